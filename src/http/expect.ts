@@ -1,0 +1,22 @@
+/**
+ * Expect (RFC 9110 §10.1.1): `100-continue` is the only expectation there is. It is passed on and answered by the
+ * next hop; another one is 417, and in HTTP/1.0 the field means nothing.
+ */
+import { ProxyError } from '../errors.js'
+import { type Fields, listMembers } from './fields.js'
+
+/**
+ * @returns true when the client holds its content back until it sees 100 or a final status
+ * @throws ProxyError 417 for any other expectation
+ */
+export function expectsContinue(fields: Fields, minor: 0 | 1): boolean {
+  const expectations = listMembers(fields, 'expect')
+  if (minor === 0 || expectations.length === 0) return false
+  if (expectations.every(value => value.toLowerCase() === '100-continue')) return true
+  throw new ProxyError('http_request_error', 'unknown expectation', {
+    status: 417,
+    close: true,
+    reason: 'expectation',
+    detail: 'The only expectation is 100-continue.',
+  })
+}

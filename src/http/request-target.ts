@@ -1,0 +1,66 @@
+/**
+ * The four forms of request target, told apart and checked on the bytes received (RFC 9112 §3.2).
+ *
+ * No URL parser is used: those repair (fold case, resolve dots, decode, drop tabs), and what is judged must be what
+ * is sent. Path and query leave exactly as they came.
+ */
+import { malformed } from '../errors.js'
+import { type Authority, parseAuthority } from './authority.js'
+import { METHODS, type Method } from './method.js'
+
+export type RequestTarget =
+  | { readonly form: 'origin'; readonly path: string }
+  | {
+      readonly form: 'absolute'
+      readonly scheme: 'http'
+      readonly authority: Authority
+      readonly path: string
+    }
+  | { readonly form: 'authority'; readonly authority: Authority }
+  | { readonly form: 'asterisk' }
+
+const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//
+const HTTP_PORT = 80
+
+/**
+ * @param method decides which forms are allowed: authority-form for CONNECT alone, `*` for OPTIONS alone
+ * @param text the request target as received, visible ASCII only
+ * @returns the target; an empty path reads `/`, and `?query` after it is kept (RFC 9112 §3.2.1)
+ * @throws ProxyError 400
+ */
+export function parseRequestTarget(method: Method, text: string): RequestTarget {
+  const target = METHODS[method].targets.includes('authority')
+    ? ({ form: 'authority', authority: parseAuthority(text) } as const)
+    : parseResourceTarget(text)
+  if (!METHODS[method].targets.includes(target.form)) throw malformed(`${method} does not take this target`)
+  return target
+}
+
+function parseResourceTarget(text: string): RequestTarget {
+  if (text.includes('#')) throw malformed('fragment in the request target')
+  if (text.startsWith('/')) return { form: 'origin', path: text }
+  if (text === '*') return { form: 'asterisk' }
+  const scheme = SCHEME.exec(text)
+  if (scheme === null) throw malformed('bad request target')
+  const name = (scheme[1] as string).toLowerCase()
+  if (name === 'https') throw malformed('https needs CONNECT', 400, 'https_target')
+  if (name !== 'http') throw malformed('scheme not supported', 400, 'scheme')
+  const start = scheme[0].length
+  const end = endOfAuthority(text, start)
+  const rest = text.slice(end)
+  return {
+    form: 'absolute',
+    scheme: 'http',
+    authority: parseAuthority(text.slice(start, end), HTTP_PORT),
+    path: rest.startsWith('/') ? rest : `/${rest}`,
+  }
+}
+
+/** The authority ends at the first `/` or `?` (RFC 3986 §3.2). A backslash ends nothing: it is refused as a host byte. */
+function endOfAuthority(text: string, start: number): number {
+  for (let i = start; i < text.length; i++) {
+    const char = text[i]
+    if (char === '/' || char === '?') return i
+  }
+  return text.length
+}

@@ -1,0 +1,119 @@
+/**
+ * The bytes received and not read yet: lines are taken out as text, content as views of the chunks it came in.
+ *
+ * Lines end in CRLF and nothing else. A bare CR or a bare LF is where two recipients begin to disagree about what a
+ * line is, so it is refused although RFC 9112 §2.2 would let a recipient be lenient. Each byte is looked at once,
+ * however the input was cut.
+ */
+import { malformed, type ProxyError } from '../errors.js'
+
+/** How much of a chunk is turned into text at a time: most heads fit, and content behind them is not converted. */
+const WINDOW_BYTES = 4096
+
+const EMPTY = Buffer.alloc(0)
+
+export class ByteQueue {
+  #chunk: Buffer = EMPTY
+  #offset = 0
+  readonly #later: Buffer[] = []
+  #laterBytes = 0
+  /** Text of #chunk from #windowStart on, so that a head costs one conversion and not one a line. */
+  #window = ''
+  #windowStart = 0
+  /** The beginning of a line whose end has not come; its bytes are no longer counted in the chunk. */
+  #partial = ''
+
+  /** Bytes held that nobody has read. */
+  get length(): number {
+    return this.#partial.length + this.#chunk.length - this.#offset + this.#laterBytes
+  }
+
+  push(chunk: Buffer): void {
+    if (chunk.length === 0) return
+    if (this.#offset < this.#chunk.length) {
+      this.#later.push(chunk)
+      this.#laterBytes += chunk.length
+    } else this.#use(chunk)
+  }
+
+  /**
+   * The next line without its CRLF, or undefined when its end has not come.
+   * @param limit bytes a line may have, CRLF not counted
+   * @param tooLong makes the error for a longer one
+   * @throws ProxyError when the line is too long or holds a bare CR or LF
+   */
+  line(limit: number, tooLong: () => ProxyError): string | undefined {
+    for (;;) {
+      if (this.#offset === this.#chunk.length && !this.#advance()) return undefined
+      const window = this.#text()
+      const start = this.#offset - this.#windowStart
+      const end = window.indexOf('\n', start)
+      const found = end === -1 ? window.length : end
+      // A line of `limit` bytes has its CR at `limit` and its LF behind that.
+      if (this.#partial.length + found - start > limit + 1) throw tooLong()
+      if (end !== -1) {
+        this.#offset += end + 1 - start
+        const piece = window.slice(start, end)
+        const line = this.#partial === '' ? piece : this.#partial + piece
+        this.#partial = ''
+        if (line.indexOf('\r') !== line.length - 1) throw malformed('bare CR or LF')
+        if (line === '') throw malformed('bare CR or LF')
+        return line.slice(0, -1)
+      }
+      this.#partial += window.slice(start)
+      this.#offset += window.length - start
+    }
+  }
+
+  /** Up to `max` bytes, as a view of what was pushed; undefined when there are none. */
+  take(max: number): Buffer | undefined {
+    if (this.#offset === this.#chunk.length && !this.#advance()) return undefined
+    const end = Math.min(this.#chunk.length, this.#offset + max)
+    const taken =
+      this.#offset === 0 && end === this.#chunk.length ? this.#chunk : this.#chunk.subarray(this.#offset, end)
+    this.#offset = end
+    return taken
+  }
+
+  /** The next byte without taking it, or undefined. */
+  peek(): number | undefined {
+    if (this.#offset === this.#chunk.length && !this.#advance()) return undefined
+    return this.#chunk[this.#offset]
+  }
+
+  /** Everything that is left, in order; nothing is left behind. Not to be called inside a line. */
+  drain(): Buffer {
+    const parts = [this.#chunk.subarray(this.#offset), ...this.#later]
+    this.#later.length = 0
+    this.#laterBytes = 0
+    this.#use(EMPTY)
+    return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
+  }
+
+  #advance(): boolean {
+    const next = this.#later.shift()
+    if (next === undefined) return false
+    this.#laterBytes -= next.length
+    this.#use(next)
+    return true
+  }
+
+  #use(chunk: Buffer): void {
+    this.#chunk = chunk
+    this.#offset = 0
+    this.#window = ''
+    this.#windowStart = 0
+  }
+
+  #text(): string {
+    if (this.#offset >= this.#windowStart + this.#window.length || this.#offset < this.#windowStart) {
+      this.#windowStart = this.#offset
+      this.#window = this.#chunk.toString(
+        'latin1',
+        this.#offset,
+        Math.min(this.#chunk.length, this.#offset + WINDOW_BYTES),
+      )
+    }
+    return this.#window
+  }
+}

@@ -1,0 +1,117 @@
+/**
+ * The chunked transfer coding, read incrementally (RFC 9112 §7.1).
+ *
+ * Sizes are hex digits and nothing else; extensions are checked and dropped, and both they and the trailer section
+ * are bounded over the whole message, because an endless one costs the sender nothing (RFC 9112 §7.1.1).
+ */
+import { malformed, ProxyError } from '../errors.js'
+import { lowerName, parseFieldLine } from '../http/fields.js'
+import type { ByteQueue } from './byte-queue.js'
+import type { HeadLimits } from './head-limits.js'
+
+const SIZE = /^[0-9A-Fa-f]+/
+/** 13 digits stay below 2^53; more are an overflow or padding, and both are refused. */
+const MAX_SIZE_DIGITS = 13
+/** Longest chunk line, and the sum of all extensions in one message. */
+const MAX_LINE_BYTES = 1024
+const MAX_EXTENSION_BYTES = 4096
+const EXTENSIONS =
+  /^(?:[ \t]*;[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*=[ \t]*(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"))?)*$/
+
+/** Fields that must not come after the content they would have governed (RFC 9110 §6.5.1). */
+const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
+  [
+    'authorization cache-control connection content-encoding content-length content-range content-type cookie date',
+    'expect expires host if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive location',
+    'max-forwards pragma proxy-authenticate proxy-authorization proxy-connection range retry-after set-cookie te',
+    'trailer transfer-encoding upgrade vary www-authenticate',
+  ]
+    .join(' ')
+    .split(' '),
+)
+
+type State = 'size' | 'data' | 'data-end' | 'trailers' | 'end'
+
+export class ChunkedReader {
+  readonly #limits: HeadLimits
+  #state: State = 'size'
+  #remaining = 0
+  #extensionBytes = 0
+  #trailerBytes = 0
+  readonly #trailers: string[] = []
+
+  constructor(limits: HeadLimits) {
+    this.#limits = limits
+  }
+
+  /** The trailer fields; complete once `next` has returned 'end'. */
+  get trailers(): readonly string[] {
+    return this.#trailers
+  }
+
+  /**
+   * @returns a piece of content, 'end' after the trailer section, undefined when more input is needed
+   * @throws ProxyError 400, or 431 for a trailer section past the limits of the head
+   */
+  next(input: ByteQueue): Buffer | 'end' | undefined {
+    for (;;) {
+      switch (this.#state) {
+        case 'size': {
+          const line = input.line(MAX_LINE_BYTES, () => malformed('chunk line too long'))
+          if (line === undefined) return undefined
+          this.#remaining = this.#parseSize(line)
+          this.#state = this.#remaining === 0 ? 'trailers' : 'data'
+          break
+        }
+        case 'data': {
+          const data = input.take(this.#remaining)
+          if (data === undefined) return undefined
+          this.#remaining -= data.length
+          if (this.#remaining === 0) this.#state = 'data-end'
+          return data
+        }
+        case 'data-end': {
+          const line = input.line(0, () => malformed('chunk data not followed by CRLF'))
+          if (line === undefined) return undefined
+          this.#state = 'size'
+          break
+        }
+        case 'trailers': {
+          const line = input.line(this.#limits.headerBytes - this.#trailerBytes, tooLarge)
+          if (line === undefined) return undefined
+          this.#trailerBytes += line.length
+          if (line === '') this.#state = 'end'
+          else this.#addTrailer(line)
+          break
+        }
+        case 'end':
+          return 'end'
+      }
+    }
+  }
+
+  #parseSize(line: string): number {
+    const digits = SIZE.exec(line)?.[0] ?? ''
+    if (digits === '' || digits.length > MAX_SIZE_DIGITS) throw malformed('bad chunk size')
+    const extensions = line.slice(digits.length)
+    this.#extensionBytes += extensions.length
+    if (this.#extensionBytes > MAX_EXTENSION_BYTES) throw malformed('too many chunk extensions')
+    if (extensions !== '' && !EXTENSIONS.test(extensions)) throw malformed('bad chunk extension')
+    return Number.parseInt(digits, 16)
+  }
+
+  #addTrailer(line: string): void {
+    if (this.#trailers.length / 2 >= this.#limits.headerFields) throw tooLarge()
+    parseFieldLine(line, this.#trailers)
+    const name = this.#trailers[this.#trailers.length - 2] as string
+    if (NOT_IN_TRAILERS.has(lowerName(name))) throw malformed('field not allowed in trailers')
+  }
+}
+
+function tooLarge(): ProxyError {
+  return new ProxyError('http_request_error', 'trailers too large', {
+    status: 431,
+    close: true,
+    reason: 'header_bytes',
+  })
+}

@@ -1,0 +1,57 @@
+/**
+ * The state of one connection as two tables: what has been read of the request, what has been written of the answer
+ * (RFC 9112 §9.3, §9.6).
+ *
+ * Every event that is not in a table is a mistake of ours, never of the peer, and throws: a response can not be
+ * begun twice, nothing can be written after its end, and the next request is not begun before both sides are done.
+ */
+type RequestState = 'idle' | 'content' | 'done' | 'broken'
+type ResponseState = 'idle' | 'owed' | 'content' | 'done' | 'switched'
+
+type RequestEvent = 'head' | 'end' | 'broken' | 'next'
+type ResponseEvent = 'owe' | 'interim' | 'head' | 'end' | 'switch' | 'next'
+
+const REQUEST: Readonly<Record<RequestState, Partial<Record<RequestEvent, RequestState>>>> = {
+  idle: { head: 'content', broken: 'broken' },
+  content: { end: 'done', broken: 'broken' },
+  done: { next: 'idle', broken: 'broken' },
+  broken: { broken: 'broken' },
+}
+
+const RESPONSE: Readonly<Record<ResponseState, Partial<Record<ResponseEvent, ResponseState>>>> = {
+  idle: { owe: 'owed' },
+  owed: { interim: 'owed', head: 'content', switch: 'switched' },
+  content: { end: 'done' },
+  done: { next: 'idle' },
+  switched: {},
+}
+
+export class ConnectionState {
+  #request: RequestState = 'idle'
+  #response: ResponseState = 'idle'
+
+  get request(): RequestState {
+    return this.#request
+  }
+
+  get response(): ResponseState {
+    return this.#response
+  }
+
+  /** Both sides are done: the connection may carry the next request. */
+  get complete(): boolean {
+    return this.#request === 'done' && this.#response === 'done'
+  }
+
+  onRequest(event: RequestEvent): void {
+    const next = REQUEST[this.#request][event]
+    if (next === undefined) throw new Error(`request ${event} while ${this.#request}`)
+    this.#request = next
+  }
+
+  onResponse(event: ResponseEvent): void {
+    const next = RESPONSE[this.#response][event]
+    if (next === undefined) throw new Error(`response ${event} while ${this.#response}`)
+    this.#response = next
+  }
+}

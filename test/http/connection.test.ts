@@ -1,0 +1,120 @@
+import t from 'tap'
+import { connectionOptions, endToEndFields, wantsPersistence } from '../../src/http/connection.js'
+
+t.test('reads the options of all Connection lines without case (RFC 9110 §7.6.1)', async t => {
+  t.same(connectionOptions([]), [])
+  t.same(connectionOptions(['Connection', '']), [])
+  t.same(connectionOptions(['CONNECTION', 'Close, X-A ,,', 'a', 'b', 'connection', '\tUpgrade']), [
+    'close',
+    'x-a',
+    'upgrade',
+  ])
+})
+
+t.test('strips the fields that Connection names (RFC 9110 §7.6.1)', async t => {
+  const fields = [
+    'A',
+    '1',
+    'Connection',
+    'x-B, a',
+    'X-b',
+    '2',
+    'C',
+    '3',
+    'a',
+    '4',
+    'connection',
+    'D',
+    'd',
+    '5',
+    'E',
+    '',
+  ]
+  t.same(endToEndFields(fields), ['C', '3', 'E', ''])
+})
+
+t.test('strips what is hop-by-hop by definition, named or not (RFC 9110 §7.6.1)', async t => {
+  for (const name of [
+    'Connection',
+    'PROXY-CONNECTION',
+    'keep-alive',
+    'TE',
+    'Transfer-Encoding',
+    'Upgrade',
+    'HTTP2-Settings',
+    'Proxy-Authorization',
+    'Proxy-Authenticate',
+    'Proxy-Authentication-Info',
+  ]) {
+    t.same(endToEndFields(['a', '1', name, 'x', 'b', '2']), ['a', '1', 'b', '2'], name)
+  }
+})
+
+t.test('credentials for this proxy never leave it (RFC 9110 §11.7)', async t => {
+  const fields = ['Proxy-Authorization', 'Basic eA==', 'proxy-authorization', 'y', 'Authorization', 'z']
+  t.same(endToEndFields(fields), ['Authorization', 'z'])
+})
+
+t.test('the settings of an h2c upgrade stay behind (RFC 7540 §3.2.1)', async t => {
+  const fields = [
+    'Upgrade',
+    'h2c',
+    'HTTP2-Settings',
+    'AAMAAABk',
+    'Connection',
+    'Upgrade, HTTP2-Settings',
+    'Host',
+    'a',
+  ]
+  t.same(endToEndFields(fields), ['Host', 'a'])
+})
+
+t.test(
+  'keeps what the message would be another without, though Connection names it (RFC 9110 §7.6.1)',
+  async t => {
+    for (const name of [
+      'Host',
+      'Content-Length',
+      'Content-Type',
+      'Content-Encoding',
+      'Content-Range',
+      'Authorization',
+      'Cookie',
+      'Set-Cookie',
+      'Cache-Control',
+      'Date',
+      'Via',
+      'Forwarded',
+      'Max-Forwards',
+    ]) {
+      t.same(endToEndFields(['Connection', `close, ${name}`, name, 'v']), [name, 'v'])
+    }
+  },
+)
+
+t.test('keeps order, case and repeats of the rest, and drops what is asked for', async t => {
+  const fields = ['b', '1', 'A', '2', 'B', '3', 'a', '4', 'Host', 'x']
+  t.same(endToEndFields(fields), fields)
+  t.same(endToEndFields(fields, new Set(['b', 'host'])), ['A', '2', 'a', '4'])
+})
+
+t.test('HTTP/1.1 persists unless it says close, HTTP/1.0 only when it asks (RFC 9112 §9.3)', async t => {
+  for (const [fields, one, zero] of [
+    [[], true, false],
+    [['Connection', 'close'], false, false],
+    [['Connection', 'CLOSE'], false, false],
+    [['Connection', 'keep-alive'], true, true],
+    [['Connection', 'Keep-Alive'], true, true],
+    [['Connection', 'keep-alive, close'], false, false],
+    [['Connection', 'keep-alive', 'Connection', 'close'], false, false],
+    [['Connection', 'x, keep-alive'], true, true],
+    [['Connection', 'closed'], true, false],
+    [['Keep-Alive', 'timeout=5'], true, false],
+    [['Proxy-Connection', 'Keep-Alive'], true, true],
+    [['Proxy-Connection', 'close'], true, false],
+    [['Proxy-Connection', 'keep-alive', 'Connection', 'close'], false, false],
+  ] as const) {
+    t.equal(wantsPersistence(fields, 1), one, `${fields} in 1.1`)
+    t.equal(wantsPersistence(fields, 0), zero, `${fields} in 1.0`)
+  }
+})

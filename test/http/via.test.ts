@@ -1,0 +1,28 @@
+import t from 'tap'
+import { viaMember, viaNames } from '../../src/http/via.js'
+
+t.test('the member names the version received and the pseudonym (RFC 9110 §7.6.3)', async t => {
+  t.equal(viaMember(0, 'sluice-1a'), '1.0 sluice-1a')
+  t.equal(viaMember(1, 'sluice-1a'), '1.1 sluice-1a')
+})
+
+t.test(
+  'finds its own pseudonym in any member of any line, and nothing that is like it (RFC 9110 §7.6.3)',
+  async t => {
+    for (const [value, found] of [
+      ['1.1 me', true],
+      ['1.0 a, HTTP/1.1\tme', true],
+      ['1.1  me (a comment)', true],
+      ['1.1 me2', false],
+      ['1.1 a me', false],
+      ['me', false],
+      ['me 1.1', false],
+      ['1.1 ME', false],
+      ['', false],
+    ] as const) {
+      t.equal(viaNames(['Via', '1.1 x', 'via', value], 'me'), found, value)
+    }
+    t.notOk(viaNames(['Forwarded', '1.1 me'], 'me'))
+    t.ok(viaNames(['Via', viaMember(1, 'me')], 'me'))
+  },
+)

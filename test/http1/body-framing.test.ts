@@ -1,0 +1,172 @@
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import {
+  checkResponseFraming,
+  decideRequestFraming,
+  NO_CONTENT,
+  parseContentLength,
+} from '../../src/http1/body-framing.js'
+
+const TE = 'Transfer-Encoding'
+const CL = 'Content-Length'
+
+/** Content-Length values that no message may have. */
+const BAD_LENGTHS = [
+  '',
+  '-1',
+  '+5',
+  '0x10',
+  '1e3',
+  '1.0',
+  '5,5',
+  '5, 6',
+  '5 5',
+  '١',
+  'five',
+  '9007199254740992',
+  '99999999999999999',
+]
+/** Transfer-Encoding lines that are 400: `chunked` is not the one last coding, or it is not well-formed. */
+const BAD_CODINGS = [
+  [''],
+  ['gzip'],
+  ['identity'],
+  ['xchunked'],
+  ['chunkedx'],
+  ['chunked, gzip'],
+  ['chunked, identity'],
+  ['chunked, chunked'],
+  ['chunked', 'chunked'],
+  ['chunked', 'gzip'],
+  ['gzip, chunked, chunked'],
+  ['chunked, gzip, chunked'],
+  ['chunked;x=1'],
+  ['chunked;x=1, chunked'],
+  ['chunked ;x=1, chunked'],
+  ['chunked,'],
+  [',chunked'],
+  ['', 'chunked'],
+  ['"chunked"'],
+  ['\x0bchunked'],
+  ['chunked\x0b'],
+  ['chunked\x0c'],
+  ['chunked\xa0'],
+  ['gzip x, chunked'],
+  ['@, chunked'],
+]
+/** Transfer-Encoding lines that are 501: well-formed, but a coding before `chunked` is not implemented. */
+const UNKNOWN_CODINGS = [
+  ['gzip, chunked'],
+  ['gzip', 'chunked'],
+  ['identity, chunked'],
+  ['foo;a=b, CHUNKED'],
+  ['gzip,deflate,\tchunked'],
+]
+
+const repeated = (name: string, values: readonly string[]) => values.flatMap(value => [name, value])
+
+t.test('a request without framing fields has no content (RFC 9112 §6.3)', async t => {
+  t.equal(decideRequestFraming([], 1), NO_CONTENT)
+  t.equal(decideRequestFraming(['Host', 'a', 'Content-Type', 'text/plain'], 0), NO_CONTENT)
+})
+
+t.test('one Content-Length of plain digits is the length (RFC 9112 §6.2)', async t => {
+  for (const minor of [0, 1] as const) {
+    for (const [value, length] of [
+      ['0', 0],
+      ['5', 5],
+      ['007', 7],
+      ['9007199254740991', Number.MAX_SAFE_INTEGER],
+    ] as const) {
+      t.same(decideRequestFraming(['content-LENGTH', value], minor), { kind: 'length', length })
+    }
+  }
+})
+
+t.test(
+  'refuses a Content-Length that is not digits alone or not exactly representable (RFC 9112 §6.3)',
+  async t => {
+    for (const value of BAD_LENGTHS) {
+      t.throws(
+        () => decideRequestFraming([CL, value], 1),
+        { name: 'ProxyError', status: 400, close: true },
+        JSON.stringify(value),
+      )
+    }
+  },
+)
+
+t.test('refuses a repeated Content-Length even when both are equal (RFC 9112 §6.3)', async t => {
+  t.throws(() => decideRequestFraming([CL, '5', CL, '5'], 1), {
+    name: 'ProxyError',
+    status: 400,
+    close: true,
+  })
+  t.throws(() => decideRequestFraming([CL, '5', 'x', 'y', 'content-length', '6'], 1), {
+    name: 'ProxyError',
+    status: 400,
+  })
+  t.throws(() => parseContentLength([]), ProxyError)
+})
+
+t.test('a single chunked, in any case, is chunked content (RFC 9112 §6.1)', async t => {
+  for (const value of ['chunked', 'Chunked', 'CHUNKED']) {
+    t.same(decideRequestFraming([TE, value], 1), { kind: 'chunked' })
+  }
+})
+
+t.test('refuses transfer codings that leave the end of the content open (RFC 9112 §6.3)', async t => {
+  for (const values of BAD_CODINGS) {
+    const fields = repeated(TE, values)
+    t.throws(
+      () => decideRequestFraming(fields, 1),
+      { name: 'ProxyError', status: 400, close: true },
+      JSON.stringify(values),
+    )
+  }
+})
+
+t.test(
+  'answers 501 to a transfer coding it does not implement in front of chunked (RFC 9112 §6.1)',
+  async t => {
+    for (const values of UNKNOWN_CODINGS) {
+      const expected = { name: 'ProxyError', status: 501, close: true, reason: 'transfer_coding' }
+      t.throws(() => decideRequestFraming(repeated(TE, values), 1), expected, JSON.stringify(values))
+    }
+  },
+)
+
+t.test('refuses Transfer-Encoding beside Content-Length, the way of smuggling (RFC 9112 §11.2)', async t => {
+  t.throws(() => decideRequestFraming([TE, 'chunked', CL, '5'], 1), {
+    name: 'ProxyError',
+    status: 400,
+    close: true,
+  })
+  t.throws(() => decideRequestFraming([CL, '0', TE, 'chunked'], 1), {
+    name: 'ProxyError',
+    status: 400,
+    close: true,
+  })
+})
+
+t.test('refuses Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1)', async t => {
+  t.throws(() => decideRequestFraming([TE, 'chunked'], 0), { name: 'ProxyError', status: 400, close: true })
+})
+
+t.test('a response from upstream says its length, or none (RFC 9112 §6.3)', async t => {
+  t.equal(checkResponseFraming([]), undefined)
+  t.equal(checkResponseFraming([TE, 'Chunked']), undefined)
+  t.equal(checkResponseFraming([CL, '0']), 0)
+  t.equal(checkResponseFraming([CL, '12']), 12)
+})
+
+t.test('an upstream response that breaks the same rules is a 502 (RFC 9112 §6, §6.1, §6.3)', async t => {
+  const coding = { name: 'ProxyError', status: 502, side: 'upstream', type: 'http_response_transfer_coding' }
+  for (const values of [...BAD_CODINGS, ...UNKNOWN_CODINGS]) {
+    t.throws(() => checkResponseFraming(repeated(TE, values)), coding, JSON.stringify(values))
+  }
+  const broken = { name: 'ProxyError', status: 502, side: 'upstream', type: 'http_protocol_error' }
+  for (const value of BAD_LENGTHS) t.throws(() => checkResponseFraming([CL, value]), broken, value)
+  t.throws(() => checkResponseFraming([CL, '5', CL, '5']), broken)
+  t.throws(() => checkResponseFraming([CL, '5', TE, 'chunked']), broken)
+})

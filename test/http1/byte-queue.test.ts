@@ -1,0 +1,119 @@
+import t from 'tap'
+import { malformed } from '../../src/errors.js'
+import { ByteQueue } from '../../src/http1/byte-queue.js'
+
+const tooLong = () => malformed('too long', 431)
+
+function queue(...pieces: string[]): ByteQueue {
+  const bytes = new ByteQueue()
+  for (const piece of pieces) bytes.push(Buffer.from(piece, 'latin1'))
+  return bytes
+}
+
+t.test('a line ends in CRLF and comes without it (RFC 9112 §2.2)', async t => {
+  const bytes = queue('one\r\n\r\ntwo\r\nthr')
+  t.equal(bytes.line(9, tooLong), 'one')
+  t.equal(bytes.line(9, tooLong), '')
+  t.equal(bytes.line(9, tooLong), 'two')
+  t.equal(bytes.line(9, tooLong), undefined)
+  bytes.push(Buffer.from('ee\r'))
+  t.equal(bytes.line(9, tooLong), undefined)
+  bytes.push(Buffer.from('\n'))
+  t.equal(bytes.line(9, tooLong), 'three')
+  t.equal(bytes.length, 0)
+})
+
+t.test('a bare CR or a bare LF is refused wherever the line was cut (RFC 9112 §2.2)', async t => {
+  for (const line of ['\n', 'a\n', 'a\rb\r\n', '\r\r\n', 'a\r\r\n', '\ra\r\n']) {
+    for (let at = 0; at <= line.length; at++) {
+      const bytes = queue(line.slice(0, at), line.slice(at))
+      t.throws(
+        () => bytes.line(9, tooLong),
+        { name: 'ProxyError', status: 400, message: 'bare CR or LF' },
+        JSON.stringify(line),
+      )
+    }
+  }
+})
+
+t.test('a line of exactly the limit passes and one byte more does not', async t => {
+  for (const limit of [0, 1, 7]) {
+    t.equal(queue(`${'x'.repeat(limit)}\r\n`).line(limit, tooLong), 'x'.repeat(limit))
+    t.throws(() => queue(`${'x'.repeat(limit + 1)}\r\n`).line(limit, tooLong), {
+      name: 'ProxyError',
+      status: 431,
+    })
+    t.throws(
+      () => queue('x'.repeat(limit + 2)).line(limit, tooLong),
+      { name: 'ProxyError', status: 431 },
+      'before its end comes',
+    )
+    t.equal(queue('x'.repeat(limit + 1)).line(limit, tooLong), undefined, 'the last byte may be the CR')
+  }
+})
+
+t.test('lines longer than what is converted at a time are whole', async t => {
+  for (const length of [4094, 4095, 4096, 4097, 8192, 10_000]) {
+    const line = 'y'.repeat(length)
+    const bytes = queue(`a\r\n${line}\r\nb\r\n`)
+    t.equal(bytes.line(20_000, tooLong), 'a')
+    t.equal(bytes.line(20_000, tooLong), line)
+    t.equal(bytes.line(20_000, tooLong), 'b')
+  }
+})
+
+t.test('bytes above 0x7f are one character each (RFC 9110 §5.5)', async t => {
+  const line = Array.from({ length: 128 }, (_, i) => String.fromCharCode(128 + i)).join('')
+  t.equal(queue(`${line}\r\n`).line(200, tooLong), line)
+})
+
+t.test('content is taken as views of what was pushed, across chunks, and lines go on behind it', async t => {
+  const chunk = Buffer.from('abcdef')
+  const bytes = new ByteQueue()
+  bytes.push(Buffer.alloc(0))
+  t.equal(bytes.take(5), undefined)
+  t.equal(bytes.peek(), undefined)
+  bytes.push(chunk)
+  bytes.push(Buffer.from('gh\r\n'))
+  t.equal(bytes.length, 10)
+  t.equal(bytes.peek(), 0x61)
+  const view = bytes.take(4)
+  t.equal(view?.toString(), 'abcd')
+  t.equal(view?.buffer, chunk.buffer, 'not copied')
+  t.equal(bytes.take(4)?.toString(), 'ef', 'no further than the chunk goes')
+  t.equal(bytes.take(1)?.toString(), 'g')
+  t.equal(bytes.line(9, tooLong), 'h')
+  t.equal(bytes.take(1), undefined)
+  bytes.push(chunk)
+  t.equal(bytes.take(6), chunk, 'a chunk that is wanted whole is the chunk itself')
+})
+
+t.test('content far behind the converted text does not disturb the next line', async t => {
+  const bytes = queue(`l\r\n${'z'.repeat(9000)}end\r\n`)
+  t.equal(bytes.line(9, tooLong), 'l')
+  t.equal(bytes.take(9000)?.length, 9000)
+  t.equal(bytes.line(9, tooLong), 'end')
+})
+
+t.test('peek sees the next byte across chunks without taking it', async t => {
+  const bytes = queue('a', 'b')
+  t.equal(bytes.take(1)?.toString(), 'a')
+  t.equal(bytes.peek(), 0x62)
+  t.equal(bytes.length, 1)
+})
+
+t.test('drain gives all that is left, in order, once', async t => {
+  const bytes = queue('abc\r\nd', 'e', 'f')
+  t.equal(bytes.line(9, tooLong), 'abc')
+  t.equal(bytes.drain().toString(), 'def')
+  t.equal(bytes.length, 0)
+  t.equal(bytes.drain().length, 0)
+  bytes.push(Buffer.from('g\r\n'))
+  t.equal(bytes.line(9, tooLong), 'g')
+})
+
+t.test('what begins a line counts as held until the line is read', async t => {
+  const bytes = queue('abc')
+  t.equal(bytes.line(9, tooLong), undefined)
+  t.equal(bytes.length, 3)
+})

@@ -1,0 +1,105 @@
+/**
+ * Runs the request reader over an input, in one piece or cut up, and writes down what came out, in a form that
+ * two runs can be compared by: the events with their content joined, the error, and what was left.
+ */
+import { ProxyError } from '../../src/errors.js'
+import type { HeadLimits } from '../../src/http1/head-limits.js'
+import { RequestReader } from '../../src/http1/request-reader.js'
+
+export const LIMITS: HeadLimits = { headerBytes: 16_384, headerFields: 100, targetBytes: 8192 }
+
+/** A message as far as it came: `content` in latin1, `trailers` once its end was read. */
+export interface ReadMessage {
+  readonly method: string
+  readonly target: string
+  readonly minor: 0 | 1
+  readonly fields: readonly string[]
+  readonly framing: string
+  content: string
+  trailers?: readonly string[]
+}
+
+export interface Transcript {
+  readonly messages: ReadMessage[]
+  /** `status reason: message` of the ProxyError that ended the run. */
+  error?: string
+  /** Without an error: the bytes that no event has used up, and whether a head has begun. */
+  buffered?: number
+  inHead?: boolean
+}
+
+/**
+ * @param pieces the input in the order it arrives
+ * @param late true to give the reader all of the pieces before the first event is asked for
+ * @throws whatever is thrown that is not a ProxyError, and an Error for events in an order that makes no message
+ */
+export function transcribe(pieces: readonly Buffer[], limits = LIMITS, late = false): Transcript {
+  const reader = new RequestReader(limits)
+  const transcript: Transcript = { messages: [] }
+  let budget = 16
+  try {
+    for (const piece of pieces) {
+      reader.push(piece)
+      budget += piece.length * 2 + 2
+      if (!late) budget = pull(reader, transcript, budget)
+    }
+    if (late) pull(reader, transcript, budget)
+  } catch (error) {
+    if (!(error instanceof ProxyError)) throw error
+    if (reader.next() !== undefined) throw new Error('an event after the error')
+    transcript.error = `${error.status} ${error.reason}: ${error.message}`
+    return transcript
+  }
+  transcript.buffered = reader.buffered
+  transcript.inHead = reader.inHead
+  return transcript
+}
+
+/** Takes every event there is; more of them than the bytes can have made is a reader that does not stop. */
+function pull(reader: RequestReader, { messages }: Transcript, budget: number): number {
+  let left = budget
+  for (let event = reader.next(); event !== undefined; event = reader.next()) {
+    if (--left < 0) throw new Error('more events than the input can hold')
+    const open = messages.at(-1)?.trailers === undefined ? messages.at(-1) : undefined
+    if (event.type === 'head') {
+      if (open !== undefined) throw new Error('a head inside a message')
+      const { framing, ...head } = event.head
+      const kind = framing.kind === 'length' ? `length ${framing.length}` : framing.kind
+      messages.push({ ...head, framing: kind, content: '' })
+    } else if (open === undefined) {
+      throw new Error(`${event.type} outside a message`)
+    } else if (event.type === 'data') {
+      if (event.chunk.length === 0) throw new Error('empty data')
+      open.content += event.chunk.toString('latin1')
+    } else {
+      open.trailers = event.trailers
+    }
+  }
+  return left
+}
+
+/**
+ * The transcript of an input that reads the same whole, byte by byte, and in every two parts, whether the reader is
+ * asked after each piece or after all of them.
+ * @param input latin1 text or bytes
+ * @throws Error naming the split that made a difference
+ */
+export function readEveryWay(input: string | Buffer, limits = LIMITS): Transcript {
+  const bytes = typeof input === 'string' ? Buffer.from(input, 'latin1') : input
+  const whole = transcribe([bytes], limits)
+  const expected = JSON.stringify(whole)
+  const compare = (pieces: readonly Buffer[], split: string) => {
+    for (const late of [false, true]) {
+      const actual = JSON.stringify(transcribe(pieces, limits, late))
+      if (actual !== expected) throw new Error(`${split}, late ${late}: ${actual} is not ${expected}`)
+    }
+  }
+  compare(
+    Array.from(bytes, (_, i) => bytes.subarray(i, i + 1)),
+    'byte by byte',
+  )
+  for (let at = 1; at < bytes.length; at++) {
+    compare([bytes.subarray(0, at), bytes.subarray(at)], `split at ${at}`)
+  }
+  return whole
+}
