@@ -1,0 +1,164 @@
+/**
+ * What kind of place an IP address is: the global internet, or one of the places a proxy must not be a way into
+ * (IANA IPv4 and IPv6 Special-Purpose Address Registries, RFC 6890; RFC 4291 §2.4 for what is allocated at all).
+ *
+ * Of IPv6 only 2000::/3 is global unicast: what IANA has not given out is not a destination, however harmless it
+ * looks. An IPv4 address written inside an IPv6 one is unwrapped, for otherwise `64:ff9b::a9fe:a9fe` would be just
+ * another IPv6 address. NAT64 under a network's own global prefix can not be told from ordinary addresses by
+ * anyone outside that network, and is not.
+ */
+import { parseCidr } from './cidr.js'
+import { CidrTree } from './cidr-tree.js'
+import { type IpAddress, ipAddressFromBytes, unmapIpv4 } from './ip-address.js'
+
+export const ADDRESS_CLASSES = [
+  'global',
+  'metadata',
+  'loopback',
+  'unspecified',
+  'private',
+  'unique_local',
+  'link_local',
+  'site_local',
+  'cgnat',
+  'multicast',
+  'broadcast',
+  'benchmark',
+  'documentation',
+  'reserved',
+  'embedded_compatible',
+  'embedded_translated',
+  'embedded_6to4',
+  'embedded_teredo',
+  'embedded_isatap',
+  'embedded_nat64_local',
+] as const
+
+/** `metadata` is a cloud's instance metadata or credential service; `embedded_*` is IPv4 hidden inside IPv6. */
+export type AddressClass = (typeof ADDRESS_CLASSES)[number]
+
+/** The most specific block decides, so the order of rows has no meaning. `nat64` takes the class of what it holds. */
+const BLOCKS: readonly (readonly [cidr: string, is: AddressClass | 'nat64'])[] = [
+  ['0.0.0.0/0', 'global'],
+  ['0.0.0.0/8', 'reserved'],
+  ['0.0.0.0/32', 'unspecified'],
+  ['10.0.0.0/8', 'private'],
+  ['100.64.0.0/10', 'cgnat'],
+  ['127.0.0.0/8', 'loopback'],
+  ['169.254.0.0/16', 'link_local'],
+  ['172.16.0.0/12', 'private'],
+  ['192.0.0.0/24', 'reserved'], // with the PCP and TURN anycast addresses: they belong to the local network's edge
+  ['192.0.2.0/24', 'documentation'],
+  ['192.88.99.0/24', 'reserved'], // 6to4 relays, RFC 7526
+  ['192.168.0.0/16', 'private'],
+  ['198.18.0.0/15', 'benchmark'],
+  ['198.51.100.0/24', 'documentation'],
+  ['203.0.113.0/24', 'documentation'],
+  ['224.0.0.0/4', 'multicast'],
+  ['240.0.0.0/4', 'reserved'],
+  ['255.255.255.255/32', 'broadcast'],
+
+  ['::/0', 'reserved'],
+  ['2000::/3', 'global'],
+  ['::/96', 'embedded_compatible'], // RFC 4291 §2.5.5.1
+  ['::/128', 'unspecified'],
+  ['::1/128', 'loopback'],
+  ['::ffff:0:0:0/96', 'embedded_translated'], // RFC 2765 §2.1
+  ['64:ff9b::/96', 'nat64'], // RFC 6052 §2.1
+  ['64:ff9b:1::/48', 'embedded_nat64_local'], // RFC 8215
+  ['2001::/23', 'reserved'], // IETF protocol assignments, RFC 2928
+  ['2001::/32', 'embedded_teredo'], // RFC 4380
+  ['2001:2::/48', 'benchmark'],
+  ['2001:3::/32', 'global'], // AMT, RFC 7450
+  ['2001:4:112::/48', 'global'], // AS112, RFC 7535
+  ['2001:db8::/32', 'documentation'],
+  ['2002::/16', 'embedded_6to4'], // RFC 3056
+  ['3fff::/20', 'documentation'], // RFC 9637
+  ['fc00::/7', 'unique_local'],
+  ['fe80::/10', 'link_local'],
+  ['fec0::/10', 'site_local'], // RFC 3879
+  ['ff00::/8', 'multicast'],
+]
+
+/** What answers at these gives away the machine's own credentials or configuration to whoever asks. */
+const METADATA_ADDRESSES: readonly string[] = [
+  '169.254.169.254', // AWS, Azure, Google, Oracle, OpenStack and most others
+  'fe80::a9fe:a9fe', // the same by IPv6 link-local: OpenStack, Akamai
+  '169.254.170.2', // AWS ECS task credentials
+  '169.254.170.23', // AWS EKS pod identity
+  'fd00:ec2::254', // AWS
+  'fd00:ec2::23', // AWS EKS pod identity
+  '169.254.169.252', // Google GKE node metadata server
+  'fd20:ce::254', // Google
+  '168.63.129.16', // Azure wire server; a public address
+  '192.0.0.192', // Oracle Classic
+  'fd00:c1::a9fe:a9fe', // Oracle
+  '100.100.100.200', // Alibaba
+  'fd00:100::100:200', // Alibaba
+  '169.254.0.23', // Tencent
+  '100.96.0.96', // Volcano Engine
+  '169.254.42.42', // Scaleway
+  'fd00:42::42', // Scaleway
+  'fd00:a9fe:a9fe::1', // Akamai
+]
+
+/** Where the blocks that embed IPv4 keep it, as byte positions. Local NAT64 may use any length of RFC 6052 §2.2. */
+const EMBEDDINGS: Readonly<Partial<Record<AddressClass | 'nat64', readonly (readonly number[])[]>>> = {
+  nat64: [[12, 13, 14, 15]],
+  embedded_compatible: [[12, 13, 14, 15]],
+  embedded_translated: [[12, 13, 14, 15]],
+  embedded_6to4: [[2, 3, 4, 5]],
+  embedded_teredo: [[4, 5, 6, 7]], // the server; the client's own address is added inverted
+  embedded_nat64_local: [
+    [6, 7, 9, 10],
+    [7, 9, 10, 11],
+    [9, 10, 11, 12],
+    [12, 13, 14, 15],
+  ],
+}
+
+const METADATA: ReadonlySet<string> = new Set(METADATA_ADDRESSES)
+const TREE = new CidrTree<AddressClass | 'nat64'>()
+for (const [cidr, is] of BLOCKS) TREE.add(parseCidr(cidr), is)
+
+/**
+ * The class of an address. A mapped address has the class of its IPv4, and so has one under 64:ff9b::/96; any other
+ * address with IPv4 inside is `embedded_*`, unless a metadata service hides there: then it is `metadata`.
+ */
+export function classifyAddress(address: IpAddress): AddressClass {
+  const ip = unmapIpv4(address)
+  const inside = embeddedIpv4(ip)
+  if ([ip, ...inside].some(({ text }) => METADATA.has(text))) return 'metadata'
+  const block = blockOf(ip)
+  if (block === 'nat64') return inside[0] === undefined ? 'reserved' : classifyAddress(inside[0])
+  return isIsatap(ip) ? 'embedded_isatap' : block
+}
+
+/**
+ * True for tunnel and translation addresses (6to4, Teredo, ISATAP, local NAT64, compatible, translated) that no
+ * configuration may allow, because where they lead is decided by a relay and not by the address that was judged.
+ */
+export function isNeverPermitted(address: IpAddress): boolean {
+  const ip = unmapIpv4(address)
+  return isIsatap(ip) || blockOf(ip).startsWith('embedded_')
+}
+
+/** Every IPv4 address that an IPv6 address can be read to hold, the mapped form apart (see unmapIpv4). */
+export function embeddedIpv4(ip: IpAddress): IpAddress[] {
+  if (ip.family === 4) return []
+  const block = blockOf(ip)
+  const found = (EMBEDDINGS[block] ?? []).map(at => at.map(i => ip.bytes[i] ?? 0))
+  const tail = ip.bytes.slice(12)
+  if (block === 'embedded_teredo') found.push(tail.map(byte => byte ^ 0xff))
+  if (isIsatap(ip)) found.push(tail)
+  return found.map(ipAddressFromBytes)
+}
+
+function blockOf(ip: IpAddress): AddressClass | 'nat64' {
+  return TREE.find(ip)[0] ?? 'reserved'
+}
+
+/** Interface identifiers ::0:5efe:a.b.c.d and ::200:5efe:a.b.c.d, under whatever prefix (RFC 5214 §6.1). */
+function isIsatap({ bytes }: IpAddress): boolean {
+  return (bytes[8] === 0 || bytes[8] === 2) && bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe
+}

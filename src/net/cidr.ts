@@ -1,0 +1,74 @@
+/**
+ * Address blocks in CIDR notation (RFC 4632 §3.1, RFC 4291 §2.3).
+ *
+ * Bits set behind the prefix are an error rather than cut off: `10.0.0.1/8` is as likely meant to be one host as
+ * sixteen million. Blocks inside `::ffff:0:0/96` are read as the IPv4 blocks they are, since mapped addresses are
+ * always compared as IPv4; otherwise a block written that way would match nothing.
+ */
+import {
+  type AddressFamily,
+  type IpAddress,
+  ipAddressFromBytes,
+  parseIpAddress,
+  unmapIpv4,
+} from './ip-address.js'
+
+/** `prefix` in bits; `text` canonical, always with the prefix. */
+export interface Cidr {
+  readonly family: AddressFamily
+  readonly bytes: readonly number[]
+  readonly prefix: number
+  readonly text: string
+}
+
+const PREFIX = /^(?:0|[1-9]\d{0,2})$/
+const MAPPED_BITS = 96
+
+/**
+ * @param text `10.0.0.0/8`, `2001:db8::/32`, or a bare address for that address alone
+ * @throws RangeError with a clause that says what was expected
+ */
+export function parseCidr(text: string): Cidr {
+  const slash = text.indexOf('/')
+  const ip = parseIpAddress(slash === -1 ? text : text.slice(0, slash))
+  if (ip === undefined) {
+    throw new RangeError(`expected an IP address or a CIDR such as 10.0.0.0/8, found "${text}"`)
+  }
+  const bits = ip.bytes.length * 8
+  const digits = slash === -1 ? String(bits) : text.slice(slash + 1)
+  const prefix = PREFIX.test(digits) ? Number(digits) : Number.POSITIVE_INFINITY
+  if (prefix > bits) throw new RangeError(`expected a prefix length of 0 to ${bits} in "${text}"`)
+  const network = ip.bytes.map((byte, i) => byte & maskByte(prefix, i))
+  if (network.some((byte, i) => byte !== ip.bytes[i])) {
+    const block = `${ipAddressFromBytes(network).text}/${prefix}`
+    throw new RangeError(`"${text}" has bits set behind the prefix; write ${block} or ${ip.text}/${bits}`)
+  }
+  const base = prefix >= MAPPED_BITS ? unmapIpv4(ip) : ip
+  const basePrefix = base === ip ? prefix : prefix - MAPPED_BITS
+  return { family: base.family, bytes: base.bytes, prefix: basePrefix, text: `${base.text}/${basePrefix}` }
+}
+
+/** The block of one address; a mapped one as its IPv4. */
+export function cidrOfAddress(address: IpAddress): Cidr {
+  const ip = unmapIpv4(address)
+  const prefix = ip.bytes.length * 8
+  return { family: ip.family, bytes: ip.bytes, prefix, text: `${ip.text}/${prefix}` }
+}
+
+/** A mapped IPv6 address is compared as its IPv4, so no IPv6 block holds it, `::/0` included. */
+export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
+  const ip = unmapIpv4(address)
+  if (ip.family !== cidr.family) return false
+  return cidr.bytes.every((byte, i) => ((ip.bytes[i] ?? 0) & maskByte(cidr.prefix, i)) === byte)
+}
+
+/** True for a block of one address. */
+export function isExact(cidr: Cidr): boolean {
+  return cidr.prefix === cidr.bytes.length * 8
+}
+
+/** The bits of byte `index` that belong to a prefix of `prefix` bits. */
+function maskByte(prefix: number, index: number): number {
+  const kept = Math.min(8, Math.max(0, prefix - index * 8))
+  return (0xff << (8 - kept)) & 0xff
+}

@@ -1,0 +1,77 @@
+/**
+ * Host patterns: what `hosts` lists in the configuration hold. Everything, one name, all names below a domain, one
+ * address, or a block of addresses.
+ *
+ * A wildcard is a whole leading label and nothing else. `*foo.com` or `a.*.b` would invite rules that match more
+ * than their author had in mind, and are refused with what to write instead.
+ */
+import { parseHost } from '../http/authority.js'
+import { type Cidr, parseCidr } from './cidr.js'
+import { type IpAddress, parseIpAddress } from './ip-address.js'
+
+/** `suffix` starts with its dot: `.example.com` is every name below example.com and not the apex. */
+export type HostPattern =
+  | { readonly kind: 'any' }
+  | { readonly kind: 'exact'; readonly name: string }
+  | { readonly kind: 'suffix'; readonly suffix: string }
+  | { readonly kind: 'address'; readonly ip: IpAddress }
+  | { readonly kind: 'cidr'; readonly cidr: Cidr }
+
+const EXPECTED = 'expected a host name, "*.example.com", "*", an IP address or a CIDR'
+const WITH_PORT = /^[^:]*:\d*$|\]:\d*$/
+
+/**
+ * @param text a pattern; names in any case and with or without a trailing dot, IPv6 with or without brackets
+ * @throws RangeError with a clause that says what was expected
+ */
+export function parseHostPattern(text: string): HostPattern {
+  if (text === '*') return { kind: 'any' }
+  const bracketed = text.startsWith('[') && text.endsWith(']')
+  const ip = parseIpAddress(bracketed ? text.slice(1, -1) : text)
+  if (ip !== undefined && !(bracketed && ip.family === 4)) return { kind: 'address', ip }
+  if (text.includes('://')) throw refused(text, 'a URL; write its host alone')
+  if (text.includes('/')) return { kind: 'cidr', cidr: parseCidr(text) }
+  if (WITH_PORT.test(text)) throw refused(text, "with a port; ports go into the rule's ports")
+  if (text.startsWith('*.')) return { kind: 'suffix', suffix: `.${nameOf(text, text.slice(2))}` }
+  if (text.includes('*')) throw refused(text, 'where * is not the whole first label')
+  const host = hostOf(text, text)
+  if (host.kind === 'name') return { kind: 'exact', name: host.name }
+  const literal = parseIpAddress(host.name)
+  if (literal === undefined) throw refused(text)
+  return { kind: 'address', ip: literal }
+}
+
+/** The pattern in the form parseHostPattern reads, canonical. */
+export function serializeHostPattern(pattern: HostPattern): string {
+  switch (pattern.kind) {
+    case 'any':
+      return '*'
+    case 'exact':
+      return pattern.name
+    case 'suffix':
+      return `*${pattern.suffix}`
+    case 'address':
+      return pattern.ip.text
+    case 'cidr':
+      return pattern.cidr.text
+  }
+}
+
+function nameOf(text: string, rest: string) {
+  const host = hostOf(text, rest)
+  if (host.kind !== 'name') throw refused(text, 'where * stands before an address; write a CIDR')
+  return host.name
+}
+
+function hostOf(text: string, host: string) {
+  try {
+    return parseHost(host)
+  } catch {
+    const foreign = /[^\x00-\x7f]/.test(text)
+    throw refused(text, foreign ? 'with letters beyond ASCII; write the xn-- form' : undefined)
+  }
+}
+
+function refused(text: string, clause?: string): RangeError {
+  return new RangeError(`${EXPECTED}, found "${text}"${clause === undefined ? '' : `, ${clause}`}`)
+}

@@ -1,0 +1,185 @@
+/**
+ * Denials: the closed list of reasons for which policy refuses, and the words for them.
+ *
+ * `message` goes into the reason phrase and `detail` into the body. Each names what was refused and the
+ * configuration key that decides it, because whoever reads it has a failed build in front of them and not the
+ * configuration file.
+ */
+import { type Host, serializeHostPort } from '../http/authority.js'
+import type { AddressClass } from '../net/address-class.js'
+import type { Cidr } from '../net/cidr.js'
+import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
+import { portsContain, serializePorts } from '../net/ports.js'
+import type { CompiledRule, RequestForm } from './rules.js'
+
+/** `address` and `own_address` come from vetting alone, `deny_address` from either, the others from admitting. */
+export const DENY_REASONS = [
+  'deny_host',
+  'localhost',
+  'literal',
+  'no_rule',
+  'method',
+  'port',
+  'deny_address',
+  'address',
+  'own_address',
+] as const
+
+export type DenyReason = (typeof DENY_REASONS)[number]
+
+/** A refusal, as a value. 508 is for requests that would come back to the proxy itself. */
+export interface Denial {
+  readonly kind: 'deny'
+  readonly reason: DenyReason
+  /** The rule that came nearest to allowing it, when one named the host. */
+  readonly rule?: string
+  readonly status: 403 | 508
+  /** One short clause in printable ASCII. */
+  readonly message: string
+  /** One to three sentences. */
+  readonly detail: string
+  /** The address refused, in canonical text, when it is one. */
+  readonly address?: string
+  readonly addressClass?: AddressClass
+}
+
+const MAX_NAMES = 10
+
+/** What was asked for, as far as the words need it. */
+export interface Asked {
+  readonly form: RequestForm
+  readonly method: string
+  readonly host: Host
+  readonly port: number
+}
+
+function deny(reason: DenyReason, message: string, detail: string): Denial {
+  return { kind: 'deny', reason, status: 403, message, detail }
+}
+
+export function denyHost({ host, port }: Asked, pattern: HostPattern): Denial {
+  const text = serializeHostPattern(pattern)
+  return deny(
+    'deny_host',
+    `deny.hosts refuses ${serializeHostPort(host, port)}`,
+    `deny.hosts holds "${text}", which matches ${host.name}, and a denial wins over every rule. Remove "${text}" from deny.hosts to allow it.`,
+  )
+}
+
+/** @param host the host asked for, which is the address itself or a name that resolves to it */
+export function denyAddress(host: Host, port: number, address: string, cidr: Cidr): Denial {
+  const detail = `deny.addresses holds ${cidr.text}, which holds ${address}, and a denial wins over every rule. Remove ${cidr.text} from deny.addresses to allow it.`
+  return {
+    ...deny('deny_address', `deny.addresses refuses ${serializeHostPort(host, port)}`, detail),
+    address,
+  }
+}
+
+/**
+ * No rule that the client may use names the host.
+ *
+ * @param localhost the host is the proxy's own machine
+ * @param usable the names of the rules the client may use
+ */
+export function denyUnnamed({ host, port }: Asked, localhost: boolean, usable: readonly string[]): Denial {
+  const message = `no rule allows ${serializeHostPort(host, port)}`
+  const remedy =
+    usable.length === 0
+      ? `This client may use no rule; give it one whose hosts name ${host.name}.`
+      : `This client may use the rules: ${listed(usable)}. Add ${host.name} to the hosts of one of them to allow it.`
+  if (localhost) {
+    const detail = `${host.name} is the proxy's own machine, and "*" in hosts does not cover it. ${remedy} Its addresses have to be in addresses of the same rule.`
+    return deny('localhost', message, detail)
+  }
+  if (host.kind !== 'name') {
+    return deny(
+      'literal',
+      message,
+      `${host.name} is an address, and "*" in hosts covers names alone. ${remedy}`,
+    )
+  }
+  return deny('no_rule', message, `No rule that this client may use names ${host.name}. ${remedy}`)
+}
+
+/** A body is no place for a thousand names. */
+function listed(names: readonly string[]): string {
+  const more = names.length - MAX_NAMES
+  return more > 0 ? `${names.slice(0, MAX_NAMES).join(', ')} and ${more} more` : names.join(', ')
+}
+
+export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRule): Denial {
+  const key = `rules.${rule.name}.methods`
+  const allowed = [...(rule.methods ?? [])].join(', ') || 'no method'
+  const detail =
+    form === 'connect'
+      ? `${key} allows ${allowed}; what goes through a CONNECT tunnel can not be seen, so a rule with methods refuses CONNECT. Remove ${key}, or add a rule without methods that names the host, to allow it.`
+      : `${key} allows ${allowed}. Add ${method} to ${key} to allow it.`
+  return {
+    ...deny('method', `${key} does not allow ${method} ${serializeHostPort(host, port)}`, detail),
+    rule: rule.name,
+  }
+}
+
+/** @param rule the rule that names the host; its port list is the one spoken of */
+export function denyPort({ form, host, port }: Asked, rule: CompiledRule): Denial {
+  const key = rule.portsKey[form]
+  const shared = key === `${form}.ports`
+  const elsewhere = shared ? ', or to the ports of a rule that names the host' : ''
+  const hint =
+    form === 'connect' && shared && portsContain(rule.ports.forward, port)
+      ? ' The client sent CONNECT for this port, as some do for http:// URLs too; forward.ports counts for requests without CONNECT alone, and connect.ports is the key here.'
+      : ''
+  const detail = `${key} allows ${serializePorts(rule.ports[form])} only; add ${port} to ${key}${elsewhere}.${hint}`
+  return {
+    ...deny('port', `${key} does not allow ${serializeHostPort(host, port)}`, detail),
+    rule: rule.name,
+  }
+}
+
+/** Where an address stood when it was refused: the class it has, and what could lift that, if anything could. */
+export interface Refused {
+  readonly text: string
+  /** The block of just this address, or undefined for text that is not an address. */
+  readonly exact: string | undefined
+  readonly addressClass: AddressClass | undefined
+  readonly never: boolean
+}
+
+export function denyUnsafeAddress(host: Host, port: number, rule: string, refused: Refused): Denial {
+  const { text, exact, addressClass } = refused
+  const target = serializeHostPort(host, port)
+  const key = `rules.${rule}.addresses`
+  if (exact === undefined || addressClass === undefined) {
+    const printable = JSON.stringify(text)
+    const detail = `${host.name} resolved to ${printable}, which is not a plain IP address. No configuration key allows it.`
+    return { ...deny('address', `${target} has no usable address`, detail), rule }
+  }
+  const what = host.kind === 'name' ? `${host.name} resolved to ${text}` : `The address is ${text}`
+  const pinned = addressClass === 'global'
+  const message = pinned
+    ? `${target} is outside ${key}`
+    : `${target} is at an address of class ${addressClass}`
+  const detail = `${what}, which is of class ${addressClass}. ${remedy(refused, exact, key, rule)}`
+  return { ...deny('address', message, detail), rule, address: text, addressClass }
+}
+
+function remedy({ addressClass, never }: Refused, exact: string, key: string, rule: string): string {
+  if (never)
+    return 'Addresses of tunnels and translators with IPv4 inside are refused always; no configuration key allows it.'
+  if (addressClass === 'metadata')
+    return `A metadata service is allowed by its own address alone, not by a block. Add exactly ${exact} to ${key} to allow it.`
+  if (addressClass === 'global')
+    return `rules.${rule}.addresses_only is true, so only its addresses are allowed. Add ${exact} to ${key} to allow it.`
+  return `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
+}
+
+/** @param role which of Sluice's own listeners the request would have reached */
+export function denyOwnAddress(host: Host, port: number, role: 'proxy' | 'admin', address: string): Denial {
+  const target = serializeHostPort(host, port)
+  if (role === 'proxy') {
+    const detail = `${target} is where this proxy itself listens: the request would come back to it. No configuration key allows it.`
+    return { ...deny('own_address', `${target} is this proxy itself`, detail), status: 508, address }
+  }
+  const detail = `${target} is the admin listener, which can not be reached through the proxy. No configuration key allows it.`
+  return { ...deny('own_address', `${target} is the admin listener`, detail), address }
+}

@@ -1,0 +1,153 @@
+/**
+ * Vetting: which resolved addresses a request may connect to, and the Permit that says so.
+ *
+ * Every address is judged against each matching rule by itself; it passes when one of them alone allows it, so the
+ * order of rules and addresses has no meaning and another rule never takes anything away. One address that does not
+ * pass refuses the name: a name that leads to the internet and to a private network at once is an attack or a
+ * mistake. A Permit can be made here and nowhere else, and nothing connects without one.
+ */
+import type { Host } from '../http/authority.js'
+import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } from '../net/address-class.js'
+import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
+import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+import type { CidrTree } from '../net/cidr-tree.js'
+import { type Denial, denyAddress, denyOwnAddress, denyUnsafeAddress } from './denial.js'
+
+/** What one matching rule says about addresses. */
+export interface AddressTerms {
+  readonly addresses: readonly Cidr[]
+  readonly addressesOnly: boolean
+}
+
+/** What admit allowed, before anything was resolved. `terms` are those of every matching rule. */
+export interface Grant {
+  readonly host: Host
+  readonly port: number
+  /** The rule to name in logs: of those that match, the most specific. */
+  readonly rule: string
+  readonly terms: readonly AddressTerms[]
+  /** Whether a matching rule does not look into methods: what follows an Upgrade has none to look at. */
+  readonly upgradable: boolean
+}
+
+/** One of Sluice's own listeners; for one on all interfaces, the blocks of all the machine's own addresses. */
+export interface OwnListener {
+  readonly cidr: Cidr
+  readonly port: number
+  readonly role: 'proxy' | 'admin'
+}
+
+/** What is refused whatever the rules say. */
+export interface AddressGuard {
+  readonly denyAddresses: CidrTree<Cidr>
+  readonly ownListeners: readonly OwnListener[]
+  readonly generation: number
+}
+
+class VettedPermit {
+  readonly grant: Grant
+  /** In the order they were resolved, mapped ones as IPv4. Never empty. */
+  readonly addresses: readonly IpAddress[]
+  /** Of the policy that vetted: a permit of an older one is to be vetted again after a reload. */
+  readonly generation: number
+  readonly #vetted = true
+
+  constructor(grant: Grant, addresses: readonly IpAddress[], generation: number) {
+    this.grant = grant
+    this.addresses = addresses
+    this.generation = generation
+  }
+
+  static isPermit(value: unknown): value is VettedPermit {
+    return typeof value === 'object' && value !== null && #vetted in value
+  }
+}
+
+/** Leave to connect to these addresses at this port. Only vetAddresses and permitConfigured make one. */
+export type Permit = VettedPermit
+
+/** True for a real Permit, false for anything shaped like one. */
+export const isPermit = VettedPermit.isPermit
+
+/**
+ * @param addresses everything the host resolved to, as text; for an address literal, itself
+ * @throws RangeError when the list is empty: a resolver that found nothing has failed, and has to say so itself
+ */
+export function vetAddresses(
+  guard: AddressGuard,
+  grant: Grant,
+  addresses: readonly string[],
+): Permit | Denial {
+  if (addresses.length === 0) throw new RangeError('no addresses to vet')
+  const vetted: IpAddress[] = []
+  for (const text of addresses) {
+    const address = parseIpAddress(text)
+    const ip = address === undefined ? undefined : unmapIpv4(address)
+    const denial = ip === undefined ? refuse(grant, text) : judge(guard, grant, ip)
+    if (denial !== undefined) return denial
+    if (ip !== undefined) vetted.push(ip)
+  }
+  return new VettedPermit(grant, vetted, guard.generation)
+}
+
+/**
+ * A Permit for an upstream that the operator wrote into the configuration, which needs no vetting: whoever wrote it
+ * may reach it. Never for a host that came from a client.
+ *
+ * @param source the configuration key it comes from, such as `origins[0].forward`; it stands where a rule would
+ * @throws RangeError when the list is empty or holds something that is not an address
+ */
+export function permitConfigured(
+  source: string,
+  host: Host,
+  port: number,
+  addresses: readonly string[],
+  generation: number,
+): Permit {
+  if (addresses.length === 0) throw new RangeError(`no addresses for ${source}`)
+  const parsed = addresses.map(text => {
+    const ip = parseIpAddress(text)
+    if (ip === undefined) throw new RangeError(`${source}: "${text}" is not an IP address`)
+    return unmapIpv4(ip)
+  })
+  return new VettedPermit({ host, port, rule: source, terms: [], upgradable: true }, parsed, generation)
+}
+
+/** The denial of `ip` by `denyAddresses`, in whatever spelling, when there is one. */
+export function findDeniedBlock(denyAddresses: CidrTree<Cidr>, ip: IpAddress): Cidr | undefined {
+  return [ip, ...embeddedIpv4(ip)].flatMap(spelling => denyAddresses.find(spelling))[0]
+}
+
+function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undefined {
+  const addressClass = classifyAddress(ip)
+  const own = guard.ownListeners.find(
+    listener => grant.port === listener.port && reaches(listener, ip, addressClass),
+  )
+  if (own !== undefined) return denyOwnAddress(grant.host, grant.port, own.role, ip.text)
+  const block = findDeniedBlock(guard.denyAddresses, ip)
+  if (block !== undefined) return denyAddress(grant.host, grant.port, ip.text, block)
+  if (isNeverPermitted(ip)) return refuse(grant, ip.text, ip, addressClass)
+  if (grant.terms.some(terms => allows(terms, ip, addressClass))) return undefined
+  return refuse(grant, ip.text, ip, addressClass)
+}
+
+/** 0.0.0.0 and :: are ways to write loopback to connect(), and so reach every listener of this machine. */
+function reaches(listener: OwnListener, ip: IpAddress, addressClass: AddressClass): boolean {
+  return addressClass === 'unspecified' || cidrContains(listener.cidr, ip)
+}
+
+/** A block may lift any class but `metadata`: a wide one was not written with credentials in mind. */
+function allows(terms: AddressTerms, ip: IpAddress, addressClass: AddressClass): boolean {
+  const lifting = addressClass === 'metadata' ? terms.addresses.filter(isExact) : terms.addresses
+  if (lifting.some(cidr => cidrContains(cidr, ip))) return true
+  return addressClass === 'global' && !terms.addressesOnly
+}
+
+function refuse(grant: Grant, text: string, ip?: IpAddress, addressClass?: AddressClass): Denial {
+  return denyUnsafeAddress(grant.host, grant.port, grant.rule, {
+    text,
+    exact: ip === undefined ? undefined : cidrOfAddress(ip).text,
+    addressClass,
+    never: ip !== undefined && isNeverPermitted(ip),
+  })
+}

@@ -1,0 +1,83 @@
+/**
+ * The rules in the form decisions are made from: what the configuration says, indexed by host once, when it is
+ * loaded.
+ *
+ * Rules are compiled in the order of their names, so that nothing that follows can depend on the order in which the
+ * file has them.
+ */
+import type { Cidr } from '../net/cidr.js'
+import { CidrTree } from '../net/cidr-tree.js'
+import type { HostPattern } from '../net/host-pattern.js'
+import type { PortSet } from '../net/ports.js'
+import { HostIndex } from './host-index.js'
+
+/** One rule. `ports` replace both port lists; without `methods` every method and CONNECT are allowed. */
+export interface RuleInput {
+  readonly hosts: readonly HostPattern[]
+  readonly ports?: PortSet
+  readonly methods?: readonly string[]
+  /** Addresses that may be reached although they are not global. */
+  readonly addresses: readonly Cidr[]
+  /** True: this rule allows `addresses` and no other, global or not. */
+  readonly addressesOnly: boolean
+}
+
+export interface PolicyInput {
+  readonly connectPorts: PortSet
+  readonly forwardPorts: PortSet
+  readonly rules: ReadonlyMap<string, RuleInput>
+  readonly deny: { readonly hosts: readonly HostPattern[]; readonly addresses: readonly Cidr[] }
+}
+
+/** How a request reaches its target: through a tunnel (CONNECT), or forwarded (absolute-form). */
+export type RequestForm = 'connect' | 'forward'
+
+/** `ports` by form, and `portsKey` by form: the configuration key those ports come from. */
+export interface CompiledRule {
+  readonly name: string
+  readonly ports: Readonly<Record<RequestForm, PortSet>>
+  readonly portsKey: Readonly<Record<RequestForm, string>>
+  readonly methods: ReadonlySet<string> | undefined
+  readonly addresses: readonly Cidr[]
+  readonly addressesOnly: boolean
+}
+
+/** `names` are those of the rules; `denyAddresses` holds each block under itself, so that a match can be named. */
+export interface CompiledRules {
+  readonly names: ReadonlySet<string>
+  readonly hosts: HostIndex<CompiledRule>
+  readonly denyHosts: HostIndex<HostPattern>
+  readonly denyAddresses: CidrTree<Cidr>
+}
+
+export function compileRules(input: PolicyInput): CompiledRules {
+  const compiled = {
+    names: new Set<string>(),
+    hosts: new HostIndex<CompiledRule>(),
+    denyHosts: new HostIndex<HostPattern>(),
+    denyAddresses: new CidrTree<Cidr>(),
+  }
+  for (const [name, rule] of [...input.rules].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const entry = compileRule(name, rule, input)
+    compiled.names.add(name)
+    for (const pattern of rule.hosts) compiled.hosts.add(pattern, entry)
+  }
+  for (const pattern of input.deny.hosts) compiled.denyHosts.add(pattern, pattern)
+  for (const cidr of input.deny.addresses) compiled.denyAddresses.add(cidr, cidr)
+  return compiled
+}
+
+function compileRule(name: string, rule: RuleInput, input: PolicyInput): CompiledRule {
+  const key = `rules.${name}.ports`
+  return {
+    name,
+    ports: { connect: rule.ports ?? input.connectPorts, forward: rule.ports ?? input.forwardPorts },
+    portsKey:
+      rule.ports === undefined
+        ? { connect: 'connect.ports', forward: 'forward.ports' }
+        : { connect: key, forward: key },
+    methods: rule.methods === undefined ? undefined : new Set(rule.methods),
+    addresses: rule.addresses,
+    addressesOnly: rule.addressesOnly,
+  }
+}

@@ -1,0 +1,76 @@
+import t from 'tap'
+import { parseHostPattern, serializeHostPattern } from '../../src/net/host-pattern.js'
+
+t.test('tells the kinds of pattern apart', async t => {
+  const table = [
+    ['*', 'any', '*'],
+    ['example.com', 'exact', 'example.com'],
+    ['EXAMPLE.com.', 'exact', 'example.com'],
+    ['localhost', 'exact', 'localhost'],
+    ['any', 'exact', 'any'],
+    ['_dmarc.example.com', 'exact', '_dmarc.example.com'],
+    ['*.example.com', 'suffix', '*.example.com'],
+    ['*.Example.COM.', 'suffix', '*.example.com'],
+    ['*.com', 'suffix', '*.com'],
+    ['10.4.2.17', 'address', '10.4.2.17'],
+    ['10.4.2.17.', 'address', '10.4.2.17'],
+    ['::1', 'address', '::1'],
+    ['[2001:DB8::0001]', 'address', '2001:db8::1'],
+    ['::ffff:1.2.3.4', 'address', '::ffff:1.2.3.4'],
+    ['10.0.0.0/8', 'cidr', '10.0.0.0/8'],
+    ['2001:db8::/32', 'cidr', '2001:db8::/32'],
+    ['::ffff:10.0.0.0/104', 'cidr', '10.0.0.0/8'],
+  ] as const
+  for (const [text, kind, canonical] of table) {
+    const pattern = parseHostPattern(text)
+    t.equal(pattern.kind, kind, text)
+    t.equal(serializeHostPattern(pattern), canonical, text)
+    t.same(
+      parseHostPattern(canonical),
+      pattern.kind === 'cidr' ? pattern : parseHostPattern(text),
+      `${text} again`,
+    )
+  }
+  t.same(parseHostPattern('*.example.com'), { kind: 'suffix', suffix: '.example.com' })
+})
+
+t.test('refuses everything else, and says what to write', async t => {
+  const table: [string, RegExp][] = [
+    ['', /expected a host name, "\*\.example\.com", "\*", an IP address or a CIDR, found ""$/],
+    ['https://example.com', /a URL; write its host alone/],
+    ['https://example.com/path', /a URL/],
+    ['example.com:443', /with a port; ports go into the rule's ports/],
+    ['example.com:', /with a port/],
+    ['[::1]:443', /with a port/],
+    ['*:443', /with a port/],
+    ['*.example.com:443', /with a port/],
+    ['*foo.com', /where \* is not the whole first label/],
+    ['a.*.b', /where \* is not/],
+    ['foo.*', /where \* is not/],
+    ['**', /where \* is not/],
+    ['*.', /expected a host name/],
+    ['*.*.com', /expected a host name/],
+    ['*..com', /expected a host name/],
+    ['*.1.2.3.4', /before an address; write a CIDR/],
+    ['*.[::1]', /before an address/],
+    ['*.2.3.4', /expected a host name/],
+    ['.example.com', /expected a host name/],
+    ['example..com', /expected a host name/],
+    ['exa mple.com', /expected a host name/],
+    [' example.com', /expected a host name/],
+    ['127.1', /expected a host name/],
+    ['0177.0.0.1', /expected a host name/],
+    ['2130706433', /expected a host name/],
+    ['[1.2.3.4]', /expected a host name/],
+    ['fe80::1%eth0', /expected a host name/],
+    ['user@example.com', /expected a host name/],
+    ['bücher.example', /letters beyond ASCII; write the xn-- form/],
+    ['example.com/path', /expected an IP address or a CIDR/],
+    ['10.0.0.0/33', /expected a prefix length/],
+    ['10.0.0.1/8', /bits set behind the prefix/],
+    ['-', /expected a host name/],
+    ['.', /expected a host name/],
+  ]
+  for (const [text, message] of table)
+    t.throws(() => parseHostPattern(text), { name: 'RangeError', message }, text)
+})

@@ -1,0 +1,158 @@
+import fc from 'fast-check'
+import ipaddr from 'ipaddr.js'
+import t from 'tap'
+import { type IpAddress, ipAddressFromBytes, parseIpAddress, unmapIpv4 } from '../../src/net/ip-address.js'
+
+const byte = fc.integer({ min: 0, max: 255 })
+const ipv4Bytes = fc.array(byte, { minLength: 4, maxLength: 4 })
+/** Zero groups are made common, for they are what the short form is about. */
+const ipv6Bytes = fc
+  .array(fc.oneof(fc.constant([0, 0]), fc.tuple(byte, byte)), { minLength: 8, maxLength: 8 })
+  .map(groups => groups.flat())
+
+function textOf(text: string): string | undefined {
+  return parseIpAddress(text)?.text
+}
+
+t.test('reads four plain decimal parts', async t => {
+  t.same(parseIpAddress('192.0.2.33'), { family: 4, text: '192.0.2.33', bytes: [192, 0, 2, 33] })
+  t.equal(textOf('0.0.0.0'), '0.0.0.0')
+  t.equal(textOf('255.255.255.255'), '255.255.255.255')
+})
+
+t.test('refuses every other spelling of an address', async t => {
+  const bad = [
+    ...[
+      '',
+      ' ',
+      '1',
+      '1.2.3',
+      '1.2.3.4.5',
+      '1.2.3.4.',
+      '.1.2.3.4',
+      '1..3.4',
+      '1.2.3.256',
+      '01.2.3.4',
+      '1.2.3.04',
+    ],
+    ...[
+      '0177.0.0.1',
+      '0x7f.0.0.1',
+      '2130706433',
+      '127.1',
+      '-1.2.3.4',
+      '+1.2.3.4',
+      '1.2.3.4 ',
+      ' 1.2.3.4',
+      '1.2.3.4\n',
+    ],
+    ...['1.2.3.4/32', '1.2.3.4:80', '１.2.3.4', '1.2.3.4\0', 'localhost', '[1.2.3.4]'],
+    ...[
+      ':',
+      ':::',
+      '::1::',
+      '1::2::3',
+      '1:2:3:4:5:6:7',
+      '1:2:3:4:5:6:7:8:9',
+      '1:2:3:4:5:6:7:8::',
+      '12345::',
+      'g::',
+    ],
+    ...[
+      '[::1]',
+      '::1%1',
+      'fe80::1%eth0',
+      '::1/128',
+      '::1 ',
+      '::01.2.3.4',
+      '::1.2.3',
+      '::1.2.3.4:5',
+      '1.2.3.4::',
+      '0x1::',
+    ],
+  ]
+  for (const text of bad) t.equal(parseIpAddress(text), undefined, JSON.stringify(text))
+})
+
+t.test('gives every IPv6 address one text (RFC 5952 §4)', async t => {
+  const table = [
+    ['::', '::'],
+    ['0:0:0:0:0:0:0:0', '::'],
+    ['::1', '::1'],
+    ['0000:0000:0000:0000:0000:0000:0000:0001', '::1'],
+    ['1::', '1::'],
+    ['2001:DB8::ABCD', '2001:db8::abcd'],
+    ['2001:0db8::0001', '2001:db8::1'],
+    ['2001:db8:0:1:1:1:1:1', '2001:db8:0:1:1:1:1:1'],
+    ['2001:db8::1:1:1:1:1', '2001:db8:0:1:1:1:1:1'],
+    ['2001:0:0:1:0:0:0:1', '2001:0:0:1::1'],
+    ['2001:db8:0:0:1:0:0:1', '2001:db8::1:0:0:1'],
+    ['1:2:3:4:5:6:7::', '1:2:3:4:5:6:7:0'],
+    ['::2:3:4:5:6:7:8', '0:2:3:4:5:6:7:8'],
+    ['1:2:3:4:5:6:7:8', '1:2:3:4:5:6:7:8'],
+    ['1:2:3:4:5:6:1.2.3.4', '1:2:3:4:5:6:102:304'],
+    ['64:ff9b::192.0.2.33', '64:ff9b::c000:221'],
+  ] as const
+  for (const [text, canonical] of table) t.equal(textOf(text), canonical, text)
+})
+
+t.test('writes mapped addresses, and only those, with four decimal parts (RFC 5952 §5)', async t => {
+  t.equal(textOf('::ffff:7f00:1'), '::ffff:127.0.0.1')
+  t.equal(textOf('0:0:0:0:0:FFFF:127.0.0.1'), '::ffff:127.0.0.1')
+  t.equal(textOf('::fffe:7f00:1'), '::fffe:7f00:1')
+  t.equal(textOf('::1:ffff:7f00:1'), '::1:ffff:7f00:1')
+})
+
+t.test('does not take a compatible address for a mapped one (RFC 4291 §2.5.5)', async t => {
+  t.equal(textOf('::1.2.3.4'), '::102:304')
+  t.same(parseIpAddress('::1.2.3.4')?.bytes, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4])
+})
+
+t.test('reads back the text of any bytes as those bytes', async t => {
+  fc.assert(
+    fc.property(fc.oneof(ipv4Bytes, ipv6Bytes), bytes => {
+      t.same(parseIpAddress(ipAddressFromBytes(bytes).text)?.bytes, bytes)
+    }),
+  )
+})
+
+t.test('reads the long, the short and the mixed form of one address alike', async t => {
+  fc.assert(
+    fc.property(ipv6Bytes, bytes => {
+      const hex = bytes.map(b => b.toString(16).padStart(2, '0'))
+      const groups = [0, 2, 4, 6, 8, 10, 12, 14].map(i => `${hex[i]}${hex[i + 1]}`)
+      const { text } = ipAddressFromBytes(bytes)
+      t.equal(textOf(groups.join(':').toUpperCase()), text)
+      t.equal(textOf(`${groups.slice(0, 6).join(':')}:${bytes.slice(12).join('.')}`), text)
+    }),
+  )
+})
+
+t.test('unmaps ::ffff:0:0/96 and nothing beside it', async t => {
+  const unmapped = (text: string) => unmapIpv4(parseIpAddress(text) as IpAddress).text
+  t.equal(unmapped('::ffff:0.0.0.0'), '0.0.0.0')
+  t.equal(unmapped('::ffff:255.255.255.255'), '255.255.255.255')
+  for (const text of ['::fffe:ffff:ffff', '::1:0:0:0', '::102:304', '64:ff9b::102:304', '1.2.3.4']) {
+    t.equal(unmapped(text), text)
+  }
+})
+
+t.test('makes an address of 4 or 16 bytes only', async t => {
+  for (const length of [0, 3, 5, 15, 17])
+    t.throws(() => ipAddressFromBytes(new Array(length).fill(0)), RangeError)
+})
+
+t.test('agrees with ipaddr.js on what it accepts, but for IPv4-compatible addresses', async t => {
+  fc.assert(
+    fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), text => {
+      const ours = parseIpAddress(text)
+      if (ours === undefined) throw new Error(`refused ${text}`)
+      const theirs = ipaddr.parse(text)
+      // It reads ::1.2.3.4 as ::ffff:1.2.3.4, which is another address and another class.
+      if (text.startsWith('::') && text.includes('.') && !/^::ffff:/i.test(text)) return
+      t.same(ours.bytes, theirs.toByteArray(), text)
+      if (theirs instanceof ipaddr.IPv6 && !text.includes('.'))
+        t.equal(ours.text, theirs.toRFC5952String(), text)
+    }),
+  )
+})
