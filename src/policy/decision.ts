@@ -5,7 +5,8 @@
  * A denial wins over every rule, and nothing is allowed that no rule allows. One rule has to match host, method and
  * port together: the columns of different rules never combine. Several may match; then each stands by itself, what
  * is reported is the most specific (address or exact name, longest suffix, `*`, then by rule name), and the order in
- * the file has no meaning. So one rule's `addresses_only` does not bind another rule that allows the same host.
+ * the file has no meaning. A rule with `addresses_only` binds its
+ * hosts whichever rule allows them.
  */
 import type { Host } from '../http/authority.js'
 import { embeddedIpv4 } from '../net/address-class.js'
@@ -82,7 +83,14 @@ export class Policy {
     return {
       kind: 'allow',
       rule: first.name,
-      grant: { host, port, rule: first.name, terms: matching, upgradable },
+      grant: {
+        host,
+        port,
+        rule: first.name,
+        terms: matching,
+        pins: named.filter(rule => rule.addressesOnly),
+        upgradable,
+      },
     }
   }
 

@@ -148,28 +148,47 @@ export interface Refused {
 export function denyUnsafeAddress(host: Host, port: number, rule: string, refused: Refused): Denial {
   const { text, exact, addressClass } = refused
   const target = serializeHostPort(host, port)
-  const key = `rules.${rule}.addresses`
   if (exact === undefined || addressClass === undefined) {
     const printable = JSON.stringify(text)
     const detail = `${host.name} resolved to ${printable}, which is not a plain IP address. No configuration key allows it.`
     return { ...deny('address', `${target} has no usable address`, detail), rule }
   }
-  const what = host.kind === 'name' ? `${host.name} resolved to ${text}` : `The address is ${text}`
-  const pinned = addressClass === 'global'
-  const message = pinned
-    ? `${target} is outside ${key}`
-    : `${target} is at an address of class ${addressClass}`
-  const detail = `${what}, which is of class ${addressClass}. ${remedy(refused, exact, key, rule)}`
+  const detail = `${found(host, text, addressClass)}. ${remedy(refused, exact, addressesKey(rule))}`
+  const message = `${target} is at an address of class ${addressClass}`
   return { ...deny('address', message, detail), rule, address: text, addressClass }
 }
 
-function remedy({ addressClass, never }: Refused, exact: string, key: string, rule: string): string {
+/** @param rule the rule that pins the host to its addresses; @param exact the block of just the address refused */
+export function denyUnpinnedAddress(
+  host: Host,
+  port: number,
+  rule: string,
+  {
+    text,
+    exact,
+    addressClass,
+  }: { readonly text: string; readonly exact: string; readonly addressClass: AddressClass },
+): Denial {
+  const key = addressesKey(rule)
+  const message = `${serializeHostPort(host, port)} is outside ${key}`
+  const detail = `${found(host, text, addressClass)}. rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone. Add ${exact} to ${key} to allow it.`
+  return { ...deny('address', message, detail), rule, address: text, addressClass }
+}
+
+function addressesKey(rule: string): string {
+  return `rules.${rule}.addresses`
+}
+
+function found(host: Host, address: string, addressClass: AddressClass): string {
+  const what = host.kind === 'name' ? `${host.name} resolved to ${address}` : `The address is ${address}`
+  return `${what}, which is of class ${addressClass}`
+}
+
+function remedy({ addressClass, never }: Refused, exact: string, key: string): string {
   if (never)
     return 'Addresses of tunnels and translators with IPv4 inside are refused always; no configuration key allows it.'
   if (addressClass === 'metadata')
     return `A metadata service is allowed by its own address alone, not by a block. Add exactly ${exact} to ${key} to allow it.`
-  if (addressClass === 'global')
-    return `rules.${rule}.addresses_only is true, so only its addresses are allowed. Add ${exact} to ${key} to allow it.`
   return `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
 }
 

@@ -1,8 +1,8 @@
 /**
  * Vetting: which resolved addresses a request may connect to, and the Permit that says so.
  *
- * Every address is judged against each matching rule by itself; it passes when one of them alone allows it, so the
- * order of rules and addresses has no meaning and another rule never takes anything away. One address that does not
+ * Every address is judged by each matching rule for itself; it passes when it is global or one of them lists it, and
+ * when it lies within the rules that pin the host. So the order of rules and addresses has no meaning. One address that does not
  * pass refuses the name: a name that leads to the internet and to a private network at once is an attack or a
  * mistake. A Permit can be made here and nowhere else, and nothing connects without one.
  */
@@ -11,12 +11,12 @@ import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } fr
 import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
 import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import type { CidrTree } from '../net/cidr-tree.js'
-import { type Denial, denyAddress, denyOwnAddress, denyUnsafeAddress } from './denial.js'
+import { type Denial, denyAddress, denyOwnAddress, denyUnpinnedAddress, denyUnsafeAddress } from './denial.js'
 
 /** What one matching rule says about addresses. */
 export interface AddressTerms {
+  readonly name: string
   readonly addresses: readonly Cidr[]
-  readonly addressesOnly: boolean
 }
 
 /** What admit allowed, before anything was resolved. `terms` are those of every matching rule. */
@@ -26,6 +26,8 @@ export interface Grant {
   /** The rule to name in logs: of those that match, the most specific. */
   readonly rule: string
   readonly terms: readonly AddressTerms[]
+  /** Rules with `addresses_only` that name the host, whether or not they match: nothing outside them is reached. */
+  readonly pins: readonly AddressTerms[]
   /** Whether a matching rule does not look into methods: what follows an Upgrade has none to look at. */
   readonly upgradable: boolean
 }
@@ -110,7 +112,11 @@ export function permitConfigured(
     if (ip === undefined) throw new RangeError(`${source}: "${text}" is not an IP address`)
     return unmapIpv4(ip)
   })
-  return new VettedPermit({ host, port, rule: source, terms: [], upgradable: true }, parsed, generation)
+  return new VettedPermit(
+    { host, port, rule: source, terms: [], pins: [], upgradable: true },
+    parsed,
+    generation,
+  )
 }
 
 /** The denial of `ip` by `denyAddresses`, in whatever spelling, when there is one. */
@@ -127,7 +133,16 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
   const block = findDeniedBlock(guard.denyAddresses, ip)
   if (block !== undefined) return denyAddress(grant.host, grant.port, ip.text, block)
   if (isNeverPermitted(ip)) return refuse(grant, ip.text, ip, addressClass)
-  if (grant.terms.some(terms => allows(terms, ip, addressClass))) return undefined
+  const pin = grant.pins[0]
+  if (pin !== undefined && !grant.pins.some(terms => lists(terms, ip, addressClass))) {
+    return denyUnpinnedAddress(grant.host, grant.port, pin.name, {
+      text: ip.text,
+      exact: cidrOfAddress(ip).text,
+      addressClass,
+    })
+  }
+  if (addressClass === 'global') return undefined
+  if (grant.terms.some(terms => lists(terms, ip, addressClass))) return undefined
   return refuse(grant, ip.text, ip, addressClass)
 }
 
@@ -137,10 +152,9 @@ function reaches(listener: OwnListener, ip: IpAddress, addressClass: AddressClas
 }
 
 /** A block may lift any class but `metadata`: a wide one was not written with credentials in mind. */
-function allows(terms: AddressTerms, ip: IpAddress, addressClass: AddressClass): boolean {
-  const lifting = addressClass === 'metadata' ? terms.addresses.filter(isExact) : terms.addresses
-  if (lifting.some(cidr => cidrContains(cidr, ip))) return true
-  return addressClass === 'global' && !terms.addressesOnly
+function lists({ addresses }: AddressTerms, ip: IpAddress, addressClass: AddressClass): boolean {
+  const lifting = addressClass === 'metadata' ? addresses.filter(isExact) : addresses
+  return lifting.some(cidr => cidrContains(cidr, ip))
 }
 
 function refuse(grant: Grant, text: string, ip?: IpAddress, addressClass?: AddressClass): Denial {

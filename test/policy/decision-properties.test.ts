@@ -35,6 +35,9 @@ const ruleText: fc.Arbitrary<RuleText> = fc.record(
   },
   { requiredKeys: ['hosts'] },
 )
+/** Pins only take away, so they stand outside of what is said of rules that allow. */
+const unpinned = (rules: Record<string, RuleText>): Record<string, RuleText> =>
+  Object.fromEntries(Object.entries(rules).map(([name, rule]) => [name, { ...rule, addressesOnly: false }]))
 const rulesText = fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', 'e'), ruleText, { noNullPrototype: true })
 const line = fc
   .tuple(
@@ -116,7 +119,12 @@ t.test('never allows more for an added denial, nor less for an added rule', asyn
         const after = outcome(stricter, text, 'all', addresses)
         if (before !== after) denied++
         const kept = !after.startsWith('permit') || before === after
-        const wider = outcome(policy({ rules: { ...rules, new: rule } }), text, 'all', addresses)
+        const wider = outcome(
+          policy({ rules: { ...rules, ...unpinned({ new: rule }) } }),
+          text,
+          'all',
+          addresses,
+        )
         return kept && (!before.startsWith('permit') || wider.startsWith('permit'))
       },
     ),
@@ -132,7 +140,8 @@ t.test('allows with several rules exactly what one of them allows alone', async 
       rulesText,
       line,
       fc.constantFrom('1.1.1.1', '10.0.0.1', '169.254.169.254', '2606:4700::1'),
-      (rules, text, address) => {
+      (pinned, text, address) => {
+        const rules = unpinned(pinned)
         const together = outcome(policy({ rules }), text, 'all', [address]).startsWith('permit')
         const alone = Object.entries(rules).some(([name, rule]) =>
           outcome(policy({ rules: { [name]: rule } }), text, 'all', [address]).startsWith('permit'),
@@ -144,4 +153,18 @@ t.test('allows with several rules exactly what one of them allows alone', async 
     { numRuns: 2000 },
   )
   t.ok(permits > 0, 'some of them were permitted')
+})
+
+t.test('never allows more for a pin', async t => {
+  let denied = 0
+  fc.assert(
+    fc.property(rulesText, line, resolved, (rules, text, addresses) => {
+      const pinned = outcome(policy({ rules }), text, 'all', addresses)
+      const free = outcome(policy({ rules: unpinned(rules) }), text, 'all', addresses)
+      if (pinned !== free) denied++
+      return !pinned.startsWith('permit') || pinned === free
+    }),
+    { numRuns: 2000 },
+  )
+  t.ok(denied > 0, 'some of them were denied')
 })

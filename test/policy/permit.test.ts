@@ -98,34 +98,35 @@ t.test('pins the hosts of a rule to its addresses with addresses_only', async t 
   t.equal(verdict({ addressesOnly: true }, '1.1.1.1'), 'global')
 })
 
-t.test(
-  'takes each matching rule by itself, so that another one lends no addresses and takes none away',
-  async t => {
-    const artifacts = { hosts: ['nexus.test'], addresses: ['10.4.2.17'] }
-    const text = (extra: Record<string, RuleText>) => ({
-      rules: { artifacts, web: { hosts: ['*'] }, ...extra },
-    })
-    const at = (line: string, address: string, extra = {}) => isPermit(vet(text(extra), line, [address]))
-    t.ok(at('CONNECT nexus.test:443', '10.4.2.17'))
-    t.ok(at('CONNECT nexus.test:443', '1.1.1.1'))
-    t.notOk(at('CONNECT other.test:443', '10.4.2.17'), 'an exception holds for its own hosts')
-    const port = { other: { hosts: ['nexus.test'], ports: [8443] } }
-    t.notOk(at('CONNECT nexus.test:8443', '10.4.2.17', port), 'and its own ports')
-    const method = { artifacts: { ...artifacts, methods: ['GET'] } }
-    t.ok(at('GET nexus.test', '10.4.2.17', method))
-    t.notOk(at('POST nexus.test', '10.4.2.17', method), 'and its own methods')
-    const pinned = { artifacts: { ...artifacts, addressesOnly: true } }
-    t.ok(at('CONNECT nexus.test:443', '1.1.1.1', pinned), 'the rule for every host allows it')
-    t.ok(
-      isPermit(
-        vet(text({ b: { hosts: ['nexus.test'], addresses: ['10.9.9.9'] } }), 'CONNECT nexus.test:443', [
-          '10.4.2.17',
-          '10.9.9.9',
-        ]),
-      ),
-    )
-  },
-)
+t.test('takes each matching rule by itself, and pins a host whichever rule allows it', async t => {
+  const artifacts = { hosts: ['nexus.test'], addresses: ['10.4.2.17'] }
+  const text = (extra: Record<string, RuleText>) => ({
+    rules: { artifacts, web: { hosts: ['*'] }, ...extra },
+  })
+  const at = (line: string, address: string, extra = {}) => isPermit(vet(text(extra), line, [address]))
+  t.ok(at('CONNECT nexus.test:443', '10.4.2.17'))
+  t.ok(at('CONNECT nexus.test:443', '1.1.1.1'))
+  t.notOk(at('CONNECT other.test:443', '10.4.2.17'), 'an exception holds for its own hosts')
+  const port = { other: { hosts: ['nexus.test'], ports: [8443] } }
+  t.notOk(at('CONNECT nexus.test:8443', '10.4.2.17', port), 'and its own ports')
+  const method = { artifacts: { ...artifacts, methods: ['GET'] } }
+  t.ok(at('GET nexus.test', '10.4.2.17', method))
+  t.notOk(at('POST nexus.test', '10.4.2.17', method), 'and its own methods')
+  const pinned = { artifacts: { ...artifacts, addressesOnly: true } }
+  t.notOk(at('CONNECT nexus.test:443', '1.1.1.1', pinned), 'a rule for every host does not unpin it')
+  const elsewhere = { artifacts: { ...artifacts, addressesOnly: true, ports: [8443] } }
+  t.notOk(at('CONNECT nexus.test:443', '1.1.1.1', elsewhere), 'nor does one for another port')
+  t.notOk(at('CONNECT nexus.test:443', '10.4.2.17', elsewhere), 'and a pin lifts nothing by itself')
+  t.ok(at('CONNECT other.test:443', '1.1.1.1', pinned), 'other hosts are not pinned')
+  t.ok(
+    isPermit(
+      vet(text({ b: { hosts: ['nexus.test'], addresses: ['10.9.9.9'] } }), 'CONNECT nexus.test:443', [
+        '10.4.2.17',
+        '10.9.9.9',
+      ]),
+    ),
+  )
+})
 
 t.test('does not lift the guard for an address that hosts alone names', async t => {
   const text = { rules: { lan: { hosts: ['10.0.0.1', '169.254.169.254', 'localhost'] } } }
