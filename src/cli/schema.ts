@@ -1,0 +1,22 @@
+/**
+ * `sluice schema`: the JSON Schema of the configuration file on stdout, for editors that check and complete YAML.
+ */
+import type { CommandModule } from 'yargs'
+import { jsonSchema } from '../config/json-schema.js'
+import { EXIT } from './exit-codes.js'
+import type { Io } from './io.js'
+
+/** @returns the exit code, 0 */
+export function runSchema(io: Io): number {
+  io.stdout(`${JSON.stringify(jsonSchema(), undefined, 2)}\n`)
+  return EXIT.ok
+}
+
+/** @param exit takes the exit code once the command is done */
+export function schemaCommand(io: Io, exit: (code: number) => void): CommandModule {
+  return {
+    command: 'schema',
+    describe: 'print the JSON Schema of the configuration file',
+    handler: () => exit(runSchema(io)),
+  }
+}

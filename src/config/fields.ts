@@ -1,0 +1,142 @@
+/**
+ * The building blocks of the schema: what a port list, a duration, a list of hosts is, each with its messages, its
+ * JSON Schema and its parser in one place.
+ *
+ * Every message that says `expected ...` without saying what was found gets that added where the value's position
+ * is known; a parser's own message is already whole.
+ */
+import * as z from 'zod'
+import { parseCidr } from '../net/cidr.js'
+import { parseHostPattern } from '../net/host-pattern.js'
+import { parsePorts } from '../net/ports.js'
+import { DURATION_PATTERN, expectedDuration, parseDuration, serializeDuration } from './durations.js'
+import { nearest } from './nearest.js'
+import { quoteKey } from './problem.js'
+import { expectedSize, parseSize, SIZE_PATTERN, serializeSize } from './sizes.js'
+
+/** A RangeError that `parse` throws becomes a problem of the value; any other error is a defect and passes. */
+export function parsed<Input extends z.ZodType, T>(input: Input, parse: (value: z.output<Input>) => T) {
+  return input.transform((value, context): T => {
+    try {
+      return parse(value)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      context.addIssue({ code: 'custom', message: error.message })
+      return z.NEVER
+    }
+  })
+}
+
+/** A map with these keys and no others; unknown ones get one line each in the issue's message. */
+export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
+  const known = Object.keys(shape)
+  const expected = `expected a map of ${known.join(', ')}`
+  return z.strictObject(shape, {
+    error: issue =>
+      issue.code === 'unrecognized_keys'
+        ? issue.keys.map(key => unknownKey(key, known)).join('\n')
+        : expected,
+  })
+}
+
+export function list<Item extends z.ZodType>(item: Item, expected: string) {
+  return z.array(item, { error: `expected ${expected}` })
+}
+
+export function nonEmptyList<Item extends z.ZodType>(item: Item, expected: string) {
+  return list(item, expected).min(1, { error: `expected ${expected}` })
+}
+
+/** Text, as far as the type goes; `parsed` says the rest. */
+export function text(expected: string, meta: { pattern?: string; maxLength?: number } = {}) {
+  return z.string({ error: `expected ${expected}` }).meta(meta)
+}
+
+/** Names that people give to rules and clients; they go into logs and messages as they are. */
+export const NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,62}$'
+const NAME = new RegExp(NAME_PATTERN)
+export const EXPECTED_NAME =
+  'expected a name of lower-case letters, digits, - and _, at most 63, a letter or digit first'
+
+export const name = z.string({ error: EXPECTED_NAME }).regex(NAME, { error: EXPECTED_NAME })
+
+export function isName(value: string): boolean {
+  return NAME.test(value)
+}
+
+export function oneOf<const Words extends readonly [string, ...string[]]>(words: Words) {
+  return z.enum(words, { error: `expected ${words.slice(0, -1).join(', ')} or ${words[words.length - 1]}` })
+}
+
+export function wholeNumber(least: number, most: number) {
+  const error = `expected a whole number from ${least} to ${most}`
+  return z.int({ error }).min(least, { error }).max(most, { error })
+}
+
+/** Milliseconds, from `least` to `most` inclusive, both written as durations. */
+export function duration(least: string, most: string) {
+  const bounds = { least: parseDuration(least), most: parseDuration(most) }
+  const input = z
+    .string({ error: issue => expectedDuration(issue.input) })
+    .meta({ pattern: DURATION_PATTERN })
+  return parsed(input, value => {
+    const ms = parseDuration(value)
+    if (ms >= bounds.least && ms <= bounds.most) return ms
+    throw new RangeError(`expected a duration from ${least} to ${most}, found ${serializeDuration(ms)}`)
+  })
+}
+
+/** Bytes, from `least` to `most` inclusive, both written as sizes. */
+export function size(least: string, most: string) {
+  const bounds = { least: parseSize(least), most: parseSize(most) }
+  const input = z.string({ error: issue => expectedSize(issue.input) }).meta({ pattern: SIZE_PATTERN })
+  return parsed(input, value => {
+    const bytes = parseSize(value)
+    if (bytes >= bounds.least && bytes <= bounds.most) return bytes
+    throw new RangeError(`expected a size from ${least} to ${most}, found ${serializeSize(bytes)}`)
+  })
+}
+
+const EXPECTED_PORT = 'expected a port from 1 to 65535, a range such as "8000-8100", or "any"'
+const EXPECTED_PORTS = 'a list of ports, such as [443, "8000-8100"] or ["any"]'
+const PORT_TEXT = /^(any|[1-9][0-9]{0,4}(-[1-9][0-9]{0,4})?)$/
+
+const port = parsed(
+  z.union(
+    [
+      z.int({ error: EXPECTED_PORT }).min(1, { error: EXPECTED_PORT }).max(65535, { error: EXPECTED_PORT }),
+      z.string({ error: EXPECTED_PORT }).regex(PORT_TEXT, { error: EXPECTED_PORT }),
+    ],
+    { error: EXPECTED_PORT },
+  ),
+  value => {
+    parsePorts([value])
+    return value
+  },
+)
+
+/** A PortSet; the empty list is the empty set. */
+export function ports() {
+  return list(port, EXPECTED_PORTS).transform(parsePorts)
+}
+
+/** A PortSet that holds something. */
+export function somePorts() {
+  return nonEmptyList(port, `${EXPECTED_PORTS}; a rule without ports can never match`).transform(parsePorts)
+}
+
+export const hostPattern = parsed(
+  text('a host name, "*.example.com", "*", an IP address or a CIDR'),
+  parseHostPattern,
+)
+
+export const cidr = parsed(text('an IP address or a CIDR such as "10.0.0.0/8"'), parseCidr)
+
+export const EXPECTED_HOSTS = 'a list of hosts, such as [example.com, "*.example.com"]'
+export const EXPECTED_CIDRS = 'a list of addresses, such as ["10.0.0.0/8", "192.0.2.7"]'
+
+function unknownKey(key: string, known: readonly string[]): string {
+  const near = nearest(key, known)
+  const hint = near === undefined ? `expected ${known.join(', ')}` : `did you mean ${quoteKey(near)}?`
+  return `unknown key ${quoteKey(key)}; ${hint}`
+}

@@ -1,0 +1,32 @@
+/**
+ * Freezing a parsed configuration all through: it is shared by every connection, and a change made by one of them
+ * would be a change of policy.
+ */
+
+export type DeepReadonly<T> =
+  T extends ReadonlyMap<infer Key, infer Value>
+    ? ReadonlyMap<Key, DeepReadonly<Value>>
+    : T extends object
+      ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+      : T
+
+/** Freezes plain objects, lists and maps in place, to any depth; a frozen Map refuses to be changed. */
+export function deepFreeze<T>(value: T): DeepReadonly<T> {
+  freeze(value)
+  return value as DeepReadonly<T>
+}
+
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return
+  if (value instanceof Map) {
+    // Object.freeze does not reach a Map's entries.
+    for (const method of ['set', 'delete', 'clear']) Object.defineProperty(value, method, { value: refuse })
+    for (const entry of value.values()) freeze(entry)
+  }
+  Object.freeze(value)
+  for (const child of Object.values(value)) freeze(child)
+}
+
+function refuse(): never {
+  throw new TypeError('this map is frozen')
+}

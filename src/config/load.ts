@@ -1,0 +1,113 @@
+/**
+ * From a file to a Config, or to every problem at once, each with its line and column, in file order.
+ *
+ * Nothing is half accepted: a Config comes out only when there is no problem at all.
+ */
+import { createHash } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { LineCounter } from 'yaml'
+import { deepFreeze } from './freeze.js'
+import { faultsOfIssues } from './issues.js'
+import { ConfigError, formatPath, type Problem } from './problem.js'
+import { checkReferences, checkUse } from './references.js'
+import { type Config, configSchema } from './schema.js'
+import { type Fault, readYaml } from './yaml-tree.js'
+
+export interface Loaded {
+  readonly config: Config
+  /** The first 12 hex digits of the SHA-256 of the text, to tell configurations apart in logs. */
+  readonly hash: string
+  /** What is not wrong but hardly meant, in file order. */
+  readonly warnings: readonly Problem[]
+}
+
+/**
+ * @param path a YAML file in UTF-8
+ * @throws ConfigError with every problem, or with one when the file can not be read
+ */
+export async function loadConfig(path: string): Promise<Loaded> {
+  let bytes: Buffer
+  try {
+    bytes = await readFile(path)
+  } catch (error) {
+    const problem = { line: 0, column: 0, path: '', message: unreadable(error) }
+    throw new ConfigError(path, [problem], { cause: error })
+  }
+  return parseConfig(decodeUtf8(bytes, path), path)
+}
+
+/**
+ * @param text YAML
+ * @param name what messages call it
+ * @throws ConfigError with every problem
+ */
+export function parseConfig(text: string, name = 'configuration'): Loaded {
+  const { root, faults } = readYaml(text)
+  if (root === undefined) throw configError(name, text, faults)
+  const result = configSchema.safeParse(root.value)
+  const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
+  const all = [...faults, ...issues, ...checkReferences(root)]
+  if (!result.success || all.length > 0) throw configError(name, text, all)
+  const config: Config = deepFreeze(result.data)
+  return Object.freeze({
+    config,
+    hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
+    warnings: Object.freeze(problems(text, checkUse(root, config))),
+  })
+}
+
+/** What `version: 1` alone means. */
+export function defaultConfig(): Config {
+  return parseConfig('version: 1\n').config
+}
+
+function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {
+  return new ConfigError(name, problems(text, faults))
+}
+
+/** In file order, a map before what is in it; where one place and path has several faults, the first found says it. */
+function problems(text: string, faults: readonly Fault[]): Problem[] {
+  const byPlace = new Map<string, Fault & { readonly text: string }>()
+  for (const fault of faults) {
+    const path = formatPath(fault.path)
+    const place = `${fault.offset} ${path}`
+    if (!byPlace.has(place)) byPlace.set(place, { ...fault, text: path })
+  }
+  const position = positions(text)
+  return [...byPlace.values()]
+    .sort((a, b) => a.offset - b.offset || a.path.length - b.path.length)
+    .map(({ offset, text: path, message }) => ({ ...position(offset), path, message }))
+}
+
+function positions(text: string): (offset: number) => { line: number; column: number } {
+  const counter = new LineCounter()
+  counter.addNewLine(0)
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) counter.addNewLine(at + 1)
+  return offset => {
+    const { line, col } = counter.linePos(offset)
+    return { line, column: col }
+  }
+}
+
+function decodeUtf8(bytes: Uint8Array, name: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    const lenient = new TextDecoder('utf-8').decode(bytes)
+    const offset = Math.max(0, lenient.indexOf('\ufffd'))
+    throw configError(name, lenient, [{ offset, path: [], message: 'expected UTF-8, found other bytes' }])
+  }
+}
+
+const READ_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file',
+  EISDIR: 'is a directory, not a file',
+  EACCES: 'no permission to read it',
+  EPERM: 'no permission to read it',
+  ENOTDIR: 'no such file: a part of its path is not a directory',
+}
+
+function unreadable(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return READ_ERRORS[code] ?? `can not be read (${code === '' ? String(error) : code})`
+}

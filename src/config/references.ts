@@ -1,0 +1,129 @@
+/**
+ * What one key says about another: rules that clients name, names and addresses used twice, rules that can never
+ * allow anything.
+ *
+ * It looks at the file as written, so that these mistakes are reported together with all others, however broken the
+ * rest is.
+ */
+import { EXPECTED_NAME, isName } from './fields.js'
+import { valueAt } from './issues.js'
+import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
+import { nearest } from './nearest.js'
+import { type Path, quoteKey } from './problem.js'
+import { type Config, DEFAULT_RULES } from './schema.js'
+import type { Fault, Located } from './yaml-tree.js'
+
+export function checkReferences(root: Located): Fault[] {
+  return [
+    ...ruleNames(root),
+    ...unknownRules(root),
+    ...clientNames(root),
+    ...listenTwice(root),
+    ...emptyPins(root),
+  ]
+}
+
+/** Not wrong, but hardly meant. */
+export function checkUse(root: Located, config: Config): Fault[] {
+  if (config.clients.length === 0) {
+    const offset = valueAt(root, 'clients')?.key ?? root.start
+    return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
+  }
+  return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
+    const used = config.clients.some(({ rules }) => rules === 'all' || rules.includes(String(rule)))
+    const message = `no client may use the rule ${quoteKey(String(rule))}`
+    return used ? [] : [{ offset: key, path: ['rules', rule], message }]
+  })
+}
+
+/** Here and not in the schema, which would not look into a rule whose name is wrong. */
+function ruleNames(root: Located): Fault[] {
+  return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
+    if (typeof rule === 'number' || isName(rule)) return []
+    return [{ offset: key, path: ['rules', rule], message: `${EXPECTED_NAME}, found ${quoteKey(rule)}` }]
+  })
+}
+
+function unknownRules(root: Located): Fault[] {
+  const written = valueAt(root, 'rules')
+  const rules =
+    written === undefined ? Object.keys(DEFAULT_RULES) : entries(written).map(([rule]) => String(rule))
+  return entries(valueAt(root, 'clients')).flatMap(([client, node]) =>
+    entries(node.children.get('rules')).flatMap(([index, { value, start }]) => {
+      if (typeof value !== 'string' || rules.includes(value)) return []
+      const path = ['clients', client, 'rules', index]
+      return [{ offset: start, path, message: `there is no rule ${quoteKey(value)}${hint(value, rules)}` }]
+    }),
+  )
+}
+
+function hint(value: string, rules: readonly string[]): string {
+  const near = nearest(value, rules)
+  if (near !== undefined) return `; did you mean ${quoteKey(near)}?`
+  if (value === 'all' || value === '*') return '; for every rule write `rules: all`'
+  return rules.length === 0 ? '; rules is empty' : `; there are ${rules.map(quoteKey).join(', ')}`
+}
+
+function clientNames(root: Located): Fault[] {
+  const names = entries(valueAt(root, 'clients')).flatMap(([client, node]) => {
+    const name = node.children.get('name')
+    if (name === undefined || typeof name.value !== 'string') return []
+    const path: Path = ['clients', client, 'name']
+    return [{ offset: name.start, path, word: name.value }]
+  })
+  return repeated(names, word => `the client name ${quoteKey(word)} is taken by an entry above`)
+}
+
+function listenTwice(root: Located): Fault[] {
+  const listen = valueAt(root, 'listen')
+  const proxy = entries(listen?.children.get('proxy')).map(([index, node]) => ({
+    path: ['listen', 'proxy', index] as Path,
+    node,
+  }))
+  const admin = listen?.children.get('admin')
+  if (admin !== undefined) proxy.push({ path: ['listen', 'admin'], node: admin })
+  const addresses = proxy.flatMap(({ path, node }) => {
+    const address = addressOf(node.value)
+    if (address === undefined || address.port === 0) return []
+    return [{ offset: node.start, path, word: serializeListenAddress(address) }]
+  })
+  return repeated(addresses, word => `${word} is listed twice under listen`)
+}
+
+function addressOf(value: unknown): ListenAddress | undefined {
+  try {
+    return typeof value === 'string' ? parseListenAddress(value) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function emptyPins(root: Located): Fault[] {
+  return entries(valueAt(root, 'rules')).flatMap(([rule, node]) => {
+    const pin = node.children.get('addresses_only')
+    if (pin?.value !== true || (node.children.get('addresses')?.children.size ?? 0) > 0) return []
+    const message = 'addresses_only: true without addresses allows nothing; list them under addresses'
+    return [{ offset: pin.start, path: ['rules', rule, 'addresses_only'], message }]
+  })
+}
+
+interface Word {
+  readonly offset: number
+  readonly path: Path
+  readonly word: string
+}
+
+/** A fault for every word that stood before, in file order. */
+function repeated(words: readonly Word[], message: (word: string) => string): Fault[] {
+  const seen = new Set<string>()
+  const faults: Fault[] = []
+  for (const { offset, path, word } of [...words].sort((a, b) => a.offset - b.offset)) {
+    if (seen.has(word)) faults.push({ offset, path, message: message(word) })
+    seen.add(word)
+  }
+  return faults
+}
+
+function entries(node: Located | undefined): [string | number, Located][] {
+  return [...(node?.children ?? [])]
+}

@@ -1,0 +1,218 @@
+/**
+ * The configuration's schema: the one source of its types, its defaults and its JSON Schema.
+ *
+ * The file is written in snake_case with units in the values; the parsed Config is camelCase with units in the names
+ * (milliseconds and bytes), hosts, ports and address blocks parsed. Defaults are written as the file would write
+ * them, so that they pass through the same parsers.
+ */
+import * as z from 'zod'
+import { METHOD_NAMES, type Method } from '../http/method.js'
+import { isToken } from '../http/token.js'
+import {
+  cidr,
+  duration,
+  EXPECTED_CIDRS,
+  EXPECTED_HOSTS,
+  hostPattern,
+  list,
+  NAME_PATTERN,
+  name,
+  nonEmptyList,
+  oneOf,
+  parsed,
+  ports,
+  section,
+  size,
+  somePorts,
+  text,
+  wholeNumber,
+} from './fields.js'
+import type { DeepReadonly } from './freeze.js'
+import { EXPECTED_LISTEN, LISTEN_PATTERN, parseListenAddress } from './listen-address.js'
+import { nearest } from './nearest.js'
+
+/** `rules` when the key is absent. */
+export const DEFAULT_RULES = { web: { hosts: ['*'] } }
+
+const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
+const RULE_METHODS = METHOD_NAMES.filter(method => method !== 'CONNECT')
+const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+
+const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
+const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
+
+const listen = section({
+  proxy: nonEmptyList(
+    parsed(listenText, parseListenAddress),
+    'a list of addresses, such as ["127.0.0.1:3128"]',
+  )
+    .prefault(['127.0.0.1:3128'])
+    .describe('Where clients connect. IP address or localhost, and port; port 0 is any free one.'),
+  admin: parsed(adminText, value => (value === false ? value : parseListenAddress(value)))
+    .prefault('127.0.0.1:9128')
+    .describe('Where /health and /ready are served; false switches it off.'),
+})
+
+const connect = section({
+  ports: ports().prefault([443]).describe('Ports that CONNECT may reach, unless a rule has its own.'),
+})
+
+const protocol = parsed(text('a protocol name, such as websocket', { pattern: '^[^\\s,]+$' }), value => {
+  const lower = value.toLowerCase()
+  const parts = lower.split('/')
+  if (parts.length > 2 || !parts.every(isToken)) {
+    throw new RangeError(`expected a protocol name, such as websocket, found "${value}"`)
+  }
+  if (lower !== 'h2c') return lower
+  throw new RangeError('h2c can not be let through: no rule would see what is asked for inside it')
+})
+
+const forward = section({
+  ports: ports().prefault([80]).describe('Ports that http:// requests may reach, unless a rule has its own.'),
+  upgrade: list(protocol, 'a list of protocols, such as [websocket]')
+    .prefault(['websocket'])
+    .describe('Protocols that a forwarded request may upgrade to.'),
+})
+
+const via = parsed(text('a token, such as egress-1', { pattern: TOKEN_PATTERN, maxLength: 64 }), value => {
+  if (isToken(value) && value.length <= 64) return value
+  throw new RangeError(`expected a token of at most 64 characters, such as egress-1, found "${value}"`)
+}).describe('The name this proxy has in Via fields; absent, sluice- and a random part.')
+
+const client = section({
+  name: name.describe('For logs and messages; no two clients share one.'),
+  cidr: nonEmptyList(cidr, EXPECTED_CIDRS).describe('The addresses this client connects from.'),
+  rules: z
+    .union([z.literal('all'), list(text('a rule name'), 'a list of rule names, or all')], {
+      error: 'expected a list of rule names, or all',
+    })
+    .prefault('all')
+    .describe('The rules it may use; absent or all, every rule.'),
+})
+
+const clients = list(client, 'a list of clients, each with name and cidr')
+  .prefault([{ name: 'private', cidr: PRIVATE_CIDRS }])
+  .describe('Who may use the proxy. The first entry that holds the address of the client decides.')
+
+const ruleMethod = parsed(
+  z.string({ error: `expected one of ${RULE_METHODS.join(', ')}` }).meta({ enum: RULE_METHODS }),
+  (value): Method => {
+    const method = RULE_METHODS.find(known => known === value)
+    if (method !== undefined) return method
+    if (value === 'CONNECT')
+      throw new RangeError('CONNECT can not be listed: a rule with methods refuses tunnels')
+    const near = nearest(value, RULE_METHODS)
+    const hint = near === undefined ? '' : `; did you mean ${near}?`
+    throw new RangeError(`expected one of ${RULE_METHODS.join(', ')}, found "${value}"${hint}`)
+  },
+)
+
+const rule = section({
+  hosts: nonEmptyList(hostPattern, EXPECTED_HOSTS).describe(
+    'Hosts it allows: names, "*.example.com" for all names below, "*" for every name, IP addresses, CIDRs.',
+  ),
+  ports: z.exactOptional(somePorts()).describe('Ports, in place of connect.ports and forward.ports.'),
+  methods: z
+    .exactOptional(
+      nonEmptyList(
+        ruleMethod,
+        'a list of methods, such as [GET, HEAD]; leave the key out to allow every method',
+      ),
+    )
+    .describe('Methods it allows; with this key it refuses tunnels. Absent: every method.'),
+  addresses: list(cidr, EXPECTED_CIDRS)
+    .prefault([])
+    .describe('Addresses its hosts may resolve to although they are not public.'),
+  addresses_only: z
+    .boolean({ error: 'expected true or false' })
+    .prefault(false)
+    .describe('Whether its hosts may resolve to nothing but these addresses.'),
+}).transform(({ addresses_only: addressesOnly, ...rest }) => ({ ...rest, addressesOnly }))
+
+const rules = z
+  .record(z.string().meta({ pattern: NAME_PATTERN }), rule, {
+    error: 'expected a map of rule names to rules; {} for none',
+  })
+  .transform(byName => new Map(Object.entries(byName)))
+  .prefault(DEFAULT_RULES)
+  .describe('What may be reached. A request needs one rule that allows host, port and method together.')
+
+const deny = section({
+  hosts: list(hostPattern, EXPECTED_HOSTS).prefault([]).describe('Hosts that no rule can allow.'),
+  addresses: list(cidr, EXPECTED_CIDRS).prefault([]).describe('Addresses that no rule can allow.'),
+})
+
+const dns = section({
+  timeout: duration('10ms', '1h').prefault('3s').describe('Longest wait for a name to be resolved.'),
+}).transform(({ timeout: timeoutMs }) => ({ timeoutMs }))
+
+/** Timers count in 32 bits; past 24 days they would fire at once. */
+const LONGEST = '24d'
+
+const limits = section({
+  tunnel_idle: duration('10ms', LONGEST).prefault('10m').describe('Longest silence in a tunnel, both ways.'),
+  tunnel_lifetime: duration('10ms', LONGEST).prefault('24h').describe('Longest life of a tunnel.'),
+  connect_timeout: duration('10ms', '1h')
+    .prefault('10s')
+    .describe('Longest wait for an outbound connection.'),
+  header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time a request head may take.'),
+  body_idle: duration('10ms', '1d')
+    .prefault('30s')
+    .describe('Longest pause in a request body, and longest time a client may take nothing of a response.'),
+  keepalive_idle: duration('10ms', '1d').prefault('60s').describe('Longest idle time between two requests.'),
+  response_timeout: duration('10ms', '1d')
+    .prefault('60s')
+    .describe('Longest wait for the head of a response, from the last byte of the request.'),
+  header_bytes: size('1KiB', '1MiB')
+    .prefault('16KiB')
+    .describe('Largest header section, all fields together.'),
+  header_fields: wholeNumber(10, 10_000).prefault(100).describe('Most header fields.'),
+  target_bytes: size('256B', '1MiB').prefault('8KiB').describe('Longest request target.'),
+}).transform(file => ({
+  tunnelIdleMs: file.tunnel_idle,
+  tunnelLifetimeMs: file.tunnel_lifetime,
+  connectTimeoutMs: file.connect_timeout,
+  headerTimeoutMs: file.header_timeout,
+  bodyIdleMs: file.body_idle,
+  keepaliveIdleMs: file.keepalive_idle,
+  responseTimeoutMs: file.response_timeout,
+  headerBytes: file.header_bytes,
+  headerFields: file.header_fields,
+  targetBytes: file.target_bytes,
+}))
+
+const log = section({
+  level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
+    .prefault('info')
+    .describe('The least severe entries to write.'),
+  format: oneOf(['auto', 'json', 'pretty'])
+    .prefault('auto')
+    .describe('auto is pretty on a terminal and JSON otherwise.'),
+  query: oneOf(['omit', 'include'])
+    .prefault('omit')
+    .describe('Whether query strings, which may hold secrets, are written.'),
+})
+
+const shutdown = section({
+  drain: duration('0s', '1d').prefault('30s').describe('How long open exchanges may go on at a stop.'),
+}).transform(({ drain: drainMs }) => ({ drainMs }))
+
+export const configSchema = section({
+  version: z.literal(1, { error: 'expected 1' }).describe('The version of this format; required.'),
+  listen: listen.prefault({}),
+  connect: connect.prefault({}),
+  forward: forward.prefault({}),
+  via: z.exactOptional(via),
+  clients,
+  rules,
+  deny: deny.prefault({}),
+  dns: dns.prefault({}),
+  limits: limits.prefault({}),
+  log: log.prefault({}),
+  shutdown: shutdown.prefault({}),
+})
+
+/** A whole configuration, every default filled in; frozen all through. */
+export type Config = DeepReadonly<z.output<typeof configSchema>>
+export type ClientConfig = Config['clients'][number]
+export type RuleConfig = Config['rules'] extends ReadonlyMap<string, infer Rule> ? Rule : never

@@ -1,0 +1,184 @@
+/**
+ * The file's text as a tree of plain values that know where they stand (YAML 1.2, core schema).
+ *
+ * Values are built here rather than by the YAML library, so that every key and value keeps its offset, a key written
+ * twice is an error and not the last one's victory, and aliases can not blow a small file up into a large value.
+ */
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isMap,
+  isNode,
+  isScalar,
+  isSeq,
+  Lexer,
+  Parser,
+} from 'yaml'
+import { type Path, quoteKey } from './problem.js'
+
+/** A mistake at an offset into the text (UTF-16 units). */
+export interface Fault {
+  readonly offset: number
+  readonly path: Path
+  readonly message: string
+}
+
+export interface Located {
+  /** What the schema sees: maps have no prototype. */
+  readonly value: unknown
+  /** Where the value starts; where its key starts when the value is not written out. */
+  readonly start: number
+  /** Where its key starts; for a list item, the item. */
+  readonly key: number
+  readonly children: ReadonlyMap<string | number, Located>
+  /** Values in it, itself included, aliases counted in full. */
+  readonly size: number
+}
+
+/** `root` is undefined when the text is no YAML at all; then `faults` says why. */
+export interface YamlTree {
+  readonly root: Located | undefined
+  readonly faults: readonly Fault[]
+}
+
+/** Open collections the parser may hold; the library's composer is recursive, and a stack overflow there is fatal. */
+const MAX_DEPTH = 64
+/** Values that all aliases together may stand for. */
+const MAX_ALIASED = 100_000
+
+const QUOTE_HINT = 'a value that begins with * goes in quotes, as in "*.example.com"'
+const EMPTY = 'the file is empty; a configuration begins with `version: 1`'
+const OPTIONS = {
+  version: '1.2',
+  schema: 'core',
+  merge: false,
+  resolveKnownTags: false,
+  stringKeys: true,
+  uniqueKeys: false,
+  strict: true,
+} as const
+
+/** Never throws on bad input: everything wrong is in `faults`. */
+export function readYaml(text: string): YamlTree {
+  const composer = new Composer(OPTIONS)
+  let documents: Document.Parsed[]
+  try {
+    documents = [...composer.compose(tokens(text), true, text.length)]
+  } catch (error) {
+    if (error instanceof TooDeep) return { root: undefined, faults: [error.fault] }
+    throw error
+  }
+  const [document, second] = documents
+  if (document === undefined) return { root: undefined, faults: [{ offset: 0, path: [], message: EMPTY }] }
+  const faults: Fault[] = []
+  if (second !== undefined) {
+    const message = 'a second document begins here; a configuration is one document'
+    faults.push({ offset: second.range[0], path: [], message })
+  }
+  for (const { pos, message, code } of [...document.errors, ...document.warnings]) {
+    const hint = code === 'BAD_ALIAS' ? `; ${QUOTE_HINT}` : ''
+    const clause = code === 'NON_STRING_KEY' ? 'a key is text, not a list or a map' : lowerFirst(message)
+    faults.push({ offset: pos[0], path: [], message: `not valid YAML: ${clause}${hint}` })
+  }
+  if (faults.length > 0) return { root: undefined, faults }
+  const blank = document.contents === null || (isScalar(document.contents) && document.contents.source === '')
+  if (blank) return { root: undefined, faults: [{ offset: 0, path: [], message: EMPTY }] }
+  const reader = new TreeReader()
+  const root = reader.read(document.contents, [], document.contents?.range[0] ?? 0)
+  return { root, faults: reader.faults }
+}
+
+class TooDeep extends Error {
+  readonly fault: Fault
+  constructor(offset: number) {
+    super('nested too deeply')
+    this.fault = { offset, path: [], message: `nested more than ${MAX_DEPTH} deep` }
+  }
+}
+
+function* tokens(text: string): Generator<CST.Token, void> {
+  const parser = new Parser()
+  for (const lexeme of new Lexer().lex(text)) {
+    yield* parser.next(lexeme)
+    if (parser.stack.length > MAX_DEPTH) throw new TooDeep(parser.offset)
+  }
+  yield* parser.end()
+}
+
+class TreeReader {
+  readonly faults: Fault[] = []
+  readonly #anchors = new Map<string, Located>()
+  #aliased = 0
+
+  read(node: unknown, path: Path, key: number): Located {
+    if (isAlias(node)) return this.#alias(node.source, path, key, node.range?.[0] ?? key)
+    const located = this.#collectionOrScalar(node, path, key)
+    // After its content, so that nothing can hold itself.
+    if ((isMap(node) || isSeq(node) || isScalar(node)) && node.anchor !== undefined) {
+      this.#anchors.set(node.anchor, located)
+    }
+    return located
+  }
+
+  #alias(name: string, path: Path, key: number, start: number): Located {
+    const target = this.#anchors.get(name)
+    this.#aliased += target?.size ?? 1
+    if (target !== undefined && this.#aliased <= MAX_ALIASED) return { ...target, key, start }
+    const unknown = `nothing above is anchored as &${name}; ${QUOTE_HINT}`
+    const message = target === undefined ? unknown : `aliases stand for more than ${MAX_ALIASED} values`
+    this.faults.push({ offset: start, path, message })
+    return { value: undefined, start, key, children: new Map(), size: 1 }
+  }
+
+  #collectionOrScalar(node: unknown, path: Path, key: number): Located {
+    if (isMap(node)) return this.#map(node.items, path, key, node.range?.[0] ?? key)
+    if (isSeq(node)) return this.#list(node.items, path, key, node.range?.[0] ?? key)
+    const [from, to] = (isNode(node) ? node.range : undefined) ?? [key, key]
+    const value = isScalar(node) ? node.value : null
+    return { value, start: to > from ? from : key, key, children: new Map(), size: 1 }
+  }
+
+  #map(items: readonly { key: unknown; value: unknown }[], path: Path, key: number, start: number): Located {
+    const value: Record<string, unknown> = Object.create(null)
+    const children = new Map<string | number, Located>()
+    let size = 1
+    for (const pair of items) {
+      const name = isScalar(pair.key) ? String(pair.key.value) : ''
+      const offset = (isScalar(pair.key) ? pair.key.range?.[0] : undefined) ?? start
+      const below = [...path, name]
+      const child = this.read(pair.value, below, offset)
+      size += child.size
+      if (children.has(name)) {
+        this.faults.push({
+          offset,
+          path: below,
+          message: `the key ${quoteKey(name)} stands here a second time`,
+        })
+      } else if (name === '__proto__') {
+        this.faults.push({ offset, path: below, message: `${quoteKey(name)} can not be a key` })
+      } else {
+        children.set(name, child)
+        value[name] = child.value
+      }
+    }
+    return { value, start, key, children, size }
+  }
+
+  #list(items: readonly unknown[], path: Path, key: number, start: number): Located {
+    const children = new Map<string | number, Located>()
+    let size = 1
+    for (const [index, item] of items.entries()) {
+      const offset = isNode(item) ? item.range?.[0] : undefined
+      const child = this.read(item, [...path, index], offset ?? start)
+      size += child.size
+      children.set(index, child)
+    }
+    return { value: [...children.values()].map(child => child.value), start, key, children, size }
+  }
+}
+
+function lowerFirst(text: string): string {
+  return text.charAt(0).toLowerCase() + text.slice(1)
+}

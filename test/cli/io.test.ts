@@ -1,0 +1,31 @@
+import t from 'tap'
+import { paint, streamIo } from '../../src/cli/io.js'
+
+const sink = (isTTY: boolean) => {
+  const written: string[] = []
+  return { isTTY, written, write: (text: string) => written.push(text) }
+}
+
+t.test('writes each text to its stream as it is', t => {
+  const [stdout, stderr] = [sink(false), sink(false)]
+  const io = streamIo(stdout, stderr, {})
+  io.stdout('out\n')
+  io.stderr('err\n')
+  t.same([stdout.written, stderr.written], [['out\n'], ['err\n']])
+  t.end()
+})
+
+t.test('colours where stderr is a terminal and NO_COLOR is unset or empty', t => {
+  for (const [isTTY, env, color] of [
+    [true, {}, true],
+    [true, { NO_COLOR: '' }, true],
+    [true, { NO_COLOR: '0' }, false],
+    [false, {}, false],
+  ] as const) {
+    const io = streamIo(sink(!isTTY), sink(isTTY), env)
+    t.equal(io.color, color)
+    t.equal(paint(io, 'red', 'x'), color ? '\x1b[31mx\x1b[39m' : 'x')
+  }
+  t.equal(streamIo(sink(true), { write: () => true }, {}).color, false, 'a pipe has no isTTY at all')
+  t.end()
+})
