@@ -1,0 +1,42 @@
+#!/usr/bin/env node
+/** The process: arguments, signals, standard streams and the exit code. Nothing else touches `process`. */
+import { randomBytes } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { streamIo } from './cli/io.js'
+import { main } from './cli/main.js'
+
+const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+/** Exit code of a process that a second signal ends at once. */
+const INTERRUPTED = 130
+
+const stopRequested = new Promise<string>(resolve => {
+  let asked = false
+  for (const signal of STOP_SIGNALS) {
+    process.on(signal, () => {
+      if (asked) process.exit(INTERRUPTED)
+      asked = true
+      resolve(signal)
+    })
+  }
+})
+
+// The reader of our output may go away at any time; that is not a reason to stop serving.
+process.stdout.on('error', () => {})
+process.stderr.on('error', () => {})
+
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string
+}
+
+process.exitCode = await main(process.argv.slice(2), version, {
+  io: streamIo(process.stdout, process.stderr, process.env),
+  terminal: process.stdout.isTTY === true,
+  color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
+  startId: randomBytes(4).toString('hex'),
+  stopRequested,
+  onUncaught: report => {
+    process.on('uncaughtException', report)
+    process.on('unhandledRejection', report)
+  },
+})

@@ -1,0 +1,44 @@
+/** The command line: commands, help, and which exit code an error becomes. */
+import yargs from 'yargs'
+import { checkCommand } from './check.js'
+import { EXIT } from './exit-codes.js'
+import { type RunHost, runCommand } from './run.js'
+import { schemaCommand } from './schema.js'
+
+/**
+ * @param argv the arguments behind the program's name
+ * @param version what --version prints
+ * @returns the exit code
+ */
+export async function main(argv: readonly string[], version: string, host: RunHost): Promise<number> {
+  let code: number = EXIT.ok
+  const done = (result: number): void => {
+    code = result
+  }
+  const parser = yargs([...argv])
+    .scriptName('sluice')
+    .usage(
+      '$0 [command] [options]\n\nAn HTTP/1.1 egress proxy: what may be reached is said in one YAML file.',
+    )
+    .command(runCommand(host, done))
+    .command(checkCommand(host.io, done))
+    .command(schemaCommand(host.io, done))
+    .strict()
+    .version(version)
+    .help()
+    .wrap(100)
+    .parserConfiguration({ 'duplicate-arguments-array': true, 'greedy-arrays': false })
+    .exitProcess(false)
+    .fail(false)
+  try {
+    await parser.parseAsync()
+  } catch (error) {
+    if (error instanceof Error && error.name === 'YError') {
+      host.io.stderr(`sluice: ${error.message}\nTry sluice --help.\n`)
+      return EXIT.usage
+    }
+    host.io.stderr(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
+    return EXIT.software
+  }
+  return code
+}

@@ -1,0 +1,170 @@
+/** `sluice run`: the proxy in the foreground, until a signal ends it. */
+import type { CommandModule } from 'yargs'
+import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
+import { type ListenAddress, parseListenAddress, serializeListenAddress } from '../config/listen-address.js'
+import { ConfigError, formatProblem } from '../config/problem.js'
+import type { Config } from '../config/schema.js'
+import { classifyAddress } from '../net/address-class.js'
+import { parseIpAddress } from '../net/ip-address.js'
+import { createLog, type Log } from '../observe/log.js'
+import { type RunningProxy, startProxy } from '../proxy.js'
+import { EXIT } from './exit-codes.js'
+import type { Io } from './io.js'
+
+export interface RunArguments {
+  readonly config?: string | undefined
+  readonly listen?: readonly string[] | undefined
+  readonly admin?: string | undefined
+  readonly logFormat?: 'json' | 'pretty' | undefined
+}
+
+/** What the process gives to a command that runs until it is told to stop. */
+export interface RunHost {
+  readonly io: Io
+  /** Whether standard output is a terminal. */
+  readonly terminal: boolean
+  /** Whether standard output takes colour. */
+  readonly color: boolean
+  readonly startId: string
+  /** Resolves with the name of the first signal that asks for a stop. */
+  readonly stopRequested: Promise<string>
+  /** What became of an exception that nobody caught goes here. */
+  onUncaught(report: (error: unknown) => void): void
+}
+
+/** @returns the exit code, once everything is closed */
+export async function run(args: RunArguments, host: RunHost): Promise<number> {
+  let loaded: Loaded
+  try {
+    loaded = args.config === undefined ? builtIn() : await loadConfig(args.config)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const problem of error.problems) host.io.stderr(`${formatProblem(error.file, problem)}\n`)
+    return EXIT.config
+  }
+  const config = override(loaded.config, args)
+  const log = openLog(config, args, host)
+  host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
+  let proxy: RunningProxy
+  try {
+    proxy = await startProxy(config, loaded.hash, { logger: log.logger, startId: host.startId })
+  } catch (error) {
+    log.flush()
+    host.io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
+    return EXIT.unavailable
+  }
+  announce(proxy, loaded, log, host)
+  const signal = await host.stopRequested
+  log.logger.info({ event: 'stopping', signal })
+  await proxy.drain()
+  log.logger.info({ event: 'stopped' })
+  log.flush()
+  return EXIT.ok
+}
+
+function builtIn(): Loaded {
+  return { config: defaultConfig(), hash: 'default', warnings: [] }
+}
+
+/** The command line beats the file. */
+function override(config: Config, args: RunArguments): Config {
+  const proxy = args.listen === undefined ? config.listen.proxy : args.listen.map(parseListenAddress)
+  const admin = args.admin === undefined ? config.listen.admin : parseListenAddress(args.admin)
+  return { ...config, listen: { proxy, admin } }
+}
+
+function openLog(config: Config, args: RunArguments, host: RunHost): Log {
+  const asked = args.logFormat ?? config.log.format
+  const format = asked === 'auto' ? (host.terminal ? 'pretty' : 'json') : asked
+  return createLog({ level: config.log.level, format, color: host.color })
+}
+
+function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost): void {
+  const { logger } = log
+  logger.info({
+    event: 'listening',
+    proxy: proxy.proxy.map(serializeListenAddress),
+    admin: proxy.admin === undefined ? undefined : serializeListenAddress(proxy.admin),
+    config_hash: loaded.hash,
+  })
+  for (const warning of loaded.warnings) {
+    logger.warn({ event: 'config_warning', line: warning.line, path: warning.path, message: warning.message })
+  }
+  const open = proxy.proxy.filter(address => !isLoopback(address))
+  if (open.length > 0) {
+    logger.warn({
+      event: 'open_listener',
+      proxy: open.map(serializeListenAddress),
+      message:
+        'listening beyond loopback without authentication: clients are told apart by address alone, and behind NAT ' +
+        'a stranger can look like a private one; keep the port from being published',
+    })
+  }
+  if (host.terminal) host.io.stdout(banner(proxy))
+  log.flush()
+}
+
+/** What to paste; curl reads http_proxy in lower case alone, others in upper case. */
+function banner(proxy: RunningProxy): string {
+  const [first] = proxy.proxy
+  if (first === undefined) return ''
+  const url = `http://${serializeListenAddress(reachable(first))}`
+  return [
+    '',
+    `Sluice listens on ${proxy.proxy.map(serializeListenAddress).join(', ')}. To use it in this shell's neighbour:`,
+    '',
+    `  export HTTPS_PROXY=${url} https_proxy=${url}`,
+    `  export HTTP_PROXY=${url} http_proxy=${url}`,
+    '',
+    '',
+  ].join('\n')
+}
+
+function reachable(address: ListenAddress): ListenAddress {
+  if (address.host === '0.0.0.0') return { ...address, host: '127.0.0.1' }
+  if (address.host === '::') return { ...address, host: '::1' }
+  return address
+}
+
+function isLoopback({ host }: ListenAddress): boolean {
+  const ip = parseIpAddress(host)
+  return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
+}
+
+/** @param done gets the exit code */
+export function runCommand(host: RunHost, done: (code: number) => void): CommandModule<object, RunArguments> {
+  return {
+    command: ['run', '$0'],
+    describe: 'run the proxy (the default)',
+    builder: yargs =>
+      yargs
+        .option('config', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'configuration file (YAML); without it the defaults of config/default.yaml hold',
+        })
+        .option('listen', {
+          type: 'string',
+          array: true,
+          requiresArg: true,
+          describe: 'address to serve clients on, such as 127.0.0.1:3128; may be repeated; beats the file',
+          coerce: (values: string[]) => values.map(checkedAddress),
+        })
+        .option('admin', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
+          coerce: checkedAddress,
+        })
+        .option('log-format', {
+          choices: ['json', 'pretty'] as const,
+          describe: 'format of the log; by default pretty on a terminal and JSON otherwise',
+        }),
+    handler: async args => done(await run(args, host)),
+  }
+}
+
+function checkedAddress(text: string): string {
+  parseListenAddress(text)
+  return text
+}

@@ -1,0 +1,77 @@
+/**
+ * Exchange: one request and its answer, as handlers see it. They know nothing of sockets, framing or keep-alive; the
+ * listener implements this over a connection.
+ */
+import type { Socket } from 'node:net'
+import type { Authority } from './http/authority.js'
+import type { Fields } from './http/fields.js'
+import type { Method } from './http/method.js'
+import type { RequestTarget } from './http/request-target.js'
+import type { RequestHead } from './http1/request-reader.js'
+import type { ResponseHead } from './http1/response-writer.js'
+
+/** What a request head says, checked: nothing behind this point meets a malformed one. */
+export interface RequestFacts {
+  readonly method: Method
+  readonly target: RequestTarget
+  /** The authority of the Host field; undefined when HTTP/1.0 sent none. */
+  readonly host: Authority | undefined
+  readonly expectContinue: boolean
+}
+
+/** Receives request content. */
+export interface ContentConsumer {
+  /** @returns false to be given no more until `resume` */
+  data(chunk: Buffer): boolean
+  /** All content has come; `trailers` are those of chunked content. */
+  end(trailers: Fields): void
+}
+
+export interface RequestContent {
+  /** Bytes that will come: 0 for none, undefined for chunked content of unknown length. */
+  readonly length: number | undefined
+  /** Bytes given out so far. */
+  readonly bytes: number
+  /** Begins the flow. At most once; content that nobody starts is never read. */
+  start(consumer: ContentConsumer): void
+  /** Continues after `data` returned false. */
+  resume(): void
+}
+
+export interface ResponseContent {
+  /** @returns false when the client is behind and the sender should wait for `onDrain` */
+  write(chunk: Uint8Array): boolean
+  onDrain(callback: () => void): void
+  end(trailers?: Fields): void
+  /** Ends the connection in a way that no client can take for the end of the content. */
+  abort(): void
+}
+
+/** A connection that has stopped being HTTP. */
+export interface Switched {
+  readonly socket: Socket
+  /** Bytes that the client sent behind the request head. */
+  readonly rest: Buffer
+}
+
+export interface Exchange {
+  readonly id: string
+  readonly head: RequestHead
+  readonly facts: RequestFacts
+  readonly content: RequestContent
+  /** Calls back when the client goes away before its answer is complete; at once when it has. */
+  onGone(callback: () => void): void
+  /** The same as a signal, for work that takes one. */
+  readonly signal: AbortSignal
+  /** Whether the final response has been begun. */
+  readonly responded: boolean
+  /** Sends an interim response (1xx); silently not to HTTP/1.0 clients. */
+  inform(status: number, reason: string, fields: Fields): void
+  /** Sends the head of the one final response. */
+  respond(head: ResponseHead): ResponseContent
+  /**
+   * Sends a head that ends HTTP on this connection and hands the connection over; whoever takes it closes it.
+   * @param upgrade the protocol switched to, for 101
+   */
+  switchTo(status: number, reason: string, fields: Fields, upgrade?: string): Switched
+}

@@ -1,0 +1,57 @@
+/**
+ * Forwarding of absolute-form requests to the origin their target names (RFC 9112 §3.2.2, RFC 9110 §7.6).
+ *
+ * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said.
+ */
+import { ProxyError } from '../errors.js'
+import type { Exchange } from '../exchange.js'
+import type { Authority } from '../http/authority.js'
+import { fieldValues } from '../http/fields.js'
+import { upgradeProtocol } from '../http/upgrade.js'
+import { viaNames } from '../http/via.js'
+import type { Outcome } from '../outcome.js'
+import type { Permit } from '../policy/permit.js'
+import { requestFields } from '../relay/message-fields.js'
+import { type RelayOptions, relay } from '../relay/relay.js'
+
+export interface ForwardOptions extends RelayOptions {
+  /** Protocols that Upgrade may offer, in lower case. */
+  readonly upgrade: readonly string[]
+}
+
+/**
+ * @param upgradable false when the rule that allowed the request looks into methods: what follows an Upgrade has none
+ * @throws ProxyError 508 when the request has been here before
+ */
+export function forward(
+  exchange: Exchange,
+  target: { readonly authority: Authority; readonly path: string },
+  permit: Permit,
+  upgradable: boolean,
+  options: ForwardOptions,
+): Promise<Outcome> {
+  const { head, facts, content } = exchange
+  if (viaNames(head.fields, options.pseudonym)) {
+    throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
+      reason: 'loop',
+      detail: 'Via names this proxy already: the request goes round in a circle.',
+    })
+  }
+  const upgrade = upgradable ? upgradeProtocol(head.fields, head.minor, options.upgrade) : undefined
+  return relay(
+    'forward',
+    exchange,
+    {
+      method: facts.method,
+      path: target.path,
+      host: target.authority.text,
+      fields: requestFields(head.fields, head.minor, options.pseudonym),
+      content: content.length === 0 ? undefined : content,
+      sendsZeroLength: fieldValues(head.fields, 'content-length').length > 0 && content.length === 0,
+      expectContinue: facts.expectContinue,
+      upgrade,
+    },
+    permit,
+    options,
+  )
+}

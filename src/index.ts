@@ -1,0 +1,6 @@
+/** The public API, for running a proxy inside another program. */
+export { type Loaded, defaultConfig, loadConfig, parseConfig } from './config/load.js'
+export { ConfigError, type Problem } from './config/problem.js'
+export type { Config } from './config/schema.js'
+export { createLogger, type LogLevel } from './observe/log.js'
+export { type ProxyEnvironment, type RunningProxy, startProxy } from './proxy.js'

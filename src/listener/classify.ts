@@ -1,0 +1,22 @@
+/**
+ * From a request head to facts: the method, the target in its form, Host, and what the client expects. Everything
+ * malformed ends here, before a policy, a name or an address is looked at (RFC 9112 §3; RFC 9110 §9.3.6, §9.3.8).
+ */
+import { malformed } from '../errors.js'
+import type { RequestFacts } from '../exchange.js'
+import { expectsContinue } from '../http/expect.js'
+import { parseHostField } from '../http/host.js'
+import { METHODS, parseMethod } from '../http/method.js'
+import { parseRequestTarget } from '../http/request-target.js'
+import type { RequestHead } from '../http1/request-reader.js'
+
+/** @throws ProxyError 400, 417 or 501 */
+export function classify(head: RequestHead): RequestFacts {
+  const method = parseMethod(head.method)
+  const target = parseRequestTarget(method, head.target)
+  const host = parseHostField(head.fields, head.minor)
+  if (METHODS[method].requestContent === 'forbidden' && head.framing.kind !== 'none') {
+    throw malformed(`${method} with content`)
+  }
+  return { method, target, host, expectContinue: expectsContinue(head.fields, head.minor) }
+}

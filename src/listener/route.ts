@@ -1,0 +1,178 @@
+/**
+ * The way of one exchange: who asks, whether policy allows it, which addresses that means, and which handler answers.
+ * Every exchange leaves through the same end, with its decision and its close in the log.
+ */
+import type { Clients } from '../clients/identify.js'
+import { ProxyError, toProxyError } from '../errors.js'
+import { type ForwardOptions, forward } from '../forward/forward.js'
+import { answerServerOptions, traceDisabled } from '../hop/hop.js'
+import type { Authority } from '../http/authority.js'
+import type { RequestTarget } from '../http/request-target.js'
+import type { AccessLog, ExchangeKind, Subject } from '../observe/access-log.js'
+import type { Outcome } from '../outcome.js'
+import type { Policy } from '../policy/decision.js'
+import type { Permit } from '../policy/permit.js'
+import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
+import type { Dialer } from '../upstream/dial.js'
+import type { ConnectionExchange } from './connection-exchange.js'
+
+export interface RouteOptions {
+  readonly clients: () => Clients
+  readonly policy: () => Policy
+  readonly configHash: () => string
+  readonly dialer: Dialer
+  readonly forward: ForwardOptions
+  readonly tunnel: TunnelOptions
+  readonly accessLog: AccessLog
+  readonly date: () => string
+  readonly now: () => number
+}
+
+/** Serves one exchange to its end. Never rejects. */
+export async function serveExchange(exchange: ConnectionExchange, options: RouteOptions): Promise<void> {
+  const started = options.now()
+  const decision = new Decision(exchange, options)
+  let outcome: Outcome
+  try {
+    outcome = await route(exchange, decision, options)
+  } catch (error) {
+    outcome = exchange.signal.aborted ? goneOutcome() : refusal(toProxyError(error))
+  }
+  if (exchange.failure !== undefined) {
+    const status = exchange.responded ? outcome.status : exchange.failure.status
+    outcome = { ...outcome, status, closeReason: 'failed', error: exchange.failure }
+  }
+  if (outcome.error !== undefined) {
+    decision.deny(outcome.error)
+    exchange.refuse(outcome.error)
+  }
+  options.accessLog.close(decision.subject, outcome, options.now() - started)
+}
+
+/** Logs the decision of an exchange once, whichever way it falls. */
+class Decision {
+  readonly subject: Subject
+  readonly #options: RouteOptions
+  #rule: string | undefined
+  #made = false
+
+  constructor(exchange: ConnectionExchange, options: RouteOptions) {
+    const { target, method } = exchange.facts
+    const authority = 'authority' in target ? target.authority : undefined
+    this.#options = options
+    this.subject = {
+      id: exchange.id,
+      client: exchange.clientAddress,
+      kind: KINDS[target.form],
+      method,
+      host: authority?.host.name ?? exchange.facts.host?.host.name,
+      port: authority?.port ?? exchange.facts.host?.port,
+      path: 'path' in target ? target.path : undefined,
+    }
+  }
+
+  /** The rule that applies, known before the addresses are. */
+  rule(name: string | undefined): void {
+    this.#rule = name
+  }
+
+  allow(dnsMs?: number): void {
+    this.#log({ decision: 'allow', rule: this.#rule, dnsMs })
+  }
+
+  /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
+  deny(error: ProxyError): void {
+    if (error.side === 'upstream') this.#log({ decision: 'allow', rule: this.#rule, reason: error.reason })
+    else this.#log({ decision: 'deny', rule: this.#rule, reason: error.reason })
+  }
+
+  #log(event: Parameters<AccessLog['decision']>[1]): void {
+    if (this.#made) return
+    this.#made = true
+    this.#options.accessLog.decision(this.subject, event, this.#options.configHash())
+  }
+}
+
+const KINDS = {
+  authority: 'connect',
+  absolute: 'forward',
+  origin: 'origin',
+  asterisk: 'server',
+} as const satisfies Record<RequestTarget['form'], ExchangeKind>
+
+async function route(
+  exchange: ConnectionExchange,
+  decision: Decision,
+  options: RouteOptions,
+): Promise<Outcome> {
+  const { method, target } = exchange.facts
+  const client = options.clients().identify(exchange.clientAddress)
+  if (client === undefined) throw unknownClient(exchange.clientAddress)
+  if (method === 'TRACE') throw traceDisabled()
+  switch (target.form) {
+    case 'asterisk':
+      decision.allow()
+      return answerServerOptions(exchange, options.date())
+    case 'origin':
+      throw noOrigin()
+    case 'authority': {
+      const admitted = admit(exchange, target.authority, client.rules, decision, options)
+      const { permit } = await admitted.catch((error: unknown) => {
+        throw connectFailure(toProxyError(error))
+      })
+      return await tunnel(exchange, permit, options.tunnel)
+    }
+    case 'absolute': {
+      const { permit, upgradable } = await admit(exchange, target.authority, client.rules, decision, options)
+      return await forward(exchange, target, permit, upgradable, options.forward)
+    }
+  }
+}
+
+/** The same question for every form of request: by name, then by address. */
+async function admit(
+  exchange: ConnectionExchange,
+  { host, port }: Authority,
+  rules: readonly string[] | 'all',
+  decision: Decision,
+  options: RouteOptions,
+): Promise<{ permit: Permit; upgradable: boolean }> {
+  const { method, target } = exchange.facts
+  const form = target.form === 'authority' ? 'connect' : 'forward'
+  const verdict = options.policy().admit({ form, method, host, port, rules })
+  decision.rule(verdict.rule)
+  if (verdict.kind === 'deny') {
+    throw new ProxyError('http_request_denied', verdict.message, {
+      reason: verdict.reason,
+      detail: verdict.detail,
+    })
+  }
+  const { grant } = verdict
+  const { permit, dnsMs } = await options.dialer.permit(grant, exchange)
+  decision.allow(dnsMs)
+  return { permit, upgradable: grant.upgradable }
+}
+
+function refusal(error: ProxyError): Outcome {
+  const closeReason = error.side === 'upstream' ? 'failed' : 'refused'
+  return { handler: 'refusal', status: error.status, closeReason, bytesUp: 0, bytesDown: 0, error }
+}
+
+function goneOutcome(): Outcome {
+  return { handler: 'refusal', status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 }
+}
+
+function unknownClient(address: string): ProxyError {
+  return new ProxyError('http_request_denied', `client ${address} is not known`, {
+    reason: 'client',
+    detail: `No entry of clients holds the address ${address}; add it to the cidr list of one.`,
+  })
+}
+
+function noOrigin(): ProxyError {
+  return new ProxyError('destination_not_found', 'no origin serves this path', {
+    reason: 'no_origin',
+    detail:
+      'This is an HTTP proxy and serves no pages of its own; set it as HTTP_PROXY and HTTPS_PROXY of the client.',
+  })
+}

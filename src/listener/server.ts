@@ -1,0 +1,157 @@
+/**
+ * The proxy's listeners: accepts connections, keeps track of those that are HTTP and those that are pumps of raw
+ * bytes, watches their deadlines, and ends them in order when it is drained.
+ */
+import { createServer, type Server, type Socket } from 'node:net'
+import type { ListenAddress } from '../config/listen-address.js'
+import type { ProxyError } from '../errors.js'
+import type { AccessLog } from '../observe/access-log.js'
+import type { Pump } from '../relay/pump.js'
+import { Connection, type ConnectionLimits, type ConnectionOwner } from './connection.js'
+import type { ConnectionExchange } from './connection-exchange.js'
+
+export interface ServerOptions {
+  readonly limits: ConnectionLimits
+  readonly accessLog: AccessLog
+  readonly configHash: () => string
+  readonly now: () => number
+  readonly date: () => string
+  readonly nextId: () => string
+  readonly serve: (exchange: ConnectionExchange) => void
+}
+
+/** How often deadlines are looked at: how late a connection may be ended at most. */
+const TICK_MS = 100
+const BACKLOG = 4096
+
+export class ProxyServer implements ConnectionOwner {
+  readonly limits: ConnectionLimits
+  readonly #options: ServerOptions
+  readonly #servers: Server[] = []
+  readonly #connections = new Set<Connection>()
+  readonly #pumps = new Set<Pump>()
+  #ticker: NodeJS.Timeout | undefined
+  #draining = false
+  #onEmpty: (() => void) | undefined
+
+  constructor(options: ServerOptions) {
+    this.#options = options
+    this.limits = options.limits
+  }
+
+  /**
+   * @returns the address that was bound, with the port that port 0 became
+   * @throws the system's error when it can not be
+   */
+  listen(address: ListenAddress): Promise<ListenAddress> {
+    const server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true }, socket =>
+      this.#accept(socket),
+    )
+    this.#servers.push(server)
+    return new Promise((resolve, reject) => {
+      server.once('error', reject)
+      server.listen({ host: address.host, port: address.port, backlog: BACKLOG }, () => {
+        server.off('error', reject)
+        // Errors of accept(): the connection is lost, the listener goes on.
+        server.on('error', () => {})
+        const bound = server.address()
+        if (bound === null || typeof bound === 'string') reject(new Error('not bound to an address'))
+        else resolve({ host: bound.address, port: bound.port })
+      })
+    })
+  }
+
+  /** Counts a pump in until it ends. */
+  addPump(pump: Pump): void {
+    this.#pumps.add(pump)
+    void pump.finished.then(() => {
+      this.#pumps.delete(pump)
+      this.#checkEmpty()
+    })
+  }
+
+  /**
+   * Stops accepting, lets requests and tunnels finish, and closes what is left at the deadline.
+   * @param deadlineMs how long that may take
+   */
+  async drain(deadlineMs: number): Promise<void> {
+    this.#draining = true
+    for (const server of this.#servers) if (server.listening) server.close()
+    for (const connection of [...this.#connections]) connection.drain()
+    await new Promise<void>(resolve => {
+      const timer = setTimeout(() => {
+        for (const pump of this.#pumps) pump.stop('shutdown')
+        for (const connection of this.#connections) connection.destroy()
+      }, deadlineMs)
+      this.#onEmpty = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      this.#checkEmpty()
+    })
+    clearInterval(this.#ticker)
+    this.#ticker = undefined
+  }
+
+  // --- ConnectionOwner ---
+
+  get draining(): boolean {
+    return this.#draining
+  }
+
+  now(): number {
+    return this.#options.now()
+  }
+
+  date(): string {
+    return this.#options.date()
+  }
+
+  nextId(): string {
+    return this.#options.nextId()
+  }
+
+  serve(exchange: ConnectionExchange): void {
+    this.#options.serve(exchange)
+  }
+
+  refused(connection: Connection, method: string, target: string, error: ProxyError): void {
+    const { accessLog, configHash, nextId } = this.#options
+    const subject = {
+      id: nextId(),
+      client: connection.clientAddress,
+      kind: 'invalid',
+      method,
+      path: target,
+    } as const
+    accessLog.decision(subject, { decision: 'deny', reason: error.reason }, configHash())
+    const outcome = {
+      handler: 'refusal',
+      status: error.status,
+      closeReason: 'refused',
+      bytesUp: 0,
+      bytesDown: 0,
+      error,
+    } as const
+    accessLog.close(subject, outcome, 0)
+  }
+
+  released(connection: Connection): void {
+    this.#connections.delete(connection)
+    this.#checkEmpty()
+  }
+
+  #accept(socket: Socket): void {
+    this.#connections.add(new Connection(socket, this))
+    this.#ticker ??= setInterval(() => this.#tick(), TICK_MS).unref()
+  }
+
+  #tick(): void {
+    const now = this.#options.now()
+    for (const connection of this.#connections) connection.checkDeadline(now)
+  }
+
+  #checkEmpty(): void {
+    if (this.#connections.size === 0 && this.#pumps.size === 0) this.#onEmpty?.()
+  }
+}

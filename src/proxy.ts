@@ -1,0 +1,145 @@
+/** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
+import { lookup } from 'node:dns/promises'
+import { networkInterfaces } from 'node:os'
+import type { Logger } from 'pino'
+import { AdminServer } from './admin/server.js'
+import { Clients } from './clients/identify.js'
+import type { ListenAddress } from './config/listen-address.js'
+import type { Config } from './config/schema.js'
+import { createHttpDate } from './http/date.js'
+import { ownListeners } from './listener/own-listeners.js'
+import { serveExchange } from './listener/route.js'
+import { ProxyServer } from './listener/server.js'
+import { AccessLog } from './observe/access-log.js'
+import { Policy } from './policy/decision.js'
+import type { OwnListener } from './policy/permit.js'
+import { ReadBuffers } from './relay/read-buffer.js'
+import { type Connector, Dialer } from './upstream/dial.js'
+import { NodeSender } from './upstream/node-sender.js'
+import { createResolver, type Lookup } from './upstream/resolve.js'
+import { UndiciSender } from './upstream/undici-sender.js'
+
+/** What the outside world is made of; tests put their own in. */
+export interface ProxyEnvironment {
+  readonly logger: Logger
+  /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
+  readonly startId: string
+  readonly lookup?: Lookup
+  readonly connector?: Connector
+  /** Milliseconds, monotonic. */
+  readonly now?: () => number
+  /** Milliseconds since the epoch. */
+  readonly wallClock?: () => number
+}
+
+export interface RunningProxy {
+  readonly proxy: readonly ListenAddress[]
+  readonly admin: ListenAddress | undefined
+  /** Stops accepting, waits for what is open as long as `shutdown.drain` says, and closes everything. */
+  drain(): Promise<void>
+}
+
+/** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
+const UPSTREAM_KEEP_ALIVE_MS = 4000
+
+/**
+ * Starts a proxy.
+ *
+ * @param hash of the configuration, for the log
+ * @throws the system's error when an address can not be bound; nothing is left open then
+ */
+export async function startProxy(
+  config: Config,
+  hash: string,
+  environment: ProxyEnvironment,
+): Promise<RunningProxy> {
+  const now = environment.now ?? (() => performance.now())
+  const date = createHttpDate(environment.wallClock ?? Date.now)
+  const { limits } = config
+  let policy = createPolicy(config, [])
+  const clients = new Clients(config.clients)
+  const dialer = new Dialer({
+    resolver: createResolver(environment.lookup ?? systemLookup, config.dns.timeoutMs),
+    policy: () => policy,
+    connectTimeoutMs: limits.connectTimeoutMs,
+    now,
+    ...(environment.connector === undefined ? {} : { connector: environment.connector }),
+  })
+  const senderOptions = { dialer, maxHeaderBytes: limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
+  const fast = new UndiciSender(senderOptions)
+  const exact = new NodeSender(senderOptions)
+  const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
+  const accessLog = new AccessLog({ logger: environment.logger, query: config.log.query })
+  let exchanges = 0
+
+  const server: ProxyServer = new ProxyServer({
+    limits,
+    accessLog,
+    configHash: () => hash,
+    now,
+    date,
+    nextId: () => `${environment.startId}-${(++exchanges).toString(36)}`,
+    serve: exchange => void serveExchange(exchange, routeOptions),
+  })
+  const pumps = { add: server.addPump.bind(server) }
+  const routeOptions = {
+    clients: () => clients,
+    policy: () => policy,
+    configHash: () => hash,
+    dialer,
+    forward: {
+      fast,
+      exact,
+      upgrade: config.forward.upgrade,
+      responseTimeoutMs: limits.responseTimeoutMs,
+      pseudonym: config.via ?? `sluice-${environment.startId}`,
+      date,
+      now,
+      pumpLimits,
+      pumps,
+    },
+    tunnel: { dialer, limits: pumpLimits, buffers: new ReadBuffers(), pumps },
+    accessLog,
+    date,
+    now,
+  }
+  const admin = new AdminServer({ ready: () => !server.draining })
+
+  const stop = async (deadlineMs: number): Promise<void> => {
+    await server.drain(deadlineMs)
+    fast.close()
+    exact.close()
+    await admin.close()
+  }
+  try {
+    const bound: ListenAddress[] = []
+    for (const address of config.listen.proxy) bound.push(await server.listen(address))
+    const boundAdmin = config.listen.admin === false ? undefined : await admin.listen(config.listen.admin)
+    const own = [
+      ...bound.map(address => ({ address, role: 'proxy' as const })),
+      ...(boundAdmin === undefined ? [] : [{ address: boundAdmin, role: 'admin' as const }]),
+    ]
+    policy = createPolicy(config, ownListeners(own, networkInterfaces()))
+    return { proxy: bound, admin: boundAdmin, drain: () => stop(config.shutdown.drainMs) }
+  } catch (error) {
+    await stop(0)
+    throw error
+  }
+}
+
+function createPolicy(config: Config, own: readonly OwnListener[]): Policy {
+  return new Policy(
+    {
+      connectPorts: config.connect.ports,
+      forwardPorts: config.forward.ports,
+      rules: config.rules,
+      deny: config.deny,
+    },
+    { ownListeners: own },
+  )
+}
+
+async function systemLookup(name: string): Promise<readonly string[]> {
+  const addresses = await lookup(name, { all: true, verbatim: true })
+  return addresses.map(({ address }) => address)
+}

@@ -1,0 +1,91 @@
+/**
+ * Where the bytes of a dialled socket are read into.
+ *
+ * Node allocates 64 KiB for every read of an ordinary socket. Sockets that we dial take a buffer of ours instead. All quiet
+ * tunnels share one small buffer, whose content is copied out before anybody else can read into it; a tunnel that
+ * fills it is given a large one of its own, which goes back when the tunnel turns quiet. So an idle tunnel costs no
+ * buffer, and a busy one no allocation and no copy.
+ */
+const SHARED_BYTES = 32 * 1024
+const LARGE_BYTES = 256 * 1024
+/** Large buffers kept for the next busy tunnel; further ones are left to the garbage collector. */
+const MAX_SPARE = 16
+
+export class ReadBuffers {
+  readonly #shared = Buffer.allocUnsafeSlow(SHARED_BYTES)
+  readonly #spare: Buffer[] = []
+
+  get shared(): Buffer {
+    return this.#shared
+  }
+
+  takeLarge(): Buffer {
+    return this.#spare.pop() ?? Buffer.allocUnsafeSlow(LARGE_BYTES)
+  }
+
+  giveLarge(buffer: Buffer): void {
+    if (this.#spare.length < MAX_SPARE) this.#spare.push(buffer)
+  }
+}
+
+/**
+ * The read side of one dialled socket: hand `onRead` to the dialler, then `start` with whoever consumes the bytes.
+ */
+export class BufferedReader {
+  readonly #buffers: ReadBuffers
+  #large: Buffer | undefined
+  #quiet = true
+  #copyBelow = Number.POSITIVE_INFINITY
+  readonly #early: Buffer[] = []
+  #consume: ((chunk: Buffer) => boolean) | undefined
+
+  constructor(buffers: ReadBuffers) {
+    this.#buffers = buffers
+  }
+
+  /** For net.connect: `callback` returning false stops reading until the socket is resumed. */
+  readonly onRead = {
+    buffer: (): Buffer => {
+      if (this.#quiet) return this.#buffers.shared
+      this.#large ??= this.#buffers.takeLarge()
+      return this.#large
+    },
+    callback: (bytes: number, view: Uint8Array): boolean => {
+      const shared = view.buffer === this.#buffers.shared.buffer
+      this.#quiet = shared ? bytes < SHARED_BYTES : bytes < SHARED_BYTES / 2
+      const chunk = Buffer.from(view.buffer, view.byteOffset, bytes)
+      const own = shared || bytes < this.#copyBelow ? Buffer.from(chunk) : chunk
+      if (this.#consume !== undefined) return this.#consume(own)
+      this.#early.push(own)
+      return true
+    },
+  }
+
+  /**
+   * @param copyBelow pieces of fewer bytes are copies, which the consumer may keep
+   * @param consume gets each piece; a larger one is a view that is read into again once `consume` has returned true,
+   *   or once the socket is resumed after it returned false
+   */
+  start(copyBelow: number, consume: (chunk: Buffer) => boolean): void {
+    this.#copyBelow = copyBelow
+    this.#consume = consume
+    for (const chunk of this.#early.splice(0)) consume(chunk)
+  }
+
+  /** Gives the large buffer back if the tunnel has turned quiet; only when nothing of it is still being written. */
+  settle(): void {
+    if (this.#quiet) this.#giveBack()
+  }
+
+  /** The socket is closed and nothing that was read from it is being written any more. */
+  release(): void {
+    this.#consume = () => true
+    this.#quiet = true
+    this.#giveBack()
+  }
+
+  #giveBack(): void {
+    if (this.#large !== undefined) this.#buffers.giveLarge(this.#large)
+    this.#large = undefined
+  }
+}

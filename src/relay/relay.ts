@@ -1,0 +1,236 @@
+/**
+ * Relay: one request to one upstream and its answer back, whichever handler asked for it.
+ *
+ * Content streams both ways and is never gathered. What goes wrong before the answer has begun becomes an error
+ * response; what goes wrong after that ends the connection so that no client takes the half for the whole. A request
+ * is sent a second time only when its method is idempotent, none of its content has been read, and it went out on a
+ * connection that had been open before and died without a byte of an answer (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+ */
+import type { Socket } from 'node:net'
+import { ProxyError, toProxyError } from '../errors.js'
+import type { Exchange, ResponseContent } from '../exchange.js'
+import type { Fields } from '../http/fields.js'
+import { METHODS } from '../http/method.js'
+import { forwardedPhrase } from '../http/reason-phrase.js'
+import { checkResponseFraming } from '../http1/body-framing.js'
+import type { CloseReason, HandlerName, Outcome } from '../outcome.js'
+import type { Permit } from '../policy/permit.js'
+import type {
+  Cancel,
+  Flow,
+  Sender,
+  UpstreamEvents,
+  UpstreamHead,
+  UpstreamRequest,
+} from '../upstream/sender.js'
+import { interimFields, responseFields, trailerFields } from './message-fields.js'
+import { type Pump, type PumpLimits, startPump } from './pump.js'
+
+export interface RelayOptions {
+  /** Sends requests without content fast. */
+  readonly fast: Sender
+  /** Sends every request exactly. */
+  readonly exact: Sender
+  /** Milliseconds from the last byte of the request to the head of the response. */
+  readonly responseTimeoutMs: number
+  /** This hop's name in Via. */
+  readonly pseudonym: string
+  readonly date: () => string
+  readonly now: () => number
+  /** What an upgraded connection is held to. */
+  readonly pumpLimits: PumpLimits
+  /** Told of each pump that starts, so that it can be ended from outside. */
+  readonly pumps: PumpRegistry
+}
+
+/** The pumps that run now. */
+export interface PumpRegistry {
+  add(pump: Pump): void
+}
+
+/** @returns what became of it; never rejects. An outcome with an error and no begun response is still to be answered. */
+export function relay(
+  handler: HandlerName,
+  exchange: Exchange,
+  request: UpstreamRequest,
+  permit: Permit,
+  options: RelayOptions,
+): Promise<Outcome> {
+  return new Promise(resolve => {
+    new Relay(handler, exchange, request, permit, options, resolve).send(false)
+  })
+}
+
+class Relay implements UpstreamEvents {
+  readonly #handler: HandlerName
+  readonly #exchange: Exchange
+  readonly #request: UpstreamRequest
+  readonly #permit: Permit
+  readonly #options: RelayOptions
+  readonly #resolve: (outcome: Outcome) => void
+  readonly #started: number
+  #cancel: Cancel | undefined
+  #retried = false
+  #over = false
+  #timer: NodeJS.Timeout | undefined
+  #content: ResponseContent | undefined
+  #flow: Flow | undefined
+  #status = 0
+  #bytesDown = 0
+  #address: string | undefined
+  #connectMs: number | undefined
+  #firstByteMs: number | undefined
+
+  constructor(
+    handler: HandlerName,
+    exchange: Exchange,
+    request: UpstreamRequest,
+    permit: Permit,
+    options: RelayOptions,
+    resolve: (outcome: Outcome) => void,
+  ) {
+    this.#handler = handler
+    this.#exchange = exchange
+    this.#request = request
+    this.#permit = permit
+    this.#options = options
+    this.#resolve = resolve
+    this.#started = options.now()
+    exchange.onGone(() => this.#finish('client_gone'))
+  }
+
+  send(fresh: boolean): void {
+    if (this.#over) return
+    const sender = needsExactSender(this.#request) ? this.#options.exact : this.#options.fast
+    this.#cancel = sender.send(this.#request, this.#permit, this, fresh)
+    // It may have come to its end while it was being sent.
+    if (this.#over) this.#cancel()
+  }
+
+  connected(address: string, connectMs: number | undefined): void {
+    this.#address = address
+    this.#connectMs = connectMs
+  }
+
+  sent(): void {
+    if (this.#over || this.#status !== 0) return
+    this.#timer = setTimeout(() => {
+      this.#finish('failed', new ProxyError('http_response_timeout', 'no response from upstream in time'))
+    }, this.#options.responseTimeoutMs)
+  }
+
+  informed(head: UpstreamHead): void {
+    if (this.#over) return
+    this.#exchange.inform(head.status, forwardedPhrase(head.status, head.reason), interimFields(head.fields))
+  }
+
+  responded(head: UpstreamHead, flow: Flow): void {
+    if (this.#over) return
+    clearTimeout(this.#timer)
+    this.#firstByteMs = this.#options.now() - this.#started
+    let contentLength: number | undefined
+    try {
+      contentLength = checkResponseFraming(head.fields)
+    } catch (error) {
+      this.#finish('failed', toProxyError(error))
+      return
+    }
+    this.#flow = flow
+    this.#status = head.status
+    this.#content = this.#exchange.respond({
+      status: head.status,
+      reason: forwardedPhrase(head.status, head.reason),
+      fields: responseFields(head.fields, this.#options.pseudonym, this.#options.date),
+      contentLength,
+    })
+  }
+
+  data(chunk: Uint8Array): void {
+    const content = this.#content
+    if (this.#over || content === undefined) return
+    this.#bytesDown += chunk.length
+    if (content.write(chunk)) return
+    this.#flow?.pause()
+    content.onDrain(() => this.#flow?.resume())
+  }
+
+  ended(trailers: Fields): void {
+    if (this.#over) return
+    this.#content?.end(trailerFields(trailers))
+    this.#finish('complete')
+  }
+
+  failed(error: ProxyError, stale: boolean): void {
+    if (this.#over) return
+    clearTimeout(this.#timer)
+    if (this.#content !== undefined) {
+      this.#content.abort()
+      this.#finish('upstream_incomplete', error)
+    } else if (stale && this.#mayRetry()) {
+      this.#retried = true
+      this.send(true)
+    } else this.#finish('failed', error)
+  }
+
+  upgraded(head: UpstreamHead, socket: Socket, rest: Uint8Array): void {
+    if (this.#over) {
+      socket.destroy()
+      return
+    }
+    clearTimeout(this.#timer)
+    this.#status = head.status
+    this.#firstByteMs = this.#options.now() - this.#started
+    const switched = this.#exchange.switchTo(
+      head.status,
+      forwardedPhrase(head.status, head.reason),
+      responseFields(head.fields, this.#options.pseudonym, this.#options.date),
+      this.#request.upgrade,
+    )
+    const pump = startPump({
+      client: switched.socket,
+      upstream: socket,
+      fromClient: switched.rest,
+      fromUpstream: rest,
+      limits: this.#options.pumpLimits,
+    })
+    this.#options.pumps.add(pump)
+    void pump.finished.then(result => {
+      this.#bytesDown = result.bytesDown
+      this.#finish(result.reason, undefined, result.bytesUp)
+    })
+  }
+
+  #mayRetry(): boolean {
+    const { method } = this.#exchange.facts
+    return !this.#retried && METHODS[method].idempotent && this.#exchange.content.bytes === 0
+  }
+
+  #finish(closeReason: CloseReason, error?: ProxyError, bytesUp = this.#exchange.content.bytes): void {
+    if (this.#over) return
+    this.#over = true
+    clearTimeout(this.#timer)
+    if (closeReason !== 'complete') this.#cancel?.()
+    this.#resolve({
+      handler: this.#handler,
+      status: this.#status === 0 && error !== undefined ? error.status : this.#status,
+      closeReason,
+      bytesUp,
+      bytesDown: this.#bytesDown,
+      ...(this.#address === undefined ? {} : { address: this.#address }),
+      ...(this.#connectMs === undefined ? {} : { connectMs: this.#connectMs }),
+      ...(this.#firstByteMs === undefined ? {} : { firstByteMs: this.#firstByteMs }),
+      ...(error === undefined ? {} : { error }),
+    })
+  }
+}
+
+/** What undici can not put on the wire as it came. */
+function needsExactSender(request: UpstreamRequest): boolean {
+  return (
+    request.content !== undefined ||
+    request.sendsZeroLength ||
+    request.expectContinue ||
+    request.upgrade !== undefined ||
+    request.path === '*'
+  )
+}

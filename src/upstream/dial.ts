@@ -1,0 +1,123 @@
+/**
+ * The one place where a socket is opened.
+ *
+ * `permit` turns what the policy granted into addresses that it accepted, and `connect` takes nothing but that
+ * permit and dials its literals. No name reaches a connect call, so that nothing can be resolved twice with two
+ * different answers.
+ */
+import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
+import { ProxyError } from '../errors.js'
+import { serializeHostPort } from '../http/authority.js'
+import type { IpAddress } from '../net/ip-address.js'
+import type { Policy } from '../policy/decision.js'
+import type { Grant, Permit } from '../policy/permit.js'
+import { upstreamFailure } from './failures.js'
+import { raceAttempts } from './happy-eyeballs.js'
+import type { Resolver } from './resolve.js'
+
+/** Opens a socket to a literal; `net.connect` outside of tests. */
+export type Connector = (options: TcpNetConnectOpts) => Socket
+
+/** Where the bytes of a dialled socket go without a copy of Node's own being made for each read. */
+export type OnRead = NonNullable<TcpNetConnectOpts['onread']>
+
+export interface DialerOptions {
+  readonly resolver: Resolver
+  /** The policy in force now: a permit is made by the one that is asked last. */
+  readonly policy: () => Policy
+  readonly connectTimeoutMs: number
+  readonly connector?: Connector
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+}
+
+export interface Resolution {
+  readonly permit: Permit
+  /** Milliseconds that DNS took; undefined when nothing was asked. */
+  readonly dnsMs: number | undefined
+}
+
+export interface Connection {
+  readonly socket: Socket
+  readonly address: IpAddress
+  readonly port: number
+  /** `address:port`, IPv6 in brackets. */
+  readonly where: string
+  readonly connectMs: number
+}
+
+export class Dialer {
+  readonly #options: DialerOptions
+  readonly #connector: Connector
+
+  constructor(options: DialerOptions) {
+    this.#options = options
+    this.#connector = options.connector ?? netConnect
+  }
+
+  /**
+   * Resolves the granted host, unless it is a literal, and has every address judged.
+   * @param asker whose signal ends the wait; it is looked at only when something has to be asked
+   * @throws ProxyError 502 or 504 from DNS, 403 when an address is refused, 508 when it is our own
+   */
+  async permit(grant: Grant, asker: { readonly signal: AbortSignal }): Promise<Resolution> {
+    const { host } = grant
+    if (host.kind !== 'name') return { permit: this.#vet(grant, [host.name]), dnsMs: undefined }
+    const started = this.#options.now()
+    const addresses = await this.#options.resolver.resolve(host.name, asker.signal)
+    return { permit: this.#vet(grant, addresses), dnsMs: this.#options.now() - started }
+  }
+
+  /**
+   * @param onRead makes the read buffer and callback of one attempt, for sockets whose bytes are pumped
+   * @returns a connected socket whose `error` event has a listener already; the caller closes it
+   * @throws ProxyError 502 or 504; the signal's reason when it aborts
+   */
+  async connect(permit: Permit, signal: AbortSignal, onRead?: () => OnRead): Promise<Connection> {
+    const { host, port } = permit.grant
+    const where = serializeHostPort(host, port)
+    const limit = new AbortController()
+    const onAbort = (): void => limit.abort(signal.reason)
+    const timer = setTimeout(() => {
+      limit.abort(new ProxyError('connection_timeout', `no connection in time: ${where}`))
+    }, this.#options.connectTimeoutMs)
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    const started = this.#options.now()
+    const open = (address: IpAddress): Socket =>
+      this.#connector({
+        host: address.text,
+        port,
+        family: address.family,
+        autoSelectFamily: false,
+        allowHalfOpen: true,
+        noDelay: true,
+        keepAlive: true,
+        ...(onRead === undefined ? {} : { onread: onRead() }),
+      })
+    try {
+      const { socket, address } = await raceAttempts(permit.addresses, open, limit.signal)
+      const kind = address.family === 6 ? 'ipv6' : 'ipv4'
+      return {
+        socket,
+        address,
+        port,
+        where: serializeHostPort({ kind, name: address.text }, port),
+        connectMs: this.#options.now() - started,
+      }
+    } catch (error) {
+      if (signal.aborted) throw error
+      throw upstreamFailure(error, where)
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+    }
+  }
+
+  #vet(grant: Grant, addresses: readonly string[]): Permit {
+    const verdict = this.#options.policy().vet(grant, addresses)
+    if (!('kind' in verdict)) return verdict
+    const type = verdict.status === 508 ? 'proxy_loop_detected' : 'destination_ip_prohibited'
+    throw new ProxyError(type, verdict.message, { reason: verdict.reason, detail: verdict.detail })
+  }
+}

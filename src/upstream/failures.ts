@@ -1,0 +1,64 @@
+/**
+ * What a system, DNS or HTTP client error code means to whoever asked: one table, so that the same failure is told
+ * the same way on a tunnel and on a forwarded request (RFC 9209 §2.3).
+ */
+import { ProxyError, type ProxyErrorType } from '../errors.js'
+
+interface Failure {
+  readonly type: ProxyErrorType
+  readonly message: string
+}
+
+const FAILURES: Readonly<Record<string, Failure>> = {
+  ECONNREFUSED: { type: 'connection_refused', message: 'connection refused' },
+  ECONNRESET: { type: 'connection_terminated', message: 'connection reset' },
+  EPIPE: { type: 'connection_terminated', message: 'connection closed' },
+  ETIMEDOUT: { type: 'connection_timeout', message: 'connection timed out' },
+  EHOSTUNREACH: { type: 'destination_ip_unroutable', message: 'host unreachable' },
+  ENETUNREACH: { type: 'destination_ip_unroutable', message: 'network unreachable' },
+  EHOSTDOWN: { type: 'destination_ip_unroutable', message: 'host down' },
+  ENETDOWN: { type: 'destination_ip_unroutable', message: 'network down' },
+  EADDRNOTAVAIL: { type: 'destination_ip_unroutable', message: 'no local address for this destination' },
+  EINVAL: { type: 'destination_ip_unroutable', message: 'address not usable' },
+  EACCES: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
+  EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
+  EMFILE: { type: 'connection_limit_reached', message: 'out of file descriptors' },
+  ENFILE: { type: 'connection_limit_reached', message: 'out of file descriptors' },
+  UND_ERR_SOCKET: { type: 'connection_terminated', message: 'connection closed by the origin' },
+  UND_ERR_HEADERS_OVERFLOW: {
+    type: 'http_response_header_section_size',
+    message: 'response header section too large',
+  },
+  HPE_HEADER_OVERFLOW: {
+    type: 'http_response_header_section_size',
+    message: 'response header section too large',
+  },
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: {
+    type: 'http_response_incomplete',
+    message: 'response shorter or longer than it declares',
+  },
+}
+
+/** The `code` of anything thrown, or ''. */
+export function errorCode(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  return typeof code === 'string' ? code : ''
+}
+
+/**
+ * @param error what a socket or an HTTP client threw
+ * @param where the destination for the message, `host:port`
+ * @returns the ProxyError it stands for; a ProxyError stays itself
+ */
+export function upstreamFailure(error: unknown, where: string): ProxyError {
+  if (error instanceof ProxyError) return error
+  const code = errorCode(error)
+  const known = FAILURES[code]
+  if (known !== undefined) {
+    return new ProxyError(known.type, `${known.message}: ${where}`, { cause: error })
+  }
+  if (code.startsWith('HPE_')) {
+    return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause: error })
+  }
+  return new ProxyError('connection_terminated', `connection failed: ${where}`, { cause: error })
+}

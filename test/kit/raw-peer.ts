@@ -1,0 +1,117 @@
+/** One end of a real socket, spoken to in bytes: text is one character a byte. */
+import type { Test } from 'tap'
+import { connect, type Socket } from 'node:net'
+
+export class RawPeer {
+  readonly socket: Socket
+  #received = ''
+  #ended = false
+  #error: NodeJS.ErrnoException | undefined
+  #closed = false
+  readonly #waiting = new Set<() => void>()
+
+  constructor(socket: Socket) {
+    this.socket = socket
+    socket.on('data', (chunk: Buffer) => {
+      this.#received += chunk.toString('latin1')
+      this.#wake()
+    })
+    socket.on('end', () => {
+      this.#ended = true
+      this.#wake()
+    })
+    socket.on('error', (error: NodeJS.ErrnoException) => {
+      this.#error = error
+      this.#wake()
+    })
+    socket.on('close', () => {
+      this.#closed = true
+      this.#wake()
+    })
+  }
+
+  /** Everything received and not consumed. */
+  get received(): string {
+    return this.#received
+  }
+
+  write(bytes: string | Uint8Array): void {
+    if (typeof bytes === 'string') this.socket.write(bytes, 'latin1')
+    else this.socket.write(bytes)
+  }
+
+  /** Sends FIN. */
+  end(): void {
+    this.socket.end()
+  }
+
+  /** Sends RST. */
+  reset(): void {
+    this.socket.resetAndDestroy()
+  }
+
+  /** Consumes up to and including `mark` (a text, or a number of bytes); rejects when the connection ends before. */
+  async until(mark: string | number): Promise<string> {
+    for (;;) {
+      const at = typeof mark === 'number' ? mark : this.#received.indexOf(mark) + mark.length
+      const found = typeof mark === 'number' ? this.#received.length >= mark : at >= mark.length
+      if (found) {
+        const taken = this.#received.slice(0, at)
+        this.#received = this.#received.slice(at)
+        return taken
+      }
+      if (this.#ended || this.#closed) {
+        throw new Error(
+          `connection ended before ${JSON.stringify(mark)}; received ${JSON.stringify(this.#received)}`,
+        )
+      }
+      await this.#change()
+    }
+  }
+
+  /** Everything until FIN or the end of the connection. */
+  async untilEnd(): Promise<string> {
+    while (!this.#ended && !this.#closed) await this.#change()
+    const taken = this.#received
+    this.#received = ''
+    return taken
+  }
+
+  /** How the connection ended: by FIN, or by a reset. */
+  async outcome(): Promise<'end' | 'reset'> {
+    while (!this.#ended && !this.#closed) await this.#change()
+    while (!this.#closed && this.#error === undefined && !this.#ended) await this.#change()
+    return this.#error !== undefined ? 'reset' : 'end'
+  }
+
+  /** Resolves when the socket is closed on both sides. */
+  async closed(): Promise<void> {
+    while (!this.#closed) await this.#change()
+  }
+
+  destroy(): void {
+    this.socket.destroy()
+  }
+
+  #change(): Promise<void> {
+    return new Promise(resolve => this.#waiting.add(resolve))
+  }
+
+  #wake(): void {
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const resolve of waiting) resolve()
+  }
+}
+
+/** A client connected to a port on 127.0.0.1, destroyed with the test. */
+export async function rawClient(t: Test, port: number): Promise<RawPeer> {
+  const socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true })
+  const peer = new RawPeer(socket)
+  t.teardown(() => peer.destroy())
+  await new Promise<void>((resolve, reject) => {
+    socket.once('connect', resolve)
+    socket.once('error', reject)
+  })
+  return peer
+}

@@ -1,0 +1,68 @@
+/** A whole proxy in this process, on a free port, with its log in an array. */
+import type { Test } from 'tap'
+import { createLogger, type ProxyEnvironment, parseConfig, startProxy } from '../../src/index.js'
+
+export interface LogEvent {
+  readonly event: string
+  readonly [key: string]: unknown
+}
+
+export interface TestProxy {
+  readonly port: number
+  readonly adminPort: number
+  /** The log so far, parsed. */
+  readonly events: readonly LogEvent[]
+  /** Waits for the `count`th event of that name. */
+  event(name: string, count?: number): Promise<LogEvent>
+  drain(): Promise<void>
+}
+
+/** Allows every port of loopback by name and by literal; what tests of forwarding and tunnels need. */
+export const LOOPBACK_RULES = `
+rules:
+  local: { hosts: ["127.0.0.1", "[::1]", "*.test", localhost], ports: ["any"], addresses: ["127.0.0.0/8", "::1/128"] }
+`
+
+/**
+ * @param yaml what the configuration file holds beside `version` and `listen`
+ * @param environment a resolver, a connector or a clock of the test's own
+ */
+export async function testProxy(
+  t: Test,
+  yaml: string = LOOPBACK_RULES,
+  environment: Partial<ProxyEnvironment> = {},
+): Promise<TestProxy> {
+  const events: LogEvent[] = []
+  const waiting = new Set<() => void>()
+  const logger = createLogger('info', {
+    write: line => {
+      events.push(JSON.parse(line) as LogEvent)
+      for (const wake of [...waiting]) wake()
+      waiting.clear()
+    },
+  })
+  const text = `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\nshutdown: { drain: 0s }\n${yaml}`
+  const { config, hash } = parseConfig(text)
+  const proxy = await startProxy(config, hash, { logger, startId: 'test', ...environment })
+  let drained: Promise<void> | undefined
+  const drain = (): Promise<void> => {
+    drained ??= proxy.drain()
+    return drained
+  }
+  t.teardown(drain)
+  const port = proxy.proxy[0]?.port
+  if (port === undefined || proxy.admin === undefined) throw new Error('not listening')
+  return {
+    port,
+    adminPort: proxy.admin.port,
+    events,
+    drain,
+    event: async (name, count = 1) => {
+      for (;;) {
+        const found = events.filter(({ event }) => event === name)[count - 1]
+        if (found !== undefined) return found
+        await new Promise<void>(resolve => waiting.add(resolve))
+      }
+    },
+  }
+}
