@@ -15,6 +15,7 @@ import type { IpAddress } from '../net/ip-address.js'
 import { portsContain } from '../net/ports.js'
 import { type Denial, denyAddress, denyHost, denyMethod, denyPort, denyUnnamed } from './denial.js'
 import { literalAddress } from './host-index.js'
+import { type Memo, memoOf } from './memo.js'
 import {
   type AddressGuard,
   findDeniedBlock,
@@ -49,11 +50,18 @@ export interface PolicyOptions {
   readonly ownListeners?: readonly OwnListener[]
 }
 
+/** Decisions remembered for each list of rules, and verdicts for each grant. */
+const MAX_DECISIONS = 4096
+const MAX_VERDICTS = 16
+
 /** An immutable policy; a reload makes a new one. */
 export class Policy {
   readonly generation: number
   readonly #compiled: CompiledRules
   readonly #guard: AddressGuard
+  /** By the rules that the client may use: the list of its entry in the configuration. */
+  readonly #decisions = new WeakMap<object, Memo<Decision>>()
+  readonly #verdicts = new WeakMap<object, Memo<Permit | Denial>>()
 
   constructor(input: PolicyInput, options: PolicyOptions = {}) {
     this.generation = options.generation ?? 0
@@ -67,6 +75,12 @@ export class Policy {
 
   /** Decides on host, method and port. Nothing is resolved and nothing throws. */
   admit(request: PolicyRequest): Decision {
+    const { form, method, host, port, rules } = request
+    const memo = memoOf(this.#decisions, rules === 'all' ? this : rules, MAX_DECISIONS)
+    return memo.get(`${form} ${method} ${host.kind} ${host.name} ${port}`, () => this.#decide(request))
+  }
+
+  #decide(request: PolicyRequest): Decision {
     const { host, port, form } = request
     const denied = this.#denied(request)
     if (denied !== undefined) return denied
@@ -101,7 +115,8 @@ export class Policy {
    * @throws RangeError when there are none
    */
   vet(grant: Grant, addresses: readonly string[]): Permit | Denial {
-    return vetAddresses(this.#guard, grant, addresses)
+    const memo = memoOf(this.#verdicts, grant, MAX_VERDICTS)
+    return memo.get(addresses.join(' '), () => vetAddresses(this.#guard, grant, addresses))
   }
 
   #denied(request: PolicyRequest): Denial | undefined {
@@ -127,7 +142,7 @@ export class Policy {
 
   #unnamed(request: PolicyRequest): Denial {
     const { names } = this.#compiled
-    const usable = request.rules === 'all' ? [...names] : request.rules.filter(name => names.has(name))
+    const usable = request.rules === 'all' ? names : new Set(request.rules.filter(name => names.has(name)))
     return denyUnnamed(request, isLocalhost(request.host), usable)
   }
 }

@@ -81,10 +81,10 @@ export function denyAddress(host: Host, port: number, address: string, cidr: Cid
  * @param localhost the host is the proxy's own machine
  * @param usable the names of the rules the client may use
  */
-export function denyUnnamed({ host, port }: Asked, localhost: boolean, usable: readonly string[]): Denial {
+export function denyUnnamed({ host, port }: Asked, localhost: boolean, usable: ReadonlySet<string>): Denial {
   const message = `no rule allows ${serializeHostPort(host, port)}`
   const remedy =
-    usable.length === 0
+    usable.size === 0
       ? `This client may use no rule; give it one whose hosts name ${host.name}.`
       : `This client may use the rules: ${listed(usable)}. Add ${host.name} to the hosts of one of them to allow it.`
   if (localhost) {
@@ -102,9 +102,11 @@ export function denyUnnamed({ host, port }: Asked, localhost: boolean, usable: r
 }
 
 /** A body is no place for a thousand names. */
-function listed(names: readonly string[]): string {
-  const more = names.length - MAX_NAMES
-  return more > 0 ? `${names.slice(0, MAX_NAMES).join(', ')} and ${more} more` : names.join(', ')
+function listed(names: ReadonlySet<string>): string {
+  const shown: string[] = []
+  for (const name of names) if (shown.push(name) === MAX_NAMES) break
+  const more = names.size - shown.length
+  return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ')
 }
 
 export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRule): Denial {
