@@ -54,9 +54,13 @@ export async function startProxy(
   environment: ProxyEnvironment,
 ): Promise<RunningProxy> {
   const now = environment.now ?? (() => performance.now())
-  const date = createHttpDate(environment.wallClock ?? Date.now)
+  const wallClock = environment.wallClock ?? Date.now
+  const date = createHttpDate(wallClock)
   const { limits } = config
-  let policy = createPolicy(config, [])
+  let policy = createPolicy(
+    config,
+    ownListeners(listenersOf(config.listen.proxy, config.listen.admin), networkInterfaces()),
+  )
   const clients = new Clients(config.clients)
   const dialer = new Dialer({
     resolver: createResolver(environment.lookup ?? systemLookup, config.dns.timeoutMs),
@@ -69,12 +73,13 @@ export async function startProxy(
   const fast = new UndiciSender(senderOptions)
   const exact = new NodeSender(senderOptions)
   const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
-  const accessLog = new AccessLog({ logger: environment.logger, query: config.log.query })
+  const accessLog = new AccessLog({ logger: environment.logger, query: config.log.query, wallClock })
   let exchanges = 0
 
   const server: ProxyServer = new ProxyServer({
     limits,
     accessLog,
+    clientName: address => clients.identify(address)?.name,
     configHash: () => hash,
     now,
     date,
@@ -98,7 +103,7 @@ export async function startProxy(
       pumpLimits,
       pumps,
     },
-    tunnel: { dialer, limits: pumpLimits, buffers: new ReadBuffers(), pumps },
+    tunnel: { dialer, limits: pumpLimits, buffers: new ReadBuffers(), pumps, now },
     accessLog,
     date,
     now,
@@ -115,16 +120,26 @@ export async function startProxy(
     const bound: ListenAddress[] = []
     for (const address of config.listen.proxy) bound.push(await server.listen(address))
     const boundAdmin = config.listen.admin === false ? undefined : await admin.listen(config.listen.admin)
-    const own = [
-      ...bound.map(address => ({ address, role: 'proxy' as const })),
-      ...(boundAdmin === undefined ? [] : [{ address: boundAdmin, role: 'admin' as const }]),
-    ]
-    policy = createPolicy(config, ownListeners(own, networkInterfaces()))
-    return { proxy: bound, admin: boundAdmin, drain: () => stop(config.shutdown.drainMs) }
+    // Again, with the ports that were really bound: they are another thing where the file says 0.
+    policy = createPolicy(config, ownListeners(listenersOf(bound, boundAdmin ?? false), networkInterfaces()))
+    let stopped: Promise<void> | undefined
+    const drain = (): Promise<void> => {
+      stopped ??= stop(config.shutdown.drainMs)
+      return stopped
+    }
+    return { proxy: bound, admin: boundAdmin, drain }
   } catch (error) {
     await stop(0)
     throw error
   }
+}
+
+function listenersOf(
+  proxy: readonly ListenAddress[],
+  admin: ListenAddress | false,
+): { readonly address: ListenAddress; readonly role: OwnListener['role'] }[] {
+  const listeners = proxy.map(address => ({ address, role: 'proxy' as const }))
+  return admin === false ? listeners : [...listeners, { address: admin, role: 'admin' as const }]
 }
 
 function createPolicy(config: Config, own: readonly OwnListener[]): Policy {

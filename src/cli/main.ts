@@ -5,6 +5,9 @@ import { EXIT } from './exit-codes.js'
 import { type RunHost, runCommand } from './run.js'
 import { schemaCommand } from './schema.js'
 
+/** A command line that is not understood; the message is for whoever wrote it. */
+class UsageError extends Error {}
+
 /**
  * @param argv the arguments behind the program's name
  * @param version what --version prints
@@ -26,15 +29,24 @@ export async function main(argv: readonly string[], version: string, host: RunHo
     .strict()
     .version(version)
     .help()
+    .locale('en')
     .wrap(100)
-    .parserConfiguration({ 'duplicate-arguments-array': true, 'greedy-arrays': false })
+    .parserConfiguration({
+      'greedy-arrays': false,
+      'boolean-negation': false,
+      'camel-case-expansion': false,
+      'dot-notation': false,
+    })
     .exitProcess(false)
-    .fail(false)
+    .fail((message: string | null, error: Error | undefined) => {
+      // There is no message when the command itself failed.
+      throw message === null ? error : new UsageError(message)
+    })
   try {
     await parser.parseAsync()
   } catch (error) {
-    if (error instanceof Error && error.name === 'YError') {
-      host.io.stderr(`sluice: ${error.message}\nTry sluice --help.\n`)
+    if (error instanceof UsageError) {
+      host.io.stderr(`sluice: ${error.message.replace(/\s*\n\s*/g, ' ')}\nTry sluice --help.\n`)
       return EXIT.usage
     }
     host.io.stderr(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)

@@ -49,16 +49,16 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   try {
     proxy = await startProxy(config, loaded.hash, { logger: log.logger, startId: host.startId })
   } catch (error) {
-    log.flush()
+    await log.flush()
     host.io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
     return EXIT.unavailable
   }
-  announce(proxy, loaded, log, host)
+  await announce(proxy, loaded, log, host)
   const signal = await host.stopRequested
   log.logger.info({ event: 'stopping', signal })
   await proxy.drain()
   log.logger.info({ event: 'stopped' })
-  log.flush()
+  await log.flush()
   return EXIT.ok
 }
 
@@ -79,7 +79,7 @@ function openLog(config: Config, args: RunArguments, host: RunHost): Log {
   return createLog({ level: config.log.level, format, color: host.color })
 }
 
-function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost): void {
+async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost): Promise<void> {
   const { logger } = log
   logger.info({
     event: 'listening',
@@ -100,8 +100,8 @@ function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost):
         'a stranger can look like a private one; keep the port from being published',
     })
   }
+  await log.flush()
   if (host.terminal) host.io.stdout(banner(proxy))
-  log.flush()
 }
 
 /** What to paste; curl reads http_proxy in lower case alone, others in upper case. */
@@ -111,7 +111,7 @@ function banner(proxy: RunningProxy): string {
   const url = `http://${serializeListenAddress(reachable(first))}`
   return [
     '',
-    `Sluice listens on ${proxy.proxy.map(serializeListenAddress).join(', ')}. To use it in this shell's neighbour:`,
+    `Sluice listens on ${proxy.proxy.map(serializeListenAddress).join(', ')}. To use it, in another shell:`,
     '',
     `  export HTTPS_PROXY=${url} https_proxy=${url}`,
     `  export HTTP_PROXY=${url} http_proxy=${url}`,
@@ -131,8 +131,11 @@ function isLoopback({ host }: ListenAddress): boolean {
   return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
 }
 
+/** The arguments as they are spelled on the command line. */
+type RunOptions = Omit<RunArguments, 'logFormat'> & { readonly 'log-format'?: RunArguments['logFormat'] }
+
 /** @param done gets the exit code */
-export function runCommand(host: RunHost, done: (code: number) => void): CommandModule<object, RunArguments> {
+export function runCommand(host: RunHost, done: (code: number) => void): CommandModule<object, RunOptions> {
   return {
     command: ['run', '$0'],
     describe: 'run the proxy (the default)',
@@ -148,23 +151,36 @@ export function runCommand(host: RunHost, done: (code: number) => void): Command
           array: true,
           requiresArg: true,
           describe: 'address to serve clients on, such as 127.0.0.1:3128; may be repeated; beats the file',
-          coerce: (values: string[]) => values.map(checkedAddress),
         })
         .option('admin', {
           type: 'string',
           requiresArg: true,
           describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
-          coerce: checkedAddress,
         })
         .option('log-format', {
           choices: ['json', 'pretty'] as const,
+          requiresArg: true,
           describe: 'format of the log; by default pretty on a terminal and JSON otherwise',
-        }),
-    handler: async args => done(await run(args, host)),
+        })
+        .check(checkArguments),
+    handler: async args => done(await run({ ...args, logFormat: args['log-format'] }, host)),
   }
 }
 
-function checkedAddress(text: string): string {
-  parseListenAddress(text)
-  return text
+/**
+ * What the options' types do not say. Yargs takes a repeated option for a list, and words behind `--` for nothing.
+ *
+ * @throws RangeError with one clause for whoever wrote the command line
+ */
+function checkArguments(args: Readonly<Record<string, unknown>>): true {
+  for (const name of ['config', 'admin', 'log-format']) {
+    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+  }
+  const [stray] = (args['_'] as unknown[]).filter(word => word !== 'run')
+  if (stray !== undefined) throw new RangeError(`Unknown argument: ${stray}`)
+  const { config, listen, admin } = args as RunArguments
+  if (config === '') throw new RangeError('--config needs the name of a file')
+  for (const address of listen ?? []) parseListenAddress(address)
+  if (admin !== undefined) parseListenAddress(admin)
+  return true
 }

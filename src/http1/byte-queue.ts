@@ -106,7 +106,7 @@ export class ByteQueue {
   }
 
   #text(): string {
-    if (this.#offset >= this.#windowStart + this.#window.length || this.#offset < this.#windowStart) {
+    if (this.#offset >= this.#windowStart + this.#window.length) {
       this.#windowStart = this.#offset
       this.#window = this.#chunk.toString(
         'latin1',

@@ -14,6 +14,8 @@ export interface ServerOptions {
   readonly limits: ConnectionLimits
   readonly accessLog: AccessLog
   readonly configHash: () => string
+  /** The name of the client entry that holds an address. */
+  readonly clientName: (address: string) => string | undefined
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
@@ -44,9 +46,7 @@ export class ProxyServer implements ConnectionOwner {
    * @throws the system's error when it can not be
    */
   listen(address: ListenAddress): Promise<ListenAddress> {
-    const server = createServer({ allowHalfOpen: true, noDelay: true, keepAlive: true }, socket =>
-      this.#accept(socket),
-    )
+    const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => this.#accept(socket))
     this.#servers.push(server)
     return new Promise((resolve, reject) => {
       server.once('error', reject)
@@ -119,10 +119,11 @@ export class ProxyServer implements ConnectionOwner {
     const { accessLog, configHash, nextId } = this.#options
     const subject = {
       id: nextId(),
-      client: connection.clientAddress,
+      client: this.#options.clientName(connection.clientAddress),
+      clientAddress: connection.clientAddress,
       kind: 'invalid',
       method,
-      path: target,
+      path: withoutUserinfo(target),
     } as const
     accessLog.decision(subject, { decision: 'deny', reason: error.reason }, configHash())
     const outcome = {
@@ -138,7 +139,8 @@ export class ProxyServer implements ConnectionOwner {
 
   released(connection: Connection): void {
     this.#connections.delete(connection)
-    this.#checkEmpty()
+    // Looked at when whoever took the connection over has had it counted in as a pump.
+    queueMicrotask(() => this.#checkEmpty())
   }
 
   #accept(socket: Socket): void {
@@ -149,9 +151,15 @@ export class ProxyServer implements ConnectionOwner {
   #tick(): void {
     const now = this.#options.now()
     for (const connection of this.#connections) connection.checkDeadline(now)
+    for (const pump of this.#pumps) pump.check(now)
   }
 
   #checkEmpty(): void {
     if (this.#connections.size === 0 && this.#pumps.size === 0) this.#onEmpty?.()
   }
+}
+
+/** A refused target may be one because a password stands in it; which is no reason to write that into a log. */
+function withoutUserinfo(target: string): string {
+  return target.startsWith('/') ? target : target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1')
 }

@@ -2,8 +2,11 @@
  * The two events of every exchange: `decision` when it is decided, `close` when it is over. They carry neither
  * credentials nor, unless asked for, the query of a target.
  */
-import type { Logger } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
+import type { ProxyError } from '../errors.js'
 import type { Outcome } from '../outcome.js'
+import { createIsoTime, type EventFields, eventFields, eventLine } from './event-line.js'
+import { LOG_SCHEMA } from './log.js'
 
 /** What was asked for: the form of the target, or `invalid` when the request never got that far. */
 export type ExchangeKind = 'connect' | 'forward' | 'origin' | 'server' | 'invalid'
@@ -11,7 +14,9 @@ export type ExchangeKind = 'connect' | 'forward' | 'origin' | 'server' | 'invali
 /** What an exchange is known by in both of its events. */
 export interface Subject {
   readonly id: string
-  readonly client: string
+  /** The name of the client entry; absent when there is none for the address. */
+  readonly client: string | undefined
+  readonly clientAddress: string
   readonly kind: ExchangeKind
   readonly method: string
   readonly host?: string | undefined
@@ -32,24 +37,35 @@ export interface AccessLogOptions {
   readonly logger: Logger
   /** `omit` leaves out what follows `?` in a path. */
   readonly query: 'omit' | 'include'
+  /** Milliseconds since the epoch. */
+  readonly wallClock: () => number
 }
 
-export class AccessLog {
-  readonly #logger: Logger
-  readonly #query: boolean
+/** Where what may hold secrets begins; a fragment, which only refused targets have, as well as a query. */
+const QUERY = /[?#]/
 
-  constructor(options: AccessLogOptions) {
-    this.#logger = options.logger
-    this.#query = options.query === 'include'
+export class AccessLog {
+  readonly #write: (line: string) => void
+  readonly #time: () => string
+  readonly #includesQuery: boolean
+  readonly #infoEnabled: boolean
+  readonly #warnEnabled: boolean
+
+  constructor({ logger, query, wallClock }: AccessLogOptions) {
+    const stream = (logger as unknown as Record<symbol, DestinationStream>)[pino.symbols.streamSym]
+    if (stream === undefined) throw new TypeError('a logger without a stream')
+    this.#write = stream.write.bind(stream)
+    this.#time = createIsoTime(wallClock)
+    this.#includesQuery = query === 'include'
+    this.#infoEnabled = logger.isLevelEnabled('info')
+    this.#warnEnabled = logger.isLevelEnabled('warn')
   }
 
   /** Refusals are warnings, so that a log at level warn holds them alone. */
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
-    const level = event.decision === 'deny' ? 'warn' : 'info'
-    if (!this.#logger.isLevelEnabled(level)) return
-    this.#logger[level]({
-      event: 'decision',
-      ...this.#subject(subject),
+    const denied = event.decision === 'deny'
+    if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
+    this.#emit(denied ? 'warn' : 'info', 'decision', subject, {
       decision: event.decision,
       rule: event.rule,
       reason: event.reason,
@@ -59,15 +75,14 @@ export class AccessLog {
   }
 
   close(subject: Subject, outcome: Outcome, durationMs: number): void {
-    if (!this.#logger.isLevelEnabled('info')) return
-    this.#logger.info({
-      event: 'close',
-      ...this.#subject(subject),
+    if (!this.#infoEnabled) return
+    this.#emit('info', 'close', subject, {
       handler: outcome.handler,
       status: outcome.status,
       close_reason: outcome.closeReason,
       error: outcome.error?.type,
       reason: outcome.error?.reason,
+      cause: internalCause(outcome.error),
       address: outcome.address,
       connect_ms: round(outcome.connectMs),
       first_byte_ms: round(outcome.firstByteMs),
@@ -77,12 +92,34 @@ export class AccessLog {
     })
   }
 
-  #subject(subject: Subject): Subject {
-    const { path } = subject
-    const query = path === undefined ? -1 : path.indexOf('?')
-    if (this.#query || path === undefined || query === -1) return subject
-    return { ...subject, path: path.slice(0, query) }
+  #emit(level: string, event: string, subject: Subject, fields: EventFields): void {
+    const line = eventFields(
+      `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"`,
+      {
+        id: subject.id,
+        client: subject.client,
+        client_address: subject.clientAddress,
+        kind: subject.kind,
+        method: subject.method,
+        host: subject.host,
+        port: subject.port,
+        path: this.#path(subject.path),
+      },
+    )
+    this.#write(eventLine(line, fields))
   }
+
+  #path(path: string | undefined): string | undefined {
+    const query = path === undefined || this.#includesQuery ? -1 : path.search(QUERY)
+    return query === -1 ? path : path?.slice(0, query)
+  }
+}
+
+/** Where a fault of our own comes from; the causes of all other errors are told by their type. */
+function internalCause(error: ProxyError | undefined): string | undefined {
+  if (error?.type !== 'proxy_internal_error') return undefined
+  const { cause } = error
+  return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)
 }
 
 /** Milliseconds to three places. */

@@ -1,9 +1,10 @@
 /**
- * The log: JSON lines for machines, or readable lines for people. Writing is buffered, so that a line costs no system
- * call; whoever ends the process flushes.
+ * The log: JSON lines for machines, or readable lines for people. Neither holds a control character that could steer
+ * the terminal or the program it is read with.
  */
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino'
-import pretty from 'pino-pretty'
+import { prettyFactory } from 'pino-pretty'
+import { LogSink } from './log-sink.js'
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
 
@@ -16,49 +17,25 @@ export interface LogOptions {
 
 export interface Log {
   readonly logger: Logger
-  /** Writes out what is buffered, at once. */
-  flush(): void
+  /** Resolves when what is buffered is written; whoever ends the process waits for it. */
+  flush(): Promise<void>
 }
 
 /** The layout of the events; a change that breaks a reader raises it. */
-const SCHEMA = 1
-const BUFFER_BYTES = 32 * 1024
-const MAX_WRITE_BYTES = 64 * 1024
-const FLUSH_INTERVAL_MS = 200
+export const LOG_SCHEMA = 1
+
+/** JSON escapes the controls below SP; DEL and the C1 controls, which terminals obey too, it leaves as they are. */
+const UNESCAPED = /[\x7f-\x9f]/g
+/** Everything that a terminal obeys but line ends, tabs and, where there is colour, the change of it. */
+const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g
+const CONTROLS_BUT_COLOR = /(?!\x1b\[[\d;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 
 /** @param fd the file descriptor to write to */
 export function createLog(options: LogOptions, fd = 1): Log {
-  if (options.format === 'pretty') {
-    const stream = pretty({
-      colorize: options.color,
-      sync: true,
-      destination: fd,
-      ignore: 'schema,pid,hostname,event',
-      messageFormat: '{event}',
-      translateTime: 'HH:MM:ss.l',
-      singleLine: true,
-    })
-    return { logger: createLogger(options.level, stream), flush: () => {} }
-  }
-  const destination = pino.destination({
-    fd,
-    sync: false,
-    minLength: BUFFER_BYTES,
-    maxWrite: MAX_WRITE_BYTES,
-    periodicFlush: FLUSH_INTERVAL_MS,
-  })
-  // The reader of the log may go away at any time; that is not a reason to stop serving.
-  destination.on('error', () => {})
-  return {
-    logger: createLogger(options.level, destination),
-    flush: () => {
-      try {
-        destination.flushSync()
-      } catch {
-        // Nothing is left to write to: the reader of the log is gone.
-      }
-    },
-  }
+  const sink = new LogSink(fd)
+  const format = options.format === 'pretty' ? readable(options.color) : (line: string): string => line
+  const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
+  return { logger, flush: () => sink.flush() }
 }
 
 /** @param stream takes whole lines */
@@ -66,10 +43,28 @@ export function createLogger(level: LogLevel, stream: DestinationStream): Logger
   return pino(
     {
       level,
-      base: { schema: SCHEMA },
+      base: { schema: LOG_SCHEMA },
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: label => ({ level: label }) },
+      hooks: { streamWrite: line => line.replace(UNESCAPED, escaped) },
     },
     stream,
   )
+}
+
+/** From a line of JSON to a line for people. */
+function readable(color: boolean): (line: string) => string {
+  const pretty = prettyFactory({
+    colorize: color,
+    ignore: 'schema,pid,hostname,event',
+    messageFormat: '{event}',
+    translateTime: 'HH:MM:ss.l',
+    singleLine: true,
+  })
+  const controls = color ? CONTROLS_BUT_COLOR : CONTROLS
+  return line => pretty(line).replace(controls, escaped)
+}
+
+function escaped(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

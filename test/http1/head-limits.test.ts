@@ -58,6 +58,8 @@ t.test('the trailer section has the limits of the head, to itself (RFC 6585 §5)
     `POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n${trailers}\r\n`
   t.equal(status(request(`a:${'b'.repeat(38)}\r\n`)), 0)
   t.equal(status(request(`a:${'b'.repeat(39)}\r\n`)), 431)
+  t.equal(status(request(`a:${'b'.repeat(18)}\r\n`.repeat(2))), 0, 'over two lines')
+  t.equal(status(request(`a:${'b'.repeat(18)}\r\na:${'b'.repeat(19)}\r\n`)), 431)
   t.equal(status(request('a:b\r\n'.repeat(4))), 0)
   t.equal(status(request('a:b\r\n'.repeat(5))), 431)
 })

@@ -11,6 +11,8 @@ export interface RawOrigin {
   accept(): Promise<RawPeer>
   /** Connections accepted so far, taken or not. */
   readonly accepted: number
+  /** All of them. */
+  readonly peers: readonly RawPeer[]
 }
 
 export async function rawOrigin(t: Test, host = '127.0.0.1'): Promise<RawOrigin> {
@@ -39,6 +41,7 @@ export async function rawOrigin(t: Test, host = '127.0.0.1'): Promise<RawOrigin>
       const peer = arrived.shift()
       return peer === undefined ? new Promise(resolve => waiting.push(resolve)) : Promise.resolve(peer)
     },
+    peers: all,
     get accepted() {
       return all.length
     },

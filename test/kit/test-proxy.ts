@@ -24,7 +24,7 @@ rules:
 `
 
 /**
- * @param yaml what the configuration file holds beside `version` and `listen`
+ * @param yaml what the configuration file holds beside `version` and `listen`; without `shutdown`, drain ends at once
  * @param environment a resolver, a connector or a clock of the test's own
  */
 export async function testProxy(
@@ -41,7 +41,8 @@ export async function testProxy(
       waiting.clear()
     },
   })
-  const text = `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\nshutdown: { drain: 0s }\n${yaml}`
+  const shutdown = /^shutdown:/m.test(yaml) ? '' : 'shutdown: { drain: 0s }\n'
+  const text = `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\n${shutdown}${yaml}`
   const { config, hash } = parseConfig(text)
   const proxy = await startProxy(config, hash, { logger, startId: 'test', ...environment })
   let drained: Promise<void> | undefined

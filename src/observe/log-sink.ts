@@ -1,0 +1,75 @@
+/**
+ * Where the lines of the log go: a file descriptor, through a buffer, so that a line costs no system call.
+ *
+ * Whatever reads the log may stall, go away or run out of room, and the proxy serves on: no write waits in the way of
+ * the event loop, none throws, and what can not be written is lost rather than kept without bound.
+ */
+import { write } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+
+const writeBytes = promisify(write)
+
+/** From here on the buffer is written without waiting for the interval. */
+const BUFFER_LENGTH = 32 * 1024
+/** What a stalled reader may cost of memory; lines beyond it are lost. */
+const MAX_BUFFER_LENGTH = 8 * 1024 * 1024
+const FLUSH_INTERVAL_MS = 200
+/** Pause before a descriptor that is full (EAGAIN) is tried again. */
+const RETRY_MS = 10
+
+export class LogSink {
+  readonly #fd: number
+  readonly #maxLength: number
+  #text = ''
+  #writing: Promise<void> | undefined
+  #timer: NodeJS.Timeout | undefined
+
+  /** @param maxLength characters that may wait to be written */
+  constructor(fd: number, maxLength = MAX_BUFFER_LENGTH) {
+    this.#fd = fd
+    this.#maxLength = maxLength
+  }
+
+  /** @param line whole lines, with their line ends */
+  write(line: string): void {
+    if (this.#text.length + line.length > this.#maxLength) return
+    this.#text += line
+    if (this.#text.length >= BUFFER_LENGTH) void this.#start()
+    else this.#timer ??= setTimeout(() => void this.#start(), FLUSH_INTERVAL_MS).unref()
+  }
+
+  /** Resolves when all lines so far are written, or lost. */
+  async flush(): Promise<void> {
+    while (this.#text !== '' || this.#writing !== undefined) await this.#start()
+  }
+
+  #start(): Promise<void> {
+    this.#writing ??= this.#writeOut().finally(() => {
+      this.#writing = undefined
+    })
+    return this.#writing
+  }
+
+  async #writeOut(): Promise<void> {
+    do {
+      clearTimeout(this.#timer)
+      this.#timer = undefined
+      let bytes: Uint8Array = Buffer.from(this.#text)
+      this.#text = ''
+      while (bytes.length > 0) bytes = await this.#writeSome(bytes)
+    } while (this.#text.length >= BUFFER_LENGTH)
+  }
+
+  /** @returns what is left to write */
+  async #writeSome(bytes: Uint8Array): Promise<Uint8Array> {
+    try {
+      const { bytesWritten } = await writeBytes(this.#fd, bytes, 0, bytes.length, null)
+      return bytes.subarray(bytesWritten)
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return Buffer.alloc(0)
+      await delay(RETRY_MS)
+      return bytes
+    }
+  }
+}

@@ -1,0 +1,41 @@
+/** The program as it is started: by its file, and by npm from a clone. */
+import { existsSync, readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import t, { type Test } from 'tap'
+import { installProgram } from './cli/program.js'
+import { needs, run } from './system/command.js'
+
+/** Compiled to .build/test. */
+const ROOT = resolve(import.meta.dirname, '../..')
+const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
+
+const [node = '', ...program] = await installProgram(t)
+
+async function prints(t: Test, ...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(node, [...program, ...args])
+  t.strictSame({ code, stderr }, { code: 0, stderr: '' })
+  return stdout
+}
+
+t.test('--version is that of the package, and nothing is started', async t => {
+  t.equal(await prints(t, '--version'), `${manifest.version}\n`)
+})
+
+t.test('--help names every command and every option, on no more than 100 columns', async t => {
+  const help = await prints(t, '--help')
+  for (const name of ['sluice run', 'sluice check <file>', 'sluice schema']) t.match(help, name)
+  for (const name of ['config', 'listen', 'admin', 'log-format', 'help', 'version'])
+    t.match(help, ` --${name} `)
+  t.ok(help.split('\n').every(line => line.length <= 100))
+})
+
+t.test('npm, a shell and an installed package start the same file', async t => {
+  t.equal(manifest.scripts.start, `node ${manifest.bin.sluice}`)
+  t.match(readFileSync(join(ROOT, 'src/bin.ts'), 'utf8'), /^#!\/usr\/bin\/env node\n/)
+})
+
+const built = existsSync(join(ROOT, manifest.bin.sluice))
+t.test('npm start passes on what stands behind --', { skip: built ? needs('npm') : 'not built' }, async t => {
+  const { code, stdout } = await run('npm', ['start', '--silent', '--', '--version'], { cwd: ROOT })
+  t.strictSame({ code, stdout }, { code: 0, stdout: `${manifest.version}\n` })
+})

@@ -1,0 +1,6 @@
+import t from 'tap'
+import { EXIT } from '../../src/cli/exit-codes.js'
+
+t.test('exit codes are those of sysexits.h', async t => {
+  t.strictSame(EXIT, { ok: 0, usage: 64, unavailable: 69, software: 70, config: 78 })
+})

@@ -1,0 +1,166 @@
+/** The command line, as far as it ends by itself. */
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { main } from '../../src/cli/main.js'
+
+async function sluice(...argv: string[]) {
+  const said = { stdout: '', stderr: '' }
+  const code = await main(argv, '1.2.3', {
+    io: {
+      stdout: text => {
+        said.stdout += text
+      },
+      stderr: text => {
+        said.stderr += text
+      },
+      color: false,
+    },
+    terminal: false,
+    color: false,
+    startId: 'test',
+    stopRequested: Promise.resolve('SIGTERM'),
+    onUncaught: () => {},
+  })
+  return { code, ...said }
+}
+
+async function usage(t: Test, argv: string[], line: string) {
+  t.strictSame(
+    await sluice(...argv),
+    { code: 64, stdout: '', stderr: `sluice: ${line}\nTry sluice --help.\n` },
+    argv.join(' '),
+  )
+}
+
+t.test('a word or an option that nothing knows is 64 and one clear line', async t => {
+  const table: [string[], string][] = [
+    [['--nope'], 'Unknown argument: nope'],
+    [['nope'], 'Unknown argument: nope'],
+    [['run', 'nope'], 'Unknown argument: nope'],
+    [['run', 'run'], 'Unknown argument: run'],
+    [['--', '--config'], 'Unknown argument: --config'],
+    [['-c', 'x'], 'Unknown argument: c'],
+    [['--no-admin'], 'Unknown argument: no-admin'],
+    [['--no-config'], 'Unknown argument: no-config'],
+    [['--config.x', 'y'], 'Unknown argument: config.x'],
+    [['--listen', '127.0.0.1:0', '127.0.0.1:0'], 'Unknown argument: 127.0.0.1:0'],
+    [['check', 'a', 'b'], 'Unknown argument: b'],
+    [['check', '--config', 'a', 'b'], 'Unknown argument: config'],
+    [['schema', 'x'], 'Unknown argument: x'],
+    [['__proto__'], 'Unknown argument: __proto__'],
+    [['toString'], 'Unknown argument: toString'],
+  ]
+  for (const [argv, line] of table) await usage(t, argv, line)
+})
+
+t.test('so is an option without its value, or given more than once where once is meant', async t => {
+  for (const name of ['config', 'listen', 'admin', 'log-format']) {
+    await usage(t, [`--${name}`], `Not enough arguments following: ${name}`)
+  }
+  await usage(t, ['--config='], '--config needs the name of a file')
+  await usage(t, ['check'], 'Not enough non-option arguments: got 0, need at least 1')
+  await usage(t, ['--config', 'a', '--config', 'b'], '--config can be given once only')
+  await usage(t, ['--admin', '127.0.0.1:0', '--admin', '127.0.0.1:0'], '--admin can be given once only')
+  await usage(t, ['--log-format', 'json', '--log-format', 'json'], '--log-format can be given once only')
+})
+
+t.test('so is a value that is not one', async t => {
+  await usage(
+    t,
+    ['--log-format', 'xml'],
+    'Invalid values: Argument: log-format, Given: "xml", Choices: "json", "pretty"',
+  )
+  const expected = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128", found'
+  const bad: [string, string][] = [
+    ['3128', '"3128", without a port'],
+    ['127.0.0.1', '"127.0.0.1", without a port'],
+    ['127.0.0.1:65536', '"127.0.0.1:65536", with a port that is not 0 to 65535'],
+    [':3128', '":3128", write 0.0.0.0:3128 for every IPv4 interface'],
+    ['::1:3128', '"::1:3128", IPv6 goes in brackets'],
+    ['example.com:3128', '"example.com:3128", whose host is neither an IP address nor localhost'],
+    ['0177.0.0.1:3128', '"0177.0.0.1:3128", whose host is neither an IP address nor localhost'],
+  ]
+  for (const [address, found] of bad) {
+    await usage(t, ['--listen', address], `${expected} ${found}`)
+    await usage(t, ['run', '--listen', '127.0.0.1:0', '--listen', address], `${expected} ${found}`)
+    await usage(t, ['--admin', address], `${expected} ${found}`)
+  }
+})
+
+t.test('says it in English whatever the locale, because programs read it', async t => {
+  const { LC_ALL } = process.env
+  process.env['LC_ALL'] = 'de_DE.UTF-8'
+  t.teardown(() => {
+    if (LC_ALL === undefined) delete process.env['LC_ALL']
+    else process.env['LC_ALL'] = LC_ALL
+  })
+  await usage(t, ['--nope'], 'Unknown argument: nope')
+})
+
+t.test('a configuration that is not there, or wrong, is 78 with every problem', async t => {
+  const directory = t.testdir({ 'bad.yaml': 'version: 1\nconect: {}\nlog: { level: loud }\n' })
+  const [missing, bad] = [join(directory, 'missing.yaml'), join(directory, 'bad.yaml')]
+  for (const argv of [
+    ['--config', missing],
+    ['run', '--config', missing],
+    ['check', missing],
+  ]) {
+    t.strictSame(await sluice(...argv), { code: 78, stdout: '', stderr: `${missing}: no such file\n` })
+  }
+  for (const argv of [[`--config=${bad}`], ['check', bad]]) {
+    t.strictSame(await sluice(...argv), {
+      code: 78,
+      stdout: '',
+      stderr: [
+        `${bad}:2:1: conect: unknown key \`conect\`; did you mean \`connect\`?`,
+        `${bad}:3:15: log.level: expected trace, debug, info, warn, error or silent, found "loud"`,
+        '',
+      ].join('\n'),
+    })
+  }
+})
+
+t.test('an address that is taken is 69 and named', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const bound = server.address()
+  const taken = `127.0.0.1:${typeof bound === 'object' && bound !== null ? bound.port : 0}`
+  for (const argv of [
+    ['--listen', taken, '--admin', '127.0.0.1:0'],
+    ['--listen', '127.0.0.1:0', '--admin', taken],
+  ]) {
+    t.strictSame(await sluice(...argv), {
+      code: 69,
+      stdout: '',
+      stderr: `sluice: cannot listen: listen EADDRINUSE: address already in use ${taken}\n`,
+    })
+  }
+})
+
+t.test('a command that succeeds is 0', async t => {
+  const { code, stdout, stderr } = await sluice('schema')
+  t.strictSame([code, stderr], [0, ''])
+  t.match(JSON.parse(stdout), { type: 'object' })
+})
+
+t.test('a fault of the program itself is 70, with where it happened', async t => {
+  const broken = {
+    io: {
+      stdout: () => {
+        throw new Error('broken')
+      },
+      stderr: (text: string) => {
+        t.match(text, /^sluice: Error: broken\n {4}at .*main\.test/)
+      },
+      color: false,
+    },
+    terminal: false,
+    color: false,
+    startId: 'test',
+    stopRequested: new Promise<string>(() => {}),
+    onUncaught: () => {},
+  }
+  t.equal(await main(['schema'], '1.2.3', broken), 70)
+})

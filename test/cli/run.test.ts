@@ -1,0 +1,187 @@
+/** `sluice run` in the foreground: what it says, what it touches, how it stops. */
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import t from 'tap'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { needs, run, temporaryDirectory } from '../system/command.js'
+import { installProgram, startProgram } from './program.js'
+
+t.jobs = 2
+
+const program = await installProgram(t)
+const FREE = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
+const LISTENING = /"event":"listening","proxy":\["127\.0\.0\.1:(\d+)"\],"admin":"127\.0\.0\.1:(\d+)"/
+
+/** Node flags under which every write to a file, every child process and every addon is refused. */
+function confinement(): string[] {
+  const flags = process.allowedNodeEnvironmentFlags
+  const permission = flags.has('--permission') ? '--permission' : '--experimental-permission'
+  const net = flags.has('--allow-net') ? ['--allow-net'] : []
+  return [permission, '--allow-fs-read=*', ...net, '--no-warnings']
+}
+
+/** As in a container whose user has no entry in any passwd file. */
+const NO_USER = `data:text/javascript,${encodeURIComponent(
+  "import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'; os.userInfo = () => { throw new Error('no user') }; syncBuiltinESMExports()",
+)}`
+
+/** A port that nothing listens on. */
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise(resolve => server.close(resolve))
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+t.test('off a terminal it logs JSON alone, needs no home and no user, and writes no file', async t => {
+  const home = await temporaryDirectory(t)
+  const [node = '', ...rest] = program
+  const { said, child, exited, ...texts } = startProgram(
+    t,
+    [node, ...confinement(), '--import', NO_USER, ...rest, ...FREE],
+    { cwd: home, env: { TMPDIR: home } },
+  )
+  const [, port = '', adminPort = ''] = await said(LISTENING)
+  t.equal((await fetch(`http://127.0.0.1:${adminPort}/health`)).status, 200)
+  const client = await rawClient(t, Number(port))
+  client.write('OPTIONS * HTTP/1.0\r\n\r\n')
+  t.match(await client.untilEnd(), /^HTTP\/1\.1 200 /)
+  client.end()
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+  const log = await said(/"event":"stopped"/)
+  const lines = log.input.trimEnd().split('\n')
+  t.strictSame(
+    lines.map(line => JSON.parse(line).event),
+    ['listening', 'decision', 'close', 'stopping', 'stopped'],
+  )
+  t.match(JSON.parse(lines[3] ?? ''), { level: 'info', schema: 1, signal: 'SIGTERM' })
+  t.equal(texts.stderr, '')
+  t.strictSame(await readdir(home), [])
+})
+
+t.test('the first signal waits for what is open, the second does not', async t => {
+  const origin = await rawOrigin(t)
+  const file = join(await temporaryDirectory(t), 'sluice.yaml')
+  await writeFile(
+    file,
+    `version: 1\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1/32"] } }\n`,
+  )
+  const { said, child, exited } = startProgram(t, [...program, ...FREE, '--config', file])
+  const [, port = '', adminPort = ''] = await said(LISTENING)
+  const client = await rawClient(t, Number(port))
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
+  await client.until('\r\n\r\n')
+  child.kill('SIGINT')
+  await said(/"event":"stopping","signal":"SIGINT"/)
+  t.equal((await fetch(`http://127.0.0.1:${adminPort}/ready`)).status, 503)
+  const peer = await origin.accept()
+  peer.write('alive')
+  t.equal(await client.until(5), 'alive', 'the tunnel is untouched')
+  child.kill('SIGTERM')
+  t.equal(await exited, 130)
+})
+
+t.test('a reader of the log that goes away is no reason to stop', async t => {
+  const { said, child, exited } = startProgram(t, [...program, ...FREE, '--log-format', 'pretty'])
+  await said(/listening/)
+  child.stdout.destroy()
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+})
+
+t.test('one that is gone before the first line does not even keep it from starting', async t => {
+  const port = await freePort()
+  const { child, exited } = startProgram(t, [
+    ...program,
+    '--listen',
+    '127.0.0.1:0',
+    '--admin',
+    `127.0.0.1:${port}`,
+  ])
+  child.stdout.destroy()
+  let healthy = false
+  while (!healthy) {
+    healthy = await fetch(`http://127.0.0.1:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    )
+  }
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+})
+
+t.test('says where it listens beyond loopback, and what is odd in the file', async t => {
+  const file = join(await temporaryDirectory(t), 'odd.yaml')
+  await writeFile(file, 'version: 1\nlisten: { proxy: ["127.0.0.1:1"], admin: false }\nclients: []\n')
+  const { said, child, exited } = startProgram(t, [
+    ...program,
+    '--config',
+    file,
+    '--listen',
+    '0.0.0.0:0',
+    '--listen',
+    '127.0.0.1:0',
+  ])
+  const [log] = await said(/[\s\S]*"event":"open_listener".*\n/)
+  const [listening, warning, open] = log.split('\n').map(line => (line === '' ? {} : JSON.parse(line)))
+  t.match(
+    listening.proxy,
+    [/^0\.0\.0\.0:[1-9]\d*$/, /^127\.0\.0\.1:[1-9]\d*$/],
+    'the command line beats the file',
+  )
+  t.notOk('admin' in listening, 'where it says nothing the file counts')
+  t.match(listening.config_hash, /^[0-9a-f]{12}$/)
+  t.match(warning, {
+    level: 'warn',
+    event: 'config_warning',
+    line: 3,
+    path: 'clients',
+    message: 'nobody may use the proxy: no client is listed',
+  })
+  t.match(open, { level: 'warn', proxy: [listening.proxy[0]] })
+  t.equal(open.proxy.length, 1, 'loopback is nothing to warn of')
+  const client = await rawClient(t, Number(listening.proxy[0].split(':')[1]))
+  client.write('OPTIONS * HTTP/1.0\r\n\r\n')
+  t.match(await client.untilEnd(), /^HTTP\/1\.1 403 Sluice: client 127\.0\.0\.1 is not known/)
+  client.end()
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+})
+
+t.test(
+  'on a terminal: readable, and lines to paste that a shell takes',
+  { skip: needs('script') },
+  async t => {
+    const home = await temporaryDirectory(t)
+    await mkdir(join(home, 'http:'))
+    for (const [env, listen] of [
+      [{}, ['--listen', '0.0.0.0:0']],
+      [{ NO_COLOR: '1' }, ['--listen', '[::1]:0']],
+    ] as const) {
+      const command = [...program, ...listen, '--admin', '127.0.0.1:0'].map(word => `'${word}'`).join(' ')
+      const { said, child, exited } = startProgram(t, ['script', '-qefc', `exec ${command}`, '/dev/null'], {
+        env: { ...env, SHELL: '/bin/sh', TERM: 'xterm' },
+        cwd: home,
+      })
+      const [text] = await said(/[\s\S]*export HTTP_PROXY=.*\r?\n/)
+      child.stdin.write('\x03')
+      t.equal(await exited, 0, 'Ctrl-C stops it')
+      const [, host = '', port = ''] = /listens on (.*):(\d+)\./.exec(text) ?? []
+      const colored = !('NO_COLOR' in env)
+      t.equal(text.includes('\x1b['), colored)
+      t.match(text, colored ? /INFO.*listening.*"0\.0\.0\.0:/ : / INFO: listening \{"proxy":\["\[::1\]:/)
+      const url = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${port}`
+      const lines = text.split(/\r?\n/).filter(line => line.startsWith('  export '))
+      t.equal(lines.length, 2)
+      const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']
+      const print = names.map(name => `printf '%s\\n' "$${name}"`).join('\n')
+      const { stdout, stderr } = await run('sh', ['-euc', `${lines.join('\n')}\n${print}`], { cwd: home })
+      t.equal(stderr, '')
+      t.strictSame(stdout.trimEnd().split('\n'), [url, url, url, url])
+    }
+  },
+)

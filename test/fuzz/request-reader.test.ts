@@ -1,0 +1,80 @@
+import fc from 'fast-check'
+import t, { type Test } from 'tap'
+import { LIMITS, transcribe } from '../http1/transcript.js'
+import {
+  anyInput,
+  contentOf,
+  cutAt,
+  fieldsOf,
+  mutatedRequest,
+  requestModel,
+  style,
+  trailersOf,
+  write,
+} from './arbitrary.js'
+import { checkReader } from './invariants.js'
+import { CORPUS } from './mutation.js'
+import { createRandom, drawInput, drawPieces } from './random.js'
+
+const places = fc.array(fc.nat(300), { maxLength: 12 })
+
+/** Fails with the smallest counterexample, and the seed that finds it again. */
+function holds<T>(t: Test, property: fc.IProperty<T>, numRuns: number): void {
+  t.doesNotThrow(() => fc.assert(property, { numRuns }))
+}
+
+t.test('the requests that the mutations start from are valid', async t => {
+  for (const input of CORPUS) t.match(transcribe([input]), { messages: [{}], error: undefined, buffered: 0 })
+})
+
+t.test('any input gives events or a ProxyError, the same however it is cut', async t => {
+  holds(
+    t,
+    fc.property(anyInput, places, (input, at) => {
+      checkReader(input, cutAt(input, at))
+    }),
+    20_000,
+  )
+})
+
+t.test('the same holds with the limits of every day', async t => {
+  holds(
+    t,
+    fc.property(mutatedRequest, places, (input, at) => {
+      checkReader(input, cutAt(input, at), LIMITS)
+    }),
+    5000,
+  )
+})
+
+t.test('a start of the long campaign', async t => {
+  let refused = 0
+  for (let seed = 0; seed < 50_000; seed++) {
+    const random = createRandom(seed)
+    const input = drawInput(random)
+    if (checkReader(input, drawPieces(input, random)).error !== undefined) refused++
+  }
+  t.ok(refused > 10_000 && refused < 40_000, `${refused} of 50000 refused, neither all nor none`)
+})
+
+t.test('valid requests, one behind the other, come out as they were meant (RFC 9112 §2)', async t => {
+  const requests = fc.array(fc.tuple(requestModel, style), { minLength: 1, maxLength: 4 })
+  holds(
+    t,
+    fc.property(requests, places, (written, at) => {
+      const input = Buffer.from(written.map(([model, as]) => write(model, as)).join(''), 'latin1')
+      const { messages, error, buffered } = transcribe(cutAt(input, at))
+      const read = messages.map(({ framing: _, ...message }) => message)
+      const meant = written.map(([model, as]) => ({
+        method: model.method,
+        target: model.target,
+        minor: model.minor,
+        fields: fieldsOf(model, as),
+        content: contentOf(model),
+        trailers: trailersOf(model),
+      }))
+      return error === undefined && buffered === 0 && fc.stringify(read) === fc.stringify(meant)
+    }),
+    3000,
+  )
+})

@@ -1,0 +1,54 @@
+import t from 'tap'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { testProxy } from '../kit/test-proxy.js'
+
+const ALLOW = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH'
+const ALLOW_OF_RESOURCE = 'GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH'
+
+t.test(
+  'OPTIONS * is answered for the server as a whole, and the connection goes on (RFC 9110 §9.3.7)',
+  async t => {
+    const proxy = await testProxy(t, '', { wallClock: () => 0 })
+    const client = await rawClient(t, proxy.port)
+    for (let i = 0; i < 2; i++) {
+      client.write('OPTIONS * HTTP/1.1\r\nHost: any\r\n\r\n')
+      t.equal(
+        await client.until('\r\n\r\n'),
+        `HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nAllow: ${ALLOW}\r\nContent-Length: 0\r\n\r\n`,
+      )
+    }
+    t.match(await proxy.event('decision'), { kind: 'server', method: 'OPTIONS', decision: 'allow' })
+    t.match(await proxy.event('close'), {
+      kind: 'server',
+      handler: 'hop',
+      status: 200,
+      close_reason: 'complete',
+    })
+  },
+)
+
+t.test('OPTIONS * with content nobody asked for is answered, and then the connection ends', async t => {
+  const proxy = await testProxy(t)
+  const client = await rawClient(t, proxy.port)
+  client.write('OPTIONS * HTTP/1.1\r\nHost: any\r\nContent-Length: 3\r\n\r\n')
+  t.match(await client.untilEnd(), /^HTTP\/1\.1 200 OK\r\n/)
+})
+
+t.test('TRACE is refused with 405 and Allow, and never forwarded (RFC 9110 §9.3.8, §15.5.6)', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t)
+  for (const target of [`http://${origin.authority}/`, '/']) {
+    const client = await rawClient(t, proxy.port)
+    client.write(
+      `TRACE ${target} HTTP/1.1\r\nHost: ${origin.authority}\r\nAuthorization: Basic c2VjcmV0\r\n\r\n`,
+    )
+    const head = await client.until('\r\n\r\n')
+    t.match(head, /^HTTP\/1\.1 405 Sluice: TRACE is off\r\n/)
+    t.match(head, `\r\nAllow: ${ALLOW_OF_RESOURCE}\r\n`)
+    t.match(head, '\r\nProxy-Status: sluice;error=http_request_error;details="TRACE is off"\r\n')
+    t.notMatch(await client.until('request.\n'), 'c2VjcmV0', 'nothing of the request comes back')
+  }
+  t.equal(origin.accepted, 0)
+  t.match(await proxy.event('decision'), { decision: 'deny', reason: 'trace_off' })
+})

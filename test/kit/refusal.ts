@@ -1,0 +1,52 @@
+/** What every response that Sluice makes itself because it refuses or fails has to look like. */
+import type { Test } from 'tap'
+import type { RawResponse } from './read-response.js'
+import type { LogEvent, TestProxy } from './test-proxy.js'
+
+/** A wall clock for ProxyEnvironment, and the Date it makes. */
+export const WALL_CLOCK = (): number => Date.UTC(1994, 10, 6, 8, 49, 37)
+export const DATE = 'Sun, 06 Nov 1994 08:49:37 GMT'
+
+export interface Expected {
+  readonly status: number
+  /** Of the request; a response to HEAD has no content. */
+  readonly method?: string
+  /** Whether the connection ends with it. */
+  readonly close: boolean
+}
+
+/** Checks all that refusals have in common; the proxy's wall clock has to be WALL_CLOCK. */
+export function checkRefusal(t: Test, response: RawResponse, expected: Expected): void {
+  const { fields } = response
+  t.equal(response.status, expected.status)
+  t.match(response.reason, /^Sluice: [\x20-\x7e]+$/)
+  t.equal(fields['date'], DATE)
+  t.match(fields['proxy-status'], /^sluice;error=[a-z_]+;details="[\x20-\x7e]+"$/)
+  t.equal(fields['connection'], expected.close ? 'close' : undefined)
+  t.equal(fields['transfer-encoding'], undefined)
+  if (expected.method === 'HEAD') t.equal(response.body, '')
+  else {
+    t.match(response.body, new RegExp(`^Sluice answered ${expected.status}: [^\\n]+\\n$`))
+    t.equal(fields['content-length'], String(response.body.length))
+  }
+}
+
+/** Checks that an exchange has left its two events, in order, and nothing beside them since `from`. */
+export async function checkEvents(
+  t: Test,
+  proxy: TestProxy,
+  from: number,
+  decision: object,
+  close: object,
+): Promise<readonly LogEvent[]> {
+  const closes = proxy.events.slice(0, from).filter(({ event }) => event === 'close').length
+  await proxy.event('close', closes + 1)
+  const events = proxy.events.slice(from)
+  t.match(events, [
+    { event: 'decision', ...decision },
+    { event: 'close', ...close },
+  ])
+  t.equal(events.length, 2)
+  t.equal(events[0]?.['id'], events[1]?.['id'])
+  return events
+}

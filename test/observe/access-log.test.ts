@@ -1,0 +1,139 @@
+import { pino } from 'pino'
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import { AccessLog, type Subject } from '../../src/observe/access-log.js'
+import { createLogger, type LogLevel } from '../../src/observe/log.js'
+import type { Outcome } from '../../src/outcome.js'
+
+const SUBJECT: Subject = {
+  id: 'a-1',
+  client: 'ci',
+  clientAddress: '10.0.0.1',
+  kind: 'forward',
+  method: 'GET',
+  host: 'a.test',
+  port: 80,
+  path: '/a?b',
+}
+const OUTCOME: Outcome = {
+  handler: 'forward',
+  status: 200,
+  closeReason: 'complete',
+  bytesUp: 0,
+  bytesDown: 7,
+}
+
+function accessLog(level: LogLevel = 'info', query: 'omit' | 'include' = 'omit') {
+  const lines: string[] = []
+  const logger = createLogger(level, { write: line => void lines.push(line) })
+  return { lines, logger, log: new AccessLog({ logger, query, wallClock: () => 0 }) }
+}
+
+const TIME = '"time":"1970-01-01T00:00:00.000Z","schema":1'
+const IDENTITY = '"id":"a-1","client":"ci","client_address":"10.0.0.1","kind":"forward","method":"GET"'
+
+t.test('a decision is one line, its keys in a fixed order', async t => {
+  const { log, lines } = accessLog()
+  log.decision(SUBJECT, { decision: 'allow', rule: 'web', dnsMs: 1.23456 }, 'abc')
+  log.decision(SUBJECT, { decision: 'deny', reason: 'no_rule' }, 'abc')
+  const target = '"host":"a.test","port":80,"path":"/a"'
+  t.strictSame(lines, [
+    `{"level":"info",${TIME},"event":"decision",${IDENTITY},${target},"decision":"allow","rule":"web","dns_ms":1.235,"config_hash":"abc"}\n`,
+    `{"level":"warn",${TIME},"event":"decision",${IDENTITY},${target},"decision":"deny","reason":"no_rule","config_hash":"abc"}\n`,
+  ])
+})
+
+t.test('so is a close; what is not known is left out', async t => {
+  const { log, lines } = accessLog()
+  const bare: Subject = {
+    id: 'a-1',
+    client: undefined,
+    clientAddress: '::1',
+    kind: 'server',
+    method: 'OPTIONS',
+  }
+  log.close(bare, OUTCOME, 12)
+  log.close(
+    SUBJECT,
+    {
+      ...OUTCOME,
+      status: 502,
+      closeReason: 'failed',
+      address: '[::1]:80',
+      connectMs: 0.0004,
+      firstByteMs: 2,
+      error: new ProxyError('connection_refused', 'x'),
+    },
+    0.0005,
+  )
+  t.strictSame(lines, [
+    `{"level":"info",${TIME},"event":"close","id":"a-1","client_address":"::1","kind":"server","method":"OPTIONS","handler":"forward","status":200,"close_reason":"complete","bytes_up":0,"bytes_down":7,"duration_ms":12}\n`,
+    `{"level":"info",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a","handler":"forward","status":502,"close_reason":"failed","error":"connection_refused","reason":"connection_refused","address":"[::1]:80","connect_ms":0,"first_byte_ms":2,"bytes_up":0,"bytes_down":7,"duration_ms":0.001}\n`,
+  ])
+})
+
+t.test('the line begins like those of the logger itself', async t => {
+  const { log, logger, lines } = accessLog()
+  log.close(SUBJECT, OUTCOME, 0)
+  logger.info({ event: 'x' })
+  const [own = '', other = ''] = lines
+  const keys = (line: string) => Object.keys(JSON.parse(line)).slice(0, 4)
+  t.strictSame(keys(own), ['level', 'time', 'schema', 'event'])
+  t.strictSame(keys(own), keys(other))
+})
+
+t.test('what follows ? or # is left out unless asked for', async t => {
+  const table: [string | undefined, string | undefined][] = [
+    ['/', '/'],
+    ['/a?b?c', '/a'],
+    ['/a#b?c', '/a'],
+    ['/?', '/'],
+    ['?b', ''],
+    [undefined, undefined],
+  ]
+  for (const [path, omitted] of table) {
+    for (const [query, expected] of [
+      ['omit', omitted],
+      ['include', path],
+    ] as const) {
+      const { log, lines } = accessLog('info', query)
+      log.close({ ...SUBJECT, path }, OUTCOME, 0)
+      t.equal(JSON.parse(lines[0] ?? '').path, expected, `${path} ${query}`)
+    }
+  }
+})
+
+t.test('at level warn only refusals are written, above it nothing', async t => {
+  const table: [LogLevel, number][] = [
+    ['trace', 3],
+    ['debug', 3],
+    ['info', 3],
+    ['warn', 1],
+    ['error', 0],
+    ['silent', 0],
+  ]
+  for (const [level, count] of table) {
+    const { log, lines } = accessLog(level)
+    log.decision(SUBJECT, { decision: 'allow' }, '')
+    log.decision(SUBJECT, { decision: 'deny' }, '')
+    log.close(SUBJECT, OUTCOME, 0)
+    t.equal(lines.length, count, level)
+    if (count === 1) t.match(lines[0], '"decision":"deny"')
+  }
+})
+
+t.test('no text that a client chose breaks out of its string', async t => {
+  const { log, lines } = accessLog()
+  const hostile = '"},{"\\\n\r\x00\x1b[2J\x7f\x9b\u2028é'
+  log.close({ ...SUBJECT, method: hostile, host: hostile, path: hostile }, OUTCOME, 0)
+  t.match(lines[0], /^\{[\x20-\x7e]*\}\n$/)
+  const { method, host, path } = JSON.parse(lines[0] ?? '')
+  t.strictSame([method, host, path], [hostile, hostile, hostile])
+})
+
+t.test('takes any pino logger', async t => {
+  const lines: string[] = []
+  const logger = pino({ level: 'info' }, { write: line => void lines.push(line) })
+  new AccessLog({ logger, query: 'omit', wallClock: () => 0 }).close(SUBJECT, OUTCOME, 0)
+  t.equal(lines.length, 1)
+})

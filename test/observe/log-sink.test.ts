@@ -1,0 +1,111 @@
+import { execFileSync } from 'node:child_process'
+import { closeSync, constants, openSync, readFileSync, readSync } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { LogSink } from '../../src/observe/log-sink.js'
+
+function file(t: Test) {
+  const path = join(t.testdir({}), 'log')
+  const fd = openSync(path, 'w')
+  t.teardown(() => closeSync(fd))
+  return { sink: new LogSink(fd), read: () => readFileSync(path, 'utf8') }
+}
+
+/** A pipe that nobody reads until told, whose writer never blocks. */
+function pipe(t: Test, maxLength?: number) {
+  const path = join(t.testdir({}), 'pipe')
+  execFileSync('mkfifo', [path])
+  const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  const writer = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK)
+  t.teardown(() => closeSync(writer))
+  const buffer = Buffer.alloc(1024 * 1024)
+  const read = () => {
+    try {
+      return buffer.toString('latin1', 0, readSync(reader, buffer))
+    } catch {
+      return ''
+    }
+  }
+  return { path, sink: new LogSink(writer, maxLength), read, leave: () => closeSync(reader) }
+}
+
+t.test('keeps lines back until it is flushed, and writes them in order', async t => {
+  const { sink, read } = file(t)
+  sink.write('a\n')
+  sink.write('ü\n')
+  t.equal(read(), '')
+  await sink.flush()
+  t.equal(read(), 'a\nü\n')
+  await sink.flush()
+  t.equal(read(), 'a\nü\n', 'and nothing twice')
+})
+
+t.test('writes by itself once there is enough, or after a while', async t => {
+  const { sink, read } = file(t)
+  const until = async (text: string) => {
+    while (read() !== text) await new Promise<void>(resolve => setImmediate(resolve))
+  }
+  const much = `${'x'.repeat(32 * 1024)}\n`
+  sink.write(much)
+  await until(much)
+  sink.write('little\n')
+  const alive = setTimeout(() => {}, 60_000)
+  await until(`${much}little\n`)
+  clearTimeout(alive)
+  t.pass()
+})
+
+t.test('lines that come during a write follow it', async t => {
+  const { sink, read } = file(t)
+  const lines = Array.from({ length: 5000 }, (_, i) => `line ${i} ${'x'.repeat(20)}\n`)
+  for (const [i, line] of lines.entries()) {
+    sink.write(line)
+    if (i % 1000 === 0) await new Promise<void>(resolve => setImmediate(resolve))
+  }
+  await sink.flush()
+  t.equal(read(), lines.join(''))
+})
+
+t.test('waits for a reader that is slow, without a limit of time but with one of memory', async t => {
+  const limit = 256 * 1024
+  const { path, sink, read, leave } = pipe(t, limit)
+  const line = `${'x'.repeat(1023)}\n`
+  for (let i = 0; i < 2 * 1024; i++) sink.write(line)
+  const flush = sink.flush()
+  for (let i = 0; i < 100; i++) await stat(path)
+  let text = ''
+  let flushed = false
+  void flush.then(() => {
+    flushed = true
+  })
+  while (!flushed) {
+    text += read()
+    await new Promise<void>(resolve => setImmediate(resolve))
+  }
+  await flush
+  text += read()
+  leave()
+  t.equal(text.length % line.length, 0, 'whole lines')
+  t.ok(text.length >= limit, 'what there was room for is there')
+  t.ok(text.length <= 2 * limit, 'and what there was none for is not')
+})
+
+t.test('a reader that is gone costs its lines and nothing else', async t => {
+  const { sink, leave } = pipe(t)
+  leave()
+  for (let i = 0; i < 3; i++) {
+    sink.write('a\n')
+    await sink.flush()
+  }
+  t.pass()
+})
+
+t.test('so does a device without room', { skip: process.platform !== 'linux' && 'no /dev/full' }, async t => {
+  const fd = openSync('/dev/full', 'w')
+  t.teardown(() => closeSync(fd))
+  const sink = new LogSink(fd)
+  sink.write('a\n')
+  await sink.flush()
+  t.pass()
+})

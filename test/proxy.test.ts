@@ -1,0 +1,125 @@
+import { createServer } from 'node:net'
+import t, { type Test } from 'tap'
+import { createLogger, parseConfig, startProxy } from '../src/index.js'
+import { rawOrigin } from './kit/raw-origin.js'
+import { type RawPeer, rawClient } from './kit/raw-peer.js'
+import { LOOPBACK_RULES, testProxy } from './kit/test-proxy.js'
+
+const environment = { logger: createLogger('silent', { write: () => {} }), startId: 'test' }
+
+async function taken(t: Test): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  return portOf(server)
+}
+
+function portOf(server: ReturnType<typeof createServer>): number {
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+/** A port that nothing listens on. */
+async function free(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const port = portOf(server)
+  await new Promise(resolve => server.close(resolve))
+  return port
+}
+
+async function ask(client: RawPeer, request: string): Promise<string> {
+  client.write(`${request}\r\nConnection: close\r\n\r\n`)
+  return client.untilEnd()
+}
+
+t.test('port 0 becomes a port of its own for each listener', async t => {
+  const { config, hash } = parseConfig(
+    'version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:0"], admin: false }\n',
+  )
+  const proxy = await startProxy(config, hash, environment)
+  t.teardown(() => proxy.drain())
+  const ports = proxy.proxy.map(({ host, port }) => {
+    t.equal(host, '127.0.0.1')
+    return port
+  })
+  t.equal(new Set(ports).size, 2)
+  t.equal(proxy.admin, undefined, 'and no admin listener where it is off')
+  for (const port of ports) {
+    t.match(await ask(await rawClient(t, port), 'OPTIONS * HTTP/1.1\r\nHost: a'), /^HTTP\/1\.1 200 /)
+  }
+})
+
+t.test('leaves nothing open when one of its addresses is taken', async t => {
+  const [first, used] = [await free(), await taken(t)]
+  for (const listen of [
+    `{ proxy: ["127.0.0.1:${first}", "127.0.0.1:${used}"], admin: false }`,
+    `{ proxy: ["127.0.0.1:${first}"], admin: "127.0.0.1:${used}" }`,
+  ]) {
+    const { config, hash } = parseConfig(`version: 1\nlisten: ${listen}\n`)
+    await t.rejects(startProxy(config, hash, environment), {
+      code: 'EADDRINUSE',
+      message: new RegExp(`127\\.0\\.0\\.1:${used}`),
+    })
+    await t.rejects(rawClient(t, first), { code: 'ECONNREFUSED' })
+  }
+})
+
+t.test('a request to the proxy itself is 508, a CONNECT to it 403', async t => {
+  const proxy = await testProxy(t, LOOPBACK_RULES, { lookup: async () => ['127.0.0.1'] })
+  for (const host of [`127.0.0.1:${proxy.port}`, `me.test:${proxy.port}`]) {
+    const forwarded = await ask(await rawClient(t, proxy.port), `GET http://${host}/ HTTP/1.1\r\nHost: a`)
+    t.match(forwarded, `HTTP/1.1 508 Sluice: ${host} is this proxy itself\r\n`)
+    t.match(forwarded, '\r\nProxy-Status: sluice;error=proxy_loop_detected;')
+    const tunnel = await ask(await rawClient(t, proxy.port), `CONNECT ${host} HTTP/1.1\r\nHost: a`)
+    t.match(tunnel, `HTTP/1.1 403 Sluice: ${host} is this proxy itself\r\n`)
+  }
+  t.match(await proxy.event('decision'), { decision: 'deny', reason: 'own_address', rule: 'local' })
+})
+
+t.test('the admin listener can not be reached through the proxy, whatever the rules say', async t => {
+  const proxy = await testProxy(t, LOOPBACK_RULES, { lookup: async () => ['127.0.0.1'] })
+  const port = proxy.adminPort
+  for (const request of [
+    `GET http://127.0.0.1:${port}/health HTTP/1.1\r\nHost: a`,
+    `GET http://[::ffff:127.0.0.1]:${port}/health HTTP/1.1\r\nHost: a`,
+    `GET http://localhost:${port}/health HTTP/1.1\r\nHost: a`,
+    `CONNECT admin.test:${port} HTTP/1.1\r\nHost: a`,
+  ]) {
+    const answer = await ask(await rawClient(t, proxy.port), request)
+    t.match(answer, /^HTTP\/1\.1 403 /, request)
+    t.notMatch(answer, 'alive')
+  }
+  t.equal((await fetch(`http://127.0.0.1:${port}/health`)).status, 200, 'but directly')
+})
+
+t.test('a listener on every interface is itself at each address of the machine', async t => {
+  const { config, hash } = parseConfig(
+    `version: 1\nlisten: { proxy: ["0.0.0.0:0"], admin: false }\nshutdown: { drain: 0s }
+rules: { local: { hosts: ["127.0.0.0/8"], ports: [any], addresses: ["127.0.0.0/8"] } }\n`,
+  )
+  const proxy = await startProxy(config, hash, environment)
+  t.teardown(() => proxy.drain())
+  const port = proxy.proxy[0]?.port ?? 0
+  for (const host of ['127.0.0.1', '127.0.0.2', '127.255.255.254']) {
+    const answer = await ask(await rawClient(t, port), `GET http://${host}:${port}/ HTTP/1.1\r\nHost: a`)
+    t.match(answer, /^HTTP\/1\.1 508 /, host)
+  }
+})
+
+t.test('drains once, however often it is told to', async t => {
+  const origin = await rawOrigin(t)
+  const { config, hash } = parseConfig(
+    `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nshutdown: { drain: 1h }\n${LOOPBACK_RULES}`,
+  )
+  const proxy = await startProxy(config, hash, environment)
+  const client = await rawClient(t, proxy.proxy[0]?.port ?? 0)
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
+  await client.until('\r\n\r\n')
+  const drains = [proxy.drain(), proxy.drain()]
+  client.reset()
+  await Promise.all(drains)
+  await proxy.drain()
+  t.pass('and every call is told when it is over')
+})
