@@ -1,0 +1,86 @@
+/**
+ * Runs the programs that people put behind a proxy, and says which of them this machine lacks: their tests are
+ * skipped with the reason, except in CI, where a program that is missing is a failure.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { accessSync, constants } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import type { Test } from 'tap'
+
+export interface Finished {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface RunOptions {
+  readonly env?: Readonly<Record<string, string>>
+  readonly cwd?: string
+  readonly input?: Buffer
+  /** Milliseconds that the program may take; 30,000 unless given. */
+  readonly timeoutMs?: number
+}
+
+/**
+ * Runs a program to its end. It gets `env` over the machine's PATH and nothing else of the environment.
+ * @throws when the program can not be started or does not end in time; it is killed then
+ */
+export async function run(
+  file: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<Finished> {
+  const child = spawn(file, args, {
+    cwd: options.cwd,
+    env: { PATH: process.env['PATH'], LANG: 'C.UTF-8', ...options.env },
+    signal: AbortSignal.timeout(options.timeoutMs ?? 30_000),
+    killSignal: 'SIGKILL',
+  })
+  const stdout: Buffer[] = []
+  const stderr: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk))
+  child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk))
+  // A program that ends without reading its input is judged by its exit code, not by our broken pipe.
+  child.stdin.on('error', () => {})
+  child.stdin.end(options.input)
+  const [code] = (await once(child, 'close')) as [number | null]
+  return { code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() }
+}
+
+function isInstalled(program: string): boolean {
+  return (process.env['PATH'] ?? '').split(delimiter).some(directory => {
+    try {
+      accessSync(join(directory, program), constants.X_OK)
+      return true
+    } catch {
+      return false
+    }
+  })
+}
+
+/** The `skip` of a test that drives these programs: why it is skipped, or false when it must run. */
+export function needs(...programs: string[]): string | false {
+  const missing = programs.filter(program => !isInstalled(program))
+  return missing.length > 0 && process.env['CI'] !== 'true' ? `not installed: ${missing.join(', ')}` : false
+}
+
+/** A directory of the test's own, removed when the test ends. */
+export async function temporaryDirectory(t: Test): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'sluice-system-'))
+  t.teardown(() => rm(directory, { recursive: true, force: true }))
+  return directory
+}
+
+/** What a client's environment says of the proxy; `home` keeps the machine's own settings of the client away. */
+export function proxyVariables(proxyUrl: string, home: string): Record<string, string> {
+  return {
+    HOME: home,
+    HTTP_PROXY: proxyUrl,
+    HTTPS_PROXY: proxyUrl,
+    http_proxy: proxyUrl,
+    https_proxy: proxyUrl,
+  }
+}

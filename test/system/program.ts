@@ -1,0 +1,101 @@
+/**
+ * Starts the built program (dist/bin.js) as people do, on free ports, and reads its log.
+ */
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import type { Test } from 'tap'
+import { run, temporaryDirectory } from './command.js'
+
+/** Tests run from .build/test/system, the program lies in dist: both below the project's root. */
+export const ROOT = resolve(import.meta.dirname, '../../..')
+export const PROGRAM = join(ROOT, 'dist/bin.js')
+
+export type LogLine = Readonly<Record<string, unknown>>
+
+export interface Sluice {
+  /** `http://127.0.0.1:port` */
+  readonly proxyUrl: string
+  readonly proxyPort: number
+  readonly adminUrl: string
+  /** The first line of the log, past or future, that has all of these values. */
+  logged(values: LogLine): Promise<LogLine>
+  /** Sends SIGTERM and waits; the exit code, or null when a signal ended the process. */
+  stop(): Promise<number | null>
+}
+
+/** `skip` of a test of the built program. */
+export function needsBuild(): string | false {
+  return existsSync(PROGRAM) || process.env['CI'] === 'true' ? false : 'not built: npm run build'
+}
+
+/** Runs one command of the program to its end. */
+export function runSluice(args: readonly string[], env: Record<string, string> = {}) {
+  return run(process.execPath, [PROGRAM, ...args], { env, cwd: ROOT })
+}
+
+/** A configuration on free ports that allows 127.0.0.1 on these ports, by every form of request. */
+export function allowing(...ports: number[]): string {
+  return `version: 1
+listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
+rules:
+  local: { hosts: ["127.0.0.1"], ports: [${ports.join(', ')}], addresses: ["127.0.0.1/32"] }
+`
+}
+
+/** Starts the program with this configuration; it has stopped when the test has ended. */
+export async function startSluice(t: Test, yaml: string): Promise<Sluice> {
+  const file = join(await temporaryDirectory(t), 'sluice.yaml')
+  await writeFile(file, yaml)
+  const child = spawn(process.execPath, [PROGRAM, '--config', file, '--log-format', 'json'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { PATH: process.env['PATH'] },
+  })
+  const exited = once(child, 'exit') as Promise<[number | null]>
+  const stop = async () => {
+    child.kill('SIGTERM')
+    const [code] = await exited
+    return code
+  }
+  t.teardown(stop)
+  const logged = readLog(child)
+  const { proxy, admin } = await logged({ event: 'listening' })
+  const [first] = proxy as string[]
+  if (first === undefined) throw new Error('the program does not say where it listens')
+  const proxyUrl = `http://${first}`
+  return { proxyUrl, proxyPort: Number(new URL(proxyUrl).port), adminUrl: `http://${admin}`, logged, stop }
+}
+
+function readLog(child: ChildProcessByStdio<null, Readable, null>): Sluice['logged'] {
+  const lines: LogLine[] = []
+  const waiting = new Set<() => void>()
+  const wake = () => {
+    for (const look of waiting) look()
+  }
+  const reader = createInterface({ input: child.stdout })
+  let ended = false
+  reader.on('line', text => {
+    lines.push(JSON.parse(text) as LogLine)
+    wake()
+  })
+  reader.on('close', () => {
+    ended = true
+    wake()
+  })
+  return values =>
+    new Promise((resolve, reject) => {
+      const look = () => {
+        const found = lines.find(line => Object.entries(values).every(([key, value]) => line[key] === value))
+        if (found === undefined && !ended) return
+        waiting.delete(look)
+        if (found !== undefined) resolve(found)
+        else reject(new Error(`the log ended without ${JSON.stringify(values)}`))
+      }
+      waiting.add(look)
+      look()
+    })
+}
