@@ -2,6 +2,7 @@
  * Exchange: one request and its answer, as handlers see it. They know nothing of sockets, framing or keep-alive; the
  * listener implements this over a connection.
  */
+
 import type { Socket } from 'node:net'
 import type { Authority } from './http/authority.js'
 import type { Fields } from './http/fields.js'
@@ -54,6 +55,14 @@ export interface Switched {
   readonly rest: Buffer
 }
 
+/** The part of an AbortSignal that the work of an exchange needs; an AbortSignal is one. */
+export interface CancelSignal {
+  readonly aborted: boolean
+  readonly reason: unknown
+  addEventListener(type: 'abort', listener: () => void, options?: { readonly once: true }): void
+  removeEventListener(type: 'abort', listener: () => void): void
+}
+
 export interface Exchange {
   readonly id: string
   readonly head: RequestHead
@@ -62,7 +71,7 @@ export interface Exchange {
   /** Calls back when the client goes away before its answer is complete; at once when it has. */
   onGone(callback: () => void): void
   /** The same as a signal, for work that takes one. */
-  readonly signal: AbortSignal
+  readonly signal: CancelSignal
   /** Whether the final response has been begun. */
   readonly responded: boolean
   /** Sends an interim response (1xx); silently not to HTTP/1.0 clients. */

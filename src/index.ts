@@ -1,5 +1,5 @@
 /** The public API, for running a proxy inside another program. */
-export { type Loaded, defaultConfig, loadConfig, parseConfig } from './config/load.js'
+export { defaultConfig, type Loaded, loadConfig, parseConfig } from './config/load.js'
 export { ConfigError, type Problem } from './config/problem.js'
 export type { Config } from './config/schema.js'
 export { createLogger, type LogLevel } from './observe/log.js'

@@ -1,7 +1,7 @@
 /** `sluice run`: the proxy in the foreground, until a signal ends it. */
 import type { CommandModule } from 'yargs'
-import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from '../config/listen-address.js'
+import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
 import { classifyAddress } from '../net/address-class.js'

@@ -43,7 +43,7 @@ export function forward(
     exchange,
     {
       method: facts.method,
-      path: target.path,
+      path: asksServer(facts.method, head.target) ? '*' : target.path,
       host: target.authority.text,
       fields: requestFields(head.fields, head.minor, options.pseudonym),
       content: content.length === 0 ? undefined : content,
@@ -54,4 +54,13 @@ export function forward(
     permit,
     options,
   )
+}
+
+/**
+ * OPTIONS with a target that ends at its authority asks about the server as a whole, and only `*` says that to the
+ * origin (RFC 9112 §3.2.4).
+ * @param target the request target as received, in absolute-form
+ */
+function asksServer(method: string, target: string): boolean {
+  return method === 'OPTIONS' && !/[/?]/.test(target.slice(target.indexOf('://') + 3))
 }

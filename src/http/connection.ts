@@ -4,7 +4,7 @@
  * What Connection names is removed together with the fields that are hop-by-hop by their own definition, before
  * anything of ours is added. A proxy that keeps a list alone forwards fields the sender asked it to drop.
  */
-import { type Fields, lowerName, listMembers } from './fields.js'
+import { type Fields, listMembers, lowerName } from './fields.js'
 
 /** Hop-by-hop by definition, named by Connection or not (RFC 9110 §7.6.1, §11.7; HTTP2-Settings: RFC 7540 §3.2.1). */
 const HOP_BY_HOP: ReadonlySet<string> = new Set([

@@ -39,10 +39,10 @@ export class ByteQueue {
   /**
    * The next line without its CRLF, or undefined when its end has not come.
    * @param limit bytes a line may have, CRLF not counted
-   * @param tooLong makes the error for a longer one
+   * @param tooLong makes the error for a longer one, of which it gets what there is
    * @throws ProxyError when the line is too long or holds a bare CR or LF
    */
-  line(limit: number, tooLong: () => ProxyError): string | undefined {
+  line(limit: number, tooLong: (begun: string) => ProxyError): string | undefined {
     for (;;) {
       if (this.#offset === this.#chunk.length && !this.#advance()) return undefined
       const window = this.#text()
@@ -50,7 +50,9 @@ export class ByteQueue {
       const end = window.indexOf('\n', start)
       const found = end === -1 ? window.length : end
       // A line of `limit` bytes has its CR at `limit` and its LF behind that.
-      if (this.#partial.length + found - start > limit + 1) throw tooLong()
+      if (this.#partial.length + found - start > limit + 1) {
+        throw tooLong(this.#partial + window.slice(start, found))
+      }
       if (end !== -1) {
         this.#offset += end + 1 - start
         const piece = window.slice(start, end)

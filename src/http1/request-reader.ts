@@ -133,7 +133,7 @@ export class RequestReader {
 
   #readRequestLine(): boolean {
     for (;;) {
-      const line = this.#input.line(this.#limits.targetBytes + REQUEST_LINE_SLACK, targetTooLong)
+      const line = this.#input.line(this.#limits.targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)
       if (line === undefined) return false
       if (line !== '') {
         this.#parseRequestLine(line)
@@ -147,10 +147,10 @@ export class RequestReader {
   }
 
   #parseRequestLine(line: string): void {
-    const first = line.indexOf(' ')
+    const method = this.#noteMethod(line)
+    const first = method.length
     const last = line.lastIndexOf(' ')
-    if (first <= 0 || first === last) throw malformed('bad request line')
-    const method = line.slice(0, first)
+    if (first === 0 || first >= last) throw malformed('bad request line')
     const target = line.slice(first + 1, last)
     const version = VERSION.exec(line.slice(last + 1))
     if (version === null) throw malformed('bad HTTP version')
@@ -164,9 +164,21 @@ export class RequestReader {
     if (!isToken(method)) throw malformed('bad method')
     if (!VISIBLE_ASCII.test(target)) throw malformed('bad byte in the request target')
     if (target.length > this.#limits.targetBytes) throw targetTooLong()
-    this.#method = method
     this.#target = target
     this.#minor = version[2] === '0' ? 0 : 1
+  }
+
+  /** What stands before the first space; it is kept, as an answer to HEAD has no content whatever is wrong behind it. */
+  #noteMethod(line: string): string {
+    const end = line.indexOf(' ')
+    const method = end === -1 ? '' : line.slice(0, end)
+    if (isToken(method)) this.#method = method
+    return method
+  }
+
+  readonly #lineTooLong = (begun: string): ProxyError => {
+    this.#noteMethod(begun)
+    return targetTooLong()
   }
 
   #readFields(): RequestEvent | undefined {

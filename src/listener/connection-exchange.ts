@@ -1,6 +1,7 @@
 /** The Exchange that handlers see, over one request of a connection. */
 import type { ProxyError } from '../errors.js'
 import type {
+  CancelSignal,
   ContentConsumer,
   Exchange,
   RequestContent,
@@ -11,31 +12,43 @@ import type {
 import type { Fields } from '../http/fields.js'
 import type { RequestHead } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
-import type { Connection } from './connection.js'
+import { GoneSignal } from './gone-signal.js'
+
+/** What an exchange asks of the connection it came on. */
+export interface ExchangeConnection {
+  readonly clientAddress: string
+  inform(status: number, reason: string, fields: Fields): void
+  respond(head: ResponseHead): void
+  refuse(error: ProxyError, method: string): void
+  write(chunk: Uint8Array): boolean
+  onDrain(callback: () => void): void
+  end(trailers: Fields): void
+  abort(): void
+  switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched
+  /** The exchange can take more content, or takes it for the first time. */
+  contentWanted(): void
+}
 
 export class ConnectionExchange implements Exchange, RequestContent, ResponseContent {
   readonly id: string
   readonly head: RequestHead
   readonly facts: RequestFacts
-  readonly #connection: Connection
+  readonly clientAddress: string
+  /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
+  #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined
   #paused = false
   #bytes = 0
   #responded = false
   #failure: ProxyError | undefined
-  #isGone = false
-  #onGone: (() => void)[] = []
-  #controller: AbortController | undefined
+  readonly #gone = new GoneSignal()
 
-  constructor(connection: Connection, id: string, head: RequestHead, facts: RequestFacts) {
+  constructor(connection: ExchangeConnection, id: string, head: RequestHead, facts: RequestFacts) {
     this.#connection = connection
+    this.clientAddress = connection.clientAddress
     this.id = id
     this.head = head
     this.facts = facts
-  }
-
-  get clientAddress(): string {
-    return this.#connection.clientAddress
   }
 
   get content(): RequestContent {
@@ -55,14 +68,8 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
 
   get length(): number | undefined {
     const { framing } = this.head
-    switch (framing.kind) {
-      case 'none':
-        return 0
-      case 'length':
-        return framing.length
-      case 'chunked':
-        return undefined
-    }
+    if (framing.kind === 'chunked') return undefined
+    return framing.kind === 'length' ? framing.length : 0
   }
 
   get bytes(): number {
@@ -76,13 +83,13 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
 
   start(consumer: ContentConsumer): void {
     this.#consumer = consumer
-    this.#connection.contentWanted()
+    this.#connection?.contentWanted()
   }
 
   resume(): void {
-    if (!this.#paused || this.#isGone) return
+    if (!this.#paused || this.#gone.aborted) return
     this.#paused = false
-    this.#connection.contentWanted()
+    this.#connection?.contentWanted()
   }
 
   deliver(chunk: Buffer): void {
@@ -97,61 +104,58 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   // --- the answer ---
 
   inform(status: number, reason: string, fields: Fields): void {
-    if (!this.#isGone) this.#connection.inform(status, reason, fields)
+    if (!this.#gone.aborted) this.#connection?.inform(status, reason, fields)
   }
 
   respond(head: ResponseHead): ResponseContent {
     this.#responded = true
-    return this.#isGone ? this : this.#connection.respond(head, this)
+    if (!this.#gone.aborted) this.#connection?.respond(head)
+    return this
   }
 
   refuse(error: ProxyError): void {
-    if (this.#isGone && this.#failure === undefined) return
-    this.#connection.refuse(error, this.facts.method)
+    if (this.#gone.aborted && this.#failure === undefined) return
+    this.#connection?.refuse(error, this.facts.method)
   }
 
   write(chunk: Uint8Array): boolean {
-    return this.#isGone || this.#connection.write(chunk)
+    return this.#gone.aborted || (this.#connection?.write(chunk) ?? true)
   }
 
   onDrain(callback: () => void): void {
-    if (!this.#isGone) this.#connection.onDrain(callback)
+    if (!this.#gone.aborted) this.#connection?.onDrain(callback)
   }
 
   end(trailers: Fields = []): void {
-    if (!this.#isGone) this.#connection.end(trailers)
+    if (!this.#gone.aborted) this.#connection?.end(trailers)
   }
 
   abort(): void {
-    if (!this.#isGone) this.#connection.abort()
+    if (!this.#gone.aborted) this.#connection?.abort()
   }
 
   switchTo(status: number, reason: string, fields: Fields, upgrade?: string): Switched {
+    const connection = this.#connection
+    if (connection === undefined) throw new Error('switched twice')
     this.#responded = true
-    return this.#connection.switchTo(status, reason, fields, upgrade)
+    this.#connection = undefined
+    return connection.switchTo(status, reason, fields, upgrade)
   }
 
   // --- the end before the answer ---
 
   onGone(callback: () => void): void {
-    if (this.#isGone) callback()
-    else this.#onGone.push(callback)
+    if (this.#gone.aborted) callback()
+    else this.#gone.addEventListener('abort', callback)
   }
 
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      const controller = new AbortController()
-      this.#controller = controller
-      this.onGone(() => controller.abort())
-    }
-    return this.#controller.signal
+  get signal(): CancelSignal {
+    return this.#gone
   }
 
   /** The client is gone. */
   gone(): void {
-    if (this.#isGone) return
-    this.#isGone = true
-    for (const callback of this.#onGone.splice(0)) callback()
+    this.#gone.fire()
   }
 
   /** The request broke off in a way that has an answer of its own, if none was begun. */

@@ -2,7 +2,7 @@
  * The way of one exchange: who asks, whether policy allows it, which addresses that means, and which handler answers.
  * Every exchange leaves through the same end, with its decision and its close in the log.
  */
-import type { Clients } from '../clients/identify.js'
+import type { Client, Clients } from '../clients/identify.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
 import { answerServerOptions, traceDisabled } from '../hop/hop.js'
@@ -31,10 +31,11 @@ export interface RouteOptions {
 /** Serves one exchange to its end. Never rejects. */
 export async function serveExchange(exchange: ConnectionExchange, options: RouteOptions): Promise<void> {
   const started = options.now()
-  const decision = new Decision(exchange, options)
+  const client = options.clients().identify(exchange.clientAddress)
+  const decision = new Decision(exchange, client, options)
   let outcome: Outcome
   try {
-    outcome = await route(exchange, decision, options)
+    outcome = await route(exchange, client, decision, options)
   } catch (error) {
     outcome = exchange.signal.aborted ? goneOutcome() : refusal(toProxyError(error))
   }
@@ -45,7 +46,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   if (outcome.error !== undefined) {
     decision.deny(outcome.error)
     exchange.refuse(outcome.error)
-  }
+  } else decision.abandon()
   options.accessLog.close(decision.subject, outcome, options.now() - started)
 }
 
@@ -56,13 +57,14 @@ class Decision {
   #rule: string | undefined
   #made = false
 
-  constructor(exchange: ConnectionExchange, options: RouteOptions) {
+  constructor(exchange: ConnectionExchange, client: Client | undefined, options: RouteOptions) {
     const { target, method } = exchange.facts
     const authority = 'authority' in target ? target.authority : undefined
     this.#options = options
     this.subject = {
       id: exchange.id,
-      client: exchange.clientAddress,
+      client: client?.name,
+      clientAddress: exchange.clientAddress,
       kind: KINDS[target.form],
       method,
       host: authority?.host.name ?? exchange.facts.host?.host.name,
@@ -86,6 +88,11 @@ class Decision {
     else this.#log({ decision: 'deny', rule: this.#rule, reason: error.reason })
   }
 
+  /** The client left before the decision was made; what was known of the request by then was allowed. */
+  abandon(): void {
+    this.#log({ decision: 'allow', rule: this.#rule, reason: 'client_gone' })
+  }
+
   #log(event: Parameters<AccessLog['decision']>[1]): void {
     if (this.#made) return
     this.#made = true
@@ -102,11 +109,11 @@ const KINDS = {
 
 async function route(
   exchange: ConnectionExchange,
+  client: Client | undefined,
   decision: Decision,
   options: RouteOptions,
 ): Promise<Outcome> {
   const { method, target } = exchange.facts
-  const client = options.clients().identify(exchange.clientAddress)
   if (client === undefined) throw unknownClient(exchange.clientAddress)
   if (method === 'TRACE') throw traceDisabled()
   switch (target.form) {

@@ -7,8 +7,9 @@ import type { ListenAddress } from '../config/listen-address.js'
 import type { ProxyError } from '../errors.js'
 import type { AccessLog } from '../observe/access-log.js'
 import type { Pump } from '../relay/pump.js'
-import { Connection, type ConnectionLimits, type ConnectionOwner } from './connection.js'
+import { Connection } from './connection.js'
 import type { ConnectionExchange } from './connection-exchange.js'
+import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 
 export interface ServerOptions {
   readonly limits: ConnectionLimits
@@ -30,7 +31,7 @@ export class ProxyServer implements ConnectionOwner {
   readonly limits: ConnectionLimits
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
-  readonly #connections = new Set<Connection>()
+  readonly #connections = new Set<OwnedConnection>()
   readonly #pumps = new Set<Pump>()
   #ticker: NodeJS.Timeout | undefined
   #draining = false
@@ -115,12 +116,12 @@ export class ProxyServer implements ConnectionOwner {
     this.#options.serve(exchange)
   }
 
-  refused(connection: Connection, method: string, target: string, error: ProxyError): void {
+  refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
     const { accessLog, configHash, nextId } = this.#options
     const subject = {
       id: nextId(),
-      client: this.#options.clientName(connection.clientAddress),
-      clientAddress: connection.clientAddress,
+      client: this.#options.clientName(clientAddress),
+      clientAddress,
       kind: 'invalid',
       method,
       path: withoutUserinfo(target),
@@ -137,7 +138,7 @@ export class ProxyServer implements ConnectionOwner {
     accessLog.close(subject, outcome, 0)
   }
 
-  released(connection: Connection): void {
+  released(connection: OwnedConnection): void {
     this.#connections.delete(connection)
     // Looked at when whoever took the connection over has had it counted in as a pump.
     queueMicrotask(() => this.#checkEmpty())

@@ -1,10 +1,10 @@
 /**
  * Where the lines of the log go: a file descriptor, through a buffer, so that a line costs no system call.
  *
- * Whatever reads the log may stall, go away or run out of room, and the proxy serves on: no write waits in the way of
- * the event loop, none throws, and what can not be written is lost rather than kept without bound.
+ * Whatever reads the log may stall, go away or run out of room, and the proxy serves on: no write to a pipe waits
+ * in the way of the event loop, none throws, and what can not be written is lost rather than kept without bound.
  */
-import { write } from 'node:fs'
+import { fstatSync, write, writeSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 
@@ -20,6 +20,8 @@ const RETRY_MS = 10
 
 export class LogSink {
   readonly #fd: number
+  /** A file takes everything at once: handing the write to another thread would only cost more. */
+  readonly #isFile: boolean
   readonly #maxLength: number
   #text = ''
   #writing: Promise<void> | undefined
@@ -28,6 +30,7 @@ export class LogSink {
   /** @param maxLength characters that may wait to be written */
   constructor(fd: number, maxLength = MAX_BUFFER_LENGTH) {
     this.#fd = fd
+    this.#isFile = isRegularFile(fd)
     this.#maxLength = maxLength
   }
 
@@ -64,12 +67,22 @@ export class LogSink {
   /** @returns what is left to write */
   async #writeSome(bytes: Uint8Array): Promise<Uint8Array> {
     try {
-      const { bytesWritten } = await writeBytes(this.#fd, bytes, 0, bytes.length, null)
-      return bytes.subarray(bytesWritten)
+      const written = this.#isFile
+        ? writeSync(this.#fd, bytes)
+        : (await writeBytes(this.#fd, bytes, 0, bytes.length, null)).bytesWritten
+      return bytes.subarray(written)
     } catch (error) {
       if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return Buffer.alloc(0)
       await delay(RETRY_MS)
       return bytes
     }
+  }
+}
+
+function isRegularFile(fd: number): boolean {
+  try {
+    return fstatSync(fd).isFile()
+  } catch {
+    return false
   }
 }

@@ -9,8 +9,8 @@
 import type { Host } from '../http/authority.js'
 import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } from '../net/address-class.js'
 import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
-import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import type { CidrTree } from '../net/cidr-tree.js'
+import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { type Denial, denyAddress, denyOwnAddress, denyUnpinnedAddress, denyUnsafeAddress } from './denial.js'
 
 /** What one matching rule says about addresses. */

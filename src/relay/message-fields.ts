@@ -9,7 +9,6 @@ import { viaMember } from '../http/via.js'
 /** Written anew from what is known of the message, so the received ones are left out. */
 const REQUEST_DROPPED: ReadonlySet<string> = new Set(['host', 'content-length', 'expect'])
 const RESPONSE_DROPPED: ReadonlySet<string> = new Set(['content-length'])
-const TRAILERS_DROPPED: ReadonlySet<string> = new Set(['content-length', 'host'])
 
 /** @param minor the minor version the request came in */
 export function requestFields(fields: Fields, minor: 0 | 1, pseudonym: string): Fields {
@@ -18,18 +17,20 @@ export function requestFields(fields: Fields, minor: 0 | 1, pseudonym: string): 
   return kept
 }
 
-/** @param date makes the Date of a response that came without one (RFC 9110 §6.6.1) */
-export function responseFields(fields: Fields, pseudonym: string, date: () => string): Fields {
+/**
+ * @param minor the minor version the response came in
+ * @param date makes the Date of a response that came without one (RFC 9110 §6.6.1)
+ */
+export function responseFields(fields: Fields, minor: 0 | 1, pseudonym: string, date: () => string): Fields {
   const kept = endToEndFields(fields, RESPONSE_DROPPED)
   if (!hasField(kept, 'date')) kept.push('Date', date())
-  kept.push('Via', viaMember(1, pseudonym))
+  kept.push('Via', viaMember(minor, pseudonym))
   return kept
 }
 
-export function interimFields(fields: Fields): Fields {
-  return endToEndFields(fields, RESPONSE_DROPPED)
-}
-
-export function trailerFields(fields: Fields): Fields {
-  return endToEndFields(fields, TRAILERS_DROPPED)
+/** @param minor the minor version the response came in */
+export function interimFields(fields: Fields, minor: 0 | 1, pseudonym: string): Fields {
+  const kept = endToEndFields(fields, RESPONSE_DROPPED)
+  kept.push('Via', viaMember(minor, pseudonym))
+  return kept
 }

@@ -8,6 +8,7 @@
 import type { Socket } from 'node:net'
 import type { CloseReason } from '../outcome.js'
 import type { BufferedReader } from './read-buffer.js'
+import { resetSocket } from './reset-socket.js'
 
 export interface PumpLimits {
   /** Milliseconds without a byte in either direction. */
@@ -22,114 +23,116 @@ export interface PumpResult {
   readonly reason: CloseReason
 }
 
-export interface PumpOptions {
-  readonly client: Socket
-  readonly upstream: Socket
-  /** The read side of `upstream` when it was dialled with one; without it the socket is read the ordinary way. */
+/** One end of a pump. */
+export interface PumpSide {
+  readonly socket: Socket
+  /** What reads the socket, when it was made with a reader; without one it is read the ordinary way. */
   readonly reader?: BufferedReader | undefined
-  /** Bytes that came from the client behind the request head: they go first. */
-  readonly fromClient: Uint8Array
-  /** Bytes that came from upstream behind its response head. */
-  readonly fromUpstream?: Uint8Array
-  readonly limits: PumpLimits
+  /** Bytes that came from this side already: they go first. */
+  readonly early: readonly Uint8Array[]
 }
 
-/** A running pump; `stop` ends it from outside. */
-export interface Pump {
+/** The pumps that run now: whoever keeps them calls `check` now and then, and may `stop` them. */
+export interface PumpRegistry {
+  add(pump: Pump): void
+}
+
+export class Pump {
   readonly finished: Promise<PumpResult>
-  stop(reason: CloseReason): void
-}
+  readonly #client: Socket
+  readonly #upstream: Socket
+  readonly #limits: PumpLimits
+  readonly #now: () => number
+  readonly #endsAt: number
+  #activeAt: number
+  #bytesUp = 0
+  #bytesDown = 0
+  #reason: CloseReason = 'complete'
+  #open = 2
+  readonly #readers: readonly (BufferedReader | undefined)[]
+  #resolve: (result: PumpResult) => void = () => {}
 
-export function startPump(options: PumpOptions): Pump {
-  const { client, upstream, reader, limits } = options
-  let bytesUp = 0
-  let bytesDown = 0
-  let reason: CloseReason = 'complete'
-  let open = 2
-
-  const idle = setTimeout(() => stop('idle'), limits.idleMs)
-  const lifetime = setTimeout(() => stop('lifetime'), Math.min(limits.lifetimeMs, MAX_TIMER_MS))
-
-  const up = (chunk: Uint8Array): boolean => {
-    bytesUp += chunk.length
-    idle.refresh()
-    return upstream.write(chunk)
-  }
-  const down = (chunk: Uint8Array): boolean => {
-    bytesDown += chunk.length
-    idle.refresh()
-    return client.write(chunk)
-  }
-  const stop = (why: CloseReason): void => {
-    reason = why
-    client.destroy()
-    upstream.destroy()
-  }
-
-  const finished = new Promise<PumpResult>(resolve => {
-    const onClose = (): void => {
-      open -= 1
-      if (open > 0) return
-      clearTimeout(idle)
-      clearTimeout(lifetime)
-      reader?.release()
-      resolve({ bytesUp, bytesDown, reason })
-    }
-    const join = (from: Socket, to: Socket, onReset: CloseReason): void => {
-      from.on('end', () => to.end())
-      from.on('drain', () => {
-        idle.refresh()
-        to.resume()
-      })
-      from.on('error', () => {
-        if (reason === 'complete') reason = onReset
-        // Whatever the far side was told so far is not the whole: a clean end would say that it is.
-        reset(to)
-      })
-      from.once('close', () => {
-        // Destroyed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
-        if (!to.destroyed && !to.writableEnded) to.destroy()
-        onClose()
-      })
-    }
-    join(client, upstream, 'client_reset')
-    join(upstream, client, 'upstream_reset')
-  })
-
-  if (options.fromClient.length > 0) up(options.fromClient)
-  if (options.fromUpstream !== undefined && options.fromUpstream.length > 0) down(options.fromUpstream)
-  client.on('data', (chunk: Buffer) => {
-    if (!up(chunk)) client.pause()
-  })
-  if (reader === undefined) {
-    upstream.on('data', (chunk: Buffer) => {
-      if (!down(chunk)) upstream.pause()
+  /** @param now milliseconds, monotonic */
+  constructor(client: PumpSide, upstream: PumpSide, limits: PumpLimits, now: () => number) {
+    this.#client = client.socket
+    this.#upstream = upstream.socket
+    this.#readers = [client.reader, upstream.reader]
+    this.#limits = limits
+    this.#now = now
+    this.#activeAt = now()
+    this.#endsAt = this.#activeAt + limits.lifetimeMs
+    this.finished = new Promise(resolve => {
+      this.#resolve = resolve
     })
-    upstream.resume()
-  } else {
-    reader.start(client.writableHighWaterMark, chunk => {
-      down(chunk)
-      if (client.writableLength === 0) {
-        reader.settle()
-        return true
-      }
-      // A piece as large as the high-water mark that is not in the system's hands yet always makes this false, and
-      // `drain` comes when all of it is: only then is its buffer read into again.
-      return !client.writableNeedDrain
+    this.#watch(client, this.#upstream, 'client_reset')
+    this.#watch(upstream, this.#client, 'upstream_reset')
+    this.#flow(client, this.#upstream, bytes => {
+      this.#bytesUp += bytes
     })
-    upstream.resume()
+    this.#flow(upstream, this.#client, bytes => {
+      this.#bytesDown += bytes
+    })
   }
-  if (upstream.writableNeedDrain) client.pause()
-  else client.resume()
-  return { finished, stop }
-}
 
-/** The longest delay that setTimeout takes. */
-const MAX_TIMER_MS = 2 ** 31 - 1
+  /** Ends the pump when it has been idle, or has lived, for too long. */
+  check(now: number): void {
+    if (now >= this.#endsAt) this.stop('lifetime')
+    else if (now >= this.#activeAt + this.#limits.idleMs) this.stop('idle')
+  }
 
-/** Ends a socket with a reset where it can be (TCP), otherwise at once. */
-function reset(socket: Socket): void {
-  if (socket.destroyed) return
-  if (typeof socket.resetAndDestroy === 'function' && !socket.connecting) socket.resetAndDestroy()
-  else socket.destroy()
+  /** Ends both sides at once. */
+  stop(reason: CloseReason): void {
+    this.#reason = reason
+    this.#client.destroy()
+    this.#upstream.destroy()
+  }
+
+  /** Passes on how `from` ends. */
+  #watch({ socket: from }: PumpSide, to: Socket, onReset: CloseReason): void {
+    from.on('end', () => to.end())
+    from.on('drain', () => {
+      this.#activeAt = this.#now()
+      to.resume()
+    })
+    from.on('error', () => {
+      if (this.#reason === 'complete') this.#reason = onReset
+      // Whatever the far side was told so far is not the whole: a clean end would say that it is.
+      resetSocket(to)
+    })
+    from.once('close', () => {
+      // Closed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
+      if (!to.destroyed && !to.writableEnded) to.destroy()
+      this.#open -= 1
+      if (this.#open === 0) this.#finish()
+    })
+  }
+
+  #flow({ socket: from, reader, early }: PumpSide, to: Socket, count: (bytes: number) => void): void {
+    const pass = (chunk: Uint8Array): boolean => {
+      count(chunk.length)
+      this.#activeAt = this.#now()
+      return to.write(chunk)
+    }
+    for (const chunk of early) if (chunk.length > 0) pass(chunk)
+    if (reader === undefined) {
+      from.on('data', (chunk: Buffer) => {
+        if (!pass(chunk)) from.pause()
+      })
+    } else {
+      reader.start(to.writableHighWaterMark, chunk => {
+        pass(chunk)
+        // A piece as large as the high-water mark that is not in the system's hands yet always makes this false, and
+        // `drain` comes when all of it is: only then is its buffer read into again.
+        return to.writableLength === 0 || !to.writableNeedDrain
+      })
+    }
+    if (to.writableNeedDrain) from.pause()
+    else from.resume()
+  }
+
+  /** Both sides are closed, and nothing that was read from one is being written to the other any more. */
+  #finish(): void {
+    for (const reader of this.#readers) reader?.release()
+    this.#resolve({ bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, reason: this.#reason })
+  }
 }

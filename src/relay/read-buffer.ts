@@ -55,6 +55,8 @@ export class BufferedReader {
       this.#quiet = shared ? bytes < SHARED_BYTES : bytes < SHARED_BYTES / 2
       const chunk = Buffer.from(view.buffer, view.byteOffset, bytes)
       const own = shared || bytes < this.#copyBelow ? Buffer.from(chunk) : chunk
+      // Nothing that is still being written lies in the large buffer: the next read is into the shared one.
+      if (this.#quiet && own !== chunk) this.#giveBack()
       if (this.#consume !== undefined) return this.#consume(own)
       this.#early.push(own)
       return true
@@ -70,11 +72,6 @@ export class BufferedReader {
     this.#copyBelow = copyBelow
     this.#consume = consume
     for (const chunk of this.#early.splice(0)) consume(chunk)
-  }
-
-  /** Gives the large buffer back if the tunnel has turned quiet; only when nothing of it is still being written. */
-  settle(): void {
-    if (this.#quiet) this.#giveBack()
   }
 
   /** The socket is closed and nothing that was read from it is being written any more. */

@@ -3,19 +3,22 @@
  *
  * Content streams both ways and is never gathered. What goes wrong before the answer has begun becomes an error
  * response; what goes wrong after that ends the connection so that no client takes the half for the whole. A request
- * is sent a second time only when its method is idempotent, none of its content has been read, and it went out on a
- * connection that had been open before and died without a byte of an answer (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+ * is sent a second time only when its method is idempotent, none of its content has been read, and either it went out
+ * on a connection that had been open before and died without a byte of an answer (RFC 9110 §9.2.2, RFC 9112 §9.3.1), or
+ * the fast sender could not take the answer that came: the origin has seen it then, but a second request of that kind
+ * asks for nothing that the first did not, and the client would get no answer at all otherwise.
  */
 import type { Socket } from 'node:net'
 import { ProxyError, toProxyError } from '../errors.js'
 import type { Exchange, ResponseContent } from '../exchange.js'
-import type { Fields } from '../http/fields.js'
-import { METHODS } from '../http/method.js'
+import { type Fields, listMembers } from '../http/fields.js'
+import { isMethod, METHODS } from '../http/method.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
-import { checkResponseFraming } from '../http1/body-framing.js'
+import { trailerFields } from '../http/trailers.js'
 import type { CloseReason, HandlerName, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type {
+  Again,
   Cancel,
   Flow,
   Sender,
@@ -23,8 +26,12 @@ import type {
   UpstreamHead,
   UpstreamRequest,
 } from '../upstream/sender.js'
-import { interimFields, responseFields, trailerFields } from './message-fields.js'
-import { type Pump, type PumpLimits, startPump } from './pump.js'
+import { interimFields, responseFields } from './message-fields.js'
+import { Pump, type PumpLimits, type PumpRegistry } from './pump.js'
+import { checkFinalHead, checkInterimHead, endsWithHead } from './response-head.js'
+
+/** Interim responses passed on for one request; they wait for a slow client in memory, so there is an end to them. */
+const MAX_INTERIM = 100
 
 export interface RelayOptions {
   /** Sends requests without content fast. */
@@ -41,11 +48,6 @@ export interface RelayOptions {
   readonly pumpLimits: PumpLimits
   /** Told of each pump that starts, so that it can be ended from outside. */
   readonly pumps: PumpRegistry
-}
-
-/** The pumps that run now. */
-export interface PumpRegistry {
-  add(pump: Pump): void
 }
 
 /** @returns what became of it; never rejects. An outcome with an error and no begun response is still to be answered. */
@@ -71,6 +73,9 @@ class Relay implements UpstreamEvents {
   readonly #started: number
   #cancel: Cancel | undefined
   #retried = false
+  #exactly = false
+  #sent = false
+  #interim = 0
   #over = false
   #timer: NodeJS.Timeout | undefined
   #content: ResponseContent | undefined
@@ -101,7 +106,9 @@ class Relay implements UpstreamEvents {
 
   send(fresh: boolean): void {
     if (this.#over) return
-    const sender = needsExactSender(this.#request) ? this.#options.exact : this.#options.fast
+    const { fast, exact } = this.#options
+    const sender =
+      this.#exactly || needsExactSender(this.#request) || fast.avoids(this.#permit) ? exact : fast
     this.#cancel = sender.send(this.#request, this.#permit, this, fresh)
     // It may have come to its end while it was being sent.
     if (this.#over) this.#cancel()
@@ -113,6 +120,7 @@ class Relay implements UpstreamEvents {
   }
 
   sent(): void {
+    this.#sent = true
     if (this.#over || this.#status !== 0) return
     this.#timer = setTimeout(() => {
       this.#finish('failed', new ProxyError('http_response_timeout', 'no response from upstream in time'))
@@ -121,7 +129,19 @@ class Relay implements UpstreamEvents {
 
   informed(head: UpstreamHead): void {
     if (this.#over) return
-    this.#exchange.inform(head.status, forwardedPhrase(head.status, head.reason), interimFields(head.fields))
+    try {
+      checkInterimHead(head)
+      if (++this.#interim > MAX_INTERIM)
+        throw new ProxyError('http_protocol_error', 'too many interim responses')
+    } catch (error) {
+      this.#finish('failed', toProxyError(error))
+      return
+    }
+    this.#exchange.inform(
+      head.status,
+      forwardedPhrase(head.status, head.reason),
+      interimFields(head.fields, head.minor, this.#options.pseudonym),
+    )
   }
 
   responded(head: UpstreamHead, flow: Flow): void {
@@ -130,7 +150,7 @@ class Relay implements UpstreamEvents {
     this.#firstByteMs = this.#options.now() - this.#started
     let contentLength: number | undefined
     try {
-      contentLength = checkResponseFraming(head.fields)
+      contentLength = checkFinalHead(head)
     } catch (error) {
       this.#finish('failed', toProxyError(error))
       return
@@ -140,9 +160,11 @@ class Relay implements UpstreamEvents {
     this.#content = this.#exchange.respond({
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
-      fields: responseFields(head.fields, this.#options.pseudonym, this.#options.date),
+      fields: responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
       contentLength,
     })
+    // What an origin sends behind such a head is no part of the response, and no fault of it.
+    if (endsWithHead(this.#request.method, head.status)) this.ended([])
   }
 
   data(chunk: Uint8Array): void {
@@ -160,14 +182,15 @@ class Relay implements UpstreamEvents {
     this.#finish('complete')
   }
 
-  failed(error: ProxyError, stale: boolean): void {
+  failed(error: ProxyError, again: Again): void {
     if (this.#over) return
     clearTimeout(this.#timer)
     if (this.#content !== undefined) {
       this.#content.abort()
       this.#finish('upstream_incomplete', error)
-    } else if (stale && this.#mayRetry()) {
-      this.#retried = true
+    } else if (this.#maySendAgain(again)) {
+      this.#exactly ||= again === 'exact'
+      this.#retried ||= again === 'stale'
       this.send(true)
     } else this.#finish('failed', error)
   }
@@ -178,21 +201,30 @@ class Relay implements UpstreamEvents {
       return
     }
     clearTimeout(this.#timer)
+    const offered = this.#request.upgrade?.toLowerCase()
+    const chosen = listMembers(head.fields, 'upgrade').map(protocol => protocol.toLowerCase())
+    if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
+      socket.destroy()
+      this.#finish(
+        'failed',
+        new ProxyError('http_upgrade_failed', 'switched to a protocol that was not offered'),
+      )
+      return
+    }
     this.#status = head.status
     this.#firstByteMs = this.#options.now() - this.#started
     const switched = this.#exchange.switchTo(
       head.status,
       forwardedPhrase(head.status, head.reason),
-      responseFields(head.fields, this.#options.pseudonym, this.#options.date),
+      responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
       this.#request.upgrade,
     )
-    const pump = startPump({
-      client: switched.socket,
-      upstream: socket,
-      fromClient: switched.rest,
-      fromUpstream: rest,
-      limits: this.#options.pumpLimits,
-    })
+    const pump = new Pump(
+      { socket: switched.socket, early: [switched.rest] },
+      { socket, early: [rest] },
+      this.#options.pumpLimits,
+      this.#options.now,
+    )
     this.#options.pumps.add(pump)
     void pump.finished.then(result => {
       this.#bytesDown = result.bytesDown
@@ -200,9 +232,9 @@ class Relay implements UpstreamEvents {
     })
   }
 
-  #mayRetry(): boolean {
-    const { method } = this.#exchange.facts
-    return !this.#retried && METHODS[method].idempotent && this.#exchange.content.bytes === 0
+  #maySendAgain(again: Again): boolean {
+    if (again === 'no' || (again === 'stale' ? this.#retried : this.#exactly)) return false
+    return METHODS[this.#exchange.facts.method].idempotent && this.#exchange.content.bytes === 0
   }
 
   #finish(closeReason: CloseReason, error?: ProxyError, bytesUp = this.#exchange.content.bytes): void {
@@ -224,9 +256,10 @@ class Relay implements UpstreamEvents {
   }
 }
 
-/** What undici can not put on the wire as it came. */
+/** What undici can not put on the wire as it came, and what may not be sent again if it can not take the answer. */
 function needsExactSender(request: UpstreamRequest): boolean {
   return (
+    !(isMethod(request.method) && METHODS[request.method].idempotent) ||
     request.content !== undefined ||
     request.sendsZeroLength ||
     request.expectContinue ||

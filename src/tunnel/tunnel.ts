@@ -4,13 +4,13 @@
  * The connection is made first and the 2xx sent after it, without Transfer-Encoding and without Content-Length; from
  * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
-import { ProxyError, toProxyError } from '../errors.js'
+import { ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { CloseReason, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
-import { type PumpLimits, startPump } from '../relay/pump.js'
+import { toBufferedSocket } from '../relay/buffered-socket.js'
+import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
 import { BufferedReader, type ReadBuffers } from '../relay/read-buffer.js'
-import type { PumpRegistry } from '../relay/relay.js'
 import type { Connection, Dialer } from '../upstream/dial.js'
 
 export interface TunnelOptions {
@@ -18,6 +18,8 @@ export interface TunnelOptions {
   readonly limits: PumpLimits
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
 }
 
 /** @returns what became of the tunnel, once it is closed */
@@ -36,13 +38,13 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
     return failure('client_gone')
   }
   const switched = exchange.switchTo(200, 'Connection established', [])
-  const pump = startPump({
-    client: switched.socket,
-    upstream: socket,
-    reader,
-    fromClient: switched.rest,
-    limits: options.limits,
-  })
+  const clientReader = new BufferedReader(options.buffers)
+  const buffered = toBufferedSocket(switched.socket, clientReader)
+  const client =
+    buffered === undefined
+      ? { socket: switched.socket, early: [switched.rest] }
+      : { socket: buffered.socket, reader: clientReader, early: [switched.rest, buffered.pending] }
+  const pump = new Pump(client, { socket, reader, early: [] }, options.limits, options.now)
   options.pumps.add(pump)
   const { bytesUp, bytesDown, reason } = await pump.finished
   const address = connection.where
@@ -62,11 +64,18 @@ function failure(closeReason: CloseReason, error?: ProxyError): Outcome {
   return error === undefined ? { ...base, status: 0 } : { ...base, status: error.status, error }
 }
 
-/** A CONNECT that leads back to the proxy is refused like any other that may not be made: a failed one has no 508. */
+/** A failed CONNECT is 403, 502 or 504 and nothing else: what these errors are then, which have another status. */
+const CONNECT_STATUS: Partial<Record<ProxyErrorType, number>> = {
+  proxy_loop_detected: 403,
+  connection_limit_reached: 502,
+}
+
+/** The error as a CONNECT answers it. */
 export function connectFailure(error: ProxyError): ProxyError {
-  if (error.type !== 'proxy_loop_detected') return error
+  const status = CONNECT_STATUS[error.type]
+  if (status === undefined) return error
   return new ProxyError(error.type, error.message, {
-    status: 403,
+    status,
     reason: error.reason,
     ...(error.detail === undefined ? {} : { detail: error.detail }),
     cause: error,

@@ -26,7 +26,7 @@ export function dialAndSend(
     (error: unknown) => {
       if (controller.signal.aborted) return
       const { host, port } = permit.grant
-      events.failed(upstreamFailure(error, serializeHostPort(host, port)), false)
+      events.failed(upstreamFailure(error, serializeHostPort(host, port)), 'no')
     },
   )
   return () => cancel()

@@ -5,8 +5,10 @@
  * permit and dials its literals. No name reaches a connect call, so that nothing can be resolved twice with two
  * different answers.
  */
+
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { ProxyError } from '../errors.js'
+import type { CancelSignal } from '../exchange.js'
 import { serializeHostPort } from '../http/authority.js'
 import type { IpAddress } from '../net/ip-address.js'
 import type { Policy } from '../policy/decision.js'
@@ -60,7 +62,7 @@ export class Dialer {
    * @param asker whose signal ends the wait; it is looked at only when something has to be asked
    * @throws ProxyError 502 or 504 from DNS, 403 when an address is refused, 508 when it is our own
    */
-  async permit(grant: Grant, asker: { readonly signal: AbortSignal }): Promise<Resolution> {
+  async permit(grant: Grant, asker: { readonly signal: CancelSignal }): Promise<Resolution> {
     const { host } = grant
     if (host.kind !== 'name') return { permit: this.#vet(grant, [host.name]), dnsMs: undefined }
     const started = this.#options.now()
@@ -73,16 +75,9 @@ export class Dialer {
    * @returns a connected socket whose `error` event has a listener already; the caller closes it
    * @throws ProxyError 502 or 504; the signal's reason when it aborts
    */
-  async connect(permit: Permit, signal: AbortSignal, onRead?: () => OnRead): Promise<Connection> {
+  async connect(permit: Permit, signal: CancelSignal, onRead?: () => OnRead): Promise<Connection> {
     const { host, port } = permit.grant
     const where = serializeHostPort(host, port)
-    const limit = new AbortController()
-    const onAbort = (): void => limit.abort(signal.reason)
-    const timer = setTimeout(() => {
-      limit.abort(new ProxyError('connection_timeout', `no connection in time: ${where}`))
-    }, this.#options.connectTimeoutMs)
-    signal.addEventListener('abort', onAbort, { once: true })
-    if (signal.aborted) onAbort()
     const started = this.#options.now()
     const open = (address: IpAddress): Socket =>
       this.#connector({
@@ -92,11 +87,16 @@ export class Dialer {
         autoSelectFamily: false,
         allowHalfOpen: true,
         noDelay: true,
-        keepAlive: true,
+
         ...(onRead === undefined ? {} : { onread: onRead() }),
       })
     try {
-      const { socket, address } = await raceAttempts(permit.addresses, open, limit.signal)
+      const { socket, address } = await raceAttempts(permit.addresses, {
+        open,
+        signal,
+        timeoutMs: this.#options.connectTimeoutMs,
+        timedOut: () => new ProxyError('connection_timeout', `no connection in time: ${where}`),
+      })
       const kind = address.family === 6 ? 'ipv6' : 'ipv4'
       return {
         socket,
@@ -108,9 +108,6 @@ export class Dialer {
     } catch (error) {
       if (signal.aborted) throw error
       throw upstreamFailure(error, where)
-    } finally {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
     }
   }
 

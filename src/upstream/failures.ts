@@ -57,8 +57,14 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
   if (known !== undefined) {
     return new ProxyError(known.type, `${known.message}: ${where}`, { cause: error })
   }
-  if (code.startsWith('HPE_')) {
-    return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause: error })
+  // undici's parser errors have a name of their own and, unlike Node's, no code.
+  if (code.startsWith('HPE_') || (error instanceof Error && error.name === 'HTTPParserError')) {
+    return notHttp(where, error)
   }
   return new ProxyError('connection_terminated', `connection failed: ${where}`, { cause: error })
+}
+
+/** A response that can not be read as HTTP/1.1. */
+export function notHttp(where: string, cause?: unknown): ProxyError {
+  return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause })
 }

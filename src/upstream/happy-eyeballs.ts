@@ -4,7 +4,9 @@
  * Families alternate, IPv6 first; the next attempt starts when one fails or has been silent for a while, the first
  * to connect wins, and the others are closed. There is one limit over all, kept by the caller through the signal.
  */
+
 import type { Socket } from 'node:net'
+import type { CancelSignal } from '../exchange.js'
 import type { IpAddress } from '../net/ip-address.js'
 
 /** How long an attempt may be silent before the next begins beside it (RFC 8305 §5). */
@@ -22,69 +24,99 @@ export function interleaveFamilies(addresses: readonly IpAddress[]): IpAddress[]
   return ordered
 }
 
+export interface RaceOptions {
+  /** Begins to connect to one address; its socket emits `connect` or `error`. */
+  readonly open: (address: IpAddress) => Socket
+  /** Milliseconds over all attempts. */
+  readonly timeoutMs: number
+  /** The error when that time is over. */
+  readonly timedOut: () => Error
+  readonly signal: CancelSignal
+}
+
 /**
  * @param addresses at least one
- * @param open begins to connect to one address; its socket emits `connect` or `error`
- * @returns the connected socket and its address
- * @throws the last attempt's error, or the signal's reason
+ * @returns the connected socket and its address; its `error` event has a listener for good
+ * @throws the last attempt's error, the time-out, or the signal's reason
  */
-export function raceAttempts(
-  addresses: readonly IpAddress[],
-  open: (address: IpAddress) => Socket,
-  signal: AbortSignal,
-): Promise<{ socket: Socket; address: IpAddress }> {
+export function raceAttempts(addresses: readonly IpAddress[], options: RaceOptions): Promise<Winner> {
   return new Promise((resolve, reject) => {
-    const waiting = interleaveFamilies(addresses)
-    const attempts = new Set<Socket>()
-    let timer: NodeJS.Timeout | undefined
+    new Race(addresses, options, resolve, reject).next()
+  })
+}
 
-    const settle = (winner?: Socket): void => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', onAbort)
-      waiting.length = 0
-      for (const socket of attempts) if (socket !== winner) socket.destroy()
-      attempts.clear()
-    }
-    const onAbort = (): void => {
-      settle()
-      reject(signal.reason)
-    }
-    const next = (): void => {
-      clearTimeout(timer)
-      const address = waiting.shift()
-      if (address === undefined) return
-      let socket: Socket
-      try {
-        socket = open(address)
-      } catch (error) {
-        fail(error)
-        return
-      }
-      attempts.add(socket)
-      // Stays attached for good: a socket that was given up may still report an error.
-      socket.on('error', error => {
-        if (attempts.delete(socket)) fail(error)
-      })
-      socket.once('connect', () => {
-        if (!attempts.has(socket)) return
-        settle(socket)
-        resolve({ socket, address })
-      })
-      if (waiting.length > 0) timer = setTimeout(next, ATTEMPT_DELAY_MS)
-    }
-    const fail = (error: unknown): void => {
-      if (waiting.length > 0) next()
-      else if (attempts.size === 0) {
-        settle()
-        reject(error)
-      }
-    }
+export interface Winner {
+  readonly socket: Socket
+  readonly address: IpAddress
+}
 
-    if (signal.aborted) {
-      reject(signal.reason)
+class Race {
+  readonly #options: RaceOptions
+  readonly #resolve: (winner: Winner) => void
+  readonly #reject: (error: unknown) => void
+  readonly #waiting: IpAddress[]
+  readonly #attempts = new Set<Socket>()
+  readonly #limit: NodeJS.Timeout
+  #delay: NodeJS.Timeout | undefined
+  readonly #onAbort = (): void => this.#lose(this.#options.signal.reason)
+
+  constructor(
+    addresses: readonly IpAddress[],
+    options: RaceOptions,
+    resolve: (winner: Winner) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.#options = options
+    this.#resolve = resolve
+    this.#reject = reject
+    this.#waiting = addresses.length === 1 ? [...addresses] : interleaveFamilies(addresses)
+    this.#limit = setTimeout(() => this.#lose(options.timedOut()), options.timeoutMs)
+    options.signal.addEventListener('abort', this.#onAbort, { once: true })
+    if (options.signal.aborted) this.#onAbort()
+  }
+
+  /** Begins the next attempt, if there is one. */
+  next(): void {
+    clearTimeout(this.#delay)
+    const address = this.#waiting.shift()
+    if (address === undefined) return
+    let socket: Socket
+    try {
+      socket = this.#options.open(address)
+    } catch (error) {
+      this.#failed(error)
       return
     }
-    signal.addEventListener('abort', onAbort, { once: true })
-    next()
-  })
+    this.#attempts.add(socket)
+    // Stays attached for good: a socket that was given up may still report an error.
+    socket.on('error', error => {
+      if (this.#attempts.delete(socket)) this.#failed(error)
+    })
+    socket.once('connect', () => {
+      if (!this.#attempts.delete(socket)) return
+      this.#settle()
+      this.#resolve({ socket, address })
+    })
+    if (this.#waiting.length > 0) this.#delay = setTimeout(() => this.next(), ATTEMPT_DELAY_MS)
+  }
+
+  #failed(error: unknown): void {
+    if (this.#waiting.length > 0) this.next()
+    else if (this.#attempts.size === 0) this.#lose(error)
+  }
+
+  #lose(error: unknown): void {
+    this.#settle()
+    this.#reject(error)
+  }
+
+  /** Ends every attempt that is still under way. */
+  #settle(): void {
+    clearTimeout(this.#limit)
+    clearTimeout(this.#delay)
+    this.#options.signal.removeEventListener('abort', this.#onAbort)
+    this.#waiting.length = 0
+    for (const socket of this.#attempts) socket.destroy()
+    this.#attempts.clear()
+  }
 }

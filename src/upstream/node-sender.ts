@@ -3,17 +3,26 @@
  * 100-continue` with the head sent at once, Upgrade, `OPTIONS *`, a Content-Length of 0, and origins that answer 100
  * without being asked. node:http's ClientRequest, over sockets from the dialler.
  */
-import { Agent, type ClientRequest, type IncomingMessage, request as httpRequest } from 'node:http'
+import { Agent, type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { ProxyError } from '../errors.js'
+import { fieldValue } from '../http/fields.js'
+import { trailerFields } from '../http/trailers.js'
 import type { Permit } from '../policy/permit.js'
 import type { Connection } from './dial.js'
 import { dialAndSend } from './dial-and-send.js'
-import { upstreamFailure } from './failures.js'
+import { notHttp, upstreamFailure } from './failures.js'
+import { readBeforeFailing } from './late-write-errors.js'
+import { headerList, headerPairs } from './node-request.js'
 import { Pool } from './pool.js'
-import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
+import { ResponseWatch } from './response-watch.js'
+import type { Again, Cancel, Sender, UpstreamEvents, UpstreamHead, UpstreamRequest } from './sender.js'
 import type { SenderOptions } from './undici-sender.js'
+
+/** Milliseconds before the time an origin names in Keep-Alive at which its connection is not used any more. */
+const KEEP_ALIVE_MARGIN_MS = 1000
+const KEEP_ALIVE_TIMEOUT = /(?:^|[,\s])timeout=(\d{1,6})(?:$|[,\s])/i
 
 export class NodeSender implements Sender {
   readonly #options: SenderOptions
@@ -24,15 +33,27 @@ export class NodeSender implements Sender {
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
+    const dial = (): Cancel =>
+      dialAndSend(this.#options.dialer, permit, events, dialled => {
+        const connection = new NodeConnection(dialled, this.#options, this.#pool)
+        return this.#exchange(connection, request, events, false)
+      })
     const idle = fresh ? undefined : this.#pool.take(permit)
-    if (idle !== undefined) {
+    if (idle === undefined) return dial()
+    // What goes out here may not be sent twice, so an end of the connection that is on its way to us is waited for.
+    const look = setImmediate(() => {
+      if (idle.socket.destroyed) {
+        cancel = dial()
+        return
+      }
       events.connected(idle.where, undefined)
-      return this.#exchange(idle, request, events, true)
-    }
-    return dialAndSend(this.#options.dialer, permit, events, dialled => {
-      const connection = new NodeConnection(dialled, this.#options, this.#pool)
-      return this.#exchange(connection, request, events, false)
+      cancel = this.#exchange(idle, request, events, true)
     })
+    let cancel: Cancel = () => {
+      clearImmediate(look)
+      this.#pool.give(idle)
+    }
+    return () => cancel()
   }
 
   #exchange(
@@ -41,8 +62,19 @@ export class NodeSender implements Sender {
     events: UpstreamEvents,
     reused: boolean,
   ): Cancel {
-    const exchange = new NodeExchange(connection, this.#options, request, events, reused)
-    return () => exchange.cancel()
+    try {
+      const exchange = new NodeExchange(connection, this.#options, request, events, reused)
+      return () => exchange.cancel()
+    } catch (error) {
+      // node:http refuses some requests before it sends a byte.
+      connection.close()
+      events.failed(new ProxyError('proxy_internal_error', 'request can not be sent', { cause: error }), 'no')
+      return () => {}
+    }
+  }
+
+  avoids(): boolean {
+    return false
   }
 
   close(): void {
@@ -56,8 +88,11 @@ class NodeConnection extends Agent {
   readonly port: number
   readonly where: string
   readonly socket: Socket
+  readonly watch = new ResponseWatch(() => this.close())
   readonly #pool: Pool<NodeConnection>
-  readonly #idleMs: number
+  readonly #close = (): void => this.close()
+  readonly #failAtOnce: () => void
+  #idleMs: number
 
   constructor(dialled: Connection, options: SenderOptions, pool: Pool<NodeConnection>) {
     super({ keepAlive: true, maxSockets: 1, maxFreeSockets: 1 })
@@ -68,6 +103,11 @@ class NodeConnection extends Agent {
     this.#pool = pool
     this.#idleMs = options.keepAliveMs
     pool.add(this)
+    this.#failAtOnce = readBeforeFailing(dialled.socket)
+    // node:http writes a head that is sent ahead of its content in the socket's own encoding; fields are one character
+    // a byte.
+    dialled.socket.setDefaultEncoding('latin1')
+    dialled.socket.on('data', this.watch.observe)
     dialled.socket.once('close', () => {
       pool.remove(this)
       this.destroy()
@@ -78,22 +118,41 @@ class NodeConnection extends Agent {
     return this.socket
   }
 
-  /** Called when an answer is complete and both sides keep the connection. */
-  override keepSocketAlive(): void {
-    this.socket.setTimeout(this.#idleMs, () => this.close())
-    this.#pool.give(this)
-    // The declared type is void, but the agent keeps a socket only when this is true.
-    return true as unknown as void
+  /** @param keepAlive the Keep-Alive field of a response, which may say how long the origin waits */
+  limitIdle(keepAlive: string | undefined): void {
+    const seconds = keepAlive === undefined ? undefined : KEEP_ALIVE_TIMEOUT.exec(keepAlive)?.[1]
+    if (seconds !== undefined) {
+      this.#idleMs = Math.min(this.#idleMs, Number(seconds) * 1000 - KEEP_ALIVE_MARGIN_MS)
+    }
   }
 
-  override reuseSocket(): void {
+  /** Called when an answer is complete and both sides keep the connection; it is kept only when this is true. */
+  override keepSocketAlive(): boolean {
+    const { socket } = this
+    if (socket.readableEnded || this.#idleMs <= 0) return false
+    this.watch.rest()
+    socket.setTimeout(this.#idleMs, this.#close)
+    socket.once('end', this.#close)
+    this.#pool.give(this)
+    return true
+  }
+
+  override reuseSocket(socket: Duplex, request: ClientRequest): void {
+    super.reuseSocket(socket, request)
     this.socket.setTimeout(0)
-    this.socket.removeAllListeners('timeout')
+    this.socket.removeListener('timeout', this.#close)
+    this.socket.removeListener('end', this.#close)
   }
 
   close(): void {
     this.destroy()
     this.socket.destroy()
+  }
+
+  /** The socket is no longer HTTP: it is left to somebody else. */
+  release(): void {
+    this.#failAtOnce()
+    this.socket.removeListener('data', this.watch.observe)
   }
 }
 
@@ -105,7 +164,7 @@ class NodeExchange {
   readonly #reused: boolean
   readonly #bytesReadBefore: number
   readonly #client: ClientRequest
-  #responded = false
+  #response: IncomingMessage | undefined
   #over = false
 
   constructor(
@@ -120,6 +179,7 @@ class NodeExchange {
     this.#events = events
     this.#reused = reused
     this.#bytesReadBefore = connection.socket.bytesRead
+    connection.watch.expect(() => this.#fail(notHttp(connection.where)))
     this.#client = httpRequest({
       agent: connection,
       method: request.method,
@@ -135,20 +195,29 @@ class NodeExchange {
 
   #listen(): void {
     const client = this.#client
-    client.on('information', info => {
-      this.#events.informed({ status: info.statusCode, reason: info.statusMessage, fields: info.rawHeaders })
+    client.on('information', ({ statusCode: status, statusMessage: reason, rawHeaders: fields }) => {
+      if (!this.#over) this.#events.informed({ status, minor: this.#connection.watch.minor, reason, fields })
     })
     client.on('response', response => this.#receive(response))
-    if (this.#request.upgrade !== undefined) {
-      client.on('upgrade', (response, socket, rest) => {
-        this.#over = true
-        this.#events.upgraded(head(response), socket as Socket, rest)
-      })
-    }
-    client.on('error', error => this.#fail(error))
+    client.on('upgrade', (response, socket, rest) => {
+      if (this.#over) return
+      if (this.#request.upgrade === undefined) {
+        const message = `protocol switched without being asked: ${this.#connection.where}`
+        this.#fail(new ProxyError('http_upgrade_failed', message))
+        return
+      }
+      this.#over = true
+      this.#connection.release()
+      this.#events.upgraded(this.#head(response), socket as Socket, rest)
+    })
+    client.on('error', error => {
+      // What is wrong behind the end of a response does not belong to it; the connection is gone all the same.
+      if (this.#response?.complete !== true) this.#fail(error)
+    })
     // A response that is never begun ends in `close` without an error when the connection goes before it.
     client.on('close', () => {
-      if (!this.#responded) this.#fail(new ProxyError('connection_terminated', 'connection closed'))
+      if (this.#response === undefined)
+        this.#fail(new ProxyError('connection_terminated', 'connection closed'))
     })
   }
 
@@ -165,7 +234,8 @@ class NodeExchange {
       data: chunk => this.#over || client.write(chunk),
       end: trailers => {
         if (this.#over) return
-        if (trailers.length > 0) client.addTrailers(pairs(trailers))
+        const kept = trailerFields(trailers)
+        if (kept.length > 0) client.addTrailers(headerPairs(kept))
         client.end(() => this.#sent())
       },
     })
@@ -176,9 +246,11 @@ class NodeExchange {
   }
 
   #receive(response: IncomingMessage): void {
-    this.#responded = true
+    if (this.#over) return
+    this.#response = response
+    this.#connection.limitIdle(fieldValue(response.rawHeaders, 'keep-alive'))
     response.on('error', error => this.#fail(error))
-    this.#events.responded(head(response), response)
+    this.#events.responded(this.#head(response), response)
     response.on('data', (chunk: Buffer) => {
       if (!this.#over) this.#events.data(chunk)
     })
@@ -199,9 +271,10 @@ class NodeExchange {
     if (this.#over) return
     this.#over = true
     const untouched = this.#connection.socket.bytesRead === this.#bytesReadBefore
+    const again: Again = this.#reused && untouched ? 'stale' : 'no'
     const failure = upstreamFailure(error, this.#connection.where)
     this.#connection.close()
-    this.#events.failed(failure, this.#reused && untouched)
+    this.#events.failed(failure, again)
   }
 
   cancel(): void {
@@ -210,32 +283,13 @@ class NodeExchange {
     this.#client.destroy()
     this.#connection.close()
   }
-}
 
-function head(response: IncomingMessage): { status: number; reason: string; fields: string[] } {
-  return {
-    status: response.statusCode ?? 0,
-    reason: response.statusMessage ?? '',
-    fields: response.rawHeaders,
+  #head(response: IncomingMessage): UpstreamHead {
+    return {
+      status: response.statusCode ?? 0,
+      minor: this.#connection.watch.minor,
+      reason: response.statusMessage ?? '',
+      fields: response.rawHeaders,
+    }
   }
-}
-
-/** Host first (RFC 9110 §7.2), then the fields as they came, then this hop's own. */
-function headerList(request: UpstreamRequest): string[] {
-  const list = ['Host', request.host, ...request.fields]
-  const { content } = request
-  if (content !== undefined) {
-    if (content.length === undefined) list.push('Transfer-Encoding', 'chunked')
-    else list.push('Content-Length', String(content.length))
-  } else if (request.sendsZeroLength) list.push('Content-Length', '0')
-  if (request.expectContinue) list.push('Expect', '100-continue')
-  if (request.upgrade === undefined) list.push('Connection', 'keep-alive')
-  else list.push('Connection', 'Upgrade', 'Upgrade', request.upgrade)
-  return list
-}
-
-function pairs(fields: readonly string[]): [string, string][] {
-  const result: [string, string][] = []
-  for (let i = 0; i + 1 < fields.length; i += 2) result.push([fields[i] as string, fields[i + 1] as string])
-  return result
 }

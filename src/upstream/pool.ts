@@ -58,6 +58,7 @@ export class Pool<C extends Poolable> {
   }
 }
 
-function poolKey(address: string, port: number): string {
+/** What connections to one address and port are kept under. */
+export function poolKey(address: string, port: number): string {
   return `${address} ${port}`
 }

@@ -2,7 +2,9 @@
  * Names to addresses, through the system's resolver, with one time limit and one query for all who ask for the same
  * name at once. A name that DNS does not know is 502; only our own clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
  */
+
 import { ProxyError } from '../errors.js'
+import type { CancelSignal } from '../exchange.js'
 import { errorCode } from './failures.js'
 
 /** All addresses of a name, in the resolver's order; rejects with an error that has a `code`. */
@@ -13,7 +15,7 @@ export interface Resolver {
    * @param name a host name in lower case, without trailing dot
    * @throws ProxyError dns_error 502 or dns_timeout 504, or the signal's reason
    */
-  resolve(name: string, signal: AbortSignal): Promise<readonly string[]>
+  resolve(name: string, signal: CancelSignal): Promise<readonly string[]>
 }
 
 export function createResolver(lookup: Lookup, timeoutMs: number): Resolver {
@@ -41,7 +43,7 @@ export function createResolver(lookup: Lookup, timeoutMs: number): Resolver {
 async function withLimit<T>(
   work: Promise<T>,
   timeoutMs: number,
-  signal: AbortSignal,
+  signal: CancelSignal,
   name: string,
 ): Promise<T> {
   let timer: NodeJS.Timeout | undefined

@@ -27,6 +27,8 @@ export interface UpstreamRequest {
 
 export interface UpstreamHead {
   readonly status: number
+  /** The minor version the response came in. */
+  readonly minor: 0 | 1
   readonly reason: string
   readonly fields: Fields
 }
@@ -36,6 +38,13 @@ export interface Flow {
   pause(): void
   resume(): void
 }
+
+/**
+ * Whether a failed request may be sent again. `stale`: the connection had carried a request before and ended without
+ * one byte of an answer, so that the origin may never have seen this one (RFC 9112 §9.3.1). `exact`: the origin
+ * answers, but in a way that this sender can not take.
+ */
+export type Again = 'no' | 'stale' | 'exact'
 
 /** Told what happens to a request, in this order; after `ended`, `failed` or `upgraded` nothing more. */
 export interface UpstreamEvents {
@@ -47,11 +56,7 @@ export interface UpstreamEvents {
   responded(head: UpstreamHead, flow: Flow): void
   data(chunk: Uint8Array): void
   ended(trailers: Fields): void
-  /**
-   * @param stale the connection had carried a request before and ended without one byte of an answer: the origin may
-   *   never have seen this request (RFC 9112 §9.3.1)
-   */
-  failed(error: ProxyError, stale: boolean): void
+  failed(error: ProxyError, again: Again): void
   /** 101 to an offered Upgrade; the socket is the receiver's now, `rest` came behind the head. */
   upgraded(head: UpstreamHead, socket: Socket, rest: Uint8Array): void
 }
@@ -64,6 +69,8 @@ export interface Sender {
    * @returns what ends the request, wherever it is; nothing is reported after that
    */
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel
+  /** Whether an origin behind this permit is known to answer in a way that this sender can not take. */
+  avoids(permit: Permit): boolean
   /** Closes every idle connection and those in use. */
   close(): void
 }

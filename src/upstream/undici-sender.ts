@@ -3,17 +3,20 @@
  *
  * Each connection is an undici Client of its own over a socket that the dialler opened, and is never reconnected by
  * undici. Requests with content, Expect or Upgrade go through the other sender: undici holds a head back until
- * the first content comes, and sends neither trailers nor an interim answer on.
+ * the first content comes, and sends neither trailers nor an interim answer on. Origins that send 100 without being
+ * asked, which ends a request for undici, are remembered, so that the other sender is asked at once next time.
  */
 import { Client, type Dispatcher } from 'undici'
 import { ProxyError } from '../errors.js'
 import type { Fields } from '../http/fields.js'
 import type { Permit } from '../policy/permit.js'
+import { BoundedSet } from './bounded-set.js'
 import type { Connection, Dialer } from './dial.js'
 import { dialAndSend } from './dial-and-send.js'
-import { upstreamFailure } from './failures.js'
-import { Pool } from './pool.js'
-import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
+import { notHttp, upstreamFailure } from './failures.js'
+import { Pool, poolKey } from './pool.js'
+import { ResponseWatch } from './response-watch.js'
+import type { Again, Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 
 export interface SenderOptions {
   readonly dialer: Dialer
@@ -23,9 +26,13 @@ export interface SenderOptions {
   readonly keepAliveMs: number
 }
 
+/** Addresses and ports remembered as avoided. */
+const MAX_AVOIDED = 1000
+
 export class UndiciSender implements Sender {
   readonly #options: SenderOptions
   readonly #pool = new Pool<UndiciConnection>()
+  readonly #avoided = new BoundedSet<string>(MAX_AVOIDED)
 
   constructor(options: SenderOptions) {
     this.#options = options
@@ -38,9 +45,14 @@ export class UndiciSender implements Sender {
       return idle.dispatch(request, events, true)
     }
     return dialAndSend(this.#options.dialer, permit, events, dialled => {
-      const connection = new UndiciConnection(dialled, this.#options, this.#pool)
+      const connection = new UndiciConnection(dialled, this.#options, this.#pool, this.#avoided)
       return connection.dispatch(request, events, false)
     })
+  }
+
+  avoids(permit: Permit): boolean {
+    if (this.#avoided.size === 0) return false
+    return permit.addresses.some(({ text }) => this.#avoided.has(poolKey(text, permit.grant.port)))
   }
 
   close(): void {
@@ -52,16 +64,24 @@ class UndiciConnection {
   readonly address: string
   readonly port: number
   readonly where: string
+  readonly watch = new ResponseWatch(() => this.close())
   readonly #socket: Connection['socket']
   readonly #client: Client
   readonly #pool: Pool<UndiciConnection>
+  readonly #avoided: BoundedSet<string>
 
-  constructor(dialled: Connection, options: SenderOptions, pool: Pool<UndiciConnection>) {
+  constructor(
+    dialled: Connection,
+    options: SenderOptions,
+    pool: Pool<UndiciConnection>,
+    avoided: BoundedSet<string>,
+  ) {
     this.address = dialled.address.text
     this.port = dialled.port
     this.where = dialled.where
     this.#socket = dialled.socket
     this.#pool = pool
+    this.#avoided = avoided
     let handedOver = false
     this.#client = new Client(`http://${this.where}`, {
       // Answered in a microtask: undici does not look at its queue when the answer comes before connect returns.
@@ -70,7 +90,11 @@ class UndiciConnection {
         handedOver = true
         queueMicrotask(() => {
           if (gone) callback(new Error('the connection is gone'), null)
-          else callback(null, dialled.socket)
+          else {
+            callback(null, dialled.socket)
+            // After undici's own listener for `readable`: this one may look on but must not make the socket flow.
+            dialled.socket.on('data', this.watch.observe)
+          }
         })
       },
       pipelining: 1,
@@ -88,6 +112,7 @@ class UndiciConnection {
 
   dispatch(request: UpstreamRequest, events: UpstreamEvents, reused: boolean): Cancel {
     const handler = new DispatchHandler(this, this.#socket, events, reused)
+    this.watch.expect(() => handler.fail(notHttp(this.where), 'no'))
     const headers = ['host', request.host, ...request.fields]
     if (request.sendsZeroLength) headers.push('content-length', '0')
     try {
@@ -96,17 +121,22 @@ class UndiciConnection {
         handler,
       )
     } catch (error) {
-      this.close()
-      events.failed(upstreamFailure(error, this.where), false)
+      handler.fail(upstreamFailure(error, this.where), 'no')
     }
     return () => handler.cancel()
   }
 
   /** The answer is complete; undici itself may still decide to close the socket in this turn of the loop. */
   release(): void {
+    this.watch.rest()
     setImmediate(() => {
       if (!this.#socket.destroyed) this.#pool.give(this)
     })
+  }
+
+  /** Remembers that this sender can not take what the origin answers. */
+  avoid(): void {
+    this.#avoided.add(poolKey(this.address, this.port))
   }
 
   close(): void {
@@ -121,6 +151,7 @@ class DispatchHandler implements Dispatcher.DispatchHandler {
   readonly #events: UpstreamEvents
   readonly #reused: boolean
   readonly #bytesReadBefore: number
+  #responded = false
   #over = false
 
   constructor(
@@ -154,9 +185,13 @@ class DispatchHandler implements Dispatcher.DispatchHandler {
     statusText?: string,
   ): void {
     if (this.#over) return
-    const head = { status, reason: statusText ?? '', fields: decodeFields(controller.rawHeaders) }
+    const { minor } = this.#connection.watch
+    const head = { status, minor, reason: statusText ?? '', fields: decodeFields(controller.rawHeaders) }
     if (status < 200) this.#events.informed(head)
-    else this.#events.responded(head, controller)
+    else {
+      this.#responded = true
+      this.#events.responded(head, controller)
+    }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -165,6 +200,11 @@ class DispatchHandler implements Dispatcher.DispatchHandler {
 
   onResponseEnd(controller: Dispatcher.DispatchController): void {
     if (this.#over) return
+    if (this.#socket.errored !== null) {
+      // undici takes a reset for the end of content that only the end of the connection marks.
+      this.fail(upstreamFailure(this.#socket.errored, this.#connection.where), 'no')
+      return
+    }
     this.#over = true
     this.#events.ended(decodeFields(controller.rawTrailers))
     this.#connection.release()
@@ -172,13 +212,37 @@ class DispatchHandler implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#over) return
+    const { where } = this.#connection
+    if (error.message === UNASKED_100) {
+      this.#connection.avoid()
+      const failure = new ProxyError('http_protocol_error', `100 without being asked: ${where}`, {
+        cause: error,
+      })
+      this.fail(failure, 'exact')
+    } else if (error.message === UNASKED_101) {
+      const message = `protocol switched without being asked: ${where}`
+      this.fail(new ProxyError('http_upgrade_failed', message, { cause: error }), 'no')
+    } else if (error.name === 'ResponseContentLengthMismatchError' && !this.#responded) {
+      // What undici calls every malformed head that holds a Content-Length.
+      this.fail(notHttp(where, error), 'no')
+    } else {
+      const failure = upstreamFailure(error, where)
+      const stale = this.#reused && this.#socket.bytesRead === this.#bytesReadBefore
+      this.fail(failure, stale && failure.side !== 'proxy' ? 'stale' : 'no')
+    }
+  }
+
+  fail(error: ProxyError, again: Again): void {
+    if (this.#over) return
     this.#over = true
-    const stale = this.#reused && this.#socket.bytesRead === this.#bytesReadBefore
-    const failure = upstreamFailure(error, this.#connection.where)
     this.#connection.close()
-    this.#events.failed(failure, stale && !(failure.side === 'proxy'))
+    this.#events.failed(error, again)
   }
 }
+
+/** The messages of undici's errors for an interim response that it does not take, which have no code of their own. */
+const UNASKED_100 = 'bad response'
+const UNASKED_101 = 'bad upgrade'
 
 /** undici's raw fields, one character a byte. */
 function decodeFields(raw: unknown): Fields {

@@ -5,7 +5,7 @@ import type { Socket } from 'node:net'
 /** What content is made of: its period divides no size of a buffer, so that a lost or doubled one shows. */
 const PIECE = Buffer.alloc(64 * 1024, Buffer.from(Array.from({ length: 251 }, (_, i) => i)))
 /** How long nothing may be taken before the reader counts as stalled. */
-const STALL_MS = 200
+const STALL_MS = 100
 
 /** The SHA-1 of `total` bytes as `pour` writes them. */
 export function pouredDigest(total: number): string {

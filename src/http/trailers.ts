@@ -1,0 +1,25 @@
+/**
+ * Trailer fields that go on to the next hop (RFC 9110 §6.5.1).
+ *
+ * Some recipients merge trailers into the header section, which was judged before they came: a field that frames or
+ * routes the message, says who sends it, or how its content is read may not arrive that late.
+ */
+import { endToEndFields } from './connection.js'
+import type { Fields } from './fields.js'
+
+/** Names, in lower case, that mean nothing or too much in a trailer section. */
+export const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
+  [
+    'authorization cache-control connection content-encoding content-length content-range content-type cookie date',
+    'expect expires host if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive location',
+    'max-forwards pragma proxy-authenticate proxy-authorization proxy-connection range retry-after set-cookie te',
+    'trailer transfer-encoding upgrade vary www-authenticate',
+  ]
+    .join(' ')
+    .split(' '),
+)
+
+/** The trailers that may be passed on, order, case and repeats kept. */
+export function trailerFields(trailers: Fields): string[] {
+  return endToEndFields(trailers, NOT_IN_TRAILERS)
+}

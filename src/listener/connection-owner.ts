@@ -1,0 +1,37 @@
+/** What a connection needs of the server it belongs to, and what the server sees of it. */
+import type { ProxyError } from '../errors.js'
+import type { HeadLimits } from '../http1/head-limits.js'
+import type { ConnectionExchange } from './connection-exchange.js'
+
+export interface ConnectionLimits extends HeadLimits {
+  /** Milliseconds for a request head to arrive, from its first byte, or from the start of the connection. */
+  readonly headerTimeoutMs: number
+  /** Longest pause in request content, and longest time a client may take nothing of a response. */
+  readonly bodyIdleMs: number
+  /** Milliseconds that a connection may wait for its next request. */
+  readonly keepaliveIdleMs: number
+}
+
+export interface ConnectionOwner {
+  readonly limits: ConnectionLimits
+  /** Milliseconds, monotonic. */
+  now(): number
+  date(): string
+  nextId(): string
+  /** A request whose head is in order; it is answered through the exchange. */
+  serve(exchange: ConnectionExchange): void
+  /** A request that never became an exchange, and what it was answered with. */
+  refused(clientAddress: string, method: string, target: string, error: ProxyError): void
+  /** The connection is closed, or is not HTTP any more. */
+  released(connection: OwnedConnection): void
+  /** Whether responses have to say that the connection ends. */
+  readonly draining: boolean
+}
+
+export interface OwnedConnection {
+  /** Ends what has run out of time; called often with the current time. */
+  checkDeadline(now: number): void
+  /** Ends the connection when it is idle; otherwise the answer under way is its last. */
+  drain(): void
+  destroy(): void
+}

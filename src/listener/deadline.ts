@@ -1,0 +1,39 @@
+/**
+ * The one thing that a connection waits for now, and until when. There is no timer behind it: whoever keeps the
+ * connections looks at all of them now and then, so that setting a deadline costs two assignments.
+ */
+export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
+
+export class Deadline {
+  readonly #now: () => number
+  #kind: DeadlineKind = 'none'
+  #at = Number.POSITIVE_INFINITY
+
+  /** @param now milliseconds, monotonic */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  get kind(): DeadlineKind {
+    return this.#kind
+  }
+
+  /** @param ms from now */
+  set(kind: DeadlineKind, ms: number): void {
+    this.#kind = kind
+    this.#at = this.#now() + ms
+  }
+
+  clear(): void {
+    this.#kind = 'none'
+    this.#at = Number.POSITIVE_INFINITY
+  }
+
+  /** What has run out of time, which is then waited for no longer; `none` when nothing has. */
+  takeExpired(now: number): DeadlineKind {
+    if (now < this.#at) return 'none'
+    const kind = this.#kind
+    this.clear()
+    return kind
+  }
+}

@@ -1,0 +1,81 @@
+/** The way back to the client: responses framed by the writer, on their way out of the socket. */
+import type { Socket } from 'node:net'
+import type { Fields } from '../http/fields.js'
+import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
+import { Output } from './output.js'
+
+export class ResponseSide {
+  readonly #socket: Socket
+  readonly #output: Output
+  #writer = new ResponseWriter({ method: '', minor: 1, persistent: false })
+  #drainCallbacks: (() => void)[] = []
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+    this.#output = new Output(socket)
+  }
+
+  /** What follows answers another request. */
+  begin(context: ResponseContext): void {
+    this.#writer = new ResponseWriter(context)
+  }
+
+  get closes(): boolean {
+    return this.#writer.closes
+  }
+
+  /** Whether the end of the connection now would be taken for the end of content that is not whole. */
+  get endIsAmbiguous(): boolean {
+    return this.#writer.untilClose && !this.#socket.writableFinished
+  }
+
+  /** Whether the client has fallen behind. */
+  get congested(): boolean {
+    return this.#output.congested
+  }
+
+  mustClose(): void {
+    this.#writer.mustClose()
+  }
+
+  interim(status: number, reason: string, fields: Fields): void {
+    this.#output.write(this.#writer.interim(status, reason, fields))
+  }
+
+  head(head: ResponseHead): void {
+    this.#output.write(this.#writer.head(head))
+  }
+
+  data(chunk: Uint8Array): void {
+    if (!this.#writer.hasContent || chunk.length === 0) return
+    this.#output.write(this.#writer.beforeData(chunk.length))
+    this.#output.write(chunk)
+    this.#output.write(this.#writer.afterData)
+  }
+
+  end(trailers: Fields): void {
+    this.#output.write(this.#writer.end(trailers))
+  }
+
+  /** The head behind which the connection is not HTTP any more; written out at once. */
+  switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
+    this.#output.write(this.#writer.switchingHead(status, reason, fields, upgrade))
+    this.#output.flush()
+  }
+
+  flush(): void {
+    this.#output.flush()
+  }
+
+  /** Calls back when the client has caught up. */
+  onDrain(callback: () => void): void {
+    this.#drainCallbacks.push(callback)
+    this.#output.flush()
+    if (!this.#socket.writableNeedDrain) queueMicrotask(() => this.drained())
+  }
+
+  /** The socket has written everything. */
+  drained(): void {
+    for (const callback of this.#drainCallbacks.splice(0)) callback()
+  }
+}

@@ -1,0 +1,258 @@
+import t from 'tap'
+import { readResponse } from '../kit/read-response.js'
+import { settled, turns } from '../kit/settled.js'
+import { answerWith, LIMITS, servedConnection } from './served-connection.js'
+
+const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'
+const MIB = 1 << 20
+
+t.test('reads no further behind an unanswered request than a bound, and goes on after it', async t => {
+  const served = await servedConnection(t, exchange => {
+    if (served.exchanges.length > 1) answerWith(1)(exchange)
+  })
+  const { client, socket } = served
+  client.write(GET)
+  // More than the buffers of both sockets hold, in whole requests.
+  const request = Buffer.from(`GET / HTTP/1.1\r\nHost: h\r\nX: ${'x'.repeat(MIB / 2)}\r\n\r\n`)
+  const count = 128
+  for (let i = 0; i < count; i++) client.write(request)
+  const read = await settled(() => socket.bytesRead)
+  // The bound, and two reads of the system's that were under way.
+  t.ok(read <= GET.length + 3 * 64 * 1024, `${read} bytes read`)
+  t.ok(socket.isPaused())
+  t.ok(client.socket.writableLength > 0, 'the client can not write on')
+  t.equal(served.exchanges.length, 1)
+  const [first] = served.exchanges
+  if (first !== undefined) answerWith(1)(first)
+  for (let i = 0; i <= count; i++) t.equal((await readResponse(client)).body, 'x')
+  t.equal(served.exchanges.length, count + 1)
+})
+
+t.test('reads no further request while the client takes no answers, and goes on when it does', async t => {
+  const size = 64 * 1024
+  const served = await servedConnection(t, answerWith(size))
+  const { client, socket } = served
+  client.socket.pause()
+  const count = 1000
+  client.write(GET.repeat(count))
+  const answered = await settled(() => served.exchanges.length)
+  t.ok(answered < count / 2, `${answered} answered`)
+  t.ok(socket.writableLength < 4 * size, `${socket.writableLength} bytes wait`)
+  client.socket.resume()
+  for (let i = 0; i < count; i++) {
+    const { body } = await readResponse(client)
+    if (body.length !== size) t.equal(body.length, size)
+  }
+  t.equal(served.exchanges.length, count)
+})
+
+t.test('ends a client that takes nothing of its answers', async t => {
+  const served = await servedConnection(t, answerWith(MIB))
+  served.client.socket.pause()
+  served.client.write(GET.repeat(100))
+  await settled(() => served.exchanges.length)
+  served.pass(LIMITS.bodyIdleMs - 1)
+  t.notOk(served.socket.destroyed)
+  served.pass(1)
+  t.ok(served.socket.destroyed)
+})
+
+t.test('a slow request head is 408 (RFC 9110 §15.5.9)', async t => {
+  const served = await servedConnection(t)
+  served.client.write('GET /slow HTTP/1.1\r\nHo')
+  await turns()
+  served.pass(LIMITS.headerTimeoutMs - 1)
+  await turns()
+  t.equal(served.client.received, '')
+  served.pass(1)
+  const response = await readResponse(served.client)
+  t.equal(response.status, 408)
+  t.equal(response.fields['connection'], 'close')
+  t.match(response.reason, /^Sluice: request head not received in time$/)
+  t.equal(await served.client.untilEnd(), '')
+  t.match(served.refusals, [['GET', '/slow', { status: 408, reason: 'request_timeout' }]])
+})
+
+t.test('bytes that trickle in do not make the time for a head longer', async t => {
+  const served = await servedConnection(t)
+  for (const byte of 'GET / HT') {
+    served.client.write(byte)
+    await turns(3)
+    served.pass(LIMITS.headerTimeoutMs / 8)
+  }
+  t.equal((await readResponse(served.client)).status, 408)
+})
+
+t.test('the time for a later head runs from its first byte', async t => {
+  const served = await servedConnection(t, answerWith(1))
+  served.client.write(GET)
+  await readResponse(served.client)
+  served.pass(LIMITS.keepaliveIdleMs - 1)
+  served.client.write('G')
+  await turns()
+  served.pass(LIMITS.headerTimeoutMs - 1)
+  await turns()
+  t.equal(served.client.received, '')
+  served.pass(1)
+  t.equal((await readResponse(served.client)).status, 408)
+})
+
+t.test('a new connection that sends nothing is ended without a word (RFC 9112 §9.5)', async t => {
+  for (const bytes of ['', '\r\n']) {
+    const served = await servedConnection(t)
+    served.client.write(bytes)
+    await turns()
+    served.pass(LIMITS.headerTimeoutMs - 1)
+    t.notOk(served.socket.destroyed)
+    served.pass(1)
+    t.equal(await served.client.untilEnd(), '')
+    t.equal(await served.client.outcome(), 'end')
+    t.ok(served.isReleased)
+    t.same(served.refusals, [])
+  }
+})
+
+t.test('an idle kept connection is ended without a word (RFC 9112 §9.5)', async t => {
+  const served = await servedConnection(t, answerWith(1))
+  served.client.write(GET)
+  await readResponse(served.client)
+  served.pass(LIMITS.keepaliveIdleMs - 1)
+  t.notOk(served.socket.writableEnded)
+  served.pass(1)
+  t.equal(await served.client.untilEnd(), '')
+  t.equal(await served.client.outcome(), 'end')
+  served.client.end()
+  await served.client.closed()
+})
+
+t.test('request content that stops coming is 408', async t => {
+  let received = ''
+  const served = await servedConnection(t, exchange => {
+    exchange.content.start({
+      data: chunk => {
+        received += chunk.toString()
+        return true
+      },
+      end: () => {},
+    })
+    exchange.onGone(() => {
+      if (exchange.failure !== undefined) exchange.refuse(exchange.failure)
+    })
+  })
+  served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12')
+  await turns()
+  served.pass(LIMITS.bodyIdleMs - 1)
+  served.client.write('34')
+  await turns()
+  t.equal(received, '1234')
+  served.pass(LIMITS.bodyIdleMs - 1)
+  await turns()
+  t.equal(served.client.received, '', 'each piece starts the time again')
+  served.pass(1)
+  const response = await readResponse(served.client)
+  t.equal(response.status, 408)
+  t.match(response.reason, /request content not received in time$/)
+  t.equal(await served.client.untilEnd(), '')
+})
+
+t.test('the time for content does not run while nobody wants it', async t => {
+  const served = await servedConnection(t, exchange => {
+    exchange.content.start({ data: () => false, end: () => answerWith(1)(exchange) })
+  })
+  served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n12')
+  await turns()
+  served.pass(10 * LIMITS.bodyIdleMs)
+  served.exchanges[0]?.content.resume()
+  served.client.write('34')
+  await turns()
+  served.exchanges[0]?.content.resume()
+  t.equal((await readResponse(served.client)).status, 200)
+})
+
+t.test('the time for content goes on to run after the client was behind with the answer', async t => {
+  let drained = false
+  const served = await servedConnection(t, exchange => {
+    const data = (): boolean => {
+      setImmediate(() => {
+        const content = exchange.respond({ status: 200, reason: 'OK', fields: [] })
+        t.notOk(content.write(Buffer.alloc(16 * MIB)))
+        content.onDrain(() => {
+          drained = true
+        })
+      })
+      return true
+    }
+    exchange.content.start({ data, end: () => {} })
+  })
+  served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n12')
+  while (!drained) await turns(1)
+  served.pass(LIMITS.bodyIdleMs)
+  t.match(served.exchanges[0]?.failure, { status: 408 })
+})
+
+t.test('an answer under way is never cut short in a way that looks whole (RFC 9112 §8)', async t => {
+  for (const [name, cut] of [
+    ['abort', served => served.exchanges[0]?.abort()],
+    ['destroy', served => served.connection.destroy()],
+    ['a client that takes nothing', served => served.pass(LIMITS.bodyIdleMs)],
+  ] as const satisfies readonly [string, (served: Awaited<ReturnType<typeof servedConnection>>) => void][]) {
+    const served = await servedConnection(t, exchange => {
+      // Toward HTTP/1.0 only the end of the connection ends content of unknown length.
+      exchange.respond({ status: 200, reason: 'OK', fields: [] }).write(Buffer.alloc(16 * MIB))
+    })
+    const resets = t.capture(served.socket, 'resetAndDestroy', served.socket.resetAndDestroy)
+    served.client.socket.pause()
+    served.client.write('GET / HTTP/1.0\r\n\r\n')
+    await settled(() => served.socket.writableLength)
+    cut(served)
+    t.ok(served.socket.destroyed)
+    t.equal(resets().length, 1, name)
+  }
+})
+
+t.test('an HTTP/1.0 client that is slow with the end of its answer gets all of it', async t => {
+  const bytes = 16 * MIB
+  const served = await servedConnection(t, exchange => {
+    const content = exchange.respond({ status: 200, reason: 'OK', fields: [] })
+    content.write(Buffer.alloc(bytes))
+    content.end()
+  })
+  served.client.socket.pause()
+  served.client.write('GET / HTTP/1.0\r\n\r\n')
+  await settled(() => served.socket.writableLength)
+  t.ok(served.socket.writableLength > 0)
+  served.pass(LIMITS.bodyIdleMs - 1)
+  t.notOk(served.socket.destroyed)
+  served.client.socket.resume()
+  const answer = await served.client.untilEnd()
+  t.equal(answer.length - answer.indexOf('\r\n\r\n') - 4, bytes)
+  t.equal(await served.client.outcome(), 'end')
+})
+
+t.test('a drained connection that is idle is ended, one in use after its answer', async t => {
+  const idle = await servedConnection(t)
+  idle.draining = true
+  idle.connection.drain()
+  t.equal(await idle.client.untilEnd(), '')
+
+  const busy = await servedConnection(t)
+  busy.client.write(GET + GET)
+  await turns()
+  busy.draining = true
+  busy.connection.drain()
+  const [exchange] = busy.exchanges
+  if (exchange !== undefined) answerWith(2)(exchange)
+  const response = await readResponse(busy.client)
+  t.equal(response.fields['connection'], 'close')
+  t.equal(response.body, 'xx')
+  t.equal(await busy.client.untilEnd(), '', 'the request behind it is not answered')
+
+  const inHead = await servedConnection(t, answerWith(1))
+  inHead.client.write('GET / HTTP/1.1\r\n')
+  await turns()
+  inHead.draining = true
+  inHead.connection.drain()
+  inHead.client.write('Host: h\r\n\r\n')
+  t.equal((await readResponse(inHead.client)).fields['connection'], 'close')
+  t.equal(await inHead.client.untilEnd(), '')
+})

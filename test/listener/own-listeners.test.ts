@@ -1,0 +1,51 @@
+import type { NetworkInterfaceInfo } from 'node:os'
+import t from 'tap'
+import { ownListeners } from '../../src/listener/own-listeners.js'
+
+function machine(...addresses: string[]): NodeJS.Dict<NetworkInterfaceInfo[]> {
+  const info = (address: string): NetworkInterfaceInfo => ({
+    address,
+    netmask: '',
+    mac: '',
+    internal: false,
+    cidr: null,
+    ...(address.includes(':') ? { family: 'IPv6', scopeid: 0 } : { family: 'IPv4' }),
+  })
+  return { eth0: addresses.map(info), none: undefined }
+}
+
+const INTERFACES = machine('10.0.0.5', 'fd00::5')
+
+function blocks(host: string): string[] {
+  const own = ownListeners([{ address: { host, port: 3128 }, role: 'proxy' }], INTERFACES)
+  t.ok(own.every(({ port, role }) => port === 3128 && role === 'proxy'))
+  return own.map(({ cidr }) => cidr.text)
+}
+
+t.test('an address is itself alone', async t => {
+  t.same(blocks('127.0.0.1'), ['127.0.0.1/32'])
+  t.same(blocks('10.0.0.5'), ['10.0.0.5/32'])
+  t.same(blocks('::1'), ['::1/128'])
+  t.same(blocks('::ffff:10.0.0.5'), ['10.0.0.5/32'])
+})
+
+t.test('a wildcard is loopback and every address of the machine, of both families', async t => {
+  const all = ['127.0.0.0/8', '::1/128', '10.0.0.5/32', 'fd00::5/128']
+  t.same(blocks('0.0.0.0'), all)
+  t.same(blocks('::'), all)
+})
+
+t.test('each listener has its port and its role', async t => {
+  const own = ownListeners(
+    [
+      { address: { host: '127.0.0.1', port: 1 }, role: 'proxy' },
+      { address: { host: '127.0.0.2', port: 2 }, role: 'admin' },
+    ],
+    {},
+  )
+  t.match(own, [
+    { cidr: { text: '127.0.0.1/32' }, port: 1, role: 'proxy' },
+    { cidr: { text: '127.0.0.2/32' }, port: 2, role: 'admin' },
+  ])
+  t.equal(own.length, 2)
+})

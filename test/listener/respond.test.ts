@@ -1,0 +1,43 @@
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import { errorResponse } from '../../src/listener/respond.js'
+
+t.test('an error says what happened to people and to programs (RFC 9209 §2)', async t => {
+  const { head, body } = errorResponse(new ProxyError('dns_timeout', 'no answer for "a"'), 'today')
+  t.equal(body.toString(), 'Sluice answered 504: no answer for "a".\n')
+  t.same(head, {
+    status: 504,
+    reason: 'Sluice: no answer for "a"',
+    fields: [
+      'Date',
+      'today',
+      'Proxy-Status',
+      'sluice;error=dns_timeout;details="no answer for \\"a\\""',
+      'Content-Type',
+      'text/plain; charset=utf-8',
+      'Cache-Control',
+      'no-store',
+      'X-Content-Type-Options',
+      'nosniff',
+    ],
+    contentLength: body.length,
+  })
+})
+
+t.test('the detail is the body, the fields go along, the status is the exact one', async t => {
+  const error = new ProxyError('http_request_error', 'off', {
+    status: 405,
+    detail: 'Två ord.',
+    fields: ['Allow', ''],
+  })
+  const { head, body } = errorResponse(error, 'today')
+  t.equal(body.toString(), 'Sluice answered 405: Två ord.\n')
+  t.equal(head.contentLength, Buffer.byteLength('Sluice answered 405: Två ord.\n'))
+  t.same(head.fields.slice(-2), ['Allow', ''])
+  t.equal(head.status, 405)
+})
+
+t.test('nothing in a message can end the head early', async t => {
+  const { head } = errorResponse(new ProxyError('dns_error', 'a\r\nb: c\x7f\xe9'), 'today')
+  for (const text of [head.reason, ...head.fields]) t.match(text, /^[\x20-\x7e]*$/)
+})

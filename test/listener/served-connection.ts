@@ -1,0 +1,97 @@
+/** One Connection over a real socket, with a clock that the test moves and exchanges that the test answers. */
+import { createServer, type Socket } from 'node:net'
+import type { Test } from 'tap'
+import type { ProxyError } from '../../src/errors.js'
+import { Connection } from '../../src/listener/connection.js'
+import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
+import type { ConnectionLimits, ConnectionOwner } from '../../src/listener/connection-owner.js'
+import { ManualClock } from '../kit/manual-clock.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+
+export const LIMITS: ConnectionLimits = {
+  headerTimeoutMs: 1000,
+  bodyIdleMs: 30_000,
+  keepaliveIdleMs: 60_000,
+  headerBytes: 1 << 20,
+  headerFields: 100,
+  targetBytes: 8192,
+}
+
+export class ServedConnection implements ConnectionOwner {
+  readonly limits = LIMITS
+  readonly clock = new ManualClock()
+  readonly exchanges: ConnectionExchange[] = []
+  readonly refusals: [method: string, target: string, error: ProxyError][] = []
+  draining = false
+  isReleased = false
+  readonly client: RawPeer
+  /** The server's side of the client's socket. */
+  readonly socket: Socket
+  readonly connection: Connection
+  readonly #answer: (exchange: ConnectionExchange) => void
+
+  constructor(client: RawPeer, socket: Socket, answer: (exchange: ConnectionExchange) => void) {
+    this.client = client
+    this.socket = socket
+    this.#answer = answer
+    this.connection = new Connection(socket, this)
+  }
+
+  /** Moves the clock, and has the deadline looked at. */
+  pass(ms: number): void {
+    this.clock.advance(ms)
+    this.connection.checkDeadline(this.clock.now())
+  }
+
+  now(): number {
+    return this.clock.now()
+  }
+
+  date(): string {
+    return 'today'
+  }
+
+  nextId(): string {
+    return 'id'
+  }
+
+  serve(exchange: ConnectionExchange): void {
+    this.exchanges.push(exchange)
+    this.#answer(exchange)
+  }
+
+  refused(_clientAddress: string, method: string, target: string, error: ProxyError): void {
+    this.refusals.push([method, target, error])
+  }
+
+  released(): void {
+    this.isReleased = true
+  }
+}
+
+/** @param answer is given each exchange; without it the test answers them itself */
+export async function servedConnection(
+  t: Test,
+  answer: (exchange: ConnectionExchange) => void = () => {},
+): Promise<ServedConnection> {
+  const server = createServer({ allowHalfOpen: true, noDelay: true })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const client = await rawClient(t, address.port)
+  const socket = await accepted
+  server.close()
+  t.teardown(() => socket.destroy())
+  return new ServedConnection(client, socket, answer)
+}
+
+/** Answers with so many bytes of content and nothing else. */
+export function answerWith(bytes: number): (exchange: ConnectionExchange) => void {
+  const body = Buffer.alloc(bytes, 'x')
+  return exchange => {
+    const content = exchange.respond({ status: 200, reason: 'OK', fields: [], contentLength: bytes })
+    content.write(body)
+    content.end()
+  }
+}

@@ -1,0 +1,161 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import t from 'tap'
+import { createLogger, parseConfig, startProxy } from '../../src/index.js'
+import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { settled, turns } from '../kit/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+
+const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
+
+async function isRefused(port: number): Promise<boolean> {
+  const socket = connect({ host: '127.0.0.1', port })
+  try {
+    await once(socket, 'connect')
+    return false
+  } catch {
+    return true
+  } finally {
+    socket.destroy()
+  }
+}
+
+t.test('a drain stops accepting, ends idle connections and finishes requests', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, PATIENT)
+  const fresh = await rawClient(t, proxy.port)
+  const idle = await rawClient(t, proxy.port)
+  idle.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+  await readResponse(idle)
+  const busy = await rawClient(t, proxy.port)
+  busy.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+
+  let isDrained = false
+  const drained = proxy.drain().then(() => {
+    isDrained = true
+  })
+  t.ok(await isRefused(proxy.port))
+  for (const client of [fresh, idle]) {
+    t.equal(await client.untilEnd(), '')
+    client.end()
+  }
+  t.notOk(isDrained)
+  peer.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi')
+  const response = await readResponse(busy)
+  t.equal(response.body, 'hi')
+  t.equal(response.fields['connection'], 'close')
+  t.equal(await busy.untilEnd(), '')
+  t.notOk(isDrained)
+  busy.end()
+  await drained
+  t.match(await proxy.event('close', 2), { status: 200, close_reason: 'complete' })
+})
+
+t.test('a drain lets a tunnel end by itself', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const { client, upstream } = await openTunnel(t, proxy)
+  let isDrained = false
+  const drained = proxy.drain().then(() => {
+    isDrained = true
+  })
+  client.write('still')
+  t.equal(await upstream.until(5), 'still')
+  upstream.write('here')
+  t.equal(await client.until(4), 'here')
+  t.notOk(isDrained)
+  client.end()
+  upstream.end()
+  await drained
+  t.match(proxy.events.at(-1), { event: 'close', close_reason: 'complete', bytes_up: 5, bytes_down: 4 })
+})
+
+t.test('a drain ends tunnels and requests that are left at its deadline', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, `${LOOPBACK_RULES}shutdown: { drain: 50ms }\n`)
+  const { client, upstream } = await openTunnel(t, proxy)
+  const waiting = await rawClient(t, proxy.port)
+  waiting.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const peer = await origin.accept()
+  await proxy.drain()
+  t.equal(await client.untilEnd(), '')
+  t.equal(await upstream.untilEnd(), '')
+  t.equal(await waiting.untilEnd(), '')
+  await peer.until('\r\n\r\n')
+  t.equal(await peer.untilEnd(), '')
+  const closes = proxy.events.filter(({ event }) => event === 'close')
+  t.match(
+    closes.find(({ kind }) => kind === 'connect'),
+    { close_reason: 'shutdown', status: 200 },
+  )
+  t.equal(closes.length, 2)
+})
+
+t.test('a tunnel that is made while the proxy drains counts', async t => {
+  const origin = await rawOrigin(t)
+  let answer = (_: readonly string[]): void => {}
+  const proxy = await testProxy(t, PATIENT, {
+    lookup: () =>
+      new Promise(resolve => {
+        answer = resolve
+      }),
+  })
+  const client = await rawClient(t, proxy.port)
+  client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: a.test\r\n\r\n`)
+  await turns()
+  let isDrained = false
+  const drained = proxy.drain().then(() => {
+    isDrained = true
+  })
+  answer(['127.0.0.1'])
+  t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
+  const upstream = await origin.accept()
+  await turns()
+  t.notOk(isDrained)
+  upstream.write('bytes')
+  t.equal(await client.until(5), 'bytes')
+  client.end()
+  upstream.end()
+  await drained
+  t.match(proxy.events.at(-1), { event: 'close', close_reason: 'complete' })
+})
+
+t.test('when a drain is through, everything is in the log', async t => {
+  const events: { event: string; kind: string }[] = []
+  const logger = createLogger('info', { write: line => events.push(JSON.parse(line)) })
+  const { config, hash } = parseConfig(
+    `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\n${LOOPBACK_RULES}shutdown: { drain: 0s }\n`,
+  )
+  const proxy = await startProxy(config, hash, { logger, startId: 'test' })
+  t.teardown(() => proxy.drain())
+  const [address] = proxy.proxy
+  const origin = await rawOrigin(t)
+  await openTunnel(t, { port: address?.port ?? 0 }, origin)
+  const client = await rawClient(t, address?.port ?? 0)
+  client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  await (await origin.accept()).until('\r\n\r\n')
+  await proxy.drain()
+  t.same(
+    events
+      .filter(({ event }) => event === 'close')
+      .map(({ kind }) => kind)
+      .sort(),
+    ['connect', 'forward'],
+  )
+})
+
+t.test('an address that can not be bound leaves nothing open', async t => {
+  const proxy = await testProxy(t)
+  const logger = createLogger('silent', { write: () => {} })
+  const { config, hash } = parseConfig(
+    `version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:${proxy.port}"], admin: false }\n`,
+  )
+  const listening = () => process.getActiveResourcesInfo().filter(name => name === 'TCPServerWrap').length
+  const before = await settled(listening)
+  await t.rejects(startProxy(config, hash, { logger, startId: 'test' }), { code: 'EADDRINUSE' })
+  t.equal(await settled(listening), before)
+})

@@ -1,0 +1,57 @@
+import { existsSync, readFileSync } from 'node:fs'
+import t from 'tap'
+import { jsonSchema } from '../src/config/json-schema.js'
+import { parseConfig } from '../src/config/load.js'
+
+const root = new URL('../../', import.meta.url)
+const readme = readFileSync(new URL('README.md', root), 'utf8')
+
+function blocks(language: string): string[] {
+  return [...readme.matchAll(new RegExp(`^\`\`\`${language}\\n(.*?)^\`\`\``, 'gms'))].map(
+    match => match[1] ?? '',
+  )
+}
+
+t.test('every configuration in the README is a valid one', async t => {
+  const files = blocks('yaml')
+  t.ok(files.length >= 4)
+  for (const text of files) t.doesNotThrow(() => parseConfig(text), text)
+})
+
+t.test('the table of the README names every key, and none that is not there', async t => {
+  const known = new Set(keysOf(jsonSchema(), ''))
+  const table = readme.slice(readme.indexOf('## Configuration'), readme.indexOf('## Clients'))
+  const named = new Set(
+    [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, cell = '']) => cell.match(/[a-z_.<>]+/g) ?? []),
+  )
+  for (const key of known) t.ok(named.has(key) || hasChild(named, key), key)
+  for (const key of named) t.ok(known.has(key) || hasChild(known, key), key)
+})
+
+t.test('every npm script that the README names is there', async t => {
+  const { scripts } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { scripts: object }
+  for (const [, name = ''] of readme.matchAll(/npm run ([a-z:]+)/g)) t.ok(Object.hasOwn(scripts, name), name)
+})
+
+t.test('every file that the README links to is there', async t => {
+  for (const [, path = ''] of readme.matchAll(/\]\(([a-zA-Z][^):]*)\)/g)) {
+    t.ok(existsSync(new URL(path, root)), path)
+  }
+})
+
+/** Leaf keys of a JSON Schema as the table writes them: `limits.tunnel_idle`, `rules.<name>.hosts`. */
+function keysOf(schema: unknown, prefix: string): string[] {
+  if (typeof schema !== 'object' || schema === null) return [prefix]
+  const { properties, additionalProperties } = schema as Record<string, unknown>
+  if (typeof properties === 'object' && properties !== null) {
+    return Object.entries(properties).flatMap(([name, child]) =>
+      keysOf(child, prefix === '' ? name : `${prefix}.${name}`),
+    )
+  }
+  if (typeof additionalProperties === 'object') return keysOf(additionalProperties, `${prefix}.<name>`)
+  return [prefix]
+}
+
+function hasChild(keys: ReadonlySet<string>, parent: string): boolean {
+  return [...keys].some(key => key.startsWith(`${parent}.`))
+}

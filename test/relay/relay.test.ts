@@ -1,0 +1,298 @@
+/** The relay between an exchange and senders that the test plays. */
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import type { Exchange, RequestContent } from '../../src/exchange.js'
+import type { Method } from '../../src/http/method.js'
+import { permitConfigured } from '../../src/policy/permit.js'
+import { type RelayOptions, relay } from '../../src/relay/relay.js'
+import type { Sender, UpstreamEvents, UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
+
+const FAILURE = new ProxyError('connection_terminated', 'x')
+const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
+const FLOW = { pause: () => {}, resume: () => {} }
+
+function head(status: number, fields: string[] = []): UpstreamHead {
+  return { status, minor: 1, reason: 'Reason', fields }
+}
+
+/** One attempt to send. */
+interface Attempt {
+  readonly sender: 'fast' | 'exact'
+  readonly fresh: boolean
+  readonly events: UpstreamEvents
+  cancelled: number
+}
+
+function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, bytes = 0) {
+  const attempts: Attempt[] = []
+  const written: string[] = []
+  let leave = (): void => {}
+  let drained = (): void => {}
+  let congested = false
+  let avoided = false
+  const sender = (name: 'fast' | 'exact'): Sender => ({
+    send: (_request, _permit, events, fresh) => {
+      const attempt = { sender: name, fresh, events, cancelled: 0 }
+      attempts.push(attempt)
+      return () => {
+        attempt.cancelled++
+      }
+    },
+    avoids: () => avoided,
+    close: () => {},
+  })
+  const content: RequestContent = { length: 0, bytes, start: () => {}, resume: () => {} }
+  const exchange = {
+    id: '1',
+    head: { method, target: '/', minor: 1, fields: [], framing: { kind: 'none' } },
+    facts: { method, target: { form: 'origin', path: '/' }, host: undefined, expectContinue: false },
+    content,
+    onGone: callback => {
+      leave = callback
+    },
+    signal: new AbortController().signal,
+    responded: false,
+    inform: status => written.push(`inform ${status}`),
+    respond: ({ status, contentLength }) => {
+      written.push(`respond ${status} ${contentLength ?? 'unknown'}`)
+      return {
+        write: chunk => {
+          written.push(`write ${chunk.length}`)
+          return !congested
+        },
+        onDrain: callback => {
+          drained = callback
+        },
+        end: trailers => written.push(`end ${trailers?.join(' ')}`.trim()),
+        abort: () => written.push('abort'),
+      }
+    },
+    switchTo: () => {
+      throw new Error('not here')
+    },
+  } satisfies Exchange as Exchange
+  const options: RelayOptions = {
+    fast: sender('fast'),
+    exact: sender('exact'),
+    responseTimeoutMs: 10_000,
+    pseudonym: 'p',
+    date: () => 'now',
+    now: () => 0,
+    pumpLimits: { idleMs: 1000, lifetimeMs: 1000 },
+    pumps: { add: () => {} },
+  }
+  return {
+    attempts,
+    written,
+    leave: () => leave(),
+    drained: () => drained(),
+    congest: (value: boolean) => {
+      congested = value
+    },
+    avoid: () => {
+      avoided = true
+    },
+    start: (more: Partial<RelayOptions> = {}) =>
+      relay(
+        'forward',
+        exchange,
+        {
+          method,
+          path: '/',
+          host: 'a.test',
+          fields: [],
+          content: undefined,
+          sendsZeroLength: false,
+          expectContinue: false,
+          upgrade: undefined,
+          ...request,
+        },
+        PERMIT,
+        { ...options, ...more },
+      ),
+  }
+}
+
+t.test('an answer is passed on in order, and the outcome tells of it', async t => {
+  const { attempts, written, start } = setup()
+  const outcome = start()
+  const { events } = attempts[0] as Attempt
+  events.connected('192.0.2.1:80', 3)
+  events.sent()
+  events.informed(head(103))
+  events.responded(head(200, ['Content-Length', '5']), FLOW)
+  events.data(Buffer.from('hello'))
+  events.ended(['X', 'y', 'Host', 'z'])
+  t.same(written, ['inform 103', 'respond 200 5', 'write 5', 'end X y'])
+  t.same(await outcome, {
+    handler: 'forward',
+    status: 200,
+    closeReason: 'complete',
+    bytesUp: 0,
+    bytesDown: 5,
+    address: '192.0.2.1:80',
+    connectMs: 3,
+    firstByteMs: 0,
+  })
+  t.equal(attempts[0]?.cancelled, 0)
+})
+
+t.test('which sender is asked', async t => {
+  const content: RequestContent = { length: 5, bytes: 0, start: () => {}, resume: () => {} }
+  for (const [method, request, expected] of [
+    ['GET', {}, 'fast'],
+    ['HEAD', {}, 'fast'],
+    ['PUT', {}, 'fast'],
+    ['POST', {}, 'exact'],
+    ['PATCH', {}, 'exact'],
+    ['GET', { content }, 'exact'],
+    ['DELETE', { sendsZeroLength: true }, 'exact'],
+    ['GET', { expectContinue: true }, 'exact'],
+    ['GET', { upgrade: 'websocket' }, 'exact'],
+    ['OPTIONS', { path: '*' }, 'exact'],
+  ] as const) {
+    const { attempts, start, leave } = setup(method, request)
+    void start()
+    t.match(attempts, [{ sender: expected, fresh: false }], `${method} ${JSON.stringify(request)}`)
+    leave()
+  }
+  const { attempts, start, leave, avoid } = setup()
+  avoid()
+  void start()
+  t.match(attempts, [{ sender: 'exact', fresh: false }])
+  leave()
+})
+
+t.test('what is sent again, and how (RFC 9110 §9.2.2, RFC 9112 §9.3.1)', async t => {
+  for (const [method, bytes, again, expected] of [
+    ['GET', 0, ['no'], []],
+    ['GET', 0, ['stale'], ['fast']],
+    ['GET', 0, ['stale', 'stale'], ['fast']],
+    ['GET', 0, ['exact'], ['exact']],
+    ['GET', 0, ['exact', 'exact'], ['exact']],
+    ['GET', 0, ['stale', 'exact'], ['fast', 'exact']],
+    ['GET', 0, ['exact', 'stale', 'stale', 'exact'], ['exact', 'exact']],
+    ['PUT', 0, ['stale'], ['fast']],
+    ['DELETE', 0, ['stale'], ['fast']],
+    ['PUT', 1, ['stale'], []],
+    ['POST', 0, ['stale'], []],
+    ['PATCH', 0, ['exact'], []],
+  ] as const) {
+    const { attempts, start, written } = setup(method, {}, bytes)
+    const outcome = start()
+    for (const [i, kind] of again.entries()) attempts[i]?.events.failed(FAILURE, kind)
+    const label = `${method} ${bytes} ${again}`
+    t.same(
+      attempts.slice(1).map(({ sender }) => sender),
+      expected,
+      label,
+    )
+    t.ok(
+      attempts.slice(1).every(({ fresh }) => fresh),
+      'on a fresh connection',
+    )
+    t.same(written, [])
+    attempts.at(-1)?.events.failed(FAILURE, 'no')
+    t.match(await outcome, { status: 502, closeReason: 'failed', error: FAILURE }, label)
+  }
+})
+
+t.test('nothing is sent again once an answer has begun', async t => {
+  const { attempts, start, written } = setup()
+  const outcome = start()
+  const { events } = attempts[0] as Attempt
+  events.responded(head(200), FLOW)
+  events.failed(FAILURE, 'stale')
+  t.same(written, ['respond 200 unknown', 'abort'])
+  t.match(await outcome, { status: 200, closeReason: 'upstream_incomplete', error: FAILURE })
+  t.equal(attempts.length, 1)
+})
+
+t.test('a client that leaves cancels what is under way, and nothing is written behind that', async t => {
+  const { attempts, start, written, leave } = setup()
+  const outcome = start()
+  leave()
+  t.match(await outcome, { status: 0, closeReason: 'client_gone' })
+  t.equal(attempts[0]?.cancelled, 1)
+  const { events } = attempts[0] as Attempt
+  events.sent()
+  events.informed(head(103))
+  events.responded(head(200), FLOW)
+  events.data(Buffer.from('x'))
+  events.ended([])
+  events.failed(FAILURE, 'stale')
+  t.same(written, [])
+  t.equal(attempts.length, 1)
+})
+
+t.test('a client that was gone before costs no attempt', async t => {
+  const { attempts, start, leave } = setup()
+  const outcome = start()
+  leave()
+  attempts[0]?.events.failed(FAILURE, 'stale')
+  await outcome
+  t.equal(attempts.length, 1)
+})
+
+t.test('a slow client holds the origin back until it has caught up', async t => {
+  const { attempts, start, congest, drained } = setup()
+  const outcome = start()
+  const { events } = attempts[0] as Attempt
+  const calls: string[] = []
+  events.responded(head(200), { pause: () => calls.push('pause'), resume: () => calls.push('resume') })
+  events.data(Buffer.from('a'))
+  t.same(calls, [])
+  congest(true)
+  events.data(Buffer.from('b'))
+  t.same(calls, ['pause'])
+  drained()
+  t.same(calls, ['pause', 'resume'])
+  events.ended([])
+  t.match(await outcome, { bytesDown: 2 })
+})
+
+t.test('the time for a response runs from the last byte of the request (RFC 9110 §15.6.5)', async t => {
+  const { attempts, start } = setup()
+  const outcome = start({ responseTimeoutMs: 10 })
+  const { events } = attempts[0] as Attempt
+  await new Promise(resolve => setTimeout(resolve, 30))
+  t.equal(attempts[0]?.cancelled, 0, 'not before it')
+  events.sent()
+  t.match(await outcome, { status: 504, closeReason: 'failed', error: { type: 'http_response_timeout' } })
+  t.equal(attempts[0]?.cancelled, 1)
+})
+
+t.test('a head that can not be passed on is 502 and ends the request', async t => {
+  for (const bad of [head(101), head(99), head(200, ['Transfer-Encoding', 'gzip'])]) {
+    const { attempts, start, written } = setup()
+    const outcome = start()
+    attempts[0]?.events.responded(bad, FLOW)
+    t.match(await outcome, { status: 502, closeReason: 'failed' })
+    t.same([written, attempts[0]?.cancelled], [[], 1])
+  }
+  for (const bad of [head(101), head(0)]) {
+    const { attempts, start, written } = setup()
+    const outcome = start()
+    attempts[0]?.events.informed(bad)
+    t.match(await outcome, { status: 502, closeReason: 'failed' })
+    t.same([written, attempts[0]?.cancelled], [[], 1])
+  }
+})
+
+t.test('a response that ends with its head is complete with it (RFC 9112 §6.3)', async t => {
+  for (const [method, status] of [
+    ['HEAD', 200],
+    ['GET', 204],
+    ['GET', 304],
+  ] as const) {
+    const { attempts, start, written } = setup(method)
+    const outcome = start()
+    const { events } = attempts[0] as Attempt
+    events.responded(head(status, ['Content-Length', '5']), FLOW)
+    events.data(Buffer.from('stray'))
+    events.failed(FAILURE, 'no')
+    t.same(written, [`respond ${status} 5`, 'end'])
+    t.match(await outcome, { status, closeReason: 'complete', bytesDown: 0 })
+    t.equal(attempts[0]?.cancelled, 0)
+  }
+})

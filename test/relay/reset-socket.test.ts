@@ -1,0 +1,26 @@
+import { Socket } from 'node:net'
+import t from 'tap'
+import { resetSocket } from '../../src/relay/reset-socket.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+
+t.test('resets a TCP connection', async t => {
+  const origin = await rawOrigin(t)
+  const client = await rawClient(t, origin.port)
+  const peer = await origin.accept()
+  resetSocket(client.socket)
+  t.equal(await peer.outcome(), 'reset')
+  t.ok(client.socket.destroyed)
+  resetSocket(client.socket)
+})
+
+t.test('closes what can not be reset', async t => {
+  const socket = new Socket()
+  t.intercept(socket, 'resetAndDestroy', {
+    value: () => {
+      throw new TypeError('not TCP')
+    },
+  })
+  resetSocket(socket)
+  t.ok(socket.destroyed)
+})

@@ -1,0 +1,24 @@
+/** The memory of the proxy while very much goes through a tunnel to somebody slow. */
+import t from 'tap'
+import { openTunnel } from '../kit/open-tunnel.js'
+import { pour, pouredDigest } from '../kit/pour.js'
+import { drainSlowly, proxyProcess } from './slow-reader.js'
+
+const TOTAL = 1024 ** 3
+const DIGEST = pouredDigest(TOTAL)
+
+for (const [name, from, to] of [
+  ['up to a slow origin', 'client', 'upstream'],
+  ['down to a slow client', 'upstream', 'client'],
+] as const) {
+  t.test(`1 GiB ${name} through a tunnel`, async t => {
+    const proxy = await proxyProcess(t)
+    const tunnel = await openTunnel(t, proxy)
+    const reader = tunnel[to].socket
+    reader.removeAllListeners('data')
+    pour(tunnel[from].socket, TOTAL)
+    t.equal(await drainSlowly(t, reader, TOTAL, proxy), DIGEST)
+    tunnel.client.end()
+    tunnel.upstream.end()
+  })
+}

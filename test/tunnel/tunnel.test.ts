@@ -1,0 +1,31 @@
+import t from 'tap'
+import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
+import { connectFailure } from '../../src/tunnel/tunnel.js'
+
+t.test('what a CONNECT meets becomes 403, 502 or 504 (RFC 9110 §9.3.6)', async t => {
+  const met: readonly [ProxyErrorType, number][] = [
+    ['dns_error', 502],
+    ['dns_timeout', 504],
+    ['destination_ip_prohibited', 403],
+    ['destination_ip_unroutable', 502],
+    ['connection_refused', 502],
+    ['connection_terminated', 502],
+    ['connection_timeout', 504],
+    ['connection_limit_reached', 502],
+    ['http_request_denied', 403],
+    ['proxy_loop_detected', 403],
+  ]
+  for (const [type, status] of met) {
+    const error = connectFailure(new ProxyError(type, 'm', { detail: 'd', reason: 'r' }))
+    t.match(error, { type, status, message: 'm', detail: 'd', reason: 'r' })
+    t.ok([403, 502, 504].includes(error.status))
+  }
+})
+
+t.test('an error that has such a status stays itself', async t => {
+  const error = new ProxyError('dns_error', 'm')
+  t.equal(connectFailure(error), error)
+  const loop = new ProxyError('proxy_loop_detected', 'm')
+  t.equal(PROXY_ERRORS.proxy_loop_detected.status, 508)
+  t.equal(connectFailure(loop).cause, loop)
+})

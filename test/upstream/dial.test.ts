@@ -1,0 +1,197 @@
+import { connect, createServer, type TcpNetConnectOpts } from 'node:net'
+import t, { type Test } from 'tap'
+import type { Permit } from '../../src/policy/permit.js'
+import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
+import { createResolver } from '../../src/upstream/resolve.js'
+import { dialled, toLoopback } from '../kit/dialled.js'
+import { grantOf, policy, request } from '../policy/policy-fixture.js'
+
+const never = new AbortController().signal
+const POLICY = policy({
+  rules: {
+    web: {
+      hosts: ['*', '127.0.0.1', '::1', '203.0.113.9'],
+      ports: ['any'],
+      addresses: ['127.0.0.0/8', '::1/128'],
+    },
+  },
+})
+
+function grant(authority: string) {
+  return grantOf(POLICY.admit(request(`CONNECT ${authority}`)))
+}
+
+function dialer(options: Partial<DialerOptions> & { addresses?: Record<string, string[]> } = {}): Dialer {
+  const { addresses = {}, ...rest } = options
+  return new Dialer({
+    resolver: createResolver(async name => addresses[name] ?? [], 1000),
+    policy: () => POLICY,
+    connectTimeoutMs: 60_000,
+    now: () => performance.now(),
+    ...rest,
+  })
+}
+
+async function permitFor(authority: string, addresses: Record<string, string[]> = {}): Promise<Permit> {
+  return (await dialer({ addresses }).permit(grant(authority), { signal: never })).permit
+}
+
+t.test('a permit', async t => {
+  await t.test('holds every address of the name, vetted, and the time that DNS took', async t => {
+    let now = 5
+    const resolver = { resolve: async () => ['1.1.1.1', '2606:4700::1', '::ffff:8.8.8.8'] }
+    const times = [5, 12]
+    const one = dialer({ resolver, now: () => times.shift() ?? ++now })
+    const { permit, dnsMs } = await one.permit(grant('a.test:443'), { signal: never })
+    t.same(
+      permit.addresses.map(({ text }) => text),
+      ['1.1.1.1', '2606:4700::1', '8.8.8.8'],
+    )
+    t.equal(dnsMs, 7)
+  })
+
+  await t.test('of a literal asks nobody', async t => {
+    const resolver = { resolve: async () => Promise.reject(new Error('asked')) }
+    for (const [authority, address] of [
+      ['127.0.0.1:80', '127.0.0.1'],
+      ['[::1]:80', '::1'],
+    ] as const) {
+      const { permit, dnsMs } = await dialer({ resolver }).permit(grant(authority), { signal: never })
+      t.same([permit.addresses.map(({ text }) => text), dnsMs], [[address], undefined])
+    }
+  })
+
+  await t.test('is refused when one address is not allowed: 403, and why', async t => {
+    for (const bad of ['10.0.0.1', '169.254.169.254', '::ffff:10.0.0.1', 'fe80::1', 'not an address']) {
+      await t.rejects(
+        dialer({ addresses: { 'a.test': ['1.1.1.1', bad] } }).permit(grant('a.test:443'), { signal: never }),
+        { message: /./, type: 'destination_ip_prohibited', status: 403, detail: /./ },
+        bad,
+      )
+    }
+  })
+
+  await t.test('to a listener of our own is 508', async t => {
+    const { parseCidr } = await import('../../src/net/cidr.js')
+    const own = policy(
+      { rules: { web: { hosts: ['*'], ports: ['any'], addresses: ['127.0.0.0/8'] } } },
+      { ownListeners: [{ cidr: parseCidr('127.0.0.1'), port: 3128, role: 'proxy' }] },
+    )
+    const dialing = dialer({ policy: () => own, addresses: { 'a.test': ['127.0.0.1'] } })
+    const granted = grantOf(own.admit(request('CONNECT a.test:3128')))
+    await t.rejects(dialing.permit(granted, { signal: never }), {
+      message: /./,
+      type: 'proxy_loop_detected',
+      status: 508,
+    })
+  })
+
+  await t.test('fails as DNS does, or with the reason of the signal', async t => {
+    await t.rejects(dialer().permit(grant('a.test:443'), { signal: never }), {
+      message: /./,
+      type: 'dns_error',
+      status: 502,
+    })
+    const reason = new Error('gone')
+    await t.rejects(dialer().permit(grant('a.test:443'), { signal: AbortSignal.abort(reason) }), reason)
+  })
+})
+
+t.test('only literals of the permit reach the connector, and Node races nothing by itself', async t => {
+  const options: TcpNetConnectOpts[] = []
+  const permit = await permitFor('a.test:443', { 'a.test': ['1.1.1.1', '2606:4700::1'] })
+  const { connector } = dialled(given => {
+    options.push(given)
+    throw Object.assign(new Error('refused'), { code: 'ECONNREFUSED' })
+  })
+  await t.rejects(dialer({ connector }).connect(permit, never), {
+    type: 'connection_refused',
+    status: 502,
+    message: 'connection refused: a.test:443',
+  })
+  const common = { port: 443, autoSelectFamily: false, allowHalfOpen: true, noDelay: true }
+  t.match(options, [
+    { host: '2606:4700::1', family: 6, ...common },
+    { host: '1.1.1.1', family: 4, ...common },
+  ])
+  t.notOk(options.some(option => 'lookup' in option))
+})
+
+async function listening(t: Test, host: string): Promise<number> {
+  const server = createServer(socket => socket.resume())
+  await new Promise<void>(resolve => server.listen(0, host, resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+t.test('a connection knows where it leads and how long it took', async t => {
+  const times = [10, 14]
+  const port = await listening(t, '127.0.0.1')
+  const permit = await permitFor(`a.test:${port}`, { 'a.test': ['127.0.0.1'] })
+  const connection = await dialer({ now: () => times.shift() ?? 0 }).connect(permit, never)
+  t.teardown(() => connection.socket.destroy())
+  t.match(connection, { address: { text: '127.0.0.1' }, port, where: `127.0.0.1:${port}`, connectMs: 4 })
+  t.equal(connection.socket.remotePort, port)
+  t.ok(connection.socket.listenerCount('error') > 0, 'an error is nobody’s exception')
+})
+
+t.test('a second address is tried when the first does not answer', async t => {
+  const port = await listening(t, '127.0.0.1')
+  const permit = await permitFor('a.test:443', { 'a.test': ['2606:4700::1', '1.1.1.1'] })
+  const { connector, targets } = dialled(options =>
+    options.host === '1.1.1.1' ? toLoopback(port)(options) : connect({ host: '127.0.0.1', port: 1 }),
+  )
+  const connection = await dialer({ connector }).connect(permit, never)
+  t.teardown(() => connection.socket.destroy())
+  t.equal(connection.where, '1.1.1.1:443')
+  t.same(targets, ['2606:4700::1 443', '1.1.1.1 443'])
+})
+
+t.test('IPv6 is written in brackets', async t => {
+  const port = await listening(t, '127.0.0.1')
+  const permit = await permitFor('[::1]:443')
+  const { connector } = dialled(toLoopback(port))
+  const connection = await dialer({ connector }).connect(permit, never)
+  t.teardown(() => connection.socket.destroy())
+  t.equal(connection.where, '[::1]:443')
+})
+
+t.test('too slow is 504, and the attempt is ended', async t => {
+  const { connector, sockets } = dialled()
+  const permit = await permitFor('127.0.0.1:443')
+  await t.rejects(dialer({ connector, connectTimeoutMs: 20 }).connect(permit, never), {
+    type: 'connection_timeout',
+    status: 504,
+    message: 'no connection in time: 127.0.0.1:443',
+  })
+  t.equal(sockets[0]?.destroyed, true)
+})
+
+t.test('a signal ends it with its reason', async t => {
+  const { connector, sockets } = dialled()
+  const permit = await permitFor('127.0.0.1:443')
+  const controller = new AbortController()
+  const connecting = dialer({ connector }).connect(permit, controller.signal)
+  const reason = new Error('gone')
+  controller.abort(reason)
+  await t.rejects(connecting, reason)
+  t.equal(sockets[0]?.destroyed, true)
+  await t.rejects(dialer({ connector }).connect(permit, AbortSignal.abort(reason)), reason)
+  t.equal(sockets.length, 1, 'and opens nothing when it was aborted before')
+})
+
+t.test('what a system call says is told by one table', async t => {
+  const permit = await permitFor('127.0.0.1:443')
+  for (const [code, type] of [
+    ['ENETUNREACH', 'destination_ip_unroutable'],
+    ['EMFILE', 'connection_limit_reached'],
+    ['ETIMEDOUT', 'connection_timeout'],
+  ] as const) {
+    const { connector, sockets } = dialled()
+    const connecting = dialer({ connector }).connect(permit, never)
+    sockets[0]?.destroy(Object.assign(new Error(code), { code }))
+    await t.rejects(connecting, { message: /./, type })
+  }
+})

@@ -1,0 +1,71 @@
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import { errorCode, notHttp, upstreamFailure } from '../../src/upstream/failures.js'
+
+function coded(code: string): Error {
+  return Object.assign(new Error(`what the system says of ${code}`), { code })
+}
+
+const CODES = [
+  ['ECONNREFUSED', 'connection_refused', 502],
+  ['ECONNRESET', 'connection_terminated', 502],
+  ['EPIPE', 'connection_terminated', 502],
+  ['ETIMEDOUT', 'connection_timeout', 504],
+  ['EHOSTUNREACH', 'destination_ip_unroutable', 502],
+  ['ENETUNREACH', 'destination_ip_unroutable', 502],
+  ['EHOSTDOWN', 'destination_ip_unroutable', 502],
+  ['ENETDOWN', 'destination_ip_unroutable', 502],
+  ['EADDRNOTAVAIL', 'destination_ip_unroutable', 502],
+  ['EINVAL', 'destination_ip_unroutable', 502],
+  ['EACCES', 'destination_ip_unroutable', 502],
+  ['EPERM', 'destination_ip_unroutable', 502],
+  ['EMFILE', 'connection_limit_reached', 503],
+  ['ENFILE', 'connection_limit_reached', 503],
+  ['UND_ERR_SOCKET', 'connection_terminated', 502],
+  ['UND_ERR_HEADERS_OVERFLOW', 'http_response_header_section_size', 502],
+  ['HPE_HEADER_OVERFLOW', 'http_response_header_section_size', 502],
+  ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', 'http_response_incomplete', 502],
+  ['HPE_INVALID_CONSTANT', 'http_protocol_error', 502],
+  ['HPE_ANYTHING_NEW', 'http_protocol_error', 502],
+  ['', 'connection_terminated', 502],
+  ['EWHATEVER', 'connection_terminated', 502],
+] as const
+
+t.test('every code is a proxy error type with a status (RFC 9209 §2.3)', async t => {
+  for (const [code, type, status] of CODES) {
+    const cause = coded(code)
+    const error = upstreamFailure(cause, 'a.test:80')
+    t.match(error, { type, status, cause }, code)
+    t.match(error.message, /^[\x20-\x7e]+: a\.test:80$/)
+    t.equal(error.close, false, 'the connection of the client is as good as before')
+  }
+})
+
+t.test('the fault is upstream, but for file descriptors that have run out', async t => {
+  t.equal(upstreamFailure(coded('ECONNREFUSED'), '').side, 'upstream')
+  t.equal(upstreamFailure(coded('EMFILE'), '').side, 'proxy')
+})
+
+t.test("undici's parser errors have a name and no code", async t => {
+  const error = Object.assign(new Error('x'), { name: 'HTTPParserError', code: undefined })
+  t.match(upstreamFailure(error, 'a'), { type: 'http_protocol_error', cause: error })
+  t.match(notHttp('a.test:80'), {
+    type: 'http_protocol_error',
+    message: 'response is not HTTP/1.1: a.test:80',
+  })
+})
+
+t.test('a ProxyError stays itself, anything else thrown is a connection that failed', async t => {
+  const error = new ProxyError('connection_timeout', 'x')
+  t.equal(upstreamFailure(error, 'a'), error)
+  for (const thrown of [
+    'text',
+    undefined,
+    null,
+    { code: 'ECONNREFUSED' },
+    Object.assign(new Error(), { code: 7 }),
+  ]) {
+    t.equal(upstreamFailure(thrown, 'a').type, 'connection_terminated')
+    t.equal(errorCode(thrown), '')
+  }
+})

@@ -1,0 +1,132 @@
+import { Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { type IpAddress, parseIpAddress } from '../../src/net/ip-address.js'
+import { interleaveFamilies, raceAttempts } from '../../src/upstream/happy-eyeballs.js'
+
+function ips(...texts: string[]): IpAddress[] {
+  return texts.map(text => {
+    const ip = parseIpAddress(text)
+    if (ip === undefined) throw new Error(text)
+    return ip
+  })
+}
+
+t.test('families alternate, IPv6 first, the order within each kept (RFC 8305 §4)', async t => {
+  const order = (...texts: string[]) => interleaveFamilies(ips(...texts)).map(({ text }) => text)
+  t.same(order('192.0.2.1', '192.0.2.2', '2001:db8::1', '2001:db8::2', '192.0.2.3'), [
+    '2001:db8::1',
+    '192.0.2.1',
+    '2001:db8::2',
+    '192.0.2.2',
+    '192.0.2.3',
+  ])
+  t.same(order('192.0.2.2', '192.0.2.1'), ['192.0.2.2', '192.0.2.1'])
+  t.same(order('2001:db8::2', '2001:db8::1', '192.0.2.1'), ['2001:db8::2', '192.0.2.1', '2001:db8::1'])
+  t.same(order(), [])
+})
+
+/** A race whose sockets connect and fail when the test says so. */
+function race(t: Test, texts: string[], timeoutMs = 60_000, refuse: string[] = []) {
+  const opened: { address: string; socket: Socket }[] = []
+  const waiting = new Map<string, () => void>()
+  const controller = new AbortController()
+  const result = raceAttempts(ips(...texts), {
+    open: address => {
+      if (refuse.includes(address.text)) throw new Error(`will not open ${address.text}`)
+      const socket = new Socket()
+      opened.push({ address: address.text, socket })
+      waiting.get(address.text)?.()
+      return socket
+    },
+    timeoutMs,
+    timedOut: () => new Error('too late'),
+    signal: controller.signal,
+  })
+  result.catch(() => {})
+  t.teardown(() => controller.abort())
+  const attempt = async (address: string): Promise<Socket> => {
+    for (;;) {
+      const found = opened.find(one => one.address === address)
+      if (found !== undefined) return found.socket
+      await new Promise<void>(resolve => waiting.set(address, resolve))
+    }
+  }
+  return { opened, result, controller, attempt, addresses: () => opened.map(({ address }) => address) }
+}
+
+t.test('the first to connect wins, and the others are closed (RFC 8305 §5)', async t => {
+  const { result, attempt, addresses } = race(t, ['192.0.2.1', '2001:db8::1', '192.0.2.2'])
+  const six = await attempt('2001:db8::1')
+  t.same(addresses(), ['2001:db8::1'], 'one at a time')
+  const four = await attempt('192.0.2.1')
+  t.equal(six.destroyed, false, 'the first goes on beside the second')
+  four.emit('connect')
+  t.match(await result, { socket: four, address: { text: '192.0.2.1' } })
+  t.equal(six.destroyed, true)
+  t.equal(four.destroyed, false)
+  t.same(addresses(), ['2001:db8::1', '192.0.2.1'], 'the third is never tried')
+  six.emit('error', new Error('late'))
+  four.emit('error', new Error('whoever has it now sees to that'))
+})
+
+t.test('a slow first may still win', async t => {
+  const { result, attempt } = race(t, ['192.0.2.1', '192.0.2.2'])
+  const first = await attempt('192.0.2.1')
+  const second = await attempt('192.0.2.2')
+  first.emit('connect')
+  t.equal((await result).socket, first)
+  t.equal(second.destroyed, true)
+  second.emit('connect')
+})
+
+t.test('the next begins at once when one fails, and the last error counts', async t => {
+  const { result, attempt, addresses } = race(t, ['192.0.2.1', '192.0.2.2', '192.0.2.3'], 60_000, [
+    '192.0.2.2',
+  ])
+  const first = await attempt('192.0.2.1')
+  first.emit('error', new Error('first'))
+  t.same(addresses(), ['192.0.2.1', '192.0.2.3'], 'without waiting, past one that can not even be opened')
+  const third = await attempt('192.0.2.3')
+  third.emit('error', new Error('third'))
+  await t.rejects(result, { message: 'third' })
+})
+
+t.test('an error of one does not end the others', async t => {
+  const { result, attempt } = race(t, ['192.0.2.1', '192.0.2.2'])
+  const first = await attempt('192.0.2.1')
+  const second = await attempt('192.0.2.2')
+  second.emit('error', new Error('x'))
+  first.emit('connect')
+  t.equal((await result).socket, first)
+})
+
+t.test('one limit holds for all of them', async t => {
+  const { result, opened } = race(t, ['192.0.2.1', '192.0.2.2'], 20)
+  await t.rejects(result, { message: 'too late' })
+  t.ok(opened.every(({ socket }) => socket.destroyed))
+})
+
+t.test('a signal ends them all', async t => {
+  const { result, controller, opened } = race(t, ['192.0.2.1', '192.0.2.2'])
+  const reason = new Error('gone')
+  controller.abort(reason)
+  await t.rejects(result, reason)
+  t.equal(opened.length, 1)
+  t.ok(opened.every(({ socket }) => socket.destroyed))
+})
+
+t.test('a signal that was aborted before opens nothing', async t => {
+  const reason = new Error('gone')
+  let opened = 0
+  const result = raceAttempts(ips('192.0.2.1'), {
+    open: () => {
+      opened++
+      return new Socket()
+    },
+    timeoutMs: 60_000,
+    timedOut: () => new Error('too late'),
+    signal: AbortSignal.abort(reason),
+  })
+  await t.rejects(result, reason)
+  t.equal(opened, 0)
+})

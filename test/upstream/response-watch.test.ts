@@ -1,0 +1,75 @@
+import t from 'tap'
+import { ResponseWatch } from '../../src/upstream/response-watch.js'
+
+/** A watch, what it calls out, and text to show it: the pieces of one call come one after another. */
+function watching() {
+  const calls: string[] = []
+  const watch = new ResponseWatch(() => calls.push('stray'))
+  return {
+    watch,
+    calls,
+    expect: () => watch.expect(() => calls.push('foreign')),
+    see: (...pieces: string[]) => {
+      for (const piece of pieces) watch.observe(Buffer.from(piece, 'latin1'))
+    },
+  }
+}
+
+t.test('reads the version a response begins with, however it is cut (RFC 9112 §2.3)', async t => {
+  for (const [pieces, minor] of [
+    [['HTTP/1.1 200 OK\r\n'], 1],
+    [['HTTP/1.0 200 OK\r\n'], 0],
+    [[...'HTTP/1.0 200'], 0],
+    [['HTTP/1.', '1 200 OK'], 1],
+    [['\r\n\r\nHTTP/1.0 200'], 0],
+    [['\r', '\n', 'HTTP/1', '.0'], 0],
+  ] as const) {
+    const { watch, calls, expect, see } = watching()
+    expect()
+    see(...pieces)
+    t.same([watch.minor, calls], [minor, []], JSON.stringify(pieces))
+  }
+})
+
+t.test('what begins otherwise is called out, once (RFC 9112 §2.3)', async t => {
+  for (const text of [
+    'HTTP/2.0',
+    'HTTP/0.9',
+    'HTTP/1.2',
+    'HTTP/11 ',
+    'http/1.1',
+    'RTSP/1.0',
+    ' HTTP/1.1',
+    'H\r\nTTP/1.1',
+  ]) {
+    for (const pieces of [[text, ' 200 OK\r\n'], [...text]]) {
+      const { calls, expect, see } = watching()
+      expect()
+      see(...pieces)
+      t.same(calls, ['foreign'], text)
+    }
+  }
+})
+
+t.test('less than a version is not judged', async t => {
+  const { calls, expect, see } = watching()
+  expect()
+  see('HTTP/2.', '')
+  t.same(calls, [])
+})
+
+t.test('bytes are stray before a request and after its answer, and only then', async t => {
+  const { watch, calls, expect, see } = watching()
+  see('a')
+  t.same(calls, ['stray'])
+  expect()
+  see('HTTP/1.1 200 OK\r\n\r\n', 'content', 'HTTP/2.0')
+  t.same(calls, ['stray'])
+  watch.rest()
+  see('\r\n')
+  t.same(calls, ['stray', 'stray'], 'an empty line too')
+  expect()
+  see('HTTP/1.0 200 OK')
+  t.equal(watch.minor, 0)
+  t.same(calls, ['stray', 'stray'])
+})

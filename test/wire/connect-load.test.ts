@@ -1,0 +1,115 @@
+import { readdirSync } from 'node:fs'
+import t from 'tap'
+import { createRandom } from '../fuzz/random.js'
+import { openTunnel } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { settled, turns } from '../kit/settled.js'
+import { digest, digestOf, randomContent, readInFits, writeInPieces } from '../kit/streams.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+
+const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
+const MIB = 1 << 20
+
+t.test('8 MiB come back byte for byte to a client that has ended its side', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const content = randomContent(8 * MIB, createRandom(1))
+  const { client, upstream } = await openTunnel(t, proxy)
+  upstream.socket.pipe(upstream.socket)
+  const received = digest(client.socket)
+  client.socket.end(content)
+  t.same(await received, digestOf(content))
+  t.match(await proxy.event('close'), { bytes_up: 8 * MIB, bytes_down: 8 * MIB, close_reason: 'complete' })
+  await proxy.drain()
+})
+
+t.test('pieces of every size, read in fits, arrive as they were sent, both ways at once', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  for (const seed of [2, 3, 4]) {
+    const random = createRandom(seed)
+    const up = randomContent(8 * MIB, random)
+    const down = randomContent(8 * MIB + 1, random)
+    const { client, upstream } = await openTunnel(t, proxy)
+    const atUpstream = digest(upstream.socket)
+    const atClient = digest(client.socket)
+    readInFits(client.socket, random)
+    readInFits(upstream.socket, random)
+    await Promise.all([
+      writeInPieces(client.socket, up, random),
+      writeInPieces(upstream.socket, down, random),
+    ])
+    t.same(await atUpstream, digestOf(up), `seed ${seed}, up`)
+    t.same(await atClient, digestOf(down), `seed ${seed}, down`)
+  }
+  await proxy.drain()
+})
+
+t.test('many busy tunnels at once keep their bytes apart', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const origin = await rawOrigin(t)
+  const random = createRandom(5)
+  await Promise.all(
+    Array.from({ length: 40 }, async () => {
+      const content = randomContent(MIB / 2 + random(MIB / 2), random)
+      const client = await rawClient(t, proxy.port)
+      client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+      await client.until('\r\n\r\n')
+      const peer = await origin.accept()
+      peer.socket.pipe(peer.socket)
+      const received = digest(client.socket)
+      readInFits(client.socket, random)
+      await writeInPieces(client.socket, content, random)
+      t.same(await received, digestOf(content))
+    }),
+  )
+  await proxy.drain()
+})
+
+t.test('a thousand tunnels dropped at any moment on either side leave nothing behind', async t => {
+  const random = createRandom(6)
+  const proxy = await testProxy(t, PATIENT)
+  const origin = await rawOrigin(t)
+  const descriptors = () => readdirSync('/proc/self/fd').length
+  const resources = () =>
+    process
+      .getActiveResourcesInfo()
+      .filter(name => /TCPSocketWrap|Timeout|ConnectWrap|WriteWrap|ShutdownWrap/.test(name)).length
+  const openBefore = await settled(descriptors)
+  const activeBefore = await settled(resources)
+
+  const pauses = [0, 0, 1, 2, 5, 10, 30]
+  /** Whatever either end does by itself: some bytes, a while, and an end of some kind. */
+  const live = async (peer: RawPeer, first: string): Promise<void> => {
+    peer.write(first + 'x'.repeat(random(2) * random(70_000)))
+    for (let left = random(3); left >= 0; left--) await turns(pauses[random(pauses.length)])
+    const way = random(3)
+    if (way === 0) peer.reset()
+    else if (way === 1) peer.destroy()
+    else {
+      peer.end()
+      await turns(pauses[random(pauses.length)])
+      peer.destroy()
+    }
+  }
+  const serve = async (): Promise<void> => {
+    for (;;) void live(await origin.accept(), '')
+  }
+  void serve()
+  const head = `CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`
+  for (let batch = 0; batch < 20; batch++) {
+    await Promise.all(Array.from({ length: 50 }, async () => live(await rawClient(t, proxy.port), head)))
+  }
+  t.equal(await settled(descriptors), openBefore)
+  t.ok((await settled(resources)) <= activeBefore)
+  const count = (name: string) => proxy.events.filter(({ event }) => event === name).length
+  t.equal(count('close'), count('decision'))
+  t.ok(count('close') > 900, 'all but those that were gone before anybody looked')
+
+  const { client, upstream } = await openTunnel(t, proxy)
+  upstream.write('fine')
+  t.equal(await client.until(4), 'fine')
+  client.end()
+  upstream.end()
+  await proxy.drain()
+  t.notMatch(JSON.stringify(proxy.events), 'internal')
+})

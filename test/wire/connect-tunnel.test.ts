@@ -1,0 +1,300 @@
+import t from 'tap'
+import { ManualClock } from '../kit/manual-clock.js'
+import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { checkEvents } from '../kit/refusal.js'
+import { settled, turns } from '../kit/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+
+/** A drain that is through before this has run found nothing left open. */
+const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
+const EVERY_BYTE = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).join('')
+
+t.test('the 2xx has no Content-Length and no Transfer-Encoding (RFC 9110 §9.3.6)', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, PATIENT)
+  for (const version of ['1.1', '1.0']) {
+    const client = await rawClient(t, proxy.port)
+    client.write(`CONNECT ${origin.authority} HTTP/${version}\r\nHost: h\r\n\r\n`)
+    t.equal(await client.until('\r\n\r\n'), 'HTTP/1.1 200 Connection established\r\n\r\n')
+    const peer = await origin.accept()
+    await turns()
+    t.equal(client.received, '')
+    t.equal(peer.received, '', 'the origin sees nothing of the CONNECT')
+    client.end()
+    peer.end()
+  }
+  await proxy.drain()
+})
+
+t.test('passes every byte both ways unchanged, HTTP among them (RFC 9110 §9.3.6)', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const { client, upstream } = await openTunnel(t, proxy)
+  for (const bytes of [
+    EVERY_BYTE,
+    'GET http://127.0.0.1:1/ HTTP/1.1\r\nHost: h\r\n\r\n',
+    'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n',
+    '\r\n\r\n',
+    '\0',
+  ]) {
+    client.write(bytes)
+    t.equal(await upstream.until(bytes.length), bytes)
+    upstream.write(bytes)
+    t.equal(await client.until(bytes.length), bytes)
+  }
+  client.end()
+  upstream.end()
+  await proxy.drain()
+})
+
+t.test('both events tell what became of a tunnel', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, PATIENT)
+  const { client, upstream } = await openTunnel(t, proxy, origin)
+  client.write('12345')
+  await upstream.until(5)
+  upstream.write('123')
+  await client.until(3)
+  client.end()
+  await upstream.untilEnd()
+  upstream.end()
+  await client.untilEnd()
+  const subject = { kind: 'connect', method: 'CONNECT', host: '127.0.0.1', port: origin.port }
+  await checkEvents(
+    t,
+    proxy,
+    0,
+    { ...subject, level: 'info', decision: 'allow', rule: 'local', dns_ms: undefined },
+    {
+      ...subject,
+      handler: 'tunnel',
+      status: 200,
+      close_reason: 'complete',
+      address: origin.authority,
+      bytes_up: 5,
+      bytes_down: 3,
+      connect_ms: Number,
+      duration_ms: Number,
+      error: undefined,
+    },
+  )
+})
+
+t.test('bytes sent along with the CONNECT arrive first, and once', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, PATIENT)
+  const client = await rawClient(t, proxy.port)
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n\r\n${EVERY_BYTE}`)
+  const peer = await origin.accept()
+  t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
+  client.write('later')
+  t.equal(await peer.until(EVERY_BYTE.length + 2 + 5), `\r\n${EVERY_BYTE}later`)
+  client.end()
+  peer.end()
+  t.match(await proxy.event('close'), { bytes_up: EVERY_BYTE.length + 7 })
+})
+
+t.test('bytes sent while the connection is being made wait for it', async t => {
+  const origin = await rawOrigin(t)
+  let answer = (_: readonly string[]): void => {}
+  const proxy = await testProxy(t, PATIENT, {
+    lookup: () =>
+      new Promise(resolve => {
+        answer = resolve
+      }),
+  })
+  // Fits into the buffer; goes over its bound; is more than the sockets hold.
+  for (const size of [1000, 100_000, 16 << 20]) {
+    const client = await rawClient(t, proxy.port)
+    client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    client.write('x'.repeat(size - 3))
+    await settled(() => client.socket.writableLength)
+    client.write('end')
+    answer(['127.0.0.1'])
+    const peer = await origin.accept()
+    t.equal(await peer.until(size), `${'x'.repeat(size - 3)}end`)
+    t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
+    client.end()
+    t.equal(await peer.untilEnd(), '')
+    peer.write('late')
+    peer.end()
+    t.equal(await client.untilEnd(), 'late')
+  }
+  t.match(await proxy.event('close', 3), { bytes_up: 16 << 20, bytes_down: 4, close_reason: 'complete' })
+})
+
+t.test('a server may speak first', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, PATIENT)
+  const client = await rawClient(t, proxy.port)
+  const greeted = origin.accept().then(peer => {
+    peer.write('220 ready\r\n')
+    return peer
+  })
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  t.equal(await client.until('ready\r\n'), `${ESTABLISHED}220 ready\r\n`)
+  client.end()
+  ;(await greeted).end()
+})
+
+t.test('the end of one direction leaves the other open', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const first = await openTunnel(t, proxy)
+  first.client.write('question')
+  first.client.end()
+  t.equal(await first.upstream.untilEnd(), 'question')
+  for (const part of ['an', 'swer']) {
+    first.upstream.write(part)
+    t.equal(await first.client.until(part.length), part)
+  }
+  first.upstream.end()
+  t.equal(await first.client.untilEnd(), '')
+  t.equal(await first.client.outcome(), 'end')
+
+  const second = await openTunnel(t, proxy)
+  second.upstream.write('bye')
+  second.upstream.end()
+  t.equal(await second.client.untilEnd(), 'bye')
+  second.client.write('still here')
+  t.equal(await second.upstream.until(10), 'still here')
+  second.client.end()
+  t.equal(await second.upstream.untilEnd(), '')
+  t.match(await proxy.event('close', 2), { close_reason: 'complete', bytes_up: 10, bytes_down: 3 })
+  await proxy.drain()
+})
+
+t.test('a reset on either side is a reset on the other', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const sides = [
+    ['client', 'upstream', 'client_reset'],
+    ['upstream', 'client', 'upstream_reset'],
+  ] as const
+  let tunnels = 0
+  for (const [from, to, reason] of sides) {
+    for (const halfClosed of [false, true]) {
+      const tunnel = await openTunnel(t, proxy)
+      tunnel[from].write('x')
+      await tunnel[to].until(1)
+      if (halfClosed) {
+        tunnel[to].end()
+        await tunnel[from].untilEnd()
+      }
+      tunnel[from].reset()
+      t.equal(await tunnel[to].outcome(), 'reset', `${from}, ${halfClosed}`)
+      t.match(await proxy.event('close', ++tunnels), { close_reason: reason, status: 200 })
+    }
+  }
+  await proxy.drain()
+})
+
+t.test('what a reset cut short never ends as if it were whole', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const { client, upstream } = await openTunnel(t, proxy)
+  client.socket.pause()
+  upstream.write(Buffer.alloc(16 << 20))
+  await settled(() => upstream.socket.writableLength)
+  client.reset()
+  t.equal(await upstream.outcome(), 'reset')
+  await proxy.drain()
+})
+
+t.test('limits.tunnel_idle runs over both directions together', async t => {
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { tunnel_idle: 10s, keepalive_idle: 1d }`, {
+    now: clock.now,
+  })
+  const busy = await openTunnel(t, proxy)
+  for (const [from, to] of [
+    ['client', 'upstream'],
+    ['upstream', 'client'],
+  ] as const) {
+    const idle = await openTunnel(t, proxy)
+    clock.advance(9_999)
+    busy[from].write('x')
+    await busy[to].until(1)
+    clock.advance(1)
+    t.equal(await idle.client.untilEnd(), '')
+    t.equal(await idle.upstream.untilEnd(), '')
+    t.equal(busy.client.socket.readyState, 'open')
+  }
+  t.match(await proxy.event('close', 2), { close_reason: 'idle', bytes_up: 0, bytes_down: 0 })
+  clock.advance(10_000)
+  t.equal(await busy.client.untilEnd(), '')
+  t.equal(await busy.upstream.untilEnd(), '')
+  t.match(await proxy.event('close', 3), { close_reason: 'idle', bytes_up: 1, bytes_down: 1 })
+})
+
+t.test('a half-closed tunnel that is silent is idle too', async t => {
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { tunnel_idle: 10s }`, { now: clock.now })
+  const { client, upstream } = await openTunnel(t, proxy)
+  client.end()
+  await upstream.untilEnd()
+  clock.advance(10_000)
+  t.equal(await client.untilEnd(), '')
+  t.match(await proxy.event('close'), { close_reason: 'idle' })
+  await proxy.drain()
+})
+
+t.test('limits.tunnel_lifetime ends a busy tunnel too', async t => {
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { tunnel_idle: 10s, tunnel_lifetime: 25s }`, {
+    now: clock.now,
+  })
+  const { client, upstream } = await openTunnel(t, proxy)
+  for (const ms of [9_000, 9_000, 6_999]) {
+    clock.advance(ms)
+    client.write('x')
+    t.equal(await upstream.until(1), 'x')
+  }
+  clock.advance(1)
+  t.equal(await client.untilEnd(), '')
+  t.equal(await upstream.untilEnd(), '')
+  t.match(await proxy.event('close'), { close_reason: 'lifetime', bytes_up: 3 })
+  await proxy.drain()
+})
+
+t.test('a tunnel survives every limit of requests', async t => {
+  const clock = new ManualClock()
+  const limits = 'limits: { header_timeout: 1s, keepalive_idle: 1s, body_idle: 1s, response_timeout: 1s }'
+  const proxy = await testProxy(t, PATIENT + limits, { now: clock.now })
+  const { client, upstream } = await openTunnel(t, proxy)
+  const other = await rawClient(t, proxy.port)
+  clock.advance(60_000)
+  t.equal(await other.untilEnd(), '', 'the deadlines were looked at')
+  client.write('x')
+  t.equal(await upstream.until(1), 'x')
+  client.end()
+  upstream.end()
+})
+
+t.test('a side that does not read holds the other one up, and loses nothing', async t => {
+  const proxy = await testProxy(t, PATIENT)
+  const total = 64 << 20
+  const piece = Buffer.alloc(1 << 20, 'x')
+  for (const [from, to] of [
+    ['client', 'upstream'],
+    ['upstream', 'client'],
+  ] as const) {
+    const tunnel = await openTunnel(t, proxy)
+    const writer = tunnel[from].socket
+    const reader = tunnel[to].socket
+    reader.pause()
+    for (let written = 0; written < total; written += piece.length) writer.write(piece)
+    const waiting = await settled(() => writer.writableLength)
+    t.ok(waiting > total / 2, `${waiting} bytes wait at the ${from}`)
+    let received = 0
+    reader.removeAllListeners('data')
+    reader.on('data', (chunk: Buffer) => {
+      received += chunk.length
+    })
+    reader.resume()
+    while (received < total) await turns(1)
+    t.equal(received, total)
+    t.equal(writer.writableLength, 0)
+    tunnel.client.end()
+    tunnel.upstream.end()
+  }
+  await proxy.drain()
+})

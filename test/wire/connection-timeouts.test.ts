@@ -1,0 +1,73 @@
+import t from 'tap'
+import { ManualClock } from '../kit/manual-clock.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
+import { turns } from '../kit/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+
+const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
+
+t.test('limits.header_timeout ends a slow head with 408 (RFC 9110 §15.5.9)', async t => {
+  const clock = new ManualClock()
+  const environment = { now: clock.now, wallClock: WALL_CLOCK }
+  const proxy = await testProxy(t, `${PATIENT}limits: { header_timeout: 7s }`, environment)
+  const client = await rawClient(t, proxy.port)
+  const silent = await rawClient(t, proxy.port)
+  client.write('GET /slow?secret HTTP/1.1\r\nHost:')
+  await turns()
+  clock.advance(7000)
+  checkRefusal(t, await readResponse(client), { status: 408, close: true })
+  t.equal(await client.untilEnd(), '')
+  t.equal(await silent.untilEnd(), '', 'one that sent nothing is told nothing')
+  await checkEvents(
+    t,
+    proxy,
+    0,
+    { kind: 'invalid', decision: 'deny', reason: 'request_timeout', method: 'GET', path: '/slow' },
+    { status: 408, close_reason: 'refused', reason: 'request_timeout' },
+  )
+  client.end()
+  silent.end()
+  await proxy.drain()
+})
+
+t.test('limits.keepalive_idle ends an idle connection without a word (RFC 9112 §9.5)', async t => {
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { keepalive_idle: 7s }`, { now: clock.now })
+  const client = await rawClient(t, proxy.port)
+  client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+  await readResponse(client)
+  clock.advance(7000)
+  t.equal(await client.untilEnd(), '')
+  t.equal(await client.outcome(), 'end')
+  client.end()
+  await proxy.drain()
+  t.equal(proxy.events.length, 2)
+})
+
+t.test('limits.body_idle ends content that stops coming with 408, and the upstream request', async t => {
+  const clock = new ManualClock()
+  const environment = { now: clock.now, wallClock: WALL_CLOCK }
+  const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 7s }`, environment)
+  const origin = await rawOrigin(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(`PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n123`)
+  const peer = await origin.accept()
+  await peer.until('123')
+  clock.advance(7000)
+  checkRefusal(t, await readResponse(client), { status: 408, close: true })
+  t.equal(await client.untilEnd(), '')
+  t.equal(await peer.untilEnd(), '')
+  await checkEvents(
+    t,
+    proxy,
+    0,
+    { kind: 'forward', decision: 'allow' },
+    { status: 408, close_reason: 'failed', reason: 'request_timeout', bytes_up: 3 },
+  )
+  client.end()
+  peer.end()
+  await proxy.drain()
+})
