@@ -6,6 +6,7 @@
  */
 import { malformed, ProxyError } from '../errors.js'
 import { lowerName, parseFieldLine } from '../http/fields.js'
+import { NOT_IN_TRAILERS } from '../http/trailers.js'
 import type { ByteQueue } from './byte-queue.js'
 import type { HeadLimits } from './head-limits.js'
 
@@ -17,18 +18,6 @@ const MAX_LINE_BYTES = 1024
 const MAX_EXTENSION_BYTES = 4096
 const EXTENSIONS =
   /^(?:[ \t]*;[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*=[ \t]*(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"))?)*$/
-
-/** Fields that must not come after the content they would have governed (RFC 9110 §6.5.1). */
-const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
-  [
-    'authorization cache-control connection content-encoding content-length content-range content-type cookie date',
-    'expect expires host if-match if-modified-since if-none-match if-range if-unmodified-since keep-alive location',
-    'max-forwards pragma proxy-authenticate proxy-authorization proxy-connection range retry-after set-cookie te',
-    'trailer transfer-encoding upgrade vary www-authenticate',
-  ]
-    .join(' ')
-    .split(' '),
-)
 
 type State = 'size' | 'data' | 'data-end' | 'trailers' | 'end'
 

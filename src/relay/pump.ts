@@ -7,6 +7,7 @@
  */
 import type { Socket } from 'node:net'
 import type { CloseReason } from '../outcome.js'
+import { toBufferedSocket } from './buffered-socket.js'
 import type { BufferedReader } from './read-buffer.js'
 import { resetSocket } from './reset-socket.js'
 
@@ -37,41 +38,55 @@ export interface PumpRegistry {
   add(pump: Pump): void
 }
 
+/** One end while it runs. Its socket may be replaced by another over the same connection. */
+interface End {
+  socket: Socket
+  reader: BufferedReader | undefined
+  bytes: number
+  readonly onReset: CloseReason
+}
+
+/** A piece from the client this large is an upload: worth a buffer of ours. It is what Node reads at a time. */
+const BULK_BYTES = 64 * 1024
+
 export class Pump {
   readonly finished: Promise<PumpResult>
-  readonly #client: Socket
-  readonly #upstream: Socket
+  readonly #client: End
+  readonly #upstream: End
   readonly #limits: PumpLimits
   readonly #now: () => number
   readonly #endsAt: number
+  #makeClientReader: (() => BufferedReader) | undefined
   #activeAt: number
-  #bytesUp = 0
-  #bytesDown = 0
   #reason: CloseReason = 'complete'
   #open = 2
-  readonly #readers: readonly (BufferedReader | undefined)[]
   #resolve: (result: PumpResult) => void = () => {}
 
-  /** @param now milliseconds, monotonic */
-  constructor(client: PumpSide, upstream: PumpSide, limits: PumpLimits, now: () => number) {
-    this.#client = client.socket
-    this.#upstream = upstream.socket
-    this.#readers = [client.reader, upstream.reader]
+  /**
+   * @param now milliseconds, monotonic
+   * @param makeClientReader for an accepted socket: what reads it once it turns out to carry an upload
+   */
+  constructor(
+    client: PumpSide,
+    upstream: PumpSide,
+    limits: PumpLimits,
+    now: () => number,
+    makeClientReader?: () => BufferedReader,
+  ) {
+    this.#client = { socket: client.socket, reader: client.reader, bytes: 0, onReset: 'client_reset' }
+    this.#upstream = { socket: upstream.socket, reader: upstream.reader, bytes: 0, onReset: 'upstream_reset' }
     this.#limits = limits
     this.#now = now
     this.#activeAt = now()
     this.#endsAt = this.#activeAt + limits.lifetimeMs
+    this.#makeClientReader = makeClientReader
     this.finished = new Promise(resolve => {
       this.#resolve = resolve
     })
-    this.#watch(client, this.#upstream, 'client_reset')
-    this.#watch(upstream, this.#client, 'upstream_reset')
-    this.#flow(client, this.#upstream, bytes => {
-      this.#bytesUp += bytes
-    })
-    this.#flow(upstream, this.#client, bytes => {
-      this.#bytesDown += bytes
-    })
+    this.#watch(this.#client, this.#upstream)
+    this.#watch(this.#upstream, this.#client)
+    this.#flow(this.#client, this.#upstream, client.early)
+    this.#flow(this.#upstream, this.#client, upstream.early)
   }
 
   /** Ends the pump when it has been idle, or has lived, for too long. */
@@ -83,56 +98,78 @@ export class Pump {
   /** Ends both sides at once. */
   stop(reason: CloseReason): void {
     this.#reason = reason
-    this.#client.destroy()
-    this.#upstream.destroy()
+    this.#client.socket.destroy()
+    this.#upstream.socket.destroy()
   }
 
-  /** Passes on how `from` ends. */
-  #watch({ socket: from }: PumpSide, to: Socket, onReset: CloseReason): void {
-    from.on('end', () => to.end())
-    from.on('drain', () => {
+  /** Passes on how `from` ends, as long as its socket is the one it has now. */
+  #watch(from: End, to: End): void {
+    const { socket } = from
+    socket.on('end', () => {
+      if (from.socket === socket) to.socket.end()
+    })
+    socket.on('drain', () => {
       this.#activeAt = this.#now()
-      to.resume()
+      to.socket.resume()
     })
-    from.on('error', () => {
-      if (this.#reason === 'complete') this.#reason = onReset
+    socket.on('error', () => {
+      if (this.#reason === 'complete') this.#reason = from.onReset
       // Whatever the far side was told so far is not the whole: a clean end would say that it is.
-      resetSocket(to)
+      resetSocket(to.socket)
     })
-    from.once('close', () => {
+    socket.once('close', () => {
+      if (from.socket !== socket) return
       // Closed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
-      if (!to.destroyed && !to.writableEnded) to.destroy()
+      if (!to.socket.destroyed && !to.socket.writableEnded) to.socket.destroy()
       this.#open -= 1
       if (this.#open === 0) this.#finish()
     })
   }
 
-  #flow({ socket: from, reader, early }: PumpSide, to: Socket, count: (bytes: number) => void): void {
-    const pass = (chunk: Uint8Array): boolean => {
-      count(chunk.length)
-      this.#activeAt = this.#now()
-      return to.write(chunk)
-    }
-    for (const chunk of early) if (chunk.length > 0) pass(chunk)
-    if (reader === undefined) {
-      from.on('data', (chunk: Buffer) => {
-        if (!pass(chunk)) from.pause()
+  #flow(from: End, to: End, early: readonly Uint8Array[]): void {
+    for (const chunk of early) if (chunk.length > 0) this.#pass(chunk, from, to)
+    if (from.reader === undefined) {
+      from.socket.on('data', (chunk: Buffer) => {
+        if (!this.#pass(chunk, from, to)) from.socket.pause()
+        if (chunk.length >= BULK_BYTES && from === this.#client) this.#bufferClient()
       })
     } else {
-      reader.start(to.writableHighWaterMark, chunk => {
-        pass(chunk)
+      from.reader.start(to.socket.writableHighWaterMark, chunk => {
+        this.#pass(chunk, from, to)
         // A piece as large as the high-water mark that is not in the system's hands yet always makes this false, and
         // `drain` comes when all of it is: only then is its buffer read into again.
-        return to.writableLength === 0 || !to.writableNeedDrain
+        return to.socket.writableLength === 0 || !to.socket.writableNeedDrain
       })
     }
-    if (to.writableNeedDrain) from.pause()
-    else from.resume()
+    if (to.socket.writableNeedDrain) from.socket.pause()
+    else from.socket.resume()
+  }
+
+  /** @returns false when `to` has fallen behind */
+  #pass(chunk: Uint8Array, from: End, to: End): boolean {
+    from.bytes += chunk.length
+    this.#activeAt = this.#now()
+    return to.socket.write(chunk)
+  }
+
+  /** Goes on with a socket that reads into a buffer of ours, where that can be had. */
+  #bufferClient(): void {
+    const makeReader = this.#makeClientReader
+    if (makeReader === undefined) return
+    const reader = makeReader()
+    const buffered = toBufferedSocket(this.#client.socket, reader)
+    if (buffered === undefined) return
+    this.#makeClientReader = undefined
+    this.#client.socket = buffered.socket
+    this.#client.reader = reader
+    this.#watch(this.#client, this.#upstream)
+    this.#flow(this.#client, this.#upstream, [buffered.pending])
   }
 
   /** Both sides are closed, and nothing that was read from one is being written to the other any more. */
   #finish(): void {
-    for (const reader of this.#readers) reader?.release()
-    this.#resolve({ bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, reason: this.#reason })
+    this.#client.reader?.release()
+    this.#upstream.reader?.release()
+    this.#resolve({ bytesUp: this.#client.bytes, bytesDown: this.#upstream.bytes, reason: this.#reason })
   }
 }

@@ -8,7 +8,6 @@ import { ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { CloseReason, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
-import { toBufferedSocket } from '../relay/buffered-socket.js'
 import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
 import { BufferedReader, type ReadBuffers } from '../relay/read-buffer.js'
 import type { Connection, Dialer } from '../upstream/dial.js'
@@ -38,13 +37,13 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
     return failure('client_gone')
   }
   const switched = exchange.switchTo(200, 'Connection established', [])
-  const clientReader = new BufferedReader(options.buffers)
-  const buffered = toBufferedSocket(switched.socket, clientReader)
-  const client =
-    buffered === undefined
-      ? { socket: switched.socket, early: [switched.rest] }
-      : { socket: buffered.socket, reader: clientReader, early: [switched.rest, buffered.pending] }
-  const pump = new Pump(client, { socket, reader, early: [] }, options.limits, options.now)
+  const pump = new Pump(
+    { socket: switched.socket, early: [switched.rest] },
+    { socket, reader, early: [] },
+    options.limits,
+    options.now,
+    () => new BufferedReader(options.buffers),
+  )
   options.pumps.add(pump)
   const { bytesUp, bytesDown, reason } = await pump.finished
   const address = connection.where

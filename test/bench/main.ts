@@ -1,0 +1,77 @@
+/** Benchmark: Sluice beside other proxies, in turn, on one core each time. */
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Children, type Cores, divideCores } from './children.js'
+import { type Options, parseOptions, USAGE } from './options.js'
+import { type Origins, startOrigins } from './origin.js'
+import { profileCases } from './profile.js'
+import { printReport } from './report.js'
+import { runCases } from './run.js'
+
+/** Exit code of what a signal ended. */
+const INTERRUPTED = 130
+
+/** Logs go to memory where that can be had: tinyproxy waits for the disk after every line. */
+function logRoot(): string {
+  return existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+}
+
+async function main(options: Options): Promise<void> {
+  if (!existsSync(options.program)) throw new Error(`${options.program} is not there: npm run build`)
+  const cores = divideCores()
+  const children = new Children(cores.proxy)
+  const directory = await mkdtemp(join(options.profile ? tmpdir() : logRoot(), 'sluice-bench-'))
+  // squid gives up root before it opens its files.
+  await chmod(directory, 0o755)
+  const origins = await startOrigins()
+  try {
+    await Promise.race([measure(options, cores, children, directory, origins), interrupted()])
+  } finally {
+    await children.stopAll()
+    origins.close()
+    if (options.profile) process.stdout.write(`\nprofiles: ${directory}\n`)
+    else await rm(directory, { recursive: true, force: true })
+  }
+}
+
+async function measure(
+  options: Options,
+  cores: Cores,
+  children: Children,
+  directory: string,
+  origins: Origins,
+): Promise<void> {
+  if (options.profile) {
+    await profileCases(options, children, directory, origins)
+    return
+  }
+  const results = await runCases(options, cores, children, directory, origins)
+  printReport(results)
+  if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`)
+}
+
+/** Rejects at the first signal that asks for an end; the children are stopped on the way out. */
+function interrupted(): Promise<never> {
+  return new Promise((_resolve, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+      process.on(signal, () => {
+        process.exitCode = INTERRUPTED
+        reject(new Error(`stopped by ${signal}`))
+      })
+    }
+  })
+}
+
+let options: Options | undefined
+try {
+  options = parseOptions(process.argv.slice(2))
+  await main(options)
+} catch (error) {
+  process.stderr.write(`bench: ${error instanceof Error ? error.message : String(error)}\n`)
+  if (options === undefined) process.stderr.write(USAGE)
+  process.exitCode ??= 1
+}
+// After an interruption the load is still running; nothing else is.
+process.exit()

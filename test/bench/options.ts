@@ -1,0 +1,76 @@
+/** The command line of the benchmark. */
+import { join, resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+
+export const CASES = ['forward', 'connect', 'tunnel', 'memory'] as const
+export type Case = (typeof CASES)[number]
+
+export const SUBJECTS = ['direct', 'sluice', 'squid', 'tinyproxy'] as const
+/** What is measured: a proxy, or the load generator straight at the origin. */
+export type SubjectName = (typeof SUBJECTS)[number]
+
+/** Durations in milliseconds. */
+export interface Plan {
+  readonly rounds: number
+  readonly warmMs: number
+  readonly measureMs: number
+  readonly tunnelMs: number
+  /** Spent at most on measurements that something else disturbed and that are taken again. */
+  readonly retryMs: number
+}
+
+export interface Options {
+  readonly cases: readonly Case[]
+  readonly subjects: readonly SubjectName[]
+  readonly plan: Plan
+  readonly json: string | undefined
+  readonly profile: boolean
+  /** The built program that is measured as Sluice. */
+  readonly program: string
+}
+
+/** Compiled to .build/test/bench; the built program lies in dist of the same root. */
+const ROOT = resolve(import.meta.dirname, '../../..')
+
+const FULL: Plan = { rounds: 3, warmMs: 500, measureMs: 2000, tunnelMs: 1000, retryMs: 30_000 }
+const QUICK: Plan = { rounds: 1, warmMs: 500, measureMs: 1500, tunnelMs: 800, retryMs: 10_000 }
+
+export const USAGE = `usage: npm run bench -- [options]
+  --quick              one short round
+  --only CASES         of ${CASES.join(',')}
+  --proxies NAMES      of ${SUBJECTS.join(',')}
+  --json FILE          writes every sample to FILE
+  --profile            runs Sluice alone, with --cpu-prof, and prints where the time goes
+  --program FILE       measures another build of Sluice than dist/bin.js
+`
+
+/** @throws Error with one line for the user */
+export function parseOptions(args: readonly string[]): Options {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      quick: { type: 'boolean', default: false },
+      only: { type: 'string' },
+      proxies: { type: 'string' },
+      json: { type: 'string' },
+      profile: { type: 'boolean', default: false },
+      program: { type: 'string' },
+    },
+  })
+  return {
+    cases: chosen(values.only, CASES),
+    subjects: chosen(values.proxies, SUBJECTS),
+    plan: values.quick ? QUICK : FULL,
+    json: values.json,
+    profile: values.profile,
+    program: resolve(values.program ?? join(ROOT, 'dist/bin.js')),
+  }
+}
+
+function chosen<T extends string>(list: string | undefined, all: readonly T[]): readonly T[] {
+  if (list === undefined) return all
+  const asked = list.split(',')
+  const unknown = asked.find(name => !all.some(known => known === name))
+  if (unknown !== undefined) throw new Error(`"${unknown}" is none of ${all.join(', ')}`)
+  return all.filter(name => asked.includes(name))
+}

@@ -1,0 +1,139 @@
+/**
+ * The origins that the load goes to: as little work a byte and a request as Node allows, so that the proxy and not
+ * they are the slow part. All of them live in the process of the load generator: one event loop, no switches.
+ */
+import { createServer, type Server, Socket } from 'node:net'
+
+export const BODY_BYTES = 1024
+/** Pieces that sources write; larger than a socket's buffer, so that every write fills it. */
+export const PIECE = Buffer.alloc(256 * 1024, 'x')
+
+const ECHO_BYTES = 64 * 1024
+
+const RESPONSE = Buffer.concat([
+  Buffer.from(
+    `HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nServer: bench\r\n` +
+      `Content-Type: text/plain\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`,
+  ),
+  Buffer.alloc(BODY_BYTES, 'x'),
+])
+
+/** As tinyproxy asks for it; an origin that stayed open would make a tunnel of what should be one request. */
+const CLOSE = Buffer.from('Connection: close\r\n')
+
+export interface Origins {
+  /** Answers every piece it reads with the same response. */
+  readonly http: number
+  /** Sends back what it gets. */
+  readonly echo: number
+  /** Sends for ever. */
+  readonly source: number
+  /** Throws away what it gets. */
+  readonly sink: number
+  /** Bytes that the sink has got. */
+  sunk(): number
+  close(): void
+}
+
+export async function startOrigins(): Promise<Origins> {
+  let sunk = 0
+  const shared = Buffer.allocUnsafeSlow(256 * 1024)
+  const spare: Buffer[] = []
+  const servers: Server[] = []
+  const sockets = new Set<Socket>()
+  const track = (socket: Socket): void => {
+    sockets.add(socket)
+    socket.on('error', () => socket.destroy())
+    socket.on('close', () => sockets.delete(socket))
+  }
+  const serve = (handle: (socket: Socket) => void, pauseOnConnect = false): Promise<number> => {
+    const server = createServer({ noDelay: true, allowHalfOpen: true, pauseOnConnect }, handle)
+    servers.push(server)
+    return new Promise((resolve, reject) => {
+      server.once('error', reject)
+      server.listen({ host: '127.0.0.1', port: 0, backlog: 4096 }, () => {
+        const address = server.address()
+        resolve(address !== null && typeof address === 'object' ? address.port : 0)
+      })
+    })
+  }
+  const http = await serve(socket => {
+    track(socket)
+    socket.on('data', (request: Buffer) => {
+      if (request.includes(CLOSE)) socket.end(RESPONSE)
+      else socket.write(RESPONSE)
+    })
+    socket.on('end', () => socket.end())
+  })
+  const echo = await serve(accepted => {
+    const buffer = spare.pop() ?? Buffer.allocUnsafeSlow(ECHO_BYTES)
+    const socket = readInto(accepted, buffer, bytes => {
+      let late = false
+      socket.write(buffer.subarray(0, bytes), () => {
+        if (late) socket.resume()
+      })
+      // What is not in the system's hands yet must not be read over.
+      late = socket.writableLength > 0
+      return !late
+    })
+    track(socket)
+    socket.on('end', () => socket.end())
+    socket.on('close', () => spare.push(buffer))
+  }, true)
+  const source = await serve(socket => {
+    track(socket)
+    pour(socket)
+    socket.resume()
+    socket.on('end', () => socket.destroy())
+  })
+  const sink = await serve(accepted => {
+    const socket = readInto(accepted, shared, bytes => {
+      sunk += bytes
+      return true
+    })
+    track(socket)
+    socket.on('end', () => socket.end())
+  }, true)
+  return {
+    http,
+    echo,
+    source,
+    sink,
+    sunk: () => sunk,
+    close: () => {
+      for (const socket of sockets) socket.destroy()
+      for (const server of servers) server.close()
+    },
+  }
+}
+
+/** Keeps a socket full. */
+export function pour(socket: Socket): void {
+  const more = (): void => {
+    while (!socket.destroyed && socket.write(PIECE)) {}
+  }
+  socket.on('drain', more)
+  more()
+}
+
+/**
+ * A server takes no read buffer for the sockets it accepts, but a Socket made over the same handle does.
+ *
+ * @param accepted a socket that has not been read from
+ * @param onBytes returning false stops reading until the socket is resumed
+ */
+function readInto(accepted: Socket, buffer: Buffer, onBytes: (bytes: number) => boolean): Socket {
+  const handle: unknown = Reflect.get(accepted, '_handle')
+  Reflect.set(accepted, '_handle', null)
+  const options = {
+    handle,
+    allowHalfOpen: true,
+    onread: {
+      buffer,
+      callback: onBytes,
+    },
+  }
+  const socket = new Socket(options)
+  socket.resume()
+  return socket
+}

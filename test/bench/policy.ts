@@ -1,0 +1,84 @@
+/** Microbenchmark: what one decision of the policy costs with ten thousand host rules. Run it by itself. */
+import { parseAuthority } from '../../src/http/authority.js'
+import { parseCidr } from '../../src/net/cidr.js'
+import { parseHostPattern } from '../../src/net/host-pattern.js'
+import { parsePorts } from '../../src/net/ports.js'
+import { Policy, type PolicyRequest } from '../../src/policy/decision.js'
+import type { RuleInput } from '../../src/policy/rules.js'
+
+const RULES = 10_000
+const DENIED = 1000
+const DECISIONS = 100_000
+/** Different requests of one kind: more than a policy could remember. */
+const DISTINCT = 50_000
+const ROUNDS = 5
+
+/** Every third rule a name, a suffix, an address block. */
+function rules(): Map<string, RuleInput> {
+  const host = (index: number): string => {
+    if (index % 3 === 0) return `host-${index}.example.com`
+    if (index % 3 === 1) return `*.zone-${index}.example.net`
+    return `10.${(index >> 8) & 255}.${index & 255}.0/24`
+  }
+  return new Map(
+    Array.from({ length: RULES }, (_, index) => [
+      `rule-${index}`,
+      { hosts: [parseHostPattern(host(index))], addresses: [], addressesOnly: false },
+    ]),
+  )
+}
+
+function request(authority: string): PolicyRequest {
+  const { host, port } = parseAuthority(authority)
+  return { form: 'connect', method: 'CONNECT', host, port, rules: 'all' }
+}
+
+/** Each makes the authority of its `index`th request: all different, so that no answer is one given before. */
+const CASES: readonly (readonly [string, (index: number) => string])[] = [
+  ['exact name', index => `host-${3 * (index % 3333)}.example.com:${443 + Math.floor(index / 3333)}`],
+  ['suffix, three labels below', index => `a.b${index}.c.zone-9997.example.net:443`],
+  [
+    'address in a block',
+    index => `10.${(index >> 8) % 40}.${((index % 80) * 3 + 2) & 255}.${index % 250}:443`,
+  ],
+  ['no rule', index => `nowhere-${index}.example.org:443`],
+  ['denied host', index => `x${index}.tunnel-500.example:443`],
+]
+
+const started = performance.now()
+const policy = new Policy({
+  connectPorts: parsePorts(['1-1000']),
+  forwardPorts: parsePorts([80]),
+  rules: rules(),
+  deny: {
+    hosts: Array.from({ length: DENIED }, (_, index) => parseHostPattern(`*.tunnel-${index}.example`)),
+    addresses: [parseCidr('203.0.113.0/24')],
+  },
+})
+process.stdout.write(`compiling ${RULES} rules: ${(performance.now() - started).toFixed(0)} ms\n`)
+process.stdout.write(`${''.padEnd(28)} ${'new µs'.padStart(8)} ${'again µs'.padStart(8)}\n`)
+for (const [name, authority] of CASES) {
+  const asked = Array.from({ length: DISTINCT }, (_, index) => request(authority(index)))
+  const fresh = best(() => microsecondsEach(asked))
+  const again = best(() => microsecondsEach(asked.slice(0, 1)))
+  const [first] = asked
+  const verdict = first === undefined ? undefined : policy.admit(first)
+  const told = verdict?.kind === 'allow' ? `allow ${verdict.rule}` : `deny ${verdict?.reason}`
+  process.stdout.write(
+    `${name.padEnd(28)} ${fresh.toFixed(2).padStart(8)} ${again.toFixed(2).padStart(8)}  ${told}\n`,
+  )
+}
+
+function best(round: () => number): number {
+  return Math.min(...Array.from({ length: ROUNDS }, round))
+}
+
+function microsecondsEach(asked: readonly PolicyRequest[]): number {
+  const from = performance.now()
+  let done = 0
+  while (done < DECISIONS) {
+    for (const one of asked) policy.admit(one)
+    done += asked.length
+  }
+  return ((performance.now() - from) * 1000) / done
+}

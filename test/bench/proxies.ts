@@ -1,0 +1,136 @@
+/**
+ * The proxies that are measured, each configured for the same work: one worker, nothing cached, the access log as
+ * it comes by default, loopback allowed.
+ */
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { connect, createServer } from 'node:net'
+import { join } from 'node:path'
+import { type Children, findProgram } from './children.js'
+
+export interface RunningProxy {
+  readonly port: number
+  readonly pid: number
+}
+
+/** Starts one proxy in a directory of its own. */
+export type Starter = (children: Children, directory: string) => Promise<RunningProxy>
+
+const START_MS = 10_000
+
+/** @param nodeArgs options of Node itself, such as those of the profiler */
+export function sluice(program: string, nodeArgs: readonly string[] = []): Starter {
+  return (children, directory) =>
+    launch(children, directory, process.execPath, (_port, file) => [...nodeArgs, program, '--config', file], {
+      file: 'sluice.yaml',
+      text: port => `version: 1
+listen: { proxy: ["127.0.0.1:${port}"], admin: "127.0.0.1:0" }
+rules:
+  bench: { hosts: ["127.0.0.1"], ports: ["any"], addresses: ["127.0.0.1/32"] }
+log: { format: json }
+shutdown: { drain: 0s }
+`,
+    })
+}
+
+/** @returns undefined when it is not installed */
+export function squid(): Starter | undefined {
+  const program = findProgram('squid')
+  if (program === undefined) return undefined
+  return (children, directory) =>
+    launch(children, directory, program, (_port, file) => ['-N', '-f', file], {
+      file: 'squid.conf',
+      text: port => `http_port 127.0.0.1:${port}
+acl CONNECT method CONNECT
+acl Safe_ports port 1025-65535
+http_access deny !Safe_ports
+http_access deny CONNECT !Safe_ports
+http_access allow localhost
+http_access deny all
+workers 1
+cache deny all
+cache_mem 0 MB
+access_log daemon:${directory}/access.log squid
+cache_log ${directory}/cache.log
+pid_filename ${directory}/squid.pid
+coredump_dir ${directory}
+pinger_enable off
+shutdown_lifetime 0 seconds
+`,
+    })
+}
+
+/** @returns undefined when it is not installed */
+export function tinyproxy(): Starter | undefined {
+  const program = findProgram('tinyproxy')
+  if (program === undefined) return undefined
+  return (children, directory) =>
+    launch(children, directory, program, (_port, file) => ['-d', '-c', file], {
+      file: 'tinyproxy.conf',
+      text: port => `Port ${port}
+Listen 127.0.0.1
+Timeout 600
+LogFile "${directory}/tinyproxy.log"
+LogLevel Info
+PidFile "${directory}/tinyproxy.pid"
+MaxClients 2000
+Allow 127.0.0.1
+ViaProxyName "tinyproxy"
+`,
+    })
+}
+
+interface Configuration {
+  readonly file: string
+  readonly text: (port: number) => string
+}
+
+async function launch(
+  children: Children,
+  directory: string,
+  program: string,
+  args: (port: number, file: string) => readonly string[],
+  configuration: Configuration,
+): Promise<RunningProxy> {
+  await mkdir(directory, { recursive: true })
+  // squid gives up root before it opens its logs.
+  await chmod(directory, 0o777)
+  const port = await freePort()
+  const file = join(directory, configuration.file)
+  await writeFile(file, configuration.text(port))
+  const output = join(directory, 'output.log')
+  const pid = children.start(program, args(port, file), output)
+  const until = Date.now() + START_MS
+  while (!(await accepts(port))) {
+    if (!children.isRunning(pid) || Date.now() > until)
+      throw new Error(`${program} does not start: see ${output}`)
+    await pause(50)
+  }
+  return { port, pid }
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, ms))
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise(resolve => {
+    const socket = connect({ host: '127.0.0.1', port })
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+    socket.once('error', () => resolve(false))
+  })
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer()
+    server.once('error', reject)
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address()
+      const port = address !== null && typeof address === 'object' ? address.port : 0
+      server.close(() => resolve(port))
+    })
+  })
+}

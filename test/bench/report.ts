@@ -1,0 +1,157 @@
+/** The figures as people read them: medians, ratios of the same round, and what to make of them. */
+import { SUBJECTS } from './options.js'
+import type { Results, Row } from './run.js'
+import { QUIET, type Sample } from './sample.js'
+
+/** Sluice/squid that is aimed at, by the beginning of the measure's name. */
+const GOALS: readonly (readonly [string, number])[] = [
+  ['GET 1 KiB, 48', 1.4],
+  ['CONNECT', 1],
+  ['download', 1],
+  ['upload', 1],
+]
+/** A proxy that leaves more of its core than this was not the slow part. */
+const BUSY = 0.9
+
+const HOW_TO_READ = [
+  'One worker each, no cache, access logs as they come: Sluice two JSON lines an exchange to a file, squid one',
+  'line through its log daemon, tinyproxy several; all of them in memory (/dev/shm) where there is such a',
+  'directory. tinyproxy closes the connection after each answer. "failed" are operations that broke off.',
+  '"of core": processor time the proxy used; * less than nine tenths, so that it was not the slow part.',
+  '"others": share of its core that went elsewhere; ! too much: such a row decides nothing, measure again. "per CPU s",',
+  "per second of the proxy's processor time, helps with a row marked * alone; sharing a core distorts it both ways.",
+]
+
+export function printReport(results: Results): void {
+  const { cores, machine, missing, rows, memory } = results
+  print(
+    `${machine}; ${cores.proxy === undefined ? 'no core of its own for anybody (taskset, two cores)' : `proxy on core ${cores.proxy}, load and origin on core ${cores.load}`}`,
+  )
+  for (const line of HOW_TO_READ) print(line)
+  for (const name of missing) print(`${name} is not installed and not measured.`)
+  for (const row of rows) printRow(row)
+  printMemory(memory)
+}
+
+function printRow({ measure, unit, samples }: Row): void {
+  print('')
+  print(`${measure} (${unit === 'bytes/s' ? 'GB/s' : unit})`)
+  print(
+    columns([
+      '',
+      'median',
+      'lowest',
+      'highest',
+      'Sluice/it',
+      'of core',
+      'others',
+      'per CPU s',
+      'Sluice/it',
+      'p50 ms',
+      'p99 ms',
+      'failed',
+    ]),
+  )
+  const own = samples.sluice ?? []
+  for (const name of SUBJECTS) {
+    const taken = samples[name]
+    if (taken === undefined) continue
+    const rates = taken.map(sample => sample.perSecond)
+    const cpu = median(taken.map(sample => sample.cpu))
+    const others = median(taken.map(sample => sample.others))
+    const peer = name === 'squid' || name === 'tinyproxy'
+    print(
+      columns([
+        name,
+        rate(median(rates), unit),
+        rate(Math.min(...rates), unit),
+        rate(Math.max(...rates), unit),
+        peer ? ratio(own, taken, sample => sample.perSecond) : '',
+        cpu === undefined ? '' : `${Math.round(cpu * 100)}%${cpu < BUSY ? '*' : ''}`,
+        others === undefined ? '' : `${Math.round(others * 100)}%${others > QUIET ? '!' : ''}`,
+        rate(median(taken.map(sample => sample.perCpuSecond)), unit),
+        peer ? ratio(own, taken, sample => sample.perCpuSecond) : '',
+        fixed(median(taken.map(sample => sample.p50)), 2),
+        fixed(median(taken.map(sample => sample.p99)), 2),
+        String(taken.reduce((sum, sample) => sum + sample.failures, 0)),
+      ]),
+    )
+  }
+  printGoal(measure, samples)
+}
+
+function printGoal(measure: string, samples: Row['samples']): void {
+  const goal = GOALS.find(([name]) => measure.startsWith(name))?.[1]
+  const own = samples.sluice ?? []
+  const peer = samples.squid
+  if (goal === undefined || peer === undefined || own.length === 0) return
+  const byClock = pairedMedian(own, peer, sample => sample.perSecond) ?? 0
+  const byCpu = pairedMedian(own, peer, sample => sample.perCpuSecond) ?? 0
+  const disturbed = [own, peer].some(samples => (median(samples.map(sample => sample.others)) ?? 0) > QUIET)
+  const met = [byClock, byCpu].filter(ratio => ratio >= goal).length
+  const verdict = disturbed ? 'undecided, the core was shared' : (['not met', 'undecided', 'met'][met] ?? '')
+  print(
+    `goal ${goal.toFixed(1)} x squid: ${byClock.toFixed(2)} by the clock, ${byCpu.toFixed(2)} by processor time: ${verdict}`,
+  )
+}
+
+function printMemory(memory: Results['memory']): void {
+  const own = memory.sluice
+  for (const name of SUBJECTS) {
+    const bytes = median(memory[name] ?? [])
+    if (bytes === undefined) continue
+    if (name === SUBJECTS.find(subject => memory[subject] !== undefined)) {
+      print('')
+      print('Memory of an idle tunnel (KiB resident, all processes, of 1,000 open)')
+      print(columns(['', 'KiB', 'Sluice/it']))
+    }
+    const compared = own === undefined || name === 'sluice' ? '' : ((median(own) ?? 0) / bytes).toFixed(2)
+    print(columns([name, (bytes / 1024).toFixed(1), compared]))
+  }
+}
+
+/** The median of the ratios of the samples taken in the same round. */
+function pairedMedian(
+  own: readonly Sample[],
+  peer: readonly Sample[],
+  value: (sample: Sample) => number | undefined,
+): number | undefined {
+  return median(
+    own.map((sample, round) => {
+      const [mine, theirs] = [value(sample), peer[round] && value(peer[round])]
+      return mine === undefined || theirs === undefined ? undefined : mine / theirs
+    }),
+  )
+}
+
+function ratio(
+  own: readonly Sample[],
+  peer: readonly Sample[],
+  value: (sample: Sample) => number | undefined,
+): string {
+  return fixed(pairedMedian(own, peer, value), 2)
+}
+
+function median(values: readonly (number | undefined)[]): number | undefined {
+  const sorted = values.filter(value => value !== undefined).sort((a, b) => a - b)
+  const middle = sorted.length / 2
+  const [low, high] = [sorted[Math.ceil(middle) - 1], sorted[Math.floor(middle)]]
+  return low === undefined || high === undefined ? undefined : (low + high) / 2
+}
+
+function rate(value: number | undefined, unit: Row['unit']): string {
+  if (value === undefined) return ''
+  return unit === 'bytes/s' ? (value / 1e9).toFixed(2) : Math.round(value).toLocaleString('en')
+}
+
+function fixed(value: number | undefined, digits: number): string {
+  return value === undefined ? '' : value.toFixed(digits)
+}
+
+function columns(cells: readonly string[]): string {
+  return cells.map((cell, index) => (index === 0 ? cell.padEnd(10) : cell.padStart(10))).join(' ')
+}
+
+function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
