@@ -33,7 +33,7 @@ export interface RequestContent {
   readonly length: number | undefined
   /** Bytes given out so far. */
   readonly bytes: number
-  /** Begins the flow. At most once; content that nobody starts is never read. */
+  /** Begins the flow; again, with another consumer, only while no byte was given out. What nobody starts is never read. */
   start(consumer: ContentConsumer): void
   /** Continues after `data` returned false. */
   resume(): void

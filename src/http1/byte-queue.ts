@@ -30,7 +30,7 @@ export class ByteQueue {
 
   push(chunk: Buffer): void {
     if (chunk.length === 0) return
-    if (this.#offset < this.#chunk.length) {
+    if (this.#offset < this.#chunk.length || this.#later.length > 0) {
       this.#later.push(chunk)
       this.#laterBytes += chunk.length
     } else this.#use(chunk)

@@ -19,10 +19,10 @@ const ERROR = /^(?:400|414|431|501|505) [a-z_]+: [\x20-\x7e]+$/
  */
 export function checkReader(input: Buffer, pieces: readonly Buffer[], limits = FUZZ_LIMITS): Transcript {
   const whole = transcribe([input], limits)
-  for (const late of [false, true]) {
-    const cut = transcribe(pieces, limits, late)
+  for (const pulls of ['all', 'one', 'none'] as const) {
+    const cut = transcribe(pieces, limits, pulls)
     if (!sameTranscript(whole, cut)) {
-      throw new Error(`cut, late ${late}: ${JSON.stringify(cut)} is not ${JSON.stringify(whole)}`)
+      throw new Error(`cut, pulling ${pulls}: ${JSON.stringify(cut)} is not ${JSON.stringify(whole)}`)
     }
   }
   if (whole.error !== undefined && !ERROR.test(whole.error)) throw new Error(`error ${whole.error}`)

@@ -117,3 +117,10 @@ t.test('what begins a line counts as held until the line is read', async t => {
   t.equal(bytes.line(9, tooLong), undefined)
   t.equal(bytes.length, 3)
 })
+
+t.test('bytes pushed between takes come behind those that wait', async t => {
+  const bytes = queue('aa', 'bb')
+  t.equal(bytes.take(2)?.toString(), 'aa')
+  bytes.push(Buffer.from('cc'))
+  t.equal(bytes.drain().toString(), 'bbcc')
+})

@@ -30,10 +30,12 @@ export interface Transcript {
 
 /**
  * @param pieces the input in the order it arrives
- * @param late true to give the reader all of the pieces before the first event is asked for
+ * @param pulls how many events are asked for after each piece: none, one (a driver that is slow), or all
  * @throws whatever is thrown that is not a ProxyError, and an Error for events in an order that makes no message
  */
-export function transcribe(pieces: readonly Buffer[], limits = LIMITS, late = false): Transcript {
+export type Pulls = 'none' | 'one' | 'all'
+
+export function transcribe(pieces: readonly Buffer[], limits = LIMITS, pulls: Pulls = 'all'): Transcript {
   const reader = new RequestReader(limits)
   const transcript: Transcript = { messages: [] }
   let budget = 16
@@ -41,9 +43,10 @@ export function transcribe(pieces: readonly Buffer[], limits = LIMITS, late = fa
     for (const piece of pieces) {
       reader.push(piece)
       budget += piece.length * 2 + 2
-      if (!late) budget = pull(reader, transcript, budget)
+      if (pulls !== 'none')
+        budget = pull(reader, transcript, budget, pulls === 'one' ? 1 : Number.POSITIVE_INFINITY)
     }
-    if (late) pull(reader, transcript, budget)
+    pull(reader, transcript, budget, Number.POSITIVE_INFINITY)
   } catch (error) {
     if (!(error instanceof ProxyError)) throw error
     if (reader.next() !== undefined) throw new Error('an event after the error')
@@ -56,9 +59,11 @@ export function transcribe(pieces: readonly Buffer[], limits = LIMITS, late = fa
 }
 
 /** Takes every event there is; more of them than the bytes can have made is a reader that does not stop. */
-function pull(reader: RequestReader, { messages }: Transcript, budget: number): number {
+function pull(reader: RequestReader, { messages }: Transcript, budget: number, most: number): number {
   let left = budget
-  for (let event = reader.next(); event !== undefined; event = reader.next()) {
+  for (let pulled = 0; pulled < most; pulled++) {
+    const event = reader.next()
+    if (event === undefined) break
     if (--left < 0) throw new Error('more events than the input can hold')
     const open = messages.at(-1)?.trailers === undefined ? messages.at(-1) : undefined
     if (event.type === 'head') {
@@ -89,9 +94,9 @@ export function readEveryWay(input: string | Buffer, limits = LIMITS): Transcrip
   const whole = transcribe([bytes], limits)
   const expected = JSON.stringify(whole)
   const compare = (pieces: readonly Buffer[], split: string) => {
-    for (const late of [false, true]) {
-      const actual = JSON.stringify(transcribe(pieces, limits, late))
-      if (actual !== expected) throw new Error(`${split}, late ${late}: ${actual} is not ${expected}`)
+    for (const pulls of ['all', 'one', 'none'] as const) {
+      const actual = JSON.stringify(transcribe(pieces, limits, pulls))
+      if (actual !== expected) throw new Error(`${split}, pulling ${pulls}: ${actual} is not ${expected}`)
     }
   }
   compare(

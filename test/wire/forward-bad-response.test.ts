@@ -103,7 +103,6 @@ const MALFORMED = {
       '"chunked"',
       'identity',
       ',chunked',
-      '',
     ].map(coding => `${OK}Transfer-Encoding: ${coding}\r\n\r\n2\r\nhi\r\n0\r\n\r\n`),
     'Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1)': [`HTTP/1.0 200 OK\r\n${CHUNKED}`],
   },
@@ -116,6 +115,18 @@ const MALFORMED = {
 } as const
 
 for (const sender of SENDER_NAMES) {
+  t.test(`an empty Transfer-Encoding is 502 (RFC 9112 §6.1), by ${sender}`, async t => {
+    const { origin, proxy, client } = await forwarded(t)
+    client.write(getBy(sender, origin))
+    const peer = await origin.accept()
+    await peer.until('\r\n\r\n')
+    peer.write(`${OK}Transfer-Encoding: \r\n\r\n2\r\nhi\r\n0\r\n\r\n`)
+    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 502 Sluice: /)
+    // Newer parsers refuse it themselves, as no HTTP at all.
+    const error = /^http_(response_transfer_coding|protocol_error)$/
+    t.match(await proxy.event('close'), { status: 502, close_reason: 'failed', error, bytes_down: 0 })
+  })
+
   for (const [error, groups] of Object.entries(MALFORMED)) {
     for (const [what, responses] of Object.entries(groups) as [string, readonly string[]][]) {
       t.test(`${what} is 502, by ${sender}`, async t => {
