@@ -10,16 +10,19 @@ const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 /** Exit code of a process that a second signal ends at once. */
 const INTERRUPTED = 130
 
-const stopRequested = new Promise<string>(resolve => {
-  let asked = false
-  for (const signal of STOP_SIGNALS) {
-    process.on(signal, () => {
-      if (asked) process.exit(INTERRUPTED)
-      asked = true
-      resolve(signal)
-    })
-  }
-})
+/** From here on a signal asks for a stop; before, and in other commands, it ends the process as it does any other. */
+function awaitStop(): Promise<string> {
+  return new Promise(resolve => {
+    let asked = false
+    for (const signal of STOP_SIGNALS) {
+      process.on(signal, () => {
+        if (asked) process.exit(INTERRUPTED)
+        asked = true
+        resolve(signal)
+      })
+    }
+  })
+}
 
 // The reader of our output may go away at any time; that is not a reason to stop serving.
 process.stdout.on('error', () => {})
@@ -34,7 +37,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
   startId: randomBytes(4).toString('hex'),
-  stopRequested,
+  awaitStop,
   onUncaught: report => {
     process.on('uncaughtException', report)
     process.on('unhandledRejection', report)

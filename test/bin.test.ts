@@ -1,9 +1,10 @@
 /** The program as it is started: by its file, and by npm from a clone. */
 import { existsSync, readFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
-import { installProgram } from './cli/program.js'
-import { needs, run } from './system/command.js'
+import { installProgram, startProgram } from './cli/program.js'
+import { needs, run, temporaryDirectory } from './system/command.js'
 
 /** Compiled to .build/test. */
 const ROOT = resolve(import.meta.dirname, '../..')
@@ -38,4 +39,16 @@ const built = existsSync(join(ROOT, manifest.bin.sluice))
 t.test('npm start passes on what stands behind --', { skip: built ? needs('npm') : 'not built' }, async t => {
   const { code, stdout } = await run('npm', ['start', '--silent', '--', '--version'], { cwd: ROOT })
   t.strictSame({ code, stdout }, { code: 0, stdout: `${manifest.version}\n` })
+})
+
+t.test('a command that waits for its file ends at a signal', { skip: needs('mkfifo') }, async t => {
+  const path = join(await temporaryDirectory(t), 'pipe')
+  await run('mkfifo', [path])
+  const { child, exited } = startProgram(t, [node, ...program, 'check', path])
+  // Opening a pipe for writing waits until somebody has opened it for reading.
+  const writer = await open(path, 'w')
+  t.teardown(() => writer.close())
+  child.kill('SIGTERM')
+  t.equal(await exited, null)
+  t.equal(child.signalCode, 'SIGTERM')
 })

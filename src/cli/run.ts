@@ -26,8 +26,8 @@ export interface RunHost {
   /** Whether standard output takes colour. */
   readonly color: boolean
   readonly startId: string
-  /** Resolves with the name of the first signal that asks for a stop. */
-  readonly stopRequested: Promise<string>
+  /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
+  awaitStop(): Promise<string>
   /** What became of an exception that nobody caught goes here. */
   onUncaught(report: (error: unknown) => void): void
 }
@@ -45,6 +45,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   const config = override(loaded.config, args)
   const log = openLog(config, args, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
+  const stop = host.awaitStop()
   let proxy: RunningProxy
   try {
     proxy = await startProxy(config, loaded.hash, { logger: log.logger, startId: host.startId })
@@ -54,7 +55,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     return EXIT.unavailable
   }
   await announce(proxy, loaded, log, host)
-  const signal = await host.stopRequested
+  const signal = await stop
   log.logger.info({ event: 'stopping', signal })
   await proxy.drain()
   log.logger.info({ event: 'stopped' })

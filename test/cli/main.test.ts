@@ -19,7 +19,7 @@ async function sluice(...argv: string[]) {
     terminal: false,
     color: false,
     startId: 'test',
-    stopRequested: Promise.resolve('SIGTERM'),
+    awaitStop: () => Promise.resolve('SIGTERM'),
     onUncaught: () => {},
   })
   return { code, ...said }
@@ -159,7 +159,7 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     terminal: false,
     color: false,
     startId: 'test',
-    stopRequested: new Promise<string>(() => {}),
+    awaitStop: () => new Promise<string>(() => {}),
     onUncaught: () => {},
   }
   t.equal(await main(['schema'], '1.2.3', broken), 70)
