@@ -7,6 +7,9 @@ import { main } from './cli/main.js'
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
+/** How long the process may linger when all is done. */
+const EXIT_LIMIT_MS = 1000
+
 /** Exit code of a process that a second signal ends at once. */
 const INTERRUPTED = 130
 
@@ -23,6 +26,9 @@ function awaitStop(): Promise<string> {
     }
   })
 }
+
+// Left to itself, Node opens its debugger to the machine on this signal.
+process.on('SIGUSR1', () => {})
 
 // The reader of our output may go away at any time; that is not a reason to stop serving.
 process.stdout.on('error', () => {})
@@ -43,3 +49,6 @@ process.exitCode = await main(process.argv.slice(2), version, {
     process.on('unhandledRejection', report)
   },
 })
+
+// Nothing is left to do. What does not end by itself now, a write to a reader that has stalled above all, is ended.
+setTimeout(() => process.exit(), EXIT_LIMIT_MS).unref()

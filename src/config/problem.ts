@@ -35,8 +35,12 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 /** `file:line:column: path: message`, without the parts that do not apply; one line, fit for a terminal. */
 export function formatProblem(file: string, { line, column, path, message }: Problem): string {
   const place = line === 0 ? file : `${file}:${line}:${column}`
-  return escapeUnprintable([place, path, message].filter(part => part !== '').join(': '))
+  const text = escapeUnprintable([place, path, message].filter(part => part !== '').join(': '))
+  return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)}...` : text
 }
+
+/** What a value out of a file may add to a message: nobody reads a megabyte of it. */
+const MAX_LINE = 1000
 
 /** `['rules', 'web', 'hosts', 0]` as `rules.web.hosts[0]`; a key that is not plain goes in brackets and quotes. */
 export function formatPath(path: Path): string {

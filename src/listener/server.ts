@@ -25,6 +25,8 @@ export interface ServerOptions {
 
 /** How often deadlines are looked at: how late a connection may be ended at most. */
 const TICK_MS = 100
+/** How long closing may take after the deadline of a drain. */
+const CLOSE_MS = 1000
 const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner {
@@ -71,6 +73,13 @@ export class ProxyServer implements ConnectionOwner {
     })
   }
 
+  /** A client that is gone again has no address left that could be judged. */
+  #isGone(socket: Socket): boolean {
+    if (socket.remoteAddress !== undefined) return false
+    socket.destroy()
+    return true
+  }
+
   /**
    * Stops accepting, lets requests and tunnels finish, and closes what is left at the deadline.
    * @param deadlineMs how long that may take
@@ -80,9 +89,11 @@ export class ProxyServer implements ConnectionOwner {
     for (const server of this.#servers) if (server.listening) server.close()
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
-      const timer = setTimeout(() => {
+      let timer = setTimeout(() => {
         for (const pump of this.#pumps) pump.stop('shutdown')
         for (const connection of this.#connections) connection.destroy()
+        // A stop does not depend on what it stops.
+        timer = setTimeout(resolve, CLOSE_MS)
       }, deadlineMs)
       this.#onEmpty = () => {
         clearTimeout(timer)
@@ -145,6 +156,7 @@ export class ProxyServer implements ConnectionOwner {
   }
 
   #accept(socket: Socket): void {
+    if (this.#isGone(socket)) return
     this.#connections.add(new Connection(socket, this))
     this.#ticker ??= setInterval(() => this.#tick(), TICK_MS).unref()
   }

@@ -2,7 +2,7 @@
  * Where the lines of the log go: a file descriptor, through a buffer, so that a line costs no system call.
  *
  * Whatever reads the log may stall, go away or run out of room, and the proxy serves on: no write to a pipe waits
- * in the way of the event loop, none throws, and what can not be written is lost rather than kept without bound.
+ * in the way of the event loop, none throws, and what can not be written is lost rather than kept without bound, and the loss is told.
  */
 import { fstatSync, write, writeSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -15,6 +15,8 @@ const BUFFER_LENGTH = 32 * 1024
 /** What a stalled reader may cost of memory; lines beyond it are lost. */
 const MAX_BUFFER_LENGTH = 8 * 1024 * 1024
 const FLUSH_INTERVAL_MS = 200
+/** How long a flush waits for a reader that has stalled. */
+const FLUSH_LIMIT_MS = 1000
 /** Pause before a descriptor that is full (EAGAIN) is tried again. */
 const RETRY_MS = 10
 
@@ -23,27 +25,50 @@ export class LogSink {
   /** A file takes everything at once: handing the write to another thread would only cost more. */
   readonly #isFile: boolean
   readonly #maxLength: number
+  readonly #tellLost: (lines: number) => string
+  #lost = 0
   #text = ''
   #writing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
-  /** @param maxLength characters that may wait to be written */
-  constructor(fd: number, maxLength = MAX_BUFFER_LENGTH) {
+  /**
+   * @param tellLost makes the line that stands in the place of so many lost ones
+   * @param maxLength characters that may wait to be written
+   */
+  constructor(fd: number, tellLost: (lines: number) => string, maxLength = MAX_BUFFER_LENGTH) {
     this.#fd = fd
+    this.#tellLost = tellLost
     this.#isFile = isRegularFile(fd)
     this.#maxLength = maxLength
   }
 
   /** @param line whole lines, with their line ends */
   write(line: string): void {
-    if (this.#text.length + line.length > this.#maxLength) return
+    if (this.#text.length + line.length > this.#maxLength) {
+      this.#lost += 1
+      return
+    }
+    this.#admitLoss()
     this.#text += line
     if (this.#text.length >= BUFFER_LENGTH) void this.#start()
     else this.#timer ??= setTimeout(() => void this.#start(), FLUSH_INTERVAL_MS).unref()
   }
 
-  /** Resolves when all lines so far are written, or lost. */
+  /** Resolves when all lines so far are written, or lost, or when the reader has not taken them in time. */
   async flush(): Promise<void> {
+    const limit = new AbortController()
+    const late = delay(FLUSH_LIMIT_MS, undefined, { signal: limit.signal }).catch(() => {})
+    await Promise.race([this.#writeAll(), late])
+    limit.abort()
+  }
+
+  #admitLoss(): void {
+    if (this.#lost > 0) this.#text += this.#tellLost(this.#lost)
+    this.#lost = 0
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#admitLoss()
     while (this.#text !== '' || this.#writing !== undefined) await this.#start()
   }
 

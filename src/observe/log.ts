@@ -4,6 +4,7 @@
  */
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino'
 import { prettyFactory } from 'pino-pretty'
+import { createIsoTime } from './event-line.js'
 import { LogSink } from './log-sink.js'
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -32,8 +33,13 @@ const CONTROLS_BUT_COLOR = /(?!\x1b\[[\d;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 
 /** @param fd the file descriptor to write to */
 export function createLog(options: LogOptions, fd = 1): Log {
-  const sink = new LogSink(fd)
   const format = options.format === 'pretty' ? readable(options.color) : (line: string): string => line
+  const time = createIsoTime(Date.now)
+  const sink = new LogSink(fd, lines =>
+    format(
+      `{"level":"error","time":"${time()}","schema":${LOG_SCHEMA},"event":"log_lost","lines":${lines}}\n`,
+    ),
+  )
   const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
   return { logger, flush: () => sink.flush() }
 }

@@ -5,6 +5,13 @@
 import type { Socket } from 'node:net'
 
 export function resetSocket(socket: Socket): void {
+  // While the system is sending the FIN it refuses a reset, and the socket would stay open for ever without a `close`.
+  // All that was written has been sent by then, so that the FIN tells no lie.
+  const sendingFin = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0
+  if (sendingFin) {
+    socket.destroy()
+    return
+  }
   try {
     socket.resetAndDestroy()
   } catch {

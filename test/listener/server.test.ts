@@ -2,12 +2,16 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
+import { ProxyServer } from '../../src/listener/server.js'
+import { AccessLog } from '../../src/observe/access-log.js'
+import type { Pump } from '../../src/relay/pump.js'
 import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { readResponse } from '../kit/read-response.js'
 import { settled, turns } from '../kit/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { LIMITS } from './served-connection.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 
@@ -158,4 +162,30 @@ t.test('an address that can not be bound leaves nothing open', async t => {
   const before = await settled(listening)
   await t.rejects(startProxy(config, hash, { logger, startId: 'test' }), { code: 'EADDRINUSE' })
   t.equal(await settled(listening), before)
+})
+
+t.test('a drain ends although something that it stops does not report back', async t => {
+  const server = new ProxyServer({
+    limits: LIMITS,
+    accessLog: new AccessLog({
+      logger: createLogger('silent', { write: () => {} }),
+      query: 'omit',
+      wallClock: Date.now,
+    }),
+    configHash: () => '',
+    clientName: () => undefined,
+    now: () => performance.now(),
+    date: () => '',
+    nextId: () => '',
+    serve: () => {},
+  })
+  const stopped: string[] = []
+  const stuck = {
+    finished: new Promise(() => {}),
+    check: () => {},
+    stop: (why: string) => void stopped.push(why),
+  }
+  server.addPump(stuck as unknown as Pump)
+  await server.drain(0)
+  t.same(stopped, ['shutdown'])
 })

@@ -9,7 +9,7 @@ function file(t: Test) {
   const path = join(t.testdir({}), 'log')
   const fd = openSync(path, 'w')
   t.teardown(() => closeSync(fd))
-  return { sink: new LogSink(fd), read: () => readFileSync(path, 'utf8') }
+  return { sink: new LogSink(fd, lines => `lost ${lines}\n`), read: () => readFileSync(path, 'utf8') }
 }
 
 /** A pipe that nobody reads until told, whose writer never blocks. */
@@ -27,7 +27,12 @@ function pipe(t: Test, maxLength?: number) {
       return ''
     }
   }
-  return { path, sink: new LogSink(writer, maxLength), read, leave: () => closeSync(reader) }
+  return {
+    path,
+    sink: new LogSink(writer, lines => `lost ${lines}\n`, maxLength),
+    read,
+    leave: () => closeSync(reader),
+  }
 }
 
 t.test('keeps lines back until it is flushed, and writes them in order', async t => {
@@ -67,7 +72,7 @@ t.test('lines that come during a write follow it', async t => {
   t.equal(read(), lines.join(''))
 })
 
-t.test('waits for a reader that is slow, without a limit of time but with one of memory', async t => {
+t.test('waits for a reader that is slow, with a limit of memory, and tells what it cost', async t => {
   const limit = 256 * 1024
   const { path, sink, read, leave } = pipe(t, limit)
   const line = `${'x'.repeat(1023)}\n`
@@ -86,9 +91,20 @@ t.test('waits for a reader that is slow, without a limit of time but with one of
   await flush
   text += read()
   leave()
+  const told = /lost (\d+)\n/.exec(text)
+  t.equal(Number(told?.[1]), 2 * 1024 - text.replace(told?.[0] ?? '', '').length / line.length)
+  text = text.replace(told?.[0] ?? '', '')
   t.equal(text.length % line.length, 0, 'whole lines')
   t.ok(text.length >= limit, 'what there was room for is there')
   t.ok(text.length <= 2 * limit, 'and what there was none for is not')
+})
+
+t.test('a reader that has stalled holds nobody up', async t => {
+  const { sink, leave } = pipe(t)
+  for (let i = 0; i < 1024; i++) sink.write(`${'x'.repeat(1023)}\n`)
+  await sink.flush()
+  t.pass('it came back')
+  leave()
 })
 
 t.test('a reader that is gone costs its lines and nothing else', async t => {
@@ -104,7 +120,7 @@ t.test('a reader that is gone costs its lines and nothing else', async t => {
 t.test('so does a device without room', { skip: process.platform !== 'linux' && 'no /dev/full' }, async t => {
   const fd = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(fd))
-  const sink = new LogSink(fd)
+  const sink = new LogSink(fd, lines => `lost ${lines}\n`)
   sink.write('a\n')
   await sink.flush()
   t.pass()

@@ -14,6 +14,20 @@ t.test('resets a TCP connection', async t => {
   resetSocket(client.socket)
 })
 
+t.test('closes a connection whose FIN is just being sent, which the system does not reset', async t => {
+  const origin = await rawOrigin(t)
+  const { socket } = await rawClient(t, origin.port)
+  const closed = new Promise(resolve => socket.once('close', resolve))
+  socket.end()
+  // The FIN is asked for in the next tick, and done in the next turn of the loop.
+  await new Promise<void>(resolve => process.nextTick(resolve))
+  t.notOk(socket.writableFinished)
+  resetSocket(socket)
+  await closed
+  await (await origin.accept()).untilEnd()
+  t.pass('both sides saw the end')
+})
+
 t.test('closes what can not be reset', async t => {
   const socket = new Socket()
   t.intercept(socket, 'resetAndDestroy', {
