@@ -7,11 +7,15 @@ import type { Socket } from 'node:net'
 /** Pieces below this are copied together; a copy of so few bytes costs less than a further system call. */
 const JOIN_BELOW_BYTES = 16 * 1024
 
+/** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
+const SOON = Promise.resolve()
+
 export class Output {
   readonly #socket: Socket
   #pieces: (string | Uint8Array)[] = []
   #bytes = 0
   #scheduled = false
+  readonly #flushSoon = (): void => this.flush()
 
   constructor(socket: Socket) {
     this.#socket = socket
@@ -24,7 +28,7 @@ export class Output {
     this.#bytes += piece.length
     if (this.#scheduled) return
     this.#scheduled = true
-    queueMicrotask(() => this.flush())
+    void SOON.then(this.#flushSoon)
   }
 
   /** Whether the client has fallen behind; the socket emits `drain` when it has caught up. */

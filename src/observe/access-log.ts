@@ -47,6 +47,7 @@ const QUERY = /[?#]/
 export class AccessLog {
   readonly #write: (line: string) => void
   readonly #time: () => string
+  readonly #subjects = new WeakMap<Subject, string>()
   readonly #includesQuery: boolean
   readonly #infoEnabled: boolean
   readonly #warnEnabled: boolean
@@ -93,20 +94,26 @@ export class AccessLog {
   }
 
   #emit(level: string, event: string, subject: Subject, fields: EventFields): void {
-    const line = eventFields(
-      `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"`,
-      {
-        id: subject.id,
-        client: subject.client,
-        client_address: subject.clientAddress,
-        kind: subject.kind,
-        method: subject.method,
-        host: subject.host,
-        port: subject.port,
-        path: this.#path(subject.path),
-      },
-    )
-    this.#write(eventLine(line, fields))
+    const beginning = `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"`
+    this.#write(eventLine(beginning + this.#subject(subject), fields))
+  }
+
+  /** The fields of the subject, made for the first of its two events. */
+  #subject(subject: Subject): string {
+    const made = this.#subjects.get(subject)
+    if (made !== undefined) return made
+    const text = eventFields('', {
+      id: subject.id,
+      client: subject.client,
+      client_address: subject.clientAddress,
+      kind: subject.kind,
+      method: subject.method,
+      host: subject.host,
+      port: subject.port,
+      path: this.#path(subject.path),
+    })
+    this.#subjects.set(subject, text)
+    return text
   }
 
   #path(path: string | undefined): string | undefined {

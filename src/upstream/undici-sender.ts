@@ -247,9 +247,8 @@ const UNASKED_101 = 'bad upgrade'
 /** undici's raw fields, one character a byte. */
 function decodeFields(raw: unknown): Fields {
   if (!Array.isArray(raw)) return []
-  return raw.map(part => {
-    if (part instanceof Uint8Array)
-      return Buffer.from(part.buffer, part.byteOffset, part.length).toString('latin1')
+  return raw.map((part: unknown) => {
+    if (Buffer.isBuffer(part)) return part.toString('latin1')
     if (typeof part === 'string') return part
     throw new ProxyError('http_protocol_error', 'unreadable response field')
   })
