@@ -8,6 +8,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { ListenAddress } from '../config/listen-address.js'
 import { parseAuthority } from '../http/authority.js'
+import { bindServer } from '../listener/bind.js'
 import type { Control } from './control.js'
 
 const HTTP_PORT = 80
@@ -26,17 +27,7 @@ export class AdminServer {
 
   /** @returns the address that was bound */
   listen(address: ListenAddress): Promise<ListenAddress> {
-    const server = this.#server
-    return new Promise((resolve, reject) => {
-      server.once('error', reject)
-      server.listen({ host: address.host, port: address.port }, () => {
-        server.off('error', reject)
-        server.on('error', () => {})
-        const bound = server.address()
-        if (bound === null || typeof bound === 'string') reject(new Error('not bound to an address'))
-        else resolve({ host: bound.address, port: bound.port })
-      })
-    })
+    return bindServer(this.#server, address)
   }
 
   async close(): Promise<void> {

@@ -214,5 +214,3 @@ export const configSchema = section({
 
 /** A whole configuration, every default filled in; frozen all through. */
 export type Config = DeepReadonly<z.output<typeof configSchema>>
-export type ClientConfig = Config['clients'][number]
-export type RuleConfig = Config['rules'] extends ReadonlyMap<string, infer Rule> ? Rule : never

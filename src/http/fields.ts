@@ -33,14 +33,6 @@ export function lowerName(name: string): string {
   return KNOWN_NAMES.get(name) ?? name.toLowerCase()
 }
 
-/** Calls `visit` with each field: lower-case name, value, and the name as received. */
-export function eachField(fields: Fields, visit: (lower: string, value: string, name: string) => void): void {
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    const name = fields[i] as string
-    visit(lowerName(name), fields[i + 1] as string, name)
-  }
-}
-
 /** Every value of the field `name` (given in lower case), in order. */
 export function fieldValues(fields: Fields, name: string): string[] {
   const values: string[] = []

@@ -7,6 +7,7 @@ import type { ListenAddress } from '../config/listen-address.js'
 import type { ProxyError } from '../errors.js'
 import type { AccessLog } from '../observe/access-log.js'
 import type { Pump } from '../relay/pump.js'
+import { bindServer } from './bind.js'
 import { Connection } from './connection.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
@@ -51,17 +52,7 @@ export class ProxyServer implements ConnectionOwner {
   listen(address: ListenAddress): Promise<ListenAddress> {
     const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => this.#accept(socket))
     this.#servers.push(server)
-    return new Promise((resolve, reject) => {
-      server.once('error', reject)
-      server.listen({ host: address.host, port: address.port, backlog: BACKLOG }, () => {
-        server.off('error', reject)
-        // Errors of accept(): the connection is lost, the listener goes on.
-        server.on('error', () => {})
-        const bound = server.address()
-        if (bound === null || typeof bound === 'string') reject(new Error('not bound to an address'))
-        else resolve({ host: bound.address, port: bound.port })
-      })
-    })
+    return bindServer(server, address, BACKLOG)
   }
 
   /** Counts a pump in until it ends. */

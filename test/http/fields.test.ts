@@ -1,6 +1,5 @@
 import t from 'tap'
 import {
-  eachField,
   fieldValue,
   fieldValues,
   listMembers,
@@ -41,17 +40,6 @@ t.test('finds values by name, in order, repeats among them (RFC 9110 §5)', asyn
   t.equal(fieldValue(FIELDS, 'host'), 'a')
   t.equal(fieldValue(FIELDS, 'none'), undefined)
   t.equal(fieldValue(['a', ''], 'a'), '')
-})
-
-t.test('visits each field with the name both ways (RFC 9110 §5)', async t => {
-  const seen: string[][] = []
-  eachField(FIELDS, (...field) => seen.push(field))
-  t.same(seen, [
-    ['host', 'a', 'Host'],
-    ['x-a', '1', 'X-A'],
-    ['x-a', '', 'x-a'],
-    ['host', 'b', 'HOST'],
-  ])
 })
 
 t.test('joins the lists of all lines and drops empty members (RFC 9110 §5.6.1)', async t => {
