@@ -5,6 +5,7 @@ import type { Logger } from 'pino'
 import { AdminServer } from './admin/server.js'
 import { Clients } from './clients/identify.js'
 import type { ListenAddress } from './config/listen-address.js'
+import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
 import { createHttpDate } from './http/date.js'
 import { ownListeners } from './listener/own-listeners.js'
@@ -42,15 +43,16 @@ export interface RunningProxy {
 /** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
 const UPSTREAM_KEEP_ALIVE_MS = 4000
 
+/** A configuration as it was loaded: what startProxy needs of it. */
+export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files'>
+
 /**
  * Starts a proxy.
  *
- * @param hash of the configuration, for the log
  * @throws the system's error when an address can not be bound; nothing is left open then
  */
 export async function startProxy(
-  config: Config,
-  hash: string,
+  { config, hash }: LoadedConfig,
   environment: ProxyEnvironment,
 ): Promise<RunningProxy> {
   const now = environment.now ?? (() => performance.now())
@@ -149,6 +151,7 @@ function createPolicy(config: Config, own: readonly OwnListener[]): Policy {
       forwardPorts: config.forward.ports,
       rules: config.rules,
       deny: config.deny,
+      sni: config.connect.sni,
     },
     { ownListeners: own },
   )

@@ -23,7 +23,7 @@ t.test('a proxy from a text, with a log, a resolver and clocks of the program’
   const bound = origin.address()
   const port = typeof bound === 'object' && bound !== null ? bound.port : 0
 
-  const { config, hash, warnings } = sluice.parseConfig(`
+  const loaded = sluice.parseConfig(`
 version: 1
 listen: { proxy: ["127.0.0.1:0"], admin: false }
 via: embedded
@@ -31,10 +31,10 @@ rules:
   app: { hosts: [app.test], ports: [${port}], addresses: ["127.0.0.1/32"] }
 shutdown: { drain: 0s }
 `)
-  t.strictSame(warnings, [])
+  t.strictSame(loaded.warnings, [])
   const lines: string[] = []
   const asked: string[] = []
-  const proxy: sluice.RunningProxy = await sluice.startProxy(config, hash, {
+  const proxy: sluice.RunningProxy = await sluice.startProxy(loaded, {
     logger: sluice.createLogger('info', { write: line => void lines.push(line) }),
     startId: 'app',
     lookup: async name => {
@@ -57,7 +57,7 @@ shutdown: { drain: 0s }
   t.match(
     lines.map(line => JSON.parse(line)),
     [
-      { event: 'decision', id: 'app-1', decision: 'allow', rule: 'app', dns_ms: 0, config_hash: hash },
+      { event: 'decision', id: 'app-1', decision: 'allow', rule: 'app', dns_ms: 0, config_hash: loaded.hash },
       { event: 'close', id: 'app-1', status: 200, duration_ms: 0, time: '1970-01-01T00:00:00.000Z' },
     ],
   )
@@ -73,7 +73,7 @@ t.test('a file that can not be used is an error that says where', async t => {
 })
 
 t.test('the default configuration is what an almost empty file means, and can not be changed', async t => {
-  const config: sluice.Config = sluice.defaultConfig()
+  const config: sluice.Config = sluice.defaultConfig().config
   t.same(config, sluice.parseConfig('version: 1\n').config)
   t.ok(Object.isFrozen(config) && Object.isFrozen(config.listen.proxy))
 })

@@ -35,10 +35,8 @@ async function ask(client: RawPeer, request: string): Promise<string> {
 }
 
 t.test('port 0 becomes a port of its own for each listener', async t => {
-  const { config, hash } = parseConfig(
-    'version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:0"], admin: false }\n',
-  )
-  const proxy = await startProxy(config, hash, environment)
+  const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:0"], admin: false }\n')
+  const proxy = await startProxy(loaded, environment)
   t.teardown(() => proxy.drain())
   const ports = proxy.proxy.map(({ host, port }) => {
     t.equal(host, '127.0.0.1')
@@ -57,8 +55,8 @@ t.test('leaves nothing open when one of its addresses is taken', async t => {
     `{ proxy: ["127.0.0.1:${first}", "127.0.0.1:${used}"], admin: false }`,
     `{ proxy: ["127.0.0.1:${first}"], admin: "127.0.0.1:${used}" }`,
   ]) {
-    const { config, hash } = parseConfig(`version: 1\nlisten: ${listen}\n`)
-    await t.rejects(startProxy(config, hash, environment), {
+    const loaded = parseConfig(`version: 1\nlisten: ${listen}\n`)
+    await t.rejects(startProxy(loaded, environment), {
       code: 'EADDRINUSE',
       message: new RegExp(`127\\.0\\.0\\.1:${used}`),
     })
@@ -95,11 +93,11 @@ t.test('the admin listener can not be reached through the proxy, whatever the ru
 })
 
 t.test('a listener on every interface is itself at each address of the machine', async t => {
-  const { config, hash } = parseConfig(
+  const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["0.0.0.0:0"], admin: false }\nshutdown: { drain: 0s }
 rules: { local: { hosts: ["127.0.0.0/8"], ports: [any], addresses: ["127.0.0.0/8"] } }\n`,
   )
-  const proxy = await startProxy(config, hash, environment)
+  const proxy = await startProxy(loaded, environment)
   t.teardown(() => proxy.drain())
   const port = proxy.proxy[0]?.port ?? 0
   for (const host of ['127.0.0.1', '127.0.0.2', '127.255.255.254']) {
@@ -110,10 +108,10 @@ rules: { local: { hosts: ["127.0.0.0/8"], ports: [any], addresses: ["127.0.0.0/8
 
 t.test('drains once, however often it is told to', async t => {
   const origin = await rawOrigin(t)
-  const { config, hash } = parseConfig(
+  const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nshutdown: { drain: 1h }\n${LOOPBACK_RULES}`,
   )
-  const proxy = await startProxy(config, hash, environment)
+  const proxy = await startProxy(loaded, environment)
   const client = await rawClient(t, proxy.proxy[0]?.port ?? 0)
   client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
   await client.until('\r\n\r\n')

@@ -42,7 +42,8 @@ t.test('every file that the README links to is there', async t => {
 /** Leaf keys of a JSON Schema as the table writes them: `limits.tunnel_idle`, `rules.<name>.hosts`. */
 function keysOf(schema: unknown, prefix: string): string[] {
   if (typeof schema !== 'object' || schema === null) return [prefix]
-  const { properties, additionalProperties } = schema as Record<string, unknown>
+  const { properties, additionalProperties, items } = schema as Record<string, unknown>
+  if (typeof items === 'object' && items !== null && 'properties' in items) return keysOf(items, prefix)
   if (typeof properties === 'object' && properties !== null) {
     return Object.entries(properties).flatMap(([name, child]) =>
       keysOf(child, prefix === '' ? name : `${prefix}.${name}`),

@@ -36,7 +36,7 @@ export interface RunHost {
 export async function run(args: RunArguments, host: RunHost): Promise<number> {
   let loaded: Loaded
   try {
-    loaded = args.config === undefined ? builtIn() : await loadConfig(args.config)
+    loaded = args.config === undefined ? defaultConfig() : await loadConfig(args.config)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const problem of error.problems) host.io.stderr(`${formatProblem(error.file, problem)}\n`)
@@ -48,7 +48,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   const stop = host.awaitStop()
   let proxy: RunningProxy
   try {
-    proxy = await startProxy(config, loaded.hash, { logger: log.logger, startId: host.startId })
+    proxy = await startProxy({ ...loaded, config }, { logger: log.logger, startId: host.startId })
   } catch (error) {
     await log.flush()
     host.io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
@@ -63,15 +63,11 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   return EXIT.ok
 }
 
-function builtIn(): Loaded {
-  return { config: defaultConfig(), hash: 'default', warnings: [] }
-}
-
 /** The command line beats the file. */
 function override(config: Config, args: RunArguments): Config {
   const proxy = args.listen === undefined ? config.listen.proxy : args.listen.map(parseListenAddress)
   const admin = args.admin === undefined ? config.listen.admin : parseListenAddress(args.admin)
-  return { ...config, listen: { proxy, admin } }
+  return { ...config, listen: { ...config.listen, proxy, admin } }
 }
 
 function openLog(config: Config, args: RunArguments, host: RunHost): Log {

@@ -7,7 +7,7 @@ import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 export interface Client {
   readonly name: string
-  readonly cidr: readonly Cidr[]
+  readonly cidr?: readonly Cidr[]
   /** The rules it may use. */
   readonly rules: readonly string[] | 'all'
 }
@@ -37,6 +37,6 @@ export class Clients {
     const parsed = parseIpAddress(zone === -1 ? address : address.slice(0, zone))
     if (parsed === undefined) return undefined
     const ip = unmapIpv4(parsed)
-    return this.#entries.find(entry => entry.cidr.some(cidr => cidrContains(cidr, ip)))
+    return this.#entries.find(entry => entry.cidr?.some(cidr => cidrContains(cidr, ip)))
   }
 }

@@ -5,10 +5,13 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { LineCounter } from 'yaml'
+import { type ConfigFiles, readConfigFiles } from './files.js'
 import { deepFreeze } from './freeze.js'
-import { faultsOfIssues } from './issues.js'
-import { ConfigError, formatPath, type Problem } from './problem.js'
+import { faultsOfIssues, valueAt } from './issues.js'
+import { ConfigError, formatPath, type Path, type Problem } from './problem.js'
+import { readErrorText } from './read-error.js'
 import { checkReferences, checkUse } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { type Fault, readYaml } from './yaml-tree.js'
@@ -19,6 +22,10 @@ export interface Loaded {
   readonly hash: string
   /** What is not wrong but hardly meant, in file order. */
   readonly warnings: readonly Problem[]
+  /** The content of the files it names. */
+  readonly files: ConfigFiles
+  /** The line (from 1) in which a key stands, such as `['rules', 'web', 'hosts', 0]`; undefined when it is left out. */
+  lineOf(path: Path): number | undefined
 }
 
 /**
@@ -30,18 +37,19 @@ export async function loadConfig(path: string): Promise<Loaded> {
   try {
     bytes = await readFile(path)
   } catch (error) {
-    const problem = { line: 0, column: 0, path: '', message: unreadable(error) }
+    const problem = { line: 0, column: 0, path: '', message: readErrorText(error) }
     throw new ConfigError(path, [problem], { cause: error })
   }
-  return parseConfig(decodeUtf8(bytes, path), path)
+  return parseConfig(decodeUtf8(bytes, path), path, dirname(path))
 }
 
 /**
  * @param text YAML
  * @param name what messages call it
- * @throws ConfigError with every problem
+ * @param folder what the relative paths in it start from
+ * @throws ConfigError with every problem, those of the files it names included
  */
-export function parseConfig(text: string, name = 'configuration'): Loaded {
+export function parseConfig(text: string, name = 'configuration', folder = '.'): Loaded {
   const { root, faults } = readYaml(text)
   if (root === undefined) throw configError(name, text, faults)
   const result = configSchema.safeParse(root.value)
@@ -49,16 +57,24 @@ export function parseConfig(text: string, name = 'configuration'): Loaded {
   const all = [...faults, ...issues, ...checkReferences(root)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(result.data)
+  const { files, faults: fileFaults } = readConfigFiles(root, config, folder)
+  if (fileFaults.length > 0) throw configError(name, text, fileFaults)
+  const position = positions(text)
   return Object.freeze({
     config,
     hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
     warnings: Object.freeze(problems(text, checkUse(root, config))),
+    files: deepFreeze(files),
+    lineOf: (path: Path) => {
+      const key = valueAt(root, ...path)?.key
+      return key === undefined ? undefined : position(key).line
+    },
   })
 }
 
-/** What `version: 1` alone means. */
-export function defaultConfig(): Config {
-  return parseConfig('version: 1\n').config
+/** What no file at all means; its hash is `default`. */
+export function defaultConfig(): Loaded {
+  return Object.freeze({ ...parseConfig('version: 1\n'), hash: 'default', lineOf: () => undefined })
 }
 
 function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {
@@ -97,17 +113,4 @@ function decodeUtf8(bytes: Uint8Array, name: string): string {
     const offset = Math.max(0, lenient.indexOf('\ufffd'))
     throw configError(name, lenient, [{ offset, path: [], message: 'expected UTF-8, found other bytes' }])
   }
-}
-
-const READ_ERRORS: Readonly<Record<string, string>> = {
-  ENOENT: 'no such file',
-  EISDIR: 'is a directory, not a file',
-  EACCES: 'no permission to read it',
-  EPERM: 'no permission to read it',
-  ENOTDIR: 'no such file: a part of its path is not a directory',
-}
-
-function unreadable(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return READ_ERRORS[code] ?? `can not be read (${code === '' ? String(error) : code})`
 }

@@ -18,6 +18,7 @@ export function checkReferences(root: Located): Fault[] {
     ...ruleNames(root),
     ...unknownRules(root),
     ...clientNames(root),
+    ...clientConditions(root),
     ...listenTwice(root),
     ...emptyPins(root),
   ]
@@ -74,6 +75,31 @@ function clientNames(root: Located): Fault[] {
   return repeated(names, word => `the client name ${quoteKey(word)} is taken by an entry above`)
 }
 
+/** An entry without a condition would be everybody, and one on certificates that nobody asks for nobody. */
+function clientConditions(root: Located): Fault[] {
+  const asksForCertificates = valueAt(root, 'listen', 'tls', 'client_ca') !== undefined
+  return entries(valueAt(root, 'clients')).flatMap(([client, node]) => {
+    const certificate = node.children.get('certificate')
+    if (certificate !== undefined) {
+      const path: Path = ['clients', client, 'certificate']
+      if (certificate.value !== null && certificate.children.size === 0) {
+        return [
+          {
+            offset: certificate.key,
+            path,
+            message: 'expected san or subject; for any certificate write `subject: ["*"]`',
+          },
+        ]
+      }
+      const message = 'certificates are not asked for; set client_ca in listen.tls'
+      return asksForCertificates ? [] : [{ offset: certificate.key, path, message }]
+    }
+    if (node.children.size === 0 || node.children.has('cidr') || node.children.has('basic')) return []
+    const path: Path = ['clients', client]
+    return [{ offset: node.key, path, message: 'expected cidr, basic or certificate: it would be everybody' }]
+  })
+}
+
 function listenTwice(root: Located): Fault[] {
   const listen = valueAt(root, 'listen')
   const proxy = entries(listen?.children.get('proxy')).map(([index, node]) => ({
@@ -82,6 +108,8 @@ function listenTwice(root: Located): Fault[] {
   }))
   const admin = listen?.children.get('admin')
   if (admin !== undefined) proxy.push({ path: ['listen', 'admin'], node: admin })
+  const tls = listen?.children.get('tls')?.children.get('address')
+  if (tls !== undefined) proxy.push({ path: ['listen', 'tls', 'address'], node: tls })
   const addresses = proxy.flatMap(({ path, node }) => {
     const address = addressOf(node.value)
     if (address === undefined || address.port === 0) return []

@@ -8,6 +8,7 @@
 import * as z from 'zod'
 import { METHOD_NAMES, type Method } from '../http/method.js'
 import { isToken } from '../http/token.js'
+import { DNS_SERVER_PATTERN, EXPECTED_DNS_SERVER, parseDnsServer } from './dns-server.js'
 import {
   cidr,
   duration,
@@ -30,6 +31,7 @@ import {
 import type { DeepReadonly } from './freeze.js'
 import { EXPECTED_LISTEN, LISTEN_PATTERN, parseListenAddress } from './listen-address.js'
 import { nearest } from './nearest.js'
+import { parseSubject } from './subject.js'
 
 /** `rules` when the key is absent. */
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
@@ -41,6 +43,25 @@ const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
 const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
 
+const filePath = text('the path of a file').refine(path => path !== '' && !path.includes('\0'), {
+  error: 'expected the path of a file',
+})
+
+const tls = section({
+  address: parsed(listenText, parseListenAddress).describe('Where clients connect by TLS.'),
+  cert: filePath.describe('Certificate chain in PEM, the own certificate first.'),
+  key: filePath.describe('Private key in PEM.'),
+  client_ca: z
+    .exactOptional(filePath)
+    .describe('Certificates in PEM that client certificates have to be issued under.'),
+  crl: z
+    .exactOptional(filePath)
+    .describe('Revocation lists in PEM, one for each authority of client_ca that issues.'),
+}).transform(({ client_ca: clientCa, ...rest }) => ({
+  ...rest,
+  ...(clientCa === undefined ? {} : { clientCa }),
+}))
+
 const listen = section({
   proxy: nonEmptyList(
     parsed(listenText, parseListenAddress),
@@ -51,10 +72,16 @@ const listen = section({
   admin: parsed(adminText, value => (value === false ? value : parseListenAddress(value)))
     .prefault('127.0.0.1:9128')
     .describe('Where /health and /ready are served; false switches it off.'),
+  tls: z.exactOptional(tls).describe('A listener for clients that speak TLS to the proxy; absent, none.'),
 })
+
+const sniModes = ['none', 'verify'] as const
 
 const connect = section({
   ports: ports().prefault([443]).describe('Ports that CONNECT may reach, unless a rule has its own.'),
+  sni: oneOf(sniModes)
+    .prefault('none')
+    .describe('verify cuts tunnels whose TLS server name is not the host of the CONNECT.'),
 })
 
 const protocol = parsed(text('a protocol name, such as websocket', { pattern: '^[^\\s,]+$' }), value => {
@@ -79,20 +106,44 @@ const via = parsed(text('a token, such as egress-1', { pattern: TOKEN_PATTERN, m
   throw new RangeError(`expected a token of at most 64 characters, such as egress-1, found "${value}"`)
 }).describe('The name this proxy has in Via fields; absent, sluice- and a random part.')
 
+const basic = section({
+  htpasswd_file: filePath.describe('Names and bcrypt hashes, as `htpasswd -B` writes them.'),
+}).transform(({ htpasswd_file: htpasswdFile }) => ({ htpasswdFile }))
+
+const certificate = section({
+  san: z
+    .exactOptional(
+      nonEmptyList(text('an alternative name of a certificate'), 'a list of names, such as [ci.example]'),
+    )
+    .describe('Subject alternative names, one of which it has: DNS name, URI, e-mail or IP address.'),
+  subject: z
+    .exactOptional(
+      nonEmptyList(
+        parsed(text('an attribute, such as "CN=ci", or "*"'), parseSubject),
+        'a list of attributes, such as ["CN=ci"]',
+      ),
+    )
+    .describe('Attributes of its subject, one of which it has; "*" is any certificate.'),
+})
+
 const client = section({
   name: name.describe('For logs and messages; no two clients share one.'),
-  cidr: nonEmptyList(cidr, EXPECTED_CIDRS).describe('The addresses this client connects from.'),
+  cidr: z
+    .exactOptional(nonEmptyList(cidr, EXPECTED_CIDRS))
+    .describe('The addresses this client connects from.'),
+  basic: z.exactOptional(basic).describe('Who it is by name and password.'),
+  certificate: z.exactOptional(certificate).describe('Who it is by a certificate, on listen.tls.'),
   rules: z
     .union([z.literal('all'), list(text('a rule name'), 'a list of rule names, or all')], {
       error: 'expected a list of rule names, or all',
     })
     .prefault('all')
     .describe('The rules it may use; absent or all, every rule.'),
-})
+}).meta({ anyOf: ['cidr', 'basic', 'certificate'].map(key => ({ required: [key] })) })
 
-const clients = list(client, 'a list of clients, each with name and cidr')
+const clients = list(client, 'a list of clients, each with name and cidr, basic or certificate')
   .prefault([{ name: 'private', cidr: PRIVATE_CIDRS }])
-  .describe('Who may use the proxy. The first entry that holds the address of the client decides.')
+  .describe('Who may use the proxy. The first entry all of whose conditions a client meets decides.')
 
 const ruleMethod = parsed(
   z.string({ error: `expected one of ${RULE_METHODS.join(', ')}` }).meta({ enum: RULE_METHODS }),
@@ -127,6 +178,7 @@ const rule = section({
     .boolean({ error: 'expected true or false' })
     .prefault(false)
     .describe('Whether its hosts may resolve to nothing but these addresses.'),
+  sni: z.exactOptional(oneOf(sniModes)).describe('In place of connect.sni, for the hosts of this rule.'),
 }).transform(({ addresses_only: addressesOnly, ...rest }) => ({ ...rest, addressesOnly }))
 
 const rules = z
@@ -142,9 +194,25 @@ const deny = section({
   addresses: list(cidr, EXPECTED_CIDRS).prefault([]).describe('Addresses that no rule can allow.'),
 })
 
+const dnsServer = parsed(text('a DNS server', { pattern: DNS_SERVER_PATTERN }), parseDnsServer)
+
 const dns = section({
+  servers: list(dnsServer, `a list of DNS servers; each ${EXPECTED_DNS_SERVER}`)
+    .prefault([])
+    .describe('DNS servers to ask, by address; none is what the system is set up with.'),
   timeout: duration('10ms', '1h').prefault('3s').describe('Longest wait for a name to be resolved.'),
-}).transform(({ timeout: timeoutMs }) => ({ timeoutMs }))
+  min_ttl: duration('0s', '1h')
+    .prefault('1s')
+    .describe('Shortest time an answer is kept; one whose time is not known is kept as long.'),
+  max_ttl: duration('0s', '1d').prefault('5m').describe('Longest time an answer is kept.'),
+  negative_ttl: duration('0s', '1h').prefault('3s').describe('How long it is kept that there is no answer.'),
+}).transform(file => ({
+  servers: file.servers,
+  timeoutMs: file.timeout,
+  minTtlMs: file.min_ttl,
+  maxTtlMs: file.max_ttl,
+  negativeTtlMs: file.negative_ttl,
+}))
 
 /** Timers count in 32 bits; past 24 days they would fire at once. */
 const LONGEST = '24d'
@@ -197,9 +265,18 @@ const shutdown = section({
   drain: duration('0s', '1d').prefault('30s').describe('How long open exchanges may go on at a stop.'),
 }).transform(({ drain: drainMs }) => ({ drainMs }))
 
+const errorNote = text('a line of text', { maxLength: 300 })
+  .refine(line => line.length <= 300 && /^[^\p{Cc}\p{Zl}\p{Zp}]+$/u.test(line), {
+    error: 'expected one line of at most 300 characters',
+  })
+  .describe('A line that is added to every answer that refuses something, such as whom to ask.')
+
 export const configSchema = section({
   version: z.literal(1, { error: 'expected 1' }).describe('The version of this format; required.'),
   listen: listen.prefault({}),
+  mode: oneOf(['enforce', 'observe'])
+    .prefault('enforce')
+    .describe('observe lets pass what no rule allows, and logs it as would_deny.'),
   connect: connect.prefault({}),
   forward: forward.prefault({}),
   via: z.exactOptional(via),
@@ -210,7 +287,11 @@ export const configSchema = section({
   limits: limits.prefault({}),
   log: log.prefault({}),
   shutdown: shutdown.prefault({}),
-})
+  error_note: z.exactOptional(errorNote),
+}).transform(({ error_note: errorNote, ...rest }) => ({
+  ...rest,
+  ...(errorNote === undefined ? {} : { errorNote }),
+}))
 
 /** A whole configuration, every default filled in; frozen all through. */
 export type Config = DeepReadonly<z.output<typeof configSchema>>

@@ -59,6 +59,7 @@ export class Policy {
   readonly generation: number
   readonly #compiled: CompiledRules
   readonly #guard: AddressGuard
+  readonly #sni: PolicyInput['sni']
   /** By the rules that the client may use: the list of its entry in the configuration. */
   readonly #decisions = new WeakMap<object, Memo<Decision>>()
   readonly #verdicts = new WeakMap<object, Memo<Permit | Denial>>()
@@ -66,6 +67,7 @@ export class Policy {
   constructor(input: PolicyInput, options: PolicyOptions = {}) {
     this.generation = options.generation ?? 0
     this.#compiled = compileRules(input)
+    this.#sni = input.sni
     this.#guard = {
       denyAddresses: this.#compiled.denyAddresses,
       ownListeners: options.ownListeners ?? [],
@@ -104,6 +106,7 @@ export class Policy {
         terms: matching,
         pins: named.filter(rule => rule.addressesOnly),
         upgradable,
+        verifyServerName: this.#verifiesServerName(named, matching),
       },
     }
   }
@@ -138,6 +141,15 @@ export class Policy {
     const any = host.kind === 'name' && !isLocalhost(host) ? hosts.any : []
     const found = [...new Set([...hosts.named(host), ...any])]
     return rules === 'all' ? found : found.filter(rule => rules.includes(rule.name))
+  }
+
+  /**
+   * A rule that says `verify` binds the hosts it names whichever rule allows them; one that says `none` speaks for
+   * what it allows itself.
+   */
+  #verifiesServerName(named: readonly CompiledRule[], matching: readonly CompiledRule[]): boolean {
+    if (named.some(rule => rule.sni === 'verify')) return true
+    return this.#sni === 'verify' && !matching.some(rule => rule.sni === 'none')
   }
 
   #unnamed(request: PolicyRequest): Denial {

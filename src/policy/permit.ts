@@ -30,6 +30,8 @@ export interface Grant {
   readonly pins: readonly AddressTerms[]
   /** Whether a matching rule does not look into methods: what follows an Upgrade has none to look at. */
   readonly upgradable: boolean
+  /** Whether a tunnel has to begin with TLS whose server name is the host. */
+  readonly verifyServerName: boolean
 }
 
 /** One of Sluice's own listeners; for one on all interfaces, the blocks of all the machine's own addresses. */
@@ -113,7 +115,7 @@ export function permitConfigured(
     return unmapIpv4(ip)
   })
   return new VettedPermit(
-    { host, port, rule: source, terms: [], pins: [], upgradable: true },
+    { host, port, rule: source, terms: [], pins: [], upgradable: true, verifyServerName: false },
     parsed,
     generation,
   )

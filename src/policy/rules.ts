@@ -20,11 +20,15 @@ export interface RuleInput {
   readonly addresses: readonly Cidr[]
   /** True: this rule allows `addresses` and no other, global or not. */
   readonly addressesOnly: boolean
+  /** In place of the policy's own `sni`. */
+  readonly sni?: 'none' | 'verify'
 }
 
 export interface PolicyInput {
   readonly connectPorts: PortSet
   readonly forwardPorts: PortSet
+  /** Whether tunnels have to name their host in TLS, where no rule says anything else. */
+  readonly sni: 'none' | 'verify'
   readonly rules: ReadonlyMap<string, RuleInput>
   readonly deny: { readonly hosts: readonly HostPattern[]; readonly addresses: readonly Cidr[] }
 }
@@ -40,6 +44,7 @@ export interface CompiledRule {
   readonly methods: ReadonlySet<string> | undefined
   readonly addresses: readonly Cidr[]
   readonly addressesOnly: boolean
+  readonly sni: 'none' | 'verify' | undefined
 }
 
 /** `names` are those of the rules; `denyAddresses` holds each block under itself, so that a match can be named. */
@@ -79,5 +84,6 @@ function compileRule(name: string, rule: RuleInput, input: PolicyInput): Compile
     methods: rule.methods === undefined ? undefined : new Set(rule.methods),
     addresses: rule.addresses,
     addressesOnly: rule.addressesOnly,
+    sni: rule.sni,
   }
 }

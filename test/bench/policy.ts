@@ -49,6 +49,7 @@ const started = performance.now()
 const policy = new Policy({
   connectPorts: parsePorts(['1-1000']),
   forwardPorts: parsePorts([80]),
+  sni: 'none',
   rules: rules(),
   deny: {
     hosts: Array.from({ length: DENIED }, (_, index) => parseHostPattern(`*.tunnel-${index}.example`)),

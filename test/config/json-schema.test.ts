@@ -42,7 +42,7 @@ t.test('rejects what the loader would reject by shape', t => {
     { version: 1, rules: { web: { hosts: [] } } },
     { version: 1, rules: { web: { hosts: ['*'], methods: ['CONNECT'] } } },
     { version: 1, rules: { web: { hosts: ['*'], zone: 1 } } },
-    { version: 1, clients: [{ name: 'a' }] },
+    { version: 1, clients: [{ cidr: ['::1'] }] },
     { version: 1, clients: [{ name: 'A', cidr: ['::1'] }] },
     { version: 1, clients: [{ name: 'a', cidr: ['::1'], rules: 'some' }] },
     { version: 1, dns: { timeout: 3 } },

@@ -16,10 +16,11 @@ function lines(text: string): string[] {
   return []
 }
 
-const TOP = 'version, listen, connect, forward, via, clients, rules, deny, dns, limits, log, shutdown'
+const TOP =
+  'version, listen, mode, connect, forward, via, clients, rules, deny, dns, limits, log, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
-  const config = defaultConfig()
+  const { config } = defaultConfig()
   t.match(config, {
     version: 1,
     listen: { proxy: [{ host: '127.0.0.1', port: 3128 }], admin: { host: '127.0.0.1', port: 9128 } },
@@ -44,7 +45,7 @@ t.test('the defaults let private clients reach the public web on the usual ports
     targetBytes: 8192,
   })
   t.same(
-    config.clients[0]?.cidr.map(cidr => cidr.text),
+    config.clients[0]?.cidr?.map(cidr => cidr.text),
     ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
   )
   t.strictSame(
@@ -82,7 +83,7 @@ t.test('reports every problem at once, in file order', t => {
     'f:6:12: clients[0].cidr[0]: expected an IP address or a CIDR such as 10.0.0.0/8, found "ten"',
     'f:7:13: clients[0].rules[0]: there is no rule `wbe`; did you mean `web`?',
     'f:8:13: clients[1].name: the client name `ci` is taken by an entry above',
-    'f:8:32: clients[1].zone: unknown key `zone`; expected name, cidr, rules',
+    'f:8:32: clients[1].zone: unknown key `zone`; expected name, cidr, basic, certificate, rules',
     'f:11:13: rules.web.hosts[0]: nothing above is anchored as &.example.com; a value that begins with * goes in quotes, as in "*.example.com"',
     'f:12:3: rules.web: the key `web` stands here a second time',
     'f:13:3: rules.Up: expected a name of lower-case letters, digits, - and _, at most 63, a letter or digit first, found `Up`',

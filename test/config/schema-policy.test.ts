@@ -11,7 +11,7 @@ t.test('clients', t => {
   const [client] = load('clients: [{ name: ci, cidr: ["10.0.0.0/8", "::1"] }]').clients
   t.equal(client?.name, 'ci')
   t.same(
-    client?.cidr.map(cidr => cidr.text),
+    client?.cidr?.map(cidr => cidr.text),
     ['10.0.0.0/8', '::1/128'],
   )
   t.equal(client?.rules, 'all', 'absent rules are every rule')
@@ -26,11 +26,14 @@ t.test('clients', t => {
   refuses(t, [
     [
       'clients: { name: a }',
-      '2:10 clients: expected a list of clients, each with name and cidr, found a map',
+      '2:10 clients: expected a list of clients, each with name and cidr, basic or certificate, found a map',
     ],
-    ['clients: [ci]', '2:11 clients[0]: expected a map of name, cidr, rules, found "ci"'],
+    ['clients: [ci]', '2:11 clients[0]: expected a map of name, cidr, basic, certificate, rules, found "ci"'],
     ['clients: [{ cidr: ["::1"] }]', `2:11 clients[0].name: the key \`name\` is missing; ${NAME}`],
-    ['clients: [{ name: ci }]', `2:11 clients[0].cidr: the key \`cidr\` is missing; ${CIDRS}`],
+    [
+      'clients: [{ name: ci }]',
+      '2:11 clients[0]: expected cidr, basic or certificate: it would be everybody',
+    ],
     ['clients: [{ name: ci, cidr: [] }]', `2:29 clients[0].cidr: ${CIDRS}, found an empty list`],
     ['clients: [{ name: ci, cidr: "::1" }]', `2:29 clients[0].cidr: ${CIDRS}, found "::1"`],
     ['clients: [{ name: Ci, cidr: ["::1"] }]', `2:19 clients[0].name: ${NAME}, found "Ci"`],
@@ -49,7 +52,7 @@ t.test('clients', t => {
     ],
     [
       'clients: [{ name: ci, cidr: ["::1"], basic: {} }]',
-      '2:38 clients[0].basic: unknown key `basic`; expected name, cidr, rules',
+      '2:38 clients[0].basic.htpasswd_file: the key `htpasswd_file` is missing; expected the path of a file',
     ],
     [
       'clients: [{ name: a, cidr: ["::1"] }, { name: a, cidr: ["::2"] }]',
@@ -107,7 +110,7 @@ t.test('rules', t => {
     ['rules: [web]', '2:8 rules: expected a map of rule names to rules; {} for none, found a list'],
     [
       'rules: { a: }',
-      '2:10 rules.a: expected a map of hosts, ports, methods, addresses, addresses_only, found nothing',
+      '2:10 rules.a: expected a map of hosts, ports, methods, addresses, addresses_only, sni, found nothing',
     ],
     ['rules: { a: {} }', `2:10 rules.a.hosts: the key \`hosts\` is missing; ${HOSTS}`],
     ['rules: { a: { hosts: [] } }', `2:22 rules.a.hosts: ${HOSTS}, found an empty list`],

@@ -33,7 +33,7 @@ t.test('listen', t => {
     ['listen: { proxy: ["::1:1"] }', `2:19 listen.proxy[0]: ${LISTEN}, found "::1:1", IPv6 goes in brackets`],
     ['listen: { admin: true }', `2:18 listen.admin: ${LISTEN}, or false, found true`],
     ['listen: { admin: "1" }', `2:18 listen.admin: ${LISTEN}, found "1", without a port`],
-    ['listen: { tls: 1 }', '2:11 listen.tls: unknown key `tls`; expected proxy, admin'],
+    ['listen: { tls: 1 }', '2:16 listen.tls: expected a map of address, cert, key, client_ca, crl, found 1'],
     [
       'listen: { proxy: ["[::1]:5", "[::1]:5"] }',
       '2:30 listen.proxy[1]: [::1]:5 is listed twice under listen',

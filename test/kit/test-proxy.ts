@@ -43,8 +43,8 @@ export async function testProxy(
   })
   const shutdown = /^shutdown:/m.test(yaml) ? '' : 'shutdown: { drain: 0s }\n'
   const text = `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\n${shutdown}${yaml}`
-  const { config, hash } = parseConfig(text)
-  const proxy = await startProxy(config, hash, { logger, startId: 'test', ...environment })
+  const loaded = parseConfig(text)
+  const proxy = await startProxy(loaded, { logger, startId: 'test', ...environment })
   let drained: Promise<void> | undefined
   const drain = (): Promise<void> => {
     drained ??= proxy.drain()

@@ -131,10 +131,10 @@ t.test('a tunnel that is made while the proxy drains counts', async t => {
 t.test('when a drain is through, everything is in the log', async t => {
   const events: { event: string; kind: string }[] = []
   const logger = createLogger('info', { write: line => events.push(JSON.parse(line)) })
-  const { config, hash } = parseConfig(
+  const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\n${LOOPBACK_RULES}shutdown: { drain: 0s }\n`,
   )
-  const proxy = await startProxy(config, hash, { logger, startId: 'test' })
+  const proxy = await startProxy(loaded, { logger, startId: 'test' })
   t.teardown(() => proxy.drain())
   const [address] = proxy.proxy
   const origin = await rawOrigin(t)
@@ -155,12 +155,12 @@ t.test('when a drain is through, everything is in the log', async t => {
 t.test('an address that can not be bound leaves nothing open', async t => {
   const proxy = await testProxy(t)
   const logger = createLogger('silent', { write: () => {} })
-  const { config, hash } = parseConfig(
+  const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:${proxy.port}"], admin: false }\n`,
   )
   const listening = () => process.getActiveResourcesInfo().filter(name => name === 'TCPServerWrap').length
   const before = await settled(listening)
-  await t.rejects(startProxy(config, hash, { logger, startId: 'test' }), { code: 'EADDRINUSE' })
+  await t.rejects(startProxy(loaded, { logger, startId: 'test' }), { code: 'EADDRINUSE' })
   t.equal(await settled(listening), before)
 })
 

@@ -21,12 +21,14 @@ export interface PolicyText {
   readonly rules: Readonly<Record<string, RuleText>>
   readonly denyHosts?: readonly string[]
   readonly denyAddresses?: readonly string[]
+  readonly sni?: PolicyInput['sni']
 }
 
 export function policyInput(text: PolicyText): PolicyInput {
   return {
     connectPorts: parsePorts(text.connect ?? [443]),
     forwardPorts: parsePorts(text.forward ?? [80]),
+    sni: text.sni ?? 'none',
     rules: new Map(Object.entries(text.rules).map(([name, rule]) => [name, ruleInput(rule)])),
     deny: {
       hosts: (text.denyHosts ?? []).map(parseHostPattern),
