@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { jsonSchema } from '../src/config/json-schema.js'
 import { parseConfig } from '../src/config/load.js'
+import { REFUSED } from './wire/bypass-table.js'
 
 const root = new URL('../../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')
@@ -37,6 +38,21 @@ t.test('every file that the README links to is there', async t => {
   for (const [, path = ''] of readme.matchAll(/\]\(([a-zA-Z][^):]*)\)/g)) {
     t.ok(existsSync(new URL(path, root)), path)
   }
+})
+
+t.test('the table of ways round has a row for each that is tested, and no other', async t => {
+  const table = readme.slice(readme.indexOf('## Ways round'), readme.indexOf('## Docker'))
+  const rows = [...table.matchAll(/^\| ([^|]+) \| ([^|]+) \|$/gm)]
+    .slice(1)
+    .map(([, trick, end]) => `${trick}: ${end}`)
+  const source = readFileSync(new URL('test/wire/bypass.test.ts', root), 'utf8')
+  const scenes = [...source.matchAll(/t\.test\(\s*'([^']+)'/g)].map(match => match[1])
+  const tested = [...REFUSED.map(({ trick, status }) => `${trick}: ${status}`), ...scenes]
+  t.ok(rows.length > 20)
+  t.same(
+    rows.filter(row => !row.startsWith('---')),
+    tested,
+  )
 })
 
 /** Leaf keys of a JSON Schema as the table writes them: `limits.tunnel_idle`, `rules.<name>.hosts`. */
