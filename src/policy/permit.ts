@@ -85,13 +85,19 @@ export function vetAddresses(
   if (addresses.length === 0) throw new RangeError('no addresses to vet')
   const vetted: IpAddress[] = []
   for (const text of addresses) {
-    const address = parseIpAddress(text)
-    const ip = address === undefined ? undefined : unmapIpv4(address)
-    const denial = ip === undefined ? refuse(grant, text) : judge(guard, grant, ip)
-    if (denial !== undefined) return denial
-    if (ip !== undefined) vetted.push(ip)
+    const judged = judgeAddress(guard, grant, text)
+    if ('kind' in judged) return judged
+    vetted.push(judged)
   }
   return new VettedPermit(grant, vetted, guard.generation)
+}
+
+/** @returns the address, a mapped one as IPv4, when the grant leads there; otherwise the denial */
+export function judgeAddress(guard: AddressGuard, grant: Grant, text: string): IpAddress | Denial {
+  const address = parseIpAddress(text)
+  if (address === undefined) return refuse(grant, text)
+  const ip = unmapIpv4(address)
+  return judge(guard, grant, ip) ?? ip
 }
 
 /**
@@ -136,7 +142,7 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
   if (block !== undefined) return denyAddress(grant.host, grant.port, ip.text, block)
   if (isNeverPermitted(ip)) return refuse(grant, ip.text, ip, addressClass)
   const pin = grant.pins[0]
-  if (pin !== undefined && !grant.pins.some(terms => lists(terms, ip, addressClass))) {
+  if (pin !== undefined && !grant.pins.some(terms => listing(terms, ip, addressClass) !== undefined)) {
     return denyUnpinnedAddress(grant.host, grant.port, pin.name, {
       text: ip.text,
       exact: cidrOfAddress(ip).text,
@@ -144,7 +150,7 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
     })
   }
   if (addressClass === 'global') return undefined
-  if (grant.terms.some(terms => lists(terms, ip, addressClass))) return undefined
+  if (grant.terms.some(terms => listing(terms, ip, addressClass) !== undefined)) return undefined
   return refuse(grant, ip.text, ip, addressClass)
 }
 
@@ -153,10 +159,16 @@ function reaches(listener: OwnListener, ip: IpAddress, addressClass: AddressClas
   return addressClass === 'unspecified' || cidrContains(listener.cidr, ip)
 }
 
-/** A block may lift any class but `metadata`: a wide one was not written with credentials in mind. */
-function lists({ addresses }: AddressTerms, ip: IpAddress, addressClass: AddressClass): boolean {
-  const lifting = addressClass === 'metadata' ? addresses.filter(isExact) : addresses
-  return lifting.some(cidr => cidrContains(cidr, ip))
+/**
+ * The block of `addresses` that counts for an address, when there is one. A block may lift any class but `metadata`:
+ * a wide one was not written with credentials in mind.
+ */
+export function listing(
+  { addresses }: AddressTerms,
+  ip: IpAddress,
+  addressClass: AddressClass,
+): Cidr | undefined {
+  return addresses.find(cidr => (addressClass !== 'metadata' || isExact(cidr)) && cidrContains(cidr, ip))
 }
 
 function refuse(grant: Grant, text: string, ip?: IpAddress, addressClass?: AddressClass): Denial {

@@ -39,6 +39,7 @@ export type RequestForm = 'connect' | 'forward'
 /** `ports` by form, and `portsKey` by form: the configuration key those ports come from. */
 export interface CompiledRule {
   readonly name: string
+  readonly hosts: readonly HostPattern[]
   readonly ports: Readonly<Record<RequestForm, PortSet>>
   readonly portsKey: Readonly<Record<RequestForm, string>>
   readonly methods: ReadonlySet<string> | undefined
@@ -47,24 +48,28 @@ export interface CompiledRule {
   readonly sni: 'none' | 'verify' | undefined
 }
 
-/** `names` are those of the rules; `denyAddresses` holds each block under itself, so that a match can be named. */
+/** `byName` is in the order of the names. Denials are held under themselves, so that a match can be named. */
 export interface CompiledRules {
-  readonly names: ReadonlySet<string>
+  readonly byName: ReadonlyMap<string, CompiledRule>
   readonly hosts: HostIndex<CompiledRule>
   readonly denyHosts: HostIndex<HostPattern>
   readonly denyAddresses: CidrTree<Cidr>
+  readonly deny: PolicyInput['deny']
+  readonly sni: PolicyInput['sni']
 }
 
 export function compileRules(input: PolicyInput): CompiledRules {
   const compiled = {
-    names: new Set<string>(),
+    byName: new Map<string, CompiledRule>(),
     hosts: new HostIndex<CompiledRule>(),
     denyHosts: new HostIndex<HostPattern>(),
     denyAddresses: new CidrTree<Cidr>(),
+    deny: input.deny,
+    sni: input.sni,
   }
   for (const [name, rule] of [...input.rules].sort(([a], [b]) => (a < b ? -1 : 1))) {
     const entry = compileRule(name, rule, input)
-    compiled.names.add(name)
+    compiled.byName.set(name, entry)
     for (const pattern of rule.hosts) compiled.hosts.add(pattern, entry)
   }
   for (const pattern of input.deny.hosts) compiled.denyHosts.add(pattern, pattern)
@@ -76,6 +81,7 @@ function compileRule(name: string, rule: RuleInput, input: PolicyInput): Compile
   const key = `rules.${name}.ports`
   return {
     name,
+    hosts: rule.hosts,
     ports: { connect: rule.ports ?? input.connectPorts, forward: rule.ports ?? input.forwardPorts },
     portsKey:
       rule.ports === undefined

@@ -1,0 +1,275 @@
+/**
+ * How a decision comes about, step by step, for people: which entry of deny matches, which rules name the host and by
+ * which pattern, and what each of them says to client, method and port.
+ *
+ * The decision itself is made by admission and vetting alone. A trace only looks at the same things again, and ends
+ * with what was decided.
+ */
+import type { Path } from '../config/problem.js'
+import { type Host, serializeHostPort } from '../http/authority.js'
+import { type AddressClass, classifyAddress } from '../net/address-class.js'
+import { serializeHostPattern } from '../net/host-pattern.js'
+import { type IpAddress, parseIpAddress } from '../net/ip-address.js'
+import { portsContain, serializePorts } from '../net/ports.js'
+import {
+  allowsMethod,
+  type Decision,
+  deniedPattern,
+  hasSharedPorts,
+  isLocalhost,
+  type PolicyRequest,
+  rulesNaming,
+  type UsableRules,
+} from './admission.js'
+import type { Denial } from './denial.js'
+import { HostIndex, literalAddress } from './host-index.js'
+import { type AddressGuard, findDeniedBlock, type Grant, judgeAddress, listing } from './permit.js'
+import type { CompiledRule, CompiledRules, RequestForm } from './rules.js'
+
+/**
+ * `pass`: what the step looks at is no obstacle; `skip`: it does not count for this request; `deny` and `allow`: it
+ * decides, for a rule's step as far as that rule goes.
+ */
+export type StepVerdict = 'allow' | 'deny' | 'pass' | 'skip'
+
+export interface TraceStep {
+  readonly verdict: StepVerdict
+  /** What the step looks at in the configuration; it may be a default that the file does not write. */
+  readonly path?: Path
+  readonly text: string
+}
+
+export interface Trace {
+  /** The last is the decision. */
+  readonly steps: readonly TraceStep[]
+  readonly decision: Decision
+}
+
+export interface AddressTrace {
+  /** As it was given. */
+  readonly address: string
+  /** Undefined for what is not an IP address. */
+  readonly addressClass: AddressClass | undefined
+  readonly verdict: 'allow' | 'deny'
+  readonly text: string
+  readonly path?: Path
+}
+
+/** @param decision what admission said to the request */
+export function traceAdmission(
+  compiled: CompiledRules,
+  usable: UsableRules,
+  request: PolicyRequest,
+  decision: Decision,
+): Trace {
+  const { host } = request
+  const ip = literalAddress(host)
+  const naming = rulesNaming(compiled, host, ip)
+  return {
+    steps: [
+      denyHostsStep(compiled, host, ip),
+      denyAddressesStep(compiled, host, ip),
+      ...naming.flatMap(rule => ruleSteps(rule, usable, request)),
+      ...otherRules(compiled, naming, host),
+      decisionStep(compiled, request, decision),
+    ],
+    decision,
+  }
+}
+
+function denyHostsStep(compiled: CompiledRules, host: Host, ip: IpAddress | undefined): TraceStep {
+  const { hosts } = compiled.deny
+  const pattern = deniedPattern(compiled, host, ip)
+  if (pattern === undefined) {
+    return { verdict: 'pass', path: ['deny', 'hosts'], text: `deny.hosts does not hold ${host.name}` }
+  }
+  return {
+    verdict: 'deny',
+    path: ['deny', 'hosts', hosts.indexOf(pattern)],
+    text: `deny.hosts holds "${serializeHostPattern(pattern)}", which matches ${host.name}`,
+  }
+}
+
+function denyAddressesStep(
+  { deny, denyAddresses }: CompiledRules,
+  host: Host,
+  ip: IpAddress | undefined,
+): TraceStep {
+  const path: Path = ['deny', 'addresses']
+  if (ip === undefined) {
+    return { verdict: 'skip', path, text: `deny.addresses is for what ${host.name} resolves to` }
+  }
+  const block = findDeniedBlock(denyAddresses, ip)
+  if (block === undefined) return { verdict: 'pass', path, text: `deny.addresses does not hold ${ip.text}` }
+  return {
+    verdict: 'deny',
+    path: [...path, deny.addresses.indexOf(block)],
+    text: `deny.addresses holds ${block.text}, which holds ${ip.text}`,
+  }
+}
+
+/** What one rule that names the host says, up to the first thing that it does not allow. */
+function ruleSteps(rule: CompiledRule, usable: UsableRules, request: PolicyRequest): TraceStep[] {
+  const { form, method, host, port } = request
+  const { name } = rule
+  const at = namingPattern(rule, host)
+  const named: TraceStep = {
+    verdict: 'pass',
+    path: ['rules', name, 'hosts', at],
+    text: `rules.${name} names ${host.name}${patternText(rule, at)}`,
+  }
+  if (usable !== 'all' && !usable.has(rule)) {
+    return [named, { verdict: 'skip', path: ['rules', name], text: `this client may not use rules.${name}` }]
+  }
+  const binding = bindingSteps(rule)
+  if (!allowsMethod(rule, request)) {
+    const text =
+      form === 'connect'
+        ? `rules.${name}.methods is set, so the rule refuses CONNECT`
+        : `rules.${name}.methods does not allow ${method}`
+    return [named, ...binding, { verdict: 'deny', path: ['rules', name, 'methods'], text }]
+  }
+  const methods: TraceStep =
+    rule.methods === undefined
+      ? { verdict: 'pass', path: ['rules', name], text: `rules.${name} has no methods: it allows every one` }
+      : { verdict: 'pass', path: ['rules', name, 'methods'], text: `rules.${name}.methods allows ${method}` }
+  const portsPath: Path = hasSharedPorts(rule) ? [form, 'ports'] : ['rules', name, 'ports']
+  const key = rule.portsKey[form]
+  if (!portsContain(rule.ports[form], port)) {
+    const text = `${key} allows ${serializePorts(rule.ports[form])} and not ${port}`
+    return [named, ...binding, methods, { verdict: 'deny', path: portsPath, text }]
+  }
+  const ports: TraceStep = { verdict: 'pass', path: portsPath, text: `${key} allows ${port}` }
+  const lifted = rule.addresses.map(({ text }) => text).join(', ')
+  const text =
+    lifted === ''
+      ? `rules.${name} allows it, at global addresses`
+      : `rules.${name} allows it, and lists the addresses ${lifted}`
+  return [named, ...binding, methods, ports, { verdict: 'allow', path: ['rules', name], text }]
+}
+
+/** What a rule imposes on its hosts whether or not it is the one that allows the request. */
+function bindingSteps({ name, addressesOnly, sni }: CompiledRule): TraceStep[] {
+  const steps: TraceStep[] = []
+  if (addressesOnly) {
+    const text = `its hosts are reached at rules.${name}.addresses alone, whichever rule allows them`
+    steps.push({ verdict: 'pass', path: ['rules', name, 'addresses_only'], text })
+  }
+  if (sni === 'verify') {
+    const text = 'a tunnel to its hosts has to begin with TLS that names the host, whichever rule allows it'
+    steps.push({ verdict: 'pass', path: ['rules', name, 'sni'], text })
+  }
+  return steps
+}
+
+/** The position of the most specific pattern of a rule that names the host. */
+function namingPattern(rule: CompiledRule, host: Host): number {
+  const positions = new HostIndex<number>()
+  for (const [position, pattern] of rule.hosts.entries()) positions.add(pattern, position)
+  return positions.named(host)[0] ?? positions.any[0] ?? 0
+}
+
+function patternText(rule: CompiledRule, at: number): string {
+  const pattern = rule.hosts[at]
+  const text = pattern === undefined ? '' : serializeHostPattern(pattern)
+  return pattern?.kind === 'exact' ? '' : ` with "${text}"`
+}
+
+/** The rules that do not name the host, counted; why `*` does not, where it could be thought to. */
+function otherRules(
+  { byName, hosts }: CompiledRules,
+  naming: readonly CompiledRule[],
+  host: Host,
+): TraceStep[] {
+  const others = byName.size - naming.length
+  const steps: TraceStep[] = []
+  if (hosts.any.some(rule => !naming.includes(rule))) {
+    const what = isLocalhost(host) ? "the proxy's own machine" : 'an address'
+    const text = `${host.name} is ${what}, which "*" in hosts does not cover`
+    steps.push({ verdict: 'skip', path: ['rules'], text })
+  }
+  if (others > 0) {
+    const text = others === 1 ? 'one rule does' : `${others} rules do`
+    steps.push({ verdict: 'skip', path: ['rules'], text: `${text} not name ${host.name}` })
+  }
+  return steps
+}
+
+function decisionStep(compiled: CompiledRules, request: PolicyRequest, decision: Decision): TraceStep {
+  const { form, host, port } = request
+  if (decision.kind === 'deny') {
+    const text = `${decision.message}. ${decision.detail}`
+    return { verdict: 'deny', ...pathOf(compiled, decision, form), text }
+  }
+  return {
+    verdict: 'allow',
+    path: ['rules', decision.rule],
+    text: `rules.${decision.rule} allows ${serializeHostPort(host, port)}`,
+  }
+}
+
+/** The key that a denial speaks of, where there is one. */
+function pathOf(
+  { deny, denyAddresses, byName }: CompiledRules,
+  { reason, rule, address }: Denial,
+  form: RequestForm,
+): { readonly path?: Path } {
+  const named = rule === undefined ? undefined : byName.get(rule)
+  switch (reason) {
+    case 'deny_host':
+      return { path: ['deny', 'hosts'] }
+    case 'deny_address': {
+      const ip = address === undefined ? undefined : parseIpAddress(address)
+      const block = ip === undefined ? undefined : findDeniedBlock(denyAddresses, ip)
+      return { path: ['deny', 'addresses', ...(block === undefined ? [] : [deny.addresses.indexOf(block)])] }
+    }
+    case 'port':
+      return {
+        path: named === undefined || hasSharedPorts(named) ? [form, 'ports'] : ['rules', named.name, 'ports'],
+      }
+    case 'own_address':
+      return {}
+    case 'localhost':
+    case 'literal':
+    case 'no_rule':
+    case 'method':
+    case 'address': {
+      const key = reason === 'method' ? 'methods' : 'addresses'
+      return { path: rule === undefined ? ['rules'] : ['rules', rule, key] }
+    }
+  }
+}
+
+/** What vetting finds for each address by itself. */
+export function traceAddresses(
+  guard: AddressGuard,
+  compiled: CompiledRules,
+  grant: Grant,
+  addresses: readonly string[],
+): readonly AddressTrace[] {
+  return addresses.map(address => {
+    const judged = judgeAddress(guard, grant, address)
+    if (!('kind' in judged)) return { address, verdict: 'allow', ...whyAllowed(grant, judged) }
+    const ip = parseIpAddress(address)
+    const addressClass = ip === undefined ? undefined : classifyAddress(ip)
+    return {
+      address,
+      addressClass,
+      verdict: 'deny',
+      text: judged.detail,
+      ...pathOf(compiled, judged, 'connect'),
+    }
+  })
+}
+
+function whyAllowed(grant: Grant, ip: IpAddress): Pick<AddressTrace, 'addressClass' | 'text' | 'path'> {
+  const addressClass = classifyAddress(ip)
+  const lists = addressClass === 'global' ? grant.pins : grant.terms
+  for (const terms of lists) {
+    const cidr = listing(terms, ip, addressClass)
+    if (cidr === undefined) continue
+    const path: Path = ['rules', terms.name, 'addresses', terms.addresses.indexOf(cidr)]
+    return { addressClass, path, text: `rules.${terms.name}.addresses holds ${cidr.text}` }
+  }
+  return { addressClass, text: `${ip.text} is global` }
+}
