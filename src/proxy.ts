@@ -147,6 +147,7 @@ function listenersOf(
 function createPolicy(config: Config, own: readonly OwnListener[]): Policy {
   return new Policy(
     {
+      mode: config.mode,
       connectPorts: config.connect.ports,
       forwardPorts: config.forward.ports,
       rules: config.rules,

@@ -10,7 +10,7 @@ import type { Authority } from '../http/authority.js'
 import type { RequestTarget } from '../http/request-target.js'
 import type { AccessLog, ExchangeKind, Subject } from '../observe/access-log.js'
 import type { Outcome } from '../outcome.js'
-import type { Policy } from '../policy/decision.js'
+import type { Policy, Decision as Verdict } from '../policy/decision.js'
 import type { Permit } from '../policy/permit.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
 import type { Dialer } from '../upstream/dial.js'
@@ -54,7 +54,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
 class Decision {
   readonly subject: Subject
   readonly #options: RouteOptions
-  #rule: string | undefined
+  #verdict: Verdict | undefined
   #made = false
 
   constructor(exchange: ConnectionExchange, client: Client | undefined, options: RouteOptions) {
@@ -73,24 +73,40 @@ class Decision {
     }
   }
 
-  /** The rule that applies, known before the addresses are. */
-  rule(name: string | undefined): void {
-    this.#rule = name
+  /** What policy says to the host, known before the addresses are. */
+  byName(verdict: Verdict): void {
+    this.#verdict = verdict
   }
 
   allow(dnsMs?: number): void {
-    this.#log({ decision: 'allow', rule: this.#rule, dnsMs })
+    this.#pass(undefined, dnsMs)
   }
 
   /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
   deny(error: ProxyError): void {
-    if (error.side === 'upstream') this.#log({ decision: 'allow', rule: this.#rule, reason: error.reason })
-    else this.#log({ decision: 'deny', rule: this.#rule, reason: error.reason })
+    if (error.side === 'upstream') this.#pass(error.reason)
+    else this.#log({ decision: 'deny', rule: this.#verdict?.rule, reason: error.reason })
   }
 
   /** The client left before the decision was made; what was known of the request by then was allowed. */
   abandon(): void {
-    this.#log({ decision: 'allow', rule: this.#rule, reason: 'client_gone' })
+    this.#pass('client_gone')
+  }
+
+  /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
+  #pass(reason?: string, dnsMs?: number): void {
+    const rule = this.#verdict?.rule
+    const denial = this.#verdict?.kind === 'allow' ? this.#verdict.wouldDeny : undefined
+    if (denial === undefined) this.#log({ decision: 'allow', rule, reason, dnsMs })
+    else {
+      this.#log({
+        decision: 'would_deny',
+        rule,
+        reason: denial.reason,
+        wouldDeny: denial.message,
+        dnsMs,
+      })
+    }
   }
 
   #log(event: Parameters<AccessLog['decision']>[1]): void {
@@ -147,7 +163,7 @@ async function admit(
   const { method, target } = exchange.facts
   const form = target.form === 'authority' ? 'connect' : 'forward'
   const verdict = options.policy().admit({ form, method, host, port, rules })
-  decision.rule(verdict.rule)
+  decision.byName(verdict)
   if (verdict.kind === 'deny') {
     throw new ProxyError('http_request_denied', verdict.message, {
       reason: verdict.reason,

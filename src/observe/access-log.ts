@@ -25,11 +25,14 @@ export interface Subject {
 }
 
 export interface DecisionEvent {
-  readonly decision: 'allow' | 'deny'
+  /** `would_deny`: no rule allows it, and the rules are only observed. */
+  readonly decision: 'allow' | 'deny' | 'would_deny'
   /** The rule that allowed it, or came nearest. */
   readonly rule?: string | undefined
-  /** Why it was denied. */
+  /** Why it was denied, or would be. */
   readonly reason?: string | undefined
+  /** What a denial would have said. */
+  readonly wouldDeny?: string | undefined
   readonly dnsMs?: number | undefined
 }
 
@@ -62,14 +65,15 @@ export class AccessLog {
     this.#warnEnabled = logger.isLevelEnabled('warn')
   }
 
-  /** Refusals are warnings, so that a log at level warn holds them alone. */
+  /** Refusals are warnings, also those that are only observed, so that a log at level warn holds them alone. */
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
-    const denied = event.decision === 'deny'
+    const denied = event.decision !== 'allow'
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
     this.#emit(denied ? 'warn' : 'info', 'decision', subject, {
       decision: event.decision,
       rule: event.rule,
       reason: event.reason,
+      would_deny: event.wouldDeny,
       dns_ms: round(event.dnsMs),
       config_hash: configHash,
     })

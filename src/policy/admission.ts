@@ -6,6 +6,9 @@
  * port together: the columns of different rules never combine. Several may match; then each stands by itself, what
  * is reported is the most specific (address or exact name, longest suffix, `*`, then by rule name), and the order in
  * the file has no meaning. A rule with `addresses_only` binds its hosts whichever rule allows them.
+ *
+ * In mode `observe` what no rule allows passes all the same, and carries the denial it would have met. Nothing else
+ * is loosened: not what `deny` says, not localhost, and no rule has matched, so none lifts the guard on addresses.
  */
 import type { Host } from '../http/authority.js'
 import { embeddedIpv4 } from '../net/address-class.js'
@@ -26,7 +29,17 @@ export interface PolicyRequest {
   readonly rules: readonly string[] | 'all'
 }
 
-export type Decision = { readonly kind: 'allow'; readonly rule: string; readonly grant: Grant } | Denial
+/** What policy lets pass: because a rule allows it, or because denials by the rules are only observed. */
+export interface Admitted {
+  readonly kind: 'allow'
+  /** The rule to name in logs: the most specific that matches; when none does, the one that came nearest. */
+  readonly rule: string | undefined
+  readonly grant: Grant
+  /** In mode `observe`: what would have been said to it. */
+  readonly wouldDeny?: Denial
+}
+
+export type Decision = Admitted | Denial
 
 /** The rules a client may use. */
 export type UsableRules = ReadonlySet<CompiledRule> | 'all'
@@ -41,38 +54,94 @@ export function decideAdmission(
   usable: UsableRules,
   request: PolicyRequest,
 ): Decision {
-  const { host, port, form } = request
+  const { host, port } = request
   const ip = literalAddress(host)
   const pattern = deniedPattern(compiled, host, ip)
   if (pattern !== undefined) return denyHost(request, pattern)
   const block = ip === undefined ? undefined : findDeniedBlock(compiled.denyAddresses, ip)
   if (ip !== undefined && block !== undefined) return denyAddress(host, port, ip.text, block)
 
-  const naming = rulesNaming(compiled, host, ip)
-  const named = usable === 'all' ? naming : naming.filter(rule => usable.has(rule))
-  const nearest = named[0]
+  const found = askRules(compiled, usable, request, ip)
+  const rule = found.matching[0]?.name
+  const grant: Grant = {
+    host,
+    port,
+    rule,
+    terms: found.matching,
+    pins: found.pins,
+    upgradable: found.upgradable,
+    verifyServerName: found.verifies || (compiled.sni === 'verify' && !found.exempt),
+  }
+  if (rule !== undefined) return { kind: 'allow', rule, grant }
+  const denial = denialBy(compiled, usable, request, found)
+  if (compiled.mode === 'enforce' || denial.reason === 'localhost') return denial
+  // No rule looks into its methods, so there is nothing that an Upgrade would hide.
+  return { kind: 'allow', rule: denial.rule, grant: { ...grant, upgradable: true }, wouldDeny: denial }
+}
+
+/** What the rules that name a host and that the client may use say to a request, most specific first. */
+interface Answers {
+  /** The first, whatever it allows. */
+  nearest: CompiledRule | undefined
+  /** Of those that allow the method, the first, and the first whose ports are those of all rules. */
+  byMethod: CompiledRule | undefined
+  sharesPorts: CompiledRule | undefined
+  /** Those that allow method and port. */
+  readonly matching: CompiledRule[]
+  readonly pins: CompiledRule[]
+  /** Whether one of those that match does not look into methods. */
+  upgradable: boolean
+  /** A rule that says `verify` binds the hosts it names whichever rule allows them ... */
+  verifies: boolean
+  /** ... and one that says `none` speaks for what it allows itself. */
+  exempt: boolean
+}
+
+function askRules(
+  compiled: CompiledRules,
+  usable: UsableRules,
+  request: PolicyRequest,
+  ip: IpAddress | undefined,
+): Answers {
+  const found: Answers = {
+    nearest: undefined,
+    byMethod: undefined,
+    sharesPorts: undefined,
+    matching: [],
+    pins: [],
+    upgradable: false,
+    verifies: false,
+    exempt: false,
+  }
+  for (const rule of rulesNaming(compiled, request.host, ip)) {
+    if (usable !== 'all' && !usable.has(rule)) continue
+    found.nearest ??= rule
+    if (rule.addressesOnly) found.pins.push(rule)
+    if (rule.sni === 'verify') found.verifies = true
+    if (!allowsMethod(rule, request)) continue
+    found.byMethod ??= rule
+    if (hasSharedPorts(rule)) found.sharesPorts ??= rule
+    if (!portsContain(rule.ports[request.form], request.port)) continue
+    found.matching.push(rule)
+    if (rule.methods === undefined) found.upgradable = true
+    if (rule.sni === 'none') found.exempt = true
+  }
+  return found
+}
+
+function denialBy(
+  { byName }: CompiledRules,
+  usable: UsableRules,
+  request: PolicyRequest,
+  { nearest, byMethod, sharesPorts }: Answers,
+): Denial {
   if (nearest === undefined) {
-    const rules = usable === 'all' ? compiled.byName : new Map([...usable].map(rule => [rule.name, rule]))
-    return denyUnnamed(request, isLocalhost(host), new Set(rules.keys()))
+    const rules = usable === 'all' ? byName.values() : usable.values()
+    const count = usable === 'all' ? byName.size : usable.size
+    return denyUnnamed(request, isLocalhost(request.host), rules, count)
   }
-  const byMethod = named.filter(rule => allowsMethod(rule, request))
-  if (byMethod[0] === undefined) return denyMethod(request, nearest)
-  const matching = byMethod.filter(rule => portsContain(rule.ports[form], port))
-  const first = matching[0]
-  if (first === undefined) return denyPort(request, byMethod.find(hasSharedPorts) ?? byMethod[0])
-  return {
-    kind: 'allow',
-    rule: first.name,
-    grant: {
-      host,
-      port,
-      rule: first.name,
-      terms: matching,
-      pins: named.filter(rule => rule.addressesOnly),
-      upgradable: matching.some(rule => rule.methods === undefined),
-      verifyServerName: verifiesServerName(compiled, named, matching),
-    },
-  }
+  if (byMethod === undefined) return denyMethod(request, nearest)
+  return denyPort(request, sharesPorts ?? byMethod)
 }
 
 /**
@@ -113,19 +182,6 @@ export function allowsMethod(
   { form, method }: Pick<PolicyRequest, 'form' | 'method'>,
 ): boolean {
   return rule.methods === undefined || (form === 'forward' && rule.methods.has(method))
-}
-
-/**
- * A rule that says `verify` binds the hosts it names whichever rule allows them; one that says `none` speaks for
- * what it allows itself.
- */
-function verifiesServerName(
-  { sni }: CompiledRules,
-  named: readonly CompiledRule[],
-  matching: readonly CompiledRule[],
-): boolean {
-  if (named.some(rule => rule.sni === 'verify')) return true
-  return sni === 'verify' && !matching.some(rule => rule.sni === 'none')
 }
 
 /** Whether the rule's ports are those of `connect` and `forward`. */

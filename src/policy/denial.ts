@@ -79,14 +79,19 @@ export function denyAddress(host: Host, port: number, address: string, cidr: Cid
  * No rule that the client may use names the host.
  *
  * @param localhost the host is the proxy's own machine
- * @param usable the names of the rules the client may use
+ * @param usable the rules the client may use, `count` in number
  */
-export function denyUnnamed({ host, port }: Asked, localhost: boolean, usable: ReadonlySet<string>): Denial {
+export function denyUnnamed(
+  { host, port }: Asked,
+  localhost: boolean,
+  usable: Iterable<CompiledRule>,
+  count: number,
+): Denial {
   const message = `no rule allows ${serializeHostPort(host, port)}`
   const remedy =
-    usable.size === 0
+    count === 0
       ? `This client may use no rule; give it one whose hosts name ${host.name}.`
-      : `This client may use the rules: ${listed(usable)}. Add ${host.name} to the hosts of one of them to allow it.`
+      : `This client may use the rules: ${listed(usable, count)}. Add ${host.name} to the hosts of one of them to allow it.`
   if (localhost) {
     const detail = `${host.name} is the proxy's own machine, and "*" in hosts does not cover it. ${remedy} Its addresses have to be in addresses of the same rule.`
     return deny('localhost', message, detail)
@@ -102,10 +107,10 @@ export function denyUnnamed({ host, port }: Asked, localhost: boolean, usable: R
 }
 
 /** A body is no place for a thousand names. */
-function listed(names: ReadonlySet<string>): string {
+function listed(rules: Iterable<CompiledRule>, count: number): string {
   const shown: string[] = []
-  for (const name of names) if (shown.push(name) === MAX_NAMES) break
-  const more = names.size - shown.length
+  for (const { name } of rules) if (shown.push(name) === MAX_NAMES) break
+  const more = count - shown.length
   return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ')
 }
 
@@ -147,17 +152,25 @@ export interface Refused {
   readonly never: boolean
 }
 
-export function denyUnsafeAddress(host: Host, port: number, rule: string, refused: Refused): Denial {
+/** @param rule the rule that allowed the host; undefined when none did and it was only observed */
+export function denyUnsafeAddress(
+  host: Host,
+  port: number,
+  rule: string | undefined,
+  refused: Refused,
+): Denial {
   const { text, exact, addressClass } = refused
   const target = serializeHostPort(host, port)
+  const named = rule === undefined ? {} : { rule }
   if (exact === undefined || addressClass === undefined) {
     const printable = JSON.stringify(text)
     const detail = `${host.name} resolved to ${printable}, which is not a plain IP address. No configuration key allows it.`
-    return { ...deny('address', `${target} has no usable address`, detail), rule }
+    return { ...deny('address', `${target} has no usable address`, detail), ...named }
   }
-  const detail = `${found(host, text, addressClass)}. ${remedy(refused, exact, addressesKey(rule))}`
+  const key = rule === undefined ? `the addresses of a rule that allows ${target}` : addressesKey(rule)
+  const detail = `${found(host, text, addressClass)}. ${remedy(refused, exact, key)}`
   const message = `${target} is at an address of class ${addressClass}`
-  return { ...deny('address', message, detail), rule, address: text, addressClass }
+  return { ...deny('address', message, detail), ...named, address: text, addressClass }
 }
 
 /** @param rule the rule that pins the host to its addresses; @param exact the block of just the address refused */

@@ -23,8 +23,8 @@ export interface AddressTerms {
 export interface Grant {
   readonly host: Host
   readonly port: number
-  /** The rule to name in logs: of those that match, the most specific. */
-  readonly rule: string
+  /** Of the rules that match, the most specific; undefined when there is none, and it is only observed. */
+  readonly rule: string | undefined
   readonly terms: readonly AddressTerms[]
   /** Rules with `addresses_only` that name the host, whether or not they match: nothing outside them is reached. */
   readonly pins: readonly AddressTerms[]

@@ -24,7 +24,12 @@ export interface RuleInput {
   readonly sni?: 'none' | 'verify'
 }
 
+/** `observe` lets pass what no rule allows. */
+export type PolicyMode = 'enforce' | 'observe'
+
 export interface PolicyInput {
+  /** Without it, `enforce`. */
+  readonly mode?: PolicyMode
   readonly connectPorts: PortSet
   readonly forwardPorts: PortSet
   /** Whether tunnels have to name their host in TLS, where no rule says anything else. */
@@ -55,6 +60,7 @@ export interface CompiledRules {
   readonly denyHosts: HostIndex<HostPattern>
   readonly denyAddresses: CidrTree<Cidr>
   readonly deny: PolicyInput['deny']
+  readonly mode: PolicyMode
   readonly sni: PolicyInput['sni']
 }
 
@@ -65,6 +71,7 @@ export function compileRules(input: PolicyInput): CompiledRules {
     denyHosts: new HostIndex<HostPattern>(),
     denyAddresses: new CidrTree<Cidr>(),
     deny: input.deny,
+    mode: input.mode ?? ('enforce' as const),
     sni: input.sni,
   }
   for (const [name, rule] of [...input.rules].sort(([a], [b]) => (a < b ? -1 : 1))) {

@@ -7,7 +7,7 @@
  */
 import type { Path } from '../config/problem.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
-import { type AddressClass, classifyAddress } from '../net/address-class.js'
+import { type AddressClass, classifyAddress, isNeverPermitted } from '../net/address-class.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import { type IpAddress, parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
@@ -71,7 +71,7 @@ export function traceAdmission(
       denyAddressesStep(compiled, host, ip),
       ...naming.flatMap(rule => ruleSteps(rule, usable, request)),
       ...otherRules(compiled, naming, host),
-      decisionStep(compiled, request, decision),
+      ...decisionSteps(compiled, request, decision),
     ],
     decision,
   }
@@ -195,17 +195,22 @@ function otherRules(
   return steps
 }
 
-function decisionStep(compiled: CompiledRules, request: PolicyRequest, decision: Decision): TraceStep {
-  const { form, host, port } = request
-  if (decision.kind === 'deny') {
-    const text = `${decision.message}. ${decision.detail}`
-    return { verdict: 'deny', ...pathOf(compiled, decision, form), text }
+function decisionSteps(
+  compiled: CompiledRules,
+  { form, host, port }: PolicyRequest,
+  decision: Decision,
+): TraceStep[] {
+  const denial = decision.kind === 'deny' ? decision : decision.wouldDeny
+  if (denial === undefined) {
+    const rule = decision.rule ?? ''
+    const text = `rules.${rule} allows ${serializeHostPort(host, port)}`
+    return [{ verdict: 'allow', path: ['rules', rule], text }]
   }
-  return {
-    verdict: 'allow',
-    path: ['rules', decision.rule],
-    text: `rules.${decision.rule} allows ${serializeHostPort(host, port)}`,
-  }
+  const text = `${denial.message}. ${denial.detail}`
+  const denied: TraceStep = { verdict: 'deny', ...pathOf(compiled, denial, form), text }
+  if (decision.kind === 'deny') return [denied]
+  const passes = 'mode is observe: it passes all the same, and the log says would_deny'
+  return [denied, { verdict: 'allow', path: ['mode'], text: passes }]
 }
 
 /** The key that a denial speaks of, where there is one. */
@@ -215,11 +220,11 @@ function pathOf(
   form: RequestForm,
 ): { readonly path?: Path } {
   const named = rule === undefined ? undefined : byName.get(rule)
+  const ip = address === undefined ? undefined : parseIpAddress(address)
   switch (reason) {
     case 'deny_host':
       return { path: ['deny', 'hosts'] }
     case 'deny_address': {
-      const ip = address === undefined ? undefined : parseIpAddress(address)
       const block = ip === undefined ? undefined : findDeniedBlock(denyAddresses, ip)
       return { path: ['deny', 'addresses', ...(block === undefined ? [] : [deny.addresses.indexOf(block)])] }
     }
@@ -232,11 +237,12 @@ function pathOf(
     case 'localhost':
     case 'literal':
     case 'no_rule':
+      return { path: ['rules'] }
     case 'method':
-    case 'address': {
-      const key = reason === 'method' ? 'methods' : 'addresses'
-      return { path: rule === undefined ? ['rules'] : ['rules', rule, key] }
-    }
+      return { path: ['rules', ...(rule === undefined ? [] : [rule, 'methods'])] }
+    case 'address':
+      if (ip === undefined || isNeverPermitted(ip)) return {}
+      return { path: ['rules', ...(rule === undefined ? [] : [rule, 'addresses'])] }
   }
 }
 

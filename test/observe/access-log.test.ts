@@ -36,10 +36,12 @@ t.test('a decision is one line, its keys in a fixed order', async t => {
   const { log, lines } = accessLog()
   log.decision(SUBJECT, { decision: 'allow', rule: 'web', dnsMs: 1.23456 }, 'abc')
   log.decision(SUBJECT, { decision: 'deny', reason: 'no_rule' }, 'abc')
+  log.decision(SUBJECT, { decision: 'would_deny', reason: 'no_rule', wouldDeny: 'no rule' }, 'abc')
   const target = '"host":"a.test","port":80,"path":"/a"'
   t.strictSame(lines, [
     `{"level":"info",${TIME},"event":"decision",${IDENTITY},${target},"decision":"allow","rule":"web","dns_ms":1.235,"config_hash":"abc"}\n`,
     `{"level":"warn",${TIME},"event":"decision",${IDENTITY},${target},"decision":"deny","reason":"no_rule","config_hash":"abc"}\n`,
+    `{"level":"warn",${TIME},"event":"decision",${IDENTITY},${target},"decision":"would_deny","reason":"no_rule","would_deny":"no rule","config_hash":"abc"}\n`,
   ])
 })
 

@@ -16,6 +16,7 @@ export interface RuleText {
 }
 
 export interface PolicyText {
+  readonly mode?: PolicyInput['mode']
   readonly connect?: readonly (number | string)[]
   readonly forward?: readonly (number | string)[]
   readonly rules: Readonly<Record<string, RuleText>>
@@ -26,6 +27,7 @@ export interface PolicyText {
 
 export function policyInput(text: PolicyText): PolicyInput {
   return {
+    ...(text.mode === undefined ? {} : { mode: text.mode }),
     connectPorts: parsePorts(text.connect ?? [443]),
     forwardPorts: parsePorts(text.forward ?? [80]),
     sni: text.sni ?? 'none',

@@ -112,6 +112,15 @@ t.test('says where * does not reach, and names the most specific pattern', async
   t.match(steps(RULES, 'CONNECT localhost:443').at(-1), /^deny rules: no rule allows localhost:443\./)
 })
 
+t.test('tells what is only observed, and what it would have been', async t => {
+  const told = steps({ ...RULES, mode: 'observe' }, 'CONNECT a.test:22').slice(-2)
+  t.match(told, [
+    /^deny connect\.ports: connect\.ports does not allow a\.test:22\. /,
+    /^allow mode: mode is observe: it passes all the same, and the log says would_deny$/,
+  ])
+  t.match(steps({ ...RULES, mode: 'observe' }, 'CONNECT a.evil.test:22').at(-1), /^deny deny\.hosts: /)
+})
+
 t.test('leads a refused port to the key that holds it', async t => {
   t.match(steps(RULES, 'CONNECT a.test:1').at(-1), /^deny connect\.ports: connect\.ports does not allow/)
   t.match(steps(RULES, 'GET a.test:1').at(-1), /^deny forward\.ports: /)
@@ -136,8 +145,8 @@ t.test('judges each address by itself, as vetting does', async t => {
     'allow global : 1.1.1.1 is global',
     /^deny private rules\.web\.addresses: .*Add 10\.0\.0\.1\/32/,
     /^deny documentation deny\.addresses\[0\]: /,
-    /^deny embedded_6to4 /,
-    /^deny undefined .*not a plain IP address/,
+    /^deny embedded_6to4 : /,
+    /^deny undefined : .*not a plain IP address/,
   ])
   t.notOk(isPermit(made.vet(open, ['1.1.1.1', '10.0.0.1'])))
 })

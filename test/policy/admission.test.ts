@@ -1,0 +1,253 @@
+import t from 'tap'
+import type { Denial } from '../../src/policy/denial.js'
+import { type PolicyText, policy, request, verdict } from './policy-fixture.js'
+
+function decide(text: PolicyText, line: string, rules?: readonly string[]): string {
+  return verdict(policy(text).admit(request(line, rules)))
+}
+
+function denialOf(text: PolicyText, line: string, rules?: readonly string[]): Denial {
+  const decision = policy(text).admit(request(line, rules))
+  if (decision.kind === 'deny') return decision
+  throw new Error(`allowed in the test: ${line}`)
+}
+
+const WEB = { rules: { web: { hosts: ['*'] } } }
+
+t.test('allows what a rule matches by host, method and port together', async t => {
+  t.equal(decide(WEB, 'CONNECT example.com:443'), 'allow web')
+  t.equal(decide(WEB, 'GET example.com'), 'allow web')
+  t.equal(decide(WEB, 'CONNECT example.com:442'), 'port')
+  t.equal(decide(WEB, 'CONNECT example.com:444'), 'port')
+  t.equal(decide(WEB, 'CONNECT example.com:80'), 'port')
+  t.equal(decide(WEB, 'GET example.com:443'), 'port')
+  t.equal(decide(WEB, 'GET example.com:8080'), 'port')
+})
+
+t.test('denies what no rule names', async t => {
+  t.equal(decide({ rules: {} }, 'CONNECT example.com:443'), 'no_rule')
+  const text = { rules: { one: { hosts: ['example.com', '*.example.org'] } } }
+  t.equal(decide(text, 'CONNECT EXAMPLE.com.:443'), 'allow one')
+  t.equal(decide(text, 'CONNECT a.b.example.org:443'), 'allow one')
+  for (const host of ['a.example.com', 'badexample.com', 'example.org', 'badexample.org']) {
+    t.equal(decide(text, `CONNECT ${host}:443`), 'no_rule', host)
+  }
+})
+
+t.test('never combines the columns of different rules', async t => {
+  const text = {
+    rules: {
+      ports: { hosts: ['a.test'], ports: [8443] },
+      hosts: { hosts: ['b.test'] },
+      reads: { hosts: ['a.test'], methods: ['GET'] },
+    },
+  }
+  t.equal(decide(text, 'CONNECT a.test:8443'), 'allow ports')
+  t.equal(decide(text, 'CONNECT a.test:443'), 'port')
+  t.equal(decide(text, 'CONNECT b.test:8443'), 'port')
+  t.equal(decide(text, 'GET a.test'), 'allow reads')
+  t.equal(decide(text, 'POST a.test'), 'port')
+  t.equal(decide(text, 'POST a.test:8443'), 'allow ports')
+})
+
+t.test("takes a rule's ports instead of both port lists", async t => {
+  const text = { rules: { own: { hosts: ['a.test'], ports: ['8000-8100'] } } }
+  for (const port of [8000, 8100]) {
+    t.equal(decide(text, `CONNECT a.test:${port}`), 'allow own')
+    t.equal(decide(text, `GET a.test:${port}`), 'allow own')
+  }
+  for (const port of [80, 443, 7999, 8101]) {
+    t.equal(decide(text, `CONNECT a.test:${port}`), 'port')
+    t.equal(decide(text, `GET a.test:${port}`), 'port')
+  }
+})
+
+t.test('holds methods to the exact word, and refuses CONNECT where a rule has methods', async t => {
+  const text = { rules: { artifacts: { hosts: ['a.test'], methods: ['GET', 'HEAD'] } } }
+  t.equal(decide(text, 'HEAD a.test'), 'allow artifacts')
+  for (const method of ['POST', 'get', 'DELETE']) t.equal(decide(text, `${method} a.test`), 'method', method)
+  t.equal(decide(text, 'CONNECT a.test:443'), 'method')
+  t.equal(
+    decide({ rules: { odd: { hosts: ['a.test'], methods: ['CONNECT'] } } }, 'CONNECT a.test:443'),
+    'method',
+  )
+  t.equal(decide({ rules: { none: { hosts: ['a.test'], methods: [] } } }, 'GET a.test'), 'method')
+})
+
+t.test('lets a client use its own rules only', async t => {
+  const text = { rules: { a: { hosts: ['a.test'] }, b: { hosts: ['b.test'] } } }
+  t.equal(decide(text, 'CONNECT a.test:443', ['a']), 'allow a')
+  t.equal(decide(text, 'CONNECT a.test:443', ['b']), 'no_rule')
+  t.equal(decide(text, 'CONNECT a.test:443', ['b', 'a']), 'allow a')
+  t.equal(decide(text, 'CONNECT a.test:443', []), 'no_rule')
+  t.equal(decide(text, 'CONNECT a.test:443', ['unknown']), 'no_rule')
+})
+
+t.test('lets deny.hosts win over every rule', async t => {
+  const rules = { all: { hosts: ['*', 'a.ngrok.io', 'localhost', '0.0.0.0/0', '::/0'] } }
+  const table: [deny: string, line: string, expected: string][] = [
+    ['*.ngrok.io', 'CONNECT a.ngrok.io:443', 'deny_host'],
+    ['*.ngrok.io', 'CONNECT A.B.NGROK.IO.:443', 'deny_host'],
+    ['*.ngrok.io', 'GET a.ngrok.io', 'deny_host'],
+    ['*.ngrok.io', 'CONNECT ngrok.io:443', 'allow all'],
+    ['*.ngrok.io', 'CONNECT angrok.io:443', 'allow all'],
+    ['*', 'CONNECT example.com:443', 'deny_host'],
+    ['*', 'CONNECT localhost:443', 'deny_host'],
+    ['*', 'CONNECT 192.0.2.1:443', 'deny_host'],
+    ['192.0.2.1', 'CONNECT 192.0.2.1:443', 'deny_host'],
+    ['192.0.2.1', 'CONNECT [::ffff:c000:201]:443', 'deny_host'],
+    ['192.0.2.1', 'CONNECT [64:ff9b::192.0.2.1]:443', 'deny_host'],
+    ['192.0.2.0/24', 'CONNECT [2002:c000:201::]:443', 'deny_host'],
+    ['192.0.2.0/24', 'CONNECT 192.0.3.1:443', 'allow all'],
+    ['[2001:db8::1]', 'CONNECT [2001:db8:0::1]:443', 'deny_host'],
+    ['2001:db8::1', 'CONNECT [2001:db8::2]:443', 'allow all'],
+  ]
+  for (const [deny, line, expected] of table)
+    t.equal(decide({ rules, denyHosts: [deny] }, line), expected, `${deny}: ${line}`)
+})
+
+t.test('lets deny.addresses win for address targets, before anything is dialled', async t => {
+  const text = { rules: { all: { hosts: ['0.0.0.0/0', '::/0', '*'] } }, denyAddresses: ['203.0.113.0/24'] }
+  t.equal(decide(text, 'CONNECT 203.0.113.0:443'), 'deny_address')
+  t.equal(decide(text, 'CONNECT 203.0.113.255:443'), 'deny_address')
+  t.equal(decide(text, 'CONNECT [::ffff:203.0.113.9]:443'), 'deny_address')
+  t.equal(decide(text, 'CONNECT [64:ff9b::203.0.113.9]:443'), 'deny_address')
+  t.equal(decide(text, 'CONNECT 203.0.112.255:443'), 'allow all')
+  t.equal(decide(text, 'CONNECT 203.0.114.0:443'), 'allow all')
+  t.equal(decide(text, 'CONNECT example.com:443'), 'allow all')
+})
+
+t.test('denies address targets that no rule names by address, whatever * allows', async t => {
+  t.equal(decide(WEB, 'CONNECT 1.1.1.1:443'), 'literal')
+  t.equal(decide(WEB, 'CONNECT [2606:4700::1]:443'), 'literal')
+  const text = {
+    rules: { web: { hosts: ['*'], ports: ['any'] }, dns: { hosts: ['1.1.1.1', '2606:4700::/32'] } },
+  }
+  t.equal(decide(text, 'CONNECT 1.1.1.1:443'), 'allow dns')
+  t.equal(decide(text, 'CONNECT [::ffff:1.1.1.1]:443'), 'allow dns')
+  t.equal(decide(text, 'CONNECT [2606:4700:0:0::1]:443'), 'allow dns')
+  t.equal(decide(text, 'CONNECT 1.1.1.2:443'), 'literal')
+  t.equal(decide(text, 'CONNECT 1.1.1.1:8443'), 'port')
+})
+
+t.test('denies localhost unless a rule names it, and * does not (RFC 6761 §6.3)', async t => {
+  for (const host of ['localhost', 'LOCALHOST.', 'a.localhost', 'a.b.localhost']) {
+    t.equal(decide(WEB, `CONNECT ${host}:443`), 'localhost', host)
+  }
+  for (const host of ['localhost.example', 'notlocalhost', 'localhost.localdomain']) {
+    t.equal(decide(WEB, `CONNECT ${host}:443`), 'allow web', host)
+  }
+  const text = {
+    rules: { web: { hosts: ['*'], ports: ['any'] }, dev: { hosts: ['localhost', '*.localhost'] } },
+  }
+  t.equal(decide(text, 'CONNECT localhost:443'), 'allow dev')
+  t.equal(decide(text, 'CONNECT a.localhost:443'), 'allow dev')
+  t.equal(decide(text, 'CONNECT localhost:8443'), 'port')
+  t.equal(decide({ rules: { dev: { hosts: ['localhost'] } } }, 'CONNECT a.localhost:443'), 'localhost')
+  t.equal(decide({ rules: { dev: { hosts: ['*.localhost'] } } }, 'CONNECT localhost:443'), 'localhost')
+})
+
+t.test('reports the most specific rule, then the first by name', async t => {
+  const rules = {
+    any: { hosts: ['*'] },
+    top: { hosts: ['*.com'] },
+    wide: { hosts: ['*.example.com'] },
+    z: { hosts: ['a.example.com'] },
+    y: { hosts: ['a.example.com', '*'] },
+  }
+  t.equal(decide({ rules }, 'CONNECT a.example.com:443'), 'allow y')
+  t.equal(decide({ rules }, 'CONNECT b.example.com:443'), 'allow wide')
+  t.equal(decide({ rules }, 'CONNECT example.com:443'), 'allow top')
+  t.equal(decide({ rules }, 'CONNECT example.org:443'), 'allow any')
+  t.equal(
+    decide({ rules: { ...rules, z: { hosts: ['a.example.com'], ports: [1] } } }, 'CONNECT a.example.com:1'),
+    'allow z',
+  )
+})
+
+t.test('says which key refused, and which would allow it', async t => {
+  const table: [PolicyText, string, RegExp, RegExp][] = [
+    [
+      WEB,
+      'GET example.com:8080',
+      /^forward\.ports does not allow example\.com:8080$/,
+      /^forward\.ports allows 80 only; add 8080 to forward\.ports, or to the ports of a rule that names the host\.$/,
+    ],
+    [
+      { rules: { w: { hosts: ['*'], ports: [1] } } },
+      'CONNECT a.test:2',
+      /^rules\.w\.ports does not allow a\.test:2$/,
+      /^rules\.w\.ports allows 1 only; add 2 to rules\.w\.ports\.$/,
+    ],
+    [
+      { rules: { w: { hosts: ['*'], methods: ['GET', 'HEAD'] } } },
+      'POST a.test',
+      /^rules\.w\.methods does not allow POST a\.test:80$/,
+      /allows GET, HEAD\. Add POST to rules\.w\.methods/,
+    ],
+    [
+      { rules: { w: { hosts: ['*'], methods: ['GET'] } } },
+      'CONNECT a.test:443',
+      /^rules\.w\.methods does not allow CONNECT a\.test:443$/,
+      /Remove rules\.w\.methods/,
+    ],
+    [
+      { rules: {} },
+      'CONNECT a.test:443',
+      /^no rule allows a\.test:443$/,
+      /may use no rule; give it one whose hosts name a\.test/,
+    ],
+    [
+      { rules: { b: { hosts: ['b.test'] } } },
+      'CONNECT a.test:443',
+      /^no rule allows a\.test:443$/,
+      /may use the rules: b\. Add a\.test to the hosts/,
+    ],
+    [
+      WEB,
+      'CONNECT [2001:DB8::1]:443',
+      /^no rule allows \[2001:db8::1\]:443$/,
+      /is an address, and "\*" in hosts covers names alone/,
+    ],
+    [WEB, 'CONNECT localhost:443', /^no rule allows localhost:443$/, /"\*" in hosts does not cover it/],
+    [
+      { ...WEB, denyHosts: ['*.test'] },
+      'CONNECT a.test:443',
+      /^deny\.hosts refuses a\.test:443$/,
+      /deny\.hosts holds "\*\.test"/,
+    ],
+    [
+      { ...WEB, denyAddresses: ['10.0.0.0/8'] },
+      'CONNECT 10.0.0.1:443',
+      /^deny\.addresses refuses 10\.0\.0\.1:443$/,
+      /deny\.addresses holds 10\.0\.0\.0\/8, which holds 10\.0\.0\.1/,
+    ],
+  ]
+  for (const [text, line, message, detail] of table) {
+    const denial = denialOf(text, line)
+    t.match(denial.message, message)
+    t.match(denial.detail, detail)
+    t.equal(denial.status, 403)
+  }
+})
+
+t.test('tells a client that sends CONNECT for http:// URLs that it did', async t => {
+  const denial = denialOf(WEB, 'CONNECT example.com:80')
+  t.equal(denial.message, 'connect.ports does not allow example.com:80')
+  t.match(
+    denial.detail,
+    /^connect\.ports allows 443 only; add 80 to connect\.ports, or to the ports of a rule that names the host\./,
+  )
+  t.match(denial.detail, /The client sent CONNECT/)
+  t.notMatch(denialOf(WEB, 'CONNECT example.com:81').detail, /The client sent CONNECT/)
+  t.notMatch(denialOf(WEB, 'GET example.com:81').detail, /The client sent CONNECT/)
+  const own = { rules: { own: { hosts: ['*'], ports: [1] }, web: { hosts: ['*'] } } }
+  t.match(denialOf(own, 'CONNECT example.com:80').detail, /The client sent CONNECT/)
+})
+
+t.test('names at most ten rules to a client', async t => {
+  const rules = Object.fromEntries(
+    Array.from({ length: 12 }, (_, i) => [`r${10 + i}`, { hosts: ['b.test'] }]),
+  )
+  t.match(denialOf({ rules }, 'CONNECT a.test:443').detail, /the rules: r10, .*, r19 and 2 more\./)
+})
