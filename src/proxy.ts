@@ -80,6 +80,7 @@ export async function startProxy(
 
   const server: ProxyServer = new ProxyServer({
     limits,
+    errorNote: config.errorNote,
     accessLog,
     clientName: address => clients.identify(address)?.name,
     configHash: () => hash,

@@ -19,7 +19,7 @@ export interface ExchangeConnection {
   readonly clientAddress: string
   inform(status: number, reason: string, fields: Fields): void
   respond(head: ResponseHead): void
-  refuse(error: ProxyError, method: string): void
+  refuse(error: ProxyError, method: string, hint?: string): void
   write(chunk: Uint8Array): boolean
   onDrain(callback: () => void): void
   end(trailers: Fields): void
@@ -113,9 +113,10 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
     return this
   }
 
-  refuse(error: ProxyError): void {
+  /** @param hint a line that goes into the body as it is */
+  refuse(error: ProxyError, hint?: string): void {
     if (this.#gone.aborted && this.#failure === undefined) return
-    this.#connection?.refuse(error, this.facts.method)
+    this.#connection?.refuse(error, this.facts.method, hint)
   }
 
   write(chunk: Uint8Array): boolean {

@@ -14,6 +14,8 @@ export interface ConnectionLimits extends HeadLimits {
 
 export interface ConnectionOwner {
   readonly limits: ConnectionLimits
+  /** The operator's line for every error response. */
+  readonly errorNote?: string | undefined
   /** Milliseconds, monotonic. */
   now(): number
   date(): string

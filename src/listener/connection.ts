@@ -137,13 +137,13 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   /** Answers the exchange with an error; the connection survives only a request that was read to its end. */
-  refuse(error: ProxyError, method: string): void {
+  refuse(error: ProxyError, method: string, hint?: string): void {
     if (this.#state.response !== 'owed') {
       this.abort()
       return
     }
     if (error.close || method === 'CONNECT' || this.#state.request !== 'done') this.#response.mustClose()
-    const { head, body } = errorResponse(error, this.#owner.date())
+    const { head, body } = errorResponse(error, this.#owner.date(), { hint, note: this.#owner.errorNote })
     this.respond(head)
     this.write(body)
     this.end([])

@@ -1,8 +1,11 @@
 /**
  * The responses that Sluice makes itself when it can not or will not pass a request on: one shape for all, with
- * Proxy-Status for programs, a short body for people, and the reason in the status line too.
+ * Proxy-Status for programs (RFC 9209), a short body for people, and the reason in the status line too.
+ *
+ * A body that says 403 and no more is taken for the origin's. So a refusal by policy says that it is one, whose it
+ * is, and where to look.
  */
-import type { ProxyError } from '../errors.js'
+import type { ProxyError, ProxyErrorType } from '../errors.js'
 import { proxyStatus } from '../http/proxy-status.js'
 import { refusalPhrase } from '../http/reason-phrase.js'
 import type { ResponseHead } from '../http1/response-writer.js'
@@ -12,10 +15,26 @@ export interface ErrorResponse {
   readonly body: Buffer
 }
 
+/** Lines that a body may have below its sentence, each without its line end. */
+export interface Advice {
+  /** How to find out why policy refused, in our own words alone. */
+  readonly hint?: string | undefined
+  /** The operator's own line, `error_note`. */
+  readonly note?: string | undefined
+}
+
+/** Refusals that are Sluice's own will, and neither the client's mistake nor the far side's. */
+const POLICY: ReadonlySet<ProxyErrorType> = new Set([
+  'http_request_denied',
+  'destination_ip_prohibited',
+  'proxy_loop_detected',
+])
+
 /** @param date the current HTTP-date */
-export function errorResponse(error: ProxyError, date: string): ErrorResponse {
-  const sentence = error.detail ?? `${error.message}.`
-  const body = Buffer.from(`Sluice answered ${error.status}: ${sentence}\n`)
+export function errorResponse(error: ProxyError, date: string, { hint, note }: Advice = {}): ErrorResponse {
+  const said = POLICY.has(error.type) ? 'Sluice refused this by policy' : `Sluice answered ${error.status}`
+  const lines = [`${said}: ${error.detail ?? `${error.message}.`}`, hint, note]
+  const body = Buffer.from(lines.flatMap(line => (line === undefined ? [] : `${line}\n`)).join(''))
   return {
     head: {
       status: error.status,

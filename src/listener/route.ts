@@ -15,6 +15,7 @@ import type { Permit } from '../policy/permit.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { ConnectionExchange } from './connection-exchange.js'
+import { explainHint } from './explain-hint.js'
 
 export interface RouteOptions {
   readonly clients: () => Clients
@@ -45,7 +46,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   }
   if (outcome.error !== undefined) {
     decision.deny(outcome.error)
-    exchange.refuse(outcome.error)
+    exchange.refuse(outcome.error, explainHint(outcome.error, decision.subject))
   } else decision.abandon()
   options.accessLog.close(decision.subject, outcome, options.now() - started)
 }

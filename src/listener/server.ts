@@ -15,6 +15,8 @@ import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './conne
 export interface ServerOptions {
   readonly limits: ConnectionLimits
   readonly accessLog: AccessLog
+  /** A line that goes into every error response. */
+  readonly errorNote?: string | undefined
   readonly configHash: () => string
   /** The name of the client entry that holds an address. */
   readonly clientName: (address: string) => string | undefined
@@ -32,6 +34,7 @@ const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner {
   readonly limits: ConnectionLimits
+  readonly errorNote?: string | undefined
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
@@ -43,6 +46,7 @@ export class ProxyServer implements ConnectionOwner {
   constructor(options: ServerOptions) {
     this.#options = options
     this.limits = options.limits
+    this.errorNote = options.errorNote
   }
 
   /**

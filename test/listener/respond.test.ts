@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ProxyError } from '../../src/errors.js'
+import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
 import { errorResponse } from '../../src/listener/respond.js'
 
 t.test('an error says what happened to people and to programs (RFC 9209 §2)', async t => {
@@ -35,6 +35,33 @@ t.test('the detail is the body, the fields go along, the status is the exact one
   t.equal(head.contentLength, Buffer.byteLength('Sluice answered 405: Två ord.\n'))
   t.same(head.fields.slice(-2), ['Allow', ''])
   t.equal(head.status, 405)
+})
+
+t.test('a refusal by policy says that it is one, and no other error does', async t => {
+  for (const type of Object.keys(PROXY_ERRORS) as ProxyErrorType[]) {
+    const error = new ProxyError(type, 'no')
+    const byPolicy = ['http_request_denied', 'destination_ip_prohibited', 'proxy_loop_detected'].includes(
+      type,
+    )
+    const said = byPolicy ? 'Sluice refused this by policy: no.\n' : `Sluice answered ${error.status}: no.\n`
+    t.equal(errorResponse(error, 'today').body.toString(), said)
+  }
+})
+
+t.test('hint and note are lines of their own below the sentence, counted in bytes', async t => {
+  const error = new ProxyError('http_request_denied', 'no')
+  const note = 'Frag das Plattform-Team: größer 🙂'
+  const table = [
+    [{ hint: 'Look.' }, 'Look.\n'],
+    [{ note }, `${note}\n`],
+    [{ hint: 'Look.', note }, `Look.\n${note}\n`],
+    [{ hint: undefined, note: undefined }, ''],
+  ] as const
+  for (const [advice, lines] of table) {
+    const { head, body } = errorResponse(error, 'today', advice)
+    t.equal(body.toString(), `Sluice refused this by policy: no.\n${lines}`)
+    t.equal(head.contentLength, Buffer.byteLength(body.toString()))
+  }
 })
 
 t.test('nothing in a message can end the head early', async t => {

@@ -109,7 +109,8 @@ t.test('a refusal, byte for byte', async t => {
   const client = await rawClient(t, proxy.port)
   client.write('CONNECT a.example:8443 HTTP/1.1\r\nHost: a.example:8443\r\n\r\n')
   const body =
-    'Sluice answered 403: connect.ports allows 443 only; add 8443 to connect.ports, or to the ports of a rule that names the host.\n'
+    'Sluice refused this by policy: connect.ports allows 443 only; add 8443 to connect.ports, or to the ports of a rule that names the host.\n' +
+    'To see why: sluice explain --client private a.example:8443\n'
   t.equal(
     await client.untilEnd(),
     [
