@@ -17,7 +17,7 @@ import type { OwnListener } from './policy/permit.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import { type Connector, Dialer } from './upstream/dial.js'
 import { NodeSender } from './upstream/node-sender.js'
-import { createResolver, type Lookup } from './upstream/resolve.js'
+import { createResolver, type Lookup, type Resolver } from './upstream/resolve.js'
 import { UndiciSender } from './upstream/undici-sender.js'
 
 /** What the outside world is made of; tests put their own in. */
@@ -59,13 +59,10 @@ export async function startProxy(
   const wallClock = environment.wallClock ?? Date.now
   const date = createHttpDate(wallClock)
   const { limits } = config
-  let policy = createPolicy(
-    config,
-    ownListeners(listenersOf(config.listen.proxy, config.listen.admin), networkInterfaces()),
-  )
+  let policy = createPolicy(config)
   const clients = new Clients(config.clients)
   const dialer = new Dialer({
-    resolver: createResolver(environment.lookup ?? systemLookup, config.dns.timeoutMs),
+    resolver: createNameResolver(config, environment.lookup),
     policy: () => policy,
     connectTimeoutMs: limits.connectTimeoutMs,
     now,
@@ -145,7 +142,18 @@ function listenersOf(
   return admin === false ? listeners : [...listeners, { address: admin, role: 'admin' as const }]
 }
 
-function createPolicy(config: Config, own: readonly OwnListener[]): Policy {
+/**
+ * The policy that a configuration means.
+ *
+ * @param own the proxy's listeners; by default those of the configuration, with the ports that stand there
+ */
+export function createPolicy(
+  config: Config,
+  own: readonly OwnListener[] = ownListeners(
+    listenersOf(config.listen.proxy, config.listen.admin),
+    networkInterfaces(),
+  ),
+): Policy {
   return new Policy(
     {
       mode: config.mode,
@@ -157,6 +165,11 @@ function createPolicy(config: Config, own: readonly OwnListener[]): Policy {
     },
     { ownListeners: own },
   )
+}
+
+/** What turns names into addresses in a proxy with this configuration. */
+export function createNameResolver(config: Config, lookup: Lookup = systemLookup): Resolver {
+  return createResolver(lookup, config.dns.timeoutMs)
 }
 
 async function systemLookup(name: string): Promise<readonly string[]> {

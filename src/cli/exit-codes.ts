@@ -1,12 +1,16 @@
-/** Exit codes, as sysexits.h numbers them. */
+/** Exit codes, as sysexits.h numbers them, and 1 for an answer that is no. */
 export const EXIT = {
   ok: 0,
+  /** What was asked about would be refused. */
+  denied: 1,
   /** The command line is wrong. */
   usage: 64,
   /** An address can not be listened on. */
   unavailable: 69,
   /** A fault of the program itself. */
   software: 70,
+  /** DNS did not answer; it may the next time. */
+  temporary: 75,
   /** The configuration is wrong. */
   config: 78,
 } as const

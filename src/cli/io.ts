@@ -25,9 +25,9 @@ export function streamIo(stdout: Sink, stderr: Sink, env: Readonly<Record<string
   }
 }
 
-const CODES = { red: 31, yellow: 33 } as const
+const CODES = { red: 31, green: 32, yellow: 33 } as const
 
-/** The text in a colour where stderr takes one, else the text. */
-export function paint(io: Io, color: keyof typeof CODES, text: string): string {
-  return io.color ? `\x1b[${CODES[color]}m${text}\x1b[39m` : text
+/** The text in a colour where `to` takes one, else the text. */
+export function paint(to: Pick<Io, 'color'>, color: keyof typeof CODES, text: string): string {
+  return to.color ? `\x1b[${CODES[color]}m${text}\x1b[39m` : text
 }

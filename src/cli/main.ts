@@ -2,6 +2,7 @@
 import yargs from 'yargs'
 import { checkCommand } from './check.js'
 import { EXIT } from './exit-codes.js'
+import { explainCommand } from './explain.js'
 import { type RunHost, runCommand } from './run.js'
 import { schemaCommand } from './schema.js'
 
@@ -25,6 +26,7 @@ export async function main(argv: readonly string[], version: string, host: RunHo
     )
     .command(runCommand(host, done))
     .command(checkCommand(host.io, done))
+    .command(explainCommand(host, done))
     .command(schemaCommand(host.io, done))
     .strict()
     .version(version)

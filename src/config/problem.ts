@@ -59,6 +59,6 @@ export function quoteKey(key: string): string {
 }
 
 /** What the file's author writes must not steer the terminal of whoever reads the message. */
-function escapeUnprintable(text: string): string {
+export function escapeUnprintable(text: string): string {
   return text.replace(UNPRINTABLE, char => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 }

@@ -186,7 +186,8 @@ function goneOutcome(): Outcome {
   return { handler: 'refusal', status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 }
 }
 
-function unknownClient(address: string): ProxyError {
+/** The refusal of a client that no entry holds. */
+export function unknownClient(address: string): ProxyError {
   return new ProxyError('http_request_denied', `client ${address} is not known`, {
     reason: 'client',
     detail: `No entry of clients holds the address ${address}; add it to the cidr list of one.`,

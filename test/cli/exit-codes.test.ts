@@ -2,5 +2,13 @@ import t from 'tap'
 import { EXIT } from '../../src/cli/exit-codes.js'
 
 t.test('exit codes are those of sysexits.h', async t => {
-  t.strictSame(EXIT, { ok: 0, usage: 64, unavailable: 69, software: 70, config: 78 })
+  t.strictSame(EXIT, {
+    ok: 0,
+    denied: 1,
+    usage: 64,
+    unavailable: 69,
+    software: 70,
+    temporary: 75,
+    config: 78,
+  })
 })

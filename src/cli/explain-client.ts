@@ -1,0 +1,75 @@
+/**
+ * For whom a request is explained: an entry of `clients` by its name, or whoever connects from an address and proves
+ * nothing.
+ */
+import { formatPath, type Path } from '../config/problem.js'
+import type { Config } from '../config/schema.js'
+import { cidrContains } from '../net/cidr.js'
+import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+import type { TraceStep } from '../policy/trace.js'
+
+type Entry = Config['clients'][number]
+
+export interface KnownClient {
+  readonly kind: 'known'
+  readonly name: string
+  /** Undefined when the entry was asked for by its name. */
+  readonly address: string | undefined
+  readonly path: Path
+  readonly rules: Entry['rules']
+  /** What the entries that hold the address say, up to it. */
+  readonly steps: readonly TraceStep[]
+}
+
+export interface UnknownClient {
+  readonly kind: 'unknown'
+  readonly address: string
+  readonly steps: readonly TraceStep[]
+  /** Whether an entry that holds the address asks for name and password, so that there is something left to try. */
+  readonly challenged: boolean
+}
+
+/**
+ * @param text an IP address, or the name of an entry
+ * @throws RangeError with one clause when it is neither
+ */
+export function findClient(clients: Config['clients'], text: string): KnownClient | UnknownClient {
+  // The zone of a link-local address is this machine's own matter, and no block of a configuration has one.
+  const parsed = parseIpAddress(text.replace(/%.*$/s, ''))
+  if (parsed !== undefined) return findByAddress(clients, text, unmapIpv4(parsed))
+  const index = clients.findIndex(({ name }) => name === text)
+  const entry = clients[index]
+  if (entry === undefined) {
+    const names = clients.map(({ name }) => name).join(', ') || 'none'
+    throw new RangeError(
+      `--client takes an IP address or the name of a client (${names}), found ${JSON.stringify(text)}`,
+    )
+  }
+  const path = ['clients', index]
+  return { kind: 'known', name: text, address: undefined, path, rules: entry.rules, steps: [] }
+}
+
+function findByAddress(
+  clients: Config['clients'],
+  address: string,
+  ip: IpAddress,
+): KnownClient | UnknownClient {
+  const steps: TraceStep[] = []
+  let challenged = false
+  for (const [index, entry] of clients.entries()) {
+    const path: Path = ['clients', index]
+    const say = (verdict: TraceStep['verdict'], text: string) =>
+      steps.push({ verdict, path, text: `${formatPath(path)} ${entry.name} ${text}` })
+    if (entry.cidr?.some(cidr => cidrContains(cidr, ip)) === false) continue
+    if (entry.certificate !== undefined) {
+      say('skip', 'needs credentials (a client certificate)')
+    } else if (entry.basic !== undefined) {
+      challenged = true
+      say('skip', 'needs credentials (name and password)')
+    } else {
+      say('pass', `holds ${address}`)
+      return { kind: 'known', name: entry.name, address, path, rules: entry.rules, steps }
+    }
+  }
+  return { kind: 'unknown', address, steps, challenged }
+}

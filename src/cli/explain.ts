@@ -1,0 +1,134 @@
+/**
+ * `sluice explain URL`: what the proxy would do with a request and why, without a proxy that runs: client, rules, DNS
+ * and addresses, each with its place in the configuration file.
+ */
+import type { CommandModule } from 'yargs'
+import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
+import { ConfigError, formatProblem } from '../config/problem.js'
+import { createNameResolver, createPolicy } from '../proxy.js'
+import type { Lookup } from '../upstream/resolve.js'
+import { EXIT } from './exit-codes.js'
+import { findClient } from './explain-client.js'
+import { requestLineOf } from './explain-request.js'
+import { type Explanation, explainRequest } from './explanation.js'
+import { serializeExplanation, serializeExplanationJson } from './explanation-report.js'
+import { type Io, paint } from './io.js'
+
+export interface ExplainArguments {
+  readonly url: string
+  readonly config?: string | undefined
+  /** An IP address, or the name of an entry of `clients`. */
+  readonly client: string
+  readonly method?: string | undefined
+  readonly json: boolean
+}
+
+/** What the command needs of the world. */
+export interface ExplainHost {
+  readonly io: Io
+  /** Whether standard output takes colour. */
+  readonly color: boolean
+  /** In place of the resolver of a proxy with that configuration. */
+  readonly lookup?: Lookup
+  /** Milliseconds, monotonic. */
+  readonly now?: () => number
+}
+
+/** What a verdict is to whoever started the command. */
+const EXIT_OF = {
+  allow: EXIT.ok,
+  would_deny: EXIT.ok,
+  deny: EXIT.denied,
+  invalid: EXIT.denied,
+  dns_failed: EXIT.temporary,
+} as const satisfies Record<Explanation['verdict'], number>
+
+/**
+ * @returns the exit code: 0 allowed, 1 refused, 75 when DNS failed; 64 and 78 when nothing could be explained
+ * @throws RangeError when the URL is none that a request can be made of
+ */
+export async function runExplain(args: ExplainArguments, host: ExplainHost): Promise<number> {
+  const { io } = host
+  let loaded: Loaded
+  try {
+    loaded = args.config === undefined ? defaultConfig() : await loadConfig(args.config)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const problem of error.problems) io.stderr(`${formatProblem(error.file, problem)}\n`)
+    return EXIT.config
+  }
+  const { config } = loaded
+  let client: Explanation['client']
+  try {
+    client = findClient(config.clients, args.client)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    io.stderr(`sluice: ${error.message}\nTry sluice --help.\n`)
+    return EXIT.usage
+  }
+  const explanation = await explainRequest(requestLineOf(args.url, args.method), client, {
+    config,
+    policy: createPolicy(config),
+    resolver: createNameResolver(config, host.lookup),
+    now: host.now ?? (() => performance.now()),
+  })
+  const source = { loaded, file: args.config }
+  io.stdout(
+    args.json
+      ? serializeExplanationJson(explanation, source)
+      : serializeExplanation(explanation, source, (color, text) => paint(host, color, text)),
+  )
+  return EXIT_OF[explanation.verdict]
+}
+
+/** @param done gets the exit code */
+export function explainCommand(
+  host: ExplainHost,
+  done: (code: number) => void,
+): CommandModule<object, ExplainArguments> {
+  return {
+    command: 'explain <url>',
+    describe: 'say whether a request would be allowed, and why, step by step',
+    builder: yargs =>
+      yargs
+        .positional('url', {
+          type: 'string',
+          demandOption: true,
+          describe: 'https://HOST/ or HOST:PORT for a CONNECT, http://HOST/ for a forwarded request',
+        })
+        .option('config', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'configuration file (YAML); without it the defaults of config/default.yaml hold',
+        })
+        .option('client', {
+          type: 'string',
+          requiresArg: true,
+          default: '127.0.0.1',
+          describe: 'who asks: an IP address, or the name of an entry of clients',
+        })
+        .option('method', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'method of a forwarded request; GET when left out',
+        })
+        .option('json', { type: 'boolean', default: false, describe: 'print one JSON object' })
+        .check(checkOptions),
+    handler: async args => done(await runExplain(args, host)),
+  }
+}
+
+/**
+ * Yargs takes a repeated option for a list.
+ *
+ * @throws RangeError with one clause for whoever wrote the command line
+ */
+function checkOptions(args: Readonly<Record<string, unknown>>): true {
+  for (const name of ['config', 'client', 'method']) {
+    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+  }
+  if (args['config'] === '') throw new RangeError('--config needs the name of a file')
+  const { url, method } = args as Pick<ExplainArguments, 'url' | 'method'>
+  requestLineOf(url, method)
+  return true
+}

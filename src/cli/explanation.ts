@@ -1,0 +1,170 @@
+/**
+ * What becomes of a request, and why: everything the proxy would go through before it connects, in its order, with
+ * its own policy and its own resolver. What it decides is asked of the policy itself, so that an explanation can not
+ * tell another story than the proxy; nothing is connected to.
+ */
+import type { Config } from '../config/schema.js'
+import { ProxyError, toProxyError } from '../errors.js'
+import { traceDisabled } from '../hop/hop.js'
+import type { Authority } from '../http/authority.js'
+import { unknownClient } from '../listener/route.js'
+import type { Policy } from '../policy/decision.js'
+import type { Denial } from '../policy/denial.js'
+import type { Grant } from '../policy/permit.js'
+import type { RequestForm } from '../policy/rules.js'
+import type { AddressTrace, TraceStep } from '../policy/trace.js'
+import type { Resolver } from '../upstream/resolve.js'
+import type { KnownClient, UnknownClient } from './explain-client.js'
+import { type RequestLine, readRequestLine } from './explain-request.js'
+
+/** `would_deny`: mode observe lets it pass. `invalid`: malformed. `dns_failed`: allowed by name, and no more is known. */
+export type Verdict = 'allow' | 'would_deny' | 'deny' | 'invalid' | 'dns_failed'
+
+/** The answer of the proxy, or in mode observe what it would have been. */
+export interface Refusal {
+  readonly status: number
+  readonly reason: string
+  readonly message: string
+  readonly detail?: string | undefined
+}
+
+/** What DNS said, and how long that took. */
+export interface Lookup {
+  readonly name: string
+  readonly addresses: readonly string[]
+  readonly ms: number
+  readonly error?: ProxyError
+}
+
+export interface Explanation {
+  readonly request: RequestLine
+  readonly client: KnownClient | UnknownClient
+  readonly verdict: Verdict
+  /** The rule that allows it, or came nearest. */
+  readonly rule?: string | undefined
+  readonly refusal?: Refusal
+  readonly steps: readonly TraceStep[]
+  /** Undefined when nothing was asked. */
+  readonly lookup?: Lookup
+  readonly addresses: readonly AddressTrace[]
+  /** What holds for the request when it passes. */
+  readonly notes: readonly string[]
+}
+
+export interface ExplainParts {
+  readonly config: Config
+  readonly policy: Policy
+  readonly resolver: Resolver
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+}
+
+type Base = Pick<Explanation, 'request' | 'client' | 'steps' | 'addresses' | 'notes'>
+
+/** Never rejects for what the proxy would answer with an error. */
+export async function explainRequest(
+  request: RequestLine,
+  client: KnownClient | UnknownClient,
+  parts: ExplainParts,
+): Promise<Explanation> {
+  const base: Base = { request, client, steps: client.steps, addresses: [], notes: [] }
+  let authority: Authority
+  try {
+    authority = readRequestLine(request, parts.config.limits)
+  } catch (error) {
+    return refused(base, 'invalid', toProxyError(error))
+  }
+  if (client.kind === 'unknown') return refused(base, 'deny', refusalOf(client))
+  if (request.method === 'TRACE') return refused(base, 'deny', traceDisabled())
+  return await judgeHost(base, { ...authority, rules: client.rules }, parts)
+}
+
+async function judgeHost(
+  base: Base,
+  { host, port, rules }: Pick<Authority, 'host' | 'port'> & Pick<KnownClient, 'rules'>,
+  parts: ExplainParts,
+): Promise<Explanation> {
+  const { form, method } = base.request
+  const { policy } = parts
+  const asked = { form, method, host, port, rules }
+  const decision = policy.admit(asked)
+  const { rule } = decision
+  const traced = { ...base, rule, steps: [...base.steps, ...policy.trace(asked).steps] }
+  if (decision.kind === 'deny') return { ...traced, verdict: 'deny', refusal: answerTo(decision, form) }
+  const { grant, wouldDeny } = decision
+  let lookup: Lookup | undefined
+  if (host.kind === 'name') {
+    lookup = await lookUp(host.name, parts)
+    if (lookup.error !== undefined) {
+      return { ...traced, verdict: 'dns_failed', lookup, refusal: answerOf(lookup.error) }
+    }
+  }
+  const addresses = lookup?.addresses ?? [host.name]
+  const vetted = {
+    ...traced,
+    ...(lookup === undefined ? {} : { lookup }),
+    addresses: policy.traceAddresses(grant, addresses),
+  }
+  const permit = policy.vet(grant, addresses)
+  if ('kind' in permit) {
+    return { ...vetted, verdict: 'deny', rule: permit.rule, refusal: answerTo(permit, form) }
+  }
+  const passed = { ...vetted, notes: notesOn(base.request, grant, parts.config) }
+  if (wouldDeny === undefined) return { ...passed, verdict: 'allow' }
+  return { ...passed, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
+}
+
+async function lookUp(name: string, { resolver, now }: ExplainParts): Promise<Lookup> {
+  const started = now()
+  const { signal } = new AbortController()
+  try {
+    const addresses = await resolver.resolve(name, signal)
+    return { name, addresses, ms: now() - started }
+  } catch (error) {
+    return { name, addresses: [], ms: now() - started, error: toProxyError(error) }
+  }
+}
+
+/** What an allowed request has to keep to. */
+function notesOn({ form, websocket }: RequestLine, grant: Grant, { forward }: Config): string[] {
+  const notes: string[] = []
+  if (form === 'connect' && grant.verifyServerName) {
+    const { kind, name } = grant.host
+    const never = kind === 'name' ? '' : ', which no client can name: an address is not a server name'
+    notes.push(`the tunnel must begin with TLS for ${name}${never}`)
+  }
+  if (websocket && !forward.upgrade.includes('websocket')) {
+    notes.push('forward.upgrade does not hold websocket: the Upgrade is left out of the request')
+  }
+  if (websocket && !grant.upgradable) {
+    notes.push('every rule that allows it has methods: the Upgrade is left out of the request')
+  }
+  return notes
+}
+
+/** Whoever meets the conditions of no entry. */
+function refusalOf({ address, challenged }: UnknownClient): ProxyError {
+  if (!challenged) return unknownClient(address)
+  return new ProxyError('http_request_denied', 'name and password are needed', {
+    status: 407,
+    reason: 'credentials_missing',
+    detail: `Clients at ${address} are told apart by name and password, and none were given.`,
+  })
+}
+
+/** A refusal that no step of the policy tells of is a step of its own. */
+function refused(base: Base, verdict: 'deny' | 'invalid', error: ProxyError): Explanation {
+  const refusal = answerOf(error)
+  const { message, detail } = refusal
+  const text = detail === undefined ? message : `${message}. ${detail}`
+  return { ...base, verdict, refusal, steps: [...base.steps, { verdict: 'deny', text }] }
+}
+
+function answerOf({ status, reason, message, detail }: ProxyError): Refusal {
+  return { status, reason, message, detail }
+}
+
+/** A refused CONNECT is 403 also where a forwarded request would be 508. */
+function answerTo({ status, reason, message, detail }: Denial, form: RequestForm): Refusal {
+  return { status: form === 'connect' ? 403 : status, reason, message, detail }
+}
