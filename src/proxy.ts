@@ -1,8 +1,11 @@
 /** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
+import { randomBytes } from 'node:crypto'
 import { lookup } from 'node:dns/promises'
 import { networkInterfaces } from 'node:os'
 import type { Logger } from 'pino'
 import { AdminServer } from './admin/server.js'
+import { BcryptThread } from './clients/bcrypt-thread.js'
+import { FailedAttempts } from './clients/failed-attempts.js'
 import { Clients } from './clients/identify.js'
 import type { ListenAddress } from './config/listen-address.js'
 import type { Loaded } from './config/load.js'
@@ -52,7 +55,7 @@ export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files'>
  * @throws the system's error when an address can not be bound; nothing is left open then
  */
 export async function startProxy(
-  { config, hash }: LoadedConfig,
+  { config, hash, files }: LoadedConfig,
   environment: ProxyEnvironment,
 ): Promise<RunningProxy> {
   const now = environment.now ?? (() => performance.now())
@@ -60,7 +63,13 @@ export async function startProxy(
   const date = createHttpDate(wallClock)
   const { limits } = config
   let policy = createPolicy(config)
-  const clients = new Clients(config.clients)
+  const passwords = new BcryptThread()
+  const clients = new Clients(config.clients, {
+    htpasswd: files.htpasswd,
+    passwords,
+    attempts: new FailedAttempts(now),
+    key: randomBytes(32),
+  })
   const dialer = new Dialer({
     resolver: createNameResolver(config, environment.lookup),
     policy: () => policy,
@@ -79,7 +88,7 @@ export async function startProxy(
     limits,
     errorNote: config.errorNote,
     accessLog,
-    clientName: address => clients.identify(address)?.name,
+    clientName: address => clients.nameAt(address),
     configHash: () => hash,
     now,
     date,
@@ -114,6 +123,7 @@ export async function startProxy(
     await server.drain(deadlineMs)
     fast.close()
     exact.close()
+    await passwords.close()
     await admin.close()
   }
   try {

@@ -25,8 +25,8 @@ export interface UnknownClient {
   readonly kind: 'unknown'
   readonly address: string
   readonly steps: readonly TraceStep[]
-  /** Whether an entry that holds the address asks for name and password, so that there is something left to try. */
-  readonly challenged: boolean
+  /** What could help: name and password where an entry that holds the address asks for them, or a certificate. */
+  readonly lacks: 'credentials' | 'certificate' | 'entry'
 }
 
 /**
@@ -55,21 +55,22 @@ function findByAddress(
   ip: IpAddress,
 ): KnownClient | UnknownClient {
   const steps: TraceStep[] = []
-  let challenged = false
+  let lacks: UnknownClient['lacks'] = 'entry'
   for (const [index, entry] of clients.entries()) {
     const path: Path = ['clients', index]
     const say = (verdict: TraceStep['verdict'], text: string) =>
       steps.push({ verdict, path, text: `${formatPath(path)} ${entry.name} ${text}` })
     if (entry.cidr?.some(cidr => cidrContains(cidr, ip)) === false) continue
     if (entry.certificate !== undefined) {
+      if (lacks === 'entry') lacks = 'certificate'
       say('skip', 'needs credentials (a client certificate)')
     } else if (entry.basic !== undefined) {
-      challenged = true
+      lacks = 'credentials'
       say('skip', 'needs credentials (name and password)')
     } else {
       say('pass', `holds ${address}`)
       return { kind: 'known', name: entry.name, address, path, rules: entry.rules, steps }
     }
   }
-  return { kind: 'unknown', address, steps, challenged }
+  return { kind: 'unknown', address, steps, lacks }
 }

@@ -3,11 +3,11 @@
  * its own policy and its own resolver. What it decides is asked of the policy itself, so that an explanation can not
  * tell another story than the proxy; nothing is connected to.
  */
+import { certificateMissing, credentialsRefused, unknownAddress } from '../clients/refusals.js'
 import type { Config } from '../config/schema.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import { traceDisabled } from '../hop/hop.js'
 import type { Authority } from '../http/authority.js'
-import { unknownClient } from '../listener/route.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant } from '../policy/permit.js'
@@ -143,13 +143,15 @@ function notesOn({ form, websocket }: RequestLine, grant: Grant, { forward }: Co
 }
 
 /** Whoever meets the conditions of no entry. */
-function refusalOf({ address, challenged }: UnknownClient): ProxyError {
-  if (!challenged) return unknownClient(address)
-  return new ProxyError('http_request_denied', 'name and password are needed', {
-    status: 407,
-    reason: 'credentials_missing',
-    detail: `Clients at ${address} are told apart by name and password, and none were given.`,
-  })
+function refusalOf({ address, lacks }: UnknownClient): ProxyError {
+  switch (lacks) {
+    case 'credentials':
+      return credentialsRefused('missing')
+    case 'certificate':
+      return certificateMissing(address, false)
+    case 'entry':
+      return unknownAddress(address)
+  }
 }
 
 /** A refusal that no step of the policy tells of is a step of its own. */

@@ -1,42 +1,175 @@
 /**
- * Who is asking: the first client entry whose blocks hold the address of the connection. Entries are ordered, and an
- * address that none holds is nobody's.
+ * Who is asking: the first client entry all of whose conditions hold, address, certificate, and name and password.
+ * Entries are ordered, and whoever meets none of them is nobody's client.
+ *
+ * What costs least is asked first: a password is checked only where address and certificate fit and no entry before
+ * has decided. Where addresses alone decide, all of it is one look-up.
  */
-import { type Cidr, cidrContains } from '../net/cidr.js'
-import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+import type { Config } from '../config/schema.js'
+import { type ProxyError, toProxyError } from '../errors.js'
+import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
+import type { Fields } from '../http/fields.js'
+import { cidrContains } from '../net/cidr.js'
+import { parseIpAddress } from '../net/ip-address.js'
+import { type ClientCertificate, matchesCertificate } from './certificate.js'
+import { CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
+import { attemptSource, type FailedAttempts } from './failed-attempts.js'
+import {
+  type CredentialFault,
+  certificateInvalid,
+  certificateMissing,
+  credentialsRefused,
+  tooManyFailures,
+  unknownAddress,
+} from './refusals.js'
 
 export interface Client {
   readonly name: string
-  readonly cidr?: readonly Cidr[]
   /** The rules it may use. */
   readonly rules: readonly string[] | 'all'
 }
 
+export type ClientEntry = Config['clients'][number]
+
+/** What is known of whoever sent a request. */
+export interface Asker {
+  /** The remote address of the socket; IPv4 in IPv6 is judged as IPv4. */
+  readonly address: string
+  /** Of the request. */
+  readonly fields: Fields
+  readonly certificate: ClientCertificate | undefined
+}
+
+export interface ClientsOptions {
+  /** Names and hashes of every htpasswd_file of the entries, by its path there. */
+  readonly htpasswd: ReadonlyMap<string, Users>
+  readonly passwords: PasswordVerifier
+  readonly attempts: FailedAttempts
+  /** Random bytes, made once a start. */
+  readonly key: Uint8Array
+}
+
+/** What an address means. */
+interface Place {
+  /** Those whose blocks hold it, up to the first that asks for nothing more. */
+  readonly entries: readonly ClientEntry[]
+  /** What failed attempts are counted under. */
+  readonly source: string
+}
+
 /** Addresses remembered; all are forgotten when there are more, which costs one look-up each. */
 const MAX_REMEMBERED = 10_000
+const NOWHERE: Place = { entries: [], source: '' }
 
 export class Clients {
-  readonly #entries: readonly Client[]
-  readonly #remembered = new Map<string, Client | undefined>()
+  readonly #entries: readonly ClientEntry[]
+  readonly #check: CredentialCheck
+  readonly #attempts: FailedAttempts
+  readonly #places = new Map<string, Place>()
 
-  constructor(entries: readonly Client[]) {
+  constructor(entries: readonly ClientEntry[], { htpasswd, passwords, attempts, key }: ClientsOptions) {
     this.#entries = entries
+    this.#check = new CredentialCheck(htpasswd, passwords, key)
+    this.#attempts = attempts
   }
 
-  /** @param address the remote address of a socket; IPv4 in IPv6 is judged as IPv4 */
-  identify(address: string): Client | undefined {
-    if (this.#remembered.has(address)) return this.#remembered.get(address)
-    const client = this.#find(address)
-    if (this.#remembered.size >= MAX_REMEMBERED) this.#remembered.clear()
-    this.#remembered.set(address, client)
-    return client
+  /**
+   * @returns the client, or how the request is refused (403, 407, 429, 503); a promise, which never rejects, only
+   *   when a password has to be checked
+   */
+  identify(asker: Asker): Client | ProxyError | Promise<Client | ProxyError> {
+    const place = this.#place(asker.address)
+    const [first] = place.entries
+    return first !== undefined && decidesByAddress(first) ? first : this.#ask(asker, place)
   }
 
-  #find(address: string): Client | undefined {
+  /** The name of the client that the address alone makes it, whatever a request would say. */
+  nameAt(address: string): string | undefined {
+    return this.#place(address).entries.find(decidesByAddress)?.name
+  }
+
+  #ask(asker: Asker, { entries, source }: Place): Client | ProxyError | Promise<Client | ProxyError> {
+    const open = entries.filter(
+      ({ certificate }) => certificate === undefined || matchesCertificate(certificate, asker.certificate),
+    )
+    const end = open.findIndex(({ basic }) => basic === undefined)
+    const otherwise = open[end]
+    const guarded = end === -1 ? open : open.slice(0, end)
+    if (guarded.length === 0) return otherwise ?? refuseForGood(asker, entries)
+    const refuse = (fault: CredentialFault): Client | ProxyError =>
+      otherwise ?? credentialsRefused(fault, certificateError(asker, entries))
+
+    const credentials = parseProxyAuthorization(asker.fields)
+    if (credentials === 'missing') return refuse(credentials)
+    // Before memory is asked, too: it would answer guesses that nobody counts.
+    const waitSeconds = this.#attempts.waitSeconds(source)
+    if (waitSeconds > 0) return tooManyFailures(waitSeconds)
+    if (credentials === 'malformed') {
+      this.#attempts.begin(source, credentials)(true)
+      return refuse(credentials)
+    }
+    const files = [...new Set(guarded.flatMap(({ basic }) => basic?.htpasswdFile ?? []))]
+    const decide = (file: string | undefined): Client | ProxyError =>
+      guarded.find(({ basic }) => basic?.htpasswdFile === file) ?? refuse('wrong')
+    const digest = this.#check.digest(files, credentials)
+    const known = this.#check.remembered(digest)
+    if (known !== undefined) return decide(known)
+    return this.#find(source, digest, files, credentials).then(decide, toProxyError)
+  }
+
+  async #find(
+    source: string,
+    digest: string,
+    files: readonly string[],
+    credentials: BasicCredentials,
+  ): Promise<string | undefined> {
+    const end = this.#attempts.begin(source, digest)
+    let wrong = false
+    try {
+      const file = await this.#check.find(digest, files, credentials)
+      wrong = file === undefined
+      return file
+    } finally {
+      end(wrong)
+    }
+  }
+
+  #place(address: string): Place {
+    const remembered = this.#places.get(address)
+    if (remembered !== undefined) return remembered
+    const place = this.#placeOf(address)
+    if (this.#places.size >= MAX_REMEMBERED) this.#places.clear()
+    this.#places.set(address, place)
+    return place
+  }
+
+  #placeOf(address: string): Place {
     const zone = address.indexOf('%')
-    const parsed = parseIpAddress(zone === -1 ? address : address.slice(0, zone))
-    if (parsed === undefined) return undefined
-    const ip = unmapIpv4(parsed)
-    return this.#entries.find(entry => entry.cidr?.some(cidr => cidrContains(cidr, ip)))
+    const ip = parseIpAddress(zone === -1 ? address : address.slice(0, zone))
+    if (ip === undefined) return NOWHERE
+    const holding = this.#entries.filter(
+      ({ cidr }) => cidr === undefined || cidr.some(block => cidrContains(block, ip)),
+    )
+    const end = holding.findIndex(decidesByAddress)
+    return { entries: end === -1 ? holding : holding.slice(0, end + 1), source: attemptSource(ip) }
   }
+}
+
+/** Whether whoever connects from its addresses needs nothing else. */
+export function decidesByAddress({ basic, certificate }: ClientEntry): boolean {
+  return basic === undefined && certificate === undefined
+}
+
+/** The answer where no password can help. */
+function refuseForGood(asker: Asker, entries: readonly ClientEntry[]): ProxyError {
+  if (entries.length === 0) return unknownAddress(asker.address)
+  const error = certificateError(asker, entries)
+  if (error !== undefined) return certificateInvalid(error)
+  return certificateMissing(asker.address, asker.certificate !== undefined)
+}
+
+/** What is wrong with a certificate that might have met the condition of one of these. */
+function certificateError({ certificate }: Asker, entries: readonly ClientEntry[]): string | undefined {
+  if (certificate?.kind !== 'invalid') return undefined
+  return entries.some(entry => entry.certificate !== undefined) ? certificate.error : undefined
 }

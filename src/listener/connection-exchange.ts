@@ -1,4 +1,5 @@
 /** The Exchange that handlers see, over one request of a connection. */
+import type { ClientCertificate } from '../clients/certificate.js'
 import type { ProxyError } from '../errors.js'
 import type {
   CancelSignal,
@@ -17,6 +18,8 @@ import { GoneSignal } from './gone-signal.js'
 /** What an exchange asks of the connection it came on. */
 export interface ExchangeConnection {
   readonly clientAddress: string
+  /** Undefined when none was presented, or the connection is not TLS. */
+  readonly clientCertificate: ClientCertificate | undefined
   inform(status: number, reason: string, fields: Fields): void
   respond(head: ResponseHead): void
   refuse(error: ProxyError, method: string, hint?: string): void
@@ -34,6 +37,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly clientAddress: string
+  readonly clientCertificate: ClientCertificate | undefined
   /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
   #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined
@@ -46,6 +50,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   constructor(connection: ExchangeConnection, id: string, head: RequestHead, facts: RequestFacts) {
     this.#connection = connection
     this.clientAddress = connection.clientAddress
+    this.clientCertificate = connection.clientCertificate
     this.id = id
     this.head = head
     this.facts = facts

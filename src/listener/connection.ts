@@ -7,7 +7,8 @@
  * the client sees the answer and not a reset (RFC 9112 §9.6).
  */
 import type { Socket } from 'node:net'
-import { malformed, type ProxyError, toProxyError } from '../errors.js'
+import type { ClientCertificate } from '../clients/certificate.js'
+import { type ProxyError, toProxyError } from '../errors.js'
 import type { RequestFacts, Switched } from '../exchange.js'
 import { wantsPersistence } from '../http/connection.js'
 import type { Fields } from '../http/fields.js'
@@ -18,7 +19,7 @@ import { resetSocket } from '../relay/reset-socket.js'
 import { classify } from './classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
 import type { ConnectionOwner, OwnedConnection } from './connection-owner.js'
-import { Deadline } from './deadline.js'
+import { Deadline, timedOut } from './deadline.js'
 import { LINGER_MS, Linger } from './linger.js'
 import { errorResponse } from './respond.js'
 import { ResponseSide } from './response-side.js'
@@ -28,6 +29,7 @@ const MAX_BUFFERED_BYTES = 64 * 1024
 
 export class Connection implements ExchangeConnection, OwnedConnection {
   readonly clientAddress: string
+  readonly clientCertificate: ClientCertificate | undefined
   readonly #socket: Socket
   readonly #owner: ConnectionOwner
   readonly #reader: RequestReader
@@ -39,12 +41,13 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #advancing = false
   #stalled = false
 
-  constructor(socket: Socket, owner: ConnectionOwner) {
+  constructor(socket: Socket, owner: ConnectionOwner, clientCertificate?: ClientCertificate) {
     this.#socket = socket
     this.#owner = owner
     this.clientAddress = socket.remoteAddress ?? ''
+    this.clientCertificate = clientCertificate
     this.#reader = new RequestReader(owner.limits)
-    this.#response = new ResponseSide(socket)
+    this.#response = new ResponseSide(socket, this.#state)
     this.#deadline = new Deadline(() => owner.now())
     this.#linger = new Linger(socket)
     this.#deadline.set('head', owner.limits.headerTimeoutMs)
@@ -83,12 +86,10 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   inform(status: number, reason: string, fields: Fields): void {
-    this.#state.onResponse('interim')
     this.#response.interim(status, reason, fields)
   }
 
   respond(head: ResponseHead): void {
-    this.#state.onResponse('head')
     const unread = this.#state.request !== 'done'
     if (this.#owner.draining || (unread && head.status >= 400)) this.#response.mustClose()
     this.#response.head(head)
@@ -107,7 +108,6 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   end(trailers: Fields): void {
     this.#response.end(trailers)
-    this.#state.onResponse('end')
     this.#exchange = undefined
     if (this.#state.request !== 'done' || this.#response.closes) this.#close()
     else {
@@ -125,7 +125,6 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched {
-    this.#state.onResponse('switch')
     this.#response.switching(status, reason, fields, upgrade)
     this.#exchange = undefined
     this.#deadline.clear()
@@ -142,7 +141,10 @@ export class Connection implements ExchangeConnection, OwnedConnection {
       this.abort()
       return
     }
-    if (error.close || method === 'CONNECT' || this.#state.request !== 'done') this.#response.mustClose()
+    // A CONNECT is read to its end only when it turns out that no tunnel follows, and the next request may.
+    const challenged = error.status === 407 && method === 'CONNECT'
+    if (challenged && this.#reader.buffered === 0) this.#endEmptyRequest()
+    if (error.close || this.#state.request !== 'done') this.#response.mustClose()
     const { head, body } = errorResponse(error, this.#owner.date(), { hint, note: this.#owner.errorNote })
     this.respond(head)
     this.write(body)
@@ -233,13 +235,9 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #begin(head: RequestHead): void {
     this.#deadline.clear()
     this.#state.onRequest('head')
-    this.#state.onResponse('owe')
     const persistent = !this.#owner.draining && wantsPersistence(head.fields, head.minor)
     this.#response.begin({ method: head.method, minor: head.minor, persistent })
-    if (head.framing.kind === 'none' && head.method !== 'CONNECT') {
-      this.#reader.next()
-      this.#state.onRequest('end')
-    }
+    if (head.framing.kind === 'none' && head.method !== 'CONNECT') this.#endEmptyRequest()
     let facts: RequestFacts
     try {
       facts = classify(head)
@@ -251,6 +249,12 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     }
     this.#exchange = new ConnectionExchange(this, this.#owner.nextId(), head, facts)
     this.#owner.serve(this.#exchange)
+  }
+
+  /** A request without content ends with its head. */
+  #endEmptyRequest(): void {
+    this.#reader.next()
+    this.#state.onRequest('end')
   }
 
   #deliver(event: RequestEvent, exchange: ConnectionExchange): void {
@@ -273,7 +277,6 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   #refuseUnread(error: ProxyError): void {
     const { method, target } = this.#reader.partial
-    this.#state.onResponse('owe')
     if (this.#state.request === 'idle') this.#state.onRequest('broken')
     this.#response.begin({ method, minor: 1, persistent: false })
     this.#owner.refused(this.clientAddress, method, target, error)
@@ -315,6 +318,3 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#adjustReading()
   }
 }
-
-const timedOut = (what: string): ProxyError =>
-  malformed(`${what} not received in time`, 408, 'request_timeout')

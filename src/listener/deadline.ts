@@ -2,6 +2,8 @@
  * The one thing that a connection waits for now, and until when. There is no timer behind it: whoever keeps the
  * connections looks at all of them now and then, so that setting a deadline costs two assignments.
  */
+import { malformed, type ProxyError } from '../errors.js'
+
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
 export class Deadline {
@@ -36,4 +38,9 @@ export class Deadline {
     this.clear()
     return kind
   }
+}
+
+/** The answer to a client that took too long (RFC 9110 §15.5.9). */
+export function timedOut(what: string): ProxyError {
+  return malformed(`${what} not received in time`, 408, 'request_timeout')
 }

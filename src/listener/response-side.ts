@@ -1,22 +1,27 @@
 /** The way back to the client: responses framed by the writer, on their way out of the socket. */
 import type { Socket } from 'node:net'
 import type { Fields } from '../http/fields.js'
+import type { ConnectionState } from '../http1/connection-state.js'
 import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
 import { Output } from './output.js'
 
 export class ResponseSide {
   readonly #socket: Socket
+  readonly #state: ConnectionState
   readonly #output: Output
   #writer = new ResponseWriter({ method: '', minor: 1, persistent: false })
   #drainCallbacks: (() => void)[] = []
 
-  constructor(socket: Socket) {
+  /** @param state whose response half is kept here */
+  constructor(socket: Socket, state: ConnectionState) {
     this.#socket = socket
+    this.#state = state
     this.#output = new Output(socket)
   }
 
   /** What follows answers another request. */
   begin(context: ResponseContext): void {
+    this.#state.onResponse('owe')
     this.#writer = new ResponseWriter(context)
   }
 
@@ -39,10 +44,12 @@ export class ResponseSide {
   }
 
   interim(status: number, reason: string, fields: Fields): void {
+    this.#state.onResponse('interim')
     this.#output.write(this.#writer.interim(status, reason, fields))
   }
 
   head(head: ResponseHead): void {
+    this.#state.onResponse('head')
     this.#output.write(this.#writer.head(head))
   }
 
@@ -55,10 +62,12 @@ export class ResponseSide {
 
   end(trailers: Fields): void {
     this.#output.write(this.#writer.end(trailers))
+    this.#state.onResponse('end')
   }
 
   /** The head behind which the connection is not HTTP any more; written out at once. */
   switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
+    this.#state.onResponse('switch')
     this.#output.write(this.#writer.switchingHead(status, reason, fields, upgrade))
     this.#output.flush()
   }

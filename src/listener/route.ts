@@ -32,8 +32,13 @@ export interface RouteOptions {
 /** Serves one exchange to its end. Never rejects. */
 export async function serveExchange(exchange: ConnectionExchange, options: RouteOptions): Promise<void> {
   const started = options.now()
-  const client = options.clients().identify(exchange.clientAddress)
-  const decision = new Decision(exchange, client, options)
+  const found = options.clients().identify({
+    address: exchange.clientAddress,
+    fields: exchange.head.fields,
+    certificate: exchange.clientCertificate,
+  })
+  const client = found instanceof Promise ? await found : found
+  const decision = new Decision(exchange, client instanceof ProxyError ? undefined : client, options)
   let outcome: Outcome
   try {
     outcome = await route(exchange, client, decision, options)
@@ -126,12 +131,18 @@ const KINDS = {
 
 async function route(
   exchange: ConnectionExchange,
-  client: Client | undefined,
+  client: Client | ProxyError,
   decision: Decision,
   options: RouteOptions,
 ): Promise<Outcome> {
   const { method, target } = exchange.facts
-  if (client === undefined) throw unknownClient(exchange.clientAddress)
+  if (client instanceof ProxyError) {
+    // Logged as what it is even when the client, which may be guessing, did not wait for it.
+    decision.deny(client)
+    throw client
+  }
+  // While its password was being checked.
+  if (exchange.signal.aborted) return goneOutcome()
   if (method === 'TRACE') throw traceDisabled()
   switch (target.form) {
     case 'asterisk':
@@ -184,14 +195,6 @@ function refusal(error: ProxyError): Outcome {
 
 function goneOutcome(): Outcome {
   return { handler: 'refusal', status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 }
-}
-
-/** The refusal of a client that no entry holds. */
-export function unknownClient(address: string): ProxyError {
-  return new ProxyError('http_request_denied', `client ${address} is not known`, {
-    reason: 'client',
-    detail: `No entry of clients holds the address ${address}; add it to the cidr list of one.`,
-  })
 }
 
 function noOrigin(): ProxyError {

@@ -46,8 +46,8 @@ t.test('an entry that needs credentials is skipped, and says so', async t => {
     },
     { verdict: 'pass', path: ['clients', 1], text: 'clients[1] ci holds 10.20.0.1' },
   ])
-  t.match(findClient(clients, '10.128.0.0'), { kind: 'unknown', challenged: true, steps: [{}] })
-  t.match(findClient(clients, '192.0.2.1'), { kind: 'unknown', challenged: false, steps: [] })
+  t.match(findClient(clients, '10.128.0.0'), { kind: 'unknown', lacks: 'credentials', steps: [{}] })
+  t.match(findClient(clients, '192.0.2.1'), { kind: 'unknown', lacks: 'entry', steps: [] })
 })
 
 t.test('so is one that needs a certificate, which no name and password can stand for', async t => {
@@ -57,7 +57,7 @@ t.test('so is one that needs a certificate, which no name and password can stand
   t.same(findClient([cert], '10.0.0.1'), {
     kind: 'unknown',
     address: '10.0.0.1',
-    challenged: false,
+    lacks: 'certificate',
     steps: [
       {
         verdict: 'skip',

@@ -137,7 +137,7 @@ t.test('ends with 0, 1 or 75, and with the answer of the proxy', async t => {
       1,
       'deny: 403 client 198.51.100.1 is not known',
     ],
-    [{ url: 'https://public.example/', client: '10.9.9.9' }, 1, 'deny: 407 name and password are needed'],
+    [{ url: 'https://public.example/', client: '10.9.9.9' }, 1, 'deny: 407 proxy credentials are missing'],
     [{ url: 'public.example:0', client: '198.51.100.1' }, 1, 'deny: malformed (400 bad port)'],
     [{ url: 'https://gone.example/' }, 75, 'failed: DNS (502 no address found for gone.example)'],
     [{ url: 'http://broken.example/' }, 75, 'failed: DNS (502 DNS failed for broken.example)'],

@@ -1,22 +1,20 @@
 import t from 'tap'
-import { type Client, Clients } from '../../src/clients/identify.js'
+import type { ClientCertificate } from '../../src/clients/certificate.js'
+import type { ClientEntry } from '../../src/clients/identify.js'
 import { parseCidr } from '../../src/net/cidr.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { as, byAddress, clientsOf, entry, MALFORMED } from './asked-clients.js'
 
-const client = (name: string, ...cidr: string[]): Client => ({
-  name,
-  cidr: cidr.map(parseCidr),
-  rules: 'all',
-})
+const VALID: ClientCertificate = { kind: 'valid', names: ['ci.example'], subject: [] }
+const OTHER: ClientCertificate = { kind: 'valid', names: ['other.example'], subject: [] }
+const EXPIRED: ClientCertificate = { kind: 'invalid', error: 'CERT_HAS_EXPIRED' }
 
 t.test('the first entry that holds the address decides', async t => {
-  const clients = new Clients([
-    client('one', '10.1.0.0/16'),
-    client('wide', '10.0.0.0/8', '2001:db8::/32'),
-    client('late', '10.1.2.3/32'),
-  ])
-  const table: [string, string | undefined][] = [
+  const { identify, clients } = clientsOf(
+    byAddress('one', '10.1.0.0/16'),
+    byAddress('wide', '10.0.0.0/8', '2001:db8::/32'),
+    byAddress('late', '10.1.2.3/32'),
+  )
+  for (const [address, name] of [
     ['10.0.255.255', 'wide'],
     ['10.1.0.0', 'one'],
     ['10.1.2.3', 'one'],
@@ -26,104 +24,170 @@ t.test('the first entry that holds the address decides', async t => {
     ['11.0.0.0', undefined],
     ['2001:db8::1', 'wide'],
     ['2001:db9::', undefined],
-  ]
-  for (const [address, name] of table) t.equal(clients.identify(address)?.name, name, address)
+  ] as const) {
+    const answer = identify(address)
+    if (name === undefined) t.match(answer, { status: 403, reason: 'client' })
+    else t.match(answer, { name })
+    t.equal(clients.nameAt(address), name, address)
+  }
 })
 
 t.test('IPv4 in IPv6 is judged as IPv4, and as nothing else', async t => {
-  const clients = new Clients([client('four', '10.0.0.0/8')])
-  t.equal(clients.identify('::ffff:10.1.2.3')?.name, 'four')
-  t.equal(clients.identify('::ffff:0a01:0203')?.name, 'four')
+  const { clients } = clientsOf(byAddress('four', '10.0.0.0/8'))
+  t.equal(clients.nameAt('::ffff:10.1.2.3'), 'four')
+  t.equal(clients.nameAt('::ffff:0a01:0203'), 'four')
   for (const other of ['::ffff:11.0.0.1', '::10.1.2.3', '64:ff9b::10.1.2.3', '2002:0a01:0203::']) {
-    t.equal(clients.identify(other), undefined, other)
+    t.equal(clients.nameAt(other), undefined, other)
   }
 })
 
 t.test('the zone of a link-local address does not matter', async t => {
-  t.equal(new Clients([client('link', 'fe80::/10')]).identify('fe80::1%eth0')?.name, 'link')
+  t.equal(clientsOf(byAddress('link', 'fe80::/10')).clients.nameAt('fe80::1%eth0'), 'link')
 })
 
 t.test('nobody is a client where none is listed, and what is no address is nobody', async t => {
-  t.equal(new Clients([]).identify('127.0.0.1'), undefined)
-  const all = new Clients([client('all', '0.0.0.0/0', '::/0')])
+  t.equal(await clientsOf().ask('127.0.0.1'), '403 client')
+  const { ask } = clientsOf(byAddress('all', '0.0.0.0/0', '::/0'), entry('any', { file: 'team' }))
   for (const text of ['', 'localhost', '127.1', '0177.0.0.1', '1.2.3.4.5']) {
-    t.equal(all.identify(text), undefined, text)
+    t.equal(await ask(text, as('ann:one')), '403 client', text)
   }
 })
 
 t.test('remembers what it found, of a bounded number of addresses', async t => {
   let looked = 0
-  const counted: Client = {
+  const counted = {
     name: 'counted',
+    rules: 'all',
     get cidr() {
       looked++
       return [parseCidr('10.0.0.0/8')]
     },
-    rules: 'all',
-  }
-  const clients = new Clients([counted])
+  } as const satisfies ClientEntry
+  const { clients } = clientsOf(counted)
   const address = (i: number) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`
-  for (let i = 0; i < 10_000; i++) clients.identify(address(i))
+  for (let i = 0; i < 10_000; i++) clients.nameAt(address(i))
   t.equal(looked, 10_000)
-  t.equal(clients.identify(address(0))?.name, 'counted')
+  t.equal(clients.nameAt(address(0)), 'counted')
   t.equal(looked, 10_000, 'remembered')
-  clients.identify(address(10_000))
-  t.equal(clients.identify(address(0))?.name, 'counted')
+  clients.nameAt(address(10_000))
+  t.equal(clients.nameAt(address(0)), 'counted')
   t.equal(looked, 10_002, 'forgotten, and found again')
 })
 
-t.test('an unknown client is refused with 403 that names its address and the key', async t => {
-  const proxy = await testProxy(
-    t,
-    `clients: [{ name: ci, cidr: ["127.0.0.2/31", "127.0.0.0/32"] }]\n${LOOPBACK_RULES}`,
+t.test('all conditions of an entry have to hold', async t => {
+  const { ask } = clientsOf(
+    entry('all', { cidr: ['10.0.0.0/8'], file: 'team', certificate: { san: ['ci.example'] } }),
   )
-  for (const request of [
-    'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443',
-    'GET http://a.test/ HTTP/1.1\r\nHost: a.test',
-    'GET / HTTP/1.1\r\nHost: a.test',
-    'OPTIONS * HTTP/1.1\r\nHost: a.test',
-    'TRACE http://a.test/ HTTP/1.1\r\nHost: a.test',
-  ]) {
-    const peer = await rawClient(t, proxy.port)
-    peer.write(`${request}\r\nConnection: close\r\n\r\n`)
-    const answer = await peer.untilEnd()
-    t.match(answer, /^HTTP\/1\.1 403 Sluice: client 127\.0\.0\.1 is not known\r\n/)
-    t.match(answer, 'No entry of clients holds the address 127.0.0.1; add it to the cidr list of one.')
-  }
-  t.match(proxy.events[0], { decision: 'deny', reason: 'client', client_address: '127.0.0.1' })
-  t.notOk(proxy.events.some(event => 'client' in event))
+  t.equal(await ask('10.0.0.1', as('ann:one'), VALID), 'all')
+  t.equal(await ask('11.0.0.1', as('ann:one'), VALID), '403 client')
+  t.equal(await ask('10.0.0.1', as('ann:two'), VALID), '407 credentials_wrong')
+  t.equal(await ask('10.0.0.1', as('ann:one'), OTHER), '403 client')
+  t.equal(await ask('10.0.0.1', as('ann:one')), '403 client')
 })
 
-t.test('a client may use the rules it lists and no others', async t => {
-  const proxy = await testProxy(
-    t,
-    `clients: [{ name: ci, cidr: ["127.0.0.1/32"], rules: [one] }]
-rules:
-  one: { hosts: [one.test], ports: [1] }
-  two: { hosts: [two.test], ports: [1] }
-`,
-    { lookup: async () => ['192.0.2.1'] },
+t.test('the first entry that matches decides, whatever its conditions are', async t => {
+  const { ask, passwords } = clientsOf(
+    byAddress('office', '10.1.0.0/16'),
+    entry('team', { file: 'team' }),
+    entry('machine', { certificate: { san: ['ci.example'] } }),
+    entry('guests', { file: 'guests' }),
+    byAddress('rest', '10.0.0.0/8'),
   )
-  const ask = async (target: string) => {
-    const peer = await rawClient(t, proxy.port)
-    peer.write(`CONNECT ${target} HTTP/1.1\r\nHost: ${target}\r\n\r\n`)
-    return peer.untilEnd()
+  for (const [address, fields, certificate, expected] of [
+    ['10.1.0.1', as('eve:three'), VALID, 'office'],
+    ['10.2.0.1', as('ann:one'), VALID, 'team'],
+    ['10.2.0.1', as('eve:three'), VALID, 'machine'],
+    ['10.2.0.1', as('eve:three'), undefined, 'guests'],
+    ['10.2.0.1', as('bob:two'), undefined, 'team'],
+    ['10.2.0.1', as('bob:four'), undefined, 'guests'],
+    ['10.2.0.1', as('bob:five'), undefined, 'rest'],
+    ['10.2.0.1', MALFORMED, undefined, 'rest'],
+    ['10.2.0.1', [], undefined, 'rest'],
+    ['10.2.0.1', [], VALID, 'machine'],
+    ['192.0.2.1', as('eve:three'), undefined, 'guests'],
+    ['192.0.2.1', as('bob:five'), undefined, '407 credentials_wrong'],
+    ['192.0.2.1', MALFORMED, undefined, '407 credentials_malformed'],
+    ['192.0.2.1', [], undefined, '407 credentials_missing'],
+    ['192.0.2.1', ['Proxy-Authorization', 'Bearer x'], undefined, '407 credentials_missing'],
+    ['192.0.2.1', [], VALID, 'machine'],
+  ] as const) {
+    t.equal(await ask(address, fields, certificate), expected, `${address} ${fields} ${certificate?.kind}`)
   }
-  t.match(await ask('two.test:1'), /^HTTP\/1\.1 403 Sluice: no rule allows two\.test:1\r\n/)
-  t.match(await ask('two.test:1'), 'This client may use the rules: one.')
-  t.match(
-    await ask('one.test:1'),
-    'HTTP/1.1 403 Sluice: one.test:1 is at an address',
-    'as far as its address',
+  const before = passwords.asked
+  await ask('10.1.0.1', as('ann:one'))
+  await ask('192.0.2.1', [])
+  t.equal(passwords.asked, before, 'no password is checked where it is not needed')
+})
+
+t.test('passwords are checked only where address and certificate fit', async t => {
+  const { ask, passwords } = clientsOf(
+    entry('near', { cidr: ['10.0.0.0/8'], file: 'team' }),
+    entry('machine', { file: 'team', certificate: { san: ['ci.example'] } }),
   )
-  t.match(
-    proxy.events
-      .filter(({ event }) => event === 'decision')
-      .map(({ client, rule, reason }) => [client, rule, reason]),
-    [
-      ['ci', undefined, 'no_rule'],
-      ['ci', undefined, 'no_rule'],
-      ['ci', 'one', 'address'],
-    ],
+  t.equal(await ask('192.0.2.1', as('ann:one')), '403 client')
+  t.equal(await ask('192.0.2.1', as('ann:one'), OTHER), '403 client')
+  t.equal(passwords.asked, 0)
+  t.equal(await ask('192.0.2.1', as('ann:one'), VALID), 'machine')
+  t.equal(await ask('192.0.2.1', [], VALID), '407 credentials_missing')
+})
+
+t.test('a file that two entries name is asked once', async t => {
+  const { ask, passwords } = clientsOf(
+    entry('near', { cidr: ['10.0.0.0/8'], file: 'team' }),
+    entry('far', { file: 'team' }),
   )
+  t.equal(await ask('10.0.0.1', as('ann:wrong')), '407 credentials_wrong')
+  t.equal(passwords.asked, 1)
+  t.equal(await ask('10.0.0.1', as('ann:one')), 'near')
+  t.equal(await ask('192.0.2.1', as('ann:one')), 'far')
+})
+
+t.test('no promise is made where no password has to be checked', async t => {
+  const { identify, ask } = clientsOf(entry('team', { file: 'team' }), byAddress('rest', '10.0.0.0/8'))
+  t.notOk(identify('10.0.0.1') instanceof Promise)
+  t.notOk(identify('192.0.2.1') instanceof Promise)
+  t.notOk(identify('192.0.2.1', MALFORMED) instanceof Promise)
+  t.ok(identify('192.0.2.1', as('ann:wrong')) instanceof Promise)
+  t.equal(await ask('192.0.2.1', as('ann:one')), 'team')
+  t.match(identify('192.0.2.1', as('ann:one')), { name: 'team' }, 'remembered')
+})
+
+t.test(
+  'a certificate that is not valid says so where one is asked for, and is as none elsewhere',
+  async t => {
+    const machine = entry('machine', { cidr: ['10.0.0.0/8'], certificate: { subject: ['*'] } })
+    const { identify, ask } = clientsOf(machine, byAddress('rest', '10.1.0.0/16'))
+    t.match(identify('10.0.0.1', [], EXPIRED), {
+      status: 403,
+      reason: 'certificate',
+      message: 'the client certificate is not valid (CERT_HAS_EXPIRED)',
+      detail: /CERT_HAS_EXPIRED.*client_ca/,
+    })
+    t.equal(await ask('10.1.0.1', [], EXPIRED), 'rest')
+    t.equal(await ask('192.0.2.1', [], EXPIRED), '403 client', 'no entry that asks for one holds the address')
+    const guarded = clientsOf(machine, entry('team', { file: 'team' }))
+    t.equal(await guarded.ask('10.0.0.1', as('ann:one'), EXPIRED), 'team')
+    const challenge = guarded.identify('10.0.0.1', [], EXPIRED)
+    t.match(challenge, { status: 407, detail: /The client certificate is not valid: CERT_HAS_EXPIRED\.$/ })
+    const far = guarded.identify('192.0.2.1', [], EXPIRED)
+    t.notMatch(far, { detail: /certificate/ })
+  },
+)
+
+t.test('the answer names what would help', async t => {
+  const machine = entry('machine', { cidr: ['10.0.0.0/8'], certificate: { san: ['ci.example'] } })
+  const { identify } = clientsOf(machine)
+  t.match(identify('10.0.0.1'), { detail: /ask for a client certificate, and none was presented/ })
+  t.match(identify('10.0.0.1', [], OTHER), { detail: /and the one that was presented is not what/ })
+  t.match(identify('192.0.2.1', [], OTHER), { detail: /add it to the cidr list of one/ })
+})
+
+t.test('the name by address is that of an entry that asks for nothing else', async t => {
+  const { clients } = clientsOf(
+    entry('team', { cidr: ['10.0.0.0/8'], file: 'team' }),
+    entry('machine', { certificate: { subject: ['*'] } }),
+    byAddress('rest', '10.1.0.0/16'),
+  )
+  t.equal(clients.nameAt('10.1.0.1'), 'rest')
+  t.equal(clients.nameAt('10.2.0.1'), undefined)
 })

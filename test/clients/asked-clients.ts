@@ -1,0 +1,65 @@
+/** Clients whose passwords the test checks, and what is asked of them. */
+import type { ClientCertificate } from '../../src/clients/certificate.js'
+import type { Users } from '../../src/clients/credential-check.js'
+import { FailedAttempts } from '../../src/clients/failed-attempts.js'
+import { type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'
+import { ProxyError } from '../../src/errors.js'
+import { parseCidr } from '../../src/net/cidr.js'
+import { ManualClock } from '../kit/manual-clock.js'
+import { AskedVerifier, usersOf } from './asked-verifier.js'
+
+const FILES = { team: usersOf({ ann: 'one', bob: 'two' }), guests: usersOf({ eve: 'three', bob: 'four' }) }
+
+/** `ann:one` and `bob:two` are of the team, `eve:three` and `bob:four` guests. */
+export interface Conditions {
+  readonly cidr?: readonly string[]
+  readonly file?: keyof typeof FILES
+  readonly certificate?: ClientEntry['certificate']
+}
+
+export function entry(name: string, { cidr, file, certificate }: Conditions): ClientEntry {
+  return {
+    name,
+    rules: 'all',
+    ...(cidr === undefined ? {} : { cidr: cidr.map(parseCidr) }),
+    ...(file === undefined ? {} : { basic: { htpasswdFile: file } }),
+    ...(certificate === undefined ? {} : { certificate }),
+  }
+}
+
+export const byAddress = (name: string, ...cidr: string[]) => entry(name, { cidr })
+
+type Answer = Client | ProxyError | Promise<Client | ProxyError>
+
+export function clientsOf(...entries: ClientEntry[]) {
+  const passwords = new AskedVerifier()
+  const clock = new ManualClock()
+  const clients = new Clients(entries, {
+    htpasswd: new Map<string, Users>(Object.entries(FILES)),
+    passwords,
+    attempts: new FailedAttempts(clock.now),
+    key: Buffer.alloc(32, 1),
+  })
+  const identify = (
+    address: string,
+    fields: readonly string[] = [],
+    certificate?: ClientCertificate,
+  ): Answer => clients.identify({ address, fields, certificate })
+  /** The client's name, or status and reason of the refusal, once every password is checked. */
+  const ask = async (address: string, fields?: readonly string[], certificate?: ClientCertificate) => {
+    const answer = identify(address, fields, certificate)
+    await passwords.answer()
+    return said(await answer)
+  }
+  return { clients, identify, ask, passwords, clock }
+}
+
+export function said(answer: Client | ProxyError): string {
+  return answer instanceof ProxyError ? `${answer.status} ${answer.reason}` : answer.name
+}
+
+export const as = (userPass: string): string[] => [
+  'Proxy-Authorization',
+  `Basic ${Buffer.from(userPass).toString('base64')}`,
+]
+export const MALFORMED = ['Proxy-Authorization', 'Basic ?']

@@ -1,0 +1,264 @@
+/** Clients that name themselves by Proxy-Authorization: what they are answered, byte for byte. */
+import { hashSync } from 'bcryptjs'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../kit/manual-clock.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+
+const CHALLENGE = 'Basic realm="Sluice", charset="UTF-8"'
+const H = 'Host: h\r\n'
+
+async function guarded(t: Test, clients = '', environment = {}) {
+  const folder = t.testdir({
+    users: `ann:${hashSync('open sesame', 4)}\nübel:${hashSync('pass:wörd', 4)}\n`,
+  })
+  const yaml = `${LOOPBACK_RULES}clients:\n${clients}  - { name: team, basic: { htpasswd_file: "${folder}/users" } }\n`
+  return testProxy(t, yaml, { wallClock: WALL_CLOCK, ...environment })
+}
+
+const credentials = (userPass: string) =>
+  `Proxy-Authorization: Basic ${Buffer.from(userPass).toString('base64')}\r\n`
+const RIGHT = credentials('ann:open sesame')
+
+const connectTo = (authority: string, fields = '', version = '1.1') =>
+  `CONNECT ${authority} HTTP/${version}\r\nHost: ${authority}\r\n${fields}\r\n`
+const get = (authority: string, fields = '', version = '1.1') =>
+  `GET http://${authority}/ HTTP/${version}\r\nHost: ${authority}\r\n${fields}\r\n`
+
+/** Reads a 407 and checks that it is one. */
+async function challenged(t: Test, client: RawPeer, close: boolean, method = 'GET') {
+  const response = await readResponse(client, method)
+  checkRefusal(t, response, { status: 407, close, method })
+  t.equal(response.fields['proxy-authenticate'], CHALLENGE)
+  return response
+}
+
+t.test('a CONNECT is answered 407, and on the same connection with a tunnel (RFC 9110 §11.7.1)', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(connectTo(origin.authority))
+  await challenged(t, client, false)
+  client.write(connectTo(origin.authority, RIGHT))
+  t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 200 /)
+  const peer = await origin.accept()
+  client.write('up')
+  peer.write('down')
+  t.equal(await peer.until(2), 'up', 'and nothing before it: no credential')
+  t.equal(await client.until(4), 'down')
+  t.equal(origin.accepted, 1)
+})
+
+t.test('bytes behind a refused CONNECT are no request: 407 and the end (RFC 9110 §9.3.6)', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await guarded(t)
+  for (const behind of [
+    get(origin.authority, RIGHT),
+    connectTo(origin.authority, RIGHT),
+    '\x16\x03\x01',
+    '\r\n',
+  ]) {
+    for (const fields of ['', credentials('ann:wrong')]) {
+      const client = await rawClient(t, proxy.port)
+      client.write(connectTo(origin.authority, fields) + behind)
+      await challenged(t, client, true)
+      t.equal(await client.untilEnd(), '')
+      client.end()
+      await client.closed()
+    }
+  }
+  t.equal(origin.accepted, 0)
+})
+
+t.test('a challenge can follow another on one connection', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  for (const fields of ['', credentials('ann:wrong'), '', credentials('nobody:open sesame')]) {
+    client.write(connectTo(origin.authority, fields))
+    await challenged(t, client, false)
+    client.write(get(origin.authority, fields))
+    await challenged(t, client, false)
+  }
+  client.write(connectTo(origin.authority, RIGHT))
+  t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 200 /)
+})
+
+t.test('a CONNECT of HTTP/1.0 keeps its connection when it asks to (RFC 9112 §9.3)', async t => {
+  const proxy = await guarded(t)
+  const closing = await rawClient(t, proxy.port)
+  closing.write(connectTo('a.test:443', '', '1.0'))
+  await challenged(t, closing, true)
+  t.equal(await closing.untilEnd(), '')
+
+  const kept = await rawClient(t, proxy.port)
+  for (let i = 0; i < 2; i++) {
+    kept.write(connectTo('a.test:443', 'Proxy-Connection: keep-alive\r\n', '1.0'))
+    const head = await kept.until('\r\n\r\n')
+    t.match(head, /^HTTP\/1\.1 407 /)
+    t.match(head, '\r\nConnection: keep-alive\r\n')
+    await kept.until('\n')
+  }
+  const asked = await rawClient(t, proxy.port)
+  asked.write(connectTo('a.test:443', 'Connection: close\r\n'))
+  await challenged(t, asked, true)
+  t.equal(await asked.untilEnd(), '')
+})
+
+t.test('a CONNECT that is refused for another reason still ends its connection', async t => {
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(connectTo('elsewhere.example:443', RIGHT))
+  checkRefusal(t, await readResponse(client), { status: 403, close: true })
+  t.equal(await client.untilEnd(), '')
+})
+
+t.test('http:// is answered 407, then forwarded without the credentials (RFC 9110 §11.7.2)', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(get(origin.authority))
+  await challenged(t, client, false)
+  for (const [fields, sender] of [
+    [RIGHT, 'undici'],
+    [`Content-Length: 0\r\n${credentials('übel:pass:wörd')}`, 'node:http'],
+  ] as const) {
+    client.write(get(origin.authority, fields))
+    const peer = await origin.accept()
+    const head = await peer.until('\r\n\r\n')
+    t.notMatch(head.toLowerCase(), 'authorization', sender)
+    peer.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi')
+    t.equal((await readResponse(client)).body, 'hi')
+  }
+})
+
+t.test('a 407 to a request that is not read to its end closes the connection', async t => {
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(`POST http://a.test/ HTTP/1.1\r\n${H}Content-Length: 5\r\n\r\n`)
+  await challenged(t, client, true)
+  t.equal(await client.untilEnd(), '')
+})
+
+t.test('every form of request is asked', async t => {
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  for (const line of [
+    'GET http://a.test/',
+    'HEAD http://a.test/',
+    'GET /',
+    'OPTIONS *',
+    'OPTIONS http://a.test/',
+    'TRACE http://a.test/',
+    'CONNECT a.test:443',
+  ]) {
+    client.write(`${line} HTTP/1.1\r\n${H}\r\n`)
+    await challenged(t, client, false, line.split(' ')[0])
+  }
+})
+
+t.test('each fault has its words and its event, and no credential in either', async t => {
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  for (const [fields, fault, says] of [
+    ['', 'missing', /Send a name and a password with Proxy-Authorization/],
+    ['Proxy-Authorization: Bearer s3cret\r\n', 'missing', /http:\/\/NAME:PASSWORD@HOST:PORT/],
+    ['Proxy-Authorization: Basic s3cret\r\n', 'malformed', /one field with Basic and, in base64,/],
+    [RIGHT + RIGHT, 'malformed', /one field/],
+    [credentials('ann:s3cret'), 'wrong', /htpasswd_file under clients .* this name with this password/],
+    [credentials('s3cret:open sesame'), 'wrong', /does not hold this name with this password/],
+  ] as const) {
+    const from = proxy.events.length
+    client.write(connectTo('a.test:443', fields))
+    const response = await challenged(t, client, false)
+    t.equal(response.reason, `Sluice: proxy credentials are ${fault}`)
+    t.match(response.body, says)
+    t.notMatch(response.head + response.body, /s3cret|ann|sesame/)
+    const events = await checkEvents(
+      t,
+      proxy,
+      from,
+      { level: 'warn', decision: 'deny', reason: `credentials_${fault}`, kind: 'connect', host: 'a.test' },
+      { status: 407, close_reason: 'refused', error: 'http_request_denied', reason: `credentials_${fault}` },
+    )
+    t.notOk(events.some(event => 'client' in event))
+    t.notMatch(JSON.stringify(events), /s3cret|ann|sesame|czNjcmV0/)
+  }
+  const from = proxy.events.length
+  client.write(connectTo('elsewhere.example:443', RIGHT))
+  t.equal((await readResponse(client)).status, 403)
+  const events = await checkEvents(
+    t,
+    proxy,
+    from,
+    { client: 'team', decision: 'deny', reason: 'no_rule' },
+    { client: 'team', status: 403 },
+  )
+  t.notMatch(JSON.stringify(events), /sesame/)
+})
+
+t.test('guessing ends in 429 until the minute is over (RFC 6585 §4)', async t => {
+  const clock = new ManualClock()
+  const proxy = await guarded(t, '', { now: clock.now })
+  const client = await rawClient(t, proxy.port)
+  for (let i = 0; i < 20; i++) {
+    client.write(get('elsewhere.example', credentials(`ann:${i}`)))
+    await challenged(t, client, false)
+  }
+  clock.advance(500)
+  const from = proxy.events.length
+  client.write(get('elsewhere.example', RIGHT))
+  const response = await readResponse(client)
+  checkRefusal(t, response, { status: 429, close: false })
+  t.equal(response.fields['retry-after'], '60')
+  t.equal(response.fields['proxy-authenticate'], undefined)
+  t.match(response.body, /Too many credentials from this address .* for 60 s\./)
+  await checkEvents(
+    t,
+    proxy,
+    from,
+    { decision: 'deny', reason: 'authentication_rate' },
+    { status: 429, reason: 'authentication_rate' },
+  )
+  const tunnel = await rawClient(t, proxy.port)
+  tunnel.write(connectTo('elsewhere.example:443', RIGHT))
+  checkRefusal(t, await readResponse(tunnel), { status: 429, close: true })
+  clock.advance(59_500)
+  const later = await rawClient(t, proxy.port)
+  later.write(get('elsewhere.example', RIGHT))
+  t.equal((await readResponse(later)).status, 403, 'known again, and refused by the rules')
+})
+
+t.test('an entry before that holds the address is not asked for anything', async t => {
+  const proxy = await guarded(t, '  - { name: near, cidr: ["127.0.0.0/8"], rules: [] }\n')
+  const client = await rawClient(t, proxy.port)
+  client.write(get('a.test', credentials('ann:wrong')))
+  t.match(await readResponse(client), { status: 403, reason: /^Sluice: no rule allows a\.test:80$/ })
+  t.match(await proxy.event('decision'), { client: 'near', reason: 'no_rule' })
+})
+
+t.test('requests wait for a password that is being checked, in order', async t => {
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(get('one.example', RIGHT) + get('two.example') + get('three.example', RIGHT))
+  t.match((await readResponse(client)).reason, /one\.example/)
+  await challenged(t, client, false)
+  t.match((await readResponse(client)).reason, /three\.example/)
+})
+
+t.test('a guess is logged although nobody waits for the answer', async t => {
+  const proxy = await guarded(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(get('a.test', credentials('ann:wrong')))
+  client.end()
+  await checkEvents(
+    t,
+    proxy,
+    0,
+    { decision: 'deny', reason: 'credentials_wrong' },
+    { status: 0, close_reason: 'client_gone' },
+  )
+})
