@@ -15,8 +15,10 @@ export interface Htpasswd {
   readonly faults: readonly HtpasswdFault[]
 }
 
-const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}$/
-const CONTROL = /\p{Cc}/u
+/** Salt and hash, whose last characters carry four and two bits that are always clear: set, nothing would match. */
+const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/
+/** Controls, and what stands where the file was not UTF-8. */
+const UNREADABLE = /[\p{Cc}\ufffd]/u
 /** A hash of this cost takes seconds; each further step doubles that. */
 const MAX_COST = 15
 const MIN_COST = 4
@@ -25,7 +27,10 @@ const MIN_COST = 4
 export function parseHtpasswd(text: string): Htpasswd {
   const users = new Map<string, string>()
   const faults: HtpasswdFault[] = []
-  for (const [index, raw] of text.split('\n').entries()) {
+  for (const [index, raw] of text
+    .replace(/^\ufeff/, '')
+    .split('\n')
+    .entries()) {
     const line = raw.replace(/\r$/, '')
     if (line.trim() === '' || line.startsWith('#')) continue
     const colon = line.indexOf(':')
@@ -46,7 +51,9 @@ function faultOf(
   hash: string,
   users: ReadonlyMap<string, string>,
 ): string | undefined {
-  if (colon < 1 || CONTROL.test(name)) return 'expected a name, a colon and a bcrypt hash'
+  if (colon < 1) return 'expected a name, a colon and a bcrypt hash'
+  if (UNREADABLE.test(name)) return 'the name holds a control character, or is not UTF-8'
+  if (name !== name.trim()) return 'the name has white space around it'
   if (users.has(name)) return `the name ${JSON.stringify(name)} stands there a second time`
   const cost = Number(BCRYPT.exec(hash)?.[1])
   if (Number.isNaN(cost)) return 'the hash is not bcrypt; make it with `htpasswd -B`'
