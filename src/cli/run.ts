@@ -1,5 +1,6 @@
 /** `sluice run`: the proxy in the foreground, until a signal ends it. */
 import type { CommandModule } from 'yargs'
+import { decidesByAddress } from '../clients/identify.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from '../config/listen-address.js'
 import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
@@ -87,14 +88,17 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
   for (const warning of loaded.warnings) {
     logger.warn({ event: 'config_warning', line: warning.line, path: warning.path, message: warning.message })
   }
-  const open = proxy.proxy.filter(address => !isLoopback(address))
+  const open = loaded.config.clients.some(decidesByAddress)
+    ? proxy.proxy.filter(address => !isLoopback(address))
+    : []
   if (open.length > 0) {
     logger.warn({
       event: 'open_listener',
       proxy: open.map(serializeListenAddress),
       message:
-        'listening beyond loopback without authentication: clients are told apart by address alone, and behind NAT ' +
-        'a stranger can look like a private one; keep the port from being published',
+        'listening beyond loopback without authentication: some clients are known by address alone, and behind NAT ' +
+        'a stranger can look like one of them; keep the port from being published, or give every entry of clients ' +
+        'basic or certificate',
     })
   }
   await log.flush()

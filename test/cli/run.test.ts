@@ -116,7 +116,11 @@ t.test('one that is gone before the first line does not even keep it from starti
 
 t.test('says where it listens beyond loopback, and what is odd in the file', async t => {
   const file = join(await temporaryDirectory(t), 'odd.yaml')
-  await writeFile(file, 'version: 1\nlisten: { proxy: ["127.0.0.1:1"], admin: false }\nclients: []\n')
+  const far = '{ name: far, cidr: [192.0.2.1], rules: [] }'
+  await writeFile(
+    file,
+    `version: 1\nlisten: { proxy: ["127.0.0.1:1"], admin: false }\nclients: [${far}]\nrules: { web: { hosts: ["*"] } }\n`,
+  )
   const { said, child, exited } = startProgram(t, [
     ...program,
     '--config',
@@ -138,9 +142,9 @@ t.test('says where it listens beyond loopback, and what is odd in the file', asy
   t.match(warning, {
     level: 'warn',
     event: 'config_warning',
-    line: 3,
-    path: 'clients',
-    message: 'nobody may use the proxy: no client is listed',
+    line: 4,
+    path: 'rules.web',
+    message: 'no client may use the rule `web`',
   })
   t.match(open, { level: 'warn', proxy: [listening.proxy[0]] })
   t.equal(open.proxy.length, 1, 'loopback is nothing to warn of')
@@ -150,6 +154,35 @@ t.test('says where it listens beyond loopback, and what is odd in the file', asy
   client.end()
   child.kill('SIGTERM')
   t.equal(await exited, 0)
+})
+
+t.test('does not warn of a listener beyond loopback when nobody is known by address alone', async t => {
+  const directory = await temporaryDirectory(t)
+  const hash = '$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
+  await writeFile(join(directory, 'users'), `ann:${hash}\n`)
+  const file = join(directory, 'sluice.yaml')
+  for (const [clients, warned] of [
+    ['{ name: team, basic: { htpasswd_file: users } }', false],
+    ['{ name: team, cidr: [10.0.0.0/8], basic: { htpasswd_file: users } }', false],
+    ['{ name: team, basic: { htpasswd_file: users } }, { name: near, cidr: [127.0.0.1] }', true],
+    ['', false],
+  ] as const) {
+    await writeFile(file, `version: 1\nclients: [${clients}]\n`)
+    const { said, child, exited } = startProgram(t, [
+      ...program,
+      '--config',
+      file,
+      '--listen',
+      '0.0.0.0:0',
+      '--admin',
+      '127.0.0.1:0',
+    ])
+    await said(/"event":"listening"/)
+    child.kill('SIGTERM')
+    const [log] = await said(/[\s\S]*"event":"stopped".*\n/)
+    t.equal(log.includes('"event":"open_listener"'), warned, clients)
+    t.equal(await exited, 0)
+  }
 })
 
 t.test(
