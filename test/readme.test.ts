@@ -16,7 +16,9 @@ function blocks(language: string): string[] {
 t.test('every configuration in the README is a valid one', async t => {
   const files = blocks('yaml')
   t.ok(files.length >= 4)
-  for (const text of files) t.doesNotThrow(() => parseConfig(text), text)
+  const hash = '$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
+  const folder = t.testdir({ 'agents.htpasswd': `alice:${hash}\n` })
+  for (const text of files) t.doesNotThrow(() => parseConfig(text, 'README.md', folder), text)
 })
 
 t.test('the table of the README names every key, and none that is not there', async t => {
