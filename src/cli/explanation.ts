@@ -5,7 +5,7 @@
  */
 import { certificateMissing, credentialsRefused, unknownAddress } from '../clients/refusals.js'
 import type { Config } from '../config/schema.js'
-import { ProxyError, toProxyError } from '../errors.js'
+import { ProxyError } from '../errors.js'
 import { traceDisabled } from '../hop/hop.js'
 import type { Authority } from '../http/authority.js'
 import type { Policy } from '../policy/decision.js'
@@ -72,7 +72,8 @@ export async function explainRequest(
   try {
     authority = readRequestLine(request, parts.config.limits)
   } catch (error) {
-    return refused(base, 'invalid', toProxyError(error))
+    if (!(error instanceof ProxyError)) throw error
+    return refused(base, 'invalid', error)
   }
   if (client.kind === 'unknown') return refused(base, 'deny', refusalOf(client))
   if (request.method === 'TRACE') return refused(base, 'deny', traceDisabled())
@@ -121,7 +122,8 @@ async function lookUp(name: string, { resolver, now }: ExplainParts): Promise<Lo
     const addresses = await resolver.resolve(name, signal)
     return { name, addresses, ms: now() - started }
   } catch (error) {
-    return { name, addresses: [], ms: now() - started, error: toProxyError(error) }
+    if (!(error instanceof ProxyError)) throw error
+    return { name, addresses: [], ms: now() - started, error }
   }
 }
 

@@ -269,7 +269,7 @@ const errorNote = text('a line of text', { maxLength: 300 })
   .refine(line => line.length <= 300 && /^[^\p{Cc}\p{Zl}\p{Zp}]+$/u.test(line), {
     error: 'expected one line of at most 300 characters',
   })
-  .describe('A line that is added to every answer that refuses something, such as whom to ask.')
+  .describe('A line that is added to every error that Sluice answers itself, such as whom to ask.')
 
 export const configSchema = section({
   version: z.literal(1, { error: 'expected 1' }).describe('The version of this format; required.'),

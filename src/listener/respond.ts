@@ -5,7 +5,7 @@
  * A body that says 403 and no more is taken for the origin's. So a refusal by policy says that it is one, whose it
  * is, and where to look.
  */
-import type { ProxyError, ProxyErrorType } from '../errors.js'
+import type { ProxyError } from '../errors.js'
 import { proxyStatus } from '../http/proxy-status.js'
 import { refusalPhrase } from '../http/reason-phrase.js'
 import type { ResponseHead } from '../http1/response-writer.js'
@@ -23,16 +23,9 @@ export interface Advice {
   readonly note?: string | undefined
 }
 
-/** Refusals that are Sluice's own will, and neither the client's mistake nor the far side's. */
-const POLICY: ReadonlySet<ProxyErrorType> = new Set([
-  'http_request_denied',
-  'destination_ip_prohibited',
-  'proxy_loop_detected',
-])
-
 /** @param date the current HTTP-date */
 export function errorResponse(error: ProxyError, date: string, { hint, note }: Advice = {}): ErrorResponse {
-  const said = POLICY.has(error.type) ? 'Sluice refused this by policy' : `Sluice answered ${error.status}`
+  const said = isPolicy(error) ? 'Sluice refused this by policy' : `Sluice answered ${error.status}`
   const lines = [`${said}: ${error.detail ?? `${error.message}.`}`, hint, note]
   const body = Buffer.from(lines.flatMap(line => (line === undefined ? [] : `${line}\n`)).join(''))
   return {
@@ -56,4 +49,9 @@ export function errorResponse(error: ProxyError, date: string, { hint, note }: A
     },
     body,
   }
+}
+
+/** What the configuration refuses. 407, 429 and 503 are no such word: they ask for another try. */
+function isPolicy({ side, status }: ProxyError): boolean {
+  return side === 'proxy' && (status === 403 || status === 508)
 }

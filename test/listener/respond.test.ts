@@ -48,6 +48,13 @@ t.test('a refusal by policy says that it is one, and no other error does', async
   }
 })
 
+t.test('neither does one that credentials or time could mend', async t => {
+  for (const status of [407, 429, 503]) {
+    const error = new ProxyError('http_request_denied', 'no', { status })
+    t.equal(errorResponse(error, 'today').body.toString(), `Sluice answered ${status}: no.\n`)
+  }
+})
+
 t.test('hint and note are lines of their own below the sentence, counted in bytes', async t => {
   const error = new ProxyError('http_request_denied', 'no')
   const note = 'Frag das Plattform-Team: größer 🙂'
