@@ -147,7 +147,9 @@ export function isNeverPermitted(address: IpAddress): boolean {
 export function embeddedIpv4(ip: IpAddress): IpAddress[] {
   if (ip.family === 4) return []
   const block = blockOf(ip)
-  const found = (EMBEDDINGS[block] ?? []).map(at => at.map(i => ip.bytes[i] ?? 0))
+  const places = EMBEDDINGS[block]
+  if (places === undefined && !isIsatap(ip)) return []
+  const found = (places ?? []).map(at => at.map(i => ip.bytes[i] ?? 0))
   const tail = ip.bytes.slice(12)
   if (block === 'embedded_teredo') found.push(tail.map(byte => byte ^ 0xff))
   if (isIsatap(ip)) found.push(tail)

@@ -1,48 +1,76 @@
 /**
- * Values kept under address blocks and found by address: a binary tree over the bits, so that a look-up costs the
- * length of an address and not the number of blocks (a deny list may hold many thousands).
+ * Values kept under address blocks and found by address: a binary tree over the bits in which every node is a block
+ * or the fork of two, so that a look-up costs the blocks around an address and not the number of blocks (a deny list
+ * may hold many thousands).
  *
  * A mapped IPv6 address is looked up as its IPv4, as everywhere.
  */
 import type { Cidr } from './cidr.js'
 import { type IpAddress, unmapIpv4 } from './ip-address.js'
 
+/** The first `prefix` bits of `bytes` are the node's own; below it is all that goes on with a 0, or with a 1. */
 interface Node<T> {
+  readonly bytes: readonly number[]
+  readonly prefix: number
   readonly values: T[]
   zero?: Node<T>
   one?: Node<T>
 }
 
-export class CidrTree<T> {
-  readonly #roots = { 4: newNode<T>(), 6: newNode<T>() }
+const NOTHING: readonly never[] = []
 
-  add(cidr: Cidr, value: T): void {
-    let node = this.#roots[cidr.family]
-    for (let i = 0; i < cidr.prefix; i++) {
-      const side = bitAt(cidr.bytes, i) === 0 ? 'zero' : 'one'
-      node = node[side] ??= newNode<T>()
+export class CidrTree<T> {
+  readonly #roots: Readonly<Record<4 | 6, Node<T>>> = {
+    4: { bytes: [], prefix: 0, values: [] },
+    6: { bytes: [], prefix: 0, values: [] },
+  }
+
+  add({ family, bytes, prefix }: Cidr, value: T): void {
+    let node = this.#roots[family]
+    while (node.prefix < prefix) {
+      const side = bitAt(bytes, node.prefix) === 0 ? 'zero' : 'one'
+      const child = node[side]
+      if (child === undefined) {
+        node = node[side] = { bytes, prefix, values: [] }
+      } else {
+        const shared = sharedBits(child.bytes, bytes, node.prefix, Math.min(child.prefix, prefix))
+        if (shared === child.prefix) node = child
+        else {
+          const below = bitAt(child.bytes, shared) === 0 ? 'zero' : 'one'
+          node = node[side] = { bytes, prefix: shared, values: [], [below]: child }
+        }
+      }
     }
     node.values.push(value)
   }
 
   /** The values of every block that holds the address: longest prefix first, within a block in the order added. */
-  find(address: IpAddress): T[] {
-    const ip = unmapIpv4(address)
-    const path: T[][] = []
-    let node: Node<T> | undefined = this.#roots[ip.family]
-    for (let i = 0; node !== undefined; i++) {
-      if (node.values.length > 0) path.push(node.values)
-      node = bitAt(ip.bytes, i) === 0 ? node.zero : node.one
+  find(address: IpAddress): readonly T[] {
+    const { family, bytes } = unmapIpv4(address)
+    const bits = family === 4 ? 32 : 128
+    let found: readonly T[] = NOTHING
+    let node: Node<T> | undefined = this.#roots[family]
+    for (let from = 0; node !== undefined; ) {
+      const { prefix, values }: Node<T> = node
+      if (sharedBits(node.bytes, bytes, from, prefix) < prefix) break
+      if (values.length > 0) found = found.length === 0 ? values : [...values, ...found]
+      if (prefix === bits) break
+      node = bitAt(bytes, prefix) === 0 ? node.zero : node.one
+      from = prefix
     }
-    return path.reverse().flat()
+    return found
   }
 }
 
-function newNode<T>(): Node<T> {
-  return { values: [] }
+/** How many leading bits two addresses share, at most `limit`; the first `from` are known to be shared. */
+function sharedBits(a: readonly number[], b: readonly number[], from: number, limit: number): number {
+  for (let i = from >> 3; i * 8 < limit; i++) {
+    const difference = (a[i] ?? 0) ^ (b[i] ?? 0)
+    if (difference !== 0) return Math.min(limit, i * 8 + Math.clz32(difference) - 24)
+  }
+  return limit
 }
 
-/** Past the last bit it answers 0: the deepest nodes have no children. */
 function bitAt(bytes: readonly number[], index: number): number {
   return ((bytes[index >> 3] ?? 0) >> (7 - (index & 7))) & 1
 }

@@ -44,8 +44,8 @@ export type Decision = Admitted | Denial
 /** The rules a client may use. */
 export type UsableRules = ReadonlySet<CompiledRule> | 'all'
 
-export function usableRules({ byName }: CompiledRules, names: readonly string[] | 'all'): UsableRules {
-  if (names === 'all') return 'all'
+/** A name that no rule has is no rule. */
+export function usableRules({ byName }: CompiledRules, names: readonly string[]): UsableRules {
   return new Set(names.flatMap(name => byName.get(name) ?? []))
 }
 
@@ -63,20 +63,20 @@ export function decideAdmission(
 
   const found = askRules(compiled, usable, request, ip)
   const rule = found.matching[0]?.name
+  const denial = rule === undefined ? denialBy(compiled, usable, request, found) : undefined
+  if (denial !== undefined && (compiled.mode === 'enforce' || denial.reason === 'localhost')) return denial
   const grant: Grant = {
     host,
     port,
     rule,
     terms: found.matching,
     pins: found.pins,
-    upgradable: found.upgradable,
+    // Where no rule matches, none looks into methods either.
+    upgradable: found.upgradable || denial !== undefined,
     verifyServerName: found.verifies || (compiled.sni === 'verify' && !found.exempt),
   }
-  if (rule !== undefined) return { kind: 'allow', rule, grant }
-  const denial = denialBy(compiled, usable, request, found)
-  if (compiled.mode === 'enforce' || denial.reason === 'localhost') return denial
-  // No rule looks into its methods, so there is nothing that an Upgrade would hide.
-  return { kind: 'allow', rule: denial.rule, grant: { ...grant, upgradable: true }, wouldDeny: denial }
+  if (denial === undefined) return { kind: 'allow', rule, grant }
+  return { kind: 'allow', rule: denial.rule, grant, wouldDeny: denial }
 }
 
 /** What the rules that name a host and that the client may use say to a request, most specific first. */
@@ -136,9 +136,7 @@ function denialBy(
   { nearest, byMethod, sharesPorts }: Answers,
 ): Denial {
   if (nearest === undefined) {
-    const rules = usable === 'all' ? byName.values() : usable.values()
-    const count = usable === 'all' ? byName.size : usable.size
-    return denyUnnamed(request, isLocalhost(request.host), rules, count)
+    return denyUnnamed(request, isLocalhost(request.host), usable === 'all' ? byName : usable)
   }
   if (byMethod === undefined) return denyMethod(request, nearest)
   return denyPort(request, sharesPorts ?? byMethod)
@@ -154,11 +152,9 @@ export function deniedPattern(
   host: Host,
   ip: IpAddress | undefined,
 ): HostPattern | undefined {
-  const patterns =
-    ip === undefined
-      ? denyHosts.named(host)
-      : [ip, ...embeddedIpv4(ip)].flatMap(spelling => denyHosts.holding(spelling))
-  return patterns[0] ?? denyHosts.any[0]
+  const pattern = denyHosts.matching(host, ip)[0] ?? denyHosts.any[0]
+  if (pattern !== undefined || ip === undefined) return pattern
+  return embeddedIpv4(ip).flatMap(inside => denyHosts.holding(inside))[0]
 }
 
 /** The rules that name a host, each once, most specific first. */
@@ -167,9 +163,11 @@ export function rulesNaming(
   host: Host,
   ip: IpAddress | undefined,
 ): readonly CompiledRule[] {
-  const named = hosts.named(host)
-  const any = ip === undefined && !isLocalhost(host) ? hosts.any : []
-  return [...new Set([...named, ...any])]
+  const named = hosts.matching(host, ip)
+  const reached = ip === undefined && hosts.any.length > 0 && !isLocalhost(host)
+  if (!reached && named.length < 2) return named
+  if (reached && named.length === 0) return hosts.any
+  return [...new Set(reached ? [...named, ...hosts.any] : named)]
 }
 
 /** Names of the machine the proxy runs on, whatever a resolver may say (RFC 6761 §6.3). */

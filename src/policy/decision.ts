@@ -2,9 +2,15 @@
  * The policy: one decision function for every form of request. `admit` judges host, method and port before any DNS
  * query; what it allows is a Grant, which `vet` turns into a Permit once addresses are known.
  */
-import { type Decision, decideAdmission, type PolicyRequest, usableRules } from './admission.js'
+import {
+  type Decision,
+  decideAdmission,
+  type PolicyRequest,
+  type UsableRules,
+  usableRules,
+} from './admission.js'
 import type { Denial } from './denial.js'
-import { type Memo, memoOf } from './memo.js'
+import { Memo } from './memo.js'
 import { type AddressGuard, type Grant, type OwnListener, type Permit, vetAddresses } from './permit.js'
 import { type CompiledRules, compileRules, type PolicyInput } from './rules.js'
 import { type AddressTrace, type Trace, traceAddresses, traceAdmission } from './trace.js'
@@ -18,18 +24,22 @@ export interface PolicyOptions {
   readonly ownListeners?: readonly OwnListener[]
 }
 
-/** Decisions remembered for each list of rules, and verdicts for each grant. */
+/** Decisions remembered, and how many of them about one host: by port, method and client. */
 const MAX_DECISIONS = 4096
+const MAX_OF_HOST = 64
+/** Verdicts remembered for each grant, and how many of them on lists that begin alike. */
 const MAX_VERDICTS = 16
+const MAX_OF_ADDRESS = 4
 
 /** An immutable policy; a reload makes a new one. */
 export class Policy {
   readonly generation: number
   readonly #compiled: CompiledRules
   readonly #guard: AddressGuard
-  /** By the rules that the client may use: the list of its entry in the configuration. */
-  readonly #decisions = new WeakMap<object, Memo<Decision>>()
-  readonly #verdicts = new WeakMap<object, Memo<Permit | Denial>>()
+  /** By the list of the client's entry in the configuration. */
+  readonly #usable = new WeakMap<object, UsableRules>()
+  readonly #decisions = new Memo<PolicyRequest, Decision>(isSameBesideName, MAX_DECISIONS, MAX_OF_HOST)
+  readonly #verdicts = new WeakMap<object, Memo<readonly string[], Permit | Denial>>()
 
   constructor(input: PolicyInput, options: PolicyOptions = {}) {
     this.generation = options.generation ?? 0
@@ -43,11 +53,10 @@ export class Policy {
 
   /** Decides on host, method and port. Nothing is resolved and nothing throws. */
   admit(request: PolicyRequest): Decision {
-    const { form, method, host, port, rules } = request
-    const memo = memoOf(this.#decisions, rules === 'all' ? this : rules, MAX_DECISIONS)
-    return memo.get(`${form} ${method} ${host.kind} ${host.name} ${port}`, () =>
-      decideAdmission(this.#compiled, usableRules(this.#compiled, rules), request),
-    )
+    const kept = this.#decisions.get(request.host.name, request)
+    if (kept !== undefined) return kept
+    const decision = decideAdmission(this.#compiled, this.#usableBy(request), request)
+    return this.#decisions.keep(request.host.name, request, decision)
   }
 
   /**
@@ -57,22 +66,47 @@ export class Policy {
    * @throws RangeError when there are none
    */
   vet(grant: Grant, addresses: readonly string[]): Permit | Denial {
-    const memo = memoOf(this.#verdicts, grant, MAX_VERDICTS)
-    return memo.get(addresses.join(' '), () => vetAddresses(this.#guard, grant, addresses))
+    let memo = this.#verdicts.get(grant)
+    if (memo === undefined) {
+      memo = new Memo(isSameList, MAX_VERDICTS, MAX_OF_ADDRESS)
+      this.#verdicts.set(grant, memo)
+    }
+    const first = addresses[0] ?? ''
+    return (
+      memo.get(first, addresses) ?? memo.keep(first, addresses, vetAddresses(this.#guard, grant, addresses))
+    )
   }
 
   /** What `admit` decides, and how it comes to that. */
   trace(request: PolicyRequest): Trace {
-    return traceAdmission(
-      this.#compiled,
-      usableRules(this.#compiled, request.rules),
-      request,
-      this.admit(request),
-    )
+    return traceAdmission(this.#compiled, this.#usableBy(request), request, this.admit(request))
   }
 
   /** What `vet` finds for each address by itself; it refuses them all when one is denied. */
   traceAddresses(grant: Grant, addresses: readonly string[]): readonly AddressTrace[] {
     return traceAddresses(this.#guard, this.#compiled, grant, addresses)
   }
+
+  #usableBy({ rules }: PolicyRequest): UsableRules {
+    if (rules === 'all') return 'all'
+    const known = this.#usable.get(rules)
+    if (known !== undefined) return known
+    const usable = usableRules(this.#compiled, rules)
+    this.#usable.set(rules, usable)
+    return usable
+  }
+}
+
+function isSameBesideName(a: PolicyRequest, b: PolicyRequest): boolean {
+  return (
+    a.port === b.port &&
+    a.method === b.method &&
+    a.form === b.form &&
+    a.rules === b.rules &&
+    a.host.kind === b.host.kind
+  )
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, i) => text === b[i])
 }

@@ -32,18 +32,16 @@ export interface Denial {
   readonly kind: 'deny'
   readonly reason: DenyReason
   /** The rule that came nearest to allowing it, when one named the host. */
-  readonly rule?: string
+  readonly rule: string | undefined
   readonly status: 403 | 508
   /** One short clause in printable ASCII. */
   readonly message: string
   /** One to three sentences. */
   readonly detail: string
   /** The address refused, in canonical text, when it is one. */
-  readonly address?: string
-  readonly addressClass?: AddressClass
+  readonly address: string | undefined
+  readonly addressClass: AddressClass | undefined
 }
-
-const MAX_NAMES = 10
 
 /** What was asked for, as far as the words need it. */
 export interface Asked {
@@ -53,58 +51,116 @@ export interface Asked {
   readonly port: number
 }
 
-function deny(reason: DenyReason, message: string, detail: string): Denial {
-  return { kind: 'deny', reason, status: 403, message, detail }
+interface Words {
+  readonly message: string
+  readonly detail: string
+}
+
+interface Circumstances {
+  readonly rule?: string | undefined
+  readonly status?: 508
+  readonly address?: string
+  readonly addressClass?: AddressClass
+}
+
+/** A denial whose words are made when they are read: making them would cost more than deciding. */
+class DescribedDenial implements Denial {
+  readonly kind = 'deny'
+  readonly reason: DenyReason
+  readonly rule: string | undefined
+  readonly status: 403 | 508
+  readonly address: string | undefined
+  readonly addressClass: AddressClass | undefined
+  readonly #describe: () => Words
+  #words: Words | undefined
+
+  constructor(reason: DenyReason, describe: () => Words, circumstances: Circumstances) {
+    this.reason = reason
+    this.rule = circumstances.rule
+    this.status = circumstances.status ?? 403
+    this.address = circumstances.address
+    this.addressClass = circumstances.addressClass
+    this.#describe = describe
+  }
+
+  get message(): string {
+    return this.#described.message
+  }
+
+  get detail(): string {
+    return this.#described.detail
+  }
+
+  get #described(): Words {
+    this.#words ??= this.#describe()
+    return this.#words
+  }
+}
+
+const NO_CIRCUMSTANCES: Circumstances = {}
+
+function deny(
+  reason: DenyReason,
+  describe: () => Words,
+  circumstances: Circumstances = NO_CIRCUMSTANCES,
+): Denial {
+  return new DescribedDenial(reason, describe, circumstances)
 }
 
 export function denyHost({ host, port }: Asked, pattern: HostPattern): Denial {
-  const text = serializeHostPattern(pattern)
-  return deny(
-    'deny_host',
-    `deny.hosts refuses ${serializeHostPort(host, port)}`,
-    `deny.hosts holds "${text}", which matches ${host.name}, and a denial wins over every rule. Remove "${text}" from deny.hosts to allow it.`,
-  )
+  return deny('deny_host', () => {
+    const text = serializeHostPattern(pattern)
+    return {
+      message: `deny.hosts refuses ${serializeHostPort(host, port)}`,
+      detail: `deny.hosts holds "${text}", which matches ${host.name}, and a denial wins over every rule. Remove "${text}" from deny.hosts to allow it.`,
+    }
+  })
 }
 
 /** @param host the host asked for, which is the address itself or a name that resolves to it */
 export function denyAddress(host: Host, port: number, address: string, cidr: Cidr): Denial {
-  const detail = `deny.addresses holds ${cidr.text}, which holds ${address}, and a denial wins over every rule. Remove ${cidr.text} from deny.addresses to allow it.`
-  return {
-    ...deny('deny_address', `deny.addresses refuses ${serializeHostPort(host, port)}`, detail),
-    address,
-  }
+  const describe = (): Words => ({
+    message: `deny.addresses refuses ${serializeHostPort(host, port)}`,
+    detail: `deny.addresses holds ${cidr.text}, which holds ${address}, and a denial wins over every rule. Remove ${cidr.text} from deny.addresses to allow it.`,
+  })
+  return deny('deny_address', describe, { address })
 }
 
 /**
  * No rule that the client may use names the host.
  *
  * @param localhost the host is the proxy's own machine
- * @param usable the rules the client may use, `count` in number
+ * @param usable the rules the client may use
  */
 export function denyUnnamed(
   { host, port }: Asked,
   localhost: boolean,
-  usable: Iterable<CompiledRule>,
-  count: number,
+  usable: Pick<ReadonlySet<CompiledRule> | ReadonlyMap<string, CompiledRule>, 'size' | 'values'>,
 ): Denial {
-  const message = `no rule allows ${serializeHostPort(host, port)}`
-  const remedy =
-    count === 0
+  const message = (): string => `no rule allows ${serializeHostPort(host, port)}`
+  const remedy = (): string =>
+    usable.size === 0
       ? `This client may use no rule; give it one whose hosts name ${host.name}.`
-      : `This client may use the rules: ${listed(usable, count)}. Add ${host.name} to the hosts of one of them to allow it.`
+      : `This client may use the rules: ${listed(usable.values(), usable.size)}. Add ${host.name} to the hosts of one of them to allow it.`
   if (localhost) {
-    const detail = `${host.name} is the proxy's own machine, and "*" in hosts does not cover it. ${remedy} Its addresses have to be in addresses of the same rule.`
-    return deny('localhost', message, detail)
+    return deny('localhost', () => ({
+      message: message(),
+      detail: `${host.name} is the proxy's own machine, and "*" in hosts does not cover it. ${remedy()} Its addresses have to be in addresses of the same rule.`,
+    }))
   }
   if (host.kind !== 'name') {
-    return deny(
-      'literal',
-      message,
-      `${host.name} is an address, and "*" in hosts covers names alone. ${remedy}`,
-    )
+    return deny('literal', () => ({
+      message: message(),
+      detail: `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}`,
+    }))
   }
-  return deny('no_rule', message, `No rule that this client may use names ${host.name}. ${remedy}`)
+  return deny('no_rule', () => ({
+    message: message(),
+    detail: `No rule that this client may use names ${host.name}. ${remedy()}`,
+  }))
 }
+
+const MAX_NAMES = 10
 
 /** A body is no place for a thousand names. */
 function listed(rules: Iterable<CompiledRule>, count: number): string {
@@ -115,32 +171,34 @@ function listed(rules: Iterable<CompiledRule>, count: number): string {
 }
 
 export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRule): Denial {
-  const key = `rules.${rule.name}.methods`
-  const allowed = [...(rule.methods ?? [])].join(', ') || 'no method'
-  const detail =
-    form === 'connect'
-      ? `${key} allows ${allowed}; what goes through a CONNECT tunnel can not be seen, so a rule with methods refuses CONNECT. Remove ${key}, or add a rule without methods that names the host, to allow it.`
-      : `${key} allows ${allowed}. Add ${method} to ${key} to allow it.`
-  return {
-    ...deny('method', `${key} does not allow ${method} ${serializeHostPort(host, port)}`, detail),
-    rule: rule.name,
+  const describe = (): Words => {
+    const key = `rules.${rule.name}.methods`
+    const allowed = [...(rule.methods ?? [])].join(', ') || 'no method'
+    const detail =
+      form === 'connect'
+        ? `${key} allows ${allowed}; what goes through a CONNECT tunnel can not be seen, so a rule with methods refuses CONNECT. Remove ${key}, or add a rule without methods that names the host, to allow it.`
+        : `${key} allows ${allowed}. Add ${method} to ${key} to allow it.`
+    return { message: `${key} does not allow ${method} ${serializeHostPort(host, port)}`, detail }
   }
+  return deny('method', describe, { rule: rule.name })
 }
 
 /** @param rule the rule that names the host; its port list is the one spoken of */
 export function denyPort({ form, host, port }: Asked, rule: CompiledRule): Denial {
-  const key = rule.portsKey[form]
-  const shared = key === `${form}.ports`
-  const elsewhere = shared ? ', or to the ports of a rule that names the host' : ''
-  const hint =
-    form === 'connect' && shared && portsContain(rule.ports.forward, port)
-      ? ' The client sent CONNECT for this port, as some do for http:// URLs too; forward.ports counts for requests without CONNECT alone, and connect.ports is the key here.'
-      : ''
-  const detail = `${key} allows ${serializePorts(rule.ports[form])} only; add ${port} to ${key}${elsewhere}.${hint}`
-  return {
-    ...deny('port', `${key} does not allow ${serializeHostPort(host, port)}`, detail),
-    rule: rule.name,
+  const describe = (): Words => {
+    const key = rule.portsKey[form]
+    const shared = key === `${form}.ports`
+    const elsewhere = shared ? ', or to the ports of a rule that names the host' : ''
+    const hint =
+      form === 'connect' && shared && portsContain(rule.ports.forward, port)
+        ? ' The client sent CONNECT for this port, as some do for http:// URLs too; forward.ports counts for requests without CONNECT alone, and connect.ports is the key here.'
+        : ''
+    return {
+      message: `${key} does not allow ${serializeHostPort(host, port)}`,
+      detail: `${key} allows ${serializePorts(rule.ports[form])} only; add ${port} to ${key}${elsewhere}.${hint}`,
+    }
   }
+  return deny('port', describe, { rule: rule.name })
 }
 
 /** Where an address stood when it was refused: the class it has, and what could lift that, if anything could. */
@@ -161,16 +219,21 @@ export function denyUnsafeAddress(
 ): Denial {
   const { text, exact, addressClass } = refused
   const target = serializeHostPort(host, port)
-  const named = rule === undefined ? {} : { rule }
   if (exact === undefined || addressClass === undefined) {
-    const printable = JSON.stringify(text)
-    const detail = `${host.name} resolved to ${printable}, which is not a plain IP address. No configuration key allows it.`
-    return { ...deny('address', `${target} has no usable address`, detail), ...named }
+    const describe = (): Words => ({
+      message: `${target} has no usable address`,
+      detail: `${host.name} resolved to ${JSON.stringify(text)}, which is not a plain IP address. No configuration key allows it.`,
+    })
+    return deny('address', describe, { rule })
   }
-  const key = rule === undefined ? `the addresses of a rule that allows ${target}` : addressesKey(rule)
-  const detail = `${found(host, text, addressClass)}. ${remedy(refused, exact, key)}`
-  const message = `${target} is at an address of class ${addressClass}`
-  return { ...deny('address', message, detail), ...named, address: text, addressClass }
+  const describe = (): Words => {
+    const key = rule === undefined ? `the addresses of a rule that allows ${target}` : addressesKey(rule)
+    return {
+      message: `${target} is at an address of class ${addressClass}`,
+      detail: `${found(host, text, addressClass)}. ${remedy(refused, exact, key)}`,
+    }
+  }
+  return deny('address', describe, { rule, address: text, addressClass })
 }
 
 /** @param rule the rule that pins the host to its addresses; @param exact the block of just the address refused */
@@ -184,10 +247,14 @@ export function denyUnpinnedAddress(
     addressClass,
   }: { readonly text: string; readonly exact: string; readonly addressClass: AddressClass },
 ): Denial {
-  const key = addressesKey(rule)
-  const message = `${serializeHostPort(host, port)} is outside ${key}`
-  const detail = `${found(host, text, addressClass)}. rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone. Add ${exact} to ${key} to allow it.`
-  return { ...deny('address', message, detail), rule, address: text, addressClass }
+  const describe = (): Words => {
+    const key = addressesKey(rule)
+    return {
+      message: `${serializeHostPort(host, port)} is outside ${key}`,
+      detail: `${found(host, text, addressClass)}. rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone. Add ${exact} to ${key} to allow it.`,
+    }
+  }
+  return deny('address', describe, { rule, address: text, addressClass })
 }
 
 function addressesKey(rule: string): string {
@@ -211,9 +278,15 @@ function remedy({ addressClass, never }: Refused, exact: string, key: string): s
 export function denyOwnAddress(host: Host, port: number, role: 'proxy' | 'admin', address: string): Denial {
   const target = serializeHostPort(host, port)
   if (role === 'proxy') {
-    const detail = `${target} is where this proxy itself listens: the request would come back to it. No configuration key allows it.`
-    return { ...deny('own_address', `${target} is this proxy itself`, detail), status: 508, address }
+    const describe = (): Words => ({
+      message: `${target} is this proxy itself`,
+      detail: `${target} is where this proxy itself listens: the request would come back to it. No configuration key allows it.`,
+    })
+    return deny('own_address', describe, { status: 508, address })
   }
-  const detail = `${target} is the admin listener, which can not be reached through the proxy. No configuration key allows it.`
-  return { ...deny('own_address', `${target} is the admin listener`, detail), address }
+  const describe = (): Words => ({
+    message: `${target} is the admin listener`,
+    detail: `${target} is the admin listener, which can not be reached through the proxy. No configuration key allows it.`,
+  })
+  return deny('own_address', describe, { address })
 }

@@ -129,7 +129,9 @@ export function permitConfigured(
 
 /** The denial of `ip` by `denyAddresses`, in whatever spelling, when there is one. */
 export function findDeniedBlock(denyAddresses: CidrTree<Cidr>, ip: IpAddress): Cidr | undefined {
-  return [ip, ...embeddedIpv4(ip)].flatMap(spelling => denyAddresses.find(spelling))[0]
+  const block = denyAddresses.find(ip)[0]
+  if (block !== undefined || ip.family === 4) return block
+  return embeddedIpv4(ip).flatMap(inside => denyAddresses.find(inside))[0]
 }
 
 function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undefined {

@@ -166,7 +166,7 @@ function bindingSteps({ name, addressesOnly, sni }: CompiledRule): TraceStep[] {
 function namingPattern(rule: CompiledRule, host: Host): number {
   const positions = new HostIndex<number>()
   for (const [position, pattern] of rule.hosts.entries()) positions.add(pattern, position)
-  return positions.named(host)[0] ?? positions.any[0] ?? 0
+  return positions.matching(host, literalAddress(host))[0] ?? positions.any[0] ?? 0
 }
 
 function patternText(rule: CompiledRule, at: number): string {

@@ -1,12 +1,17 @@
 import t from 'tap'
 import { parseHost } from '../../src/http/authority.js'
 import { parseHostPattern } from '../../src/net/host-pattern.js'
-import { HostIndex } from '../../src/policy/host-index.js'
+import { HostIndex, literalAddress } from '../../src/policy/host-index.js'
 
 function index(...patterns: string[]): HostIndex<string> {
   const made = new HostIndex<string>()
   for (const text of patterns) made.add(parseHostPattern(text), text)
   return made
+}
+
+function found(among: HostIndex<string>, text: string): readonly string[] {
+  const host = parseHost(text)
+  return among.matching(host, literalAddress(host))
 }
 
 t.test('matches names at label boundaries only', async t => {
@@ -35,7 +40,7 @@ t.test('matches names at label boundaries only', async t => {
     ['*.a.example.com', 'example.com', false],
   ]
   for (const [pattern, host, matches] of table) {
-    t.same(index(pattern).named(parseHost(host)), matches ? [pattern] : [], `${pattern} and ${host}`)
+    t.same(found(index(pattern), host), matches ? [pattern] : [], `${pattern} and ${host}`)
   }
 })
 
@@ -61,21 +66,28 @@ t.test('matches addresses by value, mapped ones as IPv4', async t => {
     ['0.0.0.0/0', 'example.com', false],
   ]
   for (const [pattern, host, matches] of table) {
-    t.same(index(pattern).named(parseHost(host)), matches ? [pattern] : [], `${pattern} and ${host}`)
+    t.same(found(index(pattern), host), matches ? [pattern] : [], `${pattern} and ${host}`)
   }
 })
 
 t.test('finds the most specific first, and keeps * apart', async t => {
   const names = index('*', '*.com', '*.example.com', 'a.example.com', '*.a.example.com')
-  t.same(names.named(parseHost('a.example.com')), ['a.example.com', '*.example.com', '*.com'])
-  t.same(names.named(parseHost('b.a.example.com')), ['*.a.example.com', '*.example.com', '*.com'])
-  t.same(names.named(parseHost('example.org')), [])
+  t.same(found(names, 'a.example.com'), ['a.example.com', '*.example.com', '*.com'])
+  t.same(found(names, 'b.a.example.com'), ['*.a.example.com', '*.example.com', '*.com'])
+  t.same(found(names, 'example.org'), [])
   t.same(names.any, ['*'])
   const addresses = index('0.0.0.0/0', '10.0.0.1', '10.0.0.0/8', '*')
-  t.same(addresses.named(parseHost('10.0.0.1')), ['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0'])
+  t.same(found(addresses, '10.0.0.1'), ['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0'])
+})
+
+t.test('holds a value once under a pattern that is written twice', async t => {
+  const made = new HostIndex<string>()
+  for (const text of ['*', '*', 'a.test', 'A.test', '*.test', '*.test']) made.add(parseHostPattern(text), 'x')
+  t.same(made.any, ['x'])
+  t.same(made.matching(parseHost('a.test'), undefined), ['x', 'x'], 'once for each that matches')
 })
 
 t.test('is not confused by names that objects have', async t => {
   for (const name of ['constructor', 'x.constructor', '__proto__', 'tostring'])
-    t.same(index('example.com').named(parseHost(name)), [])
+    t.same(found(index('example.com'), name), [])
 })
