@@ -55,8 +55,8 @@ export class Policy {
   admit(request: PolicyRequest): Decision {
     const kept = this.#decisions.get(request.host.name, request)
     if (kept !== undefined) return kept
-    const decision = decideAdmission(this.#compiled, this.#usableBy(request), request)
-    return this.#decisions.keep(request.host.name, request, decision)
+    const own = { ...request, host: { kind: request.host.kind, name: ownText(request.host.name) } }
+    return this.#decisions.keep(own.host.name, own, decideAdmission(this.#compiled, this.#usableBy(own), own))
   }
 
   /**
@@ -95,6 +95,11 @@ export class Policy {
     this.#usable.set(rules, usable)
     return usable
   }
+}
+
+/** A copy that stands by itself: text cut out of a request holds on to all of the request for as long as it is kept. */
+function ownText(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
 }
 
 function isSameBesideName(a: PolicyRequest, b: PolicyRequest): boolean {

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { Policy } from '../../src/policy/decision.js'
 import { isPermit } from '../../src/policy/permit.js'
@@ -33,4 +35,23 @@ t.test('keeps what clients with different rules were told apart', async t => {
   const expected = ['port', 'allow other', 'no_rule', 'allow other', 'allow other']
   t.same(ask(), expected)
   t.same(ask(), expected, 'asked again')
+})
+
+t.test('holds on to no request for having decided on it', async t => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const made = policy(WEB)
+  const [count, bytes] = [1000, 20_000]
+  const used = (): number => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const before = used()
+  for (let i = 0; i < count; i++) {
+    const head = Buffer.from(`GET host-number-${i}.test ${'x'.repeat(bytes)}`).toString('latin1')
+    made.admit(request(head.slice(0, head.indexOf(' x'))))
+  }
+  const kept = used() - before
+  t.ok(kept < (count * bytes) / 4, `${kept} bytes kept`)
+  t.equal(made.admit(request('GET host-number-0.test')).kind, 'allow')
 })
