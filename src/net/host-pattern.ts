@@ -5,7 +5,8 @@
  * A wildcard is a whole leading label and nothing else. `*foo.com` or `a.*.b` would invite rules that match more
  * than their author had in mind, and are refused with what to write instead.
  */
-import { parseHost } from '../http/authority.js'
+import { type Host, parseHost } from '../http/authority.js'
+import { parseInternationalName } from './a-label.js'
 import { type Cidr, parseCidr } from './cidr.js'
 import { type IpAddress, parseIpAddress } from './ip-address.js'
 
@@ -21,7 +22,8 @@ const EXPECTED = 'expected a host name, "*.example.com", "*", an IP address or a
 const WITH_PORT = /^[^:]*:\d*$|\]:\d*$/
 
 /**
- * @param text a pattern; names in any case and with or without a trailing dot, IPv6 with or without brackets
+ * @param text a pattern; names in any case, with or without a trailing dot, and in letters beyond ASCII or the xn--
+ *   form of them; IPv6 with or without brackets
  * @throws RangeError with a clause that says what was expected
  */
 export function parseHostPattern(text: string): HostPattern {
@@ -63,12 +65,15 @@ function nameOf(text: string, rest: string) {
   return host.name
 }
 
-function hostOf(text: string, host: string) {
+function hostOf(text: string, host: string): Host {
+  const ascii = parseInternationalName(host)
+  if (ascii === undefined) {
+    throw refused(text, 'with characters that would not stay as they are; write the xn-- form')
+  }
   try {
-    return parseHost(host)
+    return parseHost(ascii)
   } catch {
-    const foreign = /[^\x00-\x7f]/.test(text)
-    throw refused(text, foreign ? 'with letters beyond ASCII; write the xn-- form' : undefined)
+    throw refused(text)
   }
 }
 

@@ -1,6 +1,10 @@
 import t from 'tap'
 import { parseHostPattern, serializeHostPattern } from '../../src/net/host-pattern.js'
 
+const LABEL_63 = 'a'.repeat(63)
+/** 253 bytes, the longest name there is. */
+const LONGEST = `${`${LABEL_63}.`.repeat(3)}${'b'.repeat(61)}`
+
 t.test('tells the kinds of pattern apart', async t => {
   const table = [
     ['*', 'any', '*'],
@@ -12,6 +16,16 @@ t.test('tells the kinds of pattern apart', async t => {
     ['*.example.com', 'suffix', '*.example.com'],
     ['*.Example.COM.', 'suffix', '*.example.com'],
     ['*.com', 'suffix', '*.com'],
+    ['bücher.example', 'exact', 'xn--bcher-kva.example'],
+    ['BÜCHER.Example.', 'exact', 'xn--bcher-kva.example'],
+    ['xn--bcher-kva.example', 'exact', 'xn--bcher-kva.example'],
+    ['*.bücher.example', 'suffix', '*.xn--bcher-kva.example'],
+    ['*.münchen', 'suffix', '*.xn--mnchen-3ya'],
+    [LABEL_63, 'exact', LABEL_63],
+    [LONGEST, 'exact', LONGEST],
+    [`${LONGEST}.`, 'exact', LONGEST],
+    [`*.${LONGEST}`, 'suffix', `*.${LONGEST}`],
+    [`${'ü'.repeat(57)}.test`, 'exact', `xn--td${'a'.repeat(57)}.test`],
     ['10.4.2.17', 'address', '10.4.2.17'],
     ['10.4.2.17.', 'address', '10.4.2.17'],
     ['::1', 'address', '::1'],
@@ -64,7 +78,23 @@ t.test('refuses everything else, and says what to write', async t => {
     ['[1.2.3.4]', /expected a host name/],
     ['fe80::1%eth0', /expected a host name/],
     ['user@example.com', /expected a host name/],
-    ['bücher.example', /letters beyond ASCII; write the xn-- form/],
+    ['bü\u200bcher.example', /characters that would not stay as they are; write the xn-- form/],
+    ['*.bücher。example', /would not stay as they are/],
+    ['*.１２７.０.０.１', /would not stay as they are/],
+    ['１２７.０.０.１', /would not stay as they are/],
+    ['bücher.１', /would not stay as they are/],
+    ['bücher.1', /expected a host name/],
+    ['bücher..example', /expected a host name/],
+    ['.bücher.example', /expected a host name/],
+    ['bücher.example:443', /with a port/],
+    ['https://bücher.example', /a URL/],
+    ['*bücher.example', /where \* is not the whole first label/],
+    [`${'ü'.repeat(58)}.test`, /expected a host name/],
+    [`${LABEL_63}a`, /expected a host name/],
+    [`${LONGEST}c`, /expected a host name/],
+    [`*.${LONGEST}c`, /expected a host name/],
+    ['_', /expected a host name/],
+    ['-.example', /expected a host name/],
     ['example.com/path', /expected an IP address or a CIDR/],
     ['10.0.0.0/33', /expected a prefix length/],
     ['10.0.0.1/8', /bits set behind the prefix/],

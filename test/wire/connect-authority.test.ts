@@ -170,3 +170,36 @@ t.test('the Host of a CONNECT may differ but not be malformed (RFC 9110 §7.2)',
     client.destroy()
   }
 })
+
+t.test(
+  'names beyond ASCII are for the configuration: a request says their xn-- form or is malformed',
+  async t => {
+    const origin = await rawOrigin(t)
+    const proxy = await testProxy(
+      t,
+      'rules: { web: { hosts: ["bücher.test", "*.BÜCHER.test"] } }\ndeny: { hosts: [geheim.bücher.test] }\n',
+      {
+        wallClock: WALL_CLOCK,
+        connector: dialled(toLoopback(origin.port)).connector,
+        lookup: () => Promise.resolve(['93.184.216.34']),
+      },
+    )
+    const connect = async (host: string) => {
+      const client = await rawClient(t, proxy.port)
+      client.write(Buffer.from(`CONNECT ${host}:443 HTTP/1.1\r\nHost: h\r\n\r\n`))
+      return client
+    }
+    for (const host of ['xn--bcher-kva.test', 'XN--Bcher-KVA.test.', 'a.b.xn--bcher-kva.test']) {
+      t.equal(await (await connect(host)).until('\r\n\r\n'), ESTABLISHED, host)
+    }
+    for (const [host, status] of [
+      ['geheim.xn--bcher-kva.test', 403],
+      ['xn--mnchen-3ya.test', 403],
+      ['bücher.test', 400],
+      ['BÜCHER.test', 400],
+      ['１２７.０.０.１', 400],
+    ] as const) {
+      checkRefusal(t, await readResponse(await connect(host)), { status, close: true })
+    }
+  },
+)
