@@ -45,6 +45,12 @@ export function errorCode(error: unknown): string {
   return typeof code === 'string' ? code : ''
 }
 
+/** Whether an error of DNS says that a name has no address: that there is no such name, or no such record. */
+export function isNotFound(error: unknown): boolean {
+  const code = errorCode(error)
+  return code === 'ENOTFOUND' || code === 'ENODATA'
+}
+
 /**
  * @param error what a socket or an HTTP client threw
  * @param where the destination for the message, `host:port`

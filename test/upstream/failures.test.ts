@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { errorCode, notHttp, upstreamFailure } from '../../src/upstream/failures.js'
+import { errorCode, isNotFound, notHttp, upstreamFailure } from '../../src/upstream/failures.js'
 
 function coded(code: string): Error {
   return Object.assign(new Error(`what the system says of ${code}`), { code })
@@ -68,4 +68,12 @@ t.test('a ProxyError stays itself, anything else thrown is a connection that fai
     t.equal(upstreamFailure(thrown, 'a').type, 'connection_terminated')
     t.equal(errorCode(thrown), '')
   }
+})
+
+t.test('of the errors of DNS two say that a name has no address', async t => {
+  for (const code of ['ENOTFOUND', 'ENODATA']) t.ok(isNotFound(coded(code)), code)
+  for (const code of ['ESERVFAIL', 'EREFUSED', 'EAI_AGAIN', 'ETIMEOUT', 'ECONNREFUSED', '']) {
+    t.notOk(isNotFound(coded(code)), code)
+  }
+  t.notOk(isNotFound(undefined))
 })

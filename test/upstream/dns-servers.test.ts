@@ -1,0 +1,128 @@
+import t, { type Test } from 'tap'
+import { parseDnsServer } from '../../src/config/dns-server.js'
+import { DnsServers } from '../../src/upstream/dns-servers.js'
+import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
+
+/** Longer than any test may take, and than the process may live: what is not ended would keep it. */
+const NEVER_MS = 3_600_000
+
+async function serve(t: Test, zone: DnsServerOptions['zone'] = {}): Promise<TestDnsServer> {
+  const server = await startDnsServer({ zone })
+  t.teardown(() => server.close())
+  return server
+}
+
+function source(t: Test, servers: readonly TestDnsServer[], timeoutMs = NEVER_MS): DnsServers {
+  const made = new DnsServers({ servers: servers.map(({ address }) => parseDnsServer(address)), timeoutMs })
+  t.teardown(() => made.close())
+  return made
+}
+
+t.test('asks for both families at once, and the shortest time of all records counts', async t => {
+  const server = await serve(t, {
+    'both.test': { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'], ttl: 7 },
+    'four.test': { A: ['192.0.2.1'], ttl: 9 },
+    'six.test': { AAAA: ['2001:db8::1'], ttl: 0 },
+    'alias.test': { CNAME: 'four.test', ttl: 5 },
+  })
+  const { lookup } = source(t, [server])
+  t.strictSame(await lookup('both.test'), {
+    addresses: ['2001:db8::1', '192.0.2.1', '192.0.2.2'],
+    ttlMs: 7000,
+  })
+  t.same(server.queries.map(({ type }) => type).sort(), ['A', 'AAAA'])
+  t.strictSame(await lookup('four.test'), { addresses: ['192.0.2.1'], ttlMs: 9000 })
+  t.strictSame(await lookup('six.test'), { addresses: ['2001:db8::1'], ttlMs: 0 })
+  t.strictSame(await lookup('alias.test'), { addresses: ['192.0.2.1'], ttlMs: 5000 })
+})
+
+t.test('a name without an address has none, whether it exists or not', async t => {
+  const server = await serve(t, { 'empty.test': {}, 'odd.test': { AAAA: 'NXDOMAIN' } })
+  const { lookup } = source(t, [server])
+  for (const name of ['empty.test', 'odd.test', 'missing.test']) {
+    t.strictSame(await lookup(name), { addresses: [], ttlMs: undefined }, name)
+  }
+})
+
+t.test('a name that only one family knows has an answer (RFC 4074 §4.2)', async t => {
+  const server = await serve(t, { 'a.test': { A: ['192.0.2.1'], AAAA: 'NXDOMAIN', ttl: 9 } })
+  t.strictSame(await source(t, [server]).lookup('a.test'), { addresses: ['192.0.2.1'], ttlMs: 9000 })
+})
+
+t.test('when one family fails, the other is the answer, and does not hold', async t => {
+  const server = await serve(t, {
+    'four.test': { A: ['192.0.2.1'], AAAA: 'SERVFAIL' },
+    'six.test': { A: 'REFUSED', AAAA: ['2001:db8::1'] },
+  })
+  const { lookup } = source(t, [server])
+  t.strictSame(await lookup('four.test'), { addresses: ['192.0.2.1'], ttlMs: 0 })
+  t.strictSame(await lookup('six.test'), { addresses: ['2001:db8::1'], ttlMs: 0 })
+})
+
+t.test(
+  'when one family is silent, the other is the answer long before the time-out (RFC 8305 §3)',
+  async t => {
+    const server = await serve(t, { 'a.test': { A: ['192.0.2.1'], AAAA: 'silent' } })
+    t.strictSame(await source(t, [server]).lookup('a.test'), { addresses: ['192.0.2.1'], ttlMs: 0 })
+  },
+)
+
+t.test('when one family fails and the other has nothing, it is a failure and not "not found"', async t => {
+  const server = await serve(t, { 'a.test': { AAAA: 'SERVFAIL' }, 'b.test': { A: 'SERVFAIL' } })
+  const { lookup } = source(t, [server])
+  await t.rejects(lookup('a.test'), { code: 'ESERVFAIL' })
+  await t.rejects(lookup('b.test'), { code: 'ESERVFAIL' })
+})
+
+t.test('silence of all servers is a time-out, and comes before those who ask have given up', async t => {
+  const servers = [await serve(t, 'silent'), await serve(t, 'silent')]
+  const { lookup } = source(t, servers, 100)
+  const started = performance.now()
+  await t.rejects(lookup('a.test'), {
+    type: 'dns_timeout',
+    status: 504,
+    message: 'no DNS answer in time for a.test',
+  })
+  t.ok(performance.now() - started >= 89, 'not before its time')
+  for (const { queries } of servers) t.ok(queries.length > 0, 'each was asked')
+})
+
+t.test('a server that is silent costs its silence once, and is asked last from then on', async t => {
+  const dead = await serve(t, 'silent')
+  const live = await serve(t, { 'a.test': { A: ['192.0.2.1'] }, 'b.test': { A: ['192.0.2.2'] } })
+  const { lookup } = source(t, [dead, live], 2000)
+  t.match(await lookup('a.test'), { addresses: ['192.0.2.1'] })
+  const before = dead.queries.length
+  t.equal(before, 2, 'one query a family')
+  t.match(await lookup('b.test'), { addresses: ['192.0.2.2'] })
+  t.equal(dead.queries.length, before)
+
+  dead.zone = live.zone
+  live.zone = 'silent'
+  t.match(await lookup('a.test'), { addresses: ['192.0.2.1'] }, 'and back')
+  const after = live.queries.length
+  t.match(await lookup('b.test'), { addresses: ['192.0.2.2'] })
+  t.equal(live.queries.length, after)
+})
+
+t.test('a server that fails for one name is asked first for the next', async t => {
+  const first = await serve(t, { 'a.test': 'SERVFAIL', 'b.test': { A: ['192.0.2.1'] } })
+  const second = await serve(t, { 'a.test': { A: ['192.0.2.2'] } })
+  const { lookup } = source(t, [first, second])
+  t.match(await lookup('a.test'), { addresses: ['192.0.2.2'] })
+  t.match(await lookup('b.test'), { addresses: ['192.0.2.1'] })
+  t.equal(second.queries.length, 2)
+})
+
+t.test('close ends what is asked, and nothing is asked behind it', async t => {
+  const server = await serve(t, 'silent')
+  const made = source(t, [server])
+  const answers = [made.lookup('a.test'), made.lookup('b.test')]
+  await server.asked(4)
+  made.close()
+  for (const answer of answers) {
+    await t.rejects(answer, { type: 'dns_error', message: 'the proxy is stopping' })
+  }
+  await t.rejects(made.lookup('c.test'), { type: 'dns_error', message: 'the proxy is stopping' })
+  t.equal(server.queries.length, 4)
+})
