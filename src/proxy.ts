@@ -1,6 +1,5 @@
 /** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
 import { randomBytes } from 'node:crypto'
-import { lookup } from 'node:dns/promises'
 import { networkInterfaces } from 'node:os'
 import type { Logger } from 'pino'
 import { AdminServer } from './admin/server.js'
@@ -19,8 +18,11 @@ import { Policy } from './policy/decision.js'
 import type { OwnListener } from './policy/permit.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import { type Connector, Dialer } from './upstream/dial.js'
+import { DnsCache } from './upstream/dns-cache.js'
+import { DnsServers } from './upstream/dns-servers.js'
+import { type AddressLookup, type NameSource, systemLookup, untimed } from './upstream/lookup.js'
 import { NodeSender } from './upstream/node-sender.js'
-import { createResolver, type Lookup, type Resolver } from './upstream/resolve.js'
+import { createResolver, type Resolver } from './upstream/resolve.js'
 import { UndiciSender } from './upstream/undici-sender.js'
 
 /** What the outside world is made of; tests put their own in. */
@@ -28,7 +30,8 @@ export interface ProxyEnvironment {
   readonly logger: Logger
   /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
   readonly startId: string
-  readonly lookup?: Lookup
+  /** In place of the system's resolver and of `dns.servers`. */
+  readonly lookup?: AddressLookup
   readonly connector?: Connector
   /** Milliseconds, monotonic. */
   readonly now?: () => number
@@ -70,8 +73,9 @@ export async function startProxy(
     attempts: new FailedAttempts(now),
     key: randomBytes(32),
   })
+  const names = createNames(config, now, environment.lookup)
   const dialer = new Dialer({
-    resolver: createNameResolver(config, environment.lookup),
+    resolver: names.resolver,
     policy: () => policy,
     connectTimeoutMs: limits.connectTimeoutMs,
     now,
@@ -124,6 +128,7 @@ export async function startProxy(
     fast.close()
     exact.close()
     await passwords.close()
+    names.close()
     await admin.close()
   }
   try {
@@ -178,11 +183,17 @@ export function createPolicy(
 }
 
 /** What turns names into addresses in a proxy with this configuration. */
-export function createNameResolver(config: Config, lookup: Lookup = systemLookup): Resolver {
-  return createResolver(lookup, config.dns.timeoutMs)
+export function createNames(
+  config: Config,
+  now: () => number,
+  lookup?: AddressLookup,
+): { readonly resolver: Resolver; close(): void } {
+  const names = nameSource(config, lookup)
+  const cache = new DnsCache({ ...config.dns, lookup: names.lookup, now })
+  return { resolver: createResolver(cache, config.dns.timeoutMs), close: () => names.close() }
 }
 
-async function systemLookup(name: string): Promise<readonly string[]> {
-  const addresses = await lookup(name, { all: true, verbatim: true })
-  return addresses.map(({ address }) => address)
+function nameSource({ dns }: Config, lookup: AddressLookup | undefined): NameSource {
+  if (lookup === undefined && dns.servers.length > 0) return new DnsServers(dns)
+  return untimed(lookup ?? systemLookup)
 }

@@ -5,8 +5,8 @@
 import type { CommandModule } from 'yargs'
 import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
-import { createNameResolver, createPolicy } from '../proxy.js'
-import type { Lookup } from '../upstream/resolve.js'
+import { createNames, createPolicy } from '../proxy.js'
+import type { AddressLookup } from '../upstream/lookup.js'
 import { EXIT } from './exit-codes.js'
 import { findClient } from './explain-client.js'
 import { requestLineOf } from './explain-request.js'
@@ -29,7 +29,7 @@ export interface ExplainHost {
   /** Whether standard output takes colour. */
   readonly color: boolean
   /** In place of the resolver of a proxy with that configuration. */
-  readonly lookup?: Lookup
+  readonly lookup?: AddressLookup
   /** Milliseconds, monotonic. */
   readonly now?: () => number
 }
@@ -66,12 +66,15 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
     io.stderr(`sluice: ${error.message}\nTry sluice --help.\n`)
     return EXIT.usage
   }
+  const now = host.now ?? (() => performance.now())
+  const names = createNames(config, now, host.lookup)
   const explanation = await explainRequest(requestLineOf(args.url, args.method), client, {
     config,
     policy: createPolicy(config),
-    resolver: createNameResolver(config, host.lookup),
-    now: host.now ?? (() => performance.now()),
+    resolver: names.resolver,
+    now,
   })
+  names.close()
   const source = { loaded, file: args.config }
   io.stdout(
     args.json

@@ -117,9 +117,9 @@ async function judgeHost(
 
 async function lookUp(name: string, { resolver, now }: ExplainParts): Promise<Lookup> {
   const started = now()
-  const { signal } = new AbortController()
+  const asker = new AbortController()
   try {
-    const addresses = await resolver.resolve(name, signal)
+    const addresses = await resolver.resolve(name, asker)
     return { name, addresses, ms: now() - started }
   } catch (error) {
     if (!(error instanceof ProxyError)) throw error

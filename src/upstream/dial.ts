@@ -35,7 +35,7 @@ export interface DialerOptions {
 
 export interface Resolution {
   readonly permit: Permit
-  /** Milliseconds that DNS took; undefined when nothing was asked. */
+  /** Milliseconds that the addresses took; undefined for a literal. */
   readonly dnsMs: number | undefined
 }
 
@@ -66,7 +66,7 @@ export class Dialer {
     const { host } = grant
     if (host.kind !== 'name') return { permit: this.#vet(grant, [host.name]), dnsMs: undefined }
     const started = this.#options.now()
-    const addresses = await this.#options.resolver.resolve(host.name, asker.signal)
+    const addresses = await this.#options.resolver.resolve(host.name, asker)
     return { permit: this.#vet(grant, addresses), dnsMs: this.#options.now() - started }
   }
 

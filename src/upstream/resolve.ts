@@ -1,40 +1,31 @@
 /**
- * Names to addresses, through the system's resolver, with one time limit and one query for all who ask for the same
- * name at once. A name that DNS does not know is 502; only our own clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
+ * Names to addresses for those who dial, with one time limit. A name that DNS does not know is 502; only our own
+ * clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
  */
 
 import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
-import { errorCode } from './failures.js'
-
-/** All addresses of a name, in the resolver's order; rejects with an error that has a `code`. */
-export type Lookup = (name: string) => Promise<readonly string[]>
+import type { DnsCache } from './dns-cache.js'
+import { errorCode, isNotFound } from './failures.js'
 
 export interface Resolver {
   /**
    * @param name a host name in lower case, without trailing dot
+   * @param asker whose signal ends the wait; it is looked at only when there is something to wait for
+   * @returns at least one address
    * @throws ProxyError dns_error 502 or dns_timeout 504, or the signal's reason
    */
-  resolve(name: string, signal: CancelSignal): Promise<readonly string[]>
+  resolve(name: string, asker: { readonly signal: CancelSignal }): Promise<readonly string[]>
 }
 
-export function createResolver(lookup: Lookup, timeoutMs: number): Resolver {
-  const inFlight = new Map<string, Promise<readonly string[]>>()
-
-  const query = (name: string): Promise<readonly string[]> => {
-    const running = inFlight.get(name)
-    if (running !== undefined) return running
-    const started = lookup(name).finally(() => inFlight.delete(name))
-    inFlight.set(name, started)
-    return started
-  }
-
+export function createResolver(cache: DnsCache, timeoutMs: number): Resolver {
   return {
-    async resolve(name, signal) {
+    async resolve(name, asker) {
       // RFC 6761 §6.4: the answer for .invalid is known, and asking would only tell somebody about it.
-      if (name === 'invalid' || name.endsWith('.invalid')) throw notFound(name, 'ENOTFOUND')
-      const addresses = await withLimit(query(name), timeoutMs, signal, name)
-      if (addresses.length === 0) throw notFound(name, 'ENODATA')
+      if (name === 'invalid' || name.endsWith('.invalid')) throw failed(name)
+      const addresses =
+        cache.kept(name) ?? (await withLimit(cache.lookup(name), timeoutMs, asker.signal, name))
+      if (addresses.length === 0) throw failed(name)
       return addresses
     },
   }
@@ -60,19 +51,22 @@ async function withLimit<T>(
     return await Promise.race([work, limit])
   } catch (error) {
     if (error instanceof ProxyError || error === signal.reason) throw error
-    throw notFound(name, errorCode(error), error)
+    throw failed(name, error)
   } finally {
     clearTimeout(timer)
     if (onAbort !== undefined) signal.removeEventListener('abort', onAbort)
   }
 }
 
-function notFound(name: string, code: string, cause?: unknown): ProxyError {
-  const missing = code === 'ENOTFOUND' || code === 'ENODATA'
-  return new ProxyError('dns_error', missing ? `no address found for ${name}` : `DNS failed for ${name}`, {
+/** @param cause what the lookup threw; none when it has found nothing */
+function failed(name: string, cause?: unknown): ProxyError {
+  if (cause === undefined || isNotFound(cause)) {
+    const detail = `DNS has no address for ${name}.`
+    return new ProxyError('dns_error', `no address found for ${name}`, { cause, detail })
+  }
+  const code = errorCode(cause)
+  return new ProxyError('dns_error', `DNS failed for ${name}`, {
     cause,
-    detail: missing
-      ? `DNS has no address for ${name}.`
-      : `The DNS server could not answer for ${name}${code === '' ? '' : ` (${code})`}.`,
+    detail: `The DNS server could not answer for ${name}${code === '' ? '' : ` (${code})`}.`,
   })
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type ExplainArguments, runExplain } from '../../src/cli/explain.js'
 import { main } from '../../src/cli/main.js'
-import type { Lookup } from '../../src/upstream/resolve.js'
+import type { AddressLookup } from '../../src/upstream/lookup.js'
 
 const CONFIG = `version: 1
 clients:
@@ -45,7 +45,7 @@ function world(t: Test, config = CONFIG) {
     'sluice.yaml',
   )
   const asked: string[] = []
-  const lookup: Lookup = async name => {
+  const lookup: AddressLookup = async name => {
     asked.push(name)
     const found = NAMES[name]
     if (found === undefined) throw new Error(`the test knows no ${name}`)

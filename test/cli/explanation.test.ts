@@ -7,8 +7,7 @@ import { type Explanation, explainRequest } from '../../src/cli/explanation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { createPolicy } from '../../src/proxy.js'
-import { createResolver } from '../../src/upstream/resolve.js'
+import { createNames, createPolicy } from '../../src/proxy.js'
 
 const hosts = fc.array(
   fc.constantFrom('*', 'a.test', '*.test', '*.a.test', '10.0.0.1', '10.0.0.0/8', '::/0', 'localhost'),
@@ -76,7 +75,11 @@ t.test('agrees with admit and vet', async t => {
         {
           config: loaded.config,
           policy,
-          resolver: createResolver(async () => resolved, 1000),
+          resolver: createNames(
+            loaded.config,
+            () => 0,
+            async () => resolved,
+          ).resolver,
           now: () => 0,
         },
       )
@@ -113,10 +116,14 @@ t.test('nothing is resolved that policy refuses by name, nor an address, nor wha
   const parts = {
     config,
     policy: createPolicy(config),
-    resolver: createResolver(async name => {
-      asked.push(name)
-      return ['93.184.216.34']
-    }, 1000),
+    resolver: createNames(
+      config,
+      () => 0,
+      async name => {
+        asked.push(name)
+        return ['93.184.216.34']
+      },
+    ).resolver,
     now: () => 0,
   }
   const ask = (url: string, client = 'ci', method?: string) =>
@@ -138,7 +145,11 @@ t.test('a resolver that is too slow is 504, after the time of dns.timeout', asyn
     {
       config,
       policy: createPolicy(config),
-      resolver: createResolver(() => new Promise(() => {}), config.dns.timeoutMs),
+      resolver: createNames(
+        config,
+        () => 0,
+        () => new Promise(() => {}),
+      ).resolver,
       now: () => 0,
     },
   )
@@ -154,7 +165,11 @@ rules: { web: { hosts: ["*", "93.184.216.34"] } }
     const { notes } = await explainRequest(requestLineOf(url), findClient(config.clients, '127.0.0.1'), {
       config,
       policy: createPolicy(config),
-      resolver: createResolver(async () => ['93.184.216.34'], 1000),
+      resolver: createNames(
+        config,
+        () => 0,
+        async () => ['93.184.216.34'],
+      ).resolver,
       now: () => 0,
     })
     return notes

@@ -1,8 +1,8 @@
 import { connect, createServer, type TcpNetConnectOpts } from 'node:net'
 import t, { type Test } from 'tap'
+import { ProxyError } from '../../src/errors.js'
 import type { Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
-import { createResolver } from '../../src/upstream/resolve.js'
 import { dialled, toLoopback } from '../kit/dialled.js'
 import { grantOf, policy, request } from '../policy/policy-fixture.js'
 
@@ -24,7 +24,7 @@ function grant(authority: string) {
 function dialer(options: Partial<DialerOptions> & { addresses?: Record<string, string[]> } = {}): Dialer {
   const { addresses = {}, ...rest } = options
   return new Dialer({
-    resolver: createResolver(async name => addresses[name] ?? [], 1000),
+    resolver: { resolve: async name => addresses[name] ?? [] },
     policy: () => POLICY,
     connectTimeoutMs: 60_000,
     now: () => performance.now(),
@@ -87,13 +87,14 @@ t.test('a permit', async t => {
   })
 
   await t.test('fails as DNS does, or with the reason of the signal', async t => {
-    await t.rejects(dialer().permit(grant('a.test:443'), { signal: never }), {
-      message: /./,
-      type: 'dns_error',
-      status: 502,
-    })
+    const failed = new ProxyError('dns_error', 'no address found for a.test')
+    const failing = dialer({ resolver: { resolve: () => Promise.reject(failed) } })
+    await t.rejects(failing.permit(grant('a.test:443'), { signal: never }), failed)
+
     const reason = new Error('gone')
-    await t.rejects(dialer().permit(grant('a.test:443'), { signal: AbortSignal.abort(reason) }), reason)
+    const asker = { signal: AbortSignal.abort(reason) }
+    const leaving = dialer({ resolver: { resolve: (_name, { signal }) => Promise.reject(signal.reason) } })
+    await t.rejects(leaving.permit(grant('a.test:443'), asker), reason)
   })
 })
 
