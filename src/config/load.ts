@@ -47,9 +47,10 @@ export async function loadConfig(path: string): Promise<Loaded> {
  * @param text YAML
  * @param name what messages call it
  * @param folder what the relative paths in it start from
+ * @param nowMs when the certificates it names have to be valid, in milliseconds since the epoch
  * @throws ConfigError with every problem, those of the files it names included
  */
-export function parseConfig(text: string, name = 'configuration', folder = '.'): Loaded {
+export function parseConfig(text: string, name = 'configuration', folder = '.', nowMs = Date.now()): Loaded {
   const { root, faults } = readYaml(text)
   if (root === undefined) throw configError(name, text, faults)
   const result = configSchema.safeParse(root.value)
@@ -57,14 +58,14 @@ export function parseConfig(text: string, name = 'configuration', folder = '.'):
   const all = [...faults, ...issues, ...checkReferences(root)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(result.data)
-  const { files, faults: fileFaults } = readConfigFiles(root, config, folder)
-  if (fileFaults.length > 0) throw configError(name, text, fileFaults)
+  const read = readConfigFiles(root, config, folder, nowMs)
+  if (read.faults.length > 0) throw configError(name, text, read.faults)
   const position = positions(text)
   return Object.freeze({
     config,
     hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
-    warnings: Object.freeze(problems(text, checkUse(root, config))),
-    files: deepFreeze(files),
+    warnings: Object.freeze(problems(text, [...checkUse(root, config), ...read.warnings])),
+    files: deepFreeze(read.files),
     lineOf: (path: Path) => {
       const key = valueAt(root, ...path)?.key
       return key === undefined ? undefined : position(key).line

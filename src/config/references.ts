@@ -19,6 +19,7 @@ export function checkReferences(root: Located): Fault[] {
     ...unknownRules(root),
     ...clientNames(root),
     ...clientConditions(root),
+    ...crlWithoutAuthority(root),
     ...listenTwice(root),
     ...emptyPins(root),
   ]
@@ -98,6 +99,14 @@ function clientConditions(root: Located): Fault[] {
     const path: Path = ['clients', client]
     return [{ offset: node.key, path, message: 'expected cidr, basic or certificate: it would be everybody' }]
   })
+}
+
+function crlWithoutAuthority(root: Located): Fault[] {
+  const tls = valueAt(root, 'listen', 'tls')
+  const crl = tls?.children.get('crl')
+  if (crl === undefined || tls?.children.has('client_ca')) return []
+  const message = 'no certificate is asked for that could be revoked; set client_ca too'
+  return [{ offset: crl.key, path: ['listen', 'tls', 'crl'], message }]
 }
 
 function listenTwice(root: Located): Fault[] {

@@ -1,0 +1,67 @@
+/** Reads the files that keys of the configuration name. What is wrong with one is a fault of the key that names it. */
+import { readFileSync, statSync } from 'node:fs'
+import { isAbsolute, resolve } from 'node:path'
+import { valueAt } from './issues.js'
+import type { Path } from './problem.js'
+import { readErrorText } from './read-error.js'
+import type { Fault, Located } from './yaml-tree.js'
+
+export interface FileText {
+  readonly text: string
+  /** Whether every user of the machine may read it. */
+  readonly isPublic: boolean
+}
+
+/** A file of credentials or certificates is never larger. */
+const MAX_FILE_BYTES = 16 * 1024 * 1024
+const READ_BY_OTHERS = 0o004
+
+export class FileReader {
+  /** What makes the configuration unusable. */
+  readonly faults: Fault[] = []
+  /** What does not, but is hardly meant. */
+  readonly warnings: Fault[] = []
+  readonly #root: Located
+  readonly #folder: string
+
+  /** @param folder what relative paths start from */
+  constructor(root: Located, folder: string) {
+    this.#root = root
+    this.#folder = folder
+  }
+
+  fault(path: Path, message: string): void {
+    this.faults.push({ offset: this.#offset(path), path, message })
+  }
+
+  warn(path: Path, message: string): void {
+    this.warnings.push({ offset: this.#offset(path), path, message })
+  }
+
+  /**
+   * @param path the key that names the file
+   * @param name the file, as the key has it
+   * @returns undefined when it can not be read, which is a fault then
+   */
+  read(path: Path, name: string): FileText | undefined {
+    const full = resolve(this.#folder, name)
+    try {
+      const { size, mode } = statSync(full)
+      if (size > MAX_FILE_BYTES) {
+        this.fault(path, `${name} has ${size} bytes, expected at most ${MAX_FILE_BYTES}`)
+        return undefined
+      }
+      return { text: readFileSync(full, 'utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
+    } catch (error) {
+      const where = isAbsolute(name)
+        ? ''
+        : `; a relative path starts at the configuration file, this is ${full}`
+      this.fault(path, `${name}: ${readErrorText(error)}${where}`)
+      return undefined
+    }
+  }
+
+  #offset(path: Path): number {
+    return valueAt(this.#root, ...path)?.start ?? 0
+  }
+}

@@ -1,0 +1,80 @@
+import { chmodSync, truncateSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { FileReader } from '../../src/config/file-reader.js'
+import { readYaml } from '../../src/config/yaml-tree.js'
+
+const YAML = 'version: 1\nkey: name\n'
+const PATH = ['key']
+
+function readerIn(folder: string): FileReader {
+  const { root } = readYaml(YAML)
+  if (root === undefined) throw new Error('no tree')
+  return new FileReader(root, folder)
+}
+
+t.test('reads what a key names, from the folder of the configuration or from anywhere', async t => {
+  const folder = t.testdir({ 'a.txt': 'text' })
+  const reader = readerIn(folder)
+  for (const name of ['a.txt', './a.txt', join(folder, 'a.txt')]) {
+    t.equal(reader.read(PATH, name)?.text, 'text', name)
+  }
+  t.same(reader.faults, [])
+})
+
+t.test('says whether every user can read it', async t => {
+  const folder = t.testdir({ 'a.txt': 'text' })
+  for (const [mode, isPublic] of [
+    [0o600, false],
+    [0o640, false],
+    [0o644, true],
+    [0o604, true],
+    [0o602, false],
+  ] as const) {
+    chmodSync(join(folder, 'a.txt'), mode)
+    t.equal(readerIn(folder).read(PATH, 'a.txt')?.isPublic, isPublic, mode.toString(8))
+  }
+})
+
+t.test(
+  'what can not be read is a fault at the value of the key, and says where it was looked for',
+  async t => {
+    const folder = t.testdir({ dir: {} })
+    const reader = readerIn(folder)
+    t.equal(reader.read(PATH, 'none'), undefined)
+    t.equal(reader.read(PATH, 'dir'), undefined)
+    t.equal(reader.read(PATH, '/none/at/all'), undefined)
+    const offset = YAML.indexOf('name')
+    const hint = (name: string) =>
+      `; a relative path starts at the configuration file, this is ${join(folder, name)}`
+    t.same(reader.faults, [
+      { offset, path: PATH, message: `none: no such file${hint('none')}` },
+      { offset, path: PATH, message: `dir: is a directory, not a file${hint('dir')}` },
+      { offset, path: PATH, message: '/none/at/all: no such file' },
+    ])
+  },
+)
+
+t.test(
+  'a file that its mode keeps from being read is a fault',
+  { skip: process.getuid?.() === 0 && 'root reads all' },
+  async t => {
+    const folder = t.testdir({ 'a.txt': 'text' })
+    chmodSync(join(folder, 'a.txt'), 0)
+    const reader = readerIn(folder)
+    t.equal(reader.read(PATH, 'a.txt'), undefined)
+    t.match(reader.faults, [{ message: /^a\.txt: no permission to read it/ }])
+  },
+)
+
+t.test('a file of more than 16 MiB is not read', async t => {
+  const folder = t.testdir({})
+  const file = join(folder, 'large')
+  writeFileSync(file, '')
+  const reader = readerIn(folder)
+  truncateSync(file, 16 << 20)
+  t.equal(reader.read(PATH, 'large')?.text.length, 16 << 20)
+  truncateSync(file, (16 << 20) + 1)
+  t.equal(reader.read(PATH, 'large'), undefined)
+  t.match(reader.faults, [{ message: 'large has 16777217 bytes, expected at most 16777216' }])
+})

@@ -1,0 +1,238 @@
+/** listen.tls as people get it wrong: each file, each mistake, and what is said of it. */
+import { chmodSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Loaded, parseConfig } from '../../src/config/load.js'
+import { ConfigError, type Problem } from '../../src/config/problem.js'
+import { Authority, openssl } from '../kit/authority.js'
+import { needs } from '../system/command.js'
+
+const skip = needs('openssl')
+const DAY_MS = 86_400_000
+
+/** A folder with everything that a TLS listener needs, in files that are in order. */
+function folderOf(t: Test) {
+  const folder = t.testdir()
+  const ca = Authority.make(folder)
+  const host = ca.issue({ subject: '/O=Example/CN=proxy.example', san: 'DNS:proxy.example', days: 2 })
+  const write = (name: string, text: string, mode = 0o600): void => {
+    writeFileSync(join(folder, name), text)
+    chmodSync(join(folder, name), mode)
+  }
+  write('tls.crt', host.cert)
+  write('tls.key', host.key)
+  write('ca', ca.cert)
+  write('crl', ca.revoke([]))
+  return { folder, ca, host, write }
+}
+
+const TLS = 'address: "127.0.0.1:0", cert: tls.crt, key: tls.key'
+const ALL = `${TLS}, client_ca: ca, crl: crl`
+
+function load(folder: string, keys = ALL, nowMs?: number): Loaded {
+  return parseConfig(`version: 1\nlisten: { tls: { ${keys} } }\n`, 'sluice.yaml', folder, nowMs)
+}
+
+const lines = (problems: readonly Problem[]) => problems.map(({ path, message }) => `${path}: ${message}`)
+
+function problems(folder: string, keys = ALL): string[] {
+  try {
+    load(folder, keys)
+    return []
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return lines(error.problems)
+  }
+}
+
+t.test('the content of the files comes with the configuration', { skip }, async t => {
+  const { folder, ca, host } = folderOf(t)
+  const { files, warnings } = load(folder)
+  t.same(warnings, [])
+  t.match(files.tls, { cert: host.cert, key: host.key, clientCa: ca.cert, crl: /^-----BEGIN X509 CRL/ })
+  t.strictSame(load(folder, TLS).files.tls, { cert: host.cert, key: host.key })
+  t.equal(parseConfig('version: 1\n').files.tls, undefined)
+})
+
+t.test('takes a chain, a key behind its parameters, and both in one file', { skip }, async t => {
+  const { folder, ca, write } = folderOf(t)
+  const below = ca.issueAuthority('below')
+  const { cert, key } = below.issue()
+  write('tls.crt', `subject=CN = x\r\n${cert}${below.cert}${ca.cert}`.replaceAll('\n', '\r\n'))
+  write('tls.key', openssl(folder, 'ecparam', '-name', 'prime256v1') + key)
+  t.same(problems(folder), [])
+  write('tls.crt', key + cert + below.cert)
+  t.same(problems(folder, 'address: "127.0.0.1:0", cert: tls.crt, key: tls.crt'), [])
+})
+
+t.test('what is missing is told for all files at once', { skip }, async t => {
+  const { folder } = folderOf(t)
+  const found = problems(folder, 'address: "127.0.0.1:0", cert: a, key: b, client_ca: c, crl: d')
+  t.match(found, [
+    /^listen\.tls\.cert: a: no such file/,
+    /^listen\.tls\.key: b: no such file/,
+    /^listen\.tls\.client_ca: c: no such file/,
+    /^listen\.tls\.crl: d: no such file/,
+  ])
+  t.equal(found.length, 4)
+})
+
+t.test('a revocation list without client_ca is a problem', { skip }, async t => {
+  const { folder } = folderOf(t)
+  t.same(problems(folder, `${TLS}, crl: crl`), [
+    'listen.tls.crl: no certificate is asked for that could be revoked; set client_ca too',
+  ])
+})
+
+t.test('a file that holds something else says what', { skip }, async t => {
+  const { folder, ca, host, write } = folderOf(t)
+  const crl = ca.revoke([])
+  const refused = (name: string, text: string, problem: string): void => {
+    const files = { 'tls.crt': host.cert, 'tls.key': host.key, ca: ca.cert, crl }
+    for (const [file, right] of Object.entries(files)) write(file, file === name ? text : right)
+    t.same(problems(folder), [problem])
+  }
+  const noCertificate = 'holds no certificate in PEM (-----BEGIN CERTIFICATE-----)'
+  refused('tls.crt', '', `listen.tls.cert: tls.crt ${noCertificate}`)
+  refused('tls.crt', host.key, `listen.tls.cert: tls.crt ${noCertificate}; it holds PRIVATE KEY`)
+  refused(
+    'tls.crt',
+    '0\x82\x01',
+    `listen.tls.cert: tls.crt ${noCertificate}; if it is DER, convert it with openssl`,
+  )
+  refused('ca', '# none yet\n', `listen.tls.client_ca: ca ${noCertificate}`)
+  refused('ca', crl, `listen.tls.client_ca: ca ${noCertificate}; it holds X509 CRL`)
+  refused(
+    'crl',
+    ca.cert,
+    'listen.tls.crl: crl holds no revocation list in PEM (-----BEGIN X509 CRL-----); it holds CERTIFICATE',
+  )
+  refused('tls.key', host.cert, 'listen.tls.key: tls.key holds no private key in PEM; it holds CERTIFICATE')
+})
+
+t.test('a file that is damaged says which part of it', { skip }, async t => {
+  const { folder, ca, host, write } = folderOf(t)
+  const damaged = (pem: string) => pem.replace(/\n....[^\n]*\n/, '\nAAAA\n')
+  const cut = (pem: string) => pem.slice(0, -30)
+  const refused = (name: string, right: string, text: string, problem: RegExp): void => {
+    write(name, text)
+    const found = problems(folder)
+    t.match(found, [problem])
+    t.equal(found.length, 1)
+    write(name, right)
+  }
+  const crl = ca.revoke([])
+  refused(
+    'tls.crt',
+    host.cert,
+    damaged(host.cert),
+    /cert: certificate 1 of tls\.crt is damaged \(.+\); write the file anew$/,
+  )
+  refused('tls.crt', host.cert, host.cert + damaged(ca.cert), /cert: certificate 2 of tls\.crt is damaged \(/)
+  refused('ca', ca.cert, ca.cert + damaged(ca.cert), /client_ca: certificate 2 of ca is damaged \(/)
+  refused(
+    'ca',
+    ca.cert,
+    ca.cert + cut(ca.cert),
+    /client_ca: ca is cut short: of 2 blocks of PEM 1 are whole; write the file anew$/,
+  )
+  refused(
+    'crl',
+    crl,
+    crl + damaged(crl),
+    /crl: revocation list 2 of crl is damaged \(.+\); write the file anew$/,
+  )
+  refused('crl', crl, cut(crl), /crl: crl is cut short: of 1 blocks of PEM 0 are whole/)
+  refused(
+    'tls.key',
+    host.key,
+    damaged(host.key),
+    /key: the private key in tls\.key is damaged \(.+\); write the file anew$/,
+  )
+  t.same(problems(folder), [])
+})
+
+t.test('a key with a passphrase is refused with the way out, in either form', { skip }, async t => {
+  const { folder, write } = folderOf(t)
+  for (const args of [
+    ['pkcs8', '-topk8', '-in', 'tls.key', '-passout', 'pass:secret'],
+    ['ec', '-in', 'tls.key', '-aes128', '-passout', 'pass:secret'],
+  ]) {
+    write('locked.key', openssl(folder, ...args))
+    t.same(problems(folder, 'address: "127.0.0.1:0", cert: tls.crt, key: locked.key'), [
+      'listen.tls.key: locked.key is encrypted, and nobody is there to be asked for the passphrase; use what `openssl pkey -in locked.key -out NEW` writes',
+    ])
+  }
+})
+
+t.test('certificate and key have to belong together', { skip }, async t => {
+  const { folder, ca, host, write } = folderOf(t)
+  const { key } = ca.issue()
+  write('tls.key', key)
+  t.same(problems(folder), [
+    'listen.tls.key: tls.key is not the key of the first certificate of tls.crt (O=Example, CN=proxy.example); name the two that belong together',
+  ])
+  write('tls.key', host.key)
+  write('tls.crt', ca.cert + host.cert)
+  t.same(problems(folder), [
+    'listen.tls.cert: tls.key is the key of certificate 2 of tls.crt; put that one first, those it was issued under behind it',
+  ])
+})
+
+t.test('a key that TLS does not take is found before the first client comes', { skip }, async t => {
+  const { folder, write } = folderOf(t)
+  const short = ['-newkey', 'rsa:512', '-nodes', '-subj', '/CN=x', '-config', 'settings']
+  write('tls.crt', openssl(folder, 'req', '-x509', ...short, '-keyout', 'tls.key'))
+  chmodSync(join(folder, 'tls.key'), 0o600)
+  t.same(problems(folder), ['listen.tls.cert: tls.crt can not be used for TLS: ee key too small'])
+})
+
+t.test('a certificate that is used too early or too late is a warning with its date', { skip }, async t => {
+  const { folder } = folderOf(t)
+  const now = Date.now()
+  const found = (nowMs: number) => lines(load(folder, TLS, nowMs).warnings)
+  const date = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/.source
+  const whose = 'certificate 1 of tls\\.crt \\(O=Example, CN=proxy\\.example\\)'
+  t.same(found(now + DAY_MS), [])
+  t.match(found(now - DAY_MS), [
+    new RegExp(`^listen\\.tls\\.cert: ${whose} is not valid before ${date}; is the clock right\\?$`),
+  ])
+  t.match(found(now + 2 * DAY_MS + 1000), [
+    new RegExp(`^listen\\.tls\\.cert: ${whose} has expired on ${date} and will be refused; renew it$`),
+  ])
+})
+
+t.test('the very second a certificate ends counts as valid', { skip }, async t => {
+  const { folder } = folderOf(t)
+  const [, end = ''] =
+    /notAfter=(.*)/.exec(openssl(folder, 'x509', '-in', 'tls.crt', '-noout', '-enddate')) ?? []
+  const [, start = ''] =
+    /notBefore=(.*)/.exec(openssl(folder, 'x509', '-in', 'tls.crt', '-noout', '-startdate')) ?? []
+  const warned = (nowMs: number) => load(folder, TLS, nowMs).warnings.length
+  t.equal(warned(Date.parse(start) - 1), 1)
+  t.equal(warned(Date.parse(start)), 0)
+  t.equal(warned(Date.parse(end)), 0)
+  t.equal(warned(Date.parse(end) + 1), 1)
+})
+
+t.test('an authority that has expired, or is none, is a warning', { skip }, async t => {
+  const { folder, ca, write } = folderOf(t)
+  write('ca', ca.cert + ca.issue({ subject: '/CN=old', isAuthority: true, days: -1 }).cert)
+  const [expired = '', ...more] = lines(load(folder).warnings)
+  t.match(expired, /^listen\.tls\.client_ca: certificate 2 of ca \(CN=old\) has expired on /)
+  t.same(more, [])
+  write('ca', ca.cert + ca.issue({ subject: '/CN=leaf' }).cert)
+  t.same(lines(load(folder).warnings), [
+    'listen.tls.client_ca: certificate 2 of ca (CN=leaf) is no authority: nothing is issued under it; put the one that issues here',
+  ])
+})
+
+t.test('a key that every user can read is a warning', { skip }, async t => {
+  const { folder } = folderOf(t)
+  chmodSync(join(folder, 'tls.key'), 0o644)
+  t.same(lines(load(folder).warnings), [
+    'listen.tls.key: every user of this machine can read tls.key; do `chmod o= tls.key`',
+  ])
+  chmodSync(join(folder, 'tls.key'), 0o640)
+  t.same(load(folder).warnings, [])
+})
