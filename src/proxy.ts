@@ -6,6 +6,7 @@ import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
 import { Clients } from './clients/identify.js'
+import type { ConfigFiles } from './config/files.js'
 import type { ListenAddress } from './config/listen-address.js'
 import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
@@ -15,7 +16,6 @@ import { serveExchange } from './listener/route.js'
 import { ProxyServer } from './listener/server.js'
 import { AccessLog } from './observe/access-log.js'
 import { Policy } from './policy/decision.js'
-import type { OwnListener } from './policy/permit.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import { type Connector, Dialer } from './upstream/dial.js'
 import { DnsCache } from './upstream/dns-cache.js'
@@ -39,9 +39,15 @@ export interface ProxyEnvironment {
   readonly wallClock?: () => number
 }
 
-export interface RunningProxy {
+/** The addresses that are listened on, with the ports that were really bound. */
+interface Listeners {
   readonly proxy: readonly ListenAddress[]
+  /** For clients that speak TLS to the proxy. */
+  readonly tls: ListenAddress | undefined
   readonly admin: ListenAddress | undefined
+}
+
+export interface RunningProxy extends Listeners {
   /** Stops accepting, waits for what is open as long as `shutdown.drain` says, and closes everything. */
   drain(): Promise<void>
 }
@@ -55,7 +61,8 @@ export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files'>
 /**
  * Starts a proxy.
  *
- * @throws the system's error when an address can not be bound; nothing is left open then
+ * @throws the system's error when an address can not be bound, OpenSSL's when the files of `listen.tls` are not those
+ *   that were checked; nothing is left open then
  */
 export async function startProxy(
   { config, hash, files }: LoadedConfig,
@@ -65,7 +72,8 @@ export async function startProxy(
   const wallClock = environment.wallClock ?? Date.now
   const date = createHttpDate(wallClock)
   const { limits } = config
-  let policy = createPolicy(config)
+  const configured = configuredListeners(config)
+  let policy = createPolicy(config, configured)
   const passwords = new BcryptThread()
   const clients = new Clients(config.clients, {
     htpasswd: files.htpasswd,
@@ -98,6 +106,8 @@ export async function startProxy(
     date,
     nextId: () => `${environment.startId}-${(++exchanges).toString(36)}`,
     serve: exchange => void serveExchange(exchange, routeOptions),
+    handshakeFailed: (clientAddress, code) =>
+      environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
   })
   const pumps = { add: server.addPump.bind(server) }
   const routeOptions = {
@@ -132,43 +142,57 @@ export async function startProxy(
     await admin.close()
   }
   try {
-    const bound: ListenAddress[] = []
-    for (const address of config.listen.proxy) bound.push(await server.listen(address))
-    const boundAdmin = config.listen.admin === false ? undefined : await admin.listen(config.listen.admin)
+    const proxy: ListenAddress[] = []
+    for (const address of config.listen.proxy) proxy.push(await server.listen(address))
+    const tls = await listenTls(server, config, files)
+    const { admin: adminAddress } = configured
+    const bound = { proxy, tls, admin: adminAddress && (await admin.listen(adminAddress)) }
     // Again, with the ports that were really bound: they are another thing where the file says 0.
-    policy = createPolicy(config, ownListeners(listenersOf(bound, boundAdmin ?? false), networkInterfaces()))
+    policy = createPolicy(config, bound)
     let stopped: Promise<void> | undefined
     const drain = (): Promise<void> => {
       stopped ??= stop(config.shutdown.drainMs)
       return stopped
     }
-    return { proxy: bound, admin: boundAdmin, drain }
+    return { ...bound, drain }
   } catch (error) {
     await stop(0)
     throw error
   }
 }
 
-function listenersOf(
-  proxy: readonly ListenAddress[],
-  admin: ListenAddress | false,
-): { readonly address: ListenAddress; readonly role: OwnListener['role'] }[] {
-  const listeners = proxy.map(address => ({ address, role: 'proxy' as const }))
-  return admin === false ? listeners : [...listeners, { address: admin, role: 'admin' as const }]
+async function listenTls(
+  server: ProxyServer,
+  config: Config,
+  files: ConfigFiles,
+): Promise<ListenAddress | undefined> {
+  const { tls } = config.listen
+  if (tls === undefined) return undefined
+  if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')
+  return await server.listenTls(tls.address, files.tls)
+}
+
+function configuredListeners({ listen }: Config): Listeners {
+  return {
+    proxy: listen.proxy,
+    tls: listen.tls?.address,
+    admin: listen.admin === false ? undefined : listen.admin,
+  }
 }
 
 /**
  * The policy that a configuration means.
  *
- * @param own the proxy's listeners; by default those of the configuration, with the ports that stand there
+ * @param listeners the proxy's own; by default those of the configuration, with the ports that stand there
  */
 export function createPolicy(
   config: Config,
-  own: readonly OwnListener[] = ownListeners(
-    listenersOf(config.listen.proxy, config.listen.admin),
-    networkInterfaces(),
-  ),
+  { proxy, tls, admin }: Listeners = configuredListeners(config),
 ): Policy {
+  const bound = [
+    ...[...proxy, ...(tls === undefined ? [] : [tls])].map(address => ({ address, role: 'proxy' as const })),
+    ...(admin === undefined ? [] : [{ address: admin, role: 'admin' as const }]),
+  ]
   return new Policy(
     {
       mode: config.mode,
@@ -178,7 +202,7 @@ export function createPolicy(
       deny: config.deny,
       sni: config.connect.sni,
     },
-    { ownListeners: own },
+    { ownListeners: ownListeners(bound, networkInterfaces()) },
   )
 }
 

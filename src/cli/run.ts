@@ -83,13 +83,15 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
     event: 'listening',
     proxy: proxy.proxy.map(serializeListenAddress),
     admin: proxy.admin === undefined ? undefined : serializeListenAddress(proxy.admin),
+    tls: proxy.tls === undefined ? undefined : serializeListenAddress(proxy.tls),
     config_hash: loaded.hash,
   })
   for (const warning of loaded.warnings) {
     logger.warn({ event: 'config_warning', line: warning.line, path: warning.path, message: warning.message })
   }
+  const served = proxy.tls === undefined ? proxy.proxy : [...proxy.proxy, proxy.tls]
   const open = loaded.config.clients.some(decidesByAddress)
-    ? proxy.proxy.filter(address => !isLoopback(address))
+    ? served.filter(address => !isLoopback(address))
     : []
   if (open.length > 0) {
     logger.warn({
@@ -110,6 +112,7 @@ function banner(proxy: RunningProxy): string {
   const [first] = proxy.proxy
   if (first === undefined) return ''
   const url = `http://${serializeListenAddress(reachable(first))}`
+  const { tls } = proxy
   return [
     '',
     `Sluice listens on ${proxy.proxy.map(serializeListenAddress).join(', ')}. To use it, in another shell:`,
@@ -117,6 +120,7 @@ function banner(proxy: RunningProxy): string {
     `  export HTTPS_PROXY=${url} https_proxy=${url}`,
     `  export HTTP_PROXY=${url} http_proxy=${url}`,
     '',
+    ...(tls === undefined ? [] : [`By TLS it is at https://${serializeListenAddress(reachable(tls))}`, '']),
     '',
   ].join('\n')
 }

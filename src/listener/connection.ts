@@ -3,8 +3,7 @@
  *
  * Requests are read one after another and answered in order; while one is unanswered the bytes behind it wait in a
  * bounded buffer and are not looked at, so that an error in them can not overtake an answer that is owed. When the
- * connection has to end while the client may still be sending, it is read from and thrown away for a while, so that
- * the client sees the answer and not a reset (RFC 9112 §9.6).
+ * connection has to end while the client may still be sending, it lingers, so that the client sees the answer.
  */
 import type { Socket } from 'node:net'
 import type { ClientCertificate } from '../clients/certificate.js'

@@ -3,14 +3,20 @@
  * bytes, watches their deadlines, and ends them in order when it is drained.
  */
 import { createServer, type Server, type Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import type { ClientCertificate } from '../clients/certificate.js'
 import type { ListenAddress } from '../config/listen-address.js'
+import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
 import type { AccessLog } from '../observe/access-log.js'
 import type { Pump } from '../relay/pump.js'
 import { bindServer } from './bind.js'
+import { readClientCertificate } from './client-certificate.js'
 import { Connection } from './connection.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
+import type { Handshake } from './handshake.js'
+import { createTlsServer, type TlsServerOwner } from './tls-server.js'
 
 export interface ServerOptions {
   readonly limits: ConnectionLimits
@@ -24,6 +30,8 @@ export interface ServerOptions {
   readonly date: () => string
   readonly nextId: () => string
   readonly serve: (exchange: ConnectionExchange) => void
+  /** A client that TLS did not come to stand with, and Node's code for why. */
+  readonly handshakeFailed: (clientAddress: string, code: string) => void
 }
 
 /** How often deadlines are looked at: how late a connection may be ended at most. */
@@ -32,7 +40,7 @@ const TICK_MS = 100
 const CLOSE_MS = 1000
 const BACKLOG = 4096
 
-export class ProxyServer implements ConnectionOwner {
+export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   readonly limits: ConnectionLimits
   readonly errorNote?: string | undefined
   readonly #options: ServerOptions
@@ -55,6 +63,15 @@ export class ProxyServer implements ConnectionOwner {
    */
   listen(address: ListenAddress): Promise<ListenAddress> {
     const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => this.#accept(socket))
+    return this.#bind(server, address)
+  }
+
+  /** The same for clients that speak TLS to the proxy. */
+  listenTls(address: ListenAddress, files: TlsFiles): Promise<ListenAddress> {
+    return this.#bind(createTlsServer(files, this), address)
+  }
+
+  #bind(server: Server, address: ListenAddress): Promise<ListenAddress> {
     this.#servers.push(server)
     return bindServer(server, address, BACKLOG)
   }
@@ -150,9 +167,26 @@ export class ProxyServer implements ConnectionOwner {
     queueMicrotask(() => this.#checkEmpty())
   }
 
-  #accept(socket: Socket): void {
-    if (this.#isGone(socket)) return
-    this.#connections.add(new Connection(socket, this))
+  // --- TlsServerOwner ---
+
+  handshaking(handshake: Handshake): void {
+    this.#add(handshake)
+  }
+
+  secured(socket: TLSSocket): void {
+    this.#accept(socket, readClientCertificate(socket))
+  }
+
+  handshakeFailed(clientAddress: string, code: string): void {
+    this.#options.handshakeFailed(clientAddress, code)
+  }
+
+  #accept(socket: Socket, certificate?: ClientCertificate): void {
+    if (!this.#isGone(socket)) this.#add(new Connection(socket, this, certificate))
+  }
+
+  #add(connection: OwnedConnection): void {
+    this.#connections.add(connection)
     this.#ticker ??= setInterval(() => this.#tick(), TICK_MS).unref()
   }
 

@@ -9,6 +9,8 @@ export interface LogEvent {
 
 export interface TestProxy {
   readonly port: number
+  /** Of the TLS listener; 0 where there is none. */
+  readonly tlsPort: number
   readonly adminPort: number
   /** The log so far, parsed. */
   readonly events: readonly LogEvent[]
@@ -24,7 +26,8 @@ rules:
 `
 
 /**
- * @param yaml what the configuration file holds beside `version` and `listen`; without `shutdown`, drain ends at once
+ * @param yaml what the configuration file holds beside `version` and, unless it has its own, `listen`; without `shutdown`, drain
+ *   ends at once
  * @param environment a resolver, a connector or a clock of the test's own
  */
 export async function testProxy(
@@ -42,7 +45,8 @@ export async function testProxy(
     },
   })
   const shutdown = /^shutdown:/m.test(yaml) ? '' : 'shutdown: { drain: 0s }\n'
-  const text = `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\n${shutdown}${yaml}`
+  const listen = /^listen:/m.test(yaml) ? '' : 'listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\n'
+  const text = `version: 1\n${listen}${shutdown}${yaml}`
   const loaded = parseConfig(text)
   const proxy = await startProxy(loaded, { logger, startId: 'test', ...environment })
   let drained: Promise<void> | undefined
@@ -55,6 +59,7 @@ export async function testProxy(
   if (port === undefined || proxy.admin === undefined) throw new Error('not listening')
   return {
     port,
+    tlsPort: proxy.tls?.port ?? 0,
     adminPort: proxy.admin.port,
     events,
     drain,

@@ -178,6 +178,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     date: () => '',
     nextId: () => '',
     serve: () => {},
+    handshakeFailed: () => {},
   })
   const stopped: string[] = []
   const stuck = {

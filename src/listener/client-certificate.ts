@@ -1,0 +1,66 @@
+/**
+ * The certificate of a client, as the TLS handshake left it: valid with what it proves, or invalid and why.
+ *
+ * The names come out as one list of texts, so each is let in only if it has the form of its kind: a DNS name that reads
+ * `spiffe://example/ci`, or an e-mail address that reads `10.0.0.1`, would be taken for another kind otherwise.
+ */
+import type { PeerCertificate, TLSSocket } from 'node:tls'
+import type { ClientCertificate } from '../clients/certificate.js'
+import { parseHost } from '../http/authority.js'
+import { parseIpAddress } from '../net/ip-address.js'
+import { type AlternativeName, parseAlternativeNames } from './alternative-names.js'
+
+const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+$/
+const EMAIL = /^[^\s\p{Cc}@:/"\\,]+@[^\s\p{Cc}@:/"\\,]+$/u
+
+/**
+ * @param socket of a server, after the handshake
+ * @returns undefined when the client sent none
+ */
+export function readClientCertificate(socket: TLSSocket): ClientCertificate | undefined {
+  const certificate = socket.getPeerX509Certificate()
+  if (certificate === undefined) return undefined
+  if (!socket.authorized) return { kind: 'invalid', error: String(socket.authorizationError) }
+  const line = certificate.subjectAltName
+  try {
+    return {
+      kind: 'valid',
+      names: line === undefined ? [] : parseAlternativeNames(line).flatMap(name => formOf(name) ?? []),
+      subject: attributesOf(certificate.toLegacyObject().subject),
+    }
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    return { kind: 'invalid', error: 'SUBJECT_ALT_NAME_UNREADABLE' }
+  }
+}
+
+/** The one text for a name, or undefined where it is not what its kind says, or of a kind that is not used. */
+function formOf({ kind, value }: AlternativeName): string | undefined {
+  switch (kind) {
+    case 'DNS':
+      return hostName(value)
+    case 'IP Address':
+      return parseIpAddress(value)?.text
+    case 'URI':
+      return URI.test(value) ? value : undefined
+    case 'email':
+      return EMAIL.test(value) ? value : undefined
+    default:
+      return undefined
+  }
+}
+
+function hostName(text: string): string | undefined {
+  try {
+    const { kind, name } = parseHost(text)
+    return kind === 'name' ? name : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** An attribute that stands there several times has a list of values. */
+function attributesOf(subject: PeerCertificate['subject']): { attribute: string; value: string }[] {
+  const attributes = Object.entries(subject as Readonly<Record<string, string | readonly string[]>>)
+  return attributes.flatMap(([attribute, values]) => [values].flat().map(value => ({ attribute, value })))
+}

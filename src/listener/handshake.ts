@@ -1,0 +1,64 @@
+/**
+ * A connection on which TLS has not begun to carry anything yet (RFC 8446 §4): counted, bounded in time and ended like
+ * one that carries HTTP, so that whoever never finishes costs no more than whoever never sends a request head.
+ */
+import type { Socket } from 'node:net'
+import type { ConnectionOwner, OwnedConnection } from './connection-owner.js'
+import { Deadline } from './deadline.js'
+
+export interface HandshakeOwner extends Pick<ConnectionOwner, 'limits' | 'now' | 'released'> {
+  /** The handshake came to nothing; `code` is Node's. */
+  handshakeFailed(clientAddress: string, code: string): void
+}
+
+export class Handshake implements OwnedConnection {
+  /** The connection beneath TLS. */
+  readonly socket: Socket
+  readonly #owner: HandshakeOwner
+  readonly #clientAddress: string
+  readonly #deadline: Deadline
+  #isOver = false
+
+  constructor(socket: Socket, owner: HandshakeOwner) {
+    this.socket = socket
+    this.#owner = owner
+    this.#clientAddress = socket.remoteAddress ?? ''
+    this.#deadline = new Deadline(() => owner.now())
+    this.#deadline.set('head', owner.limits.headerTimeoutMs)
+    socket.once('close', this.#onClose)
+  }
+
+  checkDeadline(now: number): void {
+    if (this.#deadline.takeExpired(now) === 'none') return
+    this.failed('ERR_TLS_HANDSHAKE_TIMEOUT')
+    this.socket.destroy()
+  }
+
+  drain(): void {
+    this.destroy()
+  }
+
+  destroy(): void {
+    this.#isOver = true
+    this.socket.destroy()
+  }
+
+  /** TLS stands: from here on the connection belongs to whoever reads what it carries. */
+  succeeded(): void {
+    this.#isOver = true
+    this.#deadline.clear()
+    this.socket.off('close', this.#onClose)
+    this.#owner.released(this)
+  }
+
+  failed(code: string): void {
+    // A connection that is closed without a word is what looks whether the port is open, and no news.
+    if (!this.#isOver && this.socket.bytesRead > 0) this.#owner.handshakeFailed(this.#clientAddress, code)
+    this.#isOver = true
+  }
+
+  readonly #onClose = (): void => {
+    this.failed('ECONNRESET')
+    this.#owner.released(this)
+  }
+}

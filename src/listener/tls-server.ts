@@ -1,0 +1,104 @@
+/**
+ * The listener for clients that speak TLS to the proxy (RFC 8446, RFC 5246): TLS 1.2 and 1.3, HTTP/1.1 alone by ALPN
+ * (RFC 7301), and certificates of clients where they are asked for.
+ *
+ * A client whose certificate is missing or no good is not turned away here: others on the same listener prove who they
+ * are by password or address, and that is for the client entries to decide.
+ */
+import { constants } from 'node:crypto'
+import type { Socket } from 'node:net'
+import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
+import { pemBlocks } from '../config/pem.js'
+import type { TlsFiles } from '../config/tls-files.js'
+import { Handshake, type HandshakeOwner } from './handshake.js'
+
+export interface TlsServerOwner extends HandshakeOwner {
+  /** A client has connected, and TLS begins. */
+  handshaking(handshake: Handshake): void
+  /** TLS stands; listeners have to be attached to the socket before this returns. */
+  secured(socket: TLSSocket): void
+}
+
+/** @throws OpenSSL's error when the files are not what the configuration's check lets pass */
+export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server {
+  const handshakes = new Map<string, Handshake>()
+  const server = createServer({
+    ...secureContextOptions(files),
+    ALPNProtocols: ['http/1.1'],
+    requestCert: files.clientCa !== undefined,
+    rejectUnauthorized: false,
+    noDelay: true,
+    // Node's own watch counts silence alone; Handshake has the deadline.
+    handshakeTimeout: owner.limits.headerTimeoutMs,
+  })
+  server.on('connection', (socket: Socket) => {
+    const ends = endsOf(socket)
+    if (ends === undefined) {
+      socket.destroy()
+      return
+    }
+    const handshake = new Handshake(socket, owner)
+    handshakes.set(ends, handshake)
+    socket.once('close', () => {
+      if (handshakes.get(ends) === handshake) handshakes.delete(ends)
+    })
+    owner.handshaking(handshake)
+  })
+  const take = (socket: TLSSocket): Handshake | undefined => {
+    const ends = endsOf(socket)
+    const handshake = ends === undefined ? undefined : handshakes.get(ends)
+    if (ends !== undefined) handshakes.delete(ends)
+    return handshake
+  }
+  server.on('secureConnection', (socket: TLSSocket) => {
+    const handshake = take(socket)
+    if (handshake === undefined) {
+      socket.destroy()
+      return
+    }
+    // Only now: a FIN in the middle of a handshake is the end of it, and Node would wait for more.
+    socket.allowHalfOpen = true
+    // Node resets no TLS socket; the connection beneath can be.
+    socket.resetAndDestroy = () => {
+      handshake.socket.resetAndDestroy()
+      return socket
+    }
+    owner.secured(socket)
+    handshake.succeeded()
+  })
+  // What is not told here, because nobody knows any more whose it was, the handshake tells when it sees the close.
+  server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) =>
+    take(socket)?.failed(error.code ?? error.message),
+  )
+  return server
+}
+
+/**
+ * Everything that comes out of the files, so that it can be made anew and put in place of the old.
+ *
+ * Where clients have certificates no session is resumed: what a session was begun with is not looked at again, and a
+ * certificate that has been revoked since would go on to count. Nor is TLS 1.2 renegotiated, by which a client could
+ * become another one in mid-connection.
+ */
+export function secureContextOptions({ cert, key, clientCa, crl }: TlsFiles): SecureContextOptions {
+  const options = constants.SSL_OP_NO_RENEGOTIATION
+  if (clientCa === undefined) return { cert, key, minVersion: 'TLSv1.2', secureOptions: options }
+  return {
+    cert,
+    key,
+    minVersion: 'TLSv1.2',
+    secureOptions: options | constants.SSL_OP_NO_TICKET,
+    ca: pemBlocks(clientCa, 'CERTIFICATE'),
+    // What the file names is trusted as it stands there, an authority below another one too.
+    allowPartialTrustChain: true,
+    ...(crl === undefined ? {} : { crl: pemBlocks(crl, 'X509 CRL') }),
+  }
+}
+
+/**
+ * Both ends of a connection in one text, by which the connection and the TLS upon it find each other: Node gives no
+ * other way from the one to the other. Undefined once the client is gone.
+ */
+function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string | undefined {
+  return remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort} ${localAddress}`
+}

@@ -1,0 +1,334 @@
+/** A client that speaks TLS to the proxy sees what one that does not sees, byte for byte. */
+import { connect as connectTcp } from 'node:net'
+import { createServer, connect as connectTls } from 'node:tls'
+import t, { type Test } from 'tap'
+import { ManualClock } from '../kit/manual-clock.js'
+import { ESTABLISHED } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { RawPeer, rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { settled, turns } from '../kit/settled.js'
+import { LOOPBACK_RULES } from '../kit/test-proxy.js'
+import { tlsClient } from '../kit/tls-client.js'
+import { type TlsProxy, tlsProxy } from '../kit/tls-proxy.js'
+import { needs } from '../system/command.js'
+
+const skip = needs('openssl')
+/** A drain that is through before this has run found nothing left open. */
+const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
+const OPTIONS = 'OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'
+const EVERY_BYTE = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).join('')
+
+async function openTunnel(t: Test, proxy: TlsProxy) {
+  const origin = await rawOrigin(t)
+  const client = await proxy.connect()
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const upstream = await origin.accept()
+  t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
+  return { client, upstream, authority: origin.authority }
+}
+
+t.test(
+  'requests and their content pass, one after another on one connection (RFC 9112 §9.3)',
+  { skip },
+  async t => {
+    const proxy = await tlsProxy(t, PATIENT)
+    const origin = await rawOrigin(t)
+    const client = await proxy.connect()
+    for (const body of ['first', EVERY_BYTE]) {
+      client.write(
+        `PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      )
+      const peer = origin.peers[0] ?? (await origin.accept())
+      t.match(await peer.until('\r\n\r\n'), /^PUT \/ HTTP\/1\.1\r\n/)
+      t.equal(await peer.until(body.length), body)
+      peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+      t.equal((await readResponse(client)).body, body)
+    }
+    t.match(await proxy.event('close', 2), { client_address: '127.0.0.1', status: 200 })
+    client.end()
+    t.equal(await client.untilEnd(), '')
+    await proxy.drain()
+  },
+)
+
+t.test('what Sluice answers itself is the same as without TLS', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT, { wallClock: () => 0 })
+  for (const request of [
+    OPTIONS + OPTIONS,
+    'GET / HTTP/1.1\r\nHost: h\r\n\r\n',
+    'CONNECT a.example:443 HTTP/1.1\r\nHost: h\r\n\r\nbytes behind it',
+    'GET /\r\n\r\n',
+    'TRACE http://a.test/ HTTP/1.0\r\n\r\n',
+  ]) {
+    const [plain, secure] = [await rawClient(t, proxy.port), await proxy.connect()]
+    const answers: string[] = []
+    for (const client of [plain, secure]) {
+      client.write(request)
+      client.end()
+      answers.push(await client.untilEnd())
+    }
+    t.match(answers[0], /^HTTP\/1\.1 \d{3} /)
+    t.equal(answers[1], answers[0], JSON.stringify(request))
+  }
+  await proxy.drain()
+})
+
+t.test('CONNECT: TLS inside TLS, and every byte unchanged (RFC 9110 §9.3.6)', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const { cert, key } = proxy.ca.issue({ san: 'DNS:origin.test' })
+  const server = createServer({ cert, key }, socket => void socket.pipe(socket))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  const outer = await proxy.connect()
+  outer.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  t.equal(await outer.until('\r\n\r\n'), ESTABLISHED)
+  outer.socket.removeAllListeners('data')
+  const inner = connectTls({ socket: outer.socket, servername: 'origin.test', ca: proxy.ca.cert })
+  t.teardown(() => inner.destroy())
+  const peer = new RawPeer(inner)
+  const text = EVERY_BYTE.repeat(1000)
+  peer.write(text)
+  t.equal(await peer.until(text.length), text)
+  t.ok(inner.authorized)
+  peer.end()
+  t.equal(await peer.untilEnd(), '')
+  await proxy.drain()
+})
+
+t.test('bytes sent along with the CONNECT arrive first, and once', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const origin = await rawOrigin(t)
+  const client = await proxy.connect()
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n${EVERY_BYTE}`)
+  const peer = await origin.accept()
+  t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
+  client.write('later')
+  t.equal(await peer.until(EVERY_BYTE.length + 5), `${EVERY_BYTE}later`)
+  client.end()
+  peer.end()
+  await proxy.drain()
+})
+
+t.test('the end of one direction leaves the other open (RFC 8446 §6.1)', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const first = await openTunnel(t, proxy)
+  first.client.write('question')
+  first.client.end()
+  t.equal(await first.upstream.untilEnd(), 'question')
+  for (const part of ['an', 'swer']) {
+    first.upstream.write(part)
+    t.equal(await first.client.until(part.length), part)
+  }
+  first.upstream.end()
+  t.equal(await first.client.untilEnd(), '')
+  t.equal(await first.client.outcome(), 'end')
+
+  const second = await openTunnel(t, proxy)
+  second.upstream.write('bye')
+  second.upstream.end()
+  t.equal(await second.client.untilEnd(), 'bye')
+  second.client.write('still here')
+  t.equal(await second.upstream.until(10), 'still here')
+  second.client.end()
+  t.equal(await second.upstream.untilEnd(), '')
+  t.match(await proxy.event('close', 2), { close_reason: 'complete', bytes_up: 10, bytes_down: 3 })
+  await proxy.drain()
+})
+
+t.test('a reset on either side is a reset on the other', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const sides = [
+    ['client', 'upstream', 'client_reset'],
+    ['upstream', 'client', 'upstream_reset'],
+  ] as const
+  let tunnels = 0
+  for (const [from, to, reason] of sides) {
+    for (const halfClosed of [false, true]) {
+      const tunnel = await openTunnel(t, proxy)
+      tunnel[from].write('x')
+      await tunnel[to].until(1)
+      if (halfClosed) {
+        tunnel[to].end()
+        await tunnel[from].untilEnd()
+      }
+      tunnel[from].reset()
+      t.equal(await tunnel[to].outcome(), 'reset', `${from}, ${halfClosed}`)
+      t.match(await proxy.event('close', ++tunnels), { close_reason: reason, status: 200 })
+    }
+  }
+  await proxy.drain()
+})
+
+t.test('content that breaks off never ends as if it were whole', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const origin = await rawOrigin(t)
+  const client = await proxy.connect()
+  client.write(`GET http://${origin.authority}/ HTTP/1.0\r\nHost: h\r\n\r\n`)
+  const peer = await origin.accept()
+  peer.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n')
+  await client.until('abc')
+  peer.end()
+  t.equal(await client.outcome(), 'reset')
+  await proxy.drain()
+})
+
+t.test('a side that does not read holds the other one up, and loses nothing', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const total = 32 << 20
+  const piece = Buffer.alloc(1 << 20, 'x')
+  for (const [from, to] of [
+    ['client', 'upstream'],
+    ['upstream', 'client'],
+  ] as const) {
+    const tunnel = await openTunnel(t, proxy)
+    const writer = tunnel[from].socket
+    const reader = tunnel[to].socket
+    reader.pause()
+    for (let written = 0; written < total; written += piece.length) writer.write(piece)
+    const waiting = await settled(() => writer.writableLength)
+    t.ok(waiting > total / 2, `${waiting} bytes wait at the ${from}`)
+    let received = 0
+    reader.removeAllListeners('data')
+    reader.on('data', (chunk: Buffer) => {
+      received += chunk.length
+    })
+    reader.resume()
+    while (received < total) await turns(1)
+    t.equal(received, total)
+    tunnel.client.end()
+    tunnel.upstream.end()
+  }
+  await proxy.drain()
+})
+
+t.test(
+  'a client that is still sending sees the answer and not a reset (RFC 9112 §9.6)',
+  { skip },
+  async t => {
+    const proxy = await tlsProxy(t, PATIENT)
+    const client = await proxy.connect()
+    client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4000000\r\n\r\n')
+    client.write('x'.repeat(2_000_000))
+    t.equal((await readResponse(client)).status, 404)
+    client.write('x'.repeat(2_000_000))
+    t.equal(await client.untilEnd(), '')
+    client.end()
+    t.equal(await client.outcome(), 'end')
+    await proxy.drain()
+  },
+)
+
+t.test('TLS 1.2 and 1.3 are spoken, nothing older (RFC 8996 §5)', { skip }, async t => {
+  const proxy = await tlsProxy(t)
+  for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
+    const client = await tlsClient(t, proxy.tlsPort, {
+      ca: proxy.ca.cert,
+      minVersion: version,
+      maxVersion: version,
+    })
+    t.equal(client.socket.getProtocol(), version)
+    client.write(OPTIONS)
+    t.equal((await readResponse(client)).status, 200)
+  }
+  const old = {
+    ca: proxy.ca.cert,
+    minVersion: 'TLSv1',
+    maxVersion: 'TLSv1.1',
+    ciphers: 'DEFAULT@SECLEVEL=0',
+  } as const
+  await t.rejects(tlsClient(t, proxy.tlsPort, old), { code: 'ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION' })
+  t.match(await proxy.event('tls_client_error'), {
+    level: 'warn',
+    client_address: '127.0.0.1',
+    error: 'ERR_SSL_UNSUPPORTED_PROTOCOL',
+  })
+})
+
+t.test('plain HTTP on the TLS port is answered with nothing, and told to the operator', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  for (const [request, error] of [
+    ['GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'ERR_SSL_HTTP_REQUEST'],
+    ['CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'ERR_SSL_HTTPS_PROXY_REQUEST'],
+  ] as const) {
+    const client = await rawClient(t, proxy.tlsPort)
+    client.write(request)
+    t.equal(await client.untilEnd(), '')
+    t.match(proxy.events.at(-1), { event: 'tls_client_error', error })
+    client.end()
+  }
+  await proxy.drain()
+  t.equal(proxy.events.length, 2)
+})
+
+t.test(
+  'limits.header_timeout runs over the handshake, and again over the request head',
+  { skip },
+  async t => {
+    const clock = new ManualClock()
+    const proxy = await tlsProxy(t, `${PATIENT}limits: { header_timeout: 7s }\n`, { now: clock.now })
+    const slow = await rawClient(t, proxy.tlsPort)
+    slow.write('\x16\x03\x01')
+    await turns()
+    clock.advance(6_000)
+    // In TLS 1.2 it is the server that is through with the handshake first.
+    const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert, maxVersion: 'TLSv1.2' })
+    client.write('GET / HTTP/1.1\r\n')
+    await turns()
+    clock.advance(1_000)
+    t.equal(await slow.untilEnd(), '')
+    slow.end()
+    t.match(await proxy.event('tls_client_error'), { error: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
+    t.equal(client.received, '')
+    clock.advance(6_000)
+    t.equal((await readResponse(client)).status, 408)
+    client.end()
+    await proxy.drain()
+  },
+)
+
+t.test('a drain does not wait for handshakes, and finishes requests', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const origin = await rawOrigin(t)
+  const silent = await rawClient(t, proxy.tlsPort)
+  const slow = await rawClient(t, proxy.tlsPort)
+  slow.write('\x16\x03\x01')
+  const idle = await proxy.connect()
+  const busy = await proxy.connect()
+  busy.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  const drained = proxy.drain()
+  for (const client of [silent, slow, idle]) {
+    t.equal(await client.untilEnd(), '')
+    client.end()
+  }
+  peer.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi')
+  const response = await readResponse(busy)
+  t.equal(response.body, 'hi')
+  t.equal(response.fields['connection'], 'close')
+  busy.end()
+  await drained
+  t.equal(proxy.events.filter(({ event }) => event === 'tls_client_error').length, 0, 'we ended it ourselves')
+})
+
+t.test('a drain over nothing but a handshake is through at once', { skip }, async t => {
+  const proxy = await tlsProxy(t, PATIENT)
+  const client = connectTcp({ host: '127.0.0.1', port: proxy.tlsPort })
+  t.teardown(() => client.destroy())
+  await new Promise<void>(resolve => client.once('connect', resolve))
+  await turns()
+  await proxy.drain()
+  t.pass()
+})
+
+t.test('the TLS listener is one of our own, which no request is led to', { skip }, async t => {
+  const proxy = await tlsProxy(t)
+  const client = await proxy.connect()
+  client.write(`GET http://127.0.0.1:${proxy.tlsPort}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  t.equal((await readResponse(client)).status, 508)
+  client.write(`CONNECT localhost:${proxy.tlsPort} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  t.equal((await readResponse(client)).status, 403)
+})
