@@ -1,8 +1,11 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { jsonSchema } from '../src/config/json-schema.js'
 import { parseConfig } from '../src/config/load.js'
 import { REFUSED } from './wire/bypass-table.js'
+
+import { needs } from './system/command.js'
 
 const root = new URL('../../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')
@@ -13,12 +16,25 @@ function blocks(language: string): string[] {
   )
 }
 
+/** A configuration of TLS names files, which other lines of the README make. */
+const namesFiles = (yaml: string) => /^ {2}tls:/m.test(yaml)
+
 t.test('every configuration in the README is a valid one', async t => {
-  const files = blocks('yaml')
+  const files = blocks('yaml').filter(text => !namesFiles(text))
   t.ok(files.length >= 4)
   const hash = '$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
   const folder = t.testdir({ 'agents.htpasswd': `alice:${hash}\n` })
   for (const text of files) t.doesNotThrow(() => parseConfig(text, 'README.md', folder), text)
+})
+
+t.test('so are those of TLS, with what the README says to make', { skip: needs('openssl') }, async t => {
+  const folder = t.testdir()
+  const lines = blocks('sh').flatMap(block => block.match(/^openssl .*$/gm) ?? [])
+  t.equal(lines.length, 3)
+  for (const line of lines) execFileSync('sh', ['-c', line], { cwd: folder, stdio: 'pipe' })
+  const files = blocks('yaml').filter(namesFiles)
+  t.equal(files.length, 1)
+  for (const text of files) t.same(parseConfig(text, 'sluice.yaml', folder).warnings, [], text)
 })
 
 t.test('the table of the README names every key, and none that is not there', async t => {

@@ -3,6 +3,7 @@ import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
+import { Authority } from '../kit/authority.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { needs, run, temporaryDirectory } from '../system/command.js'
@@ -183,6 +184,38 @@ t.test('does not warn of a listener beyond loopback when nobody is known by addr
     t.equal(log.includes('"event":"open_listener"'), warned, clients)
     t.equal(await exited, 0)
   }
+
+t.test('says where it listens by TLS, beyond loopback too', { skip: needs('openssl') }, async t => {
+  const folder = await temporaryDirectory(t)
+  const { certFile, keyFile } = Authority.make(folder).issue()
+  const file = join(folder, 'sluice.yaml')
+  const tls = `tls: { address: "0.0.0.0:0", cert: ${certFile}, key: ${keyFile} }`
+  await writeFile(file, `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false, ${tls} }\n`)
+  const { said, child, exited } = startProgram(t, [...program, '--config', file])
+  const [log] = await said(/[\s\S]*"event":"open_listener".*\n/)
+  const [listening, open] = log.split('\n').map(line => (line === '' ? {} : JSON.parse(line)))
+  t.match(listening.tls, /^0\.0\.0\.0:[1-9]\d*$/)
+  t.strictSame(open.proxy, [listening.tls])
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+})
+
+t.test('on a terminal it names the TLS listener too', { skip: needs('script', 'openssl') }, async t => {
+  const folder = await temporaryDirectory(t)
+  const { certFile, keyFile } = Authority.make(folder).issue()
+  const tls = `tls: { address: "0.0.0.0:0", cert: ${certFile}, key: ${keyFile} }`
+  await writeFile(
+    join(folder, 'sluice.yaml'),
+    `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false, ${tls} }\n`,
+  )
+  const command = [...program, '--config', 'sluice.yaml'].map(word => `'${word}'`).join(' ')
+  const { said, child, exited } = startProgram(t, ['script', '-qefc', `exec ${command}`, '/dev/null'], {
+    env: { NO_COLOR: '1', SHELL: '/bin/sh', TERM: 'xterm' },
+    cwd: folder,
+  })
+  await said(/export HTTP_PROXY=http:.*\r?\n\r?\nBy TLS it is at https:\/\/127\.0\.0\.1:[1-9]\d*\r?\n/)
+  child.stdin.write('\x03')
+  t.equal(await exited, 0)
 })
 
 t.test(
