@@ -184,6 +184,7 @@ t.test('does not warn of a listener beyond loopback when nobody is known by addr
     t.equal(log.includes('"event":"open_listener"'), warned, clients)
     t.equal(await exited, 0)
   }
+})
 
 t.test('says where it listens by TLS, beyond loopback too', { skip: needs('openssl') }, async t => {
   const folder = await temporaryDirectory(t)

@@ -55,3 +55,44 @@ t.test('holds on to no request for having decided on it', async t => {
   t.ok(kept < (count * bytes) / 4, `${kept} bytes kept`)
   t.equal(made.admit(request('GET host-number-0.test')).kind, 'allow')
 })
+
+t.test('verifies server names where connect.sni or a rule says so', async t => {
+  const any = { hosts: ['*'] }
+  const table: [
+    expected: 'as the default' | 'always' | 'never',
+    rules: PolicyText['rules'],
+    host?: string,
+  ][] = [
+    ['as the default', { any }],
+    ['always', { any: { ...any, sni: 'verify' } }],
+    ['never', { any: { ...any, sni: 'none' } }],
+    ['as the default', { a: { hosts: ['192.0.2.1'] } }, '192.0.2.1'],
+    ['never', { a: { hosts: ['192.0.2.0/24'], sni: 'none' } }, '192.0.2.1'],
+    // verify binds the hosts of its rule, whichever rule allows them.
+    ['always', { a: { hosts: ['a.test'], ports: [1], sni: 'verify' }, any }],
+    ['always', { a: { hosts: ['a.test'], methods: ['GET'], sni: 'verify' }, any }],
+    ['as the default', { a: { hosts: ['b.test'], sni: 'verify' }, any }],
+    // none speaks for what its rule allows itself.
+    ['never', { a: { hosts: ['a.test'], sni: 'none' }, any }],
+    ['as the default', { a: { hosts: ['a.test'], ports: [1], sni: 'none' }, any }],
+    ['as the default', { a: { hosts: ['a.test'], methods: ['GET'], sni: 'none' }, any }],
+    ['as the default', { a: { hosts: ['b.test'], sni: 'none' }, any }],
+    // Of both, verify wins.
+    ['always', { a: { hosts: ['a.test'], sni: 'none' }, any: { ...any, sni: 'verify' } }],
+    ['always', { a: { hosts: ['a.test'], sni: 'verify' }, any: { ...any, sni: 'none' } }],
+  ]
+  for (const [expected, rules, host = 'a.test'] of table) {
+    const verifies = (sni: 'none' | 'verify') =>
+      grantOf(policy({ rules, sni }).admit(request(`CONNECT ${host}:443`))).verifyServerName
+    t.equal(verifies('none'), expected === 'always', `none: ${JSON.stringify(rules)}`)
+    t.equal(verifies('verify'), expected !== 'never', `verify: ${JSON.stringify(rules)}`)
+  }
+})
+
+t.test('verifies nothing for a rule that the client may not use', async t => {
+  const rules = { a: { hosts: ['a.test'], sni: 'verify' }, web: { hosts: ['*'] } } as const
+  const verifies = (...usable: string[]) =>
+    grantOf(policy({ rules }).admit(request('CONNECT a.test:443', usable))).verifyServerName
+  t.equal(verifies('web'), false)
+  t.equal(verifies('web', 'a'), true)
+})

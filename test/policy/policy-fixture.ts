@@ -13,6 +13,7 @@ export interface RuleText {
   readonly methods?: readonly string[]
   readonly addresses?: readonly string[]
   readonly addressesOnly?: boolean
+  readonly sni?: RuleInput['sni']
 }
 
 export interface PolicyText {
@@ -43,13 +44,15 @@ export function policy(text: PolicyText, options?: PolicyOptions): Policy {
   return new Policy(policyInput(text), options)
 }
 
-function ruleInput({ hosts, ports, methods, addresses = [], addressesOnly = false }: RuleText): RuleInput {
+function ruleInput(text: RuleText): RuleInput {
+  const { hosts, ports, methods, addresses = [], addressesOnly = false, sni } = text
   return {
     hosts: hosts.map(parseHostPattern),
     ...(ports === undefined ? {} : { ports: parsePorts(ports) }),
     ...(methods === undefined ? {} : { methods }),
     addresses: addresses.map(parseCidr),
     addressesOnly,
+    ...(sni === undefined ? {} : { sni }),
   }
 }
 
