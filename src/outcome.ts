@@ -16,6 +16,17 @@ export type CloseReason =
   | 'idle'
   | 'lifetime'
   | 'shutdown'
+  | 'server_name'
+
+/** What was wrong with the TLS server name of a tunnel: a closed list, too. */
+export type ServerNameFault = 'sni_missing' | 'sni_mismatch' | 'sni_not_tls' | 'sni_too_large' | 'sni_timeout'
+
+/** Why a tunnel ended with `server_name`. */
+export interface ServerNameRefusal {
+  readonly fault: ServerNameFault
+  /** The name that was sent, when it was another one: any bytes, one character each. */
+  readonly sent?: string
+}
 
 export interface Outcome {
   readonly handler: HandlerName
@@ -32,4 +43,5 @@ export interface Outcome {
   /** Milliseconds from the request head to the first byte of the response head from upstream. */
   readonly firstByteMs?: number
   readonly error?: ProxyError
+  readonly serverName?: ServerNameRefusal
 }

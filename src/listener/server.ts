@@ -9,7 +9,7 @@ import type { ListenAddress } from '../config/listen-address.js'
 import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
 import type { AccessLog } from '../observe/access-log.js'
-import type { Pump } from '../relay/pump.js'
+import type { RunningPump } from '../relay/pump.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
 import { Connection } from './connection.js'
@@ -46,7 +46,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
-  readonly #pumps = new Set<Pump>()
+  readonly #pumps = new Set<RunningPump>()
   #ticker: NodeJS.Timeout | undefined
   #draining = false
   #onEmpty: (() => void) | undefined
@@ -77,7 +77,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   }
 
   /** Counts a pump in until it ends. */
-  addPump(pump: Pump): void {
+  addPump(pump: RunningPump): void {
     this.#pumps.add(pump)
     void pump.finished.then(() => {
       this.#pumps.delete(pump)

@@ -79,14 +79,17 @@ export class AccessLog {
     })
   }
 
+  /** Of a tunnel that is cut for its server name this is the refusal: its decision was to allow it. */
   close(subject: Subject, outcome: Outcome, durationMs: number): void {
-    if (!this.#infoEnabled) return
-    this.#emit('info', 'close', subject, {
+    const denied = outcome.serverName !== undefined
+    if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
+    this.#emit(denied ? 'warn' : 'info', 'close', subject, {
       handler: outcome.handler,
       status: outcome.status,
       close_reason: outcome.closeReason,
       error: outcome.error?.type,
-      reason: outcome.error?.reason,
+      reason: outcome.error?.reason ?? outcome.serverName?.fault,
+      server_name: outcome.serverName?.sent,
       cause: internalCause(outcome.error),
       address: outcome.address,
       connect_ms: round(outcome.connectMs),

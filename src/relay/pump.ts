@@ -33,9 +33,18 @@ export interface PumpSide {
   readonly early: readonly Uint8Array[]
 }
 
+/** What keeps two sockets busy until both are closed: a pump, or what becomes one. */
+export interface RunningPump {
+  readonly finished: Promise<PumpResult>
+  /** Ends it when it has been idle, or has lived, for too long. */
+  check(now: number): void
+  /** Ends both sides at once. */
+  stop(reason: CloseReason): void
+}
+
 /** The pumps that run now: whoever keeps them calls `check` now and then, and may `stop` them. */
 export interface PumpRegistry {
-  add(pump: Pump): void
+  add(pump: RunningPump): void
 }
 
 /** One end while it runs. Its socket may be replaced by another over the same connection. */
@@ -49,7 +58,7 @@ interface End {
 /** A piece from the client this large is an upload: worth a buffer of ours. It is what Node reads at a time. */
 const BULK_BYTES = 64 * 1024
 
-export class Pump {
+export class Pump implements RunningPump {
   readonly finished: Promise<PumpResult>
   readonly #client: End
   readonly #upstream: End
@@ -89,13 +98,11 @@ export class Pump {
     this.#flow(this.#upstream, this.#client, upstream.early)
   }
 
-  /** Ends the pump when it has been idle, or has lived, for too long. */
   check(now: number): void {
     if (now >= this.#endsAt) this.stop('lifetime')
     else if (now >= this.#activeAt + this.#limits.idleMs) this.stop('idle')
   }
 
-  /** Ends both sides at once. */
   stop(reason: CloseReason): void {
     this.#reason = reason
     this.#client.socket.destroy()

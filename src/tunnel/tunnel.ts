@@ -4,17 +4,22 @@
  * The connection is made first and the 2xx sent after it, without Transfer-Encoding and without Content-Length; from
  * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
+import type { Socket } from 'node:net'
 import { ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
-import type { Exchange } from '../exchange.js'
+import type { Exchange, Switched } from '../exchange.js'
+import type { Host } from '../http/authority.js'
 import type { CloseReason, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
 import { BufferedReader, type ReadBuffers } from '../relay/read-buffer.js'
 import type { Connection, Dialer } from '../upstream/dial.js'
+import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
 export interface TunnelOptions {
   readonly dialer: Dialer
   readonly limits: PumpLimits
+  /** Milliseconds from the 2xx until a TLS hello has come, where the policy asks for one. */
+  readonly helloTimeoutMs: number
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
   /** Milliseconds, monotonic. */
@@ -37,25 +42,54 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
     return failure('client_gone')
   }
   const switched = exchange.switchTo(200, 'Connection established', [])
-  const pump = new Pump(
-    { socket: switched.socket, early: [switched.rest] },
-    { socket, reader, early: [] },
-    options.limits,
-    options.now,
-    () => new BufferedReader(options.buffers),
-  )
-  options.pumps.add(pump)
-  const { bytesUp, bytesDown, reason } = await pump.finished
-  const address = connection.where
-  return {
+  const running = permit.grant.verifyServerName
+    ? verified(switched, socket, reader, permit.grant.host, options)
+    : startPump(switched.socket, switched.rest, socket, reader, options.limits, options)
+  options.pumps.add(running)
+  const result: VerifiedResult = await running.finished
+  const outcome: Outcome = {
     handler: 'tunnel',
     status: 200,
-    closeReason: reason,
-    bytesUp,
-    bytesDown,
-    address,
+    closeReason: result.reason,
+    bytesUp: result.bytesUp,
+    bytesDown: result.bytesDown,
+    address: connection.where,
     connectMs,
   }
+  return result.refusal === undefined ? outcome : { ...outcome, serverName: result.refusal }
+}
+
+function startPump(
+  client: Socket,
+  early: Buffer,
+  upstream: Socket,
+  reader: BufferedReader,
+  limits: PumpLimits,
+  { now, buffers }: TunnelOptions,
+): Pump {
+  return new Pump(
+    { socket: client, early: [early] },
+    { socket: upstream, reader, early: [] },
+    limits,
+    now,
+    () => new BufferedReader(buffers),
+  )
+}
+
+function verified(
+  switched: Switched,
+  upstream: Socket,
+  reader: BufferedReader,
+  host: Host,
+  options: TunnelOptions,
+): VerifiedTunnel {
+  return new VerifiedTunnel(switched, upstream, {
+    host,
+    limits: options.limits,
+    helloTimeoutMs: options.helloTimeoutMs,
+    now: options.now,
+    startPump: (early, limits) => startPump(switched.socket, early, upstream, reader, limits, options),
+  })
 }
 
 function failure(closeReason: CloseReason, error?: ProxyError): Outcome {

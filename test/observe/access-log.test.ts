@@ -74,6 +74,20 @@ t.test('so is a close; what is not known is left out', async t => {
   ])
 })
 
+t.test('a tunnel cut for its server name is a warning, and what was sent is told in ASCII', async t => {
+  const { log, lines } = accessLog('warn')
+  const cut = { ...OUTCOME, handler: 'tunnel', closeReason: 'server_name' } as const
+  log.close(SUBJECT, { ...cut, serverName: { fault: 'sni_mismatch', sent: 'b\x1b\x9b\n"\xff' } }, 0)
+  log.close(SUBJECT, { ...cut, serverName: { fault: 'sni_missing' } }, 0)
+  const close = '"handler":"tunnel","status":200,"close_reason":"server_name"'
+  const line = `{"level":"warn",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a",${close}`
+  const rest = '"bytes_up":0,"bytes_down":7,"duration_ms":0}\n'
+  t.strictSame(lines, [
+    `${line},"reason":"sni_mismatch","server_name":"b\\u001b\\u009b\\n\\"\\u00ff",${rest}`,
+    `${line},"reason":"sni_missing",${rest}`,
+  ])
+})
+
 t.test('the line begins like those of the logger itself', async t => {
   const { log, logger, lines } = accessLog()
   log.close(SUBJECT, OUTCOME, 0)

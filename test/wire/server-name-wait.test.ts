@@ -1,0 +1,177 @@
+/** While a tunnel waits for its hello: what comes from upstream, what time there is, and who may leave. */
+import t from 'tap'
+import { clientHello } from '../kit/client-hello.js'
+import { dialled, toLoopback } from '../kit/dialled.js'
+import { ManualClock } from '../kit/manual-clock.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { settled, turns } from '../kit/settled.js'
+import { testProxy } from '../kit/test-proxy.js'
+import { ALERT, checkCut, close, VERIFYING, verifiedTunnels } from '../kit/verified-tunnels.js'
+
+const FINISHED = 'what TLS goes on to say'
+
+t.test('a server that speaks first is heard behind the hello', async t => {
+  const { open } = await verifiedTunnels(t)
+  const { client, upstream } = await open()
+  upstream.write(Buffer.alloc(32 << 20, 'y'))
+  await settled(() => upstream.socket.writableLength)
+  t.equal(client.received, '')
+  t.ok(upstream.socket.writableLength > 0, 'nor is all of it taken')
+  client.write(clientHello('a.test'))
+  t.equal((await client.until(32 << 20)).length, 32 << 20)
+  close({ client, upstream })
+})
+
+t.test('an end or a reset that came from upstream meanwhile is passed on behind the hello', async t => {
+  const { proxy, open } = await verifiedTunnels(t)
+  const ended = await open()
+  ended.upstream.write('bye')
+  ended.upstream.end()
+  await turns()
+  ended.client.write(clientHello('a.test'))
+  t.equal(await ended.client.untilEnd(), 'bye')
+  t.equal((await ended.upstream.until(1)).length, 1)
+  ended.client.end()
+  t.match(await proxy.event('close'), { close_reason: 'complete' })
+  const reset = await open()
+  reset.upstream.reset()
+  await turns()
+  reset.client.write(clientHello('a.test'))
+  t.equal(await reset.client.outcome(), 'reset')
+  t.match(await proxy.event('close', 2), { close_reason: 'upstream_reset' })
+  await proxy.drain()
+})
+
+t.test('limits.header_timeout is the time a hello has', async t => {
+  const clock = new ManualClock()
+  const limits = 'limits: { header_timeout: 7s }\n'
+  const { proxy, open } = await verifiedTunnels(t, VERIFYING + limits, { now: clock.now })
+  const slow = await open()
+  const silent = await open()
+  clock.advance(6_999)
+  slow.client.write(clientHello('a.test').subarray(0, 20))
+  const passed = await open()
+  passed.client.write(clientHello('a.test'))
+  await passed.upstream.until(1)
+  t.equal(slow.client.socket.readyState, 'open')
+  clock.advance(1)
+  await checkCut(t, slow, '')
+  await checkCut(t, silent, '')
+  for (const count of [1, 2]) {
+    t.match(await proxy.event('close', count), { close_reason: 'server_name', reason: 'sni_timeout' })
+  }
+  clock.advance(60_000)
+  const other = await open()
+  passed.client.write(FINISHED)
+  await passed.upstream.until(FINISHED)
+  t.equal(passed.client.socket.readyState, 'open', 'a hello that came has no time-out')
+  close(passed)
+  close(other)
+})
+
+t.test('a client that stays after the alert is closed when its time is up', async t => {
+  const clock = new ManualClock()
+  const { proxy, open } = await verifiedTunnels(t, `${VERIFYING}limits: { header_timeout: 7s }\n`, {
+    now: clock.now,
+  })
+  const { client } = await open()
+  client.write(clientHello('b.test'))
+  t.equal(await client.untilEnd(), ALERT)
+  clock.advance(7_000)
+  t.match(await proxy.event('close'), { reason: 'sni_mismatch', server_name: 'b.test' })
+  await proxy.drain()
+})
+
+t.test('limits.tunnel_idle and tunnel_lifetime run from the 200', async t => {
+  const clock = new ManualClock()
+  const limits = 'limits: { header_timeout: 1m, tunnel_idle: 10s, tunnel_lifetime: 25s }\n'
+  const { proxy, open } = await verifiedTunnels(t, VERIFYING + limits, { now: clock.now })
+  const hello = clientHello('a.test')
+  const idle = await open()
+  const slow = await open()
+  const passed = await open()
+  for (const at of [0, 1, 2]) {
+    clock.advance(at === 2 ? 6_999 : 9_000)
+    slow.client.write(hello.subarray(at, at + 1))
+    if (at < 2) passed.client.write(hello.subarray(at, at + 1))
+    else passed.client.write(hello.subarray(at))
+    if (at === 2) await passed.upstream.until(hello.length)
+    else await turns()
+  }
+  await checkCut(t, idle, '')
+  t.match(await proxy.event('close'), { close_reason: 'idle', reason: undefined })
+  t.equal(slow.client.socket.readyState, 'open')
+  clock.advance(1)
+  await checkCut(t, slow, '')
+  t.equal(await passed.client.untilEnd(), '')
+  for (const count of [2, 3]) t.match(await proxy.event('close', count), { close_reason: 'lifetime' })
+  await passed.upstream.untilEnd()
+})
+
+t.test('a client that ends or leaves before its hello is whole leaves nothing open', async t => {
+  const { proxy, open } = await verifiedTunnels(t)
+  const half = clientHello('a.test').subarray(0, 20)
+  const ended = await open('a.test', half)
+  ended.client.end()
+  await checkCut(t, ended, ALERT)
+  t.match(await proxy.event('close'), { close_reason: 'server_name', reason: 'sni_missing' })
+  const silent = await open()
+  silent.client.end()
+  await checkCut(t, silent, '')
+  t.match(await proxy.event('close', 2), { level: 'info', close_reason: 'client_gone', reason: undefined })
+  const reset = await open('a.test', half)
+  reset.client.reset()
+  t.equal(await reset.upstream.untilEnd(), '')
+  t.match(await proxy.event('close', 3), { close_reason: 'client_reset', reason: undefined })
+  await proxy.drain()
+})
+
+t.test('a drain waits for a hello until its deadline', async t => {
+  const finishing = await verifiedTunnels(t)
+  const { client, upstream } = await finishing.open()
+  let drained = false
+  const drain = finishing.proxy.drain().then(() => {
+    drained = true
+  })
+  await turns()
+  client.write(clientHello('a.test'))
+  await upstream.until(1)
+  t.equal(drained, false, 'the tunnel that the hello opens is waited for, too')
+  client.end()
+  upstream.end()
+  await drain
+
+  const stopped = await verifiedTunnels(t, VERIFYING.replace('1h', '0s'))
+  const waiting = await stopped.open('a.test', clientHello('a.test').subarray(0, 20))
+  await turns()
+  await stopped.proxy.drain()
+  await checkCut(t, waiting, '')
+  t.match(await stopped.proxy.event('close'), { close_reason: 'shutdown', reason: undefined })
+})
+
+t.test('what was dialled is closed, whatever ends the wait', async t => {
+  const origin = await rawOrigin(t)
+  const dial = dialled(toLoopback(origin.port))
+  const proxy = await testProxy(t, VERIFYING, {
+    lookup: async () => ['127.0.0.1'],
+    connector: dial.connector,
+  })
+  for (const bytes of [clientHello('b.test'), clientHello(), Buffer.from('GET /')]) {
+    const client = await rawClient(t, proxy.port)
+    client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    await client.until('\r\n\r\n')
+    client.write(bytes)
+    await client.untilEnd()
+    client.end()
+  }
+  await proxy.event('close', 3)
+  t.same(
+    dial.sockets.map(({ destroyed, bytesWritten }) => [destroyed, bytesWritten]),
+    [
+      [true, 0],
+      [true, 0],
+      [true, 0],
+    ],
+  )
+})
