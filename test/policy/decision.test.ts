@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { Policy } from '../../src/policy/decision.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { grantOf, policy, policyInput, request, verdict } from './policy-fixture.js'
+import { grantOf, type PolicyText, policy, policyInput, request, verdict } from './policy-fixture.js'
 
 const WEB = { rules: { web: { hosts: ['*'] }, other: { hosts: ['b.test'], ports: [8443] } } }
 
