@@ -80,27 +80,31 @@ const BLOCKS: readonly (readonly [cidr: string, is: AddressClass | 'nat64'])[] =
   ['ff00::/8', 'multicast'],
 ]
 
-/** What answers at these gives away the machine's own credentials or configuration to whoever asks. */
-const METADATA_ADDRESSES: readonly string[] = [
-  '169.254.169.254', // AWS, Azure, Google, Oracle, OpenStack and most others
-  'fe80::a9fe:a9fe', // the same by IPv6 link-local: OpenStack, Akamai
-  '169.254.170.2', // AWS ECS task credentials
-  '169.254.170.23', // AWS EKS pod identity
-  'fd00:ec2::254', // AWS
-  'fd00:ec2::23', // AWS EKS pod identity
-  '169.254.169.252', // Google GKE node metadata server
-  'fd20:ce::254', // Google
-  '168.63.129.16', // Azure wire server; a public address
-  '192.0.0.192', // Oracle Classic
-  'fd00:c1::a9fe:a9fe', // Oracle
-  '100.100.100.200', // Alibaba
-  'fd00:100::100:200', // Alibaba
-  '169.254.0.23', // Tencent
-  '100.96.0.96', // Volcano Engine
-  '169.254.42.42', // Scaleway
-  'fd00:42::42', // Scaleway
-  'fd00:a9fe:a9fe::1', // Akamai
-]
+/** Whose service it is. What answers at these gives away the machine's own credentials or configuration to whoever asks. */
+const METADATA_SERVICES: ReadonlyMap<string, string> = new Map([
+  ['169.254.169.254', 'AWS, Azure, Google, Oracle, OpenStack and most others'],
+  ['fe80::a9fe:a9fe', 'OpenStack, Akamai and Hetzner'], // the same, by IPv6 link-local
+  ['169.254.170.2', 'AWS ECS'], // task credentials
+  ['169.254.170.23', 'AWS EKS'], // pod identity
+  ['fd00:ec2::254', 'AWS'],
+  ['fd00:ec2::23', 'AWS EKS'],
+  ['169.254.169.252', 'Google GKE'],
+  ['fd20:ce::254', 'Google'],
+  ['168.63.129.16', 'Azure'], // wire server; a public address
+  ['192.0.0.192', 'Oracle Classic'],
+  ['fd00:c1::a9fe:a9fe', 'Oracle'],
+  ['100.100.100.200', 'Alibaba'],
+  ['fd00:100::100:200', 'Alibaba'],
+  ['169.254.0.23', 'Tencent'],
+  ['100.88.222.5', 'Tencent'],
+  ['100.96.0.96', 'Volcano Engine'],
+  ['100.80.80.80', 'UCloud'],
+  ['169.254.42.42', 'Scaleway'],
+  ['fd00:42::42', 'Scaleway'],
+  ['fd00:a9fe:a9fe::1', 'Akamai'],
+  ['192.80.8.124', 'Equinix Metal'], // a public address
+  ['169.254.169.250', 'Rancher'],
+])
 
 /** Where the blocks that embed IPv4 keep it, as byte positions. Local NAT64 may use any length of RFC 6052 §2.2. */
 const EMBEDDINGS: Readonly<Partial<Record<AddressClass | 'nat64', readonly (readonly number[])[]>>> = {
@@ -117,7 +121,6 @@ const EMBEDDINGS: Readonly<Partial<Record<AddressClass | 'nat64', readonly (read
   ],
 }
 
-const METADATA: ReadonlySet<string> = new Set(METADATA_ADDRESSES)
 const TREE = new CidrTree<AddressClass | 'nat64'>()
 for (const [cidr, is] of BLOCKS) TREE.add(parseCidr(cidr), is)
 
@@ -127,11 +130,20 @@ for (const [cidr, is] of BLOCKS) TREE.add(parseCidr(cidr), is)
  */
 export function classifyAddress(address: IpAddress): AddressClass {
   const ip = unmapIpv4(address)
-  const inside = embeddedIpv4(ip)
-  if ([ip, ...inside].some(({ text }) => METADATA.has(text))) return 'metadata'
+  if (metadataService(ip) !== undefined) return 'metadata'
   const block = blockOf(ip)
-  if (block === 'nat64') return inside[0] === undefined ? 'reserved' : classifyAddress(inside[0])
+  const [inside] = block === 'nat64' ? embeddedIpv4(ip) : []
+  if (block === 'nat64') return inside === undefined ? 'reserved' : classifyAddress(inside)
   return isIsatap(ip) ? 'embedded_isatap' : block
+}
+
+/** Whose metadata service an address is, or hides; undefined for an address of another class. */
+export function metadataService(address: IpAddress): string | undefined {
+  const ip = unmapIpv4(address)
+  const service = METADATA_SERVICES.get(ip.text)
+  if (service !== undefined) return service
+  const inside = embeddedIpv4(ip).find(({ text }) => METADATA_SERVICES.has(text))
+  return inside && METADATA_SERVICES.get(inside.text)
 }
 
 /**

@@ -207,6 +207,8 @@ export interface Refused {
   /** The block of just this address, or undefined for text that is not an address. */
   readonly exact: string | undefined
   readonly addressClass: AddressClass | undefined
+  /** Whose metadata service it is, when it is one. */
+  readonly service: string | undefined
   readonly never: boolean
 }
 
@@ -230,7 +232,7 @@ export function denyUnsafeAddress(
     const key = rule === undefined ? `the addresses of a rule that allows ${target}` : addressesKey(rule)
     return {
       message: `${target} is at an address of class ${addressClass}`,
-      detail: `${found(host, text, addressClass)}. ${remedy(refused, exact, key)}`,
+      detail: `${found(host, text, addressClass, refused.service)}. ${remedy(refused, exact, key)}`,
     }
   }
   return deny('address', describe, { rule, address: text, addressClass })
@@ -261,9 +263,10 @@ function addressesKey(rule: string): string {
   return `rules.${rule}.addresses`
 }
 
-function found(host: Host, address: string, addressClass: AddressClass): string {
+function found(host: Host, address: string, addressClass: AddressClass, service?: string): string {
   const what = host.kind === 'name' ? `${host.name} resolved to ${address}` : `The address is ${address}`
-  return `${what}, which is of class ${addressClass}`
+  const whose = service === undefined ? '' : ` (the metadata service of ${service})`
+  return `${what}, which is of class ${addressClass}${whose}`
 }
 
 function remedy({ addressClass, never }: Refused, exact: string, key: string): string {

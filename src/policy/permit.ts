@@ -7,7 +7,13 @@
  * mistake. A Permit can be made here and nowhere else, and nothing connects without one.
  */
 import type { Host } from '../http/authority.js'
-import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } from '../net/address-class.js'
+import {
+  type AddressClass,
+  classifyAddress,
+  embeddedIpv4,
+  isNeverPermitted,
+  metadataService,
+} from '../net/address-class.js'
 import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
 import type { CidrTree } from '../net/cidr-tree.js'
 import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
@@ -178,6 +184,7 @@ function refuse(grant: Grant, text: string, ip?: IpAddress, addressClass?: Addre
     text,
     exact: ip === undefined ? undefined : cidrOfAddress(ip).text,
     addressClass,
+    service: ip === undefined ? undefined : metadataService(ip),
     never: ip !== undefined && isNeverPermitted(ip),
   })
 }

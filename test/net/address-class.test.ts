@@ -5,6 +5,7 @@ import {
   classifyAddress,
   embeddedIpv4,
   isNeverPermitted,
+  metadataService,
 } from '../../src/net/address-class.js'
 import { type IpAddress, ipAddressFromBytes, parseIpAddress } from '../../src/net/ip-address.js'
 
@@ -33,7 +34,10 @@ const IPV4_ROWS = `
   172.15.255.255 global | 172.16.0.0 172.31.255.255 private | 172.32.0.0 global
   191.255.255.255 global | 192.0.0.0 192.0.0.255 reserved | 192.0.1.0 global
   192.0.1.255 global | 192.0.2.0 192.0.2.255 documentation | 192.0.3.0 global
+  192.31.195.255 global | 192.31.196.0 192.31.196.255 global | 192.31.197.0 global
+  192.52.192.255 global | 192.52.193.0 192.52.193.255 global | 192.52.194.0 global
   192.88.98.255 global | 192.88.99.0 192.88.99.255 reserved | 192.88.100.0 global
+  192.175.47.255 global | 192.175.48.0 192.175.48.255 global | 192.175.49.0 global
   192.167.255.255 global | 192.168.0.0 192.168.255.255 private | 192.169.0.0 global
   198.17.255.255 global | 198.18.0.0 198.19.255.255 benchmark | 198.20.0.0 global
   198.51.99.255 global | 198.51.100.0 198.51.100.255 documentation | 198.51.101.0 global
@@ -45,14 +49,24 @@ const IPV4_ROWS = `
 const IPV6_ROWS = `
   1fff:ffff:ffff:ffff:F reserved | 2000:: 2000:ffff:ffff:ffff:F global | 2001::1:0:0:1 embedded_teredo
   2000:ffff:ffff:ffff:F global | 2001:: 2001:0:ffff:ffff:F embedded_teredo | 2001:1:: reserved
+  2001:0:ffff:ffff:F embedded_teredo | 2001:1:: 2001:1::1 2001:1::2 2001:1::3 2001:1:ffff:ffff:F reserved | 2001:2:: benchmark
   2001:1:ffff:ffff:F reserved | 2001:2:: 2001:2:0:ffff:F benchmark | 2001:2:1:: reserved
   2001:2:ffff:ffff:F reserved | 2001:3:: 2001:3:ffff:ffff:F global | 2001:4:: reserved
   2001:4:111:ffff:F reserved | 2001:4:112:: 2001:4:112:ffff:F global | 2001:4:113:: reserved
+  2001:f:ffff:ffff:F reserved | 2001:10:: 2001:1f:ffff:ffff:F reserved | 2001:20:: reserved
+  2001:1f:ffff:ffff:F reserved | 2001:20:: 2001:2f:ffff:ffff:F reserved | 2001:30:: reserved
+  2001:2f:ffff:ffff:F reserved | 2001:30:: 2001:3f:ffff:ffff:F reserved | 2001:40:: reserved
   2001:4:112:ffff:F global | 2001:5:: 2001:1ff:ffff:ffff:F reserved | 2001:200:: global
   2001:db7:ffff:ffff:F global | 2001:db8:: 2001:db8:ffff:ffff:F documentation | 2001:db9:: global
   2001:ffff:ffff:ffff:F global | 2002:: 2002:ffff:ffff:ffff:F embedded_6to4 | 2003:: global
+  2620:4f:7fff:ffff:F global | 2620:4f:8000:: 2620:4f:8000:ffff:F global | 2620:4f:8001:: global
+  ff:ffff:ffff:ffff:F reserved | 100:: 100::F reserved | 100:0:0:1:: reserved
+  100::F reserved | 100:0:0:1:: 100:0:0:1:F reserved | 100:0:0:2:: reserved
+  5eff:ffff:ffff:ffff:F reserved | 5f00:: 5f00:ffff:ffff:ffff:F reserved | 5f01:: reserved
   3ffe:ffff:ffff:ffff:F global | 3fff:: 3fff:fff:ffff:ffff:F documentation | 3fff:1000:: global
   3fff:0fff:ffff:ffff:F documentation | 3fff:1000:: 3fff:ffff:ffff:ffff:F global | 4000:: reserved
+  64:ff9a:ffff:ffff:F reserved | 64:ff9b:: unspecified | 64:ff9b::1 reserved
+  64:ff9b::ffff:fffe reserved | 64:ff9b::ffff:ffff broadcast | 64:ff9b::1:0:0 reserved
   63:ffff:ffff:ffff:F reserved | 64:ff9b::7f00:0 64:ff9b::7fff:ffff loopback | 64:ff9b::1:0:0 reserved
   64:ff9b:0:ffff:F reserved | 64:ff9b:1:: 64:ff9b:1:ffff:F embedded_nat64_local | 64:ff9b:2:: reserved
   fbff:ffff:ffff:ffff:F reserved | fc00:: fdff:ffff:ffff:ffff:F unique_local | fe00:: reserved
@@ -97,40 +111,55 @@ t.test('classes single addresses', async t => {
   for (const [text, expected] of table) t.equal(classOf(text), expected, text)
 })
 
-const METADATA = [
-  ...[
-    '169.254.169.254',
-    '169.254.170.2',
-    '169.254.170.23',
-    '169.254.169.252',
-    '168.63.129.16',
-    '192.0.0.192',
-  ],
-  ...['100.100.100.200', '100.96.0.96', '169.254.0.23', '169.254.42.42'],
+/** Metadata services, by what they are called. */
+const SERVICES: readonly (readonly [RegExp, readonly string[]])[] = [
+  [/^AWS, Azure, Google, Oracle, OpenStack and most others$/, ['169.254.169.254']],
+  [/^AWS( ECS| EKS)?$/, ['169.254.170.2', '169.254.170.23', 'fd00:ec2::254', 'fd00:ec2::23']],
+  [/^Azure$/, ['168.63.129.16']],
+  [/^Google( GKE)?$/, ['169.254.169.252', 'fd20:ce::254']],
+  [/^Oracle( Classic)?$/, ['192.0.0.192', 'fd00:c1::a9fe:a9fe']],
+  [/^Alibaba$/, ['100.100.100.200', 'fd00:100::100:200']],
+  [/^Tencent$/, ['169.254.0.23', '100.88.222.5']],
+  [/^Volcano Engine$/, ['100.96.0.96']],
+  [/^UCloud$/, ['100.80.80.80']],
+  [/^Scaleway$/, ['169.254.42.42', 'fd00:42::42']],
+  [/^Akamai$/, ['fd00:a9fe:a9fe::1']],
+  [/^OpenStack, Akamai and Hetzner$/, ['fe80::a9fe:a9fe']],
+  [/^Equinix Metal$/, ['192.80.8.124']],
+  [/^Rancher$/, ['169.254.169.250']],
 ]
+const METADATA = SERVICES.flatMap(([, addresses]) => addresses).filter(text => !text.includes(':'))
 
 t.test('knows the metadata services of the clouds, and not the addresses beside them', async t => {
-  for (const text of METADATA) {
-    t.equal(classOf(text), 'metadata', text)
-    const bytes = ip(text).bytes
-    for (const step of [-1, 1]) {
-      const beside = ipAddressFromBytes([...bytes.slice(0, 3), (bytes[3] ?? 0) + step])
-      t.not(classifyAddress(beside), 'metadata', beside.text)
+  const all = new Set(SERVICES.flatMap(([, addresses]) => addresses))
+  for (const [name, addresses] of SERVICES) {
+    for (const text of addresses) {
+      t.equal(classOf(text), 'metadata', text)
+      t.match(metadataService(ip(text)), name, text)
+      const { bytes } = ip(text)
+      for (const step of [-1, 1]) {
+        const beside = ipAddressFromBytes([...bytes.slice(0, -1), (bytes.at(-1) ?? 0) + step])
+        t.equal(classifyAddress(beside) === 'metadata', all.has(beside.text), beside.text)
+        t.equal(metadataService(beside) === undefined, !all.has(beside.text), beside.text)
+      }
     }
   }
-  const ipv6 = [
-    'fd00:ec2::254',
-    'fd00:ec2::23',
-    'fd20:ce::254',
-    'fd00:c1::a9fe:a9fe',
-    'fd00:100::100:200',
-    'fd00:42::42',
-  ]
-  for (const text of [...ipv6, 'fd00:a9fe:a9fe::1', 'FD00:0EC2:0::254', 'fe80::a9fe:a9fe'])
-    t.equal(classOf(text), 'metadata', text)
-  for (const text of ['fd00:ec2::253', 'fd00:ec2::255', 'fd00:ec2:0:1::254', 'fd20:ce::253'])
-    t.equal(classOf(text), 'unique_local', text)
-  t.equal(classOf('168.63.129.15'), 'global')
+  t.equal(classOf('FD00:0EC2:0::254'), 'metadata')
+  for (const text of ['fd00:ec2:0:1::254', 'fd20:ce::1:254']) t.equal(classOf(text), 'unique_local', text)
+  for (const text of ['168.63.129.15', '192.80.8.125']) t.equal(classOf(text), 'global', text)
+})
+
+t.test('names the service through mapping, translation and tunnels', async t => {
+  for (const text of [
+    '::ffff:168.63.129.16',
+    '64:ff9b::168.63.129.16',
+    '2002:a83f:8110::1',
+    '::168.63.129.16',
+  ]) {
+    t.equal(metadataService(ip(text)), 'Azure', text)
+  }
+  for (const text of ['::ffff:168.63.129.17', '64:ff9b::168.63.129.15', '2002:a83f:8111::1', '::1'])
+    t.equal(metadataService(ip(text)), undefined, text)
 })
 
 t.test('judges mapped and NAT64 addresses by the IPv4 inside (RFC 4291 §2.5.5.2, RFC 6052)', async t => {

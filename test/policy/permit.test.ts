@@ -228,7 +228,13 @@ t.test('names the class and the key that would lift it', async t => {
       {},
       '169.254.169.254',
       'a.test:443 is at an address of class metadata',
-      /Add exactly 169\.254\.169\.254\/32 to rules\.r\.addresses/,
+      /of class metadata \(the metadata service of AWS, Azure, .*\)\. .* Add exactly 169\.254\.169\.254\/32 to rules\.r\.addresses/,
+    ],
+    [
+      {},
+      '64:ff9b::a83f:8110',
+      'a.test:443 is at an address of class metadata',
+      /\(the metadata service of Azure\)\./,
     ],
     [
       {},
