@@ -33,15 +33,27 @@ const CONTROLS_BUT_COLOR = /(?!\x1b\[[\d;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 
 /** @param fd the file descriptor to write to */
 export function createLog(options: LogOptions, fd = 1): Log {
-  const format = options.format === 'pretty' ? readable(options.color) : (line: string): string => line
+  const format = options.format === 'pretty' ? readable(options.color) : asItIs
+  const sink = createLogSink(fd, format)
+  const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
+  return { logger, flush: () => sink.flush() }
+}
+
+/**
+ * @param fd the file descriptor to write to
+ * @param format makes the line to be written of one of JSON
+ */
+export function createLogSink(fd: number, format: (line: string) => string = asItIs): LogSink {
   const time = createIsoTime(Date.now)
-  const sink = new LogSink(fd, lines =>
+  return new LogSink(fd, lines =>
     format(
       `{"level":"error","time":"${time()}","schema":${LOG_SCHEMA},"event":"log_lost","lines":${lines}}\n`,
     ),
   )
-  const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
-  return { logger, flush: () => sink.flush() }
+}
+
+function asItIs(line: string): string {
+  return line
 }
 
 /** @param stream takes whole lines */
