@@ -2,6 +2,7 @@
 /** The process: arguments, signals, standard streams and the exit code. Nothing else touches `process`. */
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { isatty } from 'node:tty'
 import { streamIo } from './cli/io.js'
 import { main } from './cli/main.js'
 
@@ -27,6 +28,27 @@ function awaitStop(): Promise<string> {
   })
 }
 
+/** A program that runs on our behalf gets these from us. */
+const PASSED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
+
+/**
+ * A terminal sends Ctrl-C to the program itself, too; passed on, it would arrive twice, and the second one means "now"
+ * to many.
+ */
+function onSignal(listener: (signal: NodeJS.Signals) => void): () => void {
+  const terminal = [0, 1, 2].some(isatty)
+  const listeners = PASSED_SIGNALS.map(signal => {
+    const pass = (): void => {
+      if (signal !== 'SIGINT' || !terminal) listener(signal)
+    }
+    process.on(signal, pass)
+    return () => process.off(signal, pass)
+  })
+  return () => {
+    for (const remove of listeners) remove()
+  }
+}
+
 // Left to itself, Node opens its debugger to the machine on this signal.
 process.on('SIGUSR1', () => {})
 
@@ -43,7 +65,10 @@ process.exitCode = await main(process.argv.slice(2), version, {
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
   startId: randomBytes(4).toString('hex'),
+  environment: process.env,
+  stdin: { terminal: isatty(0), open: () => process.stdin },
   awaitStop,
+  onSignal,
   onUncaught: report => {
     process.on('uncaughtException', report)
     process.on('unhandledRejection', report)

@@ -5,10 +5,16 @@ export const EXIT = {
   denied: 1,
   /** The command line is wrong. */
   usage: 64,
+  /** What was read is not what it should be. */
+  data: 65,
+  /** A file to be read is not there, or can not be read. */
+  noInput: 66,
   /** An address can not be listened on. */
   unavailable: 69,
   /** A fault of the program itself. */
   software: 70,
+  /** A file to be written can not be. */
+  cannotCreate: 73,
   /** DNS did not answer; it may the next time. */
   temporary: 75,
   /** The configuration is wrong. */

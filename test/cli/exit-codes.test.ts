@@ -6,8 +6,11 @@ t.test('exit codes are those of sysexits.h', async t => {
     ok: 0,
     denied: 1,
     usage: 64,
+    data: 65,
+    noInput: 66,
     unavailable: 69,
     software: 70,
+    cannotCreate: 73,
     temporary: 75,
     config: 78,
   })

@@ -1,6 +1,7 @@
 /** `sluice explain` as it is called: what it prints and which code it ends with. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { type ExplainArguments, runExplain } from '../../src/cli/explain.js'
 import { main } from '../../src/cli/main.js'
@@ -383,6 +384,9 @@ t.test('as a command it reads its options, and refuses what it does not understa
       color: false,
       startId: 'test',
       awaitStop: () => new Promise<string>(() => {}),
+      stdin: { terminal: true, open: () => Readable.from([]) },
+      environment: {},
+      onSignal: () => () => {},
       onUncaught: () => {},
     })
     return { code, ...said }

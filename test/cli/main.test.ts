@@ -1,6 +1,7 @@
 /** The command line, as far as it ends by itself. */
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { main } from '../../src/cli/main.js'
 
@@ -19,7 +20,10 @@ async function sluice(...argv: string[]) {
     terminal: false,
     color: false,
     startId: 'test',
+    environment: {},
+    stdin: { terminal: true, open: () => Readable.from([]) },
     awaitStop: () => Promise.resolve('SIGTERM'),
+    onSignal: () => () => {},
     onUncaught: () => {},
   })
   return { code, ...said }
@@ -121,6 +125,35 @@ t.test('a configuration that is not there, or wrong, is 78 with every problem', 
   }
 })
 
+t.test('exec takes what stands behind -- for the program, and nothing else', async t => {
+  const hint = 'the program goes behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]'
+  const program = ['--', 'echo', '--config']
+  const table: [string[], string][] = [
+    [[], hint],
+    [['--'], hint],
+    [['echo', 'x'], hint],
+    [['echo', ...program], hint],
+    [['--nope', ...program], 'Unknown argument: nope'],
+    [['--config', ...program], 'Not enough arguments following: config'],
+    [['--config=', ...program], '--config needs a value'],
+    [['--log', 'a', '--log', 'b', ...program], '--log can be given once only'],
+  ]
+  for (const [argv, line] of table) await usage(t, ['exec', ...argv], line)
+})
+
+t.test('what keeps the program of exec from being run is 64, 73 or 78', async t => {
+  const file = join(t.testdir({ 'f.yaml': 'version: 1\nconect: {}\n' }), 'f.yaml')
+  const table: [string[], number, string][] = [
+    [['--client', 'ci'], 64, 'sluice: there is no client "ci"; clients has private\n'],
+    [['--log', join(file, 'x')], 73, `sluice: ${join(file, 'x')}: can not be written (ENOTDIR)\n`],
+    [['--config', file], 78, `${file}:2:1: conect: unknown key \`conect\`; did you mean \`connect\`?\n`],
+  ]
+  for (const [argv, code, stderr] of table) {
+    const result = await sluice('exec', ...argv, '--', '/no/such/program')
+    t.strictSame(result, { code, stdout: '', stderr })
+  }
+})
+
 t.test('an address that is taken is 69 and named', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -159,7 +192,10 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     terminal: false,
     color: false,
     startId: 'test',
+    environment: {},
+    stdin: { terminal: false, open: () => Readable.from([]) },
     awaitStop: () => new Promise<string>(() => {}),
+    onSignal: () => () => {},
     onUncaught: () => {},
   }
   t.equal(await main(['schema'], '1.2.3', broken), 70)

@@ -1,0 +1,166 @@
+/** `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. */
+import { closeSync, openSync } from 'node:fs'
+import type { CommandModule } from 'yargs'
+import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
+import { ConfigError, formatProblem } from '../config/problem.js'
+import type { Config } from '../config/schema.js'
+import { parseCidr } from '../net/cidr.js'
+import { createLogger, createLogSink } from '../observe/log.js'
+import type { LogSink } from '../observe/log-sink.js'
+import { type RunningProxy, startProxy } from '../proxy.js'
+import { type ChildOptions, runChild } from './child.js'
+import { EXIT } from './exit-codes.js'
+import type { Io } from './io.js'
+import { withProxy } from './proxy-variables.js'
+import { Refusals } from './refusals.js'
+
+export interface ExecArguments {
+  readonly config?: string | undefined
+  readonly client?: string | undefined
+  readonly log?: string | undefined
+  /** The program and its arguments; never empty. */
+  readonly command: readonly string[]
+}
+
+/** What the process gives to a command that runs a program. */
+export interface ExecHost {
+  readonly io: Io
+  readonly startId: string
+  readonly environment: ChildOptions['env']
+  readonly onSignal: ChildOptions['onSignal']
+  /** What became of an exception that nobody caught goes here. */
+  onUncaught(report: (error: unknown) => void): void
+}
+
+type Client = Config['clients'][number]
+
+/** @returns the exit code: the program's own, once it has ended and the proxy is closed */
+export async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
+  const { io } = host
+  let loaded: Loaded
+  try {
+    loaded = args.config === undefined ? defaultConfig() : await loadConfig(args.config)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const problem of error.problems) io.stderr(`${formatProblem(error.file, problem)}\n`)
+    return EXIT.config
+  }
+  const { clients } = loaded.config
+  const client = clients.find(({ name }) => name === args.client)
+  if (args.client !== undefined && client === undefined) {
+    const known = clients.map(({ name }) => name).join(', ')
+    io.stderr(`sluice: there is no client ${JSON.stringify(args.client)}; clients has ${known || 'none'}\n`)
+    return EXIT.usage
+  }
+  let fd: number | undefined
+  try {
+    fd = args.log === undefined ? undefined : openSync(args.log, 'w')
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : error
+    io.stderr(`sluice: ${args.log}: can not be written (${code})\n`)
+    return EXIT.cannotCreate
+  }
+  try {
+    return await execLogged(args, loaded, client, fd, host)
+  } finally {
+    if (fd !== undefined) closeSync(fd)
+  }
+}
+
+async function execLogged(
+  { command, client: clientName }: ExecArguments,
+  loaded: Loaded,
+  client: Client | undefined,
+  fd: number | undefined,
+  host: ExecHost,
+): Promise<number> {
+  const { io } = host
+  const refusals = new Refusals({
+    config: loaded.config,
+    defaultRules: loaded.lineOf(['rules']) === undefined,
+    listedClient: client?.rules === 'all' ? undefined : clientName,
+  })
+  const file: LogSink | undefined = fd === undefined ? undefined : createLogSink(fd)
+  const logger = createLogger('info', {
+    write: line => {
+      refusals.add(line)
+      file?.write(line)
+    },
+  })
+  host.onUncaught(error => logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
+  const config = privateConfig(loaded.config, client?.rules ?? 'all')
+  let proxy: RunningProxy
+  try {
+    proxy = await startProxy({ ...loaded, config }, { logger, startId: host.startId })
+  } catch (error) {
+    io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
+    return EXIT.unavailable
+  }
+  const [program = '', ...args] = command
+  const [address] = proxy.proxy
+  const env = address === undefined ? host.environment : withProxy(host.environment, address)
+  const end = await runChild(program, args, { env, onSignal: host.onSignal })
+  await proxy.drain()
+  await file?.flush()
+  if (end.problem !== undefined) io.stderr(`sluice: ${end.problem}\n`)
+  io.stderr(refusals.report())
+  return end.code
+}
+
+/** The same policy on a free port of loopback, for this machine's own programs, and nothing beside it. */
+function privateConfig(config: Config, rules: Client['rules']): Config {
+  return {
+    ...config,
+    listen: { proxy: [{ host: '127.0.0.1', port: 0 }], admin: false },
+    clients: [{ name: 'exec', cidr: [parseCidr('127.0.0.1/32'), parseCidr('::1/128')], rules }],
+    // What the program leaves open has nobody who waits for it.
+    shutdown: { ...config.shutdown, drainMs: 0 },
+  }
+}
+
+/** The arguments as they are spelled on the command line, without the program. */
+type ExecOptions = Omit<ExecArguments, 'command'>
+
+/**
+ * @param command what stands behind `--`; undefined when there is no `--`
+ * @param done gets the exit code
+ */
+export function execCommand(
+  host: ExecHost,
+  command: readonly string[] | undefined,
+  done: (code: number) => void,
+): CommandModule<object, ExecOptions> {
+  return {
+    command: 'exec',
+    describe: 'run a program behind a proxy of its own: exec [options] -- PROGRAM ...',
+    builder: yargs =>
+      yargs
+        .strict(false)
+        .strictOptions()
+        .usage('$0 exec [options] -- PROGRAM [ARGUMENTS]')
+        .option('config', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'configuration file (YAML); its listeners and clients do not count',
+        })
+        .option('client', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'give the program the rules of this client of the file; without it, every rule',
+        })
+        .option('log', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'file to write the log to, in JSON; what it held before is lost',
+        })
+        .check(args => {
+          for (const name of ['config', 'client', 'log']) {
+            if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+            if (args[name] === '') throw new RangeError(`--${name} needs a value`)
+          }
+          if (command?.[0] !== undefined && (args['_'] as unknown[]).length === 1) return true
+          throw new RangeError('the program goes behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]')
+        }),
+    handler: async args => done(await exec({ ...args, command: command ?? [] }, host)),
+  }
+}

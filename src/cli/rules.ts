@@ -1,0 +1,141 @@
+/** `sluice rules`: the rules that a log's requests need, drafted for somebody to read before they are used. */
+import { createReadStream } from 'node:fs'
+import type { CommandModule } from 'yargs'
+import { EXPECTED_NAME, isName } from '../config/fields.js'
+import { readErrorText } from '../config/read-error.js'
+import { type DraftedRule, draftRules } from '../observe/draft-rules.js'
+import { readLogLines } from '../observe/log-lines.js'
+import { LogSummary } from '../observe/log-summary.js'
+import { serializeRules } from '../observe/rules-yaml.js'
+import { EXIT } from './exit-codes.js'
+import type { Io } from './io.js'
+
+export interface RulesArguments {
+  /** Files, `-` for standard input; none is standard input. */
+  readonly logs: readonly string[]
+  readonly client?: string | undefined
+  /** From how many names below one parent on a wildcard stands for them. */
+  readonly groupFrom?: number | undefined
+}
+
+/** What the process gives to a command that reads standard input. */
+export interface RulesHost {
+  readonly io: Io
+  /** Standard input; not touched before `open` is called. */
+  readonly stdin: { readonly terminal: boolean; open(): AsyncIterable<Uint8Array> }
+}
+
+/** @returns the exit code: 65 when there is no decision in the logs, 66 when one of them can not be read */
+export async function runRules(args: RulesArguments, { io, stdin }: RulesHost): Promise<number> {
+  const summary = new LogSummary(args.client)
+  for (const log of args.logs.length === 0 ? ['-'] : new Set(args.logs)) {
+    try {
+      await readLogLines(log === '-' ? stdin.open() : createReadStream(log), line => summary.add(line))
+    } catch (error) {
+      io.stderr(`sluice: ${log === '-' ? 'standard input' : log}: ${readErrorText(error)}\n`)
+      return EXIT.noInput
+    }
+  }
+  if (summary.noEvents > 0) io.stderr(`sluice: ${summary.noEvents} of ${summary.lines} lines are no events\n`)
+  if (summary.decisions === 0) {
+    io.stderr(`sluice: ${nothingFound(args, summary)}\n`)
+    return EXIT.data
+  }
+  const rules = draftRules(summary.passed, { groupFrom: args.groupFrom })
+  for (const remark of remarks(summary, rules)) io.stderr(`sluice: ${remark}\n`)
+  io.stdout(serializeRules(rules))
+  return EXIT.ok
+}
+
+function nothingFound({ client }: RulesArguments, { clients }: LogSummary): string {
+  if (client !== undefined && clients.count > 0) {
+    return `no decision about the client ${client}; there are events of ${clients.text}`
+  }
+  return 'no decision found; it takes a log of format json (log.format, or --log-format json) at level info'
+}
+
+/** What the draft does not say. */
+function remarks({ denied, addressRefused, notPublic }: LogSummary, rules: readonly DraftedRule[]): string[] {
+  const found: string[] = []
+  if (rules.length === 0) found.push('nothing passed, so these rules allow nothing')
+  if (denied > 0) found.push(`requests denied and left out: ${denied}`)
+  if (addressRefused.count > 0) {
+    found.push(
+      `requests refused for an address that is not public: ${addressRefused.count}, to ${addressRefused.text}; ` +
+        'a rule with those addresses is for you to write',
+    )
+  }
+  if (notPublic.count > 0) {
+    found.push(
+      `reached at an address that is not public: ${notPublic.text}; ` +
+        'add those to addresses of the rule, which are never drafted',
+    )
+  }
+  return found
+}
+
+/** The arguments as they are spelled on the command line. */
+interface RulesOptions {
+  readonly log: readonly string[]
+  readonly client?: string | undefined
+  readonly 'group-subdomains'?: string | undefined
+}
+
+const DEFAULT_GROUP = 3
+
+/**
+ * @param argv the whole command line; yargs drops the word `-`
+ * @param done gets the exit code
+ */
+export function rulesCommand(
+  host: RulesHost,
+  argv: readonly string[],
+  done: (code: number) => void,
+): CommandModule<object, RulesOptions> {
+  return {
+    command: 'rules [log..]',
+    describe: 'draft the rules that what passed in a log needs',
+    builder: yargs =>
+      yargs
+        .positional('log', {
+          type: 'string',
+          array: true,
+          default: [],
+          defaultDescription: 'standard input',
+          describe: 'logs in JSON format; - is standard input',
+        })
+        .option('client', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'look at the events of this client alone',
+        })
+        .option('group-subdomains', {
+          type: 'string',
+          describe: `write "*.parent" for so many names below one parent (${DEFAULT_GROUP} without a number)`,
+        })
+        .check(args => {
+          const parsed = parseArguments(args, argv)
+          if (parsed.logs.length > 0 || !host.stdin.terminal) return true
+          throw new RangeError('rules needs a log: the name of a file, or a pipe')
+        }),
+    handler: async args => done(await runRules(parseArguments(args, argv), host)),
+  }
+}
+
+/** @throws RangeError with one clause for whoever wrote the command line */
+function parseArguments(args: Readonly<Record<string, unknown>>, argv: readonly string[]): RulesArguments {
+  for (const name of ['client', 'group-subdomains']) {
+    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+  }
+  const { log, client, 'group-subdomains': group } = args as unknown as RulesOptions
+  if (client !== undefined && !isName(client)) throw new RangeError(`--client: ${EXPECTED_NAME}`)
+  const behind = (args['_'] as unknown[]).slice(1).map(String)
+  const logs = [...log, ...behind, ...(argv.includes('-') ? ['-'] : [])]
+  if (group === undefined) return { logs, client }
+  // The number may be left out, and then the word behind the option is the first log.
+  if (group !== '' && !/^\d+$/.test(group))
+    return { logs: [...logs, group], client, groupFrom: DEFAULT_GROUP }
+  const groupFrom = group === '' ? DEFAULT_GROUP : Number(group)
+  if (groupFrom < 2) throw new RangeError('--group-subdomains takes a number from 2 on')
+  return { logs, client, groupFrom }
+}
