@@ -1,7 +1,9 @@
+import fc from 'fast-check'
 import t from 'tap'
 import { formatPath } from '../../src/config/problem.js'
 import { isPermit } from '../../src/policy/permit.js'
 import type { TraceStep } from '../../src/policy/trace.js'
+import { line, policyText, resolved, usable } from './arbitrary.js'
 import { grantOf, type PolicyText, policy, request } from './policy-fixture.js'
 
 /** The steps as `verdict path: text`. */
@@ -149,4 +151,44 @@ t.test('judges each address by itself, as vetting does', async t => {
     /^deny undefined : .*not a plain IP address/,
   ])
   t.notOk(isPermit(made.vet(open, ['1.1.1.1', '10.0.0.1'])))
+})
+
+t.test('ends with what admit decides, and no step before it says otherwise', async t => {
+  let allowed = 0
+  fc.assert(
+    fc.property(policyText, line, usable, (text, asked, names) => {
+      const made = policy(text)
+      const { steps: told, decision } = made.trace(request(asked, names))
+      if (decision.kind === 'allow') allowed++
+      const denial = decision.kind === 'deny' ? decision : decision.wouldDeny
+      const matches = told.slice(0, -1).some(({ verdict }) => verdict === 'allow')
+      const denied = told.slice(0, 2).some(({ verdict }) => verdict === 'deny')
+      return (
+        decision === made.admit(request(asked, names)) &&
+        told.at(-1)?.verdict === decision.kind &&
+        denied === (denial?.reason === 'deny_host' || denial?.reason === 'deny_address') &&
+        (denied || matches === (denial === undefined))
+      )
+    }),
+    { numRuns: 1000 },
+  )
+  t.ok(allowed > 0, 'some of them were allowed')
+})
+
+t.test('finds for addresses what vetting finds', async t => {
+  let permitted = 0
+  fc.assert(
+    fc.property(policyText, line, resolved, (text, asked, addresses) => {
+      const made = policy(text)
+      const decision = made.admit(request(asked))
+      if (decision.kind === 'deny') return true
+      const vetted = made.vet(decision.grant, addresses)
+      const told = made.traceAddresses(decision.grant, addresses)
+      const refused = told.find(({ verdict }) => verdict === 'deny')
+      if (isPermit(vetted)) permitted++
+      return isPermit(vetted) ? refused === undefined : refused?.text === vetted.detail
+    }),
+    { numRuns: 1000 },
+  )
+  t.ok(permitted > 0, 'some of them were permitted')
 })
