@@ -87,7 +87,10 @@ async function execLogged(
       file?.write(line)
     },
   })
-  host.onUncaught(error => logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
+  host.onUncaught(error => {
+    logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception')
+    io.stderr(`sluice: ${error instanceof Error ? error.stack : String(error)}\n`)
+  })
   const config = privateConfig(loaded.config, client?.rules ?? 'all')
   let proxy: RunningProxy
   try {
@@ -98,7 +101,8 @@ async function execLogged(
   }
   const [program = '', ...args] = command
   const [address] = proxy.proxy
-  const env = address === undefined ? host.environment : withProxy(host.environment, address)
+  if (address === undefined) throw new Error('the proxy listens nowhere')
+  const env = withProxy(host.environment, address)
   const end = await runChild(program, args, { env, onSignal: host.onSignal })
   await proxy.drain()
   await file?.flush()

@@ -1,0 +1,248 @@
+/**
+ * Runs inside a network namespace that has every address of the table on `lo`; `address-policy.test.ts` starts it. The
+ * built program resolves by a DNS server of the test's own, and an origin answers at every address.
+ */
+import { createServer, get } from 'node:http'
+import { isIPv4 } from 'node:net'
+import t, { type Test } from 'tap'
+import { type NameRecords, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { REACHED, REFUSED } from './address-policy-table.js'
+import { type Sluice, startSluice } from './program.js'
+
+/** The ports of the origin. */
+const HTTP = 80
+const TUNNEL = 443
+
+/** Requests and connections that came to the origin, by the address and port they came to. */
+const arrivals: string[] = []
+
+const records = (address: string): NameRecords =>
+  isIPv4(address) ? { A: [address], ttl: 0 } : { AAAA: [address], ttl: 0 }
+
+const bracketed = (address: string): string => (isIPv4(address) ? address : `[${address}]`)
+
+async function origins(t: Test): Promise<void> {
+  for (const port of [HTTP, TUNNEL]) {
+    const server = createServer((request, response) => {
+      response.end(`at ${request.socket.localAddress}\n`)
+    })
+    server.on('connection', socket => arrivals.push(`${socket.localAddress?.replace('::ffff:', '')} ${port}`))
+    await new Promise<void>(resolve => server.listen(port, '::', resolve))
+    t.teardown(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+  }
+}
+
+/** What the origin says to whoever comes without a proxy. */
+function direct(address: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const request = get({ host: address, port: HTTP, agent: false }, response => {
+      response.setEncoding('utf8').on('data', resolve)
+    })
+    request.on('error', reject)
+  })
+}
+
+async function start(t: Test, dns: TestDnsServer, yaml: string): Promise<Sluice> {
+  return await startSluice(
+    t,
+    `version: 1
+listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
+dns: { servers: ["${dns.address}"], min_ttl: 0s, negative_ttl: 0s }
+${yaml}`,
+  )
+}
+
+/** The status of a tunnel to the origin, and what came through it. */
+async function byTunnel(t: Test, proxy: Sluice, host: string, port = TUNNEL) {
+  const client = await rawClient(t, proxy.proxyPort)
+  client.write(`CONNECT ${host}:${port} HTTP/1.1\r\nHost: ${host}:${port}\r\n\r\n`)
+  const answer = await readResponse(client)
+  if (answer.status === 200) {
+    client.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    return { ...answer, body: (await client.untilEnd()).split('\r\n\r\n')[1] ?? '' }
+  }
+  client.destroy()
+  return answer
+}
+
+async function byHttp(t: Test, proxy: Sluice, host: string, port = HTTP) {
+  const client = await rawClient(t, proxy.proxyPort)
+  client.write(`GET http://${host}:${port}/ HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+  const answer = await readResponse(client)
+  client.destroy()
+  return answer
+}
+
+async function dnsServer(t: Test): Promise<TestDnsServer> {
+  const dns = await startDnsServer()
+  t.teardown(() => dns.close())
+  return dns
+}
+
+await origins(t)
+
+t.test('every address of the table could be reached without the proxy', async t => {
+  for (const { address } of [...REACHED, ...REFUSED]) {
+    await t.resolves(direct(address), address)
+  }
+  arrivals.length = 0
+})
+
+t.test('of the addresses that names resolve to, public ones are reached and no others', async t => {
+  const dns = await dnsServer(t)
+  const rows = [...REACHED, ...REFUSED]
+  dns.zone = Object.fromEntries(rows.map(({ address }, index) => [`h${index}.test`, records(address)]))
+  const proxy = await start(t, dns, 'rules: { web: { hosts: ["*"] } }')
+  for (const [index, { address, is }] of rows.entries()) {
+    const allowed = is === 'global'
+    for (const answer of [
+      await byTunnel(t, proxy, `h${index}.test`),
+      await byHttp(t, proxy, `h${index}.test`),
+    ]) {
+      t.equal(answer.status, allowed ? 200 : 403, `${address} ${answer.status}`)
+      t.match(answer.body, allowed ? 'at ' : `of class ${is}`, address)
+    }
+  }
+  checkArrivals(t)
+})
+
+t.test('so it is with the addresses themselves, where rules name them all', async t => {
+  const dns = await dnsServer(t)
+  const proxy = await start(t, dns, 'rules: { all: { hosts: ["0.0.0.0/0", "::/0"] } }')
+  for (const { address, is } of [...REACHED, ...REFUSED]) {
+    const allowed = is === 'global'
+    for (const answer of [
+      await byTunnel(t, proxy, bracketed(address)),
+      await byHttp(t, proxy, bracketed(address)),
+    ]) {
+      t.equal(answer.status, allowed ? 200 : 403, `${address} ${answer.status}`)
+      t.match(answer.body, allowed ? 'at ' : `of class ${is}`, address)
+    }
+  }
+  checkArrivals(t)
+  t.same(dns.queries, [], 'an address is not asked for')
+})
+
+/** Since the last look, the origin was reached at public addresses and at no others, each by both forms. */
+function checkArrivals(t: Test): void {
+  const seen = new Set(arrivals.splice(0).map(arrival => arrival.split(' ')[0]))
+  t.same(seen, new Set(REACHED.map(({ address }) => address)))
+}
+
+t.test('an answer that changes between two queries is judged each time, and dialled as judged', async t => {
+  const dns = await dnsServer(t)
+  const proxy = await start(t, dns, 'rules: { web: { hosts: ["*"] } }')
+  const statuses: number[] = []
+  for (const address of [
+    '93.184.216.34',
+    '127.0.0.1',
+    '10.0.0.0',
+    '1.1.1.1',
+    '169.254.169.254',
+    '93.184.216.34',
+  ]) {
+    dns.zone = { 'rebind.test': records(address) }
+    statuses.push((await byTunnel(t, proxy, 'rebind.test')).status)
+  }
+  t.same(statuses, [200, 403, 403, 200, 403, 200])
+  t.same(arrivals.splice(0), ['93.184.216.34 443', '1.1.1.1 443', '93.184.216.34 443'])
+  t.equal(
+    dns.queries.length,
+    6 * 2,
+    'one question for A and one for AAAA each time: nothing is resolved twice',
+  )
+})
+
+t.test('one address among several, or behind an alias, denies the name', async t => {
+  const dns = await dnsServer(t)
+  dns.zone = {
+    'mixed.test': { A: ['93.184.216.34', '10.0.0.0'], ttl: 0 },
+    'families.test': { A: ['93.184.216.34'], AAAA: ['fd00::1'], ttl: 0 },
+    'alias.test': { CNAME: 'inside.test' },
+    'inside.test': { A: ['192.168.0.0'], ttl: 0 },
+    'public.test': { CNAME: 'outside.test' },
+    'outside.test': { A: ['93.184.216.34'], AAAA: ['2606:2800:220:1::1'], ttl: 0 },
+  }
+  const proxy = await start(t, dns, 'rules: { web: { hosts: ["*"] } }')
+  for (const name of ['mixed.test', 'families.test', 'alias.test']) {
+    t.equal((await byTunnel(t, proxy, name)).status, 403, name)
+    t.equal((await byHttp(t, proxy, name)).status, 403, name)
+  }
+  t.same(arrivals.splice(0), [])
+  t.equal((await byTunnel(t, proxy, 'public.test')).status, 200)
+  t.same(arrivals.splice(0), ['2606:2800:220:1::1 443'])
+})
+
+t.test('an exception is for the hosts of its rule, and for metadata only by its very address', async t => {
+  const dns = await dnsServer(t)
+  const private_ = '10.0.0.0'
+  const metadata = '169.254.169.254'
+  dns.zone = {
+    'nexus.test': records(private_),
+    'other.test': records(private_),
+    'wide.test': records(metadata),
+    'exact.test': records(metadata),
+    'pinned.test': records('93.184.216.34'),
+    'astray.test': records('1.1.1.1'),
+  }
+  const proxy = await start(
+    t,
+    dns,
+    `rules:
+  web: { hosts: ["*"] }
+  nexus: { hosts: [nexus.test], addresses: ["${private_}/8"] }
+  wide: { hosts: [wide.test], addresses: ["169.254.0.0/16"] }
+  exact: { hosts: [exact.test], addresses: ["${metadata}/32"] }
+  pinned: { hosts: [pinned.test, astray.test], addresses: ["93.184.216.34"], addresses_only: true }
+`,
+  )
+  const expected = {
+    'nexus.test': 200,
+    'other.test': 403,
+    'wide.test': 403,
+    'exact.test': 200,
+    'pinned.test': 200,
+    'astray.test': 403,
+  }
+  for (const [name, status] of Object.entries(expected)) {
+    // By http:// twice, so that a connection that is kept could be used by whoever may not have one.
+    t.equal((await byHttp(t, proxy, name)).status, status, name)
+    t.equal((await byTunnel(t, proxy, name)).status, status, name)
+    t.equal((await byHttp(t, proxy, name)).status, status, name)
+  }
+  const reached = new Set(arrivals.splice(0).map(arrival => arrival.split(' ')[0]))
+  t.same(reached, new Set([private_, metadata, '93.184.216.34']))
+})
+
+t.test('the proxy’s own listeners are not reached by a name for them', async t => {
+  const dns = await dnsServer(t)
+  dns.zone = { 'self.test': records('127.0.0.1'), 'zero.test': records('0.0.0.0') }
+  const proxy = await start(
+    t,
+    dns,
+    'rules: { all: { hosts: ["*"], ports: [any], addresses: ["127.0.0.0/8", "0.0.0.0/32"] } }',
+  )
+  const admin = Number(new URL(proxy.adminUrl).port)
+  for (const name of ['self.test', 'zero.test']) {
+    t.equal((await byTunnel(t, proxy, name, proxy.proxyPort)).status, 403)
+    t.equal((await byHttp(t, proxy, name, proxy.proxyPort)).status, 508)
+    t.equal((await byTunnel(t, proxy, name, admin)).status, 403)
+    t.equal((await byHttp(t, proxy, name, admin)).status, 403)
+  }
+})
+
+t.test('a name that policy refuses is not asked for', async t => {
+  const dns = await dnsServer(t)
+  const proxy = await start(t, dns, 'rules: { one: { hosts: [one.test] } }\ndeny: { hosts: ["*.evil.test"] }')
+  for (const name of ['two.test', 'a.evil.test', 'localhost', 'secret-data.exfiltration.test']) {
+    t.equal((await byTunnel(t, proxy, name)).status, 403)
+    t.equal((await byHttp(t, proxy, name)).status, 403)
+  }
+  t.equal((await byTunnel(t, proxy, 'one.test', 8443)).status, 403, 'nor one with a port that is not allowed')
+  t.same(dns.queries, [])
+})
