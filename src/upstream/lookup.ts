@@ -29,7 +29,7 @@ export async function systemLookup(name: string): Promise<readonly string[]> {
 /** A source out of a lookup that can not be ended. */
 export function untimed(lookup: AddressLookup): NameSource {
   return {
-    lookup: async name => ({ addresses: await lookup(name), ttlMs: undefined }),
+    lookup: name => lookup(name).then(addresses => ({ addresses, ttlMs: undefined })),
     close: () => {},
   }
 }

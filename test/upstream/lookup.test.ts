@@ -21,4 +21,8 @@ t.test('an answer of a lookup that knows no times has none', async t => {
 t.test('its failure is handed on as it is', async t => {
   const error = Object.assign(new Error('no'), { code: 'EAI_AGAIN' })
   await t.rejects(untimed(() => Promise.reject(error)).lookup('a.test'), error)
+  const defect = (): never => {
+    throw error
+  }
+  t.throws(() => untimed(defect).lookup('a.test'), error, 'and a defect is not taken for one')
 })

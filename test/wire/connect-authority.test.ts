@@ -113,7 +113,7 @@ t.test('what CONNECT asks for is what is dialled, once it is resolved', async t 
   const origin = await rawOrigin(t)
   const dial = dialled(toLoopback(origin.port))
   const asked: string[] = []
-  const proxy = await testProxy(t, ANY, {
+  const proxy = await testProxy(t, `dns: { min_ttl: 0s }\n${ANY}`, {
     connector: dial.connector,
     lookup: name => {
       asked.push(name)

@@ -245,7 +245,7 @@ t.test('a name is resolved once, and nothing but vetted literals is dialled', as
   const origin = await rawOrigin(t)
   const dial = dialled(toLoopback(origin.port))
   let queries = 0
-  const proxy = await testProxy(t, '', {
+  const proxy = await testProxy(t, 'dns: { min_ttl: 0s }', {
     // A second answer would lead inside.
     lookup: () => Promise.resolve(++queries === 1 ? [FOUR] : ['10.0.0.1']),
     connector: options => {

@@ -209,7 +209,7 @@ t.test('a PUT whose content was sent goes out once, one that still waits for 100
 async function named(t: Test, addresses: Record<string, string[]>, rules: string) {
   const origin = await rawOrigin(t, '0.0.0.0')
   const dialled: string[] = []
-  const proxy = await testProxy(t, rules.replaceAll('PORT', String(origin.port)), {
+  const proxy = await testProxy(t, `dns: { min_ttl: 0s }\n${rules.replaceAll('PORT', String(origin.port))}`, {
     lookup: async name => addresses[name] ?? [],
     connector: options => {
       dialled.push(options.host ?? '')
