@@ -223,7 +223,7 @@ const limits = section({
   connect_timeout: duration('10ms', '1h')
     .prefault('10s')
     .describe('Longest wait for an outbound connection.'),
-  header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time a head or TLS hello may take.'),
+  header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time of a head or TLS hello.'),
   body_idle: duration('10ms', '1d')
     .prefault('30s')
     .describe('Longest pause in a request body, and longest time a client may take nothing of a response.'),
