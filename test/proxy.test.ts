@@ -106,6 +106,13 @@ rules: { local: { hosts: ["127.0.0.0/8"], ports: [any], addresses: ["127.0.0.0/8
   }
 })
 
+t.test('does not leave a TLS listener out whose files it was not given', async t => {
+  const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\n')
+  const tls = { address: { host: '127.0.0.1', port: 0 }, cert: 'a', key: 'b' }
+  const config = { ...loaded.config, listen: { ...loaded.config.listen, tls } }
+  await t.rejects(startProxy({ ...loaded, config }, environment), TypeError)
+})
+
 t.test('drains once, however often it is told to', async t => {
   const origin = await rawOrigin(t)
   const loaded = parseConfig(

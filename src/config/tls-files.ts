@@ -88,15 +88,22 @@ function outOfTime({ validFrom, validTo }: X509Certificate, nowMs: number): stri
   return undefined
 }
 
+/** Chains are followed up to an authority that has signed itself: one that leads out of the file verifies nobody. */
 function readAuthorities(name: string, reader: FileReader, nowMs: number): string | undefined {
   const certificates = readCertificates(name, 'client_ca', reader, nowMs)
-  for (const [index, certificate] of (certificates?.parsed ?? []).entries()) {
-    if (certificate.ca) continue
+  const all = certificates?.parsed ?? []
+  for (const [index, certificate] of all.entries()) {
     const which = `certificate ${index + 1} of ${name} (${subjectOf(certificate)})`
-    reader.warn(
-      at('client_ca'),
-      `${which} is no authority: nothing is issued under it; put the one that issues here`,
-    )
+    if (!certificate.ca) {
+      const message = `${which} is no authority: nothing is issued under it; put the one that issues here`
+      reader.warn(at('client_ca'), message)
+    } else if (!all.some(other => certificate.checkIssued(other))) {
+      const issuer = oneLine(certificate.issuer)
+      reader.fault(
+        at('client_ca'),
+        `${which} is issued under another authority, ${issuer}; add that one to the file`,
+      )
+    }
   }
   return certificates?.text
 }
@@ -206,9 +213,13 @@ function whatElse(text: string): string {
   return text.startsWith('0') ? '; if it is DER, convert it with openssl' : ''
 }
 
-/** A subject in one line; Node writes an attribute a line. */
 function subjectOf({ subject }: X509Certificate): string {
-  return subject === undefined || subject === '' ? 'no subject' : subject.replaceAll('\n', ', ')
+  return subject === undefined || subject === '' ? 'no subject' : oneLine(subject)
+}
+
+/** Node writes a line for each attribute. */
+function oneLine(name: string): string {
+  return name.replaceAll('\n', ', ')
 }
 
 function isoTime(time: string): string {

@@ -89,8 +89,6 @@ export function secureContextOptions({ cert, key, clientCa, crl }: TlsFiles): Se
     minVersion: 'TLSv1.2',
     secureOptions: options | constants.SSL_OP_NO_TICKET,
     ca: pemBlocks(clientCa, 'CERTIFICATE'),
-    // What the file names is trusted as it stands there, an authority below another one too.
-    allowPartialTrustChain: true,
     ...(crl === undefined ? {} : { crl: pemBlocks(crl, 'X509 CRL') }),
   }
 }

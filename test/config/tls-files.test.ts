@@ -227,6 +227,17 @@ t.test('an authority that has expired, or is none, is a warning', { skip }, asyn
   ])
 })
 
+t.test('an authority whose own issuer is not in the file is a problem', { skip }, async t => {
+  const { folder, ca, write } = folderOf(t)
+  const below = ca.issueAuthority('below')
+  write('ca', below.cert)
+  t.same(problems(folder), [
+    'listen.tls.client_ca: certificate 1 of ca (CN=below) is issued under another authority, CN=ca; add that one to the file',
+  ])
+  write('ca', below.cert + ca.cert)
+  t.same(problems(folder), [])
+})
+
 t.test('a key that every user can read is a warning', { skip }, async t => {
   const { folder } = folderOf(t)
   chmodSync(join(folder, 'tls.key'), 0o644)
