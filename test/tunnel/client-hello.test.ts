@@ -140,6 +140,13 @@ t.test('refuses a message behind the hello in its record', async t => {
     record(Buffer.concat([message.subarray(10), message])),
   ])
   t.equal(read(split).verdict, NOT_TLS)
+  const short = handshake(helloBody({ extensions: Buffer.alloc(0) }))
+  const extensions = vector(2, serverNameExtension(nameEntry('a.test')))
+  t.equal(
+    read(record(Buffer.concat([short, extensions]))).verdict,
+    NOT_TLS,
+    'extensions that are none of its',
+  )
 })
 
 t.test('holds every part of a hello to its length (RFC 8446 §4.1.2)', async t => {
@@ -211,6 +218,19 @@ t.test('refuses a hello that says it is longer as soon as it says so', async t =
   t.equal(read(beginning(MAX_BYTES - 9)).verdict, 'more')
   t.same(read(beginning(MAX_BYTES - 8)), { verdict: TOO_LARGE, after: 9 })
   t.same(read(beginning(2 ** 24 - 1)), { verdict: TOO_LARGE, after: 9 })
+})
+
+t.test('bytes that come one at a time are moved each time their number has doubled', async t => {
+  const reader = new ClientHelloReader()
+  const places = new Set<string>()
+  const buffers: ArrayBufferLike[] = []
+  for (const byte of paddedHello('a.test', MAX_BYTES)) {
+    reader.push(Uint8Array.of(byte))
+    const { buffer, byteOffset } = reader.held
+    if (!buffers.includes(buffer)) buffers.push(buffer)
+    places.add(`${buffers.indexOf(buffer)} ${byteOffset}`)
+  }
+  t.ok(places.size <= 16, `${places.size} places`)
 })
 
 t.test('tiny records can not make it read more', async t => {

@@ -183,6 +183,22 @@ t.test('an upstream that is closed meanwhile ends the wait', async t => {
   t.equal(await client.peer.untilEnd(), '')
 })
 
+t.test('a refused client is listened to until it ends, so that it can read the alert', async t => {
+  const { client, upstream, tunnel } = await waiting(t)
+  client.peer.write(clientHello('b.test'))
+  t.equal(await client.peer.untilEnd(), ALERT)
+  t.equal(await upstream.peer.untilEnd(), '', 'the origin has nothing to wait for')
+  for (const bytes of ['x', hello, Buffer.alloc(100_000)]) {
+    client.peer.write(bytes)
+    await turns()
+    t.equal(client.socket.destroyed, false)
+  }
+  client.peer.end()
+  const refusal = { fault: 'sni_mismatch', sent: 'b.test' }
+  t.strictSame(await tunnel.finished, { bytesUp: 0, bytesDown: 0, reason: 'server_name', refusal })
+  t.equal(await client.peer.outcome(), 'end')
+})
+
 t.test('what ended it first is what is told', async t => {
   const { client, tunnel, clock } = await waiting(t)
   client.peer.write(clientHello('b.test'))
@@ -190,8 +206,7 @@ t.test('what ended it first is what is told', async t => {
   clock.advance(1e9)
   tunnel.check(clock.now())
   tunnel.stop('shutdown')
-  const refusal = { fault: 'sni_mismatch', sent: 'b.test' }
-  t.match(await tunnel.finished, { reason: 'server_name', refusal })
+  t.match(await tunnel.finished, { reason: 'server_name', refusal: { fault: 'sni_mismatch' } })
 })
 
 t.test('a client whose connection to the proxy is TLS is treated alike', async t => {

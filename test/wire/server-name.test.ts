@@ -49,14 +49,15 @@ t.test('a hello for another name is cut with an alert (RFC 6066 §3)', async t =
     const closes = proxy.events.filter(({ event }) => event === 'close').length
     tunnel.client.write(clientHello(name))
     await checkCut(t, tunnel, ALERT)
-    t.match(await proxy.event('close', closes + 1), {
+    const close = await proxy.event('close', closes + 1)
+    t.equal(close['server_name'], name)
+    t.match(close, {
       level: 'warn',
       handler: 'tunnel',
       host: 'a.test',
       status: 200,
       close_reason: 'server_name',
       reason: 'sni_mismatch',
-      server_name: name,
       error: undefined,
       bytes_up: 0,
       bytes_down: 0,
@@ -70,7 +71,7 @@ t.test('the name is logged in no more than 255 characters', async t => {
   const tunnel = await open()
   tunnel.client.write(clientHello(`${'x'.repeat(254)}yz`))
   await checkCut(t, tunnel, ALERT)
-  t.match(await proxy.event('close'), { server_name: `${'x'.repeat(254)}y` })
+  t.equal((await proxy.event('close'))['server_name'], `${'x'.repeat(254)}y`)
 })
 
 t.test('a hello without a name is cut with an alert', async t => {
