@@ -42,12 +42,10 @@ function comparable(name: string): string {
   return parseIpAddress(name)?.text ?? (DNS_NAME.test(name) ? name.toLowerCase() : name)
 }
 
-/** The names of attributes have no case (RFC 4514 §2.3); their values are compared as they are. */
 function matchesSubject(
   pattern: SubjectPattern,
   subject: readonly { readonly attribute: string; readonly value: string }[],
 ): boolean {
   if (pattern === '*') return true
-  const wanted = pattern.attribute.toLowerCase()
-  return subject.some(({ attribute, value }) => value === pattern.value && attribute.toLowerCase() === wanted)
+  return subject.some(({ attribute, value }) => value === pattern.value && attribute === pattern.attribute)
 }

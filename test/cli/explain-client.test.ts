@@ -3,7 +3,7 @@ import { findClient } from '../../src/cli/explain-client.js'
 import { parseConfig } from '../../src/config/load.js'
 
 const FOLDER = t.testdir({
-  users: 'a:$2b$10$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n',
+  users: 'a:$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde\n',
 })
 const { clients } = parseConfig(
   `version: 1

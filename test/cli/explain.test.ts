@@ -41,13 +41,15 @@ function world(t: Test, config = CONFIG) {
   const file = join(
     t.testdir({
       'sluice.yaml': config,
-      users: 'a:$2b$10$aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n',
+      users: 'a:$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde\n',
     }),
     'sluice.yaml',
   )
   const asked: string[] = []
+  let time = 0
   const lookup: AddressLookup = async name => {
     asked.push(name)
+    time += 12
     const found = NAMES[name]
     if (found === undefined) throw new Error(`the test knows no ${name}`)
     if (typeof found === 'string') throw Object.assign(new Error(found), { code: found })
@@ -55,7 +57,6 @@ function world(t: Test, config = CONFIG) {
   }
   const explain = async (args: Partial<ExplainArguments> & { url: string }, color = false) => {
     const said = { stdout: '', stderr: '' }
-    let time = 0
     const code = await runExplain(
       { config: file, client: '127.0.0.1', json: false, ...args },
       {
@@ -70,7 +71,7 @@ function world(t: Test, config = CONFIG) {
         },
         color,
         lookup,
-        now: () => (time += 12),
+        now: () => time,
       },
     )
     return { code, stdout: said.stdout.replaceAll(file, 'sluice.yaml'), stderr: said.stderr }

@@ -48,13 +48,11 @@ t.test('one alternative name of the list has to be there', async t => {
 t.test('one attribute of the list has to be in the subject, with this very value', async t => {
   for (const [condition, expected] of [
     [subject('CN=ci'), true],
-    [subject('cn=ci'), true],
     [subject('CN=CI'), false],
-    [subject('CN=ci '), false],
     [subject('CN=c'), false],
     [subject('O=ci'), false],
     [subject('CN=other', 'O=Example'), true],
-    [subject('EMAILADDRESS=ci@example'), true],
+    [subject('emailAddress=ci@example'), true],
     [subject('OU=a=b'), true],
     [subject('OU=a'), false],
     [subject('*'), true],

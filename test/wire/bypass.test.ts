@@ -52,7 +52,7 @@ t.test(
     const origin = await rawOrigin(t)
     const answers = [[PUBLIC], ['127.0.0.1'], [PUBLIC]]
     const dial = dialled(toLoopback(origin.port))
-    const proxy = await testProxy(t, POLICIES.names, {
+    const proxy = await testProxy(t, `${POLICIES.names}\ndns: { min_ttl: 0s }`, {
       connector: dial.connector,
       lookup: async () => answers.shift() ?? [],
     })
