@@ -42,9 +42,9 @@ const LOWER_A = 0x61
 
 /** @returns the address, or undefined for anything but a plain IPv4 or IPv6 address (zones and brackets too) */
 export function parseIpAddress(text: string): IpAddress | undefined {
-  if (isIPv4(text)) return { family: 4, text, bytes: quadBytes(text) }
+  if (!text.includes(':')) return isIPv4(text) ? { family: 4, text, bytes: quadBytes(text) } : undefined
   if (text.includes('%') || !isIPv6(text)) return undefined
-  return ipAddressFromBytes(expandIpv6(text))
+  return new Ipv6Address(expandIpv6(text))
 }
 
 /**

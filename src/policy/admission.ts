@@ -62,15 +62,15 @@ export function decideAdmission(
   if (ip !== undefined && block !== undefined) return denyAddress(host, port, ip.text, block)
 
   const found = askRules(compiled, usable, request, ip)
-  const rule = found.matching[0]?.name
+  const rule = found.matching?.[0]?.name
   const denial = rule === undefined ? denialBy(compiled, usable, request, found) : undefined
   if (denial !== undefined && (compiled.mode === 'enforce' || denial.reason === 'localhost')) return denial
   const grant: Grant = {
     host,
     port,
     rule,
-    terms: found.matching,
-    pins: found.pins,
+    terms: found.matching ?? [],
+    pins: found.pins ?? [],
     // Where no rule matches, none looks into methods either.
     upgradable: found.upgradable || denial !== undefined,
     verifyServerName: found.verifies || (compiled.sni === 'verify' && !found.exempt),
@@ -87,8 +87,8 @@ interface Answers {
   byMethod: CompiledRule | undefined
   sharesPorts: CompiledRule | undefined
   /** Those that allow method and port. */
-  readonly matching: CompiledRule[]
-  readonly pins: CompiledRule[]
+  matching: CompiledRule[] | undefined
+  pins: CompiledRule[] | undefined
   /** Whether one of those that match does not look into methods. */
   upgradable: boolean
   /** A rule that says `verify` binds the hosts it names whichever rule allows them ... */
@@ -107,8 +107,8 @@ function askRules(
     nearest: undefined,
     byMethod: undefined,
     sharesPorts: undefined,
-    matching: [],
-    pins: [],
+    matching: undefined,
+    pins: undefined,
     upgradable: false,
     verifies: false,
     exempt: false,
@@ -116,17 +116,24 @@ function askRules(
   for (const rule of rulesNaming(compiled, request.host, ip)) {
     if (usable !== 'all' && !usable.has(rule)) continue
     found.nearest ??= rule
-    if (rule.addressesOnly) found.pins.push(rule)
+    if (rule.addressesOnly) found.pins = extended(found.pins, rule)
     if (rule.sni === 'verify') found.verifies = true
     if (!allowsMethod(rule, request)) continue
     found.byMethod ??= rule
     if (hasSharedPorts(rule)) found.sharesPorts ??= rule
     if (!portsContain(rule.ports[request.form], request.port)) continue
-    found.matching.push(rule)
+    found.matching = extended(found.matching, rule)
     if (rule.methods === undefined) found.upgradable = true
     if (rule.sni === 'none') found.exempt = true
   }
   return found
+}
+
+/** Most lists stay empty or get one rule: they are made when there is something to put in. */
+function extended(list: CompiledRule[] | undefined, rule: CompiledRule): CompiledRule[] {
+  if (list === undefined) return [rule]
+  list.push(rule)
+  return list
 }
 
 function denialBy(

@@ -55,7 +55,8 @@ export class Policy {
   admit(request: PolicyRequest): Decision {
     const kept = this.#decisions.get(request.host.name, request)
     if (kept !== undefined) return kept
-    const own = { ...request, host: { kind: request.host.kind, name: ownText(request.host.name) } }
+    const { form, method, host, port, rules } = request
+    const own = { form, method, host: { kind: host.kind, name: ownText(host.name) }, port, rules }
     return this.#decisions.keep(own.host.name, own, decideAdmission(this.#compiled, this.#usableBy(own), own))
   }
 

@@ -14,7 +14,7 @@ interface Answer<Question, T> {
 
 /** Answers under keys that are cheap to look up, such as names, and few questions to tell apart under each. */
 export class Memo<Question, T> {
-  readonly #answers = new Map<string, Answer<Question, T>>()
+  #answers = new Map<string, Answer<Question, T>>()
   readonly #isSame: (a: Question, b: Question) => boolean
   readonly #max: number
   readonly #maxOfKey: number
@@ -39,7 +39,8 @@ export class Memo<Question, T> {
   /** Keeps an answer and gives it back. */
   keep(key: string, question: Question, answer: T): T {
     if (this.#kept >= this.#max) {
-      this.#answers.clear()
+      // Not clear(): the tables a Map has outgrown lead to its later ones, and kept all of them alive for long.
+      this.#answers = new Map()
       this.#kept = 0
     }
     const last = this.#answers.get(key)
