@@ -1,14 +1,14 @@
 /** `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. */
 import { closeSync, openSync } from 'node:fs'
 import type { CommandModule } from 'yargs'
-import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
-import { ConfigError, formatProblem } from '../config/problem.js'
+import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { parseCidr } from '../net/cidr.js'
 import { createLogger, createLogSink } from '../observe/log.js'
 import type { LogSink } from '../observe/log-sink.js'
 import { type RunningProxy, startProxy } from '../proxy.js'
 import { type ChildOptions, runChild } from './child.js'
+import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import type { Io } from './io.js'
 import { withProxy } from './proxy-variables.js'
@@ -37,14 +37,8 @@ type Client = Config['clients'][number]
 /** @returns the exit code: the program's own, once it has ended and the proxy is closed */
 export async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   const { io } = host
-  let loaded: Loaded
-  try {
-    loaded = args.config === undefined ? defaultConfig() : await loadConfig(args.config)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    for (const problem of error.problems) io.stderr(`${formatProblem(error.file, problem)}\n`)
-    return EXIT.config
-  }
+  const loaded = await readConfiguration(args.config, io)
+  if (loaded === undefined) return EXIT.config
   const { clients } = loaded.config
   const client = clients.find(({ name }) => name === args.client)
   if (args.client !== undefined && client === undefined) {

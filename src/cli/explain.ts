@@ -3,10 +3,9 @@
  * and addresses, each with its place in the configuration file.
  */
 import type { CommandModule } from 'yargs'
-import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
-import { ConfigError, formatProblem } from '../config/problem.js'
 import { createNames, createPolicy } from '../proxy.js'
 import type { AddressLookup } from '../upstream/lookup.js'
+import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import { findClient } from './explain-client.js'
 import { requestLineOf } from './explain-request.js'
@@ -49,14 +48,8 @@ const EXIT_OF = {
  */
 export async function runExplain(args: ExplainArguments, host: ExplainHost): Promise<number> {
   const { io } = host
-  let loaded: Loaded
-  try {
-    loaded = args.config === undefined ? defaultConfig() : await loadConfig(args.config)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    for (const problem of error.problems) io.stderr(`${formatProblem(error.file, problem)}\n`)
-    return EXIT.config
-  }
+  const loaded = await readConfiguration(args.config, io)
+  if (loaded === undefined) return EXIT.config
   const { config } = loaded
   let client: Explanation['client']
   try {

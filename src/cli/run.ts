@@ -2,13 +2,13 @@
 import type { CommandModule } from 'yargs'
 import { decidesByAddress } from '../clients/identify.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from '../config/listen-address.js'
-import { defaultConfig, type Loaded, loadConfig } from '../config/load.js'
-import { ConfigError, formatProblem } from '../config/problem.js'
+import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { classifyAddress } from '../net/address-class.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { createLog, type Log } from '../observe/log.js'
 import { type RunningProxy, startProxy } from '../proxy.js'
+import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import type { Io } from './io.js'
 
@@ -35,14 +35,8 @@ export interface RunHost {
 
 /** @returns the exit code, once everything is closed */
 export async function run(args: RunArguments, host: RunHost): Promise<number> {
-  let loaded: Loaded
-  try {
-    loaded = args.config === undefined ? defaultConfig() : await loadConfig(args.config)
-  } catch (error) {
-    if (!(error instanceof ConfigError)) throw error
-    for (const problem of error.problems) host.io.stderr(`${formatProblem(error.file, problem)}\n`)
-    return EXIT.config
-  }
+  const loaded = await readConfiguration(args.config, host.io)
+  if (loaded === undefined) return EXIT.config
   const config = override(loaded.config, args)
   const log = openLog(config, args, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
