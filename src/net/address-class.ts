@@ -121,6 +121,7 @@ const EMBEDDINGS: Readonly<Partial<Record<AddressClass | 'nat64', readonly (read
   ],
 }
 
+const NOTHING: readonly never[] = []
 const TREE = new CidrTree<AddressClass | 'nat64'>()
 for (const [cidr, is] of BLOCKS) TREE.add(parseCidr(cidr), is)
 
@@ -156,11 +157,11 @@ export function isNeverPermitted(address: IpAddress): boolean {
 }
 
 /** Every IPv4 address that an IPv6 address can be read to hold, the mapped form apart (see unmapIpv4). */
-export function embeddedIpv4(ip: IpAddress): IpAddress[] {
-  if (ip.family === 4) return []
+export function embeddedIpv4(ip: IpAddress): readonly IpAddress[] {
+  if (ip.family === 4) return NOTHING
   const block = blockOf(ip)
   const places = EMBEDDINGS[block]
-  if (places === undefined && !isIsatap(ip)) return []
+  if (places === undefined && !isIsatap(ip)) return NOTHING
   const found = (places ?? []).map(at => at.map(i => ip.bytes[i] ?? 0))
   const tail = ip.bytes.slice(12)
   if (block === 'embedded_teredo') found.push(tail.map(byte => byte ^ 0xff))
@@ -169,7 +170,7 @@ export function embeddedIpv4(ip: IpAddress): IpAddress[] {
 }
 
 function blockOf(ip: IpAddress): AddressClass | 'nat64' {
-  return TREE.find(ip)[0] ?? 'reserved'
+  return TREE.first(ip) ?? 'reserved'
 }
 
 /** Interface identifiers ::0:5efe:a.b.c.d and ::200:5efe:a.b.c.d, under whatever prefix (RFC 5214 §6.1). */

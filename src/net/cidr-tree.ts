@@ -13,6 +13,7 @@ interface Node<T> {
   readonly bytes: readonly number[]
   readonly prefix: number
   readonly values: T[]
+  above: Node<T> | undefined
   zero?: Node<T>
   one?: Node<T>
 }
@@ -20,24 +21,22 @@ interface Node<T> {
 const NOTHING: readonly never[] = []
 
 export class CidrTree<T> {
-  readonly #roots: Readonly<Record<4 | 6, Node<T>>> = {
-    4: { bytes: [], prefix: 0, values: [] },
-    6: { bytes: [], prefix: 0, values: [] },
-  }
+  readonly #roots = { 4: newRoot<T>(), 6: newRoot<T>() }
 
   add({ family, bytes, prefix }: Cidr, value: T): void {
-    let node = this.#roots[family]
+    let node: Node<T> = this.#roots[family]
     while (node.prefix < prefix) {
       const side = bitAt(bytes, node.prefix) === 0 ? 'zero' : 'one'
-      const child = node[side]
+      const child: Node<T> | undefined = node[side]
       if (child === undefined) {
-        node = node[side] = { bytes, prefix, values: [] }
+        node = node[side] = { bytes, prefix, values: [], above: node }
       } else {
         const shared = sharedBits(child.bytes, bytes, node.prefix, Math.min(child.prefix, prefix))
         if (shared === child.prefix) node = child
         else {
           const below = bitAt(child.bytes, shared) === 0 ? 'zero' : 'one'
-          node = node[side] = { bytes, prefix: shared, values: [], [below]: child }
+          node = node[side] = { bytes, prefix: shared, values: [], above: node, [below]: child }
+          child.above = node
         }
       }
     }
@@ -46,20 +45,36 @@ export class CidrTree<T> {
 
   /** The values of every block that holds the address: longest prefix first, within a block in the order added. */
   find(address: IpAddress): readonly T[] {
-    const { family, bytes } = unmapIpv4(address)
-    const bits = family === 4 ? 32 : 128
     let found: readonly T[] = NOTHING
-    let node: Node<T> | undefined = this.#roots[family]
-    for (let from = 0; node !== undefined; ) {
-      const { prefix, values }: Node<T> = node
-      if (sharedBits(node.bytes, bytes, from, prefix) < prefix) break
-      if (values.length > 0) found = found.length === 0 ? values : [...values, ...found]
-      if (prefix === bits) break
-      node = bitAt(bytes, prefix) === 0 ? node.zero : node.one
-      from = prefix
+    for (let node: Node<T> | undefined = this.#deepest(address); node !== undefined; node = node.above) {
+      if (node.values.length > 0) found = found.length === 0 ? node.values : [...found, ...node.values]
     }
     return found
   }
+
+  /** The first of what `find` gives. */
+  first(address: IpAddress): T | undefined {
+    let node: Node<T> | undefined = this.#deepest(address)
+    while (node !== undefined && node.values.length === 0) node = node.above
+    return node?.values[0]
+  }
+
+  /** The smallest block or fork around an address. */
+  #deepest(address: IpAddress): Node<T> {
+    const { family, bytes } = unmapIpv4(address)
+    const bits = family === 4 ? 32 : 128
+    let node: Node<T> = this.#roots[family]
+    while (node.prefix < bits) {
+      const next: Node<T> | undefined = bitAt(bytes, node.prefix) === 0 ? node.zero : node.one
+      if (next === undefined || sharedBits(next.bytes, bytes, node.prefix, next.prefix) < next.prefix) break
+      node = next
+    }
+    return node
+  }
+}
+
+function newRoot<T>(): Node<T> {
+  return { bytes: [], prefix: 0, values: [], above: undefined }
 }
 
 /** How many leading bits two addresses share, at most `limit`; the first `from` are known to be shared. */

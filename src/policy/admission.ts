@@ -49,6 +49,8 @@ export function usableRules({ byName }: CompiledRules, names: readonly string[])
   return new Set(names.flatMap(name => byName.get(name) ?? []))
 }
 
+const NOTHING: readonly never[] = []
+
 export function decideAdmission(
   compiled: CompiledRules,
   usable: UsableRules,
@@ -56,9 +58,10 @@ export function decideAdmission(
 ): Decision {
   const { host, port } = request
   const ip = literalAddress(host)
-  const pattern = deniedPattern(compiled, host, ip)
+  const inside = ip === undefined ? NOTHING : embeddedIpv4(ip)
+  const pattern = deniedPattern(compiled, host, ip, inside)
   if (pattern !== undefined) return denyHost(request, pattern)
-  const block = ip === undefined ? undefined : findDeniedBlock(compiled.denyAddresses, ip)
+  const block = ip === undefined ? undefined : findDeniedBlock(compiled.denyAddresses, ip, inside)
   if (ip !== undefined && block !== undefined) return denyAddress(host, port, ip.text, block)
 
   const found = askRules(compiled, usable, request, ip)
@@ -153,15 +156,17 @@ function denialBy(
  * The entry of deny.hosts that matches a host, when there is one.
  *
  * @param ip the address that the host is written as; it is looked for in every spelling
+ * @param inside the IPv4 addresses that it holds
  */
 export function deniedPattern(
   { denyHosts }: CompiledRules,
   host: Host,
   ip: IpAddress | undefined,
+  inside: readonly IpAddress[],
 ): HostPattern | undefined {
   const pattern = denyHosts.matching(host, ip)[0] ?? denyHosts.any[0]
-  if (pattern !== undefined || ip === undefined) return pattern
-  return embeddedIpv4(ip).flatMap(inside => denyHosts.holding(inside))[0]
+  if (pattern !== undefined || inside.length === 0) return pattern
+  return inside.flatMap(embedded => denyHosts.holding(embedded))[0]
 }
 
 /** The rules that name a host, each once, most specific first. */

@@ -133,11 +133,19 @@ export function permitConfigured(
   )
 }
 
-/** The denial of `ip` by `denyAddresses`, in whatever spelling, when there is one. */
-export function findDeniedBlock(denyAddresses: CidrTree<Cidr>, ip: IpAddress): Cidr | undefined {
-  const block = denyAddresses.find(ip)[0]
-  if (block !== undefined || ip.family === 4) return block
-  return embeddedIpv4(ip).flatMap(inside => denyAddresses.find(inside))[0]
+/**
+ * The entry of `denyAddresses` that holds `ip`, in whatever spelling, when there is one.
+ *
+ * @param inside the IPv4 addresses that it holds, for a caller who knows them
+ */
+export function findDeniedBlock(
+  denyAddresses: CidrTree<Cidr>,
+  ip: IpAddress,
+  inside: readonly IpAddress[] = embeddedIpv4(ip),
+): Cidr | undefined {
+  const block = denyAddresses.first(ip)
+  if (block !== undefined || inside.length === 0) return block
+  return inside.flatMap(embedded => denyAddresses.first(embedded) ?? [])[0]
 }
 
 function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undefined {

@@ -7,7 +7,7 @@
  */
 import type { Path } from '../config/problem.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
-import { type AddressClass, classifyAddress, isNeverPermitted } from '../net/address-class.js'
+import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } from '../net/address-class.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import { type IpAddress, parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
@@ -79,7 +79,7 @@ export function traceAdmission(
 
 function denyHostsStep(compiled: CompiledRules, host: Host, ip: IpAddress | undefined): TraceStep {
   const { hosts } = compiled.deny
-  const pattern = deniedPattern(compiled, host, ip)
+  const pattern = deniedPattern(compiled, host, ip, ip === undefined ? [] : embeddedIpv4(ip))
   if (pattern === undefined) {
     return { verdict: 'pass', path: ['deny', 'hosts'], text: `deny.hosts does not hold ${host.name}` }
   }

@@ -117,6 +117,7 @@ t.test('finds in a tree what comparing block by block finds, longest prefix firs
           tree.find(address),
           expected.map(cidr => cidr.text),
         )
+        t.equal(tree.first(address), expected[0]?.text)
       }
     }),
   )
