@@ -7,6 +7,7 @@ import { Children, type Cores, divideCores } from './children.js'
 import { type Options, parseOptions, USAGE } from './options.js'
 import { type Origins, startOrigins } from './origin.js'
 import { profileCases } from './profile.js'
+import { printPolicyTimes } from './policy.js'
 import { printReport } from './report.js'
 import { runCases } from './run.js'
 
@@ -47,9 +48,12 @@ async function measure(
     await profileCases(options, children, directory, origins)
     return
   }
-  const results = await runCases(options, cores, children, directory, origins)
-  printReport(results)
-  if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`)
+  if (options.cases.some(name => name !== 'policy')) {
+    const results = await runCases(options, cores, children, directory, origins)
+    printReport(results)
+    if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`)
+  }
+  if (options.cases.includes('policy')) printPolicyTimes()
 }
 
 /** Rejects at the first signal that asks for an end; the children are stopped on the way out. */

@@ -2,7 +2,8 @@
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
-export const CASES = ['forward', 'connect', 'tunnel', 'memory'] as const
+/** `policy` is the time of one decision, beside no peer. */
+export const CASES = ['forward', 'connect', 'tunnel', 'memory', 'policy'] as const
 export type Case = (typeof CASES)[number]
 
 export const SUBJECTS = ['direct', 'sluice', 'squid', 'tinyproxy'] as const
