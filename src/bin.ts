@@ -3,6 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
+import { EXIT } from './cli/exit-codes.js'
 import { streamIo } from './cli/io.js'
 import { main } from './cli/main.js'
 
@@ -52,15 +53,20 @@ function onSignal(listener: (signal: NodeJS.Signals) => void): () => void {
 // Left to itself, Node opens its debugger to the machine on this signal.
 process.on('SIGUSR1', () => {})
 
+/** Whether something that was printed is lost, other than by a reader that has enough. */
+let lost = false
+
 // The reader of our output may go away at any time; that is not a reason to stop serving.
-process.stdout.on('error', () => {})
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  lost ||= error.code !== 'EPIPE'
+})
 process.stderr.on('error', () => {})
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string
 }
 
-process.exitCode = await main(process.argv.slice(2), version, {
+const code = await main(process.argv.slice(2), version, {
   io: streamIo(process.stdout, process.stderr, process.env),
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
@@ -74,6 +80,8 @@ process.exitCode = await main(process.argv.slice(2), version, {
     process.on('unhandledRejection', report)
   },
 })
+
+process.exitCode = code === EXIT.ok && lost ? EXIT.ioError : code
 
 // Nothing is left to do. What does not end by itself now, a write to a reader that has stalled above all, is ended.
 setTimeout(() => process.exit(), EXIT_LIMIT_MS).unref()

@@ -15,6 +15,8 @@ export const EXIT = {
   software: 70,
   /** A file to be written can not be. */
   cannotCreate: 73,
+  /** What was to be printed could not be. */
+  ioError: 74,
   /** DNS did not answer; it may the next time. */
   temporary: 75,
   /** The configuration is wrong. */

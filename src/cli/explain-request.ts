@@ -33,6 +33,9 @@ export function requestLineOf(url: string, method?: string): RequestLine {
   if (/[\r\n]/.test(`${url}${method}`)) throw new RangeError('a request line has no line breaks in it')
   const [prefix = '', scheme = ''] = SCHEME.exec(url) ?? []
   const rest = url.slice(prefix.length)
+  if (method === 'CONNECT' && /^(?:http|ws)$/i.test(scheme)) {
+    throw new RangeError('a CONNECT has no URL; write host:port')
+  }
   switch (scheme.toLowerCase()) {
     case 'http':
       return { form: 'forward', method: method ?? 'GET', target: url, websocket: false }
@@ -42,6 +45,7 @@ export function requestLineOf(url: string, method?: string): RequestLine {
     case 'wss':
       return connectLine(withPort(rest.replace(/[/?#].*$/s, '')), method)
     case '':
+      if (!/:\d*$/.test(url)) throw new RangeError(`write https://${url}/, http://${url}/ or ${url}:443`)
       return connectLine(url, method)
     default:
       throw new RangeError(

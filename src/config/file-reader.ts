@@ -46,7 +46,13 @@ export class FileReader {
   read(path: Path, name: string): FileText | undefined {
     const full = resolve(this.#folder, name)
     try {
-      const { size, mode } = statSync(full)
+      const stat = statSync(full)
+      if (!stat.isFile() && !stat.isDirectory()) {
+        // A device may never end, and a pipe that nobody writes to never begin.
+        this.fault(path, `${name} is not a regular file`)
+        return undefined
+      }
+      const { size, mode } = stat
       if (size > MAX_FILE_BYTES) {
         this.fault(path, `${name} has ${size} bytes, expected at most ${MAX_FILE_BYTES}`)
         return undefined

@@ -4,7 +4,7 @@
  * Nothing is half accepted: a Config comes out only when there is no problem at all.
  */
 import { createHash } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { createReadStream } from 'node:fs'
 import { dirname } from 'node:path'
 import { LineCounter } from 'yaml'
 import { type ConfigFiles, readConfigFiles } from './files.js'
@@ -15,6 +15,9 @@ import { readErrorText } from './read-error.js'
 import { checkReferences, checkUse } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { type Fault, readYaml } from './yaml-tree.js'
+
+/** Ten thousand rules have about one. */
+const MAX_BYTES = 16 * 1024 * 1024
 
 export interface Loaded {
   readonly config: Config
@@ -35,12 +38,24 @@ export interface Loaded {
 export async function loadConfig(path: string): Promise<Loaded> {
   let bytes: Buffer
   try {
-    bytes = await readFile(path)
+    bytes = await readLimited(path)
   } catch (error) {
     const problem = { line: 0, column: 0, path: '', message: readErrorText(error) }
     throw new ConfigError(path, [problem], { cause: error })
   }
   return parseConfig(decodeUtf8(bytes, path), path, dirname(path))
+}
+
+/** @throws the system's error, or a RangeError when it is too large to be a configuration */
+async function readLimited(path: string): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > MAX_BYTES) throw new RangeError(`more than ${MAX_BYTES} bytes, expected a configuration`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
 }
 
 /**
@@ -73,9 +88,12 @@ export function parseConfig(text: string, name = 'configuration', folder = '.', 
   })
 }
 
-/** What no file at all means; its hash is `default`. */
+/** The hash of a configuration that no file was read for. */
+export const NO_FILE = 'default'
+
+/** What no file at all means. */
 export function defaultConfig(): Loaded {
-  return Object.freeze({ ...parseConfig('version: 1\n'), hash: 'default', lineOf: () => undefined })
+  return Object.freeze({ ...parseConfig('version: 1\n'), hash: NO_FILE, lineOf: () => undefined })
 }
 
 function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {

@@ -10,6 +10,7 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
 
 /** @param error what reading threw */
 export function readErrorText(error: unknown): string {
+  if (error instanceof RangeError) return error.message
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   return READ_ERRORS[code] ?? `can not be read (${code === '' ? String(error) : code})`
 }

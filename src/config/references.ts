@@ -5,12 +5,13 @@
  * It looks at the file as written, so that these mistakes are reported together with all others, however broken the
  * rest is.
  */
+import { classifyAddress } from '../net/address-class.js'
 import { EXPECTED_NAME, isName } from './fields.js'
 import { valueAt } from './issues.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
 import { nearest } from './nearest.js'
 import { type Path, quoteKey } from './problem.js'
-import { type Config, DEFAULT_RULES } from './schema.js'
+import { type Config, DEFAULT_ADMIN, DEFAULT_RULES } from './schema.js'
 import type { Fault, Located } from './yaml-tree.js'
 
 export function checkReferences(root: Located): Fault[] {
@@ -31,6 +32,24 @@ export function checkUse(root: Located, config: Config): Fault[] {
     const offset = valueAt(root, 'clients')?.key ?? root.start
     return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
   }
+  return [...unusedRules(root, config), ...closedLiterals(root, config)]
+}
+
+/** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
+function closedLiterals(root: Located, { rules }: Config): Fault[] {
+  return [...rules].flatMap(([rule, { hosts, addresses }]) =>
+    hosts.flatMap((host, index) => {
+      if (host.kind !== 'address' || addresses.length > 0) return []
+      const found = classifyAddress(host.ip)
+      if (found === 'global') return []
+      const path: Path = ['rules', rule, 'hosts', index]
+      const message = `${host.ip.text} is of class ${found}, and not reached unless addresses of the rule holds it too`
+      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
+    }),
+  )
+}
+
+function unusedRules(root: Located, config: Config): Fault[] {
   return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
     const used = config.clients.some(({ rules }) => rules === 'all' || rules.includes(String(rule)))
     const message = `no client may use the rule ${quoteKey(String(rule))}`
@@ -41,6 +60,9 @@ export function checkUse(root: Located, config: Config): Fault[] {
 /** Here and not in the schema, which would not look into a rule whose name is wrong. */
 function ruleNames(root: Located): Fault[] {
   return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
+    if (rule === 'all') {
+      return [{ offset: key, path: ['rules', rule], message: '`all` is every rule; choose another name' }]
+    }
     if (typeof rule === 'number' || isName(rule)) return []
     return [{ offset: key, path: ['rules', rule], message: `${EXPECTED_NAME}, found ${quoteKey(rule)}` }]
   })
@@ -117,6 +139,7 @@ function listenTwice(root: Located): Fault[] {
   }))
   const admin = listen?.children.get('admin')
   if (admin !== undefined) proxy.push({ path: ['listen', 'admin'], node: admin })
+  const implied = admin === undefined ? [{ offset: -1, path: [], word: DEFAULT_ADMIN }] : []
   const tls = listen?.children.get('tls')?.children.get('address')
   if (tls !== undefined) proxy.push({ path: ['listen', 'tls', 'address'], node: tls })
   const addresses = proxy.flatMap(({ path, node }) => {
@@ -124,7 +147,11 @@ function listenTwice(root: Located): Fault[] {
     if (address === undefined || address.port === 0) return []
     return [{ offset: node.start, path, word: serializeListenAddress(address) }]
   })
-  return repeated(addresses, word => `${word} is listed twice under listen`)
+  return repeated([...implied, ...addresses], word =>
+    admin === undefined && word === DEFAULT_ADMIN
+      ? `${word} is the address of listen.admin, where the file says no other`
+      : `${word} is listed twice under listen`,
+  )
 }
 
 function addressOf(value: unknown): ListenAddress | undefined {

@@ -34,6 +34,8 @@ import { nearest } from './nearest.js'
 import { parseSubject } from './subject.js'
 
 /** `rules` when the key is absent. */
+/** `listen.admin` when the key is absent. */
+export const DEFAULT_ADMIN = '127.0.0.1:9128'
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
 
 const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
@@ -70,7 +72,7 @@ const listen = section({
     .prefault(['127.0.0.1:3128'])
     .describe('Where clients connect. IP address or localhost, and port; port 0 is any free one.'),
   admin: parsed(adminText, value => (value === false ? value : parseListenAddress(value)))
-    .prefault('127.0.0.1:9128')
+    .prefault(DEFAULT_ADMIN)
     .describe('Where /health and /ready are served; false switches it off.'),
   tls: z.exactOptional(tls).describe('A listener for clients that speak TLS to the proxy; absent, none.'),
 })
@@ -266,7 +268,7 @@ const shutdown = section({
 }).transform(({ drain: drainMs }) => ({ drainMs }))
 
 const errorNote = text('a line of text', { maxLength: 300 })
-  .refine(line => line.length <= 300 && /^[^\p{Cc}\p{Zl}\p{Zp}]+$/u.test(line), {
+  .refine(line => line.length <= 300 && /^[^\p{Cc}\p{Zl}\p{Zp}]+$/u.test(line) && line.trim() !== '', {
     error: 'expected one line of at most 300 characters',
   })
   .describe('A line that is added to every error that Sluice answers itself, such as whom to ask.')

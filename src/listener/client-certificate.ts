@@ -42,7 +42,8 @@ function formOf({ kind, value }: AlternativeName): string | undefined {
     case 'IP Address':
       return parseIpAddress(value)?.text
     case 'URI':
-      return URI.test(value) ? value : undefined
+      // Some addresses of IPv6 begin like a scheme.
+      return URI.test(value) && parseIpAddress(value) === undefined ? value : undefined
     case 'email':
       return EMAIL.test(value) ? value : undefined
     default:
@@ -59,8 +60,10 @@ function hostName(text: string): string | undefined {
   }
 }
 
-/** An attribute that stands there several times has a list of values. */
-function attributesOf(subject: PeerCertificate['subject']): { attribute: string; value: string }[] {
-  const attributes = Object.entries(subject as Readonly<Record<string, string | readonly string[]>>)
+/** An attribute that stands there several times has a list of values; Node gives none at all where one is no text. */
+function attributesOf(
+  subject: PeerCertificate['subject'] | undefined,
+): { attribute: string; value: string }[] {
+  const attributes = Object.entries((subject ?? {}) as Readonly<Record<string, string | readonly string[]>>)
   return attributes.flatMap(([attribute, values]) => [values].flat().map(value => ({ attribute, value })))
 }

@@ -9,14 +9,22 @@ import { DENY_REASONS } from '../policy/denial.js'
 /** The reasons that `sluice explain` comes to as well. */
 const EXPLAINED: ReadonlySet<string> = new Set([...DENY_REASONS, 'client'])
 
-/** @returns one line, or undefined where there is nothing to explain: no refusal by policy, or no other host to ask for */
-export function explainHint({ reason }: ProxyError, subject: Subject): string | undefined {
+/**
+ * @param configured whether there is a configuration file; where it lies is nobody's business but the operator's
+ * @returns one line, or undefined where there is nothing to explain: no refusal by policy, or no other host to ask for
+ */
+export function explainHint(
+  { reason }: ProxyError,
+  subject: Subject,
+  configured: boolean,
+): string | undefined {
   const { kind, method, host, port } = subject
   if (!EXPLAINED.has(reason) || host === undefined || port === undefined) return undefined
   if (kind !== 'connect' && kind !== 'forward') return undefined
   const where = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
   const words = [
     'sluice explain',
+    ...(configured ? ['--config FILE'] : []),
     `--client ${subject.client ?? subject.clientAddress}`,
     ...(kind === 'connect' || method === 'GET' ? [] : [`--method ${method}`]),
     quoted(kind === 'connect' ? where : `http://${where}/`),

@@ -3,6 +3,7 @@
  * Every exchange leaves through the same end, with its decision and its close in the log.
  */
 import type { Client, Clients } from '../clients/identify.js'
+import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
 import { answerServerOptions, traceDisabled } from '../hop/hop.js'
@@ -51,7 +52,10 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   }
   if (outcome.error !== undefined) {
     decision.deny(outcome.error)
-    exchange.refuse(outcome.error, explainHint(outcome.error, decision.subject))
+    exchange.refuse(
+      outcome.error,
+      explainHint(outcome.error, decision.subject, options.configHash() !== NO_FILE),
+    )
   } else decision.abandon()
   options.accessLog.close(decision.subject, outcome, options.now() - started)
 }

@@ -203,5 +203,6 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
 
 /** A refused target may be one because a password stands in it; which is no reason to write that into a log. */
 function withoutUserinfo(target: string): string {
-  return target.startsWith('/') ? target : target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1')
+  if (!target.startsWith('/')) return target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1')
+  return target.replace(/\/\/[^/?#]*@/g, '//')
 }

@@ -117,10 +117,11 @@ function askRules(
     exempt: false,
   }
   for (const rule of rulesNaming(compiled, request.host, ip)) {
-    if (usable !== 'all' && !usable.has(rule)) continue
-    found.nearest ??= rule
+    // These bind a host for everybody: who may use fewer rules must not reach more than who may use all.
     if (rule.addressesOnly) found.pins = extended(found.pins, rule)
     if (rule.sni === 'verify') found.verifies = true
+    if (usable !== 'all' && !usable.has(rule)) continue
+    found.nearest ??= rule
     if (!allowsMethod(rule, request)) continue
     found.byMethod ??= rule
     if (hasSharedPorts(rule)) found.sharesPorts ??= rule

@@ -6,9 +6,10 @@
  * configuration file.
  */
 import { type Host, serializeHostPort } from '../http/authority.js'
-import type { AddressClass } from '../net/address-class.js'
+import { type AddressClass, classifyAddress } from '../net/address-class.js'
 import type { Cidr } from '../net/cidr.js'
 import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
+import { parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
 import type { CompiledRule, RequestForm } from './rules.js'
 
@@ -151,13 +152,22 @@ export function denyUnnamed(
   if (host.kind !== 'name') {
     return deny('literal', () => ({
       message: message(),
-      detail: `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}`,
+      detail: `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${closedRemedy(host)}`,
     }))
   }
   return deny('no_rule', () => ({
     message: message(),
     detail: `No rule that this client may use names ${host.name}. ${remedy()}`,
   }))
+}
+
+/** What more an address needs that is not public. */
+function closedRemedy({ name }: Host): string {
+  const ip = parseIpAddress(name)
+  const found = ip === undefined ? 'global' : classifyAddress(ip)
+  return found === 'global'
+    ? ''
+    : ` It is of class ${found}, so it has to be in addresses of the same rule, too.`
 }
 
 const MAX_NAMES = 10

@@ -118,10 +118,11 @@ function ruleSteps(rule: CompiledRule, usable: UsableRules, request: PolicyReque
     path: ['rules', name, 'hosts', at],
     text: `rules.${name} names ${host.name}${patternText(rule, at)}`,
   }
-  if (usable !== 'all' && !usable.has(rule)) {
-    return [named, { verdict: 'skip', path: ['rules', name], text: `this client may not use rules.${name}` }]
-  }
   const binding = bindingSteps(rule)
+  if (usable !== 'all' && !usable.has(rule)) {
+    const text = `this client may not use rules.${name}`
+    return [named, ...binding, { verdict: 'skip', path: ['rules', name], text }]
+  }
   if (!allowsMethod(rule, request)) {
     const text =
       form === 'connect'
@@ -148,7 +149,7 @@ function ruleSteps(rule: CompiledRule, usable: UsableRules, request: PolicyReque
   return [named, ...binding, methods, ports, { verdict: 'allow', path: ['rules', name], text }]
 }
 
-/** What a rule imposes on its hosts whether or not it is the one that allows the request. */
+/** What a rule imposes on its hosts, whichever rule allows the request and whoever may use this one. */
 function bindingSteps({ name, addressesOnly, sni }: CompiledRule): TraceStep[] {
   const steps: TraceStep[] = []
   if (addressesOnly) {

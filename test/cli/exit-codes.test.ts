@@ -11,6 +11,7 @@ t.test('exit codes are those of sysexits.h', async t => {
     unavailable: 69,
     software: 70,
     cannotCreate: 73,
+    ioError: 74,
     temporary: 75,
     config: 78,
   })

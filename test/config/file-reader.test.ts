@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -66,6 +67,18 @@ t.test(
     t.match(reader.faults, [{ message: /^a\.txt: no permission to read it/ }])
   },
 )
+
+t.test('what is no regular file is not read: it may never begin, or never end', async t => {
+  const folder = t.testdir({})
+  execFileSync('mkfifo', [join(folder, 'pipe')])
+  const reader = readerIn(folder)
+  t.equal(reader.read(PATH, 'pipe'), undefined)
+  t.equal(reader.read(PATH, '/dev/zero'), undefined)
+  t.match(reader.faults, [
+    { message: 'pipe is not a regular file' },
+    { message: '/dev/zero is not a regular file' },
+  ])
+})
 
 t.test('a file of more than 16 MiB is not read', async t => {
   const folder = t.testdir({})

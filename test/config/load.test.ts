@@ -153,6 +153,21 @@ t.test('warns about what no client can use', t => {
   t.end()
 })
 
+t.test('warns about an address in hosts that is not public, and in no addresses of the rule', t => {
+  const warnings = (rule: string) => parseConfig(`version: 1\nrules: { a: ${rule} }\n`).warnings
+  t.strictSame(warnings('{ hosts: [a.test, "10.0.0.1"] }'), [
+    {
+      line: 2,
+      column: 31,
+      path: 'rules.a.hosts[1]',
+      message: '10.0.0.1 is of class private, and not reached unless addresses of the rule holds it too',
+    },
+  ])
+  t.same(warnings('{ hosts: ["10.0.0.1"], addresses: ["10.0.0.0/8"] }'), [])
+  t.same(warnings('{ hosts: ["8.8.8.8", "10.0.0.0/8"] }'), [])
+  t.end()
+})
+
 t.test('the result is frozen all through', t => {
   const loaded = parseConfig(
     'version: 1\nvia: a\nrules: { a: { hosts: ["*.b", "10.0.0.0/8"], ports: [1] } }\n',
@@ -200,6 +215,11 @@ t.test('a file that can not be read is one problem without a place', async t => 
   const problem = { line: 0, column: 0, path: '', message: 'no such file' }
   const error = await loadConfig(file).catch((error: unknown) => error)
   t.match(error, { name: 'ConfigError', file, problems: [problem], cause: { code: 'ENOENT' } })
+})
+
+t.test('a file without an end is not read to it', async t => {
+  const error = await loadConfig('/dev/zero').catch((error: unknown) => error)
+  t.match(error, { problems: [{ line: 0, message: 'more than 16777216 bytes, expected a configuration' }] })
 })
 
 t.test('any text at all is a configuration or an error with places inside it', t => {

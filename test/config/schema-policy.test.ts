@@ -112,6 +112,7 @@ t.test('rules', t => {
       'rules: { a: }',
       '2:10 rules.a: expected a map of hosts, ports, methods, addresses, addresses_only, sni, found nothing',
     ],
+    ['rules: { all: { hosts: [a.b] } }', '2:10 rules.all: `all` is every rule; choose another name'],
     ['rules: { a: {} }', `2:10 rules.a.hosts: the key \`hosts\` is missing; ${HOSTS}`],
     ['rules: { a: { hosts: [] } }', `2:22 rules.a.hosts: ${HOSTS}, found an empty list`],
     ['rules: { a: { hosts: a.b } }', `2:22 rules.a.hosts: ${HOSTS}, found "a.b"`],

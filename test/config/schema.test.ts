@@ -33,6 +33,7 @@ t.test('listen', t => {
     ['listen: { proxy: ["::1:1"] }', `2:19 listen.proxy[0]: ${LISTEN}, found "::1:1", IPv6 goes in brackets`],
     ['listen: { admin: true }', `2:18 listen.admin: ${LISTEN}, or false, found true`],
     ['listen: { admin: "1" }', `2:18 listen.admin: ${LISTEN}, found "1", without a port`],
+    ['error_note: " "', '2:13 error_note: expected one line of at most 300 characters'],
     ['listen: { tls: 1 }', '2:16 listen.tls: expected a map of address, cert, key, client_ca, crl, found 1'],
     [
       'listen: { proxy: ["[::1]:5", "[::1]:5"] }',
@@ -41,6 +42,10 @@ t.test('listen', t => {
     [
       'listen: { admin: "127.0.0.1:5", proxy: ["127.0.0.1:5"] }',
       '2:41 listen.proxy[0]: 127.0.0.1:5 is listed twice under listen',
+    ],
+    [
+      'listen: { proxy: ["127.0.0.1:9128"] }',
+      '2:19 listen.proxy[0]: 127.0.0.1:9128 is the address of listen.admin, where the file says no other',
     ],
   ])
   t.same(problems('listen: { proxy: ["127.0.0.1:0", "127.0.0.1:0"] }'), [], 'port 0 is another one each time')

@@ -8,7 +8,7 @@ export const WALL_CLOCK = (): number => Date.UTC(1994, 10, 6, 8, 49, 37)
 export const DATE = 'Sun, 06 Nov 1994 08:49:37 GMT'
 
 const BY_POLICY =
-  /^Sluice refused this by policy: [\x20-\x7e]+\n(?:To see why: sluice explain --client [\x20-\x7e]+\n)?$/
+  /^Sluice refused this by policy: [\x20-\x7e]+\n(?:To see why: sluice explain --config FILE --client [\x20-\x7e]+\n)?$/
 const answered = (status: number): RegExp => new RegExp(`^Sluice answered ${status}: [^\\n]+\\n$`)
 
 export interface Expected {

@@ -132,6 +132,7 @@ t.test('a name of one kind in the form of another does not count', { skip }, asy
     [EMAIL, 'x:y@example.com'],
     [URI, 'admin.example'],
     [URI, '10.0.0.1'],
+    [URI, 'fd00:1::10'],
     [URI, 'admin@example.com'],
     [DNS, 'own.example'],
   )

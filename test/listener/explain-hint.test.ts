@@ -14,8 +14,8 @@ const CONNECT: Subject = {
   port: 443,
 }
 
-const hint = (reason: string, subject: Partial<Subject>) =>
-  explainHint(new ProxyError('http_request_denied', 'no', { reason }), { ...CONNECT, ...subject })
+const hint = (reason: string, subject: Partial<Subject>, configured = false) =>
+  explainHint(new ProxyError('http_request_denied', 'no', { reason }), { ...CONNECT, ...subject }, configured)
 
 t.test('asks the same question: client, method, form, host and port', async t => {
   const table: [Partial<Subject>, string][] = [
@@ -28,6 +28,7 @@ t.test('asks the same question: client, method, form, host and port', async t =>
   ]
   for (const [subject, words] of table) {
     t.equal(hint('no_rule', subject), `To see why: sluice explain ${words}`)
+    t.equal(hint('no_rule', subject, true), `To see why: sluice explain --config FILE ${words}`)
   }
 })
 

@@ -163,6 +163,7 @@ t.test('a malformed request, with what was read of it', async t => {
     ],
     ['Get / HTTP/1.1\r\nHost: x\r\n\r\n', { method: 'Get', path: '/' }, 501, 'method_not_implemented'],
     ['GET / HTTP/1.1\r\nHost : x\r\n\r\n', { method: 'GET', path: '/' }, 400, 'malformed'],
+    ['GET //u:p@h/a HTTP/1.1\r\n\r\n', { method: 'GET', path: '//h/a' }, 400, 'malformed'],
     ['GET / HTTP/2.0\r\n\r\n', { method: 'GET', path: '' }, 505, 'http_version'],
     ['\x16\x03\x01\r\n', { method: '', path: '' }, 400, 'malformed'],
   ]

@@ -113,7 +113,7 @@ t.test('of the addresses that names resolve to, public ones are reached and no o
 
 t.test('so it is with the addresses themselves, where rules name them all', async t => {
   const dns = await dnsServer(t)
-  const proxy = await start(t, dns, 'rules: { all: { hosts: ["0.0.0.0/0", "::/0"] } }')
+  const proxy = await start(t, dns, 'rules: { every: { hosts: ["0.0.0.0/0", "::/0"] } }')
   for (const { address, is } of [...REACHED, ...REFUSED]) {
     const allowed = is === 'global'
     for (const answer of [
@@ -225,7 +225,7 @@ t.test('the proxy’s own listeners are not reached by a name for them', async t
   const proxy = await start(
     t,
     dns,
-    'rules: { all: { hosts: ["*"], ports: [any], addresses: ["127.0.0.0/8", "0.0.0.0/32"] } }',
+    'rules: { every: { hosts: ["*"], ports: [any], addresses: ["127.0.0.0/8", "0.0.0.0/32"] } }',
   )
   const admin = Number(new URL(proxy.adminUrl).port)
   for (const name of ['self.test', 'zero.test']) {

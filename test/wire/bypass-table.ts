@@ -19,7 +19,7 @@ export interface Refused {
 export const POLICIES: Readonly<Record<Policy, string>> = {
   names:
     'rules: { web: { hosts: ["*"], ports: [any] } }\ndeny: { hosts: [denied.example, "*.denied.example"] }',
-  everything: 'rules: { all: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any] } }',
+  everything: 'rules: { every: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any] } }',
   narrow: 'rules: { two: { hosts: [allowed.example, "*.wild.example"] } }',
 }
 

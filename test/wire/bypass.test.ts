@@ -143,7 +143,7 @@ t.test(
   'the proxy’s own listeners, by every address of theirs: 403, and 508 for a request that would go round',
   async t => {
     const yaml =
-      'rules: { all: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["127.0.0.0/8", "0.0.0.0/32", "::/128", "::1"] } }'
+      'rules: { every: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["127.0.0.0/8", "0.0.0.0/32", "::/128", "::1"] } }'
     const proxy = await testProxy(t, yaml, { lookup: async () => ['127.0.0.1'] })
     const { port, adminPort } = proxy
     for (const host of ['self.test', '127.0.0.1', '0.0.0.0', '[::]', '[::ffff:127.0.0.1]']) {

@@ -110,7 +110,7 @@ t.test('a refusal, byte for byte', async t => {
   client.write('CONNECT a.example:8443 HTTP/1.1\r\nHost: a.example:8443\r\n\r\n')
   const body =
     'Sluice refused this by policy: connect.ports allows 443 only; add 8443 to connect.ports, or to the ports of a rule that names the host.\n' +
-    'To see why: sluice explain --client private a.example:8443\n'
+    'To see why: sluice explain --config FILE --client private a.example:8443\n'
   t.equal(
     await client.untilEnd(),
     [

@@ -71,6 +71,9 @@ t.test('a refusal by policy says whose it is and how to see why, in words of our
   const client = await rawClient(t, proxy.port)
   client.write('POST HTTP://A.Example.:8080/secret?token HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n')
   const answer = await client.untilEnd()
-  t.match(answer, '\nTo see why: sluice explain --client private --method POST http://a.example:8080/\n')
+  t.match(
+    answer,
+    '\nTo see why: sluice explain --config FILE --client private --method POST http://a.example:8080/\n',
+  )
   t.notMatch(answer, /secret|evil|A\.Ex/)
 })
