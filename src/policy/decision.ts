@@ -30,6 +30,8 @@ const MAX_OF_HOST = 64
 /** Verdicts remembered for each grant, and how many of them on lists that begin alike. */
 const MAX_VERDICTS = 16
 const MAX_OF_ADDRESS = 4
+/** Addresses in all verdicts together: a few names of somebody's own, with ever new addresses, must not fill the memory. */
+export const MAX_JUDGED_ADDRESSES = 32_768
 
 /** An immutable policy; a reload makes a new one. */
 export class Policy {
@@ -39,7 +41,8 @@ export class Policy {
   /** By the list of the client's entry in the configuration. */
   readonly #usable = new WeakMap<object, UsableRules>()
   readonly #decisions = new Memo<PolicyRequest, Decision>(isSameBesideName, MAX_DECISIONS, MAX_OF_HOST)
-  readonly #verdicts = new WeakMap<object, Memo<readonly string[], Permit | Denial>>()
+  #verdicts = new WeakMap<object, Memo<readonly string[], Permit | Denial>>()
+  #judgedAddresses = 0
 
   constructor(input: PolicyInput, options: PolicyOptions = {}) {
     this.generation = options.generation ?? 0
@@ -67,14 +70,13 @@ export class Policy {
    * @throws RangeError when there are none
    */
   vet(grant: Grant, addresses: readonly string[]): Permit | Denial {
-    let memo = this.#verdicts.get(grant)
-    if (memo === undefined) {
-      memo = new Memo(isSameList, MAX_VERDICTS, MAX_OF_ADDRESS)
-      this.#verdicts.set(grant, memo)
-    }
     const first = addresses[0] ?? ''
-    return (
-      memo.get(first, addresses) ?? memo.keep(first, addresses, vetAddresses(this.#guard, grant, addresses))
+    const kept = this.#verdicts.get(grant)?.get(first, addresses)
+    if (kept !== undefined) return kept
+    return this.#verdictsOn(grant, addresses.length).keep(
+      first,
+      addresses,
+      vetAddresses(this.#guard, grant, addresses),
     )
   }
 
@@ -86,6 +88,21 @@ export class Policy {
   /** What `vet` finds for each address by itself; it refuses them all when one is denied. */
   traceAddresses(grant: Grant, addresses: readonly string[]): readonly AddressTrace[] {
     return traceAddresses(this.#guard, this.#compiled, grant, addresses)
+  }
+
+  /** Where to keep one verdict more, on this many addresses; when they would be too many, all are forgotten. */
+  #verdictsOn(grant: Grant, count: number): Memo<readonly string[], Permit | Denial> {
+    this.#judgedAddresses += count
+    if (this.#judgedAddresses > MAX_JUDGED_ADDRESSES) {
+      this.#verdicts = new WeakMap()
+      this.#judgedAddresses = count
+    }
+    let memo = this.#verdicts.get(grant)
+    if (memo === undefined) {
+      memo = new Memo(isSameList, MAX_VERDICTS, MAX_OF_ADDRESS)
+      this.#verdicts.set(grant, memo)
+    }
+    return memo
   }
 
   #usableBy({ rules }: PolicyRequest): UsableRules {

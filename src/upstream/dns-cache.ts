@@ -4,7 +4,11 @@
  * An answer holds as long as it says, within bounds; that a name has no address holds for a time of its own
  * (RFC 2308 §5), and a failure for a second, so that a name that can not be resolved is not asked for by every
  * request (RFC 9520 §3.2). What is kept are addresses alone: they are judged again for each request.
+ *
+ * An answer with more addresses than anybody needs is a failure: whoever runs a name decides how many it has, and could
+ * fill the memory with them.
  */
+import { ProxyError } from '../errors.js'
 import { isNotFound } from './failures.js'
 import type { Answer, Lookup } from './lookup.js'
 
@@ -25,6 +29,8 @@ export interface DnsCacheOptions {
 export const FAILURE_TTL_MS = 1000
 /** More names than these are not kept; the one that came first is forgotten. */
 export const MAX_NAMES = 4096
+/** More addresses than these are not taken from one answer. */
+export const MAX_ADDRESSES = 64
 
 interface Entry {
   readonly answer: Promise<readonly string[]>
@@ -49,7 +55,7 @@ export class DnsCache {
 
   /**
    * What is kept, or what DNS answers. A query goes on when nobody waits for it any more, and its answer is kept.
-   * @throws what the lookup throws, as long as that is kept
+   * @throws what the lookup throws, as long as that is kept; ProxyError dns_error when it finds more than MAX_ADDRESSES
    */
   lookup(name: string): Promise<readonly string[]> {
     const entry = this.#fresh(name) ?? this.#ask(name)
@@ -63,16 +69,18 @@ export class DnsCache {
 
   #ask(name: string): Entry {
     const { lookup, timeoutMs, negativeTtlMs, now } = this.#options
-    const answer = lookup(name).then(
-      found => {
-        this.#keep(name, entry, found.addresses, this.#ttlMs(found))
-        return found.addresses
-      },
-      (error: unknown) => {
-        this.#keep(name, entry, undefined, isNotFound(error) ? negativeTtlMs : FAILURE_TTL_MS)
-        throw error
-      },
-    )
+    const answer = lookup(name)
+      .then(found => bounded(name, found))
+      .then(
+        found => {
+          this.#keep(name, entry, found.addresses, this.#ttlMs(found))
+          return found.addresses
+        },
+        (error: unknown) => {
+          this.#keep(name, entry, undefined, isNotFound(error) ? negativeTtlMs : FAILURE_TTL_MS)
+          throw error
+        },
+      )
     // Everybody may have left when it fails.
     answer.catch(() => {})
     const entry: Entry = { answer, addresses: undefined, untilMs: now() + timeoutMs }
@@ -104,4 +112,12 @@ export class DnsCache {
       return
     }
   }
+}
+
+function bounded(name: string, found: Answer): Answer {
+  const count = found.addresses.length
+  if (count <= MAX_ADDRESSES) return found
+  throw new ProxyError('dns_error', `too many addresses found for ${name}`, {
+    detail: `DNS has ${count} addresses for ${name}, and at most ${MAX_ADDRESSES} are taken. No configuration key allows more.`,
+  })
 }

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { Policy } from '../../src/policy/decision.js'
+import { MAX_JUDGED_ADDRESSES, Policy } from '../../src/policy/decision.js'
 import { isPermit } from '../../src/policy/permit.js'
 import { grantOf, type PolicyText, policy, policyInput, request, verdict } from './policy-fixture.js'
 
@@ -54,6 +54,26 @@ t.test('holds on to no request for having decided on it', async t => {
   const kept = used() - before
   t.ok(kept < (count * bytes) / 4, `${kept} bytes kept`)
   t.equal(made.admit(request('GET host-number-0.test')).kind, 'allow')
+})
+
+t.test('remembers verdicts on a bounded number of addresses, and then begins anew', t => {
+  const made = policy(WEB)
+  const grant = (name: string) => grantOf(made.admit(request(`CONNECT ${name}.test:443`)))
+  const first = made.vet(grant('first'), ['1.1.1.1'])
+  const size = 64
+  for (let i = 0, judged = 1; judged + size <= MAX_JUDGED_ADDRESSES; i++, judged += size) {
+    const addresses = Array.from({ length: size }, (_, at) => `1.${i >> 8}.${i & 255}.${at}`)
+    made.vet(grant(`n${i % 100}`), addresses)
+  }
+  t.equal(made.vet(grant('first'), ['1.1.1.1']), first, 'the very same verdict')
+  t.equal(made.vet(grant('first'), ['1.1.1.1']), first, 'remembering costs nothing')
+  const one = Array.from({ length: size }, (_, at) => `9.9.9.${at}`)
+  const last = made.vet(grant('last'), one)
+  const again = made.vet(grant('first'), ['1.1.1.1'])
+  t.not(again, first)
+  t.same(again, first)
+  t.equal(made.vet(grant('last'), one), last)
+  t.end()
 })
 
 t.test('verifies server names where connect.sni or a rule says so', async t => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { DnsCache, FAILURE_TTL_MS, MAX_NAMES } from '../../src/upstream/dns-cache.js'
+import { DnsCache, FAILURE_TTL_MS, MAX_ADDRESSES, MAX_NAMES } from '../../src/upstream/dns-cache.js'
 import type { Answer, Lookup } from '../../src/upstream/lookup.js'
 import { ManualClock } from '../kit/manual-clock.js'
 
@@ -101,6 +101,29 @@ t.test('a failure is kept for one second, whatever the configuration says (RFC 9
     cache.lookup('a.test').catch(() => {})
     t.equal(asked.length, 2)
   }
+})
+
+t.test('an answer with more addresses than the limit is a failure, and is kept as one', async t => {
+  const many = Array.from({ length: MAX_ADDRESSES + 1 }, (_, i) => `192.0.2.${i}`)
+  const { cache, clock, asked, settle } = held()
+  const answer = cache.lookup('a.test')
+  settle[0]?.answer(many, 60_000)
+  const refused = {
+    type: 'dns_error',
+    status: 502,
+    message: 'too many addresses found for a.test',
+    detail: 'DNS has 65 addresses for a.test, and at most 64 are taken. No configuration key allows more.',
+  }
+  await t.rejects(answer, refused)
+  t.equal(cache.kept('a.test'), undefined)
+  clock.advance(FAILURE_TTL_MS - 1)
+  await t.rejects(cache.lookup('a.test'), refused)
+  t.equal(asked.length, 1)
+  clock.advance(1)
+  const again = cache.lookup('a.test')
+  settle[1]?.answer(many.slice(1), 60_000)
+  t.same(await again, many.slice(1), 'as many as the limit are an answer')
+  t.same(cache.kept('a.test'), many.slice(1))
 })
 
 t.test('those who ask for the same name at once share one query', async t => {

@@ -198,6 +198,20 @@ t.test('a server that fails is 502, and is asked again after a second (RFC 9520 
   await tunnelled(t, proxy, 'a.test:443')
 })
 
+t.test('a name with more addresses than the limit is 502, and none of them is judged or dialled', async t => {
+  const addresses = Array.from({ length: 65 }, (_, i) => `10.0.0.${i}`)
+  const server = await serve(t, {
+    'many.test': { A: addresses, truncated: true },
+    'fewer.test': { A: addresses.slice(1), truncated: true },
+  })
+  const { proxy, targets } = await proxyOf(t, [server])
+  const { body, fields } = await refused(t, proxy, 'many.test:443', 502)
+  t.match(body, 'DNS has 65 addresses for many.test, and at most 64 are taken.')
+  t.match(fields['proxy-status'], 'error=dns_error')
+  t.match((await refused(t, proxy, 'fewer.test:443', 403)).body, 'resolved to 10.0.0.')
+  t.same(targets, [])
+})
+
 t.test('servers that are all silent are 504 (RFC 9209 §2.3.1)', async t => {
   const server = await serve(t, 'silent')
   const proxy = await testProxy(t, `dns: { servers: ["${server.address}"], timeout: 50ms }\n${RULES}`, {
