@@ -28,8 +28,8 @@ export interface DnsQuestion {
 
 export interface AddressRecord {
   readonly address: string
-  /** Seconds: the shortest of the record and of the aliases that led to it. */
-  readonly ttl: number
+  /** Seconds: the shortest of the record and of the aliases that led to it. Node leaves it out behind the 256th record. */
+  readonly ttl: number | undefined
 }
 
 /**

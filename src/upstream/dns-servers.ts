@@ -84,10 +84,10 @@ function combine(families: readonly PromiseSettledResult<readonly AddressRecord[
   const records = families.flatMap(family => (family.status === 'fulfilled' ? family.value : []))
   const failed = families.find(family => family.status === 'rejected')
   if (failed !== undefined && records.length === 0) throw failed.reason
-  const ttl = failed === undefined ? Math.min(...records.map(record => record.ttl)) : 0
+  const ttls = failed === undefined ? records.flatMap(({ ttl }) => ttl ?? []) : [0]
   return {
     addresses: records.map(({ address }) => address),
-    ttlMs: records.length === 0 ? undefined : ttl * 1000,
+    ttlMs: ttls.length === 0 ? undefined : Math.min(...ttls) * 1000,
   }
 }
 

@@ -36,6 +36,14 @@ t.test('asks for both families at once, and the shortest time of all records cou
   t.strictSame(await lookup('alias.test'), { addresses: ['192.0.2.1'], ttlMs: 5000 })
 })
 
+t.test('records without a time count for nothing: those that have one say how long all hold', async t => {
+  const A = Array.from({ length: 300 }, (_, i) => `192.0.${i >> 8}.${i & 255}`)
+  const server = await serve(t, { 'many.test': { A, ttl: 7, truncated: true } })
+  const { addresses, ttlMs } = await source(t, [server]).lookup('many.test')
+  t.strictSame(addresses, A)
+  t.equal(ttlMs, 7000)
+})
+
 t.test('a name without an address has none, whether it exists or not', async t => {
   const server = await serve(t, { 'empty.test': {}, 'odd.test': { AAAA: 'NXDOMAIN' } })
   const { lookup } = source(t, [server])
