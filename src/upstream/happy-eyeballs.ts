@@ -3,6 +3,8 @@
  *
  * Families alternate, IPv6 first; the next attempt starts when one fails or has been silent for a while, the first
  * to connect wins, and the others are closed. There is one limit over all, kept by the caller through the signal.
+ * Only so many are tried: a name may have many addresses that all refuse at once, and one request must not become a
+ * connection to each of them.
  */
 
 import type { Socket } from 'node:net'
@@ -11,6 +13,9 @@ import type { IpAddress } from '../net/ip-address.js'
 
 /** How long an attempt may be silent before the next begins beside it (RFC 8305 §5). */
 export const ATTEMPT_DELAY_MS = 250
+
+/** Of the addresses in the order in which they are tried, those behind so many are not. */
+export const MAX_ATTEMPTS = 16
 
 /** Alternates the families, the order within each kept (RFC 8305 §4). */
 export function interleaveFamilies(addresses: readonly IpAddress[]): IpAddress[] {
@@ -69,7 +74,8 @@ class Race {
     this.#options = options
     this.#resolve = resolve
     this.#reject = reject
-    this.#waiting = addresses.length === 1 ? [...addresses] : interleaveFamilies(addresses)
+    this.#waiting =
+      addresses.length === 1 ? [...addresses] : interleaveFamilies(addresses).slice(0, MAX_ATTEMPTS)
     this.#limit = setTimeout(() => this.#lose(options.timedOut()), options.timeoutMs)
     options.signal.addEventListener('abort', this.#onAbort, { once: true })
     if (options.signal.aborted) this.#onAbort()

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type IpAddress, parseIpAddress } from '../../src/net/ip-address.js'
-import { interleaveFamilies, raceAttempts } from '../../src/upstream/happy-eyeballs.js'
+import { interleaveFamilies, MAX_ATTEMPTS, raceAttempts } from '../../src/upstream/happy-eyeballs.js'
 
 function ips(...texts: string[]): IpAddress[] {
   return texts.map(text => {
@@ -98,6 +98,23 @@ t.test('an error of one does not end the others', async t => {
   second.emit('error', new Error('x'))
   first.emit('connect')
   t.equal((await result).socket, first)
+})
+
+t.test('no more than the first sixteen are tried, of both families in turn', async t => {
+  t.equal(MAX_ATTEMPTS, 16)
+  const numbers = Array.from({ length: 17 }, (_, i) => i + 1)
+  const texts = [...numbers.map(i => `192.0.2.${i}`), ...numbers.map(i => `2001:db8::${i.toString(16)}`)]
+  const { result, attempt, addresses } = race(t, texts)
+  const tried = numbers.slice(0, 8).flatMap(i => [`2001:db8::${i}`, `192.0.2.${i}`])
+  for (const address of tried) (await attempt(address)).emit('error', new Error(address))
+  t.same(addresses(), tried)
+  await t.rejects(result, { message: '192.0.2.8' })
+
+  const last = race(t, texts.slice(0, 16))
+  for (const address of texts.slice(0, 15)) (await last.attempt(address)).emit('error', new Error(address))
+  const sixteenth = await last.attempt('192.0.2.16')
+  sixteenth.emit('connect')
+  t.equal((await last.result).socket, sixteenth)
 })
 
 t.test('one limit holds for all of them', async t => {
