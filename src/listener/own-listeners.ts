@@ -1,4 +1,7 @@
-/** Which addresses lead back to listeners of our own: a wildcard address is every address of the machine. */
+/**
+ * Which addresses lead back to listeners of our own: a wildcard address is every address of the machine. Those of
+ * interfaces that are down, and those that come later, are not known here; the dialler finds them out.
+ */
 import type { NetworkInterfaceInfo } from 'node:os'
 import type { ListenAddress } from '../config/listen-address.js'
 import { cidrOfAddress, parseCidr } from '../net/cidr.js'
@@ -17,9 +20,10 @@ export function ownListeners(
     .flatMap(({ address }) => parseIpAddress(address) ?? [])
     .map(cidrOfAddress)
   return bound.flatMap(({ address, role }) => {
-    const ip = parseIpAddress(address.host)
-    const wildcard = address.host === '0.0.0.0' || address.host === '::'
-    const blocks = wildcard || ip === undefined ? [...LOOPBACK, ...machine] : [cidrOfAddress(unmapIpv4(ip))]
-    return blocks.map(cidr => ({ cidr, port: address.port, role }))
+    const parsed = parseIpAddress(address.host)
+    const ip = parsed && unmapIpv4(parsed)
+    const wildcard = ip?.text === '0.0.0.0' || ip?.text === '::'
+    const blocks = wildcard || ip === undefined ? [...LOOPBACK, ...machine] : [cidrOfAddress(ip)]
+    return blocks.map(cidr => ({ cidr, port: address.port, wildcard, role }))
   })
 }

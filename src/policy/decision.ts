@@ -2,6 +2,7 @@
  * The policy: one decision function for every form of request. `admit` judges host, method and port before any DNS
  * query; what it allows is a Grant, which `vet` turns into a Permit once addresses are known.
  */
+import type { IpAddress } from '../net/ip-address.js'
 import {
   type Decision,
   decideAdmission,
@@ -11,7 +12,14 @@ import {
 } from './admission.js'
 import type { Denial } from './denial.js'
 import { Memo } from './memo.js'
-import { type AddressGuard, type Grant, type OwnListener, type Permit, vetAddresses } from './permit.js'
+import {
+  type AddressGuard,
+  type Grant,
+  judgeOwnAddress,
+  type OwnListener,
+  type Permit,
+  vetAddresses,
+} from './permit.js'
 import { type CompiledRules, compileRules, type PolicyInput } from './rules.js'
 import { type AddressTrace, type Trace, traceAddresses, traceAdmission } from './trace.js'
 
@@ -78,6 +86,14 @@ export class Policy {
       addresses,
       vetAddresses(this.#guard, grant, addresses),
     )
+  }
+
+  /**
+   * Decides on a connection that has turned out to lead to this machine itself, by an address that `vet` may not have
+   * known for one.
+   */
+  vetOwnAddress(grant: Grant, address: IpAddress): Denial | undefined {
+    return judgeOwnAddress(this.#guard, grant, address)
   }
 
   /** What `admit` decides, and how it comes to that. */

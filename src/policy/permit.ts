@@ -40,10 +40,15 @@ export interface Grant {
   readonly verifyServerName: boolean
 }
 
-/** One of Sluice's own listeners; for one on all interfaces, the blocks of all the machine's own addresses. */
+/**
+ * One of Sluice's own listeners; for one on all interfaces, the blocks of the machine's own addresses as far as they are
+ * known.
+ */
 export interface OwnListener {
   readonly cidr: Cidr
   readonly port: number
+  /** Whether it listens on all interfaces, so that addresses of the machine that are not known yet lead to it too. */
+  readonly wildcard: boolean
   readonly role: 'proxy' | 'admin'
 }
 
@@ -168,6 +173,22 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
   if (addressClass === 'global') return undefined
   if (grant.terms.some(terms => listing(terms, ip, addressClass) !== undefined)) return undefined
   return refuse(grant, ip.text, ip, addressClass)
+}
+
+/**
+ * The refusal of a connection to this machine itself, when one of Sluice's own listeners is what it leads to.
+ *
+ * @param ip known to be an address of this machine, even if it was none when the listeners were bound
+ */
+export function judgeOwnAddress(
+  guard: AddressGuard,
+  { host, port }: Grant,
+  ip: IpAddress,
+): Denial | undefined {
+  const own = guard.ownListeners.find(
+    listener => port === listener.port && (listener.wildcard || cidrContains(listener.cidr, ip)),
+  )
+  return own && denyOwnAddress(host, port, own.role, ip.text)
 }
 
 /** 0.0.0.0 and :: are ways to write loopback to connect(), and so reach every listener of this machine. */

@@ -4,14 +4,19 @@
  * `permit` turns what the policy granted into addresses that it accepted, and `connect` takes nothing but that
  * permit and dials its literals. No name reaches a connect call, so that nothing can be resolved twice with two
  * different answers.
+ *
+ * A connection that has come back to this machine, to a port of a listener of our own, is closed before a byte is sent:
+ * an address may have become the machine's own since the listeners were bound.
  */
 
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { serializeHostPort } from '../http/authority.js'
-import type { IpAddress } from '../net/ip-address.js'
+import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import type { Policy } from '../policy/decision.js'
+import type { Denial } from '../policy/denial.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
 import { raceAttempts } from './happy-eyeballs.js'
@@ -29,6 +34,8 @@ export interface DialerOptions {
   readonly policy: () => Policy
   readonly connectTimeoutMs: number
   readonly connector?: Connector
+  /** The machine's addresses, as far as their interfaces are up; `os.networkInterfaces` outside of tests. */
+  readonly interfaces?: typeof networkInterfaces
   /** Milliseconds, monotonic. */
   readonly now: () => number
 }
@@ -51,10 +58,12 @@ export interface Connection {
 export class Dialer {
   readonly #options: DialerOptions
   readonly #connector: Connector
+  readonly #interfaces: typeof networkInterfaces
 
   constructor(options: DialerOptions) {
     this.#options = options
     this.#connector = options.connector ?? netConnect
+    this.#interfaces = options.interfaces ?? networkInterfaces
   }
 
   /**
@@ -73,7 +82,7 @@ export class Dialer {
   /**
    * @param onRead makes the read buffer and callback of one attempt, for sockets whose bytes are pumped
    * @returns a connected socket whose `error` event has a listener already; the caller closes it
-   * @throws ProxyError 502 or 504; the signal's reason when it aborts
+   * @throws ProxyError 502 or 504, 403 or 508 when it is our own listener; the signal's reason when it aborts
    */
   async connect(permit: Permit, signal: CancelSignal, onRead?: () => OnRead): Promise<Connection> {
     const { host, port } = permit.grant
@@ -97,6 +106,11 @@ export class Dialer {
         timeoutMs: this.#options.connectTimeoutMs,
         timedOut: () => new ProxyError('connection_timeout', `no connection in time: ${where}`),
       })
+      const own = this.#options.policy().vetOwnAddress(permit.grant, address)
+      if (own !== undefined && this.#isOnThisMachine(socket, address)) {
+        socket.destroy()
+        throw refusal(own)
+      }
       const kind = address.family === 6 ? 'ipv6' : 'ipv4'
       return {
         socket,
@@ -113,8 +127,26 @@ export class Dialer {
 
   #vet(grant: Grant, addresses: readonly string[]): Permit {
     const verdict = this.#options.policy().vet(grant, addresses)
-    if (!('kind' in verdict)) return verdict
-    const type = verdict.status === 508 ? 'proxy_loop_detected' : 'destination_ip_prohibited'
-    throw new ProxyError(type, verdict.message, { reason: verdict.reason, detail: verdict.detail })
+    if ('kind' in verdict) throw refusal(verdict)
+    return verdict
   }
+
+  /**
+   * The system dials an address of its own from that very address, whether its interface is up or not; only one that
+   * is a second in its network is dialled from the first.
+   */
+  #isOnThisMachine({ localAddress }: Socket, { text }: IpAddress): boolean {
+    if (canonical(localAddress ?? '') === text) return true
+    return Object.values(this.#interfaces()).some(list => list?.some(own => canonical(own.address) === text))
+  }
+}
+
+function canonical(address: string): string | undefined {
+  const ip = parseIpAddress(address)
+  return ip && unmapIpv4(ip).text
+}
+
+function refusal({ status, message, reason, detail }: Denial): ProxyError {
+  const type = status === 508 ? 'proxy_loop_detected' : 'destination_ip_prohibited'
+  return new ProxyError(type, message, { reason, detail })
 }

@@ -33,6 +33,18 @@ t.test('a wildcard is loopback and every address of the machine, of both familie
   const all = ['127.0.0.0/8', '::1/128', '10.0.0.5/32', 'fd00::5/128']
   t.same(blocks('0.0.0.0'), all)
   t.same(blocks('::'), all)
+  t.same(blocks('::ffff:0.0.0.0'), all)
+})
+
+t.test('a wildcard says that it is one', async t => {
+  for (const host of ['0.0.0.0', '::', '::ffff:0.0.0.0', '127.0.0.1', 'localhost']) {
+    const own = ownListeners([{ address: { host, port: 3128 }, role: 'proxy' }], INTERFACES)
+    const expected = host !== '127.0.0.1' && host !== 'localhost'
+    t.ok(
+      own.every(({ wildcard }) => wildcard === expected),
+      host,
+    )
+  }
 })
 
 t.test('each listener has its port and its role', async t => {
@@ -44,8 +56,8 @@ t.test('each listener has its port and its role', async t => {
     {},
   )
   t.match(own, [
-    { cidr: { text: '127.0.0.1/32' }, port: 1, role: 'proxy' },
-    { cidr: { text: '127.0.0.2/32' }, port: 2, role: 'admin' },
+    { cidr: { text: '127.0.0.1/32' }, port: 1, wildcard: false, role: 'proxy' },
+    { cidr: { text: '127.0.0.2/32' }, port: 2, wildcard: false, role: 'admin' },
   ])
   t.equal(own.length, 2)
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { parseHost } from '../../src/http/authority.js'
 import { parseCidr } from '../../src/net/cidr.js'
+import { ipAddressFromBytes } from '../../src/net/ip-address.js'
 import type { PolicyOptions } from '../../src/policy/decision.js'
 import type { Denial } from '../../src/policy/denial.js'
 import { isPermit, type Permit, permitConfigured } from '../../src/policy/permit.js'
@@ -177,8 +178,8 @@ t.test("opens none of Sluice's own listeners, whatever the rules say", async t =
   const text = { rules: { all: { hosts: ['*'], ports: ['any'], addresses: ['0.0.0.0/0', '::/0'] } } }
   const options: PolicyOptions = {
     ownListeners: [
-      { cidr: parseCidr('127.0.0.0/8'), port: 9128, role: 'admin' },
-      { cidr: parseCidr('10.0.0.7'), port: 3128, role: 'proxy' },
+      { cidr: parseCidr('127.0.0.0/8'), port: 9128, wildcard: false, role: 'admin' },
+      { cidr: parseCidr('10.0.0.7'), port: 3128, wildcard: false, role: 'proxy' },
     ],
   }
   const at = (port: number, address: string) => vet(text, `CONNECT a.test:${port}`, [address], options)
@@ -197,6 +198,21 @@ t.test("opens none of Sluice's own listeners, whatever the rules say", async t =
   t.ok(isPermit(at(9129, '127.0.0.1')))
   t.ok(isPermit(at(9128, '10.0.0.7')))
   t.ok(isPermit(at(3128, '10.0.0.8')))
+})
+
+t.test('refuses an address that is this machine’s now, where a listener has it or all', async t => {
+  const made = policy(WEB, {
+    ownListeners: [
+      { cidr: parseCidr('127.0.0.0/8'), port: 443, wildcard: true, role: 'admin' },
+      { cidr: parseCidr('10.0.0.7'), port: 80, wildcard: false, role: 'proxy' },
+    ],
+  })
+  const own = (line: string, ...bytes: number[]) =>
+    made.vetOwnAddress(grantOf(made.admit(request(line))), ipAddressFromBytes(bytes))
+  t.match(own('CONNECT a.test:443', 1, 1, 1, 1), { message: 'a.test:443 is the admin listener' })
+  t.match(own('GET a.test:80', 10, 0, 0, 7), { reason: 'own_address', status: 508 })
+  t.equal(own('GET a.test:80', 1, 1, 1, 1), undefined, 'a listener on one address has no other')
+  t.ok(isPermit(made.vet(grantOf(made.admit(request('CONNECT a.test:443'))), ['1.1.1.1'])))
 })
 
 t.test('refuses what is no plain address, and an empty list is an error', async t => {

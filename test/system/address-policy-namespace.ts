@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { type NameRecords, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { readResponse } from '../kit/read-response.js'
+import { run } from './command.js'
 import { REACHED, REFUSED } from './address-policy-table.js'
 import { type Sluice, startSluice } from './program.js'
 
@@ -47,11 +48,11 @@ function direct(address: string): Promise<string> {
   })
 }
 
-async function start(t: Test, dns: TestDnsServer, yaml: string): Promise<Sluice> {
+async function start(t: Test, dns: TestDnsServer, yaml: string, host = '127.0.0.1'): Promise<Sluice> {
   return await startSluice(
     t,
     `version: 1
-listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
+listen: { proxy: ["${host}:0"], admin: "${host}:0" }
 dns: { servers: ["${dns.address}"], min_ttl: 0s, negative_ttl: 0s }
 ${yaml}`,
   )
@@ -234,6 +235,45 @@ t.test('the proxy’s own listeners are not reached by a name for them', async t
     t.equal((await byTunnel(t, proxy, name, admin)).status, 403)
     t.equal((await byHttp(t, proxy, name, admin)).status, 403)
   }
+})
+
+t.test('nor by an address that came later, or whose interface is down', async t => {
+  const setUp = async (script: string) => {
+    const { code, stderr } = await run('sh', ['-ec', script])
+    t.equal(code, 0, stderr)
+  }
+  await setUp(`
+ip link add down0 type dummy || ip link add down0 type bridge
+ip address add 8.1.1.1/24 dev down0
+ip link add up0 type dummy || ip link add up0 type bridge
+ip address add 8.2.2.1/24 dev up0
+ip link set up0 up`)
+  const dns = await dnsServer(t)
+  const addresses = ['8.1.1.1', '8.2.2.1', '8.2.2.2', '8.3.3.3', '2600:8::1']
+  dns.zone = Object.fromEntries(addresses.map((address, index) => [`own${index}.test`, records(address)]))
+  const all = 'rules: { all: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["0.0.0.0/0"] } }'
+  const everywhere = await start(t, dns, all, '[::]')
+  const onlyIpv4 = await start(t, dns, all, '0.0.0.0')
+  await setUp(`
+ip address add 8.2.2.2/24 dev up0
+ip address add 8.3.3.3/32 dev lo
+ip address add 2600:8::1/128 dev lo nodad`)
+  for (const proxy of [everywhere, onlyIpv4]) {
+    const admin = Number(new URL(proxy.adminUrl).port)
+    for (const [index, address] of addresses.entries()) {
+      if (proxy === onlyIpv4 && !isIPv4(address)) continue
+      for (const host of [`own${index}.test`, bracketed(address)]) {
+        t.equal((await byTunnel(t, proxy, host)).status, 200, `${host}: other ports are open`)
+        t.equal((await byTunnel(t, proxy, host, proxy.proxyPort)).status, 403, host)
+        t.equal((await byHttp(t, proxy, host, proxy.proxyPort)).status, 508, host)
+        t.equal((await byTunnel(t, proxy, host, admin)).status, 403, host)
+        const answer = await byHttp(t, proxy, host, admin)
+        t.equal(answer.status, 403, host)
+        t.match(answer.body, 'is the admin listener')
+      }
+    }
+  }
+  arrivals.length = 0
 })
 
 t.test('a name that policy refuses is not asked for', async t => {

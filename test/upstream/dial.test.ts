@@ -1,11 +1,15 @@
-import { connect, createServer, type TcpNetConnectOpts } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type TcpNetConnectOpts } from 'node:net'
 import t, { type Test } from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import type { Permit } from '../../src/policy/permit.js'
+import { parseCidr } from '../../src/net/cidr.js'
+import type { OwnListener, Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
 import { dialled, toLoopback } from '../kit/dialled.js'
 import { grantOf, policy, request } from '../policy/policy-fixture.js'
 
+/** What the system says of an interface beside its address. */
+const LOOPBACK = { family: 'IPv4', netmask: '', mac: '', internal: true, cidr: null } as const
 const never = new AbortController().signal
 const POLICY = policy({
   rules: {
@@ -72,10 +76,9 @@ t.test('a permit', async t => {
   })
 
   await t.test('to a listener of our own is 508', async t => {
-    const { parseCidr } = await import('../../src/net/cidr.js')
     const own = policy(
       { rules: { web: { hosts: ['*'], ports: ['any'], addresses: ['127.0.0.0/8'] } } },
-      { ownListeners: [{ cidr: parseCidr('127.0.0.1'), port: 3128, role: 'proxy' }] },
+      { ownListeners: [{ cidr: parseCidr('127.0.0.1'), port: 3128, wildcard: false, role: 'proxy' }] },
     )
     const dialing = dialer({ policy: () => own, addresses: { 'a.test': ['127.0.0.1'] } })
     const granted = grantOf(own.admit(request('CONNECT a.test:3128')))
@@ -195,4 +198,60 @@ t.test('what a system call says is told by one table', async t => {
     sockets[0]?.destroy(Object.assign(new Error(code), { code }))
     await t.rejects(connecting, { message: /./, type })
   }
+})
+
+t.test('a connection that came back to a listener of our own', async t => {
+  const received: Promise<number>[] = []
+  const server = createServer(socket => {
+    socket.resume()
+    received.push(new Promise(resolve => socket.once('close', () => resolve(socket.bytesRead))))
+  })
+  await new Promise<void>(resolve => server.listen(0, '0.0.0.0', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+
+  /** Dials one of its addresses as though it had come after the start: the policy knows another alone. */
+  async function dial(address: string, own: Partial<OwnListener>, ...interfaces: string[]) {
+    const known = { cidr: parseCidr('203.0.113.1'), port, wildcard: true, role: 'proxy', ...own } as const
+    const made = policy(
+      { rules: { web: { hosts: ['*'], ports: ['any'], addresses: ['127.0.0.0/8'] } } },
+      { ownListeners: [known] },
+    )
+    const dialing = dialer({
+      policy: () => made,
+      addresses: { 'a.test': [address] },
+      interfaces: () => ({ lo: interfaces.map(own => ({ ...LOOPBACK, address: own })), none: undefined }),
+    })
+    const asked = grantOf(made.admit(request(`CONNECT a.test:${port}`)))
+    const { permit } = await dialing.permit(asked, { signal: never })
+    return dialing.connect(permit, never)
+  }
+
+  await t.test('is refused as the policy refuses it, and nothing is sent', async t => {
+    const loop = { type: 'proxy_loop_detected', status: 508, reason: 'own_address' }
+    await t.rejects(dial('127.0.0.1', {}), { ...loop, message: `a.test:${port} is this proxy itself` })
+    await t.rejects(dial('127.0.0.1', { role: 'admin' }), {
+      type: 'destination_ip_prohibited',
+      status: 403,
+      reason: 'own_address',
+      message: `a.test:${port} is the admin listener`,
+    })
+    // Dialled from 127.0.0.1, as an address that is the second in its network.
+    await t.rejects(dial('127.0.0.2', {}, '192.0.2.1', '127.0.0.2'), { ...loop, message: /itself/ })
+    await t.rejects(dial('127.0.0.2', {}, '::ffff:127.0.0.2'), { ...loop, message: /itself/ })
+    while (received.length < 4) await once(server, 'connection')
+    t.same(await Promise.all(received.splice(0)), [0, 0, 0, 0])
+  })
+
+  await t.test('is none when the port, the address or the machine is another', async t => {
+    for (const connecting of [
+      dial('127.0.0.1', { port: port - 1 }),
+      dial('127.0.0.1', { wildcard: false }),
+      dial('127.0.0.2', {}, '127.0.0.1', '127.0.0.3'),
+    ]) {
+      const { socket } = await connecting
+      t.equal(socket.destroyed, false)
+      socket.destroy()
+    }
+  })
 })
