@@ -70,6 +70,8 @@ rules:
 
   await t.test('runs as nobody in particular and holds nothing that only building needs', async t => {
     t.equal(await docker.read('inspect', '--format', '{{.Config.User}}', 'sluice'), '10001:10001')
+    const environment = await docker.read('inspect', '--format', '{{json .Config.Env}}', 'sluice')
+    t.ok((JSON.parse(environment) as string[]).includes('UV_THREADPOOL_SIZE=64'))
     const list = ['run', '--rm', '--network', 'none', '--entrypoint', 'ls', 'sluice', '-A']
     t.same((await docker.read(...list, '/app')).split('\n').sort(), [
       'LICENSE',

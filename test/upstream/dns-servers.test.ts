@@ -95,6 +95,20 @@ t.test('silence of all servers is a time-out, and comes before those who ask hav
   for (const { queries } of servers) t.ok(queries.length > 0, 'each was asked')
 })
 
+t.test('names that nobody answers for hold up no other', async t => {
+  const silent = Array.from({ length: 100 }, (_, i) => `n${i}.test`)
+  const server = await serve(t, {
+    ...Object.fromEntries(silent.map(name => [name, 'silent'] as const)),
+    'a.test': { A: ['192.0.2.1'] },
+  })
+  const made = source(t, [server])
+  const waiting = silent.map(name => made.lookup(name))
+  await server.asked(2 * silent.length)
+  t.match(await made.lookup('a.test'), { addresses: ['192.0.2.1'] })
+  made.close()
+  for (const lookup of waiting) await t.rejects(lookup, { message: 'the proxy is stopping' })
+})
+
 t.test('a server that is silent costs its silence once, and is asked last from then on', async t => {
   const dead = await serve(t, 'silent')
   const live = await serve(t, { 'a.test': { A: ['192.0.2.1'] }, 'b.test': { A: ['192.0.2.2'] } })
