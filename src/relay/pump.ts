@@ -148,7 +148,9 @@ export class Pump implements RunningPump {
         return to.socket.writableLength === 0 || !to.socket.writableNeedDrain
       })
     }
-    if (to.socket.writableNeedDrain) from.socket.pause()
+    // It has ended before it was watched, and does not say so again.
+    if (from.socket.readableEnded) to.socket.end()
+    else if (to.socket.writableNeedDrain) from.socket.pause()
     else from.socket.resume()
   }
 

@@ -29,7 +29,8 @@ export class ReadBuffers {
 }
 
 /**
- * The read side of one dialled socket: hand `onRead` to the dialler, then `start` with whoever consumes the bytes.
+ * The read side of one dialled socket: hand `onRead` to the dialler, then `start` with whoever consumes the bytes, and
+ * again with whoever consumes them from then on.
  */
 export class BufferedReader {
   readonly #buffers: ReadBuffers
@@ -71,7 +72,8 @@ export class BufferedReader {
   start(copyBelow: number, consume: (chunk: Buffer) => boolean): void {
     this.#copyBelow = copyBelow
     this.#consume = consume
-    for (const chunk of this.#early.splice(0)) consume(chunk)
+    // One at a time: `consume` may start another consumer, which gets the rest.
+    for (let chunk = this.#early.shift(); chunk !== undefined; chunk = this.#early.shift()) consume(chunk)
   }
 
   /** The socket is closed and nothing that was read from it is being written any more. */

@@ -2,16 +2,23 @@
  * A tunnel that has to begin with TLS for the host it was opened to: `sni: verify` (RFC 6066 §3).
  *
  * One address often serves many names, so that a tunnel to an allowed name leads to all of them. Here the client's
- * bytes are held back until its hello has come. When the hello asks for the host of the CONNECT all of them go on as
- * they came; otherwise both sides are closed, and the origin has not seen a byte. An address as host is never matched:
- * TLS has no server names that are addresses.
+ * bytes are held back until its hello has come. When the hello asks for the host of the CONNECT it goes on as it came;
+ * otherwise both sides are closed, and the origin has not seen a byte. An address as host is never matched: TLS has no
+ * server names that are addresses.
+ *
+ * The origin may ask for a second hello (RFC 8446 §4.1.4), whose name is the one that counts then. So what the client
+ * sends behind the first is held until the origin has answered, and a second is judged as the first was. There is no
+ * third.
  */
 import type { Socket } from 'node:net'
 import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import type { CloseReason, ServerNameFault, ServerNameRefusal } from '../outcome.js'
 import type { PumpLimits, PumpResult, RunningPump } from '../relay/pump.js'
+import type { BufferedReader } from '../relay/read-buffer.js'
+import { resetSocket } from '../relay/reset-socket.js'
 import { ClientHelloReader, type HelloVerdict } from './client-hello.js'
+import { ServerHelloReader } from './hello-retry-request.js'
 
 export interface VerifiedResult extends PumpResult {
   /** With reason `server_name`. */
@@ -22,45 +29,73 @@ export interface VerifiedOptions {
   /** The host that the hello has to name. */
   readonly host: Host
   readonly limits: PumpLimits
-  /** Milliseconds from the start until the hello has to be there. */
+  /** Milliseconds that a hello has: the first from the start, the second from when it was asked for. */
   readonly helloTimeoutMs: number
   /** Milliseconds, monotonic. */
   readonly now: () => number
-  /** Begins to pass bytes: `early` first, then what the two sockets go on to say. */
-  readonly startPump: (early: Buffer, limits: PumpLimits) => RunningPump
+  /** Begins to pass bytes: first what either side has said already, then what the two sockets go on to say. */
+  readonly startPump: (
+    fromClient: readonly Buffer[],
+    fromUpstream: readonly Buffer[],
+    limits: PumpLimits,
+  ) => RunningPump
 }
 
 /** A fatal alert, unrecognized_name: what a server says that does not have the name (RFC 6066 §3, RFC 8446 §6). */
 const UNRECOGNIZED_NAME_ALERT = Uint8Array.of(21, 3, 3, 0, 2, 2, 112)
 /** What is kept of a wrong name: more than any host name has. */
 const MAX_SENT_CHARS = 255
+/** Bytes held for an origin that has not answered; a client that has sent more is not read for the time. */
+const MAX_HELD_BYTES = 64 * 1024
 
 export class VerifiedTunnel implements RunningPump {
   readonly finished: Promise<VerifiedResult>
   readonly #client: Socket
   readonly #upstream: Socket
+  readonly #upstreamReader: BufferedReader
   readonly #options: VerifiedOptions
-  readonly #reader = new ClientHelloReader()
   readonly #startedAt: number
   #activeAt: number
+  /** Which hello is waited for, or the origin's answer to the first. */
+  #awaiting: 'first' | 'answer' | 'second' = 'first'
+  #hello = new ClientHelloReader()
+  #helloFrom: number
+  readonly #answer = new ServerHelloReader()
+  /** What came from either side and was not passed on, beside what `#hello` holds. */
+  #fromClient: Buffer[] = []
+  #heldBytes = 0
+  #fromUpstream: Buffer[] = []
+  /** What was passed on before the pump. */
+  #bytesUp = 0
+  #bytesDown = 0
   #pump: RunningPump | undefined
   /** What ends the tunnel before a pump was started. */
   #result: VerifiedResult | undefined
   #open = 2
   #resolve: (result: VerifiedResult | Promise<PumpResult>) => void = () => {}
 
-  /** @param upstream connected, and nothing read from it yet */
-  constructor({ socket, rest }: Switched, upstream: Socket, options: VerifiedOptions) {
+  /**
+   * @param upstream connected, and nothing read from it yet
+   * @param upstreamReader what reads it
+   */
+  constructor(
+    { socket, rest }: Switched,
+    upstream: Socket,
+    upstreamReader: BufferedReader,
+    options: VerifiedOptions,
+  ) {
     this.#client = socket
     this.#upstream = upstream
+    this.#upstreamReader = upstreamReader
     this.#options = options
     this.#startedAt = options.now()
     this.#activeAt = this.#startedAt
+    this.#helloFrom = this.#startedAt
     this.finished = new Promise(resolve => {
       this.#resolve = resolve
     })
     upstream.pause()
-    upstream.on('close', this.#onUpstreamClose)
+    for (const [event, listener] of this.#upstreamListeners) upstream.on(event, listener)
     for (const [event, listener] of this.#clientListeners) socket.on(event, listener)
     this.#onData(rest)
     if (this.#pump === undefined) socket.resume()
@@ -70,13 +105,19 @@ export class VerifiedTunnel implements RunningPump {
     const { limits, helloTimeoutMs } = this.#options
     if (this.#pump !== undefined) this.#pump.check(now)
     else if (now >= this.#startedAt + limits.lifetimeMs) this.stop('lifetime')
-    else if (now >= this.#startedAt + helloTimeoutMs) this.#refuse('sni_timeout')
+    else if (this.#awaiting !== 'answer' && now >= this.#helloFrom + helloTimeoutMs)
+      this.#refuse('sni_timeout')
     else if (now >= this.#activeAt + limits.idleMs) this.stop('idle')
   }
 
   stop(reason: CloseReason): void {
-    if (this.#pump !== undefined) this.#pump.stop(reason)
-    else this.#end({ bytesUp: 0, bytesDown: 0, reason })
+    if (this.#pump !== undefined) {
+      this.#pump.stop(reason)
+      return
+    }
+    this.#result ??= this.#resultOf(reason)
+    this.#upstream.destroy()
+    this.#client.destroy()
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -84,76 +125,145 @@ export class VerifiedTunnel implements RunningPump {
     // overtake the alert.
     if (this.#result !== undefined) return
     this.#activeAt = this.#options.now()
-    const verdict = this.#reader.push(chunk)
-    if (verdict !== undefined) this.#judge(verdict)
+    if (this.#awaiting === 'answer') this.#hold(chunk)
+    else this.#judge(this.#hello.push(chunk))
   }
 
   readonly #onEnd = (): void => {
     if (this.#result !== undefined) return
+    if (this.#awaiting === 'answer') {
+      // Without a byte behind the first hello there is no second. Where there are some, the pump passes the end on.
+      if (this.#fromClient.length === 0) this.#pass()
+    }
     // Whoever said nothing has nothing to be refused.
-    if (this.#reader.held.length === 0) this.stop('client_gone')
+    else if (this.#hello.held.length === 0) this.stop('client_gone')
     else this.#refuse('sni_missing')
   }
 
-  readonly #onClientClose = (): void => {
-    this.stop('client_gone')
-    this.#closed()
-  }
-
-  readonly #onUpstreamClose = (): void => {
-    if (this.#result === undefined) this.stop('upstream_reset')
-    this.#closed()
+  #onUpstreamEnd(): void {
+    // While a hello is waited for, the end waits, too: the pump passes it on.
+    if (this.#awaiting === 'answer' && this.#result === undefined) this.#pass()
   }
 
   readonly #clientListeners = [
     ['data', this.#onData],
     ['end', this.#onEnd],
-    ['error', (): void => this.stop('client_reset')],
-    ['close', this.#onClientClose],
+    ['error', (): void => this.#reset('client_reset', this.#upstream)],
+    ['close', (): void => this.#onClose('client_gone')],
   ] as const
 
-  #judge(verdict: HelloVerdict): void {
+  readonly #upstreamListeners = [
+    ['end', (): void => this.#onUpstreamEnd()],
+    ['error', (): void => this.#reset('upstream_reset', this.#client)],
+    ['close', (): void => this.#onClose('upstream_reset')],
+  ] as const
+
+  #judge(verdict: HelloVerdict | undefined): void {
+    if (verdict === undefined) return
     if (verdict.kind === 'fault') {
       this.#refuse(`sni_${verdict.fault}`)
       return
     }
     const { serverName } = verdict
     if (serverName === undefined) this.#refuse('sni_missing')
-    else if (namesHost(serverName, this.#options.host)) this.#pass()
-    else this.#refuse('sni_mismatch', serverName)
+    else if (!namesHost(serverName, this.#options.host)) this.#refuse('sni_mismatch', serverName)
+    else if (this.#awaiting === 'first') this.#awaitAnswer()
+    else {
+      this.#fromClient = [this.#hello.held]
+      this.#pass()
+    }
+  }
+
+  #awaitAnswer(): void {
+    this.#awaiting = 'answer'
+    const { hello, behind } = this.#hello
+    this.#bytesUp = hello.length
+    this.#upstream.write(hello)
+    if (behind.length > 0) this.#hold(behind)
+    // Every piece is a copy: it may be held.
+    this.#upstreamReader.start(Number.POSITIVE_INFINITY, chunk => this.#onAnswer(chunk))
+    if (this.#awaiting === 'answer') this.#upstream.resume()
+  }
+
+  #hold(chunk: Buffer): void {
+    this.#fromClient.push(chunk)
+    this.#heldBytes += chunk.length
+    if (this.#heldBytes > MAX_HELD_BYTES) this.#client.pause()
+  }
+
+  /** @returns true: whoever goes on with the socket pauses it by itself */
+  #onAnswer(chunk: Buffer): boolean {
+    this.#fromUpstream.push(chunk)
+    if (this.#awaiting !== 'answer' || this.#result !== undefined) return true
+    this.#activeAt = this.#options.now()
+    const verdict = this.#answer.push(chunk)
+    if (verdict === 'other') this.#pass()
+    else if (verdict === 'retry') this.#awaitSecond()
+    return true
+  }
+
+  #awaitSecond(): void {
+    this.#awaiting = 'second'
+    this.#helloFrom = this.#options.now()
+    this.#upstream.pause()
+    const request = Buffer.concat(this.#fromUpstream)
+    this.#fromUpstream = []
+    this.#bytesDown = request.length
+    this.#client.write(request)
+    this.#hello = new ClientHelloReader('second')
+    const fromClient = Buffer.concat(this.#fromClient)
+    this.#fromClient = []
+    this.#client.resume()
+    this.#judge(this.#hello.push(fromClient))
+    const waiting = this.#pump === undefined && this.#result === undefined
+    if (waiting && this.#client.readableEnded) this.#onEnd()
   }
 
   #pass(): void {
     const { limits, now, startPump } = this.#options
     for (const [event, listener] of this.#clientListeners) this.#client.off(event, listener)
-    this.#upstream.off('close', this.#onUpstreamClose)
+    for (const [event, listener] of this.#upstreamListeners) this.#upstream.off(event, listener)
     const lifetimeMs = limits.lifetimeMs - (now() - this.#startedAt)
-    this.#pump = startPump(this.#reader.held, { ...limits, lifetimeMs })
-    this.#resolve(this.#pump.finished)
+    const pump = startPump(this.#fromClient, this.#fromUpstream, { ...limits, lifetimeMs })
+    this.#pump = pump
+    const total = ({ bytesUp, bytesDown, reason }: PumpResult): PumpResult => ({
+      bytesUp: this.#bytesUp + bytesUp,
+      bytesDown: this.#bytesDown + bytesDown,
+      reason,
+    })
+    this.#resolve(pump.finished.then(total))
   }
 
   /** Closes both sides; a client that sent a hello is told why, and has the rest of its time to take that in. */
   #refuse(fault: ServerNameFault, sent?: string): void {
-    const refusal = sent === undefined ? { fault } : { fault, sent: sent.slice(0, MAX_SENT_CHARS) }
-    const result: VerifiedResult = { bytesUp: 0, bytesDown: 0, reason: 'server_name', refusal }
     if (fault !== 'sni_missing' && fault !== 'sni_mismatch') {
-      this.#end(result)
+      this.#result ??= { ...this.#resultOf('server_name'), refusal: { fault } }
+      this.stop('server_name')
       return
     }
-    this.#result ??= result
+    const refusal = sent === undefined ? { fault } : { fault, sent: sent.slice(0, MAX_SENT_CHARS) }
+    this.#result ??= { ...this.#resultOf('server_name'), refusal }
     this.#upstream.destroy()
     this.#client.end(UNRECOGNIZED_NAME_ALERT)
   }
 
-  #end(result: VerifiedResult): void {
-    this.#result ??= result
-    this.#upstream.destroy()
-    this.#client.destroy()
+  /** One side was reset: so is the other, which could take an end for the end of what was sent. */
+  #reset(reason: CloseReason, other: Socket): void {
+    this.#result ??= this.#resultOf(reason)
+    resetSocket(other)
   }
 
-  #closed(): void {
+  #resultOf(reason: CloseReason): VerifiedResult {
+    return { bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, reason }
+  }
+
+  /** One side is closed: unless it is known why, it went by itself, and the other goes too. */
+  #onClose(reason: CloseReason): void {
+    if (this.#result === undefined) this.stop(reason)
     this.#open -= 1
-    if (this.#open === 0 && this.#result !== undefined) this.#resolve(this.#result)
+    if (this.#open > 0 || this.#result === undefined) return
+    this.#upstreamReader.release()
+    this.#resolve(this.#result)
   }
 }
 

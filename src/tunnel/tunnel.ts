@@ -18,7 +18,7 @@ import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 export interface TunnelOptions {
   readonly dialer: Dialer
   readonly limits: PumpLimits
-  /** Milliseconds from the 2xx until a TLS hello has come, where the policy asks for one. */
+  /** Milliseconds that a TLS hello has, where the policy asks for one. */
   readonly helloTimeoutMs: number
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
@@ -44,7 +44,7 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
   const switched = exchange.switchTo(200, 'Connection established', [])
   const running = permit.grant.verifyServerName
     ? verified(switched, socket, reader, permit.grant.host, options)
-    : startPump(switched.socket, switched.rest, socket, reader, options.limits, options)
+    : startPump(switched.socket, [switched.rest], socket, reader, [], options.limits, options)
   options.pumps.add(running)
   const result: VerifiedResult = await running.finished
   const outcome: Outcome = {
@@ -61,15 +61,16 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
 
 function startPump(
   client: Socket,
-  early: Buffer,
+  fromClient: readonly Buffer[],
   upstream: Socket,
   reader: BufferedReader,
+  fromUpstream: readonly Buffer[],
   limits: PumpLimits,
   { now, buffers }: TunnelOptions,
 ): Pump {
   return new Pump(
-    { socket: client, early: [early] },
-    { socket: upstream, reader, early: [] },
+    { socket: client, early: fromClient },
+    { socket: upstream, reader, early: fromUpstream },
     limits,
     now,
     () => new BufferedReader(buffers),
@@ -83,12 +84,13 @@ function verified(
   host: Host,
   options: TunnelOptions,
 ): VerifiedTunnel {
-  return new VerifiedTunnel(switched, upstream, {
+  return new VerifiedTunnel(switched, upstream, reader, {
     host,
     limits: options.limits,
     helloTimeoutMs: options.helloTimeoutMs,
     now: options.now,
-    startPump: (early, limits) => startPump(switched.socket, early, upstream, reader, limits, options),
+    startPump: (fromClient, fromUpstream, limits) =>
+      startPump(switched.socket, fromClient, upstream, reader, fromUpstream, limits, options),
   })
 }
 

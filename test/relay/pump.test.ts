@@ -161,6 +161,29 @@ t.test('early bytes that a slow side does not take hold the other one up', async
   await pump.finished
 })
 
+t.test('passes on an end that came before it was started, behind the early bytes', async t => {
+  for (const first of ['client', 'upstream'] as const) {
+    const [client, upstream] = [await ends(t), await ends(t)]
+    const [from, to] = first === 'client' ? [client, upstream] : [upstream, client]
+    from.socket.resume()
+    from.peer.end()
+    while (!from.socket.readableEnded) await turns(1)
+    const early = [Buffer.from('early')]
+    const pump = new Pump(
+      { socket: client.socket, early: first === 'client' ? early : [] },
+      { socket: upstream.socket, early: first === 'client' ? [] : early },
+      LIMITS,
+      () => 0,
+    )
+    t.equal(await to.peer.untilEnd(), 'early')
+    to.peer.write('late')
+    t.equal(await from.peer.until(4), 'late')
+    to.peer.end()
+    t.equal(await from.peer.untilEnd(), '')
+    t.match(await pump.finished, { reason: 'complete' })
+  }
+})
+
 t.test('is idle when nothing has come from either side for so long', async t => {
   const { pump, clock, client, upstream } = await running(t)
   const pass = (ms: number): void => {

@@ -92,6 +92,19 @@ t.test('what is read before anybody asks for it is kept, in order', async t => {
   t.same(pieces, ['aaa', 'b'.repeat(SHARED_BYTES), 'c'.repeat(LARGE_BYTES), 'd'])
 })
 
+t.test('a consumer may start another one, which gets all that follows, in order', async t => {
+  const reader = new BufferedReader(new ReadBuffers())
+  for (const fill of ['a', 'b', 'c']) read(reader, 1, fill)
+  const got: string[] = []
+  reader.start(COPY_BELOW, piece => {
+    got.push(`first ${piece}`)
+    reader.start(COPY_BELOW, later => got.push(`second ${later}`) > 0)
+    return true
+  })
+  read(reader, 1, 'd')
+  t.same(got, ['first a', 'second b', 'second c', 'second d'])
+})
+
 t.test('a large buffer goes back with the first small piece, and is the next one borrowed', async t => {
   const buffers = new ReadBuffers()
   const { reader } = started(buffers)

@@ -3,11 +3,13 @@ import t, { type Test } from 'tap'
 import { createServer as createTlsServer, connect as tlsConnect } from 'node:tls'
 import { parseHost } from '../../src/http/authority.js'
 import type { PumpLimits, PumpResult, RunningPump } from '../../src/relay/pump.js'
+import { BufferedReader, ReadBuffers } from '../../src/relay/read-buffer.js'
 import { VerifiedTunnel } from '../../src/tunnel/server-name.js'
 import { clientHello } from '../kit/client-hello.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { RawPeer } from '../kit/raw-peer.js'
-import { turns } from '../kit/settled.js'
+import { CHANGE_CIPHER_SPEC, earlyData, RETRY_REQUEST, SERVER_HELLO } from '../kit/server-hello.js'
+import { settled, turns } from '../kit/settled.js'
 import { ALERT } from '../kit/verified-tunnels.js'
 
 const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
@@ -20,13 +22,14 @@ interface Ends {
   readonly socket: Socket
 }
 
-async function ends(t: Test): Promise<Ends> {
+async function ends(t: Test, reader?: BufferedReader): Promise<Ends> {
   const server = createServer({ allowHalfOpen: true })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
-  const socket = connect({ host: '127.0.0.1', port: address.port, allowHalfOpen: true })
+  const onread = reader === undefined ? {} : { onread: reader.onRead }
+  const socket = connect({ host: '127.0.0.1', port: address.port, allowHalfOpen: true, ...onread })
   await new Promise(resolve => socket.once('connect', resolve))
   const peer = new RawPeer(await accepted)
   server.close()
@@ -64,6 +67,8 @@ async function tlsEnds(t: Test): Promise<Ends> {
   return { peer, socket }
 }
 
+const latin1 = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('latin1')
+
 /** What a pump is to the tunnel; `done` ends it. */
 class StubPump implements RunningPump {
   readonly calls: string[] = []
@@ -92,24 +97,26 @@ interface Setup {
 
 async function waiting(t: Test, setup: Setup = {}) {
   const client = setup.client ?? (await ends(t))
-  const upstream = await ends(t)
+  const reader = new BufferedReader(new ReadBuffers())
+  const upstream = await ends(t, reader)
   client.socket.pause()
   const clock = new ManualClock()
   const pump = new StubPump()
-  const started: { early: string; limits: PumpLimits }[] = []
+  const started: { up: string; down: string; limits: PumpLimits }[] = []
   const listeners = () =>
     [client, upstream].map(({ socket }) => EVENTS.map(event => socket.listenerCount(event)))
   const before = listeners()
   const tunnel = new VerifiedTunnel(
     { socket: client.socket, rest: setup.rest ?? Buffer.alloc(0) },
     upstream.socket,
+    reader,
     {
       host: parseHost('a.test'),
       limits: LIMITS,
       helloTimeoutMs: 5000,
       now: clock.now,
-      startPump: (early, limits) => {
-        started.push({ early: early.toString('latin1'), limits })
+      startPump: (fromClient, fromUpstream, limits) => {
+        started.push({ up: latin1(fromClient), down: latin1(fromUpstream), limits })
         return pump
       },
     },
@@ -118,34 +125,165 @@ async function waiting(t: Test, setup: Setup = {}) {
 }
 
 const hello = clientHello('a.test')
+const HELLO = hello.toString('latin1')
+const ANSWER = SERVER_HELLO.toString('latin1')
+const RETRY = RETRY_REQUEST.toString('latin1')
 
-t.test('hands everything to the pump at once, and leaves no listener behind', async t => {
-  const { client, started, tunnel, pump, before, listeners, clock } = await waiting(t)
+t.test('passes the hello on, and hands all that follows to the pump with the answer', async t => {
+  const { client, upstream, started, tunnel, pump, before, listeners, clock } = await waiting(t)
   client.peer.write(hello.subarray(0, 30))
   await turns()
-  t.same(started, [])
+  t.equal(upstream.peer.received, '')
   clock.advance(4000)
   client.peer.write(Buffer.concat([hello.subarray(30), Buffer.from('more')]))
+  t.equal(await upstream.peer.until(hello.length), HELLO)
+  client.peer.write(' and more')
+  await turns()
+  t.same([started, upstream.peer.received], [[], ''], 'which waits for the answer')
+  upstream.peer.write(SERVER_HELLO)
   while (started.length === 0) await turns(1)
   const limits = { ...LIMITS, lifetimeMs: LIMITS.lifetimeMs - 4000 }
-  t.same(started, [{ early: `${hello.toString('latin1')}more`, limits }])
+  t.same(started, [{ up: 'more and more', down: ANSWER, limits }])
   t.same(listeners(), before)
   const result = { bytesUp: 1, bytesDown: 2, reason: 'idle' } as const
   pump.done(result)
-  t.same(await tunnel.finished, result)
+  t.same(await tunnel.finished, { ...result, bytesUp: 1 + hello.length })
 })
 
 t.test('a hello that is there from the start needs no wait', async t => {
-  const { started, before, listeners } = await waiting(t, { rest: hello })
-  t.same(started, [{ early: hello.toString('latin1'), limits: LIMITS }])
+  const { upstream, started, before, listeners } = await waiting(t, { rest: hello })
+  t.equal(await upstream.peer.until(hello.length), HELLO)
+  upstream.peer.write(SERVER_HELLO)
+  while (started.length === 0) await turns(1)
+  t.same(started, [{ up: '', down: ANSWER, limits: LIMITS }])
   t.same(listeners(), before)
 })
 
 t.test('the pump is checked and stopped in its place', async t => {
-  const { tunnel, pump } = await waiting(t, { rest: hello })
+  const { upstream, started, tunnel, pump } = await waiting(t, { rest: hello })
+  upstream.peer.write('x')
+  while (started.length === 0) await turns(1)
   tunnel.check(1e9)
   tunnel.stop('shutdown')
   t.same(pump.calls, ['check 1000000000', 'stop shutdown'])
+})
+
+t.test('a second hello is judged as the first was (RFC 8446 §4.1.4)', async t => {
+  const { client, upstream, started, tunnel, pump, before, listeners } = await waiting(t, { rest: hello })
+  client.peer.write(earlyData(100))
+  for (const byte of RETRY_REQUEST.subarray(0, -1)) upstream.peer.write(Uint8Array.of(byte))
+  await turns()
+  t.same([client.peer.received, started], ['', []])
+  upstream.peer.write(Buffer.concat([RETRY_REQUEST.subarray(-1), CHANGE_CIPHER_SPEC]))
+  t.equal(await client.peer.until(RETRY_REQUEST.length), RETRY)
+  const second = [CHANGE_CIPHER_SPEC, clientHello('A.test'), Buffer.from('behind')]
+  client.peer.write(latin1(second))
+  while (started.length === 0) await turns(1)
+  t.match(started, [{ up: latin1([earlyData(100), ...second]), down: '' }])
+  t.equal(upstream.peer.received, HELLO)
+  t.same(listeners(), before)
+  pump.done({ bytesUp: 1, bytesDown: 2, reason: 'complete' })
+  const { bytesUp, bytesDown } = await tunnel.finished
+  t.equal(bytesUp, 1 + hello.length)
+  const behind = bytesDown - 2 - RETRY.length
+  t.ok(behind === 0 || behind === CHANGE_CIPHER_SPEC.length, 'what came along with the request, or not yet')
+})
+
+t.test('a second hello that came before it was asked for is judged, too', async t => {
+  for (const [name, passed] of [
+    ['a.test', true],
+    ['b.test', false],
+  ] as const) {
+    const second = clientHello(name)
+    const { client, upstream, started, tunnel } = await waiting(t, { rest: Buffer.concat([hello, second]) })
+    client.peer.end()
+    await turns()
+    upstream.peer.write(RETRY_REQUEST)
+    if (passed) {
+      while (started.length === 0) await turns(1)
+      t.match(started, [{ up: second.toString('latin1'), down: '' }])
+    } else {
+      t.equal(await client.peer.untilEnd(), RETRY + ALERT)
+      t.match(await tunnel.finished, { refusal: { fault: 'sni_mismatch', sent: name } })
+      t.equal(await upstream.peer.untilEnd(), HELLO)
+    }
+  }
+})
+
+t.test('a client that ended behind its first hello, and is asked for a second, has none', async t => {
+  const { client, upstream, tunnel } = await waiting(t, { rest: hello })
+  client.peer.write(CHANGE_CIPHER_SPEC)
+  client.peer.end()
+  await turns()
+  upstream.peer.write(RETRY_REQUEST)
+  t.equal(await client.peer.untilEnd(), RETRY + ALERT)
+  t.match(await tunnel.finished, { refusal: { fault: 'sni_missing' } })
+})
+
+t.test('an end of either side that comes before the answer is left to the pump', async t => {
+  const first = await waiting(t, { rest: hello })
+  first.client.peer.end()
+  while (first.started.length === 0) await turns(1)
+  t.match(first.started, [{ up: '', down: '' }])
+  t.same(first.listeners(), first.before)
+  const second = await waiting(t, { rest: Buffer.concat([hello, Buffer.from('x')]) })
+  second.upstream.peer.write(RETRY_REQUEST.subarray(0, 20))
+  await turns()
+  second.upstream.peer.end()
+  while (second.started.length === 0) await turns(1)
+  t.match(second.started, [{ up: 'x', down: RETRY.slice(0, 20) }])
+  t.same(second.listeners(), second.before)
+})
+
+t.test('a client is not read beyond 64 KiB while the answer is waited for', async t => {
+  const { client, upstream, started } = await waiting(t, { rest: hello })
+  client.peer.write(Buffer.alloc(32 << 20, 'x'))
+  await settled(() => client.socket.bytesRead)
+  t.ok(client.socket.isPaused())
+  t.ok(client.socket.bytesRead <= 64 * 1024 + 2 * 64 * 1024, `${client.socket.bytesRead} bytes`)
+  upstream.peer.write(SERVER_HELLO)
+  while (started.length === 0) await turns(1)
+  const held = started[0]?.up.length ?? 0
+  t.ok(held > 64 * 1024 && held <= 2 * 64 * 1024, `${held} bytes`)
+})
+
+t.test('a paused client is read again for its second hello', async t => {
+  const { client, upstream, tunnel } = await waiting(t, { rest: hello })
+  const early = earlyData(2 ** 14 - 5)
+  client.peer.write(Buffer.concat([early, early, early, early, clientHello('b.test').subarray(0, 30)]))
+  await settled(() => client.socket.bytesRead)
+  t.ok(client.socket.isPaused())
+  upstream.peer.write(RETRY_REQUEST)
+  t.equal(await client.peer.until(RETRY.length), RETRY)
+  client.peer.write(clientHello('b.test').subarray(30))
+  t.equal(await client.peer.untilEnd(), ALERT)
+  client.peer.end()
+  t.match(await tunnel.finished, { refusal: { fault: 'sni_mismatch', sent: 'b.test' } })
+})
+
+t.test('the second hello has its time from when it is asked for, and the answer has none', async t => {
+  const { client, upstream, clock, tunnel } = await waiting(t, { rest: hello })
+  await upstream.peer.until(hello.length)
+  clock.advance(9_999)
+  tunnel.check(clock.now())
+  upstream.peer.write(RETRY_REQUEST)
+  await client.peer.until(RETRY.length)
+  clock.advance(4_999)
+  tunnel.check(clock.now())
+  await turns()
+  t.equal(client.socket.destroyed, false)
+  clock.advance(1)
+  tunnel.check(clock.now())
+  t.strictSame(await tunnel.finished, {
+    bytesUp: hello.length,
+    bytesDown: RETRY.length,
+    reason: 'server_name',
+    refusal: { fault: 'sni_timeout' },
+  })
+  const idle = await waiting(t, { rest: hello })
+  idle.clock.advance(10_000)
+  idle.tunnel.check(idle.clock.now())
+  t.strictSame(await idle.tunnel.finished, { bytesUp: hello.length, bytesDown: 0, reason: 'idle' })
 })
 
 t.test('each limit ends the wait when its time has come, and not before', async t => {
@@ -158,13 +296,19 @@ t.test('each limit ends the wait when its time has come, and not before', async 
   for (const [own, reason, fault] of table) {
     const [client, upstream] = [await ends(t), await ends(t)]
     const { helloTimeoutMs, ...limits } = { ...long, ...own }
-    const tunnel = new VerifiedTunnel({ socket: client.socket, rest: Buffer.alloc(0) }, upstream.socket, {
-      host: parseHost('a.test'),
-      limits,
-      helloTimeoutMs,
-      now: () => 1000,
-      startPump: () => new StubPump(),
-    })
+    const reader = new BufferedReader(new ReadBuffers())
+    const tunnel = new VerifiedTunnel(
+      { socket: client.socket, rest: Buffer.alloc(0) },
+      upstream.socket,
+      reader,
+      {
+        host: parseHost('a.test'),
+        limits,
+        helloTimeoutMs,
+        now: () => 1000,
+        startPump: () => new StubPump(),
+      },
+    )
     tunnel.check(1099)
     await turns()
     t.equal(client.socket.destroyed, false)
@@ -212,8 +356,10 @@ t.test('what ended it first is what is told', async t => {
 t.test('a client whose connection to the proxy is TLS is treated alike', async t => {
   const first = await waiting(t, { client: await tlsEnds(t) })
   for (const byte of hello) first.client.peer.write(Uint8Array.of(byte))
+  t.equal(await first.upstream.peer.until(hello.length), HELLO)
+  first.upstream.peer.write(SERVER_HELLO)
   while (first.started.length === 0) await turns(1)
-  t.match(first.started, [{ early: hello.toString('latin1') }])
+  t.match(first.started, [{ up: '', down: ANSWER }])
   t.same(first.listeners(), first.before)
 
   const second = await waiting(t, { client: await tlsEnds(t) })

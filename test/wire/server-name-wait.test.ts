@@ -54,6 +54,8 @@ t.test('limits.header_timeout is the time a hello has', async t => {
   const passed = await open()
   passed.client.write(clientHello('a.test'))
   await passed.upstream.until(1)
+  passed.upstream.write('answer')
+  await passed.client.until('answer')
   t.equal(slow.client.socket.readyState, 'open')
   clock.advance(1)
   await checkCut(t, slow, '')
