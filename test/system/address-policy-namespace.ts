@@ -251,7 +251,8 @@ ip link set up0 up`)
   const dns = await dnsServer(t)
   const addresses = ['8.1.1.1', '8.2.2.1', '8.2.2.2', '8.3.3.3', '2600:8::1']
   dns.zone = Object.fromEntries(addresses.map((address, index) => [`own${index}.test`, records(address)]))
-  const all = 'rules: { every: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["0.0.0.0/0"] } }'
+  const all =
+    'rules: { every: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["0.0.0.0/0"] } }'
   const everywhere = await start(t, dns, all, '[::]')
   const onlyIpv4 = await start(t, dns, all, '0.0.0.0')
   await setUp(`
