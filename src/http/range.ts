@@ -1,0 +1,105 @@
+/**
+ * Range: which bytes of a representation a GET asks for (RFC 9110 §14.1.2, §14.2, §15.5.17).
+ *
+ * A field that is malformed, names another unit than bytes or asks for too many ranges is ignored, as the section
+ * allows: the whole representation is an answer that every client understands. No byte is sent twice, so that a short
+ * request can not ask for many times what is stored; ranges that do not overlap stay apart and in the order asked for.
+ */
+import { type Fields, fieldValues, trimOws } from './fields.js'
+import type { Method } from './method.js'
+
+/** Positions of the first and the last byte, both included. */
+export interface ByteRange {
+  readonly first: number
+  readonly last: number
+}
+
+export type RangeDecision =
+  /** 200 with everything. */
+  | { readonly kind: 'full' }
+  /** 206 with one range. */
+  | { readonly kind: 'single'; readonly range: ByteRange }
+  /** 206 with at least two ranges, as multipart/byteranges. */
+  | { readonly kind: 'multipart'; readonly ranges: readonly ByteRange[] }
+  /** 416. */
+  | { readonly kind: 'unsatisfiable' }
+
+/** More than that are ignored together with the field. */
+const MAX_RANGES = 16
+const BYTES = /^bytes=([^ \t].*)$/i
+const RANGE_SPEC = /^(\d*)-(\d*)$/
+const FULL: RangeDecision = Object.freeze({ kind: 'full' })
+
+/**
+ * To be asked when the answer would otherwise be 200 and If-Range agrees (RFC 9110 §14.2).
+ *
+ * An empty representation is always sent whole: it has no range that could be named, and a client that adds Range to
+ * every request gets it rather than an error.
+ * @param length bytes of the representation
+ */
+export function decideRange(method: Method, fields: Fields, length: number): RangeDecision {
+  const values = method === 'GET' && length > 0 ? fieldValues(fields, 'range') : []
+  const [value] = values
+  const specs = values.length === 1 && value !== undefined ? parseRangeSet(value) : undefined
+  if (specs === undefined || specs.length > MAX_RANGES) return FULL
+  const ranges = coalesce(specs.flatMap(spec => satisfy(spec, length)))
+  const [range] = ranges
+  if (range === undefined) return { kind: 'unsatisfiable' }
+  return ranges.length === 1 ? { kind: 'single', range } : { kind: 'multipart', ranges }
+}
+
+/** The Content-Range of a single part: `bytes 0-499/1234` (RFC 9110 §14.4). */
+export function serializeContentRange({ first, last }: ByteRange, length: number): string {
+  return `bytes ${first}-${last}/${length}`
+}
+
+/** The Content-Range of a 416, which says how long the representation is (RFC 9110 §14.4, §15.5.17). */
+export function serializeUnsatisfiedRange(length: number): string {
+  return `bytes */${length}`
+}
+
+/** Digits as received: from `first` to `last`; to the end without `last`; the `last` so many bytes without `first`. */
+interface RangeSpec {
+  readonly first: string
+  readonly last: string
+}
+
+/** @returns undefined when one member is no range, which makes the whole set invalid (RFC 9110 §14.1.1) */
+function parseRangeSet(value: string): RangeSpec[] | undefined {
+  const members = (BYTES.exec(value)?.[1] ?? '').split(',').map(trimOws)
+  const specs: RangeSpec[] = []
+  for (const member of members.filter(text => text !== '')) {
+    const [, first = '', last = ''] = RANGE_SPEC.exec(member) ?? []
+    if (first === '' && last === '') return undefined
+    // Any number of digits is lawful; those past 2^53 are told apart all the same.
+    if (first !== '' && last !== '' && BigInt(first) > BigInt(last)) return undefined
+    specs.push({ first, last })
+  }
+  return specs.length === 0 ? undefined : specs
+}
+
+/** The range in a representation of `length` bytes, at least 1; none when it lies behind the end (RFC 9110 §14.1.2). */
+function satisfy(spec: RangeSpec, length: number): ByteRange[] {
+  const end = length - 1
+  if (spec.first === '') {
+    const count = Math.min(Number(spec.last), length)
+    return count === 0 ? [] : [{ first: length - count, last: end }]
+  }
+  const first = Number(spec.first)
+  const last = spec.last === '' ? end : Math.min(Number(spec.last), end)
+  return first > end ? [] : [{ first, last }]
+}
+
+/** Makes one of those that overlap; it stands where the earliest of them stood (RFC 9110 §15.3.7.2). */
+function coalesce(ranges: readonly ByteRange[]): ByteRange[] {
+  const merged: { first: number; last: number; place: number }[] = []
+  const placed = ranges.map((range, place) => ({ ...range, place }))
+  for (const range of placed.sort((a, b) => a.first - b.first)) {
+    const before = merged.at(-1)
+    if (before !== undefined && range.first <= before.last) {
+      before.last = Math.max(before.last, range.last)
+      before.place = Math.min(before.place, range.place)
+    } else merged.push(range)
+  }
+  return merged.sort((a, b) => a.place - b.place).map(({ first, last }) => ({ first, last }))
+}
