@@ -98,6 +98,7 @@ export async function startProxy(
 
   const server: ProxyServer = new ProxyServer({
     limits,
+    extraMethods: config.methods.extra,
     errorNote: config.errorNote,
     accessLog,
     clientName: address => clients.nameAt(address),
@@ -115,6 +116,11 @@ export async function startProxy(
     policy: () => policy,
     configHash: () => hash,
     dialer,
+    hop: {
+      trace: config.trace.enabled,
+      traceExclude: new Set(config.trace.exclude),
+      extra: config.methods.extra,
+    },
     forward: {
       fast,
       exact,

@@ -71,15 +71,20 @@ function withPort(authority: string): string {
 }
 
 /**
+ * @param extraMethods the extension methods that pass
  * @returns where the request leads
  * @throws ProxyError 400, 414 or 501: what the proxy would answer to whoever sent it
  */
-export function readRequestLine({ method, target }: RequestLine, limits: HeadLimits): Authority {
+export function readRequestLine(
+  { method, target }: RequestLine,
+  limits: HeadLimits,
+  extraMethods: readonly string[],
+): Authority {
   const reader = new RequestReader(limits)
   reader.push(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: sluice\r\n\r\n`))
   const event = reader.next()
   if (event?.type !== 'head') throw malformed('bad request line')
-  const facts = classify(event.head)
+  const facts = classify(event.head, extraMethods)
   if (!('authority' in facts.target)) throw malformed('bad request target')
   return facts.target.authority
 }

@@ -68,15 +68,18 @@ export async function explainRequest(
   parts: ExplainParts,
 ): Promise<Explanation> {
   const base: Base = { request, client, steps: client.steps, addresses: [], notes: [] }
+  const { limits, methods, trace } = parts.config
   let authority: Authority
   try {
-    authority = readRequestLine(request, parts.config.limits)
+    authority = readRequestLine(request, limits, methods.extra)
   } catch (error) {
     if (!(error instanceof ProxyError)) throw error
     return refused(base, 'invalid', error)
   }
   if (client.kind === 'unknown') return refused(base, 'deny', refusalOf(client))
-  if (request.method === 'TRACE') return refused(base, 'deny', traceDisabled())
+  if (request.method === 'TRACE' && !trace.enabled) {
+    return refused(base, 'deny', traceDisabled({ trace: false, extra: methods.extra }))
+  }
   return await judgeHost(base, { ...authority, rules: client.rules }, parts)
 }
 

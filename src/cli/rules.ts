@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs'
 import type { CommandModule } from 'yargs'
 import { EXPECTED_NAME, isName } from '../config/fields.js'
 import { readErrorText } from '../config/read-error.js'
+import { isMethod } from '../http/method.js'
 import { type DraftedRule, draftRules } from '../observe/draft-rules.js'
 import { readLogLines } from '../observe/log-lines.js'
 import { LogSummary } from '../observe/log-summary.js'
@@ -58,6 +59,8 @@ function nothingFound({ client }: RulesArguments, { clients }: LogSummary): stri
 function remarks({ denied, addressRefused, notPublic }: LogSummary, rules: readonly DraftedRule[]): string[] {
   const found: string[] = []
   if (rules.length === 0) found.push('nothing passed, so these rules allow nothing')
+  const extra = new Set(rules.flatMap(({ methods = [] }) => methods.filter(method => !isMethod(method))))
+  if (extra.size > 0) found.push(`methods.extra has to hold what these rules list: ${[...extra].join(', ')}`)
   if (denied > 0) found.push(`requests denied and left out: ${denied}`)
   if (addressRefused.count > 0) {
     found.push(

@@ -1,14 +1,16 @@
 /**
- * What one key says about another: rules that clients name, names and addresses used twice, rules that can never
- * allow anything.
+ * What one key says about another: rules that clients name, methods that rules name, names and addresses used twice,
+ * rules that can never allow anything.
  *
  * It looks at the file as written, so that these mistakes are reported together with all others, however broken the
  * rest is.
  */
+import { isExtensionMethod } from '../http/method.js'
 import { classifyAddress } from '../net/address-class.js'
 import { EXPECTED_NAME, isName } from './fields.js'
 import { valueAt } from './issues.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
+import { RULE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_ADMIN, DEFAULT_RULES } from './schema.js'
@@ -18,6 +20,8 @@ export function checkReferences(root: Located): Fault[] {
   return [
     ...ruleNames(root),
     ...unknownRules(root),
+    ...extraTwice(root),
+    ...unknownMethods(root),
     ...clientNames(root),
     ...clientConditions(root),
     ...crlWithoutAuthority(root),
@@ -86,6 +90,37 @@ function hint(value: string, rules: readonly string[]): string {
   if (near !== undefined) return `; did you mean ${quoteKey(near)}?`
   if (value === 'all' || value === '*') return '; for every rule write `rules: all`'
   return rules.length === 0 ? '; rules is empty' : `; there are ${rules.map(quoteKey).join(', ')}`
+}
+
+function extraTwice(root: Located): Fault[] {
+  const words = extraMethods(root).map(([index, { value, start }]) => {
+    const path: Path = ['methods', 'extra', index]
+    return { offset: start, path, word: String(value) }
+  })
+  return repeated(words, word => `${word} is listed twice under methods.extra`)
+}
+
+/** A rule may list what passes here and nothing else. */
+function unknownMethods(root: Located): Fault[] {
+  const known = [...RULE_METHODS, ...extraMethods(root).map(([, { value }]) => String(value))]
+  return entries(valueAt(root, 'rules')).flatMap(([rule, node]) =>
+    entries(node.children.get('methods')).flatMap(([index, { value, start }]) => {
+      if (typeof value !== 'string' || value === 'CONNECT' || known.includes(value)) return []
+      const path = ['rules', rule, 'methods', index]
+      const message = `expected one of ${known.join(', ')}, found "${value}"${methodHint(value, known)}`
+      return [{ offset: start, path, message }]
+    }),
+  )
+}
+
+function methodHint(value: string, known: readonly string[]): string {
+  const near = nearest(value, known)
+  if (near !== undefined) return `; did you mean ${near}?`
+  return isExtensionMethod(value) ? '; an extension method has to be in methods.extra too' : ''
+}
+
+function extraMethods(root: Located): [string | number, Located][] {
+  return entries(valueAt(root, 'methods', 'extra')).filter(([, { value }]) => typeof value === 'string')
 }
 
 function clientNames(root: Located): Fault[] {

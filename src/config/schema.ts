@@ -6,7 +6,6 @@
  * them, so that they pass through the same parsers.
  */
 import * as z from 'zod'
-import { METHOD_NAMES, type Method } from '../http/method.js'
 import { isToken } from '../http/token.js'
 import { DNS_SERVER_PATTERN, EXPECTED_DNS_SERVER, parseDnsServer } from './dns-server.js'
 import {
@@ -30,7 +29,7 @@ import {
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
 import { EXPECTED_LISTEN, LISTEN_PATTERN, parseListenAddress } from './listen-address.js'
-import { nearest } from './nearest.js'
+import { methods, ruleMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { parseSubject } from './subject.js'
 
 /** `rules` when the key is absent. */
@@ -39,8 +38,6 @@ export const DEFAULT_ADMIN = '127.0.0.1:9128'
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
 
 const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
-const RULE_METHODS = METHOD_NAMES.filter(method => method !== 'CONNECT')
-const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
 const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
 const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
@@ -146,19 +143,6 @@ const client = section({
 const clients = list(client, 'a list of clients, each with name and cidr, basic or certificate')
   .prefault([{ name: 'private', cidr: PRIVATE_CIDRS }])
   .describe('Who may use the proxy. The first entry all of whose conditions a client meets decides.')
-
-const ruleMethod = parsed(
-  z.string({ error: `expected one of ${RULE_METHODS.join(', ')}` }).meta({ enum: RULE_METHODS }),
-  (value): Method => {
-    const method = RULE_METHODS.find(known => known === value)
-    if (method !== undefined) return method
-    if (value === 'CONNECT')
-      throw new RangeError('CONNECT can not be listed: a rule with methods refuses tunnels')
-    const near = nearest(value, RULE_METHODS)
-    const hint = near === undefined ? '' : `; did you mean ${near}?`
-    throw new RangeError(`expected one of ${RULE_METHODS.join(', ')}, found "${value}"${hint}`)
-  },
-)
 
 const rule = section({
   hosts: nonEmptyList(hostPattern, EXPECTED_HOSTS).describe(
@@ -281,6 +265,8 @@ export const configSchema = section({
     .describe('observe lets pass what no rule allows, and logs it as would_deny.'),
   connect: connect.prefault({}),
   forward: forward.prefault({}),
+  trace: trace.prefault({}),
+  methods: methods.prefault({}),
   via: z.exactOptional(via),
   clients,
   rules,

@@ -6,7 +6,7 @@
 import { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { Authority } from '../http/authority.js'
-import { fieldValues } from '../http/fields.js'
+import { type Fields, fieldValues } from '../http/fields.js'
 import { upgradeProtocol } from '../http/upgrade.js'
 import { viaNames } from '../http/via.js'
 import type { Outcome } from '../outcome.js'
@@ -20,12 +20,13 @@ export interface ForwardOptions extends RelayOptions {
 }
 
 /**
+ * @param request where it goes, and the fields as they came but for the hops that Max-Forwards has left
  * @param upgradable false when the rule that allowed the request looks into methods: what follows an Upgrade has none
  * @throws ProxyError 508 when the request has been here before
  */
 export function forward(
   exchange: Exchange,
-  target: { readonly authority: Authority; readonly path: string },
+  request: { readonly authority: Authority; readonly path: string; readonly fields: Fields },
   permit: Permit,
   upgradable: boolean,
   options: ForwardOptions,
@@ -43,9 +44,9 @@ export function forward(
     exchange,
     {
       method: facts.method,
-      path: asksServer(facts.method, head.target) ? '*' : target.path,
-      host: target.authority.text,
-      fields: requestFields(head.fields, head.minor, options.pseudonym),
+      path: asksServer(facts.method, head.target) ? '*' : request.path,
+      host: request.authority.text,
+      fields: requestFields(request.fields, head.minor, options.pseudonym),
       content: content.length === 0 ? undefined : content,
       sendsZeroLength: fieldValues(head.fields, 'content-length').length > 0 && content.length === 0,
       expectContinue: facts.expectContinue,

@@ -1,35 +1,45 @@
 /**
- * What this hop answers by itself: `OPTIONS *`, which asks about the server as a whole, and TRACE, which is off
- * (RFC 9110 §9.3.7, §9.3.8).
+ * What this hop answers by itself: OPTIONS and TRACE whose final recipient it is, `OPTIONS *`, which asks about the
+ * server as a whole, and TRACE where it is off (RFC 9110 §9.3.7, §9.3.8, §7.6.2).
  */
 import { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
-import { METHOD_NAMES } from '../http/method.js'
+import { type MethodsInUse, resourceMethods, serializeAllow } from '../http/allow.js'
+import type { Method } from '../http/method.js'
 import { registeredPhrase } from '../http/reason-phrase.js'
+import { serializeTraceMessage, TRACE_CONTENT_TYPE } from '../http/trace-message.js'
 import type { Outcome } from '../outcome.js'
 
-/** Every method that is in use here, for Allow (RFC 9110 §10.2.1). */
-const SERVER_METHODS = METHOD_NAMES.filter(name => name !== 'TRACE').join(', ')
-const RESOURCE_METHODS = METHOD_NAMES.filter(name => name !== 'TRACE' && name !== 'CONNECT').join(', ')
-
-/** Answers `OPTIONS *`. */
-export function answerServerOptions(exchange: Exchange, date: string): Outcome {
-  const content = exchange.respond({
-    status: 200,
-    reason: registeredPhrase(200),
-    fields: ['Date', date, 'Allow', SERVER_METHODS],
-    contentLength: 0,
-  })
-  content.end()
-  return { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 0 }
+/** @param allowed the methods that may pass, of the server or of the resource that was asked about */
+export function answerOptions(exchange: Exchange, date: string, allowed: Iterable<Method>): Outcome {
+  return answer(exchange, ['Date', date, 'Allow', serializeAllow(allowed)], Buffer.alloc(0))
 }
 
-/** The refusal of TRACE, which is never forwarded either: it makes credentials readable to scripts. */
-export function traceDisabled(): ProxyError {
+/** @param excluded names of fields to leave out beside those that always are, in lower case */
+export function echoTrace(exchange: Exchange, date: string, excluded: ReadonlySet<string>): Outcome {
+  const message = serializeTraceMessage(exchange.head, excluded)
+  return answer(exchange, ['Date', date, 'Content-Type', TRACE_CONTENT_TYPE], message)
+}
+
+/** The refusal of TRACE, which is then never forwarded either: it makes credentials readable to scripts. */
+export function traceDisabled(use: MethodsInUse): ProxyError {
   return new ProxyError('http_request_error', 'TRACE is off', {
     status: 405,
     reason: 'trace_off',
-    fields: ['Allow', RESOURCE_METHODS],
-    detail: 'TRACE is off: it would echo credentials to whoever can send a request.',
+    fields: ['Allow', serializeAllow(resourceMethods(use))],
+    detail:
+      'TRACE is off: it shows what others added to a request to whoever sends it. trace.enabled allows it.',
   })
+}
+
+function answer(exchange: Exchange, fields: readonly string[], body: Buffer): Outcome {
+  const content = exchange.respond({
+    status: 200,
+    reason: registeredPhrase(200),
+    fields,
+    contentLength: body.length,
+  })
+  if (body.length > 0) content.write(body)
+  content.end()
+  return { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: body.length }
 }

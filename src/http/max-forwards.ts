@@ -6,7 +6,7 @@
  */
 import { ProxyError } from '../errors.js'
 import { type Fields, fieldValues, lowerName } from './fields.js'
-import { METHODS, type Method } from './method.js'
+import { type Method, methodProperties } from './method.js'
 
 export type MaxForwards =
   /** There is no limit, or the method knows none: the fields go on as they are. */
@@ -26,7 +26,7 @@ const NUMBER = /^\d+$/
  * @see RFC 9110 §7.6.2
  */
 export function decideMaxForwards(method: Method, fields: Fields): MaxForwards {
-  const values = METHODS[method].maxForwards ? fieldValues(fields, 'max-forwards') : []
+  const values = methodProperties(method).maxForwards ? fieldValues(fields, 'max-forwards') : []
   const [value] = values
   if (value === undefined) return { kind: 'unlimited' }
   if (values.length > 1 || !NUMBER.test(value)) {

@@ -1,11 +1,12 @@
 /**
- * The nine methods and what follows from each (RFC 9110 §9; PATCH: RFC 5789).
+ * The nine methods and what follows from each (RFC 9110 §9; PATCH: RFC 5789), and what follows from any other.
  *
  * Everything that depends on a method (retry, caching, target forms, content, Max-Forwards) reads this table, so
  * that a property can not be right in one place and wrong in another. Methods are compared by exact bytes: `Get`
  * is an unknown method, not GET (RFC 9110 §9.1).
  */
 import { ProxyError } from '../errors.js'
+import { isToken } from './token.js'
 
 export type TargetForm = 'origin' | 'absolute' | 'authority' | 'asterisk'
 
@@ -121,28 +122,66 @@ const TABLE = {
   },
 } as const satisfies Record<string, MethodProperties>
 
-export type Method = keyof typeof TABLE
+/** Of a method that is none of the nine: nothing that is not known of it may be relied on (RFC 9110 §16.1.2). */
+const EXTENSION: MethodProperties = Object.freeze({
+  safe: false,
+  idempotent: false,
+  cacheable: 'no',
+  requestContent: 'defined',
+  responseContent: 'optional',
+  targets: RESOURCE,
+  maxForwards: false,
+  section: 'RFC 9110 §16.1',
+})
+
+/** One of the nine. */
+export type KnownMethod = keyof typeof TABLE
+
+/** The exact bytes of a method that parseMethod let pass: one of the nine, or an extension method. */
+export type Method = string
 
 /** The table, frozen, by method name. */
-export const METHODS: Readonly<Record<Method, MethodProperties>> = Object.freeze(TABLE)
+export const METHODS: Readonly<Record<KnownMethod, MethodProperties>> = Object.freeze(TABLE)
 
 /** The nine names, in the order of the table. */
-export const METHOD_NAMES: readonly Method[] = Object.freeze(Object.keys(TABLE) as Method[])
+export const METHOD_NAMES: readonly KnownMethod[] = Object.freeze(Object.keys(TABLE) as KnownMethod[])
 
-export function isMethod(text: string): text is Method {
+/** Whether it is one of the nine, byte for byte. */
+export function isMethod(text: string): text is KnownMethod {
   return Object.hasOwn(TABLE, text)
 }
 
 /**
- * @param text a token, as the request line gave it
- * @throws ProxyError 501 for any token that is not one of the nine, byte for byte (RFC 9110 §9.1, §15.6.2)
+ * Whether it can be let through as an extension method (RFC 9110 §16.1): any token but the nine, in whatever case.
+ * `connect` is not CONNECT, but a server that ignores case takes it for that.
  */
-export function parseMethod(text: string): Method {
-  if (isMethod(text)) return text
+export function isExtensionMethod(text: string): boolean {
+  return isToken(text) && !isMethod(text.toUpperCase())
+}
+
+/** The row of one of the nine; of any other method the one that promises nothing. */
+export function methodProperties(method: Method): MethodProperties {
+  return isMethod(method) ? METHODS[method] : EXTENSION
+}
+
+/** Those of the nine in the order of the table, then the others as they come; each once. */
+export function inTableOrder(methods: Iterable<Method>): Method[] {
+  const given = new Set(methods)
+  return [...METHOD_NAMES.filter(name => given.has(name)), ...[...given].filter(name => !isMethod(name))]
+}
+
+/**
+ * @param text a token, as the request line gave it
+ * @param extra the extension methods that pass
+ * @throws ProxyError 501 for any other token than these and the nine, byte for byte (RFC 9110 §9.1, §15.6.2)
+ */
+export function parseMethod(text: string, extra: readonly string[]): Method {
+  if (isMethod(text) || extra.includes(text)) return text
+  const implemented = [...METHOD_NAMES, ...extra].join(', ')
   throw new ProxyError('http_request_error', 'method not implemented', {
     status: 501,
     close: true,
     reason: 'method_not_implemented',
-    detail: `The method is not one of ${METHOD_NAMES.join(', ')}; methods are compared byte for byte.`,
+    detail: `The method is not one of ${implemented}, compared byte for byte; methods.extra is where others are added.`,
   })
 }

@@ -6,7 +6,7 @@
  */
 import { malformed } from '../errors.js'
 import { type Authority, parseAuthority } from './authority.js'
-import { METHODS, type Method } from './method.js'
+import { type Method, methodProperties } from './method.js'
 
 export type RequestTarget =
   | { readonly form: 'origin'; readonly path: string }
@@ -29,10 +29,11 @@ const HTTP_PORT = 80
  * @throws ProxyError 400
  */
 export function parseRequestTarget(method: Method, text: string): RequestTarget {
-  const target = METHODS[method].targets.includes('authority')
+  const { targets } = methodProperties(method)
+  const target = targets.includes('authority')
     ? ({ form: 'authority', authority: parseAuthority(text) } as const)
     : parseResourceTarget(text)
-  if (!METHODS[method].targets.includes(target.form)) throw malformed(`${method} does not take this target`)
+  if (!targets.includes(target.form)) throw malformed(`${method} does not take this target`)
   return target
 }
 

@@ -6,16 +6,19 @@ import { malformed } from '../errors.js'
 import type { RequestFacts } from '../exchange.js'
 import { expectsContinue } from '../http/expect.js'
 import { parseHostField } from '../http/host.js'
-import { METHODS, parseMethod } from '../http/method.js'
+import { methodProperties, parseMethod } from '../http/method.js'
 import { parseRequestTarget } from '../http/request-target.js'
 import type { RequestHead } from '../http1/request-reader.js'
 
-/** @throws ProxyError 400, 417 or 501 */
-export function classify(head: RequestHead): RequestFacts {
-  const method = parseMethod(head.method)
+/**
+ * @param extraMethods the extension methods that pass
+ * @throws ProxyError 400, 417 or 501
+ */
+export function classify(head: RequestHead, extraMethods: readonly string[]): RequestFacts {
+  const method = parseMethod(head.method, extraMethods)
   const target = parseRequestTarget(method, head.target)
   const host = parseHostField(head.fields, head.minor)
-  if (METHODS[method].requestContent === 'forbidden' && head.framing.kind !== 'none') {
+  if (methodProperties(method).requestContent === 'forbidden' && head.framing.kind !== 'none') {
     throw malformed(`${method} with content`)
   }
   return { method, target, host, expectContinue: expectsContinue(head.fields, head.minor) }

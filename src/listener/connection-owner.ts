@@ -14,6 +14,8 @@ export interface ConnectionLimits extends HeadLimits {
 
 export interface ConnectionOwner {
   readonly limits: ConnectionLimits
+  /** Methods beside the nine that are let through. */
+  readonly extraMethods: readonly string[]
   /** The operator's line for every error response. */
   readonly errorNote?: string | undefined
   /** Milliseconds, monotonic. */

@@ -239,7 +239,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     if (head.framing.kind === 'none' && head.method !== 'CONNECT') this.#endEmptyRequest()
     let facts: RequestFacts
     try {
-      facts = classify(head)
+      facts = classify(head, this.#owner.extraMethods)
     } catch (error) {
       const refusal = toProxyError(error)
       this.#owner.refused(this.clientAddress, head.method, head.target, refusal)

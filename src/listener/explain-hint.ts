@@ -26,13 +26,13 @@ export function explainHint(
     'sluice explain',
     ...(configured ? ['--config FILE'] : []),
     `--client ${subject.client ?? subject.clientAddress}`,
-    ...(kind === 'connect' || method === 'GET' ? [] : [`--method ${method}`]),
+    ...(kind === 'connect' || method === 'GET' ? [] : [`--method ${quoted(method)}`]),
     quoted(kind === 'connect' ? where : `http://${where}/`),
   ]
   return `To see why: ${words.join(' ')}`
 }
 
-/** Brackets are a pattern to some shells. */
+/** Brackets are a pattern to some shells, and a method may hold any mark that a token may. */
 function quoted(word: string): string {
-  return word.includes('[') ? `'${word}'` : word
+  return /^[\w.:/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

@@ -6,23 +6,32 @@ import type { Client, Clients } from '../clients/identify.js'
 import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
-import { answerServerOptions, traceDisabled } from '../hop/hop.js'
+import { answerOptions, echoTrace, traceDisabled } from '../hop/hop.js'
+import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
+import { decideMaxForwards } from '../http/max-forwards.js'
+import type { Method } from '../http/method.js'
 import type { RequestTarget } from '../http/request-target.js'
 import type { AccessLog, ExchangeKind, Subject } from '../observe/access-log.js'
 import type { Outcome } from '../outcome.js'
 import type { Policy, Decision as Verdict } from '../policy/decision.js'
-import type { Permit } from '../policy/permit.js'
+import type { Grant, Permit } from '../policy/permit.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import { explainHint } from './explain-hint.js'
+
+export interface HopOptions extends MethodsInUse {
+  /** Fields that the echo of TRACE leaves out beside those it always does, in lower case. */
+  readonly traceExclude: ReadonlySet<string>
+}
 
 export interface RouteOptions {
   readonly clients: () => Clients
   readonly policy: () => Policy
   readonly configHash: () => string
   readonly dialer: Dialer
+  readonly hop: HopOptions
   readonly forward: ForwardOptions
   readonly tunnel: TunnelOptions
   readonly accessLog: AccessLog
@@ -139,7 +148,8 @@ async function route(
   decision: Decision,
   options: RouteOptions,
 ): Promise<Outcome> {
-  const { method, target } = exchange.facts
+  const { facts, head } = exchange
+  const { method, target } = facts
   if (client instanceof ProxyError) {
     // Logged as what it is even when the client, which may be guessing, did not wait for it.
     decision.deny(client)
@@ -147,49 +157,92 @@ async function route(
   }
   // While its password was being checked.
   if (exchange.signal.aborted) return goneOutcome()
-  if (method === 'TRACE') throw traceDisabled()
+  if (method === 'TRACE' && !options.hop.trace) throw traceDisabled(options.hop)
   switch (target.form) {
     case 'asterisk':
+      // However many hops are left: no next one is named.
+      decideMaxForwards(method, head.fields)
       decision.allow()
-      return answerServerOptions(exchange, options.date())
+      return answerOptions(exchange, options.date(), serverMethods(options.hop))
     case 'origin':
-      throw noOrigin()
+      decideMaxForwards(method, head.fields)
+      if (method !== 'TRACE') throw noOrigin()
+      decision.allow()
+      return echoTrace(exchange, options.date(), options.hop.traceExclude)
     case 'authority': {
-      const admitted = admit(exchange, target.authority, client.rules, decision, options)
-      const { permit } = await admitted.catch((error: unknown) => {
-        throw connectFailure(toProxyError(error))
-      })
-      return await tunnel(exchange, permit, options.tunnel)
+      const permitted = permitTunnel(exchange, target.authority, client.rules, decision, options)
+      return await tunnel(exchange, await permitted, options.tunnel)
     }
     case 'absolute': {
-      const { permit, upgradable } = await admit(exchange, target.authority, client.rules, decision, options)
-      return await forward(exchange, target, permit, upgradable, options.forward)
+      const { authority } = target
+      const grant = admit(exchange, authority, client.rules, decision, options)
+      const hops = decideMaxForwards(method, head.fields)
+      if (hops.kind === 'final') {
+        decision.allow()
+        if (method === 'TRACE') return echoTrace(exchange, options.date(), options.hop.traceExclude)
+        return answerOptions(exchange, options.date(), passingMethods(authority, client.rules, options))
+      }
+      const request = { ...target, fields: hops.kind === 'forward' ? hops.fields : head.fields }
+      const vetted = await vet(exchange, grant, decision, options)
+      return await forward(exchange, request, vetted, grant.upgradable, options.forward)
     }
   }
 }
 
-/** The same question for every form of request: by name, then by address. */
-async function admit(
+/** The leave to open a tunnel; a failure has a status that a CONNECT may end with. */
+async function permitTunnel(
   exchange: ConnectionExchange,
-  { host, port }: Authority,
-  rules: readonly string[] | 'all',
+  authority: Authority,
+  rules: Client['rules'],
   decision: Decision,
   options: RouteOptions,
-): Promise<{ permit: Permit; upgradable: boolean }> {
+): Promise<Permit> {
+  try {
+    return await vet(exchange, admit(exchange, authority, rules, decision, options), decision, options)
+  } catch (error) {
+    throw connectFailure(toProxyError(error))
+  }
+}
+
+/** The same question for every form of request: by name here, and then in `vet` by address. */
+function admit(
+  exchange: ConnectionExchange,
+  { host, port }: Authority,
+  rules: Client['rules'],
+  decision: Decision,
+  options: RouteOptions,
+): Grant {
   const { method, target } = exchange.facts
   const form = target.form === 'authority' ? 'connect' : 'forward'
   const verdict = options.policy().admit({ form, method, host, port, rules })
   decision.byName(verdict)
-  if (verdict.kind === 'deny') {
-    throw new ProxyError('http_request_denied', verdict.message, {
-      reason: verdict.reason,
-      detail: verdict.detail,
-    })
-  }
-  const { grant } = verdict
+  if (verdict.kind === 'allow') return verdict.grant
+  throw new ProxyError('http_request_denied', verdict.message, {
+    reason: verdict.reason,
+    detail: verdict.detail,
+  })
+}
+
+async function vet(
+  exchange: ConnectionExchange,
+  grant: Grant,
+  decision: Decision,
+  options: RouteOptions,
+): Promise<Permit> {
   const { permit, dnsMs } = await options.dialer.permit(grant, exchange)
   decision.allow(dnsMs)
-  return { permit, upgradable: grant.upgradable }
+  return permit
+}
+
+/** The methods with which this client may reach a resource through here. */
+function passingMethods(
+  { host, port }: Authority,
+  rules: Client['rules'],
+  { policy, hop }: RouteOptions,
+): Method[] {
+  return resourceMethods(hop).filter(
+    method => policy().admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
+  )
 }
 
 function refusal(error: ProxyError): Outcome {

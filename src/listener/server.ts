@@ -20,6 +20,8 @@ import { createTlsServer, type TlsServerOwner } from './tls-server.js'
 
 export interface ServerOptions {
   readonly limits: ConnectionLimits
+  /** Methods beside the nine that are let through. */
+  readonly extraMethods: readonly string[]
   readonly accessLog: AccessLog
   /** A line that goes into every error response. */
   readonly errorNote?: string | undefined
@@ -42,6 +44,7 @@ const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   readonly limits: ConnectionLimits
+  readonly extraMethods: readonly string[]
   readonly errorNote?: string | undefined
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
@@ -54,6 +57,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   constructor(options: ServerOptions) {
     this.#options = options
     this.limits = options.limits
+    this.extraMethods = options.extraMethods
     this.errorNote = options.errorNote
   }
 

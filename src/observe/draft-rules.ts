@@ -9,7 +9,7 @@
  * the same port as well, so no second rule is drafted for those.
  */
 import type { Method } from '../http/method.js'
-import { METHOD_NAMES, METHODS } from '../http/method.js'
+import { inTableOrder, methodProperties } from '../http/method.js'
 import { parsePorts, type PortSet, serializePorts } from '../net/ports.js'
 import { groupSubdomains } from './group-subdomains.js'
 import type { PortUse, Sightings } from './sightings.js'
@@ -77,7 +77,7 @@ function waysOf(uses: ReadonlyMap<number, PortUse>): Way[] {
   for (const [port, use] of uses) {
     if (!use.tunnel && use.methods.size === 0) continue
     const form = use.tunnel ? 'tunnel' : use.upgrade ? 'upgrade' : 'http'
-    const methods = form === 'http' ? METHOD_NAMES.filter(method => use.methods.has(method)) : []
+    const methods = form === 'http' ? inTableOrder([...use.methods].sort()) : []
     const key = `${form} ${methods.join(' ')}`
     const way = ways.get(key) ?? { form, methods, ports: [] }
     ways.set(key, way)
@@ -122,7 +122,7 @@ function nameOf({ form, ports, methods }: Column): string {
 }
 
 function isSafe(method: Method): boolean {
-  return METHODS[method].safe
+  return methodProperties(method).safe
 }
 
 /** The name itself, or with the first number behind it that makes it one of its own; taken from then on. */

@@ -6,7 +6,7 @@
  */
 import { isName } from '../config/fields.js'
 import { type Host, parseHost } from '../http/authority.js'
-import { isMethod, type Method } from '../http/method.js'
+import { isExtensionMethod, isMethod, type Method } from '../http/method.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 /** What a tunnel or a forwarded request asked for; addresses are canonical, names in lower case. */
@@ -95,7 +95,7 @@ function parseTarget(
   form: 'connect' | 'forward',
   { method, host, port }: Readonly<Record<string, unknown>>,
 ): LoggedTarget | undefined {
-  if (typeof method !== 'string' || !isMethod(method)) return undefined
+  if (typeof method !== 'string' || !(isMethod(method) || isExtensionMethod(method))) return undefined
   if ((method === 'CONNECT') !== (form === 'connect')) return undefined
   if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) return undefined
   const parsed = typeof host === 'string' ? loggedHost(host) : undefined

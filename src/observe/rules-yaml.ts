@@ -13,7 +13,8 @@ export interface WrittenRule {
 }
 
 /**
- * @returns YAML that is a configuration once `version: 1` stands before it; what it holds is quoted where YAML would
+ * @returns YAML that is a configuration once `version: 1` stands before it, and `methods.extra` where rules list methods of
+ *   that kind; what it holds is quoted where YAML would
  *   read it as anything but text
  */
 export function serializeRules(rules: readonly WrittenRule[]): string {

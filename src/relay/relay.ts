@@ -12,7 +12,7 @@ import type { Socket } from 'node:net'
 import { ProxyError, toProxyError } from '../errors.js'
 import type { Exchange, ResponseContent } from '../exchange.js'
 import { type Fields, listMembers } from '../http/fields.js'
-import { isMethod, METHODS } from '../http/method.js'
+import { methodProperties } from '../http/method.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
 import type { CloseReason, HandlerName, Outcome } from '../outcome.js'
@@ -234,7 +234,7 @@ class Relay implements UpstreamEvents {
 
   #maySendAgain(again: Again): boolean {
     if (again === 'no' || (again === 'stale' ? this.#retried : this.#exactly)) return false
-    return METHODS[this.#exchange.facts.method].idempotent && this.#exchange.content.bytes === 0
+    return methodProperties(this.#exchange.facts.method).idempotent && this.#exchange.content.bytes === 0
   }
 
   #finish(closeReason: CloseReason, error?: ProxyError, bytesUp = this.#exchange.content.bytes): void {
@@ -259,7 +259,7 @@ class Relay implements UpstreamEvents {
 /** What undici can not put on the wire as it came, and what may not be sent again if it can not take the answer. */
 function needsExactSender(request: UpstreamRequest): boolean {
   return (
-    !(isMethod(request.method) && METHODS[request.method].idempotent) ||
+    !methodProperties(request.method).idempotent ||
     request.content !== undefined ||
     request.sendsZeroLength ||
     request.expectContinue ||

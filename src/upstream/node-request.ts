@@ -2,7 +2,9 @@
  * A request's header section as node:http is given it: a flat list, written as it stands (RFC 9110 §7.2, §8.6; RFC 9112
  * §6).
  */
+import type { ClientRequest } from 'node:http'
 import { type Fields, lowerName } from '../http/fields.js'
+import { type Method, methodProperties } from '../http/method.js'
 import type { UpstreamRequest } from './sender.js'
 
 /** Host first (RFC 9110 §7.2), then the fields as they came, then this hop's own. */
@@ -14,7 +16,7 @@ export function headerList(request: UpstreamRequest): string[] {
   } else {
     list.push(...withoutTrailer(request.fields))
     // node:http sends a POST that says nothing of its content as chunked; a length of 0 says the same in fewer words.
-    if (content !== undefined || request.sendsZeroLength || !CONTENT_UNUSUAL.has(request.method)) {
+    if (content !== undefined || request.sendsZeroLength || mayHaveContent(request.method)) {
       list.push('Content-Length', String(content?.length ?? 0))
     }
   }
@@ -24,8 +26,25 @@ export function headerList(request: UpstreamRequest): string[] {
   return list
 }
 
-/** Methods for which node:http adds no framing of its own. */
-const CONTENT_UNUSUAL: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS', 'TRACE'])
+/** Of methods whose content has no meaning of its own node:http thinks alike, and adds no framing. */
+function mayHaveContent(method: Method): boolean {
+  return methodProperties(method).requestContent === 'defined'
+}
+
+/**
+ * node:http writes every method in capitals, and `Report` is another method than REPORT (RFC 9110 §9.1).
+ * @param client a request whose head is made and not sent
+ * @throws TypeError when that is not where this Node version keeps it
+ */
+export function keepMethodAsWritten(client: ClientRequest, method: Method): void {
+  if (client.method === method) return
+  const made = client as unknown as { _header?: unknown }
+  const head = made._header
+  if (typeof head !== 'string' || !head.startsWith(`${client.method} `)) {
+    throw new TypeError('no head that begins with the method')
+  }
+  made._header = method + head.slice(method.length)
+}
 
 /** Trailer names what follows chunked content; without any, node:http refuses the field. */
 function withoutTrailer(fields: Fields): Fields {

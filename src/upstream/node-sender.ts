@@ -14,7 +14,7 @@ import type { Connection } from './dial.js'
 import { dialAndSend } from './dial-and-send.js'
 import { notHttp, upstreamFailure } from './failures.js'
 import { readBeforeFailing } from './late-write-errors.js'
-import { headerList, headerPairs } from './node-request.js'
+import { headerList, headerPairs, keepMethodAsWritten } from './node-request.js'
 import { Pool } from './pool.js'
 import { ResponseWatch } from './response-watch.js'
 import type { Again, Cancel, Sender, UpstreamEvents, UpstreamHead, UpstreamRequest } from './sender.js'
@@ -190,6 +190,7 @@ class NodeExchange {
     // All fields that fit the size limit, and not the first thousand alone.
     this.#client.maxHeadersCount = 0
     this.#listen()
+    keepMethodAsWritten(this.#client, request.method)
     this.#sendContent()
   }
 

@@ -9,7 +9,7 @@ function read(url: string, method?: string): string {
   const line = requestLineOf(url, method)
   const text = `${line.method} ${line.target}`
   try {
-    const { host, port } = readRequestLine(line, LIMITS)
+    const { host, port } = readRequestLine(line, LIMITS, ['REPORT'])
     return `${text} -> ${line.form} ${serializeHostPort(host, port)}${line.websocket ? ' websocket' : ''}`
   } catch (error) {
     if (!(error instanceof ProxyError)) throw error
@@ -38,6 +38,8 @@ t.test('is the request that a client with a proxy sends for the URL (RFC 9112 §
   ]
   for (const [url, expected] of table) t.equal(read(url), expected)
   t.equal(read('http://a.test/', 'DELETE'), 'DELETE http://a.test/ -> forward a.test:80')
+  t.equal(read('http://a.test/', 'REPORT'), 'REPORT http://a.test/ -> forward a.test:80')
+  t.equal(read('http://a.test/', 'report'), 'report http://a.test/ -> 501 method not implemented')
   t.equal(read('http://a.test/', 'OPTIONS'), 'OPTIONS http://a.test/ -> forward a.test:80')
   t.equal(read('a.test:1', 'CONNECT'), 'CONNECT a.test:1 -> connect a.test:1')
 })

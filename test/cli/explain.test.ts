@@ -151,6 +151,28 @@ t.test('ends with 0, 1 or 75, and with the answer of the proxy', async t => {
   t.same(new Set(asked), new Set(Object.keys(NAMES).filter(name => !name.startsWith('nexus.'))))
 })
 
+t.test('methods are those of the configuration: TRACE, and methods.extra', async t => {
+  const { explain } = world(
+    t,
+    `version: 1
+trace: { enabled: true }
+methods: { extra: [PROPFIND, REPORT] }
+rules: { web: { hosts: ["*.example"] , methods: [TRACE, PROPFIND] } }
+`,
+  )
+  const table: [method: string, code: number, last: string][] = [
+    ['TRACE', 0, 'allow: rules.web'],
+    ['PROPFIND', 0, 'allow: rules.web'],
+    ['REPORT', 1, 'deny: 403 rules.web.methods does not allow REPORT public.example:80'],
+    ['propfind', 1, 'deny: malformed (501 method not implemented)'],
+    ['MKCOL', 1, 'deny: malformed (501 method not implemented)'],
+  ]
+  for (const [method, code, last] of table) {
+    const said = await explain({ url: 'http://public.example/', method })
+    t.same([said.code, said.stdout.trimEnd().split('\n').at(-1)], [code, last], method)
+  }
+})
+
 t.test('a request to the proxy itself is a loop, and 403 for a CONNECT', async t => {
   const { explain } = world(
     t,

@@ -84,6 +84,18 @@ t.test('says on standard error what the draft does not', async t => {
   })
 })
 
+t.test('extension methods are drafted, and the key that they need besides is named', async t => {
+  const forwarded = (method: string) => event('a.test', { kind: 'forward', method, port: 80 })
+  const said = await rules({}, ['REPORT', 'GET', 'PROPFIND', 'GET'].map(forwarded).join(''))
+  t.strictSame(said, {
+    code: 0,
+    stdout:
+      'rules:\n  http-write:\n    hosts: [a.test]\n    ports: [80]\n    methods: [GET, PROPFIND, REPORT]\n',
+    stderr: 'sluice: methods.extra has to hold what these rules list: PROPFIND, REPORT\n',
+  })
+  t.doesNotThrow(() => parseConfig(`version: 1\nmethods: { extra: [PROPFIND, REPORT] }\n${said.stdout}`))
+})
+
 t.test('a log without a decision is 65, with what might be the matter', async t => {
   const hint =
     'no decision found; it takes a log of format json (log.format, or --log-format json) at level info'

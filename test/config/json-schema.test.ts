@@ -25,6 +25,13 @@ t.test('accepts default.yaml and the examples', t => {
     t.ok(accepts(parse(readFileSync(new URL(file, folder), 'utf8'))), file)
   }
   t.ok(accepts({ version: 1 }))
+  t.ok(
+    accepts({
+      version: 1,
+      methods: { extra: ['PROPFIND'] },
+      rules: { web: { hosts: ['*'], methods: ['GET', 'PROPFIND', 'CONNECTS'] } },
+    }),
+  )
   t.end()
 })
 
@@ -41,6 +48,9 @@ t.test('rejects what the loader would reject by shape', t => {
     { version: 1, rules: { web: {} } },
     { version: 1, rules: { web: { hosts: [] } } },
     { version: 1, rules: { web: { hosts: ['*'], methods: ['CONNECT'] } } },
+    { version: 1, rules: { web: { hosts: ['*'], methods: ['A B'] } } },
+    { version: 1, methods: { extra: ['A B'] } },
+    { version: 1, trace: { exclude: ['a:'] } },
     { version: 1, rules: { web: { hosts: ['*'], zone: 1 } } },
     { version: 1, clients: [{ cidr: ['::1'] }] },
     { version: 1, clients: [{ name: 'A', cidr: ['::1'] }] },

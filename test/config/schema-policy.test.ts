@@ -138,7 +138,7 @@ t.test('rules', t => {
     ],
     [
       'rules: { a: { hosts: [a.b], methods: [PROPFIND] } }',
-      `2:39 rules.a.methods[0]: ${methods}, found "PROPFIND"`,
+      `2:39 rules.a.methods[0]: ${methods}, found "PROPFIND"; an extension method has to be in methods.extra too`,
     ],
     ['rules: { a: { hosts: [a.b], methods: [1] } }', `2:39 rules.a.methods[0]: ${methods}, found 1`],
     [

@@ -1,5 +1,13 @@
 import t from 'tap'
-import { isMethod, METHOD_NAMES, METHODS, parseMethod } from '../../src/http/method.js'
+import {
+  inTableOrder,
+  isExtensionMethod,
+  isMethod,
+  METHOD_NAMES,
+  METHODS,
+  methodProperties,
+  parseMethod,
+} from '../../src/http/method.js'
 
 const RESOURCE = ['origin', 'absolute']
 
@@ -83,7 +91,7 @@ t.test('Max-Forwards counts for OPTIONS and TRACE alone (RFC 9110 §7.6.2)', asy
 
 t.test('a method is the same bytes or another method (RFC 9110 §9.1)', async t => {
   for (const name of METHOD_NAMES) {
-    t.equal(parseMethod(name), name)
+    t.equal(parseMethod(name, []), name)
     const others = [
       name.toLowerCase(),
       `${name.charAt(0)}${name.slice(1).toLowerCase()}`,
@@ -92,19 +100,58 @@ t.test('a method is the same bytes or another method (RFC 9110 §9.1)', async t 
     ]
     for (const other of [...others, name.slice(1), `${name} `]) {
       t.notOk(isMethod(other))
-      t.throws(() => parseMethod(other), { name: 'ProxyError', status: 501 }, other)
+      t.throws(() => parseMethod(other, []), { name: 'ProxyError', status: 501 }, other)
     }
   }
 })
 
-t.test('any other token is 501 (RFC 9110 §15.6.2)', async t => {
+t.test('any other token is 501, and told which key would let it pass (RFC 9110 §15.6.2)', async t => {
   for (const name of ['PROPFIND', 'PRI', 'Get', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
-    t.throws(() => parseMethod(name), {
+    t.throws(() => parseMethod(name, ['REPORT']), {
       name: 'ProxyError',
       status: 501,
       side: 'client',
       close: true,
       reason: 'method_not_implemented',
+      detail: /PATCH, REPORT, .* methods\.extra /,
     })
   }
+})
+
+t.test('an extension method passes byte for byte as it is listed (RFC 9110 §9.1, §16.1)', async t => {
+  const extra = ['PROPFIND', 'Report']
+  for (const name of [...extra, 'GET']) t.equal(parseMethod(name, extra), name)
+  for (const name of ['propfind', 'Propfind', 'PROPFINDS', 'PROPFIN', 'REPORT', 'report', '']) {
+    t.throws(() => parseMethod(name, extra), { name: 'ProxyError', status: 501 }, name)
+  }
+})
+
+t.test('nothing is promised of an extension method (RFC 9110 §16.1.2)', async t => {
+  for (const name of ['PROPFIND', 'get', 'constructor', '__proto__']) {
+    t.match(methodProperties(name), {
+      safe: false,
+      idempotent: false,
+      cacheable: 'no',
+      requestContent: 'defined',
+      responseContent: 'optional',
+      targets: RESOURCE,
+      maxForwards: false,
+    })
+  }
+  t.ok(Object.isFrozen(methodProperties('PROPFIND')))
+  for (const name of METHOD_NAMES) t.equal(methodProperties(name), METHODS[name])
+})
+
+t.test('any token but the nine, in whatever case, may be an extension method (RFC 9110 §16.1)', async t => {
+  for (const name of ['PROPFIND', 'M-SEARCH', 'Report', 'x', 'GETS', "!#$%&'*+-.^_`|~09", 'constructor']) {
+    t.ok(isExtensionMethod(name), name)
+  }
+  for (const name of [...METHOD_NAMES, 'get', 'Connect', 'tRACE', '', 'A B', 'A/B', 'A,B', 'A:', '\u0130']) {
+    t.notOk(isExtensionMethod(name), name)
+  }
+})
+
+t.test('the nine come in the order of the table, others behind them as they come, each once', async t => {
+  t.same(inTableOrder(['Z', 'PATCH', 'A', 'GET', 'Z', 'GET']), ['GET', 'PATCH', 'Z', 'A'])
+  t.same(inTableOrder([]), [])
 })

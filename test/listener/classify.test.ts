@@ -1,10 +1,12 @@
 import t from 'tap'
 import type { RequestHead } from '../../src/http1/request-reader.js'
-import { classify } from '../../src/listener/classify.js'
+import { classify as classifyWith } from '../../src/listener/classify.js'
 
 function head(method: string, target: string, more: Partial<RequestHead> = {}): RequestHead {
   return { method, target, minor: 1, fields: ['Host', 'H.example'], framing: { kind: 'none' }, ...more }
 }
+
+const classify = (request: RequestHead) => classifyWith(request, ['REPORT'])
 
 const HOST = { host: { kind: 'name', name: 'h.example' }, port: 80, text: 'H.example' }
 
@@ -18,6 +20,7 @@ t.test('tells method, target, Host and expectation of a request (RFC 9112 §3)',
   t.match(classify(head('OPTIONS', '*')), { method: 'OPTIONS', target: { form: 'asterisk' } })
   t.match(classify(head('CONNECT', 'a:1')), { target: { form: 'authority', authority: { port: 1 } } })
   t.match(classify(head('GET', 'http://a/')), { target: { form: 'absolute', path: '/' }, host: HOST })
+  t.match(classify(head('REPORT', '/')), { method: 'REPORT', target: { form: 'origin' } })
   t.equal(classify(head('GET', '/', { minor: 0, fields: [] })).host, undefined)
   const fields = ['Host', 'h', 'Expect', '100-Continue']
   t.ok(classify(head('PUT', '/', { fields })).expectContinue)
@@ -38,7 +41,7 @@ t.test('content is refused where the method has none (RFC 9110 §9.3.6, §9.3.8)
         message: `${method} with content`,
       })
     }
-    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
+    for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'REPORT']) {
       t.equal(classify(head(method, '/', { framing })).method, method)
     }
   }
@@ -47,6 +50,9 @@ t.test('content is refused where the method has none (RFC 9110 §9.3.6, §9.3.8)
 t.test('everything malformed ends here', async t => {
   const bad: readonly [RequestHead, number][] = [
     [head('Get', '/'), 501],
+    [head('report', '/'), 501],
+    [head('REPORT', '*'), 400],
+    [head('REPORT', 'a:1'), 400],
     [head('GET', '*'), 400],
     [head('GET', '/', { fields: [] }), 400],
     [head('GET', '/', { fields: ['Host', 'h', 'Expect', 'x'] }), 417],

@@ -24,6 +24,8 @@ t.test('asks the same question: client, method, form, host and port', async t =>
     [{ host: '2001:db8::1' }, "--client ci '[2001:db8::1]:443'"],
     [{ kind: 'forward', method: 'GET', port: 80 }, '--client ci http://a.test:80/'],
     [{ kind: 'forward', method: 'HEAD', path: '/?secret' }, '--client ci --method HEAD http://a.test:443/'],
+    [{ kind: 'forward', method: 'M-SEARCH', port: 80 }, '--client ci --method M-SEARCH http://a.test:80/'],
+    [{ kind: 'forward', method: "A|$B'`", port: 80 }, "--client ci --method 'A|$B'\\''`' http://a.test:80/"],
     [{ kind: 'forward', method: 'GET', host: '::1' }, "--client ci 'http://[::1]:443/'"],
   ]
   for (const [subject, words] of table) {

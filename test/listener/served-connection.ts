@@ -19,6 +19,7 @@ export const LIMITS: ConnectionLimits = {
 
 export class ServedConnection implements ConnectionOwner {
   readonly limits = LIMITS
+  readonly extraMethods = []
   readonly clock = new ManualClock()
   readonly exchanges: ConnectionExchange[] = []
   readonly refusals: [method: string, target: string, error: ProxyError][] = []

@@ -167,6 +167,7 @@ t.test('an address that can not be bound leaves nothing open', async t => {
 t.test('a drain ends although something that it stops does not report back', async t => {
   const server = new ProxyServer({
     limits: LIMITS,
+    extraMethods: [],
     accessLog: new AccessLog({
       logger: createLogger('silent', { write: () => {} }),
       query: 'omit',

@@ -23,6 +23,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
   const logger = createLogger('silent', { write: () => {} })
   const server = new ProxyServer({
     limits: LIMITS,
+    extraMethods: [],
     accessLog: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
     configHash: () => '',
     clientName: () => undefined,

@@ -81,8 +81,22 @@ t.test('names tell how and where, are distinct, and none that is taken', async t
   ])
 })
 
+t.test('extension methods stand behind the nine, and are none that only reads', async t => {
+  t.strictSame(drafted(seen('REPORT a.test:80', 'GET a.test:80', 'ACL a.test:80')), [
+    'http-write: a.test | 80 | GET ACL REPORT',
+  ])
+})
+
 t.test('what was seen in another order is drafted alike', async t => {
-  const lines = ['GET b.test:80', 'CONNECT a.test:443', 'POST c.test:80', 'GET a.test:80', 'HEAD b.test:80']
+  const lines = [
+    'Z b.test:80',
+    'A b.test:80',
+    'GET b.test:80',
+    'CONNECT a.test:443',
+    'POST c.test:80',
+    'GET a.test:80',
+    'HEAD b.test:80',
+  ]
   t.strictSame(drafted(seen(...lines)), drafted(seen(...[...lines].reverse())))
 })
 

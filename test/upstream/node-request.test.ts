@@ -1,6 +1,7 @@
+import type { ClientRequest } from 'node:http'
 import t from 'tap'
 import type { RequestContent } from '../../src/exchange.js'
-import { headerList, headerPairs } from '../../src/upstream/node-request.js'
+import { headerList, headerPairs, keepMethodAsWritten } from '../../src/upstream/node-request.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
 
 function content(length: number | undefined): RequestContent {
@@ -61,3 +62,22 @@ t.test('a flat list becomes pairs, repeats kept', async t => {
   ])
   t.same(headerPairs([]), [])
 })
+
+t.test(
+  'a head that is not where it is looked for is not sent with another method (RFC 9110 §9.1)',
+  async t => {
+    const keep = (head: object, method: string) => {
+      const client = { method: 'REPORT', ...head }
+      keepMethodAsWritten(client as unknown as ClientRequest, method)
+      return client
+    }
+    t.same(keep({ _header: 'REPORT / HTTP/1.1\r\n' }, 'Report'), {
+      method: 'REPORT',
+      _header: 'Report / HTTP/1.1\r\n',
+    })
+    t.same(keep({}, 'REPORT'), { method: 'REPORT' })
+    for (const head of [{}, { _header: null }, { _header: 'GET / HTTP/1.1\r\n' }]) {
+      t.throws(() => keep(head, 'Report'), TypeError)
+    }
+  },
+)

@@ -107,6 +107,17 @@ for (const [kind, Kind] of Object.entries(KINDS)) {
   }
 
   t.test(kind, async t => {
+    await t.test('a method goes out in the case it has (RFC 9110 §9.1)', async t => {
+      const { origin, send } = await setup(t)
+      for (const method of ['Report', 'propFind', 'M-SEARCH']) {
+        const { recorder } = send(origin, { method }, true)
+        const peer = await origin.accept()
+        t.match(await peer.until('\r\n\r\n'), new RegExp(`^${method} / HTTP/1\\.1\r\n`))
+        peer.write(OK)
+        await recorder.done
+      }
+    })
+
     await t.test('tells what happens in order', async t => {
       const { origin, send } = await setup(t)
       const { recorder } = send(origin)

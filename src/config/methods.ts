@@ -1,0 +1,52 @@
+/**
+ * The keys that say which methods pass: those of rules, `trace`, and `methods.extra` (RFC 9110 §9.1, §9.3.8, §16.1).
+ *
+ * Whether a method in a rule passes at all depends on `methods.extra`, so that is asked where keys are held against
+ * each other.
+ */
+import * as z from 'zod'
+import { isExtensionMethod, isMethod, METHOD_NAMES } from '../http/method.js'
+import { isToken } from '../http/token.js'
+import { list, parsed, section, text } from './fields.js'
+
+export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
+
+/** What a rule may list without more. */
+export const RULE_METHODS: readonly string[] = METHOD_NAMES.filter(method => method !== 'CONNECT')
+
+export const ruleMethod = parsed(
+  text(`one of ${RULE_METHODS.join(', ')}`, { pattern: TOKEN_PATTERN.replace('^', '^(?!CONNECT$)') }),
+  value => {
+    if (value !== 'CONNECT') return value
+    throw new RangeError('CONNECT can not be listed: a rule with methods refuses tunnels')
+  },
+)
+
+const fieldName = parsed(text('a field name, such as X-Api-Key', { pattern: TOKEN_PATTERN }), value => {
+  if (isToken(value)) return value.toLowerCase()
+  throw new RangeError(`expected a field name, such as X-Api-Key, found "${value}"`)
+})
+
+export const trace = section({
+  enabled: z
+    .boolean({ error: 'expected true or false' })
+    .prefault(false)
+    .describe('Whether TRACE passes, and is echoed where it ends here; otherwise it is answered with 405.'),
+  exclude: list(fieldName, 'a list of field names, such as [X-Api-Key]')
+    .prefault([])
+    .describe('Fields that the echo leaves out beside Authorization, Proxy-Authorization and Cookie.'),
+})
+
+const extensionMethod = parsed(text('a method, such as PROPFIND', { pattern: TOKEN_PATTERN }), value => {
+  if (isExtensionMethod(value)) return value
+  if (value === 'CONNECT') throw new RangeError('CONNECT opens tunnels, and is no extension method')
+  if (isMethod(value)) throw new RangeError(`${value} is no extension method; list it in methods of a rule`)
+  if (!isToken(value)) throw new RangeError(`expected a method, such as PROPFIND, found "${value}"`)
+  throw new RangeError(`"${value}" can not be let through: a server that ignores case takes it for another`)
+})
+
+export const methods = section({
+  extra: list(extensionMethod, 'a list of methods, such as [PROPFIND, REPORT]')
+    .prefault([])
+    .describe('Methods beside the nine that http:// requests may have, byte for byte as written here.'),
+})
