@@ -203,9 +203,9 @@ t.test('4.9 Allow at 0 has what this client may reach the resource with (RFC 911
 rules:
   some: { hosts: [some.test], methods: [GET, OPTIONS, REPORT] }
   more: { hosts: [some.test], ports: [80], methods: [DELETE, TRACE] }
-  all: { hosts: [all.test] }
+  every: { hosts: [all.test] }
   theirs: { hosts: [some.test] }
-clients: [{ name: me, cidr: [127.0.0.1], rules: [some, more, all] }]
+clients: [{ name: me, cidr: [127.0.0.1], rules: [some, more, every] }]
 `
   const allow = async (t: Test, host: string, rest = '') => {
     const lookup = () => t.fail('nothing has to be resolved') as never
