@@ -35,6 +35,8 @@ export interface RequestContent {
   readonly bytes: number
   /** Begins the flow; again, with another consumer, only while no byte was given out. What nobody starts is never read. */
   start(consumer: ContentConsumer): void
+  /** Takes the content away from its consumer: nothing more is read until `start`. */
+  stop(): void
   /** Continues after `data` returned false. */
   resume(): void
 }

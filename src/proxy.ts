@@ -15,6 +15,8 @@ import { ownListeners } from './listener/own-listeners.js'
 import { serveExchange } from './listener/route.js'
 import { ProxyServer } from './listener/server.js'
 import { AccessLog } from './observe/access-log.js'
+import { logUpstream } from './observe/upstream-log.js'
+import { createOrigins } from './origin/create-origins.js'
 import { Policy } from './policy/decision.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import { type Connector, Dialer } from './upstream/dial.js'
@@ -89,9 +91,24 @@ export async function startProxy(
     now,
     ...(environment.connector === undefined ? {} : { connector: environment.connector }),
   })
-  const senderOptions = { dialer, maxHeaderBytes: limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
-  const fast = new UndiciSender(senderOptions)
-  const exact = new NodeSender(senderOptions)
+  const sender = { maxHeaderBytes: limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
+  const fast = new UndiciSender({ ...sender, dialer })
+  const exact = new NodeSender({ ...sender, dialer })
+  const hop = {
+    trace: config.trace.enabled,
+    traceExclude: new Set(config.trace.exclude),
+    extra: config.methods.extra,
+  }
+  const origins = createOrigins(config.origins, {
+    dialer,
+    sender,
+    fast,
+    exact,
+    methods: hop,
+    upstreamCa: files.upstreamCa,
+    now,
+    onChange: (upstream, error) => logUpstream(environment.logger, upstream, error),
+  })
   const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
   const accessLog = new AccessLog({ logger: environment.logger, query: config.log.query, wallClock })
   let exchanges = 0
@@ -111,27 +128,23 @@ export async function startProxy(
       environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
   })
   const pumps = { add: server.addPump.bind(server) }
+  const relayOptions = {
+    upgrade: config.forward.upgrade,
+    responseTimeoutMs: limits.responseTimeoutMs,
+    pseudonym: config.via ?? `sluice-${environment.startId}`,
+    date,
+    now,
+    pumpLimits,
+    pumps,
+  }
   const routeOptions = {
     clients: () => clients,
     policy: () => policy,
     configHash: () => hash,
     dialer,
-    hop: {
-      trace: config.trace.enabled,
-      traceExclude: new Set(config.trace.exclude),
-      extra: config.methods.extra,
-    },
-    forward: {
-      fast,
-      exact,
-      upgrade: config.forward.upgrade,
-      responseTimeoutMs: limits.responseTimeoutMs,
-      pseudonym: config.via ?? `sluice-${environment.startId}`,
-      date,
-      now,
-      pumpLimits,
-      pumps,
-    },
+    hop,
+    forward: { ...relayOptions, fast, exact },
+    origins: { routes: origins.routes, options: { ...relayOptions, dialer } },
     tunnel: {
       dialer,
       limits: pumpLimits,
@@ -150,6 +163,7 @@ export async function startProxy(
     await server.drain(deadlineMs)
     fast.close()
     exact.close()
+    origins.close()
     await passwords.close()
     names.close()
     await admin.close()

@@ -7,6 +7,7 @@ import { certificateMissing, credentialsRefused, unknownAddress } from '../clien
 import type { Config } from '../config/schema.js'
 import { ProxyError } from '../errors.js'
 import { traceDisabled } from '../hop/hop.js'
+import { resourceMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
@@ -78,7 +79,7 @@ export async function explainRequest(
   }
   if (client.kind === 'unknown') return refused(base, 'deny', refusalOf(client))
   if (request.method === 'TRACE' && !trace.enabled) {
-    return refused(base, 'deny', traceDisabled({ trace: false, extra: methods.extra }))
+    return refused(base, 'deny', traceDisabled(resourceMethods({ trace: false, extra: methods.extra })))
   }
   return await judgeHost(base, { ...authority, rules: client.rules }, parts)
 }

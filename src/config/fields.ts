@@ -52,6 +52,11 @@ export function text(expected: string, meta: { pattern?: string; maxLength?: num
   return z.string({ error: `expected ${expected}` }).meta(meta)
 }
 
+/** Of a file or a folder; a relative one starts at the configuration file. */
+export const filePath = text('the path of a file').refine(path => path !== '' && !path.includes('\0'), {
+  error: 'expected the path of a file',
+})
+
 /** Names that people give to rules and clients; they go into logs and messages as they are. */
 export const NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,62}$'
 const NAME = new RegExp(NAME_PATTERN)

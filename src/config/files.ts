@@ -1,16 +1,18 @@
 /**
- * The files that a configuration names, read with it: who may log in, and what the TLS listener needs. A file that is
+ * The files that a configuration names, read with it: who may log in, what the TLS listener needs, and who vouches for upstreams. A file that is
  * missing or wrong is a problem of the key that names it, told with all others.
  */
 import { FileReader } from './file-reader.js'
 import { parseHtpasswd } from './htpasswd.js'
 import type { Config } from './schema.js'
-import { readTlsFiles, type TlsFiles } from './tls-files.js'
+import { readCertificates, readTlsFiles, type TlsFiles } from './tls-files.js'
 import type { Fault, Located } from './yaml-tree.js'
 
 export interface ConfigFiles {
   /** Names and bcrypt hashes, by the path as the configuration has it. */
   readonly htpasswd: ReadonlyMap<string, ReadonlyMap<string, string>>
+  /** Authorities of upstreams in PEM, by the path as the configuration has it. */
+  readonly upstreamCa: ReadonlyMap<string, string>
   /** Absent when there is no TLS listener. */
   readonly tls?: TlsFiles
 }
@@ -30,7 +32,8 @@ export function readConfigFiles(root: Located, config: Config, folder: string, n
   const htpasswd = readHtpasswd(config, reader)
   const { tls: keys } = config.listen
   const tls = keys === undefined ? undefined : readTlsFiles(keys, reader, nowMs)
-  const files = tls === undefined ? { htpasswd } : { htpasswd, tls }
+  const upstreamCa = readUpstreamCa(config, reader, nowMs)
+  const files = { htpasswd, upstreamCa, ...(tls === undefined ? {} : { tls }) }
   return { files, faults: reader.faults, warnings: reader.warnings }
 }
 
@@ -46,4 +49,14 @@ function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd
     htpasswd.set(basic.htpasswdFile, users)
   }
   return htpasswd
+}
+
+function readUpstreamCa(config: Config, reader: FileReader, nowMs: number): ConfigFiles['upstreamCa'] {
+  const authorities = new Map<string, string>()
+  for (const [index, origin] of config.origins.entries()) {
+    if (origin.kind !== 'forward' || origin.ca === undefined) continue
+    const certificates = readCertificates(origin.ca, ['origins', index, 'ca'], reader, nowMs)
+    if (certificates !== undefined) authorities.set(origin.ca, certificates.text)
+  }
+  return authorities
 }

@@ -1,7 +1,8 @@
 /**
- * The keys that say which methods pass: those of rules, `trace`, and `methods.extra` (RFC 9110 §9.1, §9.3.8, §16.1).
+ * The keys that say which methods pass: those of rules and origins, `trace`, and `methods.extra` (RFC 9110 §9.1,
+ * §9.3.8, §16.1).
  *
- * Whether a method in a rule passes at all depends on `methods.extra`, so that is asked where keys are held against
+ * Whether a method in such a list passes at all depends on `methods.extra`, so that is asked where keys are held against
  * each other.
  */
 import * as z from 'zod'
@@ -11,16 +12,19 @@ import { list, parsed, section, text } from './fields.js'
 
 export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
-/** What a rule may list without more. */
-export const RULE_METHODS: readonly string[] = METHOD_NAMES.filter(method => method !== 'CONNECT')
+/** What a rule or an origin may list without more. */
+export const RESOURCE_METHODS: readonly string[] = METHOD_NAMES.filter(method => method !== 'CONNECT')
 
-export const ruleMethod = parsed(
-  text(`one of ${RULE_METHODS.join(', ')}`, { pattern: TOKEN_PATTERN.replace('^', '^(?!CONNECT$)') }),
-  value => {
-    if (value !== 'CONNECT') return value
-    throw new RangeError('CONNECT can not be listed: a rule with methods refuses tunnels')
-  },
-)
+/** @param noConnect why CONNECT is no member of this list */
+export function resourceMethod(noConnect: string) {
+  return parsed(
+    text(`one of ${RESOURCE_METHODS.join(', ')}`, { pattern: TOKEN_PATTERN.replace('^', '^(?!CONNECT$)') }),
+    value => {
+      if (value !== 'CONNECT') return value
+      throw new RangeError(`CONNECT can not be listed: ${noConnect}`)
+    },
+  )
+}
 
 const fieldName = parsed(text('a field name, such as X-Api-Key', { pattern: TOKEN_PATTERN }), value => {
   if (isToken(value)) return value.toLowerCase()

@@ -1,16 +1,18 @@
 /**
- * What one key says about another: rules that clients name, methods that rules name, names and addresses used twice,
+ * What one key says about another: rules that clients name, methods that rules and origins name, names and addresses used twice,
  * rules that can never allow anything.
  *
  * It looks at the file as written, so that these mistakes are reported together with all others, however broken the
  * rest is.
  */
 import { isExtensionMethod } from '../http/method.js'
+import { comparablePath } from '../http/path.js'
 import { classifyAddress } from '../net/address-class.js'
+import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { EXPECTED_NAME, isName } from './fields.js'
 import { valueAt } from './issues.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
-import { RULE_METHODS } from './methods.js'
+import { RESOURCE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_ADMIN, DEFAULT_RULES } from './schema.js'
@@ -27,6 +29,7 @@ export function checkReferences(root: Located): Fault[] {
     ...crlWithoutAuthority(root),
     ...listenTwice(root),
     ...emptyPins(root),
+    ...originsTwice(root),
   ]
 }
 
@@ -100,21 +103,25 @@ function extraTwice(root: Located): Fault[] {
   return repeated(words, word => `${word} is listed twice under methods.extra`)
 }
 
-/** A rule may list what passes here and nothing else. */
+/** A rule or an origin may list what passes here and nothing else. */
 function unknownMethods(root: Located): Fault[] {
-  const known = [...RULE_METHODS, ...extraMethods(root).map(([, { value }]) => String(value))]
-  return entries(valueAt(root, 'rules')).flatMap(([rule, node]) =>
-    entries(node.children.get('methods')).flatMap(([index, { value, start }]) => {
-      if (typeof value !== 'string' || value === 'CONNECT' || known.includes(value)) return []
-      const path = ['rules', rule, 'methods', index]
-      const message = `expected one of ${known.join(', ')}, found "${value}"${methodHint(value, known)}`
-      return [{ offset: start, path, message }]
+  const extra = extraMethods(root).map(([, { value }]) => String(value))
+  return (['rules', 'origins'] as const).flatMap(section =>
+    entries(valueAt(root, section)).flatMap(([entry, node]) => {
+      const taken = node.children.has('store') ? RESOURCE_METHODS : [...RESOURCE_METHODS, ...extra]
+      return entries(node.children.get('methods')).flatMap(([index, { value, start }]) => {
+        if (typeof value !== 'string' || value === 'CONNECT' || taken.includes(value)) return []
+        const message = `expected one of ${taken.join(', ')}, found "${value}"${methodHint(value, taken, extra)}`
+        return [{ offset: start, path: [section, entry, 'methods', index], message }]
+      })
     }),
   )
 }
 
-function methodHint(value: string, known: readonly string[]): string {
-  const near = nearest(value, known)
+/** @param taken what the list may hold; less than all of `extra` for a store */
+function methodHint(value: string, taken: readonly string[], extra: readonly string[]): string {
+  if (extra.includes(value)) return '; the store takes no extension method'
+  const near = nearest(value, taken)
   if (near !== undefined) return `; did you mean ${near}?`
   return isExtensionMethod(value) ? '; an extension method has to be in methods.extra too' : ''
 }
@@ -204,6 +211,26 @@ function emptyPins(root: Located): Fault[] {
     const message = 'addresses_only: true without addresses allows nothing; list them under addresses'
     return [{ offset: pin.start, path: ['rules', rule, 'addresses_only'], message }]
   })
+}
+
+/** Which of two entries for the same requests would answer is nobody's guess. */
+function originsTwice(root: Located): Fault[] {
+  const places = entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
+    const path = node.children.get('path')
+    const host = node.children.get('host')
+    if (path === undefined || typeof path.value !== 'string') return []
+    const word = `${host === undefined ? 'every host' : hostText(host.value)} and ${comparablePath(path.value)}`
+    return [{ offset: path.start, path: ['origins', index, 'path'] as Path, word }]
+  })
+  return repeated(places, word => `an entry above is for ${word} already`)
+}
+
+function hostText(value: unknown): string {
+  try {
+    return serializeHostPattern(parseHostPattern(String(value)))
+  } catch {
+    return String(value)
+  }
 }
 
 interface Word {

@@ -13,6 +13,7 @@ import {
   duration,
   EXPECTED_CIDRS,
   EXPECTED_HOSTS,
+  filePath,
   hostPattern,
   list,
   NAME_PATTERN,
@@ -29,7 +30,8 @@ import {
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
 import { EXPECTED_LISTEN, LISTEN_PATTERN, parseListenAddress } from './listen-address.js'
-import { methods, ruleMethod, TOKEN_PATTERN, trace } from './methods.js'
+import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
+import { origins } from './origins.js'
 import { parseSubject } from './subject.js'
 
 /** `rules` when the key is absent. */
@@ -41,10 +43,6 @@ const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', 
 
 const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
 const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
-
-const filePath = text('the path of a file').refine(path => path !== '' && !path.includes('\0'), {
-  error: 'expected the path of a file',
-})
 
 const tls = section({
   address: parsed(listenText, parseListenAddress).describe('Where clients connect by TLS.'),
@@ -152,7 +150,7 @@ const rule = section({
   methods: z
     .exactOptional(
       nonEmptyList(
-        ruleMethod,
+        resourceMethod('a rule with methods refuses tunnels'),
         'a list of methods, such as [GET, HEAD]; leave the key out to allow every method',
       ),
     )
@@ -272,6 +270,7 @@ export const configSchema = section({
   rules,
   deny: deny.prefault({}),
   dns: dns.prefault({}),
+  origins,
   limits: limits.prefault({}),
   log: log.prefault({}),
   shutdown: shutdown.prefault({}),

@@ -28,7 +28,7 @@ type TlsKeys = NonNullable<Config['listen']['tls']>
  */
 export function readTlsFiles(keys: TlsKeys, reader: FileReader, nowMs: number): TlsFiles | undefined {
   const faultsBefore = reader.faults.length
-  const cert = readCertificates(keys.cert, 'cert', reader, nowMs)
+  const cert = readCertificates(keys.cert, at('cert'), reader, nowMs)
   const key = readKey(keys.key, reader)
   const clientCa = keys.clientCa === undefined ? undefined : readAuthorities(keys.clientCa, reader, nowMs)
   const crl = keys.crl === undefined ? undefined : readRevocationLists(keys.crl, reader)
@@ -57,13 +57,17 @@ function at(key: keyof TlsKeys | 'client_ca'): Path {
   return ['listen', 'tls', key]
 }
 
-function readCertificates(
+/**
+ * @param path the key that names the file
+ * @returns undefined when it holds none that can be read, which is a fault of the reader then
+ */
+export function readCertificates(
   name: string,
-  key: 'cert' | 'client_ca',
+  path: Path,
   reader: FileReader,
   nowMs: number,
 ): Certificates | undefined {
-  const file = readBlocks(name, at(key), 'CERTIFICATE', reader)
+  const file = readBlocks(name, path, 'CERTIFICATE', reader)
   if (file === undefined) return undefined
   const parsed: X509Certificate[] = []
   for (const [index, block] of file.blocks.entries()) {
@@ -72,9 +76,9 @@ function readCertificates(
       const certificate = new X509Certificate(block)
       parsed.push(certificate)
       const message = outOfTime(certificate, nowMs)
-      if (message !== undefined) reader.warn(at(key), `${which} (${subjectOf(certificate)}) ${message}`)
+      if (message !== undefined) reader.warn(path, `${which} (${subjectOf(certificate)}) ${message}`)
     } catch (error) {
-      reader.fault(at(key), `${which} is damaged (${clause(error)}); write the file anew`)
+      reader.fault(path, `${which} is damaged (${clause(error)}); write the file anew`)
       return undefined
     }
   }
@@ -90,7 +94,7 @@ function outOfTime({ validFrom, validTo }: X509Certificate, nowMs: number): stri
 
 /** Chains are followed up to an authority that has signed itself: one that leads out of the file verifies nobody. */
 function readAuthorities(name: string, reader: FileReader, nowMs: number): string | undefined {
-  const certificates = readCertificates(name, 'client_ca', reader, nowMs)
+  const certificates = readCertificates(name, at('client_ca'), reader, nowMs)
   const all = certificates?.parsed ?? []
   for (const [index, certificate] of all.entries()) {
     const which = `certificate ${index + 1} of ${name} (${subjectOf(certificate)})`

@@ -3,21 +3,15 @@
  *
  * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said.
  */
-import { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { Authority } from '../http/authority.js'
-import { type Fields, fieldValues } from '../http/fields.js'
-import { upgradeProtocol } from '../http/upgrade.js'
-import { viaNames } from '../http/via.js'
+import type { Fields } from '../http/fields.js'
 import type { Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
-import { requestFields } from '../relay/message-fields.js'
+import { type OutgoingOptions, outgoingRequest } from '../relay/outgoing.js'
 import { type RelayOptions, relay } from '../relay/relay.js'
 
-export interface ForwardOptions extends RelayOptions {
-  /** Protocols that Upgrade may offer, in lower case. */
-  readonly upgrade: readonly string[]
-}
+export type ForwardOptions = RelayOptions & OutgoingOptions
 
 /**
  * @param request where it goes, and the fields as they came but for the hops that Max-Forwards has left
@@ -31,30 +25,10 @@ export function forward(
   upgradable: boolean,
   options: ForwardOptions,
 ): Promise<Outcome> {
-  const { head, facts, content } = exchange
-  if (viaNames(head.fields, options.pseudonym)) {
-    throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
-      reason: 'loop',
-      detail: 'Via names this proxy already: the request goes round in a circle.',
-    })
-  }
-  const upgrade = upgradable ? upgradeProtocol(head.fields, head.minor, options.upgrade) : undefined
-  return relay(
-    'forward',
-    exchange,
-    {
-      method: facts.method,
-      path: asksServer(facts.method, head.target) ? '*' : request.path,
-      host: request.authority.text,
-      fields: requestFields(request.fields, head.minor, options.pseudonym),
-      content: content.length === 0 ? undefined : content,
-      sendsZeroLength: fieldValues(head.fields, 'content-length').length > 0 && content.length === 0,
-      expectContinue: facts.expectContinue,
-      upgrade,
-    },
-    permit,
-    options,
-  )
+  const { head, facts } = exchange
+  const path = asksServer(facts.method, head.target) ? '*' : request.path
+  const destination = { path, host: request.authority.text, fields: request.fields, upgradable }
+  return relay('forward', exchange, outgoingRequest(exchange, destination, options), permit, options)
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 import { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
-import { type MethodsInUse, resourceMethods, serializeAllow } from '../http/allow.js'
+import { serializeAllow } from '../http/allow.js'
 import type { Method } from '../http/method.js'
 import { registeredPhrase } from '../http/reason-phrase.js'
 import { serializeTraceMessage, TRACE_CONTENT_TYPE } from '../http/trace-message.js'
@@ -21,12 +21,15 @@ export function echoTrace(exchange: Exchange, date: string, excluded: ReadonlySe
   return answer(exchange, ['Date', date, 'Content-Type', TRACE_CONTENT_TYPE], message)
 }
 
-/** The refusal of TRACE, which is then never forwarded either: it makes credentials readable to scripts. */
-export function traceDisabled(use: MethodsInUse): ProxyError {
+/**
+ * The refusal of TRACE, which is then never forwarded either: it makes credentials readable to scripts.
+ * @param allowed the methods that the resource takes
+ */
+export function traceDisabled(allowed: Iterable<Method>): ProxyError {
   return new ProxyError('http_request_error', 'TRACE is off', {
     status: 405,
     reason: 'trace_off',
-    fields: ['Allow', serializeAllow(resourceMethods(use))],
+    fields: ['Allow', serializeAllow(allowed)],
     detail:
       'TRACE is off: it shows what others added to a request to whoever sends it. trace.enabled allows it.',
   })

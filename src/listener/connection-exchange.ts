@@ -20,6 +20,8 @@ export interface ExchangeConnection {
   readonly clientAddress: string
   /** Undefined when none was presented, or the connection is not TLS. */
   readonly clientCertificate: ClientCertificate | undefined
+  /** Whether the client speaks TLS to the proxy. */
+  readonly encrypted: boolean
   inform(status: number, reason: string, fields: Fields): void
   respond(head: ResponseHead): void
   refuse(error: ProxyError, method: string, hint?: string): void
@@ -38,9 +40,11 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   readonly facts: RequestFacts
   readonly clientAddress: string
   readonly clientCertificate: ClientCertificate | undefined
+  readonly encrypted: boolean
   /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
   #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined
+  #trailers: Fields | undefined
   #paused = false
   #bytes = 0
   #responded = false
@@ -51,6 +55,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
     this.#connection = connection
     this.clientAddress = connection.clientAddress
     this.clientCertificate = connection.clientCertificate
+    this.encrypted = connection.encrypted
     this.id = id
     this.head = head
     this.facts = facts
@@ -88,7 +93,14 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
 
   start(consumer: ContentConsumer): void {
     this.#consumer = consumer
-    this.#connection?.contentWanted()
+    this.#paused = false
+    // Content of no bytes may have come to its end before it is started anew.
+    if (this.#trailers !== undefined) consumer.end(this.#trailers)
+    else this.#connection?.contentWanted()
+  }
+
+  stop(): void {
+    this.#consumer = undefined
   }
 
   resume(): void {
@@ -103,6 +115,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   }
 
   deliverEnd(trailers: Fields): void {
+    this.#trailers = trailers
     this.#consumer?.end(trailers)
   }
 

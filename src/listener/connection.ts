@@ -29,6 +29,7 @@ const MAX_BUFFERED_BYTES = 64 * 1024
 export class Connection implements ExchangeConnection, OwnedConnection {
   readonly clientAddress: string
   readonly clientCertificate: ClientCertificate | undefined
+  readonly encrypted: boolean
   readonly #socket: Socket
   readonly #owner: ConnectionOwner
   readonly #reader: RequestReader
@@ -45,6 +46,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#owner = owner
     this.clientAddress = socket.remoteAddress ?? ''
     this.clientCertificate = clientCertificate
+    this.encrypted = 'encrypted' in socket
     this.#reader = new RequestReader(owner.limits)
     this.#response = new ResponseSide(socket, this.#state)
     this.#deadline = new Deadline(() => owner.now())
@@ -150,7 +152,6 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.end([])
   }
 
-  /** The exchange can take more content, or takes it for the first time. */
   contentWanted(): void {
     this.#deadline.set('content', this.#owner.limits.bodyIdleMs)
     this.#advance()

@@ -12,6 +12,8 @@ import type { Authority } from '../http/authority.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import type { RequestTarget } from '../http/request-target.js'
+import { checkMethod, chooseRoute, noOrigin, type OriginRoute, serveOrigin } from '../origin/origin.js'
+import type { PassthroughOptions } from '../origin/passthrough.js'
 import type { AccessLog, ExchangeKind, Subject } from '../observe/access-log.js'
 import type { Outcome } from '../outcome.js'
 import type { Policy, Decision as Verdict } from '../policy/decision.js'
@@ -34,6 +36,7 @@ export interface RouteOptions {
   readonly hop: HopOptions
   readonly forward: ForwardOptions
   readonly tunnel: TunnelOptions
+  readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
   readonly accessLog: AccessLog
   readonly date: () => string
   readonly now: () => number
@@ -74,6 +77,7 @@ class Decision {
   readonly subject: Subject
   readonly #options: RouteOptions
   #verdict: Verdict | undefined
+  #route: string | undefined
   #made = false
 
   constructor(exchange: ConnectionExchange, client: Client | undefined, options: RouteOptions) {
@@ -97,6 +101,11 @@ class Decision {
     this.#verdict = verdict
   }
 
+  /** Where no rule is asked: the key of what answers. */
+  byRoute(key: string): void {
+    this.#route = key
+  }
+
   allow(dnsMs?: number): void {
     this.#pass(undefined, dnsMs)
   }
@@ -104,7 +113,7 @@ class Decision {
   /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
   deny(error: ProxyError): void {
     if (error.side === 'upstream') this.#pass(error.reason)
-    else this.#log({ decision: 'deny', rule: this.#verdict?.rule, reason: error.reason })
+    else this.#log({ decision: 'deny', rule: this.#rule, reason: error.reason })
   }
 
   /** The client left before the decision was made; what was known of the request by then was allowed. */
@@ -114,7 +123,7 @@ class Decision {
 
   /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
   #pass(reason?: string, dnsMs?: number): void {
-    const rule = this.#verdict?.rule
+    const rule = this.#rule
     const denial = this.#verdict?.kind === 'allow' ? this.#verdict.wouldDeny : undefined
     if (denial === undefined) this.#log({ decision: 'allow', rule, reason, dnsMs })
     else {
@@ -126,6 +135,10 @@ class Decision {
         dnsMs,
       })
     }
+  }
+
+  get #rule(): string | undefined {
+    return this.#verdict?.rule ?? this.#route
   }
 
   #log(event: Parameters<AccessLog['decision']>[1]): void {
@@ -157,7 +170,6 @@ async function route(
   }
   // While its password was being checked.
   if (exchange.signal.aborted) return goneOutcome()
-  if (method === 'TRACE' && !options.hop.trace) throw traceDisabled(options.hop)
   switch (target.form) {
     case 'asterisk':
       // However many hops are left: no next one is named.
@@ -165,16 +177,14 @@ async function route(
       decision.allow()
       return answerOptions(exchange, options.date(), serverMethods(options.hop))
     case 'origin':
-      decideMaxForwards(method, head.fields)
-      if (method !== 'TRACE') throw noOrigin()
-      decision.allow()
-      return echoTrace(exchange, options.date(), options.hop.traceExclude)
+      return await answerOrigin(exchange, target.path, decision, options)
     case 'authority': {
       const permitted = permitTunnel(exchange, target.authority, client.rules, decision, options)
       return await tunnel(exchange, await permitted, options.tunnel)
     }
     case 'absolute': {
       const { authority } = target
+      if (method === 'TRACE' && !options.hop.trace) throw traceDisabled(resourceMethods(options.hop))
       const grant = admit(exchange, authority, client.rules, decision, options)
       const hops = decideMaxForwards(method, head.fields)
       if (hops.kind === 'final') {
@@ -187,6 +197,28 @@ async function route(
       return await forward(exchange, request, vetted, grant.upgradable, options.forward)
     }
   }
+}
+
+/** By the operator's own routes, which clients and limits stand before, and no rule. */
+async function answerOrigin(
+  exchange: ConnectionExchange,
+  path: string,
+  decision: Decision,
+  { origins, hop, date }: RouteOptions,
+): Promise<Outcome> {
+  const { facts, head } = exchange
+  const { method } = facts
+  const route = chooseRoute(origins.routes, exchange, path)
+  if (route !== undefined) decision.byRoute(route.key)
+  if (method === 'TRACE' && !hop.trace) throw traceDisabled(route?.methods ?? resourceMethods(hop))
+  if (route !== undefined) checkMethod(route, method)
+  const hops = decideMaxForwards(method, head.fields)
+  if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
+  decision.allow()
+  if (route === undefined) return echoTrace(exchange, date(), hop.traceExclude)
+  const request = { path, fields: hops.kind === 'forward' ? hops.fields : head.fields }
+  const client = { address: exchange.clientAddress, encrypted: exchange.encrypted }
+  return await serveOrigin(exchange, request, client, route, origins.options)
 }
 
 /** The leave to open a tunnel; a failure has a status that a CONNECT may end with. */
@@ -252,12 +284,4 @@ function refusal(error: ProxyError): Outcome {
 
 function goneOutcome(): Outcome {
   return { handler: 'refusal', status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 }
-}
-
-function noOrigin(): ProxyError {
-  return new ProxyError('destination_not_found', 'no origin serves this path', {
-    reason: 'no_origin',
-    detail:
-      'This is an HTTP proxy and serves no pages of its own; set it as HTTP_PROXY and HTTPS_PROXY of the client.',
-  })
 }

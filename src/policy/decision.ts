@@ -19,7 +19,9 @@ import {
   type OwnListener,
   type Permit,
   vetAddresses,
+  vetConfigured,
 } from './permit.js'
+import type { Host } from '../http/authority.js'
 import { type CompiledRules, compileRules, type PolicyInput } from './rules.js'
 import { type AddressTrace, type Trace, traceAddresses, traceAdmission } from './trace.js'
 
@@ -94,6 +96,16 @@ export class Policy {
    */
   vetOwnAddress(grant: Grant, address: IpAddress): Denial | undefined {
     return judgeOwnAddress(this.#guard, grant, address)
+  }
+
+  /**
+   * Decides on what an upstream of the configuration resolved to: every address is as good as another, but for our own.
+   *
+   * @param source the configuration key that names it
+   * @throws RangeError when there are none
+   */
+  vetConfigured(source: string, host: Host, port: number, addresses: readonly string[]): Permit | Denial {
+    return vetConfigured(this.#guard, source, host, port, addresses)
   }
 
   /** What `admit` decides, and how it comes to that. */

@@ -78,7 +78,7 @@ class VettedPermit {
   }
 }
 
-/** Leave to connect to these addresses at this port. Only vetAddresses and permitConfigured make one. */
+/** Leave to connect to these addresses at this port. Only vetAddresses, permitConfigured and vetConfigured make one. */
 export type Permit = VettedPermit
 
 /** True for a real Permit, false for anything shaped like one. */
@@ -138,6 +138,22 @@ export function permitConfigured(
   )
 }
 
+/** The same, unless one of the addresses is where Sluice itself listens. */
+export function vetConfigured(
+  guard: AddressGuard,
+  source: string,
+  host: Host,
+  port: number,
+  addresses: readonly string[],
+): Permit | Denial {
+  const permit = permitConfigured(source, host, port, addresses, guard.generation)
+  for (const ip of permit.addresses) {
+    const own = findOwnListener(guard, port, ip, classifyAddress(ip))
+    if (own !== undefined) return denyOwnAddress(host, port, own.role, ip.text)
+  }
+  return permit
+}
+
 /**
  * The entry of `denyAddresses` that holds `ip`, in whatever spelling, when there is one.
  *
@@ -155,9 +171,7 @@ export function findDeniedBlock(
 
 function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undefined {
   const addressClass = classifyAddress(ip)
-  const own = guard.ownListeners.find(
-    listener => grant.port === listener.port && reaches(listener, ip, addressClass),
-  )
+  const own = findOwnListener(guard, grant.port, ip, addressClass)
   if (own !== undefined) return denyOwnAddress(grant.host, grant.port, own.role, ip.text)
   const block = findDeniedBlock(guard.denyAddresses, ip)
   if (block !== undefined) return denyAddress(grant.host, grant.port, ip.text, block)
@@ -189,6 +203,15 @@ export function judgeOwnAddress(
     listener => port === listener.port && (listener.wildcard || cidrContains(listener.cidr, ip)),
   )
   return own && denyOwnAddress(host, port, own.role, ip.text)
+}
+
+function findOwnListener(
+  { ownListeners }: AddressGuard,
+  port: number,
+  ip: IpAddress,
+  addressClass: AddressClass,
+): OwnListener | undefined {
+  return ownListeners.find(listener => port === listener.port && reaches(listener, ip, addressClass))
 }
 
 /** 0.0.0.0 and :: are ways to write loopback to connect(), and so reach every listener of this machine. */

@@ -106,6 +106,8 @@ class Relay implements UpstreamEvents {
 
   send(fresh: boolean): void {
     if (this.#over) return
+    this.#address = undefined
+    this.#connectMs = undefined
     const { fast, exact } = this.#options
     const sender =
       this.#exactly || needsExactSender(this.#request) || fast.avoids(this.#permit) ? exact : fast

@@ -1,13 +1,13 @@
 /** A request for which no open connection serves: dials, sends, and can be ended at any time between. */
 import { serializeHostPort } from '../http/authority.js'
 import type { Permit } from '../policy/permit.js'
-import type { Connection, Dialer } from './dial.js'
+import type { Connection, Connects } from './dial.js'
 import { upstreamFailure } from './failures.js'
 import type { Cancel, UpstreamEvents } from './sender.js'
 
 /** @param send puts the request on the new connection */
 export function dialAndSend(
-  dialer: Dialer,
+  dialer: Connects,
   permit: Permit,
   events: UpstreamEvents,
   send: (connection: Connection) => Cancel,

@@ -11,9 +11,10 @@
 
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { networkInterfaces } from 'node:os'
+import { type SecureContext, connect as tlsConnect } from 'node:tls'
 import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
-import { serializeHostPort } from '../http/authority.js'
+import { type Host, serializeHostPort } from '../http/authority.js'
 import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
@@ -21,6 +22,7 @@ import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
 import { raceAttempts } from './happy-eyeballs.js'
 import type { Resolver } from './resolve.js'
+import { awaitHandshake } from './tls-handshake.js'
 
 /** Opens a socket to a literal; `net.connect` outside of tests. */
 export type Connector = (options: TcpNetConnectOpts) => Socket
@@ -38,6 +40,20 @@ export interface DialerOptions {
   readonly interfaces?: typeof networkInterfaces
   /** Milliseconds, monotonic. */
   readonly now: () => number
+}
+
+/** An upstream that the configuration names. */
+export interface ConfiguredUpstream {
+  /** The key that names it, such as `origins[0].forward`. */
+  readonly source: string
+  readonly host: Host
+  readonly port: number
+}
+
+/** What opens the connections that requests are sent on. */
+export interface Connects {
+  /** As Dialer.connect does. */
+  connect(permit: Permit, signal: CancelSignal): Promise<Connection>
 }
 
 export interface Resolution {
@@ -77,6 +93,19 @@ export class Dialer {
     const started = this.#options.now()
     const addresses = await this.#options.resolver.resolve(host.name, asker)
     return { permit: this.#vet(grant, addresses), dnsMs: this.#options.now() - started }
+  }
+
+  /**
+   * The same for an upstream of the configuration, which is told by whoever may reach it.
+   * @throws ProxyError 502 or 504 from DNS, 403 or 508 when an address is our own
+   */
+  async permitConfigured(
+    { source, host, port }: ConfiguredUpstream,
+    asker: { readonly signal: CancelSignal },
+  ): Promise<Permit> {
+    const addresses =
+      host.kind === 'name' ? await this.#options.resolver.resolve(host.name, asker) : [host.name]
+    return permitOf(this.#options.policy().vetConfigured(source, host, port, addresses))
   }
 
   /**
@@ -125,10 +154,33 @@ export class Dialer {
     }
   }
 
+  /**
+   * The same with TLS on top, verified against the host of the permit, all within the one time limit.
+   * @param context whose authorities the certificate has to come from
+   * @throws ProxyError 502 or 504; the signal's reason when it aborts
+   */
+  async connectTls(permit: Permit, context: SecureContext, signal: CancelSignal): Promise<Connection> {
+    const { host, port } = permit.grant
+    const started = this.#options.now()
+    const connection = await this.connect(permit, signal)
+    const socket = tlsConnect({
+      socket: connection.socket,
+      secureContext: context,
+      host: host.name,
+      // RFC 6066 §3: an address is no server name.
+      ...(host.kind === 'name' ? { servername: host.name } : {}),
+      ALPNProtocols: ['http/1.1'],
+    })
+    await awaitHandshake(socket, {
+      where: serializeHostPort(host, port),
+      timeoutMs: Math.max(1, this.#options.connectTimeoutMs - connection.connectMs),
+      signal,
+    })
+    return { ...connection, socket, connectMs: this.#options.now() - started }
+  }
+
   #vet(grant: Grant, addresses: readonly string[]): Permit {
-    const verdict = this.#options.policy().vet(grant, addresses)
-    if ('kind' in verdict) throw refusal(verdict)
-    return verdict
+    return permitOf(this.#options.policy().vet(grant, addresses))
   }
 
   /**
@@ -139,6 +191,11 @@ export class Dialer {
     if (canonical(localAddress ?? '') === text) return true
     return Object.values(this.#interfaces()).some(list => list?.some(own => canonical(own.address) === text))
   }
+}
+
+function permitOf(verdict: Permit | Denial): Permit {
+  if ('kind' in verdict) throw refusal(verdict)
+  return verdict
 }
 
 function canonical(address: string): string | undefined {

@@ -274,6 +274,8 @@ class NodeExchange {
     const untouched = this.#connection.socket.bytesRead === this.#bytesReadBefore
     const again: Again = this.#reused && untouched ? 'stale' : 'no'
     const failure = upstreamFailure(error, this.#connection.where)
+    // What came after this would be lost to another connection that the request may be sent on.
+    this.#request.content?.stop()
     this.#connection.close()
     this.#events.failed(failure, again)
   }

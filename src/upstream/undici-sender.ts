@@ -11,7 +11,7 @@ import { ProxyError } from '../errors.js'
 import type { Fields } from '../http/fields.js'
 import type { Permit } from '../policy/permit.js'
 import { BoundedSet } from './bounded-set.js'
-import type { Connection, Dialer } from './dial.js'
+import type { Connection, Connects } from './dial.js'
 import { dialAndSend } from './dial-and-send.js'
 import { notHttp, upstreamFailure } from './failures.js'
 import { Pool, poolKey } from './pool.js'
@@ -19,7 +19,7 @@ import { ResponseWatch } from './response-watch.js'
 import type { Again, Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 
 export interface SenderOptions {
-  readonly dialer: Dialer
+  readonly dialer: Connects
   /** Bytes of a response's header section. */
   readonly maxHeaderBytes: number
   /** Milliseconds an open connection waits for its next request. */

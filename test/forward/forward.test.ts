@@ -39,6 +39,7 @@ function asked(options: Asked): UpstreamRequest {
       length: 'length' in options ? options.length : 0,
       bytes: 0,
       start: () => {},
+      stop: () => {},
       resume: () => {},
     },
     onGone: () => {},

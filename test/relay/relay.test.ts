@@ -41,7 +41,7 @@ function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, b
     avoids: () => avoided,
     close: () => {},
   })
-  const content: RequestContent = { length: 0, bytes, start: () => {}, resume: () => {} }
+  const content: RequestContent = { length: 0, bytes, start: () => {}, stop: () => {}, resume: () => {} }
   const exchange = {
     id: '1',
     head: { method, target: '/', minor: 1, fields: [], framing: { kind: 'none' } },
@@ -138,7 +138,7 @@ t.test('an answer is passed on in order, and the outcome tells of it', async t =
 })
 
 t.test('which sender is asked', async t => {
-  const content: RequestContent = { length: 5, bytes: 0, start: () => {}, resume: () => {} }
+  const content: RequestContent = { length: 5, bytes: 0, start: () => {}, stop: () => {}, resume: () => {} }
   for (const [method, request, expected] of [
     ['GET', {}, 'fast'],
     ['HEAD', {}, 'fast'],

@@ -5,7 +5,7 @@ import { headerList, headerPairs, keepMethodAsWritten } from '../../src/upstream
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
 
 function content(length: number | undefined): RequestContent {
-  return { length, bytes: 0, start: () => {}, resume: () => {} }
+  return { length, bytes: 0, start: () => {}, stop: () => {}, resume: () => {} }
 }
 
 function list(request: Partial<UpstreamRequest>): string[] {

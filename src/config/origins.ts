@@ -1,0 +1,118 @@
+/**
+ * `origins`: what answers the requests that name no other server in their target, by host and path. Each entry leads
+ * to upstreams (`forward`) or to the embedded store.
+ */
+import * as z from 'zod'
+import { FORWARDED_STYLES } from '../http/forwarded.js'
+import { comparablePath, hasDotSegment } from '../http/path.js'
+import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
+import {
+  cidr,
+  EXPECTED_CIDRS,
+  filePath,
+  list,
+  nonEmptyList,
+  oneOf,
+  parsed,
+  section,
+  size,
+  text,
+} from './fields.js'
+import { resourceMethod } from './methods.js'
+import { EXPECTED_UPSTREAM, parseUpstreamUrl, UPSTREAM_PATTERN, type UpstreamUrl } from './upstream-url.js'
+
+const PATH_PATTERN = '^/[!-~]*$'
+const PATH = /^\/[!"$->@-~]*$/
+const EXPECTED_PATH = 'expected a path such as / or /v1'
+const EXPECTED_HOST = 'expected a host name, "*.example.com" or an IP address'
+
+const host = parsed(text('a host name, "*.example.com" or an IP address'), (value): HostPattern => {
+  const pattern = parseHostPattern(value)
+  if (pattern.kind !== 'any' && pattern.kind !== 'cidr') return pattern
+  const hint = pattern.kind === 'any' ? '; leave the key out for every host' : ''
+  throw new RangeError(`${EXPECTED_HOST}, found "${value}"${hint}`)
+})
+
+const path = parsed(text('a path such as / or /v1', { pattern: PATH_PATTERN }), value => {
+  if (!PATH.test(value)) throw new RangeError(`${EXPECTED_PATH}, found "${value}"`)
+  if (hasDotSegment(value)) throw new RangeError(`${EXPECTED_PATH}, found "${value}", with a dot segment`)
+  return comparablePath(value)
+})
+
+const upstreamText = text('a URL such as "http://10.0.0.5:8080"', { pattern: UPSTREAM_PATTERN })
+
+const forward = parsed(
+  z.union([upstreamText, nonEmptyList(upstreamText, 'a list of URLs')], {
+    error: `${EXPECTED_UPSTREAM}, or a list of them`,
+  }),
+  (value): readonly UpstreamUrl[] => [value].flat().map(parseUpstreamUrl),
+)
+
+const store = section({
+  directory: filePath.prefault('./data').describe('Where it keeps what it holds; made at the first write.'),
+  write: list(cidr, EXPECTED_CIDRS)
+    .prefault(['127.0.0.0/8', '::1/128'])
+    .describe('Client addresses that may change what it holds.'),
+  max_object: size('1B', '1024GiB').prefault('1GiB').describe('Largest representation.'),
+  max_total: size('1B', '1048576GiB')
+    .prefault('10GiB')
+    .describe('Most bytes of all representations together.'),
+}).transform(({ max_object: maxObjectBytes, max_total: maxTotalBytes, ...rest }) => ({
+  ...rest,
+  maxObjectBytes,
+  maxTotalBytes,
+}))
+
+const hostHeaders = ['keep', 'rewrite'] as const
+
+const entry = section({
+  host: z.exactOptional(host).describe('The Host it is for, without port; absent, every one.'),
+  path: path.describe('The path it is for, with all that lies below; the longest that fits decides.'),
+  methods: z
+    .exactOptional(
+      list(resourceMethod('a tunnel leads to no origin'), 'a list of methods, such as [GET, HEAD]'),
+    )
+    .describe('Methods it takes; absent, every one that passes; [] is none.'),
+  forward: z.exactOptional(forward).describe('One URL or several, between which requests are balanced.'),
+  store: z.exactOptional(store),
+  host_header: z
+    .exactOptional(oneOf(hostHeaders))
+    .describe('keep sends the Host of the client, rewrite that of the URL.'),
+  forwarded: z
+    .exactOptional(oneOf(FORWARDED_STYLES))
+    .describe('Which fields tell the upstream of the client: none, x-forwarded-for or forwarded.'),
+  ca: z
+    .exactOptional(filePath)
+    .describe('Authorities, in PEM, of https:// upstreams, in place of the public ones.'),
+}).meta({ oneOf: [{ required: ['forward'] }, { required: ['store'] }] })
+
+const FORWARD_KEYS = ['host_header', 'forwarded', 'ca'] as const
+
+export const origins = list(
+  parsed(entry, written => {
+    const { forward: upstreams, store: kept } = written
+    const common = { host: written.host, path: written.path, methods: written.methods }
+    if (kept !== undefined) {
+      if (upstreams !== undefined) throw new RangeError('expected forward or store, found both')
+      const foreign = FORWARD_KEYS.find(key => written[key] !== undefined)
+      if (foreign !== undefined) throw new RangeError(`${foreign} goes with forward, found it with store`)
+      return { ...common, kind: 'store' as const, store: kept }
+    }
+    if (upstreams === undefined) throw new RangeError('expected forward or store, found neither')
+    const ca = written.ca
+    if (ca !== undefined && !upstreams.some(({ scheme }) => scheme === 'https')) {
+      throw new RangeError('ca is for https:// upstreams, and forward names none')
+    }
+    return {
+      ...common,
+      kind: 'forward' as const,
+      upstreams,
+      hostHeader: written.host_header ?? 'keep',
+      forwarded: written.forwarded ?? 'none',
+      ca,
+    }
+  }),
+  'a list of origins, each with path and forward or store',
+)
+  .prefault([])
+  .describe('What answers requests whose target is a path alone, by Host and the longest path.')

@@ -1,0 +1,89 @@
+/** From the `origins` of a configuration to routes that answer, and what they have open. */
+import { createSecureContext } from 'node:tls'
+import type { Config } from '../config/schema.js'
+import type { ProxyError } from '../errors.js'
+import { type MethodsInUse, resourceMethods } from '../http/allow.js'
+import type { Method } from '../http/method.js'
+import type { Dialer } from '../upstream/dial.js'
+import { NodeSender } from '../upstream/node-sender.js'
+import type { Sender } from '../upstream/sender.js'
+import { type SenderOptions, UndiciSender } from '../upstream/undici-sender.js'
+import type { OriginRoute } from './origin.js'
+import type { Upstream } from './passthrough.js'
+import { sortRoutes } from './routes.js'
+import { Upstreams } from './upstreams.js'
+
+export interface OriginsOptions {
+  readonly dialer: Dialer
+  readonly sender: Omit<SenderOptions, 'dialer'>
+  /** The senders of plain HTTP, which all plain upstreams share. */
+  readonly fast: Sender
+  readonly exact: Sender
+  readonly methods: MethodsInUse
+  /** Authorities in PEM, by the path in the configuration. */
+  readonly upstreamCa: ReadonlyMap<string, string>
+  readonly now: () => number
+  /** Told when an upstream goes down, with the error, and when it is back. */
+  readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
+}
+
+export interface Origins {
+  readonly routes: readonly OriginRoute[]
+  close(): void
+}
+
+/** @throws OpenSSL's error when authorities are not those that were checked */
+export function createOrigins(configured: Config['origins'], options: OriginsOptions): Origins {
+  const opened: Sender[] = []
+  const routes = configured.map((origin, index): OriginRoute => {
+    const { host, path } = origin
+    const place = { key: `origins[${index}]`, host, path, methods: methodsOf(origin, options.methods) }
+    if (origin.kind === 'store') return { ...place, kind: 'store', handler: undefined }
+    const ca = origin.ca === undefined ? undefined : options.upstreamCa.get(origin.ca)
+    const upstreams = origin.upstreams.map(({ scheme, authority, text }): Upstream => {
+      const senders = scheme === 'http' ? options : tlsSenders(ca, options)
+      if (scheme === 'https') opened.push(senders.fast, senders.exact)
+      return {
+        source: `origins[${index}].forward`,
+        url: text,
+        host: authority.host,
+        port: authority.port,
+        authority: authority.text,
+        fast: senders.fast,
+        exact: senders.exact,
+      }
+    })
+    return {
+      ...place,
+      kind: 'forward',
+      upstreams: new Upstreams(upstreams, options),
+      hostHeader: origin.hostHeader,
+      forwarded: origin.forwarded,
+    }
+  })
+  return {
+    routes: sortRoutes(routes),
+    close: () => {
+      for (const sender of opened) sender.close()
+    },
+  }
+}
+
+/** What of its list may pass, all that may where it has none; the store knows the nine and no others. */
+function methodsOf({ kind, methods }: Config['origins'][number], use: MethodsInUse): Method[] {
+  const passing = resourceMethods(kind === 'store' ? { ...use, extra: [] } : use)
+  return methods === undefined ? passing : passing.filter(method => methods.includes(method))
+}
+
+/** Of one upstream alone: a connection is verified for its host, and is no good for another at the same address. */
+function tlsSenders(
+  ca: string | undefined,
+  { dialer, sender }: OriginsOptions,
+): { readonly fast: Sender; readonly exact: Sender } {
+  const context = createSecureContext(ca === undefined ? {} : { ca })
+  const options: SenderOptions = {
+    ...sender,
+    dialer: { connect: (permit, signal) => dialer.connectTls(permit, context, signal) },
+  }
+  return { fast: new UndiciSender(options), exact: new NodeSender(options) }
+}

@@ -1,0 +1,76 @@
+/**
+ * The TLS handshake with an upstream: what its failures mean (RFC 9209 §2.3.14, §2.3.15), and an end to the wait.
+ *
+ * A certificate that does not verify is never overlooked: no request is written before the handshake is through, and
+ * it is through only when Node has found the certificate good for the host.
+ */
+import type { TLSSocket } from 'node:tls'
+import { ProxyError } from '../errors.js'
+import type { CancelSignal } from '../exchange.js'
+import { errorCode, upstreamFailure } from './failures.js'
+
+export interface HandshakeOptions {
+  /** The upstream for messages, `host:port`. */
+  readonly where: string
+  readonly timeoutMs: number
+  readonly signal: CancelSignal
+}
+
+/**
+ * @param socket one that verifies certificates; its `error` event has a listener for good from here on
+ * @throws ProxyError tls_certificate_error, tls_protocol_error, connection_terminated or connection_timeout, or the
+ *   signal's reason; the socket is destroyed then
+ */
+export function awaitHandshake(
+  socket: TLSSocket,
+  { where, timeoutMs, signal }: HandshakeOptions,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let over = false
+    const settle = (): boolean => {
+      if (over) return false
+      over = true
+      clearTimeout(timer)
+      signal.removeEventListener('abort', onAbort)
+      return true
+    }
+    const fail = (error: unknown): void => {
+      if (!settle()) return
+      socket.destroy()
+      reject(error)
+    }
+    const onAbort = (): void => fail(signal.reason)
+    const timer = setTimeout(
+      () => fail(new ProxyError('connection_timeout', `no TLS in time: ${where}`)),
+      timeoutMs,
+    )
+    socket.once('secureConnect', () => {
+      if (settle()) resolve()
+    })
+    socket.on('error', error => fail(handshakeFailure(socket, error, where)))
+    socket.once('close', () =>
+      fail(new ProxyError('connection_terminated', `closed before TLS stood: ${where}`)),
+    )
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+  })
+}
+
+function handshakeFailure(socket: TLSSocket, error: Error, where: string): ProxyError {
+  const code = errorCode(error)
+  // Set by Node when the handshake itself came to its end and the certificate is what is wrong, whatever its types say.
+  const unverified = socket.authorizationError as unknown
+  if (unverified !== undefined && unverified !== null) {
+    return new ProxyError('tls_certificate_error', `certificate not accepted: ${where}`, {
+      cause: error,
+      detail: `The certificate of ${where} was not accepted (${code === '' ? String(unverified) : code}).`,
+    })
+  }
+  if (code === 'EPROTO' || code.startsWith('ERR_SSL_')) {
+    return new ProxyError('tls_protocol_error', `no TLS: ${where}`, {
+      cause: error,
+      detail: `TLS with ${where} did not come to stand (${code}).`,
+    })
+  }
+  return upstreamFailure(error, where)
+}
