@@ -108,22 +108,24 @@ function unknownMethods(root: Located): Fault[] {
   const extra = extraMethods(root).map(([, { value }]) => String(value))
   return (['rules', 'origins'] as const).flatMap(section =>
     entries(valueAt(root, section)).flatMap(([entry, node]) => {
-      const taken = node.children.has('store') ? RESOURCE_METHODS : [...RESOURCE_METHODS, ...extra]
+      const ofStore = node.children.has('store')
+      const taken = ofStore ? RESOURCE_METHODS : [...RESOURCE_METHODS, ...extra]
       return entries(node.children.get('methods')).flatMap(([index, { value, start }]) => {
         if (typeof value !== 'string' || value === 'CONNECT' || taken.includes(value)) return []
-        const message = `expected one of ${taken.join(', ')}, found "${value}"${methodHint(value, taken, extra)}`
+        const message = `expected one of ${taken.join(', ')}, found "${value}"${methodHint(value, taken, ofStore)}`
         return [{ offset: start, path: [section, entry, 'methods', index], message }]
       })
     }),
   )
 }
 
-/** @param taken what the list may hold; less than all of `extra` for a store */
-function methodHint(value: string, taken: readonly string[], extra: readonly string[]): string {
-  if (extra.includes(value)) return '; the store takes no extension method'
-  const near = nearest(value, taken)
+function methodHint(value: string, known: readonly string[], ofStore: boolean): string {
+  const near = nearest(value, known)
   if (near !== undefined) return `; did you mean ${near}?`
-  return isExtensionMethod(value) ? '; an extension method has to be in methods.extra too' : ''
+  if (!isExtensionMethod(value)) return ''
+  return ofStore
+    ? '; a store takes no extension method'
+    : '; an extension method has to be in methods.extra too'
 }
 
 function extraMethods(root: Located): [string | number, Located][] {

@@ -33,7 +33,7 @@ export function outgoingRequest(
   { path, host, fields, upgradable }: Destination,
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {
-  if (viaNames(head.fields, pseudonym)) {
+  if (viaNames(fields, pseudonym)) {
     throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
       reason: 'loop',
       detail: 'Via names this proxy already: the request goes round in a circle.',
@@ -45,8 +45,8 @@ export function outgoingRequest(
     host,
     fields: requestFields(fields, head.minor, pseudonym),
     content: content.length === 0 ? undefined : content,
-    sendsZeroLength: fieldValues(head.fields, 'content-length').length > 0 && content.length === 0,
+    sendsZeroLength: fieldValues(fields, 'content-length').length > 0 && content.length === 0,
     expectContinue: facts.expectContinue,
-    upgrade: upgradable ? upgradeProtocol(head.fields, head.minor, upgrade) : undefined,
+    upgrade: upgradable ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
   }
 }

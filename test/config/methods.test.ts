@@ -57,6 +57,24 @@ t.test('CONNECT is refused by its own name: tunnels are no method of a rule', as
   ])
 })
 
+t.test('an origin may list them too, and a store none, which knows the nine alone', async t => {
+  const known = 'expected one of GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH'
+  const origins = (methods: string) => `methods: { extra: [PROPFIND, REPORT] }
+origins:
+  - { path: /, methods: ${methods}, forward: "http://a" }
+  - { path: /s, methods: ${methods}, store: {} }
+`
+  t.same(load(origins('[TRACE, GET]')).origins[0]?.methods, ['TRACE', 'GET'])
+  t.same(load('origins: [{ path: /, forward: "http://a" }]').origins[0]?.methods, undefined)
+  t.same(problems(origins('[PROPFIND, get, MKCOL]')), [
+    `4:36 origins[0].methods[1]: ${known}, PROPFIND, REPORT, found "get"; did you mean GET?`,
+    `4:41 origins[0].methods[2]: ${known}, PROPFIND, REPORT, found "MKCOL"; an extension method has to be in methods.extra too`,
+    `5:27 origins[1].methods[0]: ${known}, found "PROPFIND"; a store takes no extension method`,
+    `5:37 origins[1].methods[1]: ${known}, found "get"; did you mean GET?`,
+    `5:42 origins[1].methods[2]: ${known}, found "MKCOL"; a store takes no extension method`,
+  ])
+})
+
 t.test('a rule may list the extension methods that pass, byte for byte', async t => {
   const rule = (methods: string) => `rules: { a: { hosts: [a.b], methods: ${methods} } }`
   const extra = 'methods: { extra: [PROPFIND, REPORT] }\n'

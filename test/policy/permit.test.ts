@@ -291,3 +291,29 @@ t.test('tells a permit from its likeness', async t => {
   t.notOk(isPermit(null))
   t.notOk(isPermit('permit'))
 })
+
+t.test('an upstream of the configuration may be anywhere, but for our own listeners', async t => {
+  const ownListeners = [
+    { cidr: parseCidr('127.0.0.0/8'), port: 3128, role: 'proxy' as const },
+    { cidr: parseCidr('10.0.0.1'), port: 9128, role: 'admin' as const },
+  ]
+  const made = policy({ ...WEB, denyAddresses: ['10.0.0.0/8'] }, { ownListeners, generation: 7 })
+  const vetted = (port: number, ...addresses: string[]) =>
+    made.vetConfigured('origins[0].forward', parseHost('a.test'), port, addresses)
+  const permit = vetted(80, '127.0.0.1', '::ffff:10.0.0.1', '169.254.169.254')
+  if (!isPermit(permit)) throw new Error(permit.detail)
+  t.match(permit, { generation: 7, grant: { rule: 'origins[0].forward', port: 80 } })
+  t.same(
+    permit.addresses.map(({ text }) => text),
+    ['127.0.0.1', '10.0.0.1', '169.254.169.254'],
+  )
+  for (const [port, address, status] of [
+    [3128, '127.0.0.9', 508],
+    [3128, '0.0.0.0', 508],
+    [9128, '::ffff:10.0.0.1', 403],
+  ] as const) {
+    t.match(vetted(port, '192.0.2.1', address), { kind: 'deny', reason: 'own_address', status })
+  }
+  t.ok(isPermit(vetted(3129, '127.0.0.1')))
+  t.ok(isPermit(vetted(9128, '10.0.0.2')))
+})

@@ -255,3 +255,36 @@ t.test('a connection that came back to a listener of our own', async t => {
     }
   })
 })
+
+t.test('a permit for an upstream of the configuration', async t => {
+  const host = { kind: 'name', name: 'up.test' } as const
+  const addresses = { 'up.test': ['10.0.0.5', '127.0.0.1'] }
+  await t.test('holds what its name resolves to, wherever that is', async t => {
+    const permit = await dialer({ addresses }).permitConfigured(
+      { source: 'key', host, port: 80 },
+      { signal: never },
+    )
+    t.match(permit.grant, { rule: 'key', port: 80 })
+    t.same(
+      permit.addresses.map(({ text }) => text),
+      ['10.0.0.5', '127.0.0.1'],
+    )
+  })
+
+  await t.test('of a literal asks nobody', async t => {
+    const literal = { source: 'key', host: { kind: 'ipv6', name: '::1' }, port: 80 } as const
+    const resolver = { resolve: async () => Promise.reject(new Error('asked')) }
+    const permit = await dialer({ resolver }).permitConfigured(literal, { signal: never })
+    t.equal(permit.addresses[0]?.text, '::1')
+  })
+
+  await t.test('is refused where we listen ourselves', async t => {
+    const own = { cidr: parseCidr('127.0.0.1'), port: 80, role: 'proxy' } as const
+    const policyOf = policy({ rules: {} }, { ownListeners: [own] })
+    const permit = dialer({ addresses, policy: () => policyOf }).permitConfigured(
+      { source: 'key', host, port: 80 },
+      { signal: never },
+    )
+    await t.rejects(permit, { message: /./, type: 'proxy_loop_detected', reason: 'own_address', status: 508 })
+  })
+})

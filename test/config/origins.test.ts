@@ -1,0 +1,157 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { parseConfig } from '../../src/config/load.js'
+import { ConfigError } from '../../src/config/problem.js'
+import { Authority } from '../kit/authority.js'
+import { needs } from '../system/command.js'
+import { load, problems, refuses } from './problems-of.js'
+
+const origin = (entry: string) => load(`origins: [{ ${entry} }]`).origins[0]
+const UP = 'forward: "http://a"'
+const PATH = 'expected a path such as / or /v1'
+
+t.test('an entry with forward, and what is left out', async t => {
+  const found = origin(`path: /, ${UP}`)
+  t.match(found, {
+    kind: 'forward',
+    host: undefined,
+    path: '/',
+    upstreams: [{ text: 'http://a:80' }],
+    hostHeader: 'keep',
+    forwarded: 'none',
+    ca: undefined,
+  })
+  t.equal(found?.methods, undefined)
+  t.match(
+    origin('path: /x, forward: ["http://a", "https://b:1"], host_header: rewrite, forwarded: forwarded'),
+    {
+      upstreams: [{ text: 'http://a:80' }, { text: 'https://b:1' }],
+      hostHeader: 'rewrite',
+      forwarded: 'forwarded',
+    },
+  )
+  t.same(origin(`path: /, ${UP}, methods: []`)?.methods, [])
+  t.same(origin(`path: /, ${UP}, methods: [PATCH, TRACE]`)?.methods, ['PATCH', 'TRACE'])
+  t.same(load('').origins, [])
+})
+
+t.test('an entry with store, and what is left out', async t => {
+  t.match(origin('path: /, store: {}'), {
+    kind: 'store',
+    store: {
+      directory: './data',
+      write: [{ text: '127.0.0.0/8' }, { text: '::1/128' }],
+      maxObjectBytes: 2 ** 30,
+      maxTotalBytes: 10 * 2 ** 30,
+    },
+  })
+})
+
+t.test('exactly one of forward and store, with the keys that belong to it', async t => {
+  refuses(t, [
+    ['origins: [{ path: / }]', '2:11 origins[0]: expected forward or store, found neither'],
+    [`origins: [{ path: /, ${UP}, store: {} }]`, '2:11 origins[0]: expected forward or store, found both'],
+    [
+      'origins: [{ path: /, store: {}, host_header: keep }]',
+      '2:11 origins[0]: host_header goes with forward, found it with store',
+    ],
+    [
+      'origins: [{ path: /, store: {}, ca: x }]',
+      '2:11 origins[0]: ca goes with forward, found it with store',
+    ],
+    [
+      `origins: [{ path: /, ${UP}, ca: x }]`,
+      '2:11 origins[0]: ca is for https:// upstreams, and forward names none',
+    ],
+  ])
+})
+
+t.test('host is a name, names below one, or an address', async t => {
+  const host = (text: string) => origin(`host: "${text}", path: /, ${UP}`)?.host
+  t.match(host('A.test.'), { kind: 'exact', name: 'a.test' })
+  t.match(host('*.a.test'), { kind: 'suffix', suffix: '.a.test' })
+  t.match(host('[::1]'), { kind: 'address', ip: { text: '::1' } })
+  const expected = 'expected a host name, "*.example.com" or an IP address'
+  refuses(t, [
+    [
+      `origins: [{ host: "*", path: /, ${UP} }]`,
+      `2:19 origins[0].host: ${expected}, found "*"; leave the key out for every host`,
+    ],
+    [
+      `origins: [{ host: 10.0.0.0/8, path: /, ${UP} }]`,
+      `2:19 origins[0].host: ${expected}, found "10.0.0.0/8"`,
+    ],
+  ])
+  t.match(problems(`origins: [{ host: "a:80", path: /, ${UP} }]`), [/"a:80", with a port/])
+})
+
+t.test('path begins with a slash, and holds what a path can hold', async t => {
+  const path = (text: string) => origin(`path: "${text}", ${UP}`)?.path
+  t.equal(path('/v1'), '/v1')
+  t.equal(path('/v1/'), '/v1/')
+  t.equal(path("/a%2f!$&'()*+,;=:@~"), "/a%2f!$&'()*+,;=:@~")
+  t.equal(path('/%761'), '/v1')
+  for (const bad of ['', 'v1', '/a b', '/a?b', '/a#b', '/é', '*', 'http://a/']) {
+    t.same(problems(`origins: [{ path: "${bad}", ${UP} }]`), [
+      `2:19 origins[0].path: ${PATH}, found "${bad}"`,
+    ])
+  }
+  t.same(problems(`origins: [{ path: /a/%2e./b, ${UP} }]`), [
+    `2:19 origins[0].path: ${PATH}, found "/a/%2e./b", with a dot segment`,
+  ])
+  t.same(problems(`origins: [{ ${UP} }]`), [`2:11 origins[0].path: the key \`path\` is missing; ${PATH}`])
+})
+
+t.test('forward is a URL or a list of them', async t => {
+  const url = 'expected a URL such as "http://10.0.0.5:8080" or "https://api.example"'
+  refuses(t, [
+    ['origins: [{ path: /, forward: 1 }]', `2:31 origins[0].forward: ${url}, or a list of them, found 1`],
+    [
+      'origins: [{ path: /, forward: "http://a/x" }]',
+      `2:31 origins[0].forward: ${url}, found "http://a/x", with a path or query; requests keep their own`,
+    ],
+    [
+      'origins: [{ path: /, forward: ["http://a", b] }]',
+      `2:31 origins[0].forward: ${url}, found "b", which does not begin with http:// or https://`,
+    ],
+  ])
+  t.equal(problems('origins: [{ path: /, forward: [] }]').length, 1)
+  t.same(problems(`origins: [{ path: /, ${UP}, methods: [CONNECT] }]`), [
+    '2:53 origins[0].methods[0]: CONNECT can not be listed: a tunnel leads to no origin',
+  ])
+})
+
+t.test('no two entries are for the same host and path', async t => {
+  refuses(t, [
+    [
+      `origins: [{ path: /v1, ${UP} }, { path: /%761, ${UP} }]`,
+      '2:55 origins[1].path: an entry above is for every host and /v1 already',
+    ],
+    [
+      `origins: [{ host: A.test, path: /, ${UP} }, { host: a.test., path: /, store: {} }]`,
+      '2:82 origins[1].path: an entry above is for a.test and / already',
+    ],
+  ])
+  t.same(
+    problems(`origins: [{ host: a, path: /, ${UP} }, { path: /, ${UP} }, { host: "*.a", path: /, ${UP} }]`),
+    [],
+  )
+})
+
+t.test('ca is read with the configuration', { skip: needs('openssl') }, async t => {
+  const folder = t.testdir()
+  const ca = Authority.make(folder)
+  writeFileSync(join(folder, 'bad.pem'), 'nothing')
+  const yaml = (file: string) => `version: 1\norigins: [{ path: /, forward: "https://a", ca: ${file} }]`
+  t.same([...parseConfig(yaml('ca.crt'), 'x', folder).files.upstreamCa], [['ca.crt', ca.cert]])
+  for (const file of ['bad.pem', 'missing.pem']) {
+    let found: unknown
+    try {
+      parseConfig(yaml(file), 'x', folder)
+    } catch (error) {
+      if (error instanceof ConfigError) found = error.problems
+    }
+    t.match(found, [{ path: 'origins[0].ca', line: 2 }], file)
+  }
+})

@@ -1,0 +1,49 @@
+import t from 'tap'
+import { FORWARDED_STYLES, withForwarded } from '../../src/http/forwarded.js'
+
+const FROM = { address: '192.0.2.1', host: 'a.test', proto: 'http' } as const
+const V6 = { address: '2001:db8::1', host: '[2001:db8::2]:80', proto: 'https' } as const
+const NOBODY = { address: undefined, host: undefined, proto: 'http' } as const
+
+t.test('one hop is for, host and proto; what is no token is quoted (RFC 7239 §4, §6)', async t => {
+  const element = (from: Parameters<typeof withForwarded>[2]) => withForwarded([], 'forwarded', from)
+  t.same(element(FROM), ['Forwarded', 'for=192.0.2.1;host=a.test;proto=http'])
+  t.same(element(V6), ['Forwarded', 'for="[2001:db8::1]";host="[2001:db8::2]:80";proto=https'])
+  t.same(element(NOBODY), ['Forwarded', 'for=unknown;proto=http'])
+})
+
+t.test('it is appended to what came, in one line (RFC 7239 §4)', async t => {
+  t.same(withForwarded(['forwarded', 'for=a', 'A', '1', 'FORWARDED', 'for="b,c"'], 'forwarded', FROM), [
+    'A',
+    '1',
+    'Forwarded',
+    'for=a, for="b,c", for=192.0.2.1;host=a.test;proto=http',
+  ])
+})
+
+t.test('X-Forwarded-For is appended to, Host and Proto are replaced', async t => {
+  const came = ['x-forwarded-host', 'evil', 'X-Forwarded-For', 'x', 'X-Forwarded-Proto', 'https', 'A', '1']
+  t.same(withForwarded(came, 'x-forwarded-for', FROM), [
+    'A',
+    '1',
+    'X-Forwarded-For',
+    'x, 192.0.2.1',
+    'X-Forwarded-Host',
+    'a.test',
+    'X-Forwarded-Proto',
+    'http',
+  ])
+  t.same(withForwarded([], 'x-forwarded-for', NOBODY), [
+    'X-Forwarded-For',
+    'unknown',
+    'X-Forwarded-Proto',
+    'http',
+  ])
+  t.same(withForwarded([], 'x-forwarded-for', V6).slice(0, 2), ['X-Forwarded-For', '2001:db8::1'])
+})
+
+t.test('none changes nothing', async t => {
+  const came = ['Forwarded', 'for=a', 'X-Forwarded-For', 'x']
+  t.equal(withForwarded(came, 'none', FROM), came)
+  t.same(FORWARDED_STYLES, ['none', 'x-forwarded-for', 'forwarded'])
+})

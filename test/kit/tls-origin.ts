@@ -1,0 +1,63 @@
+/** An origin that speaks TLS, whose every connection the test speaks for itself. */
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import type { Test } from 'tap'
+import { createServer, type TlsOptions } from 'node:tls'
+import { RawPeer } from './raw-peer.js'
+
+export interface TlsOrigin {
+  readonly port: number
+  /** The next connection whose handshake is through, in the order they came. */
+  accept(): Promise<RawPeer>
+  /** Connections whose handshake is through. */
+  readonly accepted: number
+  /** What came over all of them, once every one has ended. */
+  heard(): Promise<string>
+  /** The server name and protocol of each, `name protocol`. */
+  readonly hellos: readonly string[]
+}
+
+export async function tlsOrigin(t: Test, options: TlsOptions): Promise<TlsOrigin> {
+  const arrived: RawPeer[] = []
+  const waiting: ((peer: RawPeer) => void)[] = []
+  const hellos: string[] = []
+  const sockets = new Set<Socket>()
+  let heard = ''
+  const server = createServer({ ALPNProtocols: ['h2', 'http/1.1'], ...options }, socket => {
+    socket.on('data', chunk => {
+      heard += chunk.toString('latin1')
+    })
+    const peer = new RawPeer(socket)
+    const { servername } = socket as unknown as { servername: string | false }
+    hellos.push(`${servername} ${socket.alpnProtocol}`)
+    const next = waiting.shift()
+    if (next === undefined) arrived.push(peer)
+    else next(peer)
+  })
+  // What a client that refuses the certificate leaves behind.
+  server.on('tlsClientError', () => {})
+  server.on('connection', socket => sockets.add(socket))
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise(resolve => server.close(resolve))
+  })
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return {
+    port: address.port,
+    hellos,
+    accept: () => {
+      const peer = arrived.shift()
+      return peer === undefined ? new Promise(resolve => waiting.push(resolve)) : Promise.resolve(peer)
+    },
+    heard: async () => {
+      const open = [...sockets].filter(({ closed }) => !closed)
+      await Promise.all(open.map(socket => once(socket, 'close')))
+      return heard
+    },
+    get accepted() {
+      return hellos.length
+    },
+  }
+}

@@ -1,0 +1,93 @@
+import t from 'tap'
+import type { Exchange } from '../../src/exchange.js'
+import type { Method } from '../../src/http/method.js'
+import { parseAuthority } from '../../src/http/authority.js'
+import type { Outcome } from '../../src/outcome.js'
+import {
+  checkMethod,
+  chooseRoute,
+  noOrigin,
+  type OriginRoute,
+  type StoreHandler,
+  serveOrigin,
+} from '../../src/origin/origin.js'
+import type { OriginRequest, PassthroughOptions } from '../../src/origin/passthrough.js'
+
+const OPTIONS = {} as PassthroughOptions
+
+function route(path: string, methods: readonly Method[], handler?: StoreHandler): OriginRoute {
+  return { key: 'origins[2]', host: undefined, path, methods, kind: 'store', handler }
+}
+
+function request(path: string): OriginRequest {
+  return { path, fields: [] }
+}
+
+function exchange(method: Method, host?: string): Exchange {
+  return { facts: { method, host: host === undefined ? undefined : parseAuthority(host, 80) } } as Exchange
+}
+
+t.test('the query has no part in the choice', async t => {
+  const routes = [route('/v1', ['GET'])]
+  for (const target of ['/v1?/../x', '/v1/?..', '/v1']) {
+    t.equal(chooseRoute(routes, exchange('GET', 'a:80'), target), routes[0], target)
+  }
+  t.equal(chooseRoute(routes, exchange('GET'), '/x?/v1'), undefined)
+})
+
+t.test('what is wrong is told by the key that decides (RFC 9110 §15.5.5, §15.5.6)', async t => {
+  t.match(noOrigin(false), { status: 404, reason: 'no_origin', detail: /^origins is empty/ })
+  t.match(noOrigin(true), { status: 404, reason: 'no_origin', detail: /^No entry of origins/ })
+  t.doesNotThrow(() => checkMethod(route('/v1', ['PUT', 'GET']), 'GET'))
+  t.throws(() => checkMethod(route('/v1', ['PUT', 'GET']), 'POST'), {
+    message: /./,
+    status: 405,
+    fields: ['Allow', 'GET, PUT'],
+    detail: 'origins[2].methods allows GET, PUT; add POST there to allow it.',
+  })
+  t.throws(() => checkMethod(route('/v1', []), 'GET'), {
+    message: /./,
+    status: 405,
+    fields: ['Allow', ''],
+    detail: 'origins[2].methods allows none; add GET there to allow it.',
+  })
+  t.throws(() => checkMethod(route('/v1', ['GET']), 'PROPFIND'), {
+    message: /./,
+    status: 405,
+    fields: ['Allow', 'GET'],
+    detail: 'A store takes no extension method, and no configuration key changes that.',
+  })
+  t.throws(() => chooseRoute([route('/v1', ['GET'])], exchange('GET'), '/v1/../x'), {
+    message: /./,
+    status: 400,
+    close: false,
+    detail: /^origins\[2\]/,
+  })
+})
+
+t.test('a store gets the target as it came, and the address of the client', async t => {
+  const outcome: Outcome = {
+    handler: 'origin',
+    status: 200,
+    closeReason: 'complete',
+    bytesUp: 0,
+    bytesDown: 0,
+  }
+  const calls: unknown[] = []
+  const handler: StoreHandler = {
+    serve: async (_exchange, { path }, clientAddress) => {
+      calls.push([path, clientAddress])
+      return outcome
+    },
+  }
+  const client = { address: '::1', encrypted: false }
+  t.equal(
+    await serveOrigin(exchange('GET'), request('/a%20?b'), client, route('/', ['GET'], handler), OPTIONS),
+    outcome,
+  )
+  t.same(calls, [['/a%20?b', '::1']])
+  await t.rejects(serveOrigin(exchange('GET'), request('/'), client, route('/', ['GET']), OPTIONS), {
+    message: /./,
+    status: 404,
+  })
+})

@@ -1,0 +1,100 @@
+/** What becomes of a request whose upstream gives no permit. The bytes, and failover, are in test/wire. */
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import type { Exchange } from '../../src/exchange.js'
+import type { Outcome } from '../../src/outcome.js'
+import { type PassthroughOptions, passThrough, type Upstream } from '../../src/origin/passthrough.js'
+import { Upstreams } from '../../src/origin/upstreams.js'
+import type { Sender } from '../../src/upstream/sender.js'
+
+interface Passed {
+  readonly outcome: Promise<Outcome>
+  readonly asked: readonly string[]
+  readonly changes: readonly string[]
+}
+
+/** A GET to upstreams of these names, each of which DNS or the address guard answers with an error. */
+function passed(errors: Readonly<Record<string, Error>>, signal = new AbortController().signal): Passed {
+  const sender = { send: () => t.fail('sent') } as unknown as Sender
+  const upstreams = Object.keys(errors).map(
+    (name): Upstream => ({
+      source: 'origins[3].forward',
+      url: `http://${name}:80`,
+      host: { kind: 'name', name },
+      port: 80,
+      authority: name,
+      fast: sender,
+      exact: sender,
+    }),
+  )
+  const asked: string[] = []
+  const changes: string[] = []
+  const group = new Upstreams(upstreams, { now: () => 0, onChange: ({ url }) => changes.push(url) })
+  const exchange = {
+    head: { minor: 1, fields: [] },
+    facts: { method: 'POST', expectContinue: false },
+    content: { length: 0, bytes: 0 },
+    responded: false,
+    signal,
+  } as unknown as Exchange
+  const options = {
+    pseudonym: 'p',
+    upgrade: [],
+    dialer: {
+      permitConfigured: async ({ host }: Upstream) => {
+        asked.push(host.name)
+        throw errors[host.name]
+      },
+    },
+  } as unknown as PassthroughOptions
+  const from = { address: undefined, host: undefined, proto: 'http' } as const
+  const route = { upstreams: group, hostHeader: 'keep', forwarded: 'none' } as const
+  return { outcome: passThrough(exchange, { path: '/', fields: [] }, from, route, options), asked, changes }
+}
+
+t.test(
+  'a name that does not resolve sends the request to the next upstream, and the last error counts',
+  async t => {
+    const { outcome, asked, changes } = passed({
+      'a.test': new ProxyError('dns_error', 'no address', { detail: 'DNS has none.' }),
+      'b.test': new ProxyError('dns_timeout', 'too slow'),
+    })
+    t.match(await outcome, {
+      handler: 'origin',
+      status: 504,
+      closeReason: 'failed',
+      error: { type: 'dns_timeout', detail: 'origins[3].forward leads to http://b.test:80: too slow.' },
+    })
+    t.same(asked, ['a.test', 'b.test'])
+    t.same(changes, ['http://a.test:80', 'http://b.test:80'])
+  },
+)
+
+t.test('an upstream that is this proxy itself is refused, and no other is asked', async t => {
+  const { outcome, asked, changes } = passed({
+    'a.test': new ProxyError('proxy_loop_detected', 'this proxy', { detail: 'It is us.' }),
+    'b.test': new Error('asked'),
+  })
+  t.match(await outcome, {
+    status: 508,
+    closeReason: 'refused',
+    error: { detail: 'origins[3].forward leads to http://a.test:80: It is us.' },
+  })
+  t.same(asked, ['a.test'])
+  t.same(changes, [])
+})
+
+t.test('a defect is an internal error, and no fault of the upstream', async t => {
+  const { outcome, changes } = passed({ 'a.test': new TypeError('oops') })
+  t.match(await outcome, { status: 500, error: { type: 'proxy_internal_error', cause: { message: 'oops' } } })
+  t.same(changes, [])
+})
+
+t.test('a client that went away is the end of it', async t => {
+  const { outcome, asked } = passed(
+    { 'a.test': new Error('gone'), 'b.test': new Error('asked') },
+    AbortSignal.abort(),
+  )
+  await t.rejects(outcome, { message: 'gone' })
+  t.same(asked, ['a.test'])
+})

@@ -1,0 +1,64 @@
+import t from 'tap'
+import { parseHost } from '../../src/http/authority.js'
+import { parseHostPattern } from '../../src/net/host-pattern.js'
+import { findRoute, sortRoutes } from '../../src/origin/routes.js'
+
+/** Routes written as `host path`, `-` for no host. */
+function table(...lines: string[]) {
+  return lines.map(key => {
+    const [host = '', path = ''] = key.split(' ')
+    return { key, host: host === '-' ? undefined : parseHostPattern(host), path, methods: [] }
+  })
+}
+
+const ROUTES = table(
+  '- /',
+  '*.test /',
+  'a.test /v1',
+  '- /v1',
+  '*.a.test /',
+  'a.test /v1/x',
+  '127.0.0.1 /',
+  '::1 /',
+  '- /v1/long/path',
+)
+
+function chosen(host: string | undefined, path: string): string | undefined {
+  const parsed = host === undefined ? undefined : parseHost(host)
+  const forward = findRoute(sortRoutes(ROUTES), parsed, path)?.key
+  t.equal(findRoute(sortRoutes([...ROUTES].reverse()), parsed, path)?.key, forward, 'order has no meaning')
+  return forward
+}
+
+t.test('the most exact host wins, then the longest path (RFC 9110 §7.4)', async t => {
+  for (const [host, path, key] of [
+    ['a.test', '/v1', 'a.test /v1'],
+    ['A.TEST.', '/v1/', 'a.test /v1'],
+    ['a.test', '/v1/x', 'a.test /v1/x'],
+    ['a.test', '/v1/x/y', 'a.test /v1/x'],
+    ['a.test', '/v1/xy', 'a.test /v1'],
+    ['a.test', '/v10', '*.test /'],
+    ['a.test', '/v1/long/path', 'a.test /v1'],
+    ['a.test', '/%76%31', 'a.test /v1'],
+    ['b.test', '/v1', '*.test /'],
+    ['b.a.test', '/v1', '*.a.test /'],
+    ['test', '/v1', '- /v1'],
+    ['atest', '/', '- /'],
+    ['other', '/v1/long/path/x', '- /v1/long/path'],
+    ['127.0.0.1', '/v1', '127.0.0.1 /'],
+    ['[::1]', '/v1', '::1 /'],
+    ['[0:0::1]', '/v1', '::1 /'],
+    ['127.0.0.2', '/v1', '- /v1'],
+    [undefined, '/v1', '- /v1'],
+  ] as const) {
+    t.equal(chosen(host, path), key, `${host} ${path}`)
+  }
+})
+
+t.test('without a route that fits there is none', async t => {
+  const routes = sortRoutes(table('a.test /v1'))
+  t.equal(findRoute(routes, parseHost('a.test'), '/'), undefined)
+  t.equal(findRoute(routes, parseHost('b.test'), '/v1'), undefined)
+  t.equal(findRoute(routes, undefined, '/v1'), undefined)
+  t.equal(findRoute([], undefined, '/'), undefined)
+})
