@@ -60,6 +60,12 @@ t.test('rejects what the loader would reject by shape', t => {
     { version: 1, limits: { header_bytes: '16KB' } },
     { version: 1, limits: { header_fields: 9 } },
     { version: 1, log: { level: 'loud' } },
+    { version: 1, origins: [{ forward: 'http://a' }] },
+    { version: 1, origins: [{ path: 'v1', forward: 'http://a' }] },
+    { version: 1, origins: [{ path: '/', forward: 'ftp://a' }] },
+    { version: 1, origins: [{ path: '/', forward: [] }] },
+    { version: 1, origins: [{ path: '/', forward: 'http://a', methods: ['CONNECT'] }] },
+    { version: 1, origins: [{ path: '/', store: { size: 1 } }] },
   ]) {
     t.notOk(accepts(bad), JSON.stringify(bad))
   }
