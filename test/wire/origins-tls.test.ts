@@ -50,6 +50,45 @@ t.test('a certificate of the name is good, and the connection is used again', { 
   t.match(await proxy.event('close'), { address: `127.0.0.1:${origin.port}`, connect_ms: Number })
 })
 
+t.test('a connection that died while it was idle is not the end of a request', { skip }, async t => {
+  const ca = Authority.make(t.testdir())
+  const origin = await tlsOrigin(t, ca.issue({ san: 'DNS:api.test' }))
+  const yaml = `origins: [{ path: /, forward: "https://api.test:${origin.port}", ca: ${ca.certFile} }]`
+  const proxy = await testProxy(t, yaml, LOOPBACK)
+  const client = await rawClient(t, proxy.port)
+  client.write('GET / HTTP/1.1\r\nHost: h\r\n\r\n')
+  const first = await origin.accept()
+  await first.until('\r\n\r\n')
+  first.write(OK)
+  await readResponse(client)
+  client.write('GET / HTTP/1.1\r\nHost: h\r\n\r\n')
+  await first.until('\r\n\r\n')
+  first.destroy()
+  const second = await origin.accept()
+  await second.until('\r\n\r\n')
+  second.write(OK)
+  t.equal((await readResponse(client)).status, 200)
+})
+
+t.test('a websocket goes through TLS as well', { skip }, async t => {
+  const ca = Authority.make(t.testdir())
+  const origin = await tlsOrigin(t, ca.issue({ san: 'DNS:api.test' }))
+  const yaml = `origins: [{ path: /, forward: "https://api.test:${origin.port}", ca: ${ca.certFile} }]`
+  const proxy = await testProxy(t, yaml, LOOPBACK)
+  const client = await rawClient(t, proxy.port)
+  client.write('GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  peer.write('HTTP/1.1 101 x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nearly')
+  t.match(await client.until('early'), /^HTTP\/1\.1 101 /)
+  client.write('up')
+  t.equal(await peer.until(2), 'up')
+  peer.end()
+  t.equal(await client.untilEnd(), '')
+  client.end()
+  t.match(await proxy.event('close'), { status: 101, bytes_up: 2, bytes_down: 5 })
+})
+
 t.test('an address is verified as one, and is no server name', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const origin = await tlsOrigin(t, ca.issue({ san: 'IP:127.0.0.1' }))
