@@ -1,0 +1,112 @@
+/** The answers of the store: heads with the fields that all of them have, and the errors that more than one part gives. */
+import { ProxyError } from '../../errors.js'
+import type { Exchange, ResponseContent } from '../../exchange.js'
+import { serializeAllow } from '../../http/allow.js'
+import { decidePreconditions, type Precondition, type Validators } from '../../http/conditional.js'
+import { serializeHttpDate } from '../../http/date.js'
+import { serializeEntityTag } from '../../http/etag.js'
+import type { Method } from '../../http/method.js'
+import { registeredPhrase } from '../../http/reason-phrase.js'
+import type { Outcome } from '../../outcome.js'
+
+export const RESOURCE_METHODS: readonly Method[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']
+export const COLLECTION_METHODS: readonly Method[] = ['GET', 'HEAD', 'POST', 'OPTIONS']
+
+/** Media types of patch documents, in the order of preference. */
+export const ACCEPT_PATCH = 'application/json-patch+json, application/merge-patch+json'
+
+/** What a response is answered with, beside what it says. */
+export interface AnswerContext {
+  readonly exchange: Exchange
+  /** The current HTTP-date. */
+  readonly date: () => string
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
+/**
+ * Sends the head of the final response.
+ * @param contentLength undefined for those that have no content by their status
+ */
+export function answer(
+  { exchange, date }: AnswerContext,
+  status: number,
+  fields: readonly string[],
+  contentLength?: number,
+): ResponseContent {
+  return exchange.respond({
+    status,
+    reason: registeredPhrase(status),
+    fields: ['Date', date(), ...fields],
+    contentLength,
+  })
+}
+
+/** Sends a response without content, and ends it. */
+export function answerEmpty(context: AnswerContext, status: number, fields: readonly string[]): Outcome {
+  const hasLength = status !== 204 && status !== 304
+  answer(context, status, fields, hasLength ? 0 : undefined).end()
+  return outcomeOf(context.exchange, status, 0)
+}
+
+export function outcomeOf(exchange: Exchange, status: number, bytesDown: number): Outcome {
+  return { handler: 'origin', status, closeReason: 'complete', bytesUp: exchange.content.bytes, bytesDown }
+}
+
+/** ETag and Last-Modified (RFC 9110 §8.8). */
+export function validatorFields({ etag, lastModifiedMs }: Validators): string[] {
+  const fields: string[] = []
+  if (etag !== undefined) fields.push('ETag', serializeEntityTag(etag))
+  if (lastModifiedMs !== undefined) fields.push('Last-Modified', serializeHttpDate(lastModifiedMs))
+  return fields
+}
+
+/**
+ * @param current undefined when the target has no representation
+ * @throws ProxyError 412
+ */
+export function checkPreconditions(
+  { exchange, now }: AnswerContext,
+  current: Validators | undefined,
+): Exclude<Precondition, 'failed'> {
+  const { fields } = exchange.head
+  const decision = decidePreconditions({ method: exchange.facts.method, fields, current, now: now() })
+  if (decision !== 'failed') return decision
+  throw new ProxyError('http_request_error', 'a precondition does not hold', {
+    status: 412,
+    reason: 'precondition',
+    detail: 'If-Match, If-None-Match or If-Unmodified-Since asks for another version than there is.',
+  })
+}
+
+export function notFound(path: string): ProxyError {
+  return new ProxyError('http_request_error', 'no such resource', {
+    status: 404,
+    reason: 'not_found',
+    detail: `The store holds nothing at ${path}; PUT would create it.`,
+  })
+}
+
+/** @param methods those that the target takes */
+export function methodNotAllowed(methods: readonly Method[]): ProxyError {
+  const allow = serializeAllow(methods)
+  return new ProxyError('http_request_error', 'method not allowed on this path', {
+    status: 405,
+    reason: 'method_not_allowed',
+    fields: ['Allow', allow],
+    detail: `This path takes ${allow}: a path that ends in / is a collection, any other a resource.`,
+  })
+}
+
+/** @param detail which limit it is over, and where that comes from */
+export function tooLarge(detail: string): ProxyError {
+  return new ProxyError('http_request_error', 'content too large', {
+    status: 413,
+    reason: 'content_too_large',
+    detail,
+  })
+}
+
+export function tooLargeObject(maxBytes: number): ProxyError {
+  return tooLarge(`A resource may have ${maxBytes} bytes; origins[].store.max_object says so.`)
+}

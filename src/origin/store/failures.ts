@@ -1,0 +1,35 @@
+/** What the file system's errors mean for the answer: no room is 507, and anything else is a fault of the set-up. */
+import { ProxyError, toProxyError } from '../../errors.js'
+
+const NO_ROOM: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
+const NO_ACCESS: ReadonlySet<string | undefined> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR'])
+
+/** The system's name for an error. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+export function isMissing(error: unknown): boolean {
+  return errorCode(error) === 'ENOENT'
+}
+
+/** Anything thrown while the store served a request, as what answers it. */
+export function storeFailure(error: unknown): ProxyError {
+  const code = errorCode(error)
+  if (NO_ROOM.has(code)) {
+    return new ProxyError('proxy_internal_response', 'the disk of the store is full', {
+      status: 507,
+      reason: 'store_full',
+      detail: 'The disk that holds origins[].store.directory is full; nothing was changed.',
+      cause: error,
+    })
+  }
+  if (NO_ACCESS.has(code)) {
+    return new ProxyError('proxy_internal_error', 'the store can not use its directory', {
+      reason: 'store_directory',
+      detail: `origins[].store.directory has to be a directory that Sluice may read and write (${code}).`,
+      cause: error,
+    })
+  }
+  return toProxyError(error)
+}

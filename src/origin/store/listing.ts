@@ -1,0 +1,142 @@
+/**
+ * What a collection answers to GET and HEAD: the names below it, a page at a time, as JSON or as HTML.
+ *
+ * The index may name what is not there any more, so each name that is shown has been looked up.
+ */
+import { createHash } from 'node:crypto'
+import { ProxyError } from '../../errors.js'
+import { preferredMediaType } from '../../http/accept.js'
+import { serializeEntityTag } from '../../http/etag.js'
+import type { Outcome } from '../../outcome.js'
+import {
+  type AnswerContext,
+  answer,
+  answerEmpty,
+  checkPreconditions,
+  notFound,
+  outcomeOf,
+  validatorFields,
+} from './answers.js'
+import type { CollectionIndex } from './collection-index.js'
+import { serializeListingHtml } from './listing-html.js'
+import type { Objects } from './objects.js'
+import type { StorePath } from './store-path.js'
+
+/** Names stand as they do in a path: percent-encoded, so that each is a reference relative to the collection. */
+export type ListingItem =
+  /** A collection; its name ends in `/`. */
+  | { readonly name: string }
+  | {
+      readonly name: string
+      /** Bytes of content. */
+      readonly size: number
+      /** Content-Type, null when it has none. */
+      readonly type: string | null
+      readonly etag: string
+      /** ISO 8601. */
+      readonly modified: string
+    }
+
+export interface ListingPage {
+  readonly path: string
+  readonly items: readonly ListingItem[]
+  /** The path and query of the next page, null on the last one. */
+  readonly next: string | null
+}
+
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 1000
+const LIMIT = /^[1-9]\d{0,3}$/
+/** Our own page, made of other people's names. */
+const HTML_FIELDS = [
+  "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+] as const
+
+export class Listing {
+  readonly #index: CollectionIndex
+  readonly #objects: Objects
+
+  constructor(index: CollectionIndex, objects: Objects) {
+    this.#index = index
+    this.#objects = objects
+  }
+
+  /** @throws ProxyError 400 on a bad `limit`, 404 when nothing is below, 412 */
+  async send(context: AnswerContext, path: StorePath): Promise<Outcome> {
+    const { exchange } = context
+    const parameters = new URLSearchParams(path.query ?? '')
+    const page = await this.#page(
+      path.text,
+      parameters.get('after') ?? '',
+      parseLimit(parameters.get('limit')),
+    )
+    if (page.items.length === 0 && path.text !== '/' && !(await this.hasMembers(path.text)))
+      throw notFound(path.text)
+
+    const type =
+      preferredMediaType(exchange.head.fields, ['application/json', 'text/html']) ?? 'application/json'
+    const text = type === 'text/html' ? serializeListingHtml(page) : `${JSON.stringify(page)}\n`
+    const bytes = Buffer.from(text)
+    const opaque = createHash('sha256').update(`${type}\n`).update(bytes).digest('base64url')
+    const validators = { etag: { weak: false, opaque }, lastModifiedMs: undefined }
+    const fields = [...validatorFields(validators), 'Vary', 'Accept', 'Cache-Control', 'no-cache']
+    if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, fields)
+    fields.push('Content-Type', type === 'text/html' ? 'text/html; charset=utf-8' : type)
+    fields.push('X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', ...HTML_FIELDS)
+    const content = answer(context, 200, fields, bytes.length)
+    const sent = exchange.facts.method === 'HEAD' ? 0 : bytes.length
+    if (sent > 0) content.write(bytes)
+    content.end()
+    return outcomeOf(exchange, 200, sent)
+  }
+
+  /** Whether there is a resource anywhere below a collection. */
+  async hasMembers(path: string): Promise<boolean> {
+    for (const name of await this.#index.names(path)) {
+      if ((await this.#item(path, name)) !== undefined) return true
+    }
+    return false
+  }
+
+  async #page(path: string, after: string, limit: number): Promise<ListingPage> {
+    const items: ListingItem[] = []
+    let next: string | null = null
+    for (const name of await this.#index.names(path)) {
+      if (name <= after) continue
+      const item = await this.#item(path, name)
+      if (item === undefined) continue
+      if (items.length === limit) {
+        const last = items.at(-1)?.name ?? ''
+        next = `${path}?limit=${limit}&after=${encodeURIComponent(last)}`
+        break
+      }
+      items.push(item)
+    }
+    return { path, items, next }
+  }
+
+  /** undefined when there is no such thing any more. */
+  async #item(path: string, name: string): Promise<ListingItem | undefined> {
+    if (name.endsWith('/')) return (await this.hasMembers(path + name)) ? { name } : undefined
+    const metadata = await this.#objects.metadata(path + name)
+    if (metadata === undefined) return undefined
+    return {
+      name,
+      size: metadata.length,
+      type: metadata.fields.contentType ?? null,
+      etag: serializeEntityTag({ weak: false, opaque: metadata.etag }),
+      modified: new Date(metadata.modifiedMs).toISOString(),
+    }
+  }
+}
+
+function parseLimit(text: string | null): number {
+  if (text === null) return DEFAULT_LIMIT
+  const limit = LIMIT.test(text) ? Number(text) : Number.NaN
+  if (limit <= MAX_LIMIT) return limit
+  throw new ProxyError('http_request_error', 'bad limit', {
+    status: 400,
+    reason: 'limit',
+    detail: `limit is a number from 1 to ${MAX_LIMIT}.`,
+  })
+}

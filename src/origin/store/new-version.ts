@@ -1,0 +1,79 @@
+/** A version of a resource in the making: a temporary file, which a rename makes the current one. */
+import type { Hash } from 'node:crypto'
+import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { syncDirectory } from './durable.js'
+import { type ObjectMetadata, serializeTrailer, startDigest } from './object-file.js'
+import type { RepresentationFields } from './representation-fields.js'
+
+export class NewVersion {
+  readonly #temporary: string
+  readonly #fields: RepresentationFields
+  readonly #file: FileHandle
+  readonly #digest: Hash
+  #length = 0
+  #closed = false
+  #published = false
+
+  private constructor(temporary: string, fields: RepresentationFields, file: FileHandle) {
+    this.#temporary = temporary
+    this.#fields = fields
+    this.#file = file
+    this.#digest = startDigest(fields)
+  }
+
+  /** @param temporary a file that does not exist yet, in the same file system as the store */
+  static async create(temporary: string, fields: RepresentationFields): Promise<NewVersion> {
+    return new NewVersion(temporary, fields, await open(temporary, 'wx', 0o600))
+  }
+
+  /** Bytes of content so far. */
+  get length(): number {
+    return this.#length
+  }
+
+  async append(chunks: readonly Buffer[]): Promise<void> {
+    for (const chunk of chunks) this.#digest.update(chunk)
+    const [only] = chunks
+    const bytes = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
+    // Unlike write, it goes on until all is written.
+    await this.#file.writeFile(bytes)
+    this.#length += bytes.length
+  }
+
+  /**
+   * Ends the content and puts it on the disk for good.
+   * @param modifiedMs milliseconds since the epoch
+   */
+  async seal(path: string, modifiedMs: number): Promise<ObjectMetadata> {
+    const metadata: ObjectMetadata = {
+      path,
+      fields: this.#fields,
+      etag: this.#digest.digest('base64url'),
+      modifiedMs,
+      length: this.#length,
+    }
+    await this.#file.writeFile(serializeTrailer(metadata))
+    await this.#file.sync()
+    await this.#close()
+    return metadata
+  }
+
+  /** Makes it the current version, durably. To be called when it is sealed. */
+  async publish(path: string, folder: string): Promise<void> {
+    await rename(this.#temporary, path)
+    this.#published = true
+    await syncDirectory(folder)
+  }
+
+  /** Closes it, and removes it unless it was published. */
+  async discard(): Promise<void> {
+    await this.#close()
+    if (!this.#published) await rm(this.#temporary, { force: true })
+  }
+
+  async #close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#file.close()
+  }
+}

@@ -1,0 +1,106 @@
+/**
+ * The resources of the store on the disk: opened, replaced and removed, one writer at a time for each.
+ *
+ * Whether a write may happen is asked under the resource's lock, with the version that is current then, and what
+ * follows is one rename or one unlink. So between a precondition and its write nobody else comes, and a process that is
+ * killed leaves either the old version or the new one.
+ */
+import { rm, stat } from 'node:fs/promises'
+import type { CollectionIndex } from './collection-index.js'
+import { inDirectory, syncDirectory } from './durable.js'
+import { isMissing } from './failures.js'
+import { digestOf, type Layout } from './layout.js'
+import type { NewVersion } from './new-version.js'
+import { type ObjectMetadata, type OpenObject, openObject } from './object-file.js'
+import type { ResourceLocks } from './resource-lock.js'
+import type { Usage } from './usage.js'
+
+export interface ObjectsOptions {
+  readonly layout: Layout
+  readonly locks: ResourceLocks
+  readonly index: CollectionIndex
+  readonly usage: Usage
+}
+
+export class Objects {
+  readonly #options: ObjectsOptions
+
+  constructor(options: ObjectsOptions) {
+    this.#options = options
+  }
+
+  /** @returns undefined when there is no such resource; otherwise the caller closes the file */
+  open(path: string): Promise<OpenObject | undefined> {
+    return openObject(this.#options.layout.objectFile(digestOf(path)))
+  }
+
+  /** The metadata of the current version; undefined when there is no such resource. */
+  async metadata(path: string): Promise<ObjectMetadata | undefined> {
+    const object = await this.open(path)
+    await object?.file.close()
+    return object?.metadata
+  }
+
+  /** Bytes on the disk; 0 when there is no such resource. */
+  async size(path: string): Promise<number> {
+    try {
+      return (await stat(this.#options.layout.objectFile(digestOf(path)))).size
+    } catch (error) {
+      if (isMissing(error)) return 0
+      throw error
+    }
+  }
+
+  /**
+   * Makes a version the current one.
+   * @param next decides with the version that is current, undefined when there is none; what it throws changes
+   *   nothing, what it returns is sealed
+   * @returns whether there was a version before
+   */
+  replace(
+    path: string,
+    next: (current: OpenObject | undefined) => Promise<NewVersion>,
+  ): Promise<'created' | 'replaced'> {
+    const { index, layout, locks, usage } = this.#options
+    const digest = digestOf(path)
+    const folder = layout.objectFolder(digest)
+    return locks.hold(digest, async () => {
+      const current = await this.open(path)
+      try {
+        const version = await next(current)
+        await index.add(path)
+        await inDirectory(folder, () => version.publish(layout.objectFile(digest), folder))
+        usage.changed((await this.size(path)) - (current?.size ?? 0))
+        return current === undefined ? 'created' : 'replaced'
+      } finally {
+        await current?.file.close()
+      }
+    })
+  }
+
+  /**
+   * Removes a resource.
+   * @param check decides with the version that is current; what it throws changes nothing
+   * @returns false when there was none
+   */
+  async remove(path: string, check: (current: ObjectMetadata | undefined) => void): Promise<boolean> {
+    const { index, layout, locks, usage } = this.#options
+    const digest = digestOf(path)
+    // What is not there can be left alone without a lock, and without a directory to put it into.
+    if ((await this.size(path)) === 0) {
+      check(undefined)
+      return false
+    }
+    return await locks.hold(digest, async () => {
+      const current = await this.open(path)
+      await current?.file.close()
+      check(current?.metadata)
+      if (current === undefined) return false
+      await rm(layout.objectFile(digest))
+      await syncDirectory(layout.objectFolder(digest))
+      usage.changed(-current.size)
+      await index.remove(path)
+      return true
+    })
+  }
+}

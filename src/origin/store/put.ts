@@ -1,0 +1,114 @@
+/** PUT, and POST to a collection: content that becomes a representation (RFC 9110 §9.3.3, §9.3.4). */
+import { ProxyError } from '../../errors.js'
+import { hasField } from '../../http/fields.js'
+import type { Outcome } from '../../outcome.js'
+import {
+  type AnswerContext,
+  answerEmpty,
+  checkPreconditions,
+  tooLargeObject,
+  validatorFields,
+} from './answers.js'
+import { readContent } from './content.js'
+import { NewVersion } from './new-version.js'
+import { type ObjectMetadata, validatorsOf } from './object-file.js'
+import type { Objects } from './objects.js'
+import { parseRepresentationFields, type RepresentationFields } from './representation-fields.js'
+import type { TemporaryFiles } from './temporary-files.js'
+import type { Usage } from './usage.js'
+
+/** What a write needs of the store. */
+export interface WriteContext extends AnswerContext {
+  readonly objects: Objects
+  readonly temporary: TemporaryFiles
+  readonly usage: Usage
+  readonly maxObjectBytes: number
+}
+
+/**
+ * Everything that can be known before the content is looked at first, so that a client that waits for 100 sends none in
+ * vain.
+ * @param path of a resource
+ * @throws ProxyError 400, 412, 413, 507; ClientGone
+ */
+export async function putResource(context: WriteContext, path: string): Promise<Outcome> {
+  const { exchange, objects } = context
+  if (hasField(exchange.head.fields, 'content-range')) {
+    throw new ProxyError('http_request_error', 'PUT with Content-Range', {
+      status: 400,
+      reason: 'content_range',
+      detail: 'PUT replaces the whole; a part of it is changed by PATCH (RFC 9110 §14.4).',
+    })
+  }
+  const fields = parseRepresentationFields(exchange.head.fields)
+  const before = await objects.metadata(path)
+  checkPreconditions(context, before && validatorsOf(before))
+  return await storeContent(context, path, fields, async (version, metadata) => {
+    const done = await objects.replace(path, async current => {
+      checkPreconditions(context, current && validatorsOf(current.metadata))
+      return version
+    })
+    const validating = validatorFields(validatorsOf(metadata))
+    if (done === 'replaced') return answerEmpty(context, 204, validating)
+    return answerEmpty(context, 201, ['Location', path, ...validating])
+  })
+}
+
+/**
+ * POST: a new resource below the collection, under a name of our own.
+ * @param path of a collection
+ * @param exists whether there is something below it: what `If-Match: *` asks
+ * @param nextName makes a name that no other resource has
+ * @throws ProxyError 400, 412, 413, 507; ClientGone
+ */
+export async function postToCollection(
+  context: WriteContext,
+  path: string,
+  exists: boolean,
+  nextName: () => string,
+): Promise<Outcome> {
+  const fields = parseRepresentationFields(context.exchange.head.fields)
+  checkPreconditions(context, exists ? { etag: undefined, lastModifiedMs: undefined } : undefined)
+  const created = path + nextName()
+  return await storeContent(context, created, fields, async (version, metadata) => {
+    await context.objects.replace(created, async current => {
+      if (current !== undefined) throw new Error('a new name is taken')
+      return version
+    })
+    const validating = validatorFields(validatorsOf(metadata))
+    return answerEmpty(context, 201, ['Location', created, ...validating])
+  })
+}
+
+/** Takes the content in and hands it over as a version that is on the disk but not current yet. */
+async function storeContent(
+  context: WriteContext,
+  path: string,
+  fields: RepresentationFields,
+  publish: (version: NewVersion, metadata: ObjectMetadata) => Promise<Outcome>,
+): Promise<Outcome> {
+  const { exchange, objects, temporary, usage, maxObjectBytes, now } = context
+  const ensureSize = (bytes: number): void => {
+    if (bytes > maxObjectBytes) throw tooLargeObject(maxObjectBytes)
+  }
+  const declared = exchange.content.length ?? 0
+  ensureSize(declared)
+  const room = usage.reserve(await objects.size(path))
+  let version: NewVersion | undefined
+  try {
+    await room.atLeast(declared)
+    const made = await NewVersion.create(await temporary.next(), fields)
+    version = made
+    await readContent(exchange, async chunks => {
+      const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, made.length)
+      ensureSize(bytes)
+      await room.atLeast(bytes)
+      await made.append(chunks)
+    })
+    const metadata = await made.seal(path, now())
+    return await publish(made, metadata)
+  } finally {
+    await version?.discard()
+    room.release()
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * GET and HEAD of a resource: preconditions, ranges, content (RFC 9110 §9.3.1, §9.3.2, §13.2.2, §14).
+ *
+ * All of a response comes from one version, because it comes from one open file.
+ */
+import type { FileHandle } from 'node:fs/promises'
+import { ProxyError } from '../../errors.js'
+import type { Exchange, ResponseContent } from '../../exchange.js'
+import { serializeByteranges } from '../../http/byteranges.js'
+import { rangeApplies } from '../../http/if-range.js'
+import {
+  type ByteRange,
+  decideRange,
+  serializeContentRange,
+  serializeUnsatisfiedRange,
+} from '../../http/range.js'
+import type { Outcome } from '../../outcome.js'
+import {
+  type AnswerContext,
+  answer,
+  answerEmpty,
+  checkPreconditions,
+  outcomeOf,
+  validatorFields,
+} from './answers.js'
+import { type OpenObject, validatorsOf } from './object-file.js'
+import { serializeRepresentationFields } from './representation-fields.js'
+
+/** What comes next on the wire: bytes at hand, or a range of the file. */
+type Piece = Buffer | ByteRange
+
+/** Content that others wrote is shown by a browser, but never run in the name of this host. */
+const UNTRUSTED = [
+  'X-Content-Type-Options',
+  'nosniff',
+  'Content-Security-Policy',
+  "sandbox; default-src 'none'",
+] as const
+
+const READ_BYTES = 64 * 1024
+
+/**
+ * @param boundary makes what parts several ranges
+ * @throws ProxyError 412, 416
+ */
+export async function sendRepresentation(
+  context: AnswerContext,
+  object: OpenObject,
+  boundary: () => string,
+): Promise<Outcome> {
+  const { exchange, now } = context
+  const { fields, length } = object.metadata
+  const validators = validatorsOf(object.metadata)
+  const validating = validatorFields(validators)
+  if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, validating)
+
+  const applies = rangeApplies(exchange.head.fields, validators, now())
+  const range = applies
+    ? decideRange(exchange.facts.method, exchange.head.fields, length)
+    : { kind: 'full' as const }
+  const common = [...validating, 'Accept-Ranges', 'bytes', ...UNTRUSTED]
+  const represented = [...serializeRepresentationFields(fields), ...common]
+  switch (range.kind) {
+    case 'full':
+      return await send(context, object.file, 200, represented, length, [{ first: 0, last: length - 1 }])
+    case 'single': {
+      const contentRange = ['Content-Range', serializeContentRange(range.range, length)]
+      const bytes = range.range.last - range.range.first + 1
+      return await send(context, object.file, 206, [...represented, ...contentRange], bytes, [range.range])
+    }
+    case 'multipart': {
+      const parts = serializeByteranges({
+        ranges: range.ranges,
+        length,
+        contentType: fields.contentType,
+        boundary: boundary(),
+      })
+      const { contentType: _, ...kept } = fields
+      const typed = ['Content-Type', parts.contentType, ...serializeRepresentationFields(kept), ...common]
+      const pieces = [...parts.parts.flatMap(part => [part.head, part.range]), parts.end]
+      return await send(context, object.file, 206, typed, parts.contentLength, pieces)
+    }
+    case 'unsatisfiable':
+      throw new ProxyError('http_request_error', 'no such range', {
+        status: 416,
+        reason: 'range',
+        fields: ['Content-Range', serializeUnsatisfiedRange(length)],
+        detail: `The representation has ${length} bytes, and none of them was asked for.`,
+      })
+  }
+}
+
+async function send(
+  context: AnswerContext,
+  file: FileHandle,
+  status: number,
+  fields: readonly string[],
+  contentLength: number,
+  pieces: readonly Piece[],
+): Promise<Outcome> {
+  const { exchange } = context
+  const content = answer(context, status, fields, contentLength)
+  if (exchange.facts.method === 'HEAD') {
+    content.end()
+    return outcomeOf(exchange, status, 0)
+  }
+  const sender = new Sender(exchange, content)
+  for (const piece of pieces) {
+    if (Buffer.isBuffer(piece)) await sender.write(piece)
+    else if (!(await sendRange(sender, file, piece))) {
+      content.abort()
+      return { ...outcomeOf(exchange, status, sender.bytes), closeReason: 'failed' }
+    }
+  }
+  if (sender.gone) return { ...outcomeOf(exchange, status, sender.bytes), closeReason: 'client_gone' }
+  content.end()
+  return outcomeOf(exchange, status, sender.bytes)
+}
+
+/** @returns false when the file ends too early or can not be read */
+async function sendRange(sender: Sender, file: FileHandle, range: ByteRange): Promise<boolean> {
+  for (let at = range.first; at <= range.last && !sender.gone; ) {
+    const length = Math.min(READ_BYTES, range.last - at + 1)
+    // A new one each time, as the socket may hold on to it for long.
+    const read = await file.read(Buffer.allocUnsafe(length), 0, length, at).catch(() => undefined)
+    if (read === undefined || read.bytesRead === 0) return false
+    await sender.write(read.buffer.subarray(0, read.bytesRead))
+    at += read.bytesRead
+  }
+  return true
+}
+
+/** Writes as fast as the client takes it. */
+class Sender {
+  readonly #content: ResponseContent
+  #wake = (): void => {}
+  gone = false
+  bytes = 0
+
+  constructor(exchange: Exchange, content: ResponseContent) {
+    this.#content = content
+    exchange.onGone(() => {
+      this.gone = true
+      this.#wake()
+    })
+  }
+
+  async write(chunk: Buffer): Promise<void> {
+    if (this.gone) return
+    this.bytes += chunk.length
+    if (this.#content.write(chunk)) return
+    await new Promise<void>(resolve => {
+      this.#wake = resolve
+      if (this.gone) resolve()
+      else this.#content.onDrain(resolve)
+    })
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * The name of a resource in the store: the path of its URI, decoded once and written in one way (RFC 3986 §2.1, §3.3,
+ * §6.2.2).
+ *
+ * Names are bytes, of any encoding and case-sensitive. Each segment is kept with all but unreserved characters
+ * percent-encoded, so that two spellings of one path are one name and `%2F` stays another thing than `/`. Dot segments
+ * are refused, however they are spelled: a client that sends one means a place that another part of the way there may
+ * have computed otherwise.
+ */
+import { ProxyError } from '../../errors.js'
+
+export interface StorePath {
+  /** Percent-encoded, begins with `/`, in the one spelling that there is for it. */
+  readonly text: string
+  /** A path that ends in `/` names the collection of what is below it. */
+  readonly isCollection: boolean
+  /** What stands behind the first `?`, or undefined. The query is no part of the name. */
+  readonly query: string | undefined
+}
+
+const PERCENT = 0x25
+const HEX_PAIR = /^[0-9A-Fa-f]{2}$/
+const UNRESERVED = /^[A-Za-z0-9._~-]$/
+
+/**
+ * @param target path and query as received, visible ASCII
+ * @throws ProxyError 400 on a broken percent-encoding, NUL, an empty segment or a dot segment
+ */
+export function parseStorePath(target: string): StorePath {
+  const mark = target.indexOf('?')
+  const path = mark === -1 ? target : target.slice(0, mark)
+  if (!path.startsWith('/')) throw badPath('does not begin with /')
+  const isCollection = path.endsWith('/')
+  const inner = path.slice(1, isCollection ? -1 : undefined)
+  const segments = path === '/' ? [] : inner.split('/').map(normaliseSegment)
+  const text = `/${segments.join('/')}${isCollection && segments.length > 0 ? '/' : ''}`
+  return { text, isCollection, query: mark === -1 ? undefined : target.slice(mark + 1) }
+}
+
+/** One segment of a path for a name that is not taken from a request. */
+export function encodeSegment(bytes: Uint8Array): string {
+  return Array.from(bytes, byte => {
+    const char = String.fromCharCode(byte)
+    return UNRESERVED.test(char) ? char : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  }).join('')
+}
+
+/** The collection that holds a path, and the path's name in it; collections keep their `/`. Undefined for `/`. */
+export function splitPath(text: string): { readonly parent: string; readonly name: string } | undefined {
+  if (text === '/') return undefined
+  const at = text.lastIndexOf('/', text.length - 2) + 1
+  return { parent: text.slice(0, at), name: text.slice(at) }
+}
+
+function normaliseSegment(segment: string): string {
+  const text = encodeSegment(decodeSegment(segment))
+  if (text === '') throw badPath('has an empty segment')
+  if (text === '.' || text === '..') throw badPath('has a dot segment')
+  return text
+}
+
+function decodeSegment(segment: string): Uint8Array {
+  const bytes: number[] = []
+  for (let i = 0; i < segment.length; i++) {
+    let byte = segment.charCodeAt(i)
+    if (byte === PERCENT) {
+      const pair = segment.slice(i + 1, i + 3)
+      if (!HEX_PAIR.test(pair)) throw badPath('has a broken percent-encoding')
+      byte = Number.parseInt(pair, 16)
+      i += 2
+    }
+    if (byte === 0) throw badPath('has a NUL')
+    bytes.push(byte)
+  }
+  return Uint8Array.from(bytes)
+}
+
+function badPath(what: string): ProxyError {
+  return new ProxyError('http_request_error', `the path ${what}`, {
+    status: 400,
+    reason: 'path',
+    detail: `The path ${what}; the store takes segments of percent-encoded bytes, without NUL, empty or dot segments.`,
+  })
+}
+
+/** A client that writes to a path with a query means another resource than the one that would be changed. */
+export function badQuery(): ProxyError {
+  return new ProxyError('http_request_error', 'a query in a request that writes', {
+    status: 400,
+    reason: 'query',
+    detail: 'The store has no resources that differ by their query; leave it out.',
+  })
+}

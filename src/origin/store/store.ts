@@ -1,0 +1,190 @@
+/**
+ * The store: an origin whose resources are files of its own, and where every method means what RFC 9110 §9.3 and
+ * RFC 5789 say.
+ *
+ * A path that ends in `/` is a collection of what is below it: it can be listed, and POST creates in it. Every other
+ * path is a resource, or could be one: PUT creates it.
+ */
+import type { ProxyError } from '../../errors.js'
+import type { Exchange } from '../../exchange.js'
+import { METHODS } from '../../http/method.js'
+import type { Outcome } from '../../outcome.js'
+import {
+  ACCEPT_PATCH,
+  type AnswerContext,
+  answerEmpty,
+  COLLECTION_METHODS,
+  checkPreconditions,
+  methodNotAllowed,
+  notFound,
+  RESOURCE_METHODS,
+} from './answers.js'
+import { serializeAllow } from '../../http/allow.js'
+import { CollectionIndex } from './collection-index.js'
+import { ClientGone, discardContent } from './content.js'
+import { storeFailure } from './failures.js'
+import { Layout } from './layout.js'
+import { Listing } from './listing.js'
+import { validatorsOf } from './object-file.js'
+import { Objects } from './objects.js'
+import { Owner } from './owner.js'
+import { patchResource } from './patch.js'
+import { postToCollection, putResource, type WriteContext } from './put.js'
+import { ResourceLocks } from './resource-lock.js'
+import { sendRepresentation } from './send-representation.js'
+import { badQuery, encodeSegment, parseStorePath, type StorePath } from './store-path.js'
+import { TemporaryFiles } from './temporary-files.js'
+import { Usage } from './usage.js'
+import { checkWriteAccess } from './write-access.js'
+
+export interface StoreOptions {
+  /** Made at the first write. */
+  readonly directory: string
+  readonly maxObjectBytes: number
+  readonly maxTotalBytes: number
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+  /** The current HTTP-date. */
+  readonly date: () => string
+  /** Letters, digits and hyphens, never the same twice in any process. */
+  readonly randomId: () => string
+}
+
+export class Store {
+  readonly #options: StoreOptions
+  readonly #objects: Objects
+  readonly #listing: Listing
+  readonly #temporary: TemporaryFiles
+  readonly #usage: Usage
+  readonly #running = new Set<Promise<unknown>>()
+
+  private constructor(options: StoreOptions, owner: Owner) {
+    const { directory, now, randomId, maxTotalBytes } = options
+    const layout = new Layout(directory)
+    const locks = new ResourceLocks(directory, owner, now, randomId)
+    const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
+    const index = new CollectionIndex(layout, () => temporary.next())
+    const usage = new Usage({ objects: layout.objects, maxTotalBytes, now })
+    this.#options = options
+    this.#temporary = temporary
+    this.#usage = usage
+    this.#objects = new Objects({ layout, locks, index, usage })
+    this.#listing = new Listing(index, this.#objects)
+  }
+
+  /** Removes what processes that are gone have left half-done; creates nothing. */
+  static async open(options: StoreOptions): Promise<Store> {
+    const store = new Store(options, await Owner.ofThisProcess(options.randomId()))
+    await store.#temporary.sweep(options.now())
+    return store
+  }
+
+  /**
+   * Answers a request.
+   * @param target path and query as received
+   * @param mayWrite whether the client may use methods that are not safe
+   * @returns with `error` when the answer is still to be made of that
+   */
+  serve(exchange: Exchange, target: string, mayWrite: boolean): Promise<Outcome> {
+    const served = this.#serve(exchange, target, mayWrite).catch((error: unknown) => failed(exchange, error))
+    const running = served.finally(() => this.#running.delete(running))
+    this.#running.add(running)
+    return running
+  }
+
+  /** Waits for the requests that are being served. */
+  async close(): Promise<void> {
+    await Promise.all(this.#running)
+    await this.#usage.close()
+    await this.#temporary.close()
+  }
+
+  async #serve(exchange: Exchange, target: string, mayWrite: boolean): Promise<Outcome> {
+    const path = parseStorePath(target)
+    const { method } = exchange.facts
+    const methods = path.isCollection ? COLLECTION_METHODS : RESOURCE_METHODS
+    if (!methods.includes(method)) throw methodNotAllowed(methods)
+    if (!METHODS[method].safe) {
+      checkWriteAccess(exchange, mayWrite)
+      if (path.query !== undefined) throw badQuery()
+    }
+    if (METHODS[method].requestContent !== 'defined') await discardContent(exchange)
+    const context = { ...this.#options, exchange }
+    return path.isCollection
+      ? await this.#collection(context, path)
+      : await this.#resource(context, path.text)
+  }
+
+  async #resource(context: AnswerContext, path: string): Promise<Outcome> {
+    switch (context.exchange.facts.method) {
+      case 'PUT':
+        return await putResource(this.#writing(context), path)
+      case 'PATCH':
+        return await patchResource(this.#writing(context), path)
+      case 'DELETE': {
+        const check = (current: Parameters<typeof validatorsOf>[0] | undefined): void =>
+          void checkPreconditions(context, current && validatorsOf(current))
+        if (!(await this.#objects.remove(path, check))) throw notFound(path)
+        return answerEmpty(context, 204, [])
+      }
+      case 'OPTIONS':
+        return answerEmpty(context, 200, [
+          'Allow',
+          serializeAllow(RESOURCE_METHODS),
+          'Accept-Patch',
+          ACCEPT_PATCH,
+        ])
+      default: {
+        const object = await this.#objects.open(path)
+        if (object === undefined) throw notFound(path)
+        try {
+          return await sendRepresentation(context, object, this.#options.randomId)
+        } finally {
+          await object.file.close()
+        }
+      }
+    }
+  }
+
+  async #collection(context: AnswerContext, path: StorePath): Promise<Outcome> {
+    switch (context.exchange.facts.method) {
+      case 'POST': {
+        const exists = path.text === '/' || (await this.#listing.hasMembers(path.text))
+        return await postToCollection(this.#writing(context), path.text, exists, () => this.#newName())
+      }
+      case 'OPTIONS':
+        return answerEmpty(context, 200, ['Allow', serializeAllow(COLLECTION_METHODS)])
+      default:
+        return await this.#listing.send(context, path)
+    }
+  }
+
+  #writing(context: AnswerContext): WriteContext {
+    const { maxObjectBytes } = this.#options
+    return {
+      ...context,
+      objects: this.#objects,
+      temporary: this.#temporary,
+      usage: this.#usage,
+      maxObjectBytes,
+    }
+  }
+
+  /** Sorts by the time it was made. */
+  #newName(): string {
+    const time = new Date(this.#options.now()).toISOString().replace(/[-:.]/g, '')
+    return `${time}-${encodeSegment(Buffer.from(this.#options.randomId()))}`
+  }
+}
+
+function failed(exchange: Exchange, error: unknown): Outcome {
+  const counts = { handler: 'origin', bytesUp: exchange.content.bytes, bytesDown: 0 } as const
+  if (error instanceof ClientGone) return { ...counts, status: 0, closeReason: 'client_gone' }
+  const failure: ProxyError = storeFailure(error)
+  return {
+    ...counts,
+    status: failure.status,
+    closeReason: failure.status < 500 ? 'refused' : 'failed',
+    error: failure,
+  }
+}

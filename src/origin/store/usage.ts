@@ -1,0 +1,125 @@
+/**
+ * How much the store holds, and whether there is room for more.
+ *
+ * The truth is on the disk alone, so a crash can not make the count drift: it is taken from there before the first
+ * write, and again now and then, because other processes write too. Between that each process counts for itself, and
+ * what is on its way counts as if it had come; so several processes together may go over the limit by what the others
+ * wrote since the last count.
+ */
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ProxyError } from '../../errors.js'
+import { isMissing } from './failures.js'
+import { namesIn } from './folder.js'
+
+/** At most one count in so long, and never more than a twentieth of the time. */
+const RECOUNT_MS = 30_000
+const RECOUNT_SHARE = 20
+/** Before something is refused the count may not be older than that. */
+const REFUSAL_MS = 1000
+
+export interface UsageOptions {
+  /** The folder of the folders with the objects. */
+  readonly objects: string
+  readonly maxTotalBytes: number
+  /** Milliseconds since the epoch. */
+  readonly now: () => number
+}
+
+/** Room set aside for one write. */
+export interface Reservation {
+  /** Sets aside at least so many bytes in all. @throws ProxyError 507 when there is not as much */
+  atLeast(bytes: number): Promise<void>
+  release(): void
+}
+
+export class Usage {
+  readonly #options: UsageOptions
+  #stored = 0
+  #reserved = 0
+  #countedAt = Number.NEGATIVE_INFINITY
+  #countTookMs = 0
+  #counting: Promise<void> | undefined
+
+  constructor(options: UsageOptions) {
+    this.#options = options
+  }
+
+  /** @param freedBytes what the write will free: the size of the version that it replaces */
+  reserve(freedBytes: number): Reservation {
+    let held = 0
+    return {
+      atLeast: async bytes => {
+        if (bytes <= held) return
+        await this.#look(bytes - held, freedBytes)
+        if (!this.#fits(bytes - held, freedBytes)) throw noRoom()
+        this.#reserved += bytes - held
+        held = bytes
+      },
+      release: () => {
+        this.#reserved -= held
+        held = 0
+      },
+    }
+  }
+
+  /** A write or a deletion has happened. */
+  changed(bytes: number): void {
+    this.#stored += bytes
+  }
+
+  /** Waits for a count that is going on. */
+  async close(): Promise<void> {
+    await this.#counting?.catch(() => {})
+  }
+
+  /** Counts when it is time to, and before something would be refused. */
+  async #look(bytes: number, freedBytes: number): Promise<void> {
+    const age = this.#options.now() - this.#countedAt
+    if (age === Number.POSITIVE_INFINITY) await this.#count()
+    else if (age > Math.max(RECOUNT_MS, this.#countTookMs * RECOUNT_SHARE)) this.#count().catch(() => {})
+    if (age > REFUSAL_MS && !this.#fits(bytes, freedBytes)) await this.#count()
+  }
+
+  #fits(bytes: number, freedBytes: number): boolean {
+    return this.#stored + this.#reserved + bytes - freedBytes <= this.#options.maxTotalBytes
+  }
+
+  #count(): Promise<void> {
+    this.#counting ??= this.#recount().finally(() => {
+      this.#counting = undefined
+    })
+    return this.#counting
+  }
+
+  async #recount(): Promise<void> {
+    const started = this.#options.now()
+    const before = this.#stored
+    let total = 0
+    for (const folder of await namesIn(this.#options.objects)) {
+      const path = join(this.#options.objects, folder)
+      for (const name of await namesIn(path)) total += await sizeOf(join(path, name))
+    }
+    // What this process did meanwhile may have been seen or not; counting it is the safer error, until the next count.
+    this.#stored = total + Math.max(0, this.#stored - before)
+    this.#countedAt = this.#options.now()
+    this.#countTookMs = this.#countedAt - started
+  }
+}
+
+async function sizeOf(path: string): Promise<number> {
+  try {
+    return (await stat(path)).size
+  } catch (error) {
+    if (isMissing(error)) return 0
+    throw error
+  }
+}
+
+function noRoom(): ProxyError {
+  return new ProxyError('proxy_internal_response', 'the store is full', {
+    status: 507,
+    reason: 'store_full',
+    detail: 'There is not as much room left; origins[].store.max_total says how much the store may hold.',
+  })
+}

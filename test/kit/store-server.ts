@@ -1,0 +1,135 @@
+/** A store behind real sockets, and requests to it in bytes. */
+import { createServer } from 'node:net'
+import type { Test } from 'tap'
+import type { ProxyError } from '../../src/errors.js'
+import { Connection } from '../../src/listener/connection.js'
+import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
+import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
+import { Store, type StoreOptions } from '../../src/origin/store/store.js'
+import type { Outcome } from '../../src/outcome.js'
+import { type RawPeer, rawClient } from './raw-peer.js'
+import { type RawResponse, readResponse } from './read-response.js'
+
+/** 2026-03-01T12:00:00.250Z */
+export const START_MS = Date.UTC(2026, 2, 1, 12, 0, 0, 250)
+export const DATE = 'Sun, 01 Mar 2026 12:00:00 GMT'
+
+const LIMITS = {
+  headerTimeoutMs: 60_000,
+  bodyIdleMs: 60_000,
+  keepaliveIdleMs: 60_000,
+  headerBytes: 1 << 20,
+  headerFields: 100,
+  targetBytes: 65_536,
+}
+
+export interface TestRequest {
+  readonly method?: string
+  /** Field lines, without Host and Content-Length. */
+  readonly fields?: readonly string[]
+  /** One character a byte; sent with its Content-Length. */
+  readonly body?: string
+}
+
+export interface StoreServer {
+  readonly directory: string
+  readonly store: Store
+  readonly port: number
+  /** Milliseconds since the epoch, for the store; to be moved by the test. */
+  clock: number
+  mayWrite: boolean
+  readonly outcomes: readonly Outcome[]
+  connect(): Promise<RawPeer>
+  /** One request on a connection of its own. */
+  request(target: string, request?: TestRequest): Promise<RawResponse>
+  /** Waits for the `count`th outcome. */
+  outcome(count: number): Promise<Outcome>
+}
+
+export function requestText(
+  target: string,
+  { method = 'GET', fields = [], body }: TestRequest = {},
+  host = 'store.test',
+): string {
+  const length = body === undefined ? [] : [`Content-Length: ${body.length}`]
+  const lines = [`${method} ${target} HTTP/1.1`, `Host: ${host}`, ...fields, ...length]
+  return `${lines.join('\r\n')}\r\n\r\n${body ?? ''}`
+}
+
+export async function storeServer(
+  t: Test,
+  options: Partial<StoreOptions> = {},
+  directory: string = `${t.testdir()}/data`,
+): Promise<StoreServer> {
+  let count = 0
+  const outcomes: Outcome[] = []
+  const waiting = new Set<() => void>()
+  const state = { clock: START_MS, mayWrite: true }
+  const store = await Store.open({
+    directory,
+    maxObjectBytes: 1 << 30,
+    maxTotalBytes: 1 << 30,
+    now: () => state.clock,
+    date: () => DATE,
+    randomId: () => `r${process.pid}-${++count}`,
+    ...options,
+  })
+  const serve = async (exchange: ConnectionExchange): Promise<void> => {
+    const { target } = exchange.facts
+    const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', state.mayWrite)
+    if (outcome.error !== undefined) exchange.refuse(outcome.error)
+    outcomes.push(outcome)
+    for (const wake of [...waiting]) wake()
+    waiting.clear()
+  }
+  const owner: ConnectionOwner = {
+    limits: LIMITS,
+    draining: false,
+    now: () => 0,
+    date: () => DATE,
+    nextId: () => 'id',
+    serve: exchange => void serve(exchange),
+    refused: (_address: string, _method: string, _target: string, _error: ProxyError) => {},
+    released: () => {},
+  }
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
+    new Connection(socket, owner)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const { port } = address
+  t.teardown(async () => {
+    server.close()
+    await store.close()
+  })
+  return Object.assign(state, {
+    directory,
+    store,
+    port,
+    outcomes,
+    connect: () => rawClient(t, port),
+    request: async (target: string, request: TestRequest = {}) => {
+      const client = await rawClient(t, port)
+      client.write(requestText(target, request))
+      const response = await readResponse(client, request.method)
+      client.end()
+      return response
+    },
+    outcome: async (nth: number) => {
+      for (;;) {
+        const found = outcomes[nth - 1]
+        if (found !== undefined) return found
+        await new Promise<void>(resolve => waiting.add(resolve))
+      }
+    },
+  })
+}
+
+/** Puts content at a path and gives its entity tag. */
+export async function put(server: StoreServer, target: string, body: string, type?: string): Promise<string> {
+  const fields = type === undefined ? [] : [`Content-Type: ${type}`]
+  const { status, fields: answered, head } = await server.request(target, { method: 'PUT', fields, body })
+  if (status !== 201 && status !== 204) throw new Error(`PUT ${target}: ${head}`)
+  return answered['etag'] ?? ''
+}

@@ -1,0 +1,178 @@
+import { existsSync, readdirSync } from 'node:fs'
+import t from 'tap'
+import { readResponse } from '../../kit/read-response.js'
+import { DATE, put, requestText, storeServer } from '../../kit/store-server.js'
+
+t.test('PUT creates with 201 and Location, and replaces with 204 (RFC 9110 §9.3.4)', async t => {
+  const server = await storeServer(t)
+  const created = await server.request('/a/b.txt', {
+    method: 'PUT',
+    fields: ['Content-Type: text/plain; charset=utf-8', 'Content-Language: en', 'Content-Encoding: br'],
+    body: 'hello',
+  })
+  const etag = created.fields['etag'] ?? ''
+  t.match(etag, /^"[\w-]{43}"$/)
+  t.equal(
+    created.head,
+    `HTTP/1.1 201 Created\r\nDate: ${DATE}\r\nLocation: /a/b.txt\r\nETag: ${etag}\r\n` +
+      `Last-Modified: ${DATE}\r\nContent-Length: 0\r\n\r\n`,
+  )
+  t.match(await server.outcome(1), {
+    handler: 'origin',
+    status: 201,
+    closeReason: 'complete',
+    bytesUp: 5,
+    bytesDown: 0,
+  })
+  const read = await server.request('/a/b.txt')
+  t.equal(
+    read.head,
+    `HTTP/1.1 200 OK\r\nDate: ${DATE}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Encoding: br\r\n` +
+      `Content-Language: en\r\nETag: ${etag}\r\nLast-Modified: ${DATE}\r\nAccept-Ranges: bytes\r\n` +
+      `X-Content-Type-Options: nosniff\r\nContent-Security-Policy: sandbox; default-src 'none'\r\n` +
+      'Content-Length: 5\r\n\r\n',
+  )
+  t.equal(read.body, 'hello')
+  t.match(await server.outcome(2), { handler: 'origin', status: 200, bytesUp: 0, bytesDown: 5 })
+
+  server.clock += 60_000
+  const replaced = await server.request('/a/b.txt', { method: 'PUT', body: 'other' })
+  t.equal(replaced.status, 204)
+  t.not(replaced.fields['etag'], etag)
+  t.equal(replaced.fields['last-modified'], 'Sun, 01 Mar 2026 12:01:00 GMT')
+  t.equal(replaced.fields['location'], undefined)
+  const again = await server.request('/a/b.txt')
+  t.equal(again.body, 'other')
+  t.equal(again.fields['content-type'], undefined)
+})
+
+t.test('HEAD answers with the fields of GET and no content (RFC 9110 §9.3.2)', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content', 'text/html')
+  for (const target of ['/x', '/']) {
+    const get = await server.request(target)
+    const client = await server.connect()
+    client.write(requestText(target, { method: 'HEAD' }) + requestText('/missing', { method: 'HEAD' }))
+    t.equal(await client.until('\r\n\r\n'), get.head)
+    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 404 /)
+    t.equal(client.received, '')
+  }
+})
+
+t.test('DELETE answers 204, and then 404 (RFC 9110 §9.3.5)', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  t.equal((await server.request('/x', { method: 'DELETE' })).status, 204)
+  t.equal((await server.request('/x', { method: 'DELETE' })).status, 404)
+  t.equal((await server.request('/x')).status, 404)
+  t.match(await server.outcome(4), { handler: 'origin', status: 404, closeReason: 'refused' })
+})
+
+t.test('POST to a collection creates a resource with a name of its own (RFC 9110 §9.3.3)', async t => {
+  const server = await storeServer(t)
+  const locations: string[] = []
+  for (const body of ['one', 'two', 'three']) {
+    const response = await server.request('/jobs/', {
+      method: 'POST',
+      fields: ['Content-Type: text/a'],
+      body,
+    })
+    t.equal(response.status, 201)
+    const location = response.fields['location'] ?? ''
+    t.match(location, /^\/jobs\/20260301T\d{9}Z-[\w-]+$/)
+    const read = await server.request(location)
+    t.equal(read.body, body)
+    t.equal(read.fields['content-type'], 'text/a')
+    t.equal(read.fields['etag'], response.fields['etag'])
+    locations.push(location)
+    server.clock += 1
+  }
+  t.equal(new Set(locations).size, 3)
+  t.same([...locations].sort(), locations)
+})
+
+t.test('what a path does not take is 405, with Allow (RFC 9110 §15.5.6)', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  const resource = 'GET, HEAD, PUT, DELETE, OPTIONS, PATCH'
+  const collection = 'GET, HEAD, POST, OPTIONS'
+  for (const [method, target, allow] of [
+    ['POST', '/x', resource],
+    ['POST', '/absent', resource],
+    ['TRACE', '/x', resource],
+    ['PUT', '/', collection],
+    ['PUT', '/c/', collection],
+    ['PATCH', '/c/', collection],
+    ['DELETE', '/c/', collection],
+  ] as const) {
+    const response = await server.request(target, { method, ...(method === 'TRACE' ? {} : { body: 'x' }) })
+    t.equal(response.status, 405, `${method} ${target}`)
+    t.equal(response.fields['allow'], allow, `${method} ${target}`)
+  }
+})
+
+t.test('OPTIONS says what a path takes (RFC 9110 §9.3.7, RFC 5789 §3.1)', async t => {
+  const server = await storeServer(t)
+  const resource = await server.request('/absent', { method: 'OPTIONS' })
+  t.equal(
+    resource.head,
+    `HTTP/1.1 200 OK\r\nDate: ${DATE}\r\nAllow: GET, HEAD, PUT, DELETE, OPTIONS, PATCH\r\n` +
+      'Accept-Patch: application/json-patch+json, application/merge-patch+json\r\nContent-Length: 0\r\n\r\n',
+  )
+  const collection = await server.request('/c/', { method: 'OPTIONS' })
+  t.equal(collection.fields['allow'], 'GET, HEAD, POST, OPTIONS')
+})
+
+t.test('content that means nothing is read to its end and forgotten', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  for (const [method, target, status] of [
+    ['GET', '/x', 200],
+    ['HEAD', '/x', 200],
+    ['OPTIONS', '/x', 200],
+    ['GET', '/', 200],
+    ['DELETE', '/x', 204],
+  ] as const) {
+    const client = await server.connect()
+    const chunked = `${method} ${target} HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n`
+    client.write(chunked)
+    t.equal(await client.until('\r\n\r\n'), 'HTTP/1.1 100 Continue\r\n\r\n')
+    client.write('3\r\nabc\r\n0\r\n\r\n')
+    t.equal((await readResponse(client, method)).status, status, method)
+    client.write(requestText('/missing'))
+    t.equal((await readResponse(client)).status, 404, 'the connection goes on')
+  }
+})
+
+t.test('the query is no part of a name, and no request that writes has one', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  t.equal((await server.request('/x?v=1')).body, 'content')
+  for (const [method, target] of [
+    ['PUT', '/x?v=1'],
+    ['DELETE', '/x?'],
+    ['PATCH', '/x?a'],
+    ['POST', '/?uploads'],
+  ] as const) {
+    t.equal((await server.request(target, { method, body: 'y' })).status, 400, method)
+  }
+  t.equal((await server.request('/x')).body, 'content')
+})
+
+t.test('nothing is created before the first write, nor by requests that read', async t => {
+  const server = await storeServer(t)
+  await server.request('/')
+  await server.request('/x')
+  await server.request('/x', { method: 'DELETE' })
+  t.notOk(existsSync(server.directory))
+})
+
+t.test('nothing temporary is left behind', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  await put(server, `/${'long'.repeat(200)}`, 'content')
+  await server.request('/x', { method: 'DELETE' })
+  await server.store.close()
+  t.same(readdirSync(`${server.directory}/tmp`), [])
+  t.same(readdirSync(`${server.directory}/locks`), [])
+})
