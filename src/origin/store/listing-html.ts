@@ -1,5 +1,5 @@
 /** A listing as a page for people: everything in it is escaped, and nothing in it runs. */
-import type { ListingItem, ListingPage } from './listing.js'
+import type { ListingItem, ListingPage } from './listing-page.js'
 
 const ESCAPES: Readonly<Record<string, string>> = {
   '&': '&amp;',

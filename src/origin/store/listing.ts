@@ -19,30 +19,9 @@ import {
 } from './answers.js'
 import type { CollectionIndex } from './collection-index.js'
 import { serializeListingHtml } from './listing-html.js'
+import type { ListingItem, ListingPage } from './listing-page.js'
 import type { Objects } from './objects.js'
 import type { StorePath } from './store-path.js'
-
-/** Names stand as they do in a path: percent-encoded, so that each is a reference relative to the collection. */
-export type ListingItem =
-  /** A collection; its name ends in `/`. */
-  | { readonly name: string }
-  | {
-      readonly name: string
-      /** Bytes of content. */
-      readonly size: number
-      /** Content-Type, null when it has none. */
-      readonly type: string | null
-      readonly etag: string
-      /** ISO 8601. */
-      readonly modified: string
-    }
-
-export interface ListingPage {
-  readonly path: string
-  readonly items: readonly ListingItem[]
-  /** The path and query of the next page, null on the last one. */
-  readonly next: string | null
-}
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000

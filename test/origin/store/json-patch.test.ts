@@ -1,0 +1,165 @@
+import t from 'tap'
+import { applyJsonPatch, parseJsonPatch } from '../../../src/origin/store/json-patch.js'
+import type { JsonValue } from '../../../src/origin/store/json-value.js'
+
+const MAX = 1000
+
+function patched(target: string, patch: string, maxBytes = MAX): JsonValue {
+  return applyJsonPatch(
+    JSON.parse(target) as JsonValue,
+    parseJsonPatch(JSON.parse(patch) as JsonValue),
+    maxBytes,
+  )
+}
+
+t.test('operations that can be applied (RFC 6902 §4)', async t => {
+  for (const [target, operation, result] of [
+    // Add, §4.1
+    ['{"a":1}', '{"op":"add","path":"/b","value":2}', '{"a":1,"b":2}'],
+    ['{"a":1}', '{"op":"add","path":"/a","value":2}', '{"a":2}'],
+    ['{"a":1}', '{"op":"add","path":"","value":[]}', '[]'],
+    ['[1,2]', '{"op":"add","path":"/0","value":0}', '[0,1,2]'],
+    ['[1,2]', '{"op":"add","path":"/2","value":3}', '[1,2,3]'],
+    ['[1,2]', '{"op":"add","path":"/-","value":3}', '[1,2,3]'],
+    ['[]', '{"op":"add","path":"/-","value":[1]}', '[[1]]'],
+    ['{}', '{"op":"add","path":"/-","value":1}', '{"-":1}'],
+    ['{}', '{"op":"add","path":"/","value":1}', '{"":1}'],
+    ['{}', '{"op":"add","path":"/a~1b~0c~01","value":1}', '{"a/b~c~1":1}'],
+    ['{"a":{}}', '{"op":"add","path":"/a/0","value":null}', '{"a":{"0":null}}'],
+    ['{}', '{"op":"add","path":"/a","value":1,"more":2}', '{"a":1}'],
+    ['1', '{"op":"add","path":"","value":2}', '2'],
+    // Remove, §4.2
+    ['{"a":1,"b":null}', '{"op":"remove","path":"/b"}', '{"a":1}'],
+    ['[1,2,3]', '{"op":"remove","path":"/1"}', '[1,3]'],
+    // Replace, §4.3
+    ['{"a":1}', '{"op":"replace","path":"/a","value":null}', '{"a":null}'],
+    ['[1,2]', '{"op":"replace","path":"/1","value":3}', '[1,3]'],
+    ['[1,2]', '{"op":"replace","path":"","value":"x"}', '"x"'],
+    // Move, §4.4
+    ['{"a":1}', '{"op":"move","from":"/a","path":"/b"}', '{"b":1}'],
+    ['[1,2,3]', '{"op":"move","from":"/0","path":"/2"}', '[2,3,1]'],
+    ['[1,2,3]', '{"op":"move","from":"/0","path":"/-"}', '[2,3,1]'],
+    ['{"a":{"b":1}}', '{"op":"move","from":"/a/b","path":"/a"}', '{"a":1}'],
+    ['{"a":1}', '{"op":"move","from":"/a","path":"/a"}', '{"a":1}'],
+    ['{"a":1}', '{"op":"move","from":"","path":""}', '{"a":1}'],
+    ['{"a":1,"ab":{}}', '{"op":"move","from":"/a","path":"/ab/c"}', '{"ab":{"c":1}}'],
+    // Copy, §4.5
+    ['{"a":[1]}', '{"op":"copy","from":"/a","path":"/b"}', '{"a":[1],"b":[1]}'],
+    ['{"a":1}', '{"op":"copy","from":"","path":"/b"}', '{"a":1,"b":{"a":1}}'],
+    // Test, §4.6
+    ['{"a":{"b":1,"c":[true,"x"]}}', '{"op":"test","path":"/a","value":{"c":[true,"x"],"b":1.0}}', undefined],
+    ['{"a":null}', '{"op":"test","path":"/a","value":null}', undefined],
+    ['0', '{"op":"test","path":"","value":-0}', undefined],
+    ['{"~1":1}', '{"op":"test","path":"/~01","value":1}', undefined],
+  ] as const) {
+    t.same(patched(target, `[${operation}]`), JSON.parse(result ?? target), `${operation} on ${target}`)
+  }
+})
+
+t.test('operations that can not be applied are 422 (RFC 6902 §5)', async t => {
+  for (const [target, operation] of [
+    ['{}', '{"op":"add","path":"/a/b","value":1}'],
+    ['{"a":"text"}', '{"op":"add","path":"/a/b","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/3","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/01","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/-1","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/1.0","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/1e0","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/a","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/","value":1}'],
+    ['[1,2]', '{"op":"add","path":"/length","value":1}'],
+    ['{}', '{"op":"remove","path":"/a"}'],
+    ['{}', '{"op":"remove","path":""}'],
+    ['[1,2]', '{"op":"remove","path":"/2"}'],
+    ['[1,2]', '{"op":"remove","path":"/-"}'],
+    ['[1,2]', '{"op":"remove","path":"/length"}'],
+    ['{}', '{"op":"remove","path":"/toString"}'],
+    ['{}', '{"op":"replace","path":"/a","value":1}'],
+    ['[1]', '{"op":"replace","path":"/1","value":1}'],
+    ['[1]', '{"op":"replace","path":"/-","value":1}'],
+    ['[1]', '{"op":"replace","path":"/length","value":0}'],
+    ['{}', '{"op":"replace","path":"/constructor","value":1}'],
+    ['{"a":{"b":1}}', '{"op":"move","from":"/a","path":"/a/b"}'],
+    ['{"a":1}', '{"op":"move","from":"","path":"/a"}'],
+    ['{}', '{"op":"move","from":"/a","path":"/b"}'],
+    ['{}', '{"op":"copy","from":"/a","path":"/b"}'],
+    ['{}', '{"op":"copy","from":"/__proto__","path":"/b"}'],
+    ['{"a":1}', '{"op":"test","path":"/a","value":"1"}'],
+    ['{"a":1}', '{"op":"test","path":"/b","value":null}'],
+    ['{"a":[1]}', '{"op":"test","path":"/a","value":{"0":1}}'],
+    ['{"a":{}}', '{"op":"test","path":"/a","value":[]}'],
+    ['{"a":{"b":1}}', '{"op":"test","path":"/a","value":{"c":1}}'],
+    ['{"a":"x"}', '{"op":"test","path":"/a/0","value":"x"}'],
+    ['{}', '{"op":"test","path":"/hasOwnProperty","value":null}'],
+  ] as const) {
+    t.throws(
+      () => patched(target, `[${operation}]`),
+      { name: 'ProxyError', status: 422 },
+      `${operation} on ${target}`,
+    )
+  }
+})
+
+t.test('documents that are no JSON Patch are 400 (RFC 6902 §3, §4)', async t => {
+  for (const document of [
+    '{}',
+    'null',
+    '[1]',
+    '[[]]',
+    '[{}]',
+    '[{"op":"add","value":1}]',
+    '[{"op":"add","path":"/a"}]',
+    '[{"op":"test","path":"/a"}]',
+    '[{"op":"replace","path":"/a"}]',
+    '[{"op":"move","path":"/a"}]',
+    '[{"op":"copy","path":"/a","from":1}]',
+    '[{"op":"Add","path":"/a","value":1}]',
+    '[{"op":"spam","path":"/a","value":1}]',
+    '[{"op":"remove","path":"a"}]',
+    '[{"op":"remove","path":"/~"}]',
+    '[{"op":"remove","path":"/~2"}]',
+    '[{"op":"remove","path":null}]',
+    '[{"op":"add","path":"/a","value":1},{"op":"toString","path":"/a"}]',
+  ]) {
+    t.throws(
+      () => parseJsonPatch(JSON.parse(document) as JsonValue),
+      { name: 'ProxyError', status: 400 },
+      document,
+    )
+  }
+  const operation = { op: 'test', path: '', value: 1 }
+  t.equal(parseJsonPatch(Array(10_000).fill(operation)).length, 10_000)
+  t.throws(() => parseJsonPatch(Array(10_001).fill(operation)), { name: 'ProxyError', status: 400 })
+  t.same(patched('1', '[]'), 1, 'an empty list is a patch')
+})
+
+t.test('no pointer reaches a prototype, and __proto__ is a member like any other', async t => {
+  const result = patched(
+    '{"a":{}}',
+    '[{"op":"add","path":"/__proto__","value":{"x":1}},{"op":"add","path":"/a/constructor","value":2},{"op":"add","path":"/__proto__/y","value":3}]',
+  )
+  t.equal(JSON.stringify(result), '{"a":{"constructor":2},"__proto__":{"x":1,"y":3}}')
+  t.equal(Object.getPrototypeOf(result), Object.prototype)
+  t.equal(({} as Record<string, unknown>)['x'], undefined)
+  t.throws(() => patched('{}', '[{"op":"add","path":"/__proto__/x","value":1}]'), {
+    name: 'ProxyError',
+    status: 422,
+  })
+  t.throws(() => patched('{}', '[{"op":"add","path":"/constructor/prototype/x","value":1}]'), {
+    name: 'ProxyError',
+    status: 422,
+  })
+  t.throws(() => patched('[]', '[{"op":"add","path":"/__proto__/x","value":1}]'), {
+    name: 'ProxyError',
+    status: 422,
+  })
+})
+
+t.test('copies of copies end at the limit', async t => {
+  const double = '{"op":"copy","from":"","path":"/-"}'
+  const many = (count: number): string => `[${Array(count).fill(double).join()}]`
+  // 2, 4, 9 and 19 bytes.
+  t.doesNotThrow(() => patched('[]', many(4), 34))
+  t.throws(() => patched('[]', many(4), 33), { name: 'ProxyError', status: 422 })
+  t.throws(() => patched('[]', many(60)), { name: 'ProxyError', status: 422 })
+})

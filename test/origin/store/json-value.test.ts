@@ -1,0 +1,51 @@
+import t from 'tap'
+import { isSameJson, type JsonValue, parseJson } from '../../../src/origin/store/json-value.js'
+
+const parsed = (text: string): JsonValue => parseJson(Buffer.from(text))
+
+t.test('numbers that would come out as others are not taken', async t => {
+  for (const number of [
+    '0',
+    '-1',
+    '9007199254740991',
+    '0.1',
+    '1e10',
+    '0.30000000000000004',
+    '100000000000000',
+    '0.0',
+  ]) {
+    t.equal(parsed(`[${number}]`)?.toString(), Number(number).toString(), number)
+    t.doesNotThrow(() => parsed(`{"a":"1e999","b\\\\\\"":${number}}`), number)
+  }
+  for (const number of [
+    '9007199254740993',
+    '1e400',
+    '-1e400',
+    '1e-400',
+    '12345678901234567890',
+    '0.1234567890123456789',
+  ]) {
+    t.throws(() => parsed(`[${number}]`), { name: 'JsonError' }, number)
+    t.doesNotThrow(() => parsed(`["${number}", "\\\\", "\\"${number}"]`), 'in a string it is none')
+  }
+})
+
+t.test('what is not JSON in UTF-8 is not taken (RFC 8259)', async t => {
+  for (const text of ['', '{', "{'a':1}", '[1,]', 'NaN', '01', '\ufeff{}']) t.throws(() => parsed(text), text)
+  t.throws(() => parseJson(Buffer.from([0x22, 0xff, 0x22])))
+})
+
+t.test('equality looks at own members and not at their order', async t => {
+  t.ok(isSameJson(parsed('{"a":1,"b":[{}]}'), parsed('{"b":[{}],"a":1.0}')))
+  for (const [a, b] of [
+    ['{"a":1}', '{"a":1,"b":2}'],
+    ['{"toString":1}', '{"a":1}'],
+    ['[]', '{}'],
+    ['null', '{}'],
+    ['0', 'false'],
+    ['[1,2]', '[2,1]'],
+  ] as const) {
+    t.notOk(isSameJson(parsed(a), parsed(b)), `${a} ${b}`)
+    t.notOk(isSameJson(parsed(b), parsed(a)), `${b} ${a}`)
+  }
+})

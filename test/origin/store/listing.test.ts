@@ -1,0 +1,158 @@
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { digestOf, Layout } from '../../../src/origin/store/layout.js'
+import { DATE, put, type StoreServer, storeServer } from '../../kit/store-server.js'
+
+async function names(server: StoreServer, target: string): Promise<string[]> {
+  const response = await server.request(target)
+  if (response.status !== 200) throw new Error(response.head)
+  const { items } = JSON.parse(response.body) as { items: { name: string }[] }
+  return items.map(({ name }) => name)
+}
+
+t.test('a collection lists what is below it', async t => {
+  const server = await storeServer(t)
+  const etag = await put(server, '/c/b.txt', 'content', 'text/plain')
+  await put(server, '/c/a', '')
+  await put(server, '/c/d/e/f', 'deep')
+  await put(server, '/c/d', 'a resource and a collection')
+  await put(server, '/other', '')
+  const response = await server.request('/c/')
+  const { etag: tag = '', ...fields } = response.fields
+  t.match(tag, /^"[\w-]{43}"$/)
+  t.same(fields, {
+    date: DATE,
+    vary: 'Accept',
+    'cache-control': 'no-cache',
+    'content-type': 'application/json',
+    'x-content-type-options': 'nosniff',
+    'content-security-policy':
+      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    'content-length': `${response.body.length}`,
+  })
+  const listing = JSON.parse(response.body) as { path: string; items: object[]; next: string | null }
+  t.equal(listing.path, '/c/')
+  t.equal(listing.next, null)
+  t.same(
+    listing.items.map(item => ({ ...item, etag: undefined })),
+    [
+      { name: 'a', size: 0, type: null, modified: '2026-03-01T12:00:00.250Z', etag: undefined },
+      { name: 'b.txt', size: 7, type: 'text/plain', modified: '2026-03-01T12:00:00.250Z', etag: undefined },
+      { name: 'd', size: 27, type: null, modified: '2026-03-01T12:00:00.250Z', etag: undefined },
+      { name: 'd/', etag: undefined },
+    ],
+  )
+  t.match(listing.items[1], { etag })
+  t.same(await names(server, '/'), ['c/', 'other'])
+  t.same(await names(server, '/c/d/'), ['e/'])
+})
+
+t.test('an empty collection is 404, but for the root', async t => {
+  const server = await storeServer(t)
+  t.equal((await server.request('/')).body, '{"path":"/","items":[],"next":null}\n')
+  t.equal((await server.request('/c/')).status, 404)
+  await put(server, '/c/d/x', 'content')
+  await put(server, '/c/d/y', 'content')
+  await server.request('/c/d/x', { method: 'DELETE' })
+  t.same(await names(server, '/c/'), ['d/'])
+  await server.request('/c/d/y', { method: 'DELETE' })
+  t.equal((await server.request('/c/d/')).status, 404)
+  t.equal((await server.request('/c/')).status, 404)
+  t.same(await names(server, '/'), [])
+  t.same(
+    readdirSync(`${server.directory}/collections`, { recursive: true, withFileTypes: true }).filter(e =>
+      e.isFile(),
+    ),
+    [],
+  )
+})
+
+t.test('limit and after go through it page by page', async t => {
+  const server = await storeServer(t)
+  const all = ['a', 'b%20c', 'c', 'd%2Fe', 'e', 'f%C3%A9', `g${'x'.repeat(300)}`, `g${'x'.repeat(300)}y`]
+  for (const name of all) await put(server, `/c/${name}`, name)
+  await put(server, '/c/c/x', '')
+  const expected = [...all.slice(0, 3), 'c/', ...all.slice(3)].sort()
+  for (const limit of [1, 2, 8, 9, 10]) {
+    const seen: string[] = []
+    let next: string | null = `/c/?limit=${limit}`
+    while (next !== null) {
+      const { body } = await server.request(next)
+      const page = JSON.parse(body) as { items: { name: string }[]; next: string | null }
+      t.ok(page.items.length <= limit && page.items.length > 0)
+      seen.push(...page.items.map(({ name }) => name))
+      next = page.next
+    }
+    t.same(seen, expected, `${limit}`)
+  }
+  t.equal((await server.request('/c/?after=zzz')).body, '{"path":"/c/","items":[],"next":null}\n')
+  for (const [limit, status] of [
+    ['1', 200],
+    ['1000', 200],
+    ['1001', 400],
+    ['0', 400],
+    ['-1', 400],
+    ['', 400],
+    ['x', 400],
+    ['1e2', 400],
+  ] as const) {
+    t.equal((await server.request(`/c/?limit=${limit}`)).status, status, limit)
+  }
+})
+
+t.test('HTML is for who prefers it, escaped, and runs nothing', async t => {
+  const server = await storeServer(t)
+  await put(server, '/%3Cb%3E/%22%3E%3Cscript%3E', 'x', 'text/<i>"')
+  await put(server, '/%3Cb%3E/%C3%A9%E2%80%AE%00a'.replace('%00', '%01'), 'x')
+  const accept = ['Accept: text/html,application/xhtml+xml,*/*;q=0.8']
+  const response = await server.request('/%3Cb%3E/', { fields: accept })
+  t.equal(response.fields['content-type'], 'text/html; charset=utf-8')
+  t.match(response.fields['content-security-policy'], /^default-src 'none';/)
+  const body = Buffer.from(response.body, 'latin1').toString('utf8')
+  t.match(body, '<title>/&lt;b&gt;/</title>')
+  t.match(body, '<a href="%22%3E%3Cscript%3E">&quot;&gt;&lt;script&gt;</a>')
+  t.match(body, 'text/&lt;i&gt;&quot;')
+  t.match(body, '<a href="%C3%A9%E2%80%AE%01a">%C3%A9%E2%80%AE%01a</a>', 'what can not be seen stays encoded')
+  t.notMatch(body, /<script|<i>|<b>/)
+  const json = await server.request('/%3Cb%3E/', { fields: ['Accept: application/json, text/html;q=0.9'] })
+  t.equal(json.fields['content-type'], 'application/json')
+  t.not(json.fields['etag'], response.fields['etag'])
+})
+
+t.test('a listing has validators too (RFC 9110 §13.2.2)', async t => {
+  const server = await storeServer(t)
+  await put(server, '/c/a', '')
+  const etag = (await server.request('/c/')).fields['etag'] ?? ''
+  t.equal((await server.request('/c/', { fields: [`If-None-Match: ${etag}`] })).status, 304)
+  t.equal((await server.request('/c/', { fields: ['If-Match: "other"'] })).status, 412)
+  await put(server, '/c/b', '')
+  t.equal((await server.request('/c/', { fields: [`If-None-Match: ${etag}`] })).status, 200)
+  t.equal((await server.request('/c/', { method: 'POST', fields: ['If-Match: *'], body: '' })).status, 201)
+  t.equal((await server.request('/d/', { method: 'POST', fields: ['If-Match: *'], body: '' })).status, 412)
+})
+
+t.test('a name that has lost its resource in a crash is not shown', async t => {
+  const server = await storeServer(t)
+  await put(server, '/c/a', '')
+  const folder = new Layout(server.directory).collectionFolder('/c/')
+  writeFileSync(join(folder, Buffer.from('gone').toString('hex')), '')
+  writeFileSync(join(folder, `${Buffer.from('long').toString('hex')}~${digestOf('x')}`), 'torn')
+  writeFileSync(join(folder, 'not an entry'), '')
+  t.same(await names(server, '/c/'), ['a'])
+  await server.request('/c/a', { method: 'DELETE' })
+  t.equal((await server.request('/c/')).status, 404)
+  t.same(await names(server, '/'), [])
+})
+
+t.test('who writes below a collection while it empties is not lost from the listing', async t => {
+  const server = await storeServer(t)
+  for (let round = 0; round < 20; round++) {
+    await put(server, '/a/b/old', '')
+    await Promise.all([put(server, '/a/b/new', ''), server.request('/a/b/old', { method: 'DELETE' })])
+    t.same(await names(server, '/'), ['a/'])
+    t.same(await names(server, '/a/'), ['b/'])
+    t.same(await names(server, '/a/b/'), ['new'])
+    await server.request('/a/b/new', { method: 'DELETE' })
+  }
+})

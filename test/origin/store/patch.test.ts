@@ -1,0 +1,111 @@
+import t from 'tap'
+import { ACCEPT_PATCH } from '../../../src/origin/store/answers.js'
+import { MAX_PATCH_BYTES, MAX_PATCH_TARGET_BYTES } from '../../../src/origin/store/patch.js'
+import type { RawResponse } from '../../kit/read-response.js'
+import { put, type StoreServer, storeServer } from '../../kit/store-server.js'
+
+const JSON_PATCH = 'application/json-patch+json'
+const MERGE_PATCH = 'application/merge-patch+json'
+
+function patch(server: StoreServer, body: string, type: string, fields: string[] = []): Promise<RawResponse> {
+  return server.request('/x', { method: 'PATCH', fields: [`Content-Type: ${type}`, ...fields], body })
+}
+
+t.test('PATCH changes a part and keeps the fields (RFC 5789 §2)', async t => {
+  const server = await storeServer(t)
+  const etag = await put(server, '/x', '{"a":1}', 'application/json')
+  server.clock += 60_000
+  const first = await patch(server, '[{"op":"add","path":"/b","value":2}]', JSON_PATCH)
+  t.equal(first.status, 204)
+  t.equal(first.fields['content-length'], undefined)
+  t.not(first.fields['etag'], etag)
+  const second = await patch(server, '{"a":null}', `${MERGE_PATCH}; charset=utf-8`)
+  t.equal(second.status, 204)
+  const read = await server.request('/x')
+  t.equal(read.body, '{"b":2}')
+  t.equal(read.fields['content-type'], 'application/json')
+  t.equal(read.fields['etag'], second.fields['etag'])
+  t.equal(read.fields['last-modified'], 'Sun, 01 Mar 2026 12:01:00 GMT')
+})
+
+t.test('a patch that can not be applied changes nothing (RFC 5789 §2)', async t => {
+  const server = await storeServer(t)
+  const etag = await put(server, '/x', '{"a":1}', 'application/json')
+  for (const [body, type, status] of [
+    ['[{"op":"add","path":"/b","value":2},{"op":"test","path":"/a","value":2}]', JSON_PATCH, 422],
+    ['[{"op":"remove","path":"/b"}]', JSON_PATCH, 422],
+    ['[{"op":"remove"}]', JSON_PATCH, 400],
+    ['not JSON', JSON_PATCH, 400],
+    ['', MERGE_PATCH, 400],
+    ['{"a":12345678901234567890}', MERGE_PATCH, 400],
+    [`${'['.repeat(200_000)}${']'.repeat(200_000)}`, MERGE_PATCH, 422],
+    ['{}', 'application/json', 415],
+    ['{}', 'text/plain', 415],
+  ] as const) {
+    const response = await patch(server, body, type)
+    t.equal(response.status, status, body.slice(0, 60))
+    t.equal(response.fields['accept-patch'], response.status === 415 ? ACCEPT_PATCH : undefined)
+  }
+  t.equal((await server.request('/x', { method: 'PATCH', body: '{}' })).status, 415)
+  t.equal((await patch(server, '{}', MERGE_PATCH, ['Content-Encoding: gzip'])).status, 415)
+  t.equal((await patch(server, '{}', MERGE_PATCH, ['Content-Encoding: identity'])).status, 204)
+  t.equal((await server.request('/x')).fields['etag'], etag)
+})
+
+t.test('targets that are not JSON are 422, and absent ones 404', async t => {
+  const server = await storeServer(t)
+  t.equal((await patch(server, '{}', MERGE_PATCH)).status, 404)
+  t.equal((await patch(server, '{}', MERGE_PATCH, ['If-Match: *'])).status, 404)
+  for (const content of ['', 'text', '{"a":12345678901234567890}', '\u00ff']) {
+    await put(server, '/x', content, 'application/json')
+    t.equal((await patch(server, '{"a":1}', MERGE_PATCH)).status, 422, content)
+    t.equal((await server.request('/x')).body, content)
+  }
+  const fields = ['Content-Encoding: gzip']
+  await server.request('/x', { method: 'PUT', fields, body: '{}' })
+  t.equal((await patch(server, '{}', MERGE_PATCH)).status, 422)
+})
+
+t.test('preconditions of PATCH (RFC 9110 §13.2.2)', async t => {
+  const server = await storeServer(t)
+  const etag = await put(server, '/x', '{}')
+  t.equal((await patch(server, '{"a":1}', MERGE_PATCH, ['If-Match: "other"'])).status, 412)
+  t.equal((await patch(server, '{"a":1}', MERGE_PATCH, ['If-None-Match: *'])).status, 412)
+  t.equal((await patch(server, '{"a":1}', 'text/plain', ['If-Match: "other"'])).status, 415)
+  t.equal((await patch(server, '{"a":1}', MERGE_PATCH, [`If-Match: ${etag}`])).status, 204)
+  t.equal((await patch(server, '{"a":2}', MERGE_PATCH, [`If-Match: ${etag}`])).status, 412)
+  t.equal((await server.request('/x')).body, '{"a":1}')
+})
+
+t.test('parallel patches are all applied, one after another', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', '[]')
+  const all = Array.from({ length: 20 }, (_, i) =>
+    patch(server, `[{"op":"add","path":"/-","value":${i}}]`, JSON_PATCH),
+  )
+  t.ok((await Promise.all(all)).every(response => response.status === 204))
+  const numbers = JSON.parse((await server.request('/x')).body) as number[]
+  t.same(
+    numbers.sort((a, b) => a - b),
+    Array.from({ length: 20 }, (_, i) => i),
+  )
+})
+
+t.test('patch documents and targets have limits', async t => {
+  const server = await storeServer(t, { maxObjectBytes: MAX_PATCH_TARGET_BYTES + 1 })
+  await put(server, '/x', '{}')
+  const document = (bytes: number): string => `"${'x'.repeat(bytes - 2)}"`
+  t.equal((await patch(server, document(MAX_PATCH_BYTES), MERGE_PATCH)).status, 204)
+  t.equal((await patch(server, document(MAX_PATCH_BYTES + 1), MERGE_PATCH)).status, 413)
+  await put(server, '/x', document(MAX_PATCH_TARGET_BYTES))
+  t.equal((await patch(server, '1', MERGE_PATCH)).status, 204)
+  await put(server, '/x', document(MAX_PATCH_TARGET_BYTES + 1))
+  t.equal((await patch(server, '1', MERGE_PATCH)).status, 413)
+})
+
+t.test('the result may not be longer than max_object', async t => {
+  const server = await storeServer(t, { maxObjectBytes: 10 })
+  await put(server, '/x', '{}')
+  t.equal((await patch(server, '"12345678"', MERGE_PATCH)).status, 204)
+  t.equal((await patch(server, '"123456789"', MERGE_PATCH)).status, 413)
+})

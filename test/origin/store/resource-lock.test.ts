@@ -1,0 +1,112 @@
+import { createHash } from 'node:crypto'
+import { mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { readlink } from 'node:fs/promises'
+import t from 'tap'
+import { Owner } from '../../../src/origin/store/owner.js'
+import { ResourceLocks } from '../../../src/origin/store/resource-lock.js'
+
+const KEY = 'abc'
+let ids = 0
+const nextId = (): string => `id${++ids}`
+
+t.test('one after another in one process, and for each resource by itself', async t => {
+  const locks = new ResourceLocks(t.testdir(), await Owner.ofThisProcess('a'), Date.now, nextId)
+  const events: string[] = []
+  let release = (): void => {}
+  let first: Promise<void> | undefined
+  await new Promise<void>(isInside => {
+    first = locks.hold(KEY, async () => {
+      events.push('first')
+      await new Promise<void>(resolve => {
+        release = resolve
+        isInside()
+      })
+      events.push('first ends')
+    })
+  })
+  const second = locks.hold(KEY, async () => void events.push('second'))
+  await locks.hold('other', async () => void events.push('other'))
+  release()
+  await Promise.all([first, second])
+  t.same(events, ['first', 'other', 'first ends', 'second'])
+})
+
+t.test('work that fails lets go', async t => {
+  const folder = t.testdir()
+  const locks = new ResourceLocks(folder, await Owner.ofThisProcess('a'), Date.now, nextId)
+  await t.rejects(
+    locks.hold(KEY, async () => {
+      throw new Error('no')
+    }),
+    { message: 'no' },
+  )
+  t.equal(await locks.hold(KEY, async () => 'done'), 'done')
+  t.same(readdirSync(`${folder}/locks`), [])
+})
+
+t.test('two that do not know each other exclude each other by the file', async t => {
+  const folder = t.testdir()
+  const owner = await Owner.ofThisProcess('a')
+  const all = [1, 2, 3].map(() => new ResourceLocks(folder, owner, Date.now, nextId))
+  let inside = 0
+  let most = 0
+  const work = async (): Promise<void> => {
+    most = Math.max(most, ++inside)
+    await readlink(`${folder}/locks/${KEY}`)
+    inside--
+  }
+  await Promise.all(Array.from({ length: 60 }, (_, i) => all[i % 3]?.hold(KEY, work)))
+  t.equal(most, 1)
+})
+
+t.test('the lock of a process that is gone is taken away by one', async t => {
+  const folder = t.testdir()
+  const owner = await Owner.ofThisProcess('a')
+  const [machine] = owner.id.split('-')
+  const all = [1, 2, 3, 4].map(() => new ResourceLocks(folder, owner, Date.now, nextId))
+  mkdirSync(`${folder}/locks`)
+  for (let round = 0; round < 30; round++) {
+    symlinkSync(`${machine}-999999999-1 ${nextId()}`, `${folder}/locks/${KEY}`)
+    let inside = 0
+    let most = 0
+    const work = async (): Promise<void> => {
+      most = Math.max(most, ++inside)
+      await readlink(`${folder}/locks/${KEY}`)
+      inside--
+    }
+    await Promise.all(all.map(locks => locks.hold(KEY, work)))
+    t.equal(most, 1)
+  }
+  t.same(readdirSync(`${folder}/locks`), [])
+})
+
+t.test('so is the claim of one that died while it took a lock away', async t => {
+  const folder = t.testdir()
+  const owner = await Owner.ofThisProcess('a')
+  const [machine] = owner.id.split('-')
+  const locks = new ResourceLocks(folder, owner, Date.now, nextId)
+  mkdirSync(`${folder}/locks`)
+  symlinkSync(`${machine}-999999999-1 a`, `${folder}/locks/${KEY}`)
+  // The claim is named by what the lock says.
+  const claim = createHash('sha256').update(`${machine}-999999999-1 a`).digest('hex').slice(0, 16)
+  symlinkSync(`${machine}-999999998-1 b`, `${folder}/locks/${KEY}.${claim}`)
+  t.equal(await locks.hold(KEY, async () => 'done'), 'done')
+  t.same(readdirSync(`${folder}/locks`), [])
+})
+
+t.test('a lock from elsewhere is left alone for a minute', async t => {
+  const folder = t.testdir()
+  let late = 0
+  const owner = await Owner.ofThisProcess('a')
+  const locks = new ResourceLocks(folder, owner, () => Date.now() + late, nextId)
+  mkdirSync(`${folder}/locks`)
+  symlinkSync('elsewhere-1-1 a', `${folder}/locks/${KEY}`)
+  late = 50_000
+  let done = false
+  const waiting = locks.hold(KEY, async () => void (done = true))
+  for (let i = 0; i < 20; i++) await readlink(`${folder}/locks/${KEY}`)
+  t.notOk(done)
+  late = 61_000
+  await waiting
+  t.ok(done)
+})

@@ -1,0 +1,119 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { encodeSegment, parseStorePath, splitPath } from '../../../src/origin/store/store-path.js'
+import { put, storeServer } from '../../kit/store-server.js'
+
+t.test('a path has one spelling (RFC 3986 §6.2.2)', async t => {
+  for (const [target, text] of [
+    ['/', '/'],
+    ['/a', '/a'],
+    ['/a/', '/a/'],
+    ['/%61', '/a'],
+    ['/%7e', '/~'],
+    ['/a%2fb', '/a%2Fb'],
+    ['/a+b@c:d', '/a%2Bb%40c%3Ad'],
+    ['/a%20b', '/a%20b'],
+    ['/%e4', '/%E4'],
+    ['/%C3%A4', '/%C3%A4'],
+    ['/a%252Fb', '/a%252Fb'],
+    ['/...', '/...'],
+    ['/.a/a.', '/.a/a.'],
+    ['/a?b/../c', '/a'],
+    ['/a%3Fb', '/a%3Fb'],
+    ['/a\\..\\b', '/a%5C..%5Cb'],
+  ] as const) {
+    t.equal(parseStorePath(target).text, text, target)
+  }
+  t.not(parseStorePath('/a').text, parseStorePath('/A').text)
+})
+
+t.test('what is no path of a resource is 400', async t => {
+  for (const target of [
+    '//',
+    '//a',
+    '/a//b',
+    '/a//',
+    '/.',
+    '/..',
+    '/./',
+    '/a/../b',
+    '/a/..',
+    '/%2e',
+    '/%2E%2e/',
+    '/.%2e/x',
+    '/a%00b',
+    '/%',
+    '/%4',
+    '/%4g',
+    '/a%',
+    '',
+    '*',
+    'a',
+  ]) {
+    t.throws(() => parseStorePath(target), { name: 'ProxyError', status: 400 }, target)
+  }
+})
+
+t.test('different bytes are different names, and a name spelled out is itself', async () => {
+  const segment = fc.uint8Array({ minLength: 1, maxLength: 8 }).filter(bytes => {
+    const text = Buffer.from(bytes).toString('latin1')
+    return !bytes.includes(0) && text !== '.' && text !== '..'
+  })
+  const path = fc.array(segment, { minLength: 1, maxLength: 3 })
+  const textOf = (segments: readonly Uint8Array[]): string =>
+    parseStorePath(`/${segments.map(encodeSegment).join('/')}`).text
+  fc.assert(
+    fc.property(path, path, (a, b) => {
+      const same = JSON.stringify(a.map(x => [...x])) === JSON.stringify(b.map(x => [...x]))
+      return (textOf(a) === textOf(b)) === same && parseStorePath(textOf(a)).text === textOf(a)
+    }),
+  )
+})
+
+t.test('whatever a target holds, its name is made of safe characters and no dot segments', async () => {
+  fc.assert(
+    fc.property(fc.string({ unit: fc.constantFrom(...'/.%2eEfF50a?\\~'), maxLength: 20 }), rest => {
+      let text: string
+      try {
+        text = parseStorePath(`/${rest}`).text
+      } catch {
+        return true
+      }
+      const segments = text.split('/').slice(1)
+      return /^[A-Za-z0-9._~%/-]+$/.test(text) && segments.every(one => one !== '.' && one !== '..')
+    }),
+    { numRuns: 2000 },
+  )
+})
+
+t.test('the collection above a path', async t => {
+  t.equal(splitPath('/'), undefined)
+  t.same(splitPath('/a'), { parent: '/', name: 'a' })
+  t.same(splitPath('/a/'), { parent: '/', name: 'a/' })
+  t.same(splitPath('/a/b/c'), { parent: '/a/b/', name: 'c' })
+  t.same(splitPath('/a/b/'), { parent: '/a/', name: 'b/' })
+})
+
+t.test('paths that differ in case, encoding or a slash are different resources', async t => {
+  const server = await storeServer(t)
+  const targets = [
+    '/a',
+    '/A',
+    '/a%2Fb',
+    '/a/b',
+    '/a%252Fb',
+    '/%C3%A4',
+    '/%E4',
+    '/a.',
+    '/a%20',
+    `/${'x'.repeat(5000)}`,
+  ]
+  for (const [index, target] of targets.entries()) await put(server, target, `content ${index}`)
+  for (const [index, target] of targets.entries()) {
+    t.equal((await server.request(target)).body, `content ${index}`, target.slice(0, 20))
+  }
+  t.equal((await server.request('/%61')).body, 'content 0')
+  t.equal((await server.request('/a/../a')).status, 400)
+  const created = await server.request('/sp%20ace:1', { method: 'PUT', body: '' })
+  t.equal(created.fields['location'], '/sp%20ace%3A1')
+})

@@ -1,0 +1,59 @@
+import t from 'tap'
+import { put, storeServer } from '../../kit/store-server.js'
+
+const UNSAFE = [
+  ['PUT', '/x'],
+  ['POST', '/'],
+  ['PATCH', '/x'],
+  ['DELETE', '/x'],
+] as const
+
+t.test('only clients that may write use methods that are not safe', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  server.mayWrite = false
+  for (const [method, target] of UNSAFE) {
+    const response = await server.request(target, { method, body: 'y' })
+    t.equal(response.status, 403, method)
+    t.match(response.body, /^Sluice refused this by policy: origins\[\]\.store\.write /)
+  }
+  for (const method of ['GET', 'HEAD', 'OPTIONS']) {
+    t.equal((await server.request('/x', { method })).status, 200, method)
+  }
+  t.equal((await server.request('/x')).body, 'content')
+})
+
+t.test('no page of another site writes', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', 'content')
+  for (const [fields, isOwn] of [
+    [[], true],
+    [['Origin: http://store.test'], true],
+    [['Origin: https://store.test'], true],
+    [['Origin: http://STORE.test'], true],
+    [['Sec-Fetch-Site: same-origin'], true],
+    [['Sec-Fetch-Site: none'], true],
+    [['Origin: http://store.test', 'Sec-Fetch-Site: same-origin'], true],
+    [['Origin: null'], false],
+    [['Origin:'], false],
+    [['Origin: http://other.test'], false],
+    [['Origin: http://store.test:81'], false],
+    [['Origin: http://store.test.other.test'], false],
+    [['Origin: ftp://store.test'], false],
+    [['Origin: store.test'], false],
+    [['Origin: http://store.test', 'Origin: http://other.test'], false],
+    [['Sec-Fetch-Site: cross-site'], false],
+    [['Sec-Fetch-Site: same-site'], false],
+    [['Sec-Fetch-Site:'], false],
+    [['Origin: http://store.test', 'Sec-Fetch-Site: same-site'], false],
+  ] as const) {
+    const response = await server.request('/y', { method: 'PUT', fields, body: 'y' })
+    t.equal(response.status !== 403, isOwn, fields.join())
+    const read = await server.request('/x', { fields })
+    t.equal(read.status, 200, 'what is safe is left to the browser')
+  }
+  for (const [method, target] of UNSAFE) {
+    const fields = ['Sec-Fetch-Site: cross-site']
+    t.equal((await server.request(target, { method, fields, body: '' })).status, 403, method)
+  }
+})
