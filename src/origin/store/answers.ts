@@ -83,7 +83,9 @@ export function notFound(path: string): ProxyError {
   return new ProxyError('http_request_error', 'no such resource', {
     status: 404,
     reason: 'not_found',
-    detail: `The store holds nothing at ${path}; PUT would create it.`,
+    detail: path.endsWith('/')
+      ? `The store holds nothing below ${path}; PUT and POST would create it.`
+      : `The store holds nothing at ${path}; PUT would create it.`,
   })
 }
 

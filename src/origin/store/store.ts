@@ -75,7 +75,8 @@ export class Store {
   /** Removes what processes that are gone have left half-done; creates nothing. */
   static async open(options: StoreOptions): Promise<Store> {
     const store = new Store(options, await Owner.ofThisProcess(options.randomId()))
-    await store.#temporary.sweep(options.now())
+    // A directory that can not be used is told to those who use it; it does not keep a proxy from being one.
+    await store.#temporary.sweep(options.now()).catch(() => {})
     return store
   }
 

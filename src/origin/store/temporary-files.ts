@@ -8,6 +8,8 @@ import { ensureDirectory } from './durable.js'
 import { namesIn } from './folder.js'
 import type { Owner } from './owner.js'
 
+/** Begins the name of each of them: the directory may be one that others keep things in. */
+const PREFIX = 'sluice-'
 /** An upload that is still going on writes more often than that. */
 const FOREIGN_LIMIT_MS = 60 * 60_000
 
@@ -24,7 +26,7 @@ export class TemporaryFiles {
   }
 
   get #folder(): string {
-    return join(this.#root, this.#owner.id)
+    return join(this.#root, PREFIX + this.#owner.id)
   }
 
   /** The name of a file that does not exist yet, in a folder that does. */
@@ -38,8 +40,10 @@ export class TemporaryFiles {
    * @param now milliseconds since the epoch
    */
   async sweep(now: number): Promise<void> {
-    for (const id of await namesIn(this.#root)) {
-      const folder = join(this.#root, id)
+    for (const folderName of await namesIn(this.#root)) {
+      if (!folderName.startsWith(PREFIX)) continue
+      const id = folderName.slice(PREFIX.length)
+      const folder = join(this.#root, folderName)
       for (const name of await namesIn(folder)) {
         const file = join(folder, name)
         const age =

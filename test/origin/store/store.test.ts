@@ -176,3 +176,46 @@ t.test('nothing temporary is left behind', async t => {
   t.same(readdirSync(`${server.directory}/tmp`), [])
   t.same(readdirSync(`${server.directory}/locks`), [])
 })
+
+t.test('two stores that share a directory, as workers do, lose nothing of each other', async t => {
+  const one = await storeServer(t, { randomId: ids('one') })
+  const two = await storeServer(t, { randomId: ids('two') }, one.directory)
+  await put(one, '/x', '[]', 'application/json')
+  const fields = ['Content-Type: application/json-patch+json']
+  const patches = Array.from({ length: 30 }, (_, i) =>
+    (i % 2 === 0 ? one : two).request('/x', {
+      method: 'PATCH',
+      fields,
+      body: `[{"op":"add","path":"/-","value":${i}}]`,
+    }),
+  )
+  for (const { status } of await Promise.all(patches)) t.equal(status, 204)
+  t.equal((JSON.parse((await two.request('/x')).body) as number[]).length, 30)
+
+  const creations = [one, two, one, two].map(server =>
+    server.request('/y', { method: 'PUT', fields: ['If-None-Match: *'], body: '' }),
+  )
+  const statuses = (await Promise.all(creations)).map(response => response.status)
+  t.same(statuses.sort(), [201, 412, 412, 412])
+})
+
+t.test('a directory that can not be used is 500, and names its key', async t => {
+  const folder = t.testdir({ file: 'no directory' })
+  const server = await storeServer(t, {}, `${folder}/file`)
+  for (const request of [{}, { method: 'PUT', body: 'x' }]) {
+    const response = await server.request('/x', request)
+    t.equal(response.status, 500)
+    t.match(response.body, /origins\[\]\.store\.directory/)
+  }
+})
+
+t.test('a name with dots and slashes in it does not lead out of the directory', async t => {
+  const server = await storeServer(t)
+  await put(server, '/..%2F..%2Fescaped', 'content')
+  t.same(readdirSync(`${server.directory}/..`), ['data'])
+})
+
+function ids(name: string): () => string {
+  let count = 0
+  return () => `${name}-${++count}`
+}

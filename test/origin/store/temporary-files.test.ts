@@ -13,14 +13,15 @@ t.test('the sweep removes what nobody will finish, and nothing else', async t =>
   t.notOk(existsSync(root), 'it creates nothing')
   const mine = await files.next()
   writeFileSync(mine, 'mine')
-  for (const id of [`${machine}-999999999-1`, 'elsewhere-1-1']) {
+  for (const id of [`sluice-${machine}-999999999-1`, 'sluice-elsewhere-1-1', 'others']) {
     mkdirSync(`${root}/${id}`)
     writeFileSync(`${root}/${id}/upload`, 'half')
   }
   await files.sweep(Date.now())
-  t.same(readdirSync(root).sort(), [owner.id, 'elsewhere-1-1'].sort())
+  t.same(readdirSync(root).sort(), ['others', `sluice-${owner.id}`, 'sluice-elsewhere-1-1'].sort())
   await files.sweep(Date.now() + 61 * 60_000)
-  t.same(readdirSync(root), [owner.id])
+  t.same(readdirSync(root).sort(), ['others', `sluice-${owner.id}`])
+  t.same(readdirSync(`${root}/others`), ['upload'], 'what is not ours stays')
   t.ok(existsSync(mine))
 })
 
