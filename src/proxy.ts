@@ -58,7 +58,7 @@ export interface RunningProxy extends Listeners {
 const UPSTREAM_KEEP_ALIVE_MS = 4000
 
 /** A configuration as it was loaded: what startProxy needs of it. */
-export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files'>
+export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files' | 'folder'>
 
 /**
  * Starts a proxy.
@@ -67,7 +67,7 @@ export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files'>
  *   that were checked; nothing is left open then
  */
 export async function startProxy(
-  { config, hash, files }: LoadedConfig,
+  { config, hash, files, folder }: LoadedConfig,
   environment: ProxyEnvironment,
 ): Promise<RunningProxy> {
   const now = environment.now ?? (() => performance.now())
@@ -106,6 +106,7 @@ export async function startProxy(
     exact,
     methods: hop,
     upstreamCa: files.upstreamCa,
+    store: { folder, now: wallClock, date, randomId: () => randomBytes(16).toString('hex') },
     now,
     onChange: (upstream, error) => logUpstream(environment.logger, upstream, error),
   })
@@ -163,7 +164,7 @@ export async function startProxy(
     await server.drain(deadlineMs)
     fast.close()
     exact.close()
-    origins.close()
+    await origins.close()
     await passwords.close()
     names.close()
     await admin.close()

@@ -25,6 +25,8 @@ export interface Loaded {
   readonly hash: string
   /** What is not wrong but hardly meant, in file order. */
   readonly warnings: readonly Problem[]
+  /** What the relative paths in it start from. */
+  readonly folder: string
   /** The content of the files it names. */
   readonly files: ConfigFiles
   /** The line (from 1) in which a key stands, such as `['rules', 'web', 'hosts', 0]`; undefined when it is left out. */
@@ -80,6 +82,7 @@ export function parseConfig(text: string, name = 'configuration', folder = '.', 
     config,
     hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
     warnings: Object.freeze(problems(text, [...checkUse(root, config), ...read.warnings])),
+    folder,
     files: deepFreeze(read.files),
     lineOf: (path: Path) => {
       const key = valueAt(root, ...path)?.key

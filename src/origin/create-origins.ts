@@ -11,6 +11,7 @@ import { type SenderOptions, UndiciSender } from '../upstream/undici-sender.js'
 import type { OriginRoute } from './origin.js'
 import type { Upstream } from './passthrough.js'
 import { sortRoutes } from './routes.js'
+import { StoreRoute, type StoreRouteOptions } from './store-route.js'
 import { Upstreams } from './upstreams.js'
 
 export interface OriginsOptions {
@@ -20,6 +21,7 @@ export interface OriginsOptions {
   readonly fast: Sender
   readonly exact: Sender
   readonly methods: MethodsInUse
+  readonly store: StoreRouteOptions
   /** Authorities in PEM, by the path in the configuration. */
   readonly upstreamCa: ReadonlyMap<string, string>
   readonly now: () => number
@@ -29,16 +31,21 @@ export interface OriginsOptions {
 
 export interface Origins {
   readonly routes: readonly OriginRoute[]
-  close(): void
+  close(): Promise<void>
 }
 
 /** @throws OpenSSL's error when authorities are not those that were checked */
 export function createOrigins(configured: Config['origins'], options: OriginsOptions): Origins {
   const opened: Sender[] = []
+  const stores: StoreRoute[] = []
   const routes = configured.map((origin, index): OriginRoute => {
     const { host, path } = origin
     const place = { key: `origins[${index}]`, host, path, methods: methodsOf(origin, options.methods) }
-    if (origin.kind === 'store') return { ...place, kind: 'store', handler: undefined }
+    if (origin.kind === 'store') {
+      const handler = new StoreRoute(origin.store, options.store)
+      stores.push(handler)
+      return { ...place, kind: 'store', handler }
+    }
     const ca = origin.ca === undefined ? undefined : options.upstreamCa.get(origin.ca)
     const upstreams = origin.upstreams.map(({ scheme, authority, text }): Upstream => {
       const senders = scheme === 'http' ? options : tlsSenders(ca, options)
@@ -63,8 +70,9 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
   })
   return {
     routes: sortRoutes(routes),
-    close: () => {
+    close: async () => {
       for (const sender of opened) sender.close()
+      await Promise.all(stores.map(store => store.close()))
     },
   }
 }

@@ -30,7 +30,7 @@ export interface StoreHandler {
 export type OriginRoute = RoutePlace &
   (
     | ({ readonly kind: 'forward' } & PassthroughRoute)
-    | { readonly kind: 'store'; readonly handler: StoreHandler | undefined }
+    | { readonly kind: 'store'; readonly handler: StoreHandler }
   )
 
 /** Where a request came from, as the connection has it. */
@@ -64,7 +64,7 @@ export function checkMethod(route: OriginRoute, method: Method): void {
 
 /**
  * @param request the request target, and the fields as they came but for the hops that Max-Forwards has left
- * @throws ProxyError 404 for a route without a handler; what the handlers throw
+ * @throws what the handlers throw
  */
 export async function serveOrigin(
   exchange: Exchange,
@@ -76,7 +76,6 @@ export async function serveOrigin(
   if (route.kind === 'forward') {
     return await passThrough(exchange, request, receivedFrom(exchange, client), route, options)
   }
-  if (route.handler === undefined) throw noOrigin(true)
   return await route.handler.serve(exchange, request, client.address)
 }
 

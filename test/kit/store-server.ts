@@ -85,6 +85,7 @@ export async function storeServer(
   const owner: ConnectionOwner = {
     limits: LIMITS,
     draining: false,
+    extraMethods: [],
     now: () => 0,
     date: () => DATE,
     nextId: () => 'id',

@@ -17,6 +17,7 @@ t.test('plain upstreams share the senders of the proxy, each https:// one has it
     fast,
     exact,
     methods: { trace: false, extra: [] },
+    store: { folder: t.testdir(), now: () => 0, date: () => '', randomId: () => 'x' },
     upstreamCa: new Map(),
     now: () => 0,
     onChange: () => {},
@@ -37,5 +38,5 @@ t.test('plain upstreams share the senders of the proxy, each https:// one has it
   t.equal(plain?.fast, fast)
   t.equal(plain?.exact, exact)
   t.equal(new Set([fast, exact, tls?.fast, tls?.exact, other?.fast, other?.exact]).size, 6)
-  made.close()
+  await made.close()
 })

@@ -35,6 +35,7 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
       targetBytes: 8192,
     },
     draining: false,
+    extraMethods: [],
     now: () => performance.now(),
     date: () => 'today',
     nextId: () => 'id',

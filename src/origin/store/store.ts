@@ -7,7 +7,7 @@
  */
 import type { ProxyError } from '../../errors.js'
 import type { Exchange } from '../../exchange.js'
-import { METHODS } from '../../http/method.js'
+import { methodProperties } from '../../http/method.js'
 import type { Outcome } from '../../outcome.js'
 import {
   ACCEPT_PATCH,
@@ -105,11 +105,11 @@ export class Store {
     const { method } = exchange.facts
     const methods = path.isCollection ? COLLECTION_METHODS : RESOURCE_METHODS
     if (!methods.includes(method)) throw methodNotAllowed(methods)
-    if (!METHODS[method].safe) {
+    if (!methodProperties(method).safe) {
       checkWriteAccess(exchange, mayWrite)
       if (path.query !== undefined) throw badQuery()
     }
-    if (METHODS[method].requestContent !== 'defined') await discardContent(exchange)
+    if (methodProperties(method).requestContent !== 'defined') await discardContent(exchange)
     const context = { ...this.#options, exchange }
     return path.isCollection
       ? await this.#collection(context, path)

@@ -1,0 +1,57 @@
+/** The store behind a route: who of its clients may write, and the store itself, opened with the proxy. */
+import { resolve } from 'node:path'
+import type { Config } from '../config/schema.js'
+import type { Exchange } from '../exchange.js'
+import { type Cidr, cidrContains } from '../net/cidr.js'
+import { parseIpAddress } from '../net/ip-address.js'
+import type { Outcome } from '../outcome.js'
+import type { StoreHandler } from './origin.js'
+import { Store, type StoreOptions } from './store/store.js'
+
+export type StoreRouteOptions = Pick<StoreOptions, 'now' | 'date' | 'randomId'> & {
+  /** What a relative `directory` starts from. */
+  readonly folder: string
+}
+
+type StoreConfig = Extract<Config['origins'][number], { readonly kind: 'store' }>['store']
+
+export class StoreRoute implements StoreHandler {
+  readonly #store: Promise<Store>
+  readonly #write: readonly Cidr[]
+
+  constructor(
+    { directory, write, maxObjectBytes, maxTotalBytes }: StoreConfig,
+    { folder, ...options }: StoreRouteOptions,
+  ) {
+    this.#write = write
+    this.#store = Store.open({
+      ...options,
+      directory: resolve(folder, directory),
+      maxObjectBytes,
+      maxTotalBytes,
+    })
+    // Told to whoever asks for something.
+    this.#store.catch(() => {})
+  }
+
+  async serve(
+    exchange: Exchange,
+    { path }: { readonly path: string },
+    clientAddress: string,
+  ): Promise<Outcome> {
+    const store = await this.#store
+    return await store.serve(exchange, path, this.#mayWrite(clientAddress))
+  }
+
+  /** Waits for what is being served. */
+  async close(): Promise<void> {
+    const store = await this.#store.catch(() => undefined)
+    await store?.close()
+  }
+
+  #mayWrite(clientAddress: string): boolean {
+    // A zone is a name of this machine's own.
+    const ip = parseIpAddress(clientAddress.replace(/%.*$/, ''))
+    return ip !== undefined && this.#write.some(cidr => cidrContains(cidr, ip))
+  }
+}

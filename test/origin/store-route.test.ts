@@ -1,0 +1,35 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Exchange } from '../../src/exchange.js'
+import { parseCidr } from '../../src/net/cidr.js'
+import { StoreRoute } from '../../src/origin/store-route.js'
+
+t.test('who may write is asked by address; nothing is made before the first write', async t => {
+  const folder = t.testdir()
+  const route = new StoreRoute(
+    {
+      directory: './kept',
+      write: ['127.0.0.0/8', 'fe80::/10'].map(parseCidr),
+      maxObjectBytes: 1,
+      maxTotalBytes: 1,
+    },
+    { folder, now: () => 0, date: () => '', randomId: () => 'id' },
+  )
+  // Asked for nothing but the right to write: the exchange has no content, and no answer is begun.
+  const put = {
+    head: { fields: [] },
+    facts: { method: 'PUT', host: undefined },
+    content: { bytes: 0, length: 0 },
+  } as unknown as Exchange
+  for (const address of ['10.0.0.1', '::1', 'nowhere', '']) {
+    const { error } = await route.serve(put, { path: '/a' }, address)
+    t.match(error, { status: 403, detail: /write/ }, address)
+  }
+  t.notOk(existsSync(join(folder, 'kept')))
+  for (const address of ['127.0.0.1', '::ffff:127.0.0.9', 'fe80::1%lo']) {
+    // It goes on to the content, which this exchange can not give.
+    t.match((await route.serve(put, { path: '/a' }, address)).error, { status: 500 }, address)
+  }
+  await route.close()
+})

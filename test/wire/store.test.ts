@@ -1,0 +1,84 @@
+/** The store behind a route of `origins`, through the whole proxy (specification 4.3 to 4.11). */
+import t, { type Test } from 'tap'
+import { rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { testProxy } from '../kit/test-proxy.js'
+
+const yaml = (directory: string, write = '["127.0.0.0/8"]') =>
+  `origins: [{ path: /, store: { directory: ${JSON.stringify(directory)}, write: ${write}, max_object: 1KiB } }]`
+
+async function world(t: Test, write?: string) {
+  const proxy = await testProxy(t, yaml(t.testdir(), write))
+  const ask = async (method: string, path: string, content?: string, fields = '') => {
+    const length = content === undefined ? '' : `Content-Length: ${Buffer.byteLength(content)}\r\n`
+    // A connection for each: one whose content was refused is closed.
+    const client = await rawClient(t, proxy.port)
+    client.write(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${fields}${length}\r\n${content ?? ''}`)
+    return await readResponse(client, method)
+  }
+  return { proxy, ask }
+}
+
+t.test('the methods of the specification, one after another', async t => {
+  const { ask } = await world(t)
+  t.equal((await ask('GET', '/a')).status, 404)
+  const created = await ask('PUT', '/a', 'one', 'Content-Type: text/plain\r\n')
+  t.match(created, { status: 201, fields: { location: '/a' } }, '4.6 created')
+  const got = await ask('GET', '/a')
+  t.match(got, { status: 200, body: 'one', fields: { 'content-type': 'text/plain', 'content-length': '3' } })
+  const head = await ask('HEAD', '/a')
+  t.equal(head.body, '', '4.4')
+  for (const name of ['content-length', 'content-type', 'etag', 'last-modified']) {
+    t.equal(head.fields[name], got.fields[name], `4.4 ${name}`)
+  }
+  t.equal((await ask('PUT', '/a', 'two')).status, 204, '4.6 overwritten')
+  t.equal((await ask('PUT', '/a', 'x', 'Content-Range: bytes 0-0/3\r\n')).status, 400, '4.6 Content-Range')
+  t.equal((await ask('GET', '/a', undefined, 'Range: bytes=1-\r\n')).body, 'wo', '4.3 ranges')
+  t.equal((await ask('GET', '/a', undefined, `If-None-Match: *\r\n`)).status, 304, '4.3 conditional')
+  const posted = await ask('POST', '/jobs/', '{"n":1}', 'Content-Type: application/json\r\n')
+  t.equal(posted.status, 201, '4.5')
+  const made = posted.fields['location'] ?? ''
+  t.match(made, /^\/jobs\/./)
+  const merge = 'Content-Type: application/merge-patch+json\r\n'
+  t.match((await ask('PATCH', made, '{"n":2}', merge)).status, 204, '4.11')
+  t.equal((await ask('GET', made)).body, '{"n":2}')
+  t.match(
+    await ask('PATCH', made, 'x', 'Content-Type: text/plain\r\n'),
+    { status: 415, fields: { 'accept-patch': /json-patch/ } },
+    '7 unsupported format',
+  )
+  t.equal((await ask('PATCH', made, '{"n":3}', `${merge}If-Match: "other"\r\n`)).status, 412, '7 If-Match')
+  const patch = 'Content-Type: application/json-patch+json\r\n'
+  t.equal(
+    (await ask('PATCH', made, '[{"op":"remove","path":"/none"}]', patch)).status,
+    422,
+    '7 not applicable',
+  )
+  t.match(await ask('OPTIONS', '/a'), { fields: { allow: /GET, HEAD, PUT, DELETE, OPTIONS, PATCH/ } }, '4.9')
+  t.match(await ask('POST', '/a', 'x'), { status: 405, fields: { allow: /GET/ } }, '7 not supported here')
+  t.match(await ask('TRACE', '/a'), { status: 405, fields: { allow: /GET/ } }, '7 TRACE off')
+  t.equal((await ask('DELETE', '/a')).status, 204, '4.7')
+  t.equal((await ask('DELETE', '/a')).status, 404, '4.7 again')
+  t.match(JSON.parse((await ask('GET', '/')).body), { items: [{ name: 'jobs/' }] })
+  t.equal((await ask('get', '/')).status, 501, '4.1')
+})
+
+t.test('what is too large, or from whom may not write, changes nothing', async t => {
+  const { ask } = await world(t)
+  t.equal((await ask('PUT', '/large', 'x'.repeat(1024))).status, 201)
+  const closed = await world(t, '["192.0.2.1"]')
+  t.equal((await closed.ask('GET', '/')).status, 200)
+  const { ask: write } = await world(t, '["192.0.2.1"]')
+  const refused = await write('PUT', '/a', 'x')
+  t.equal(refused.status, 403)
+  t.match(refused.body, 'write')
+  const { ask: again } = await world(t)
+  t.equal((await again('PUT', '/large', 'x'.repeat(1025))).status, 413)
+})
+
+t.test('reads and misses are allowed requests in the log', async t => {
+  const { proxy, ask } = await world(t)
+  await ask('GET', '/none')
+  t.match(await proxy.event('decision'), { decision: 'allow', rule: 'origins[0]', kind: 'origin' })
+  t.match(await proxy.event('close'), { handler: 'origin', status: 404 })
+})
