@@ -44,7 +44,8 @@ export const trace = section({
 const extensionMethod = parsed(text('a method, such as PROPFIND', { pattern: TOKEN_PATTERN }), value => {
   if (isExtensionMethod(value)) return value
   if (value === 'CONNECT') throw new RangeError('CONNECT opens tunnels, and is no extension method')
-  if (isMethod(value)) throw new RangeError(`${value} is no extension method; list it in methods of a rule`)
+  if (isMethod(value))
+    throw new RangeError(`${value} is no extension method; list it in methods of a rule or an origin`)
   if (!isToken(value)) throw new RangeError(`expected a method, such as PROPFIND, found "${value}"`)
   throw new RangeError(`"${value}" can not be let through: a server that ignores case takes it for another`)
 })
@@ -52,5 +53,7 @@ const extensionMethod = parsed(text('a method, such as PROPFIND', { pattern: TOK
 export const methods = section({
   extra: list(extensionMethod, 'a list of methods, such as [PROPFIND, REPORT]')
     .prefault([])
-    .describe('Methods beside the nine that http:// requests may have, byte for byte as written here.'),
+    .describe(
+      'Methods beside the nine that http:// requests, and those to upstreams of origins, may have, byte for byte.',
+    ),
 })

@@ -175,7 +175,7 @@ async function route(
       // However many hops are left: no next one is named.
       decideMaxForwards(method, head.fields)
       decision.allow()
-      return answerOptions(exchange, options.date(), serverMethods(options.hop))
+      return answerHere(exchange, serverMethods(options.hop), options)
     case 'origin':
       return await answerOrigin(exchange, target.path, decision, options)
     case 'authority': {
@@ -189,8 +189,7 @@ async function route(
       const hops = decideMaxForwards(method, head.fields)
       if (hops.kind === 'final') {
         decision.allow()
-        if (method === 'TRACE') return echoTrace(exchange, options.date(), options.hop.traceExclude)
-        return answerOptions(exchange, options.date(), passingMethods(authority, client.rules, options))
+        return answerHere(exchange, passingMethods(authority, client.rules, options), options)
       }
       const request = { ...target, fields: hops.kind === 'forward' ? hops.fields : head.fields }
       const vetted = await vet(exchange, grant, decision, options)
@@ -215,7 +214,9 @@ async function answerOrigin(
   const hops = decideMaxForwards(method, head.fields)
   if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
   decision.allow()
-  if (route === undefined) return echoTrace(exchange, date(), hop.traceExclude)
+  // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
+  const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
+  if (route === undefined || endsHere) return answerHere(exchange, route?.methods ?? [], { hop, date })
   const request = { path, fields: hops.kind === 'forward' ? hops.fields : head.fields }
   const client = { address: exchange.clientAddress, encrypted: exchange.encrypted }
   return await serveOrigin(exchange, request, client, route, origins.options)
@@ -264,6 +265,17 @@ async function vet(
   const { permit, dnsMs } = await options.dialer.permit(grant, exchange)
   decision.allow(dnsMs)
   return permit
+}
+
+/** The answer to an OPTIONS or TRACE that goes no further; `allowed` are the methods that its target takes. */
+function answerHere(
+  exchange: ConnectionExchange,
+  allowed: Iterable<Method>,
+  { hop, date }: Pick<RouteOptions, 'hop' | 'date'>,
+): Outcome {
+  return exchange.facts.method === 'TRACE'
+    ? echoTrace(exchange, date(), hop.traceExclude)
+    : answerOptions(exchange, date(), allowed)
 }
 
 /** The methods with which this client may reach a resource through here. */

@@ -31,7 +31,8 @@ t.test('extension methods are tokens, as they are written and in their order', a
     'propfind',
     'M-SEARCH',
   ])
-  const listed = (method: string) => `${method} is no extension method; list it in methods of a rule`
+  const listed = (method: string) =>
+    `${method} is no extension method; list it in methods of a rule or an origin`
   const folded = (method: string) =>
     `"${method}" can not be let through: a server that ignores case takes it for another`
   refuses(t, [

@@ -1,16 +1,28 @@
 import t from 'tap'
-import { createOrigins } from '../../src/origin/create-origins.js'
+import { serializeAllow } from '../../src/http/allow.js'
+import { createOrigins, type OriginsOptions } from '../../src/origin/create-origins.js'
 import type { Upstream } from '../../src/origin/passthrough.js'
 import type { Dialer } from '../../src/upstream/dial.js'
 import type { Sender } from '../../src/upstream/sender.js'
 import { load } from '../config/problems-of.js'
 
 const [fast, exact] = [{}, {}] as [Sender, Sender]
+const OPTIONS: OriginsOptions = {
+  dialer: {} as Dialer,
+  sender: { maxHeaderBytes: 1, keepAliveMs: 1 },
+  fast,
+  exact,
+  methods: { trace: false, extra: [] },
+  upstreamCa: new Map(),
+  now: () => 0,
+  onChange: () => {},
+}
 
 t.test('plain upstreams share the senders of the proxy, each https:// one has its own', async t => {
   const { origins } = load(
     'origins: [{ path: /, forward: ["http://a", "https://a", "https://a:1"] }, { path: /v1, store: {} }]',
   )
+<<<<<<< ours
   const made = createOrigins(origins, {
     dialer: {} as Dialer,
     sender: { maxHeaderBytes: 1, keepAliveMs: 1 },
@@ -22,6 +34,9 @@ t.test('plain upstreams share the senders of the proxy, each https:// one has it
     now: () => 0,
     onChange: () => {},
   })
+=======
+  const made = createOrigins(origins, OPTIONS)
+>>>>>>> theirs
   t.same(
     made.routes.map(({ key, path, kind }) => [key, path, kind]),
     [
@@ -39,4 +54,35 @@ t.test('plain upstreams share the senders of the proxy, each https:// one has it
   t.equal(plain?.exact, exact)
   t.equal(new Set([fast, exact, tls?.fast, tls?.exact, other?.fast, other?.exact]).size, 6)
   await made.close()
+})
+
+t.test('a route takes what passes of the methods it lists, and a store the nine at most', async t => {
+  const { origins } = load(`methods: { extra: [PROPFIND] }
+origins:
+  - { path: /all, forward: "http://a" }
+  - { path: /some, methods: [PROPFIND, TRACE, GET], forward: "http://a" }
+  - { path: /none, methods: [], forward: "http://a" }
+  - { path: /kept, store: {} }
+  - { path: /read, methods: [TRACE, GET], store: {} }
+`)
+  const methods = (trace: boolean) => {
+    const { routes } = createOrigins(origins, { ...OPTIONS, methods: { trace, extra: ['PROPFIND'] } })
+    return Object.fromEntries(routes.map(route => [route.path, serializeAllow(route.methods)]))
+  }
+  const nine = 'GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH'
+  t.same(methods(true), {
+    '/all': `${nine}, PROPFIND`,
+    '/some': 'GET, TRACE, PROPFIND',
+    '/none': '',
+    '/kept': nine,
+    '/read': 'GET, TRACE',
+  })
+  const eight = nine.replace('TRACE, ', '')
+  t.same(methods(false), {
+    '/all': `${eight}, PROPFIND`,
+    '/some': 'GET, PROPFIND',
+    '/none': '',
+    '/kept': eight,
+    '/read': 'GET',
+  })
 })
