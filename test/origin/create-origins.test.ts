@@ -13,6 +13,7 @@ const OPTIONS: OriginsOptions = {
   fast,
   exact,
   methods: { trace: false, extra: [] },
+  store: { folder: '.', now: () => 0, date: () => '', randomId: () => 'x' },
   upstreamCa: new Map(),
   now: () => 0,
   onChange: () => {},
@@ -22,21 +23,7 @@ t.test('plain upstreams share the senders of the proxy, each https:// one has it
   const { origins } = load(
     'origins: [{ path: /, forward: ["http://a", "https://a", "https://a:1"] }, { path: /v1, store: {} }]',
   )
-<<<<<<< ours
-  const made = createOrigins(origins, {
-    dialer: {} as Dialer,
-    sender: { maxHeaderBytes: 1, keepAliveMs: 1 },
-    fast,
-    exact,
-    methods: { trace: false, extra: [] },
-    store: { folder: t.testdir(), now: () => 0, date: () => '', randomId: () => 'x' },
-    upstreamCa: new Map(),
-    now: () => 0,
-    onChange: () => {},
-  })
-=======
   const made = createOrigins(origins, OPTIONS)
->>>>>>> theirs
   t.same(
     made.routes.map(({ key, path, kind }) => [key, path, kind]),
     [
