@@ -294,8 +294,8 @@ t.test('tells a permit from its likeness', async t => {
 
 t.test('an upstream of the configuration may be anywhere, but for our own listeners', async t => {
   const ownListeners = [
-    { cidr: parseCidr('127.0.0.0/8'), port: 3128, role: 'proxy' as const },
-    { cidr: parseCidr('10.0.0.1'), port: 9128, role: 'admin' as const },
+    { cidr: parseCidr('127.0.0.0/8'), port: 3128, wildcard: false, role: 'proxy' as const },
+    { cidr: parseCidr('10.0.0.1'), port: 9128, wildcard: false, role: 'admin' as const },
   ]
   const made = policy({ ...WEB, denyAddresses: ['10.0.0.0/8'] }, { ownListeners, generation: 7 })
   const vetted = (port: number, ...addresses: string[]) =>

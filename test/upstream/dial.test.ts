@@ -279,7 +279,7 @@ t.test('a permit for an upstream of the configuration', async t => {
   })
 
   await t.test('is refused where we listen ourselves', async t => {
-    const own = { cidr: parseCidr('127.0.0.1'), port: 80, role: 'proxy' } as const
+    const own = { cidr: parseCidr('127.0.0.1'), port: 80, wildcard: false, role: 'proxy' } as const
     const policyOf = policy({ rules: {} }, { ownListeners: [own] })
     const permit = dialer({ addresses, policy: () => policyOf }).permitConfigured(
       { source: 'key', host, port: 80 },
