@@ -3,6 +3,7 @@
  *
  * Records are read strictly, and a message may be spread over any number of them. What it means is for others to say.
  */
+import { HeldBytes } from './held-bytes.js'
 
 export type HandshakeVerdict =
   | {
@@ -46,8 +47,7 @@ const TOO_LARGE: HandshakeFault = { kind: 'fault', fault: 'too_large' }
 /** Reads one message, however it is cut up, and holds all bytes that it was given. */
 export class HandshakeReader {
   readonly #options: HandshakeOptions
-  #held = Buffer.alloc(0)
-  #length = 0
+  readonly #held = new HeldBytes()
   /** How many of the bytes held have been judged, and where among them the first record of the message begins. */
   #at = 0
   #begin = 0
@@ -66,17 +66,17 @@ export class HandshakeReader {
 
   /** Everything that was pushed, also what lies behind the message. */
   get held(): Buffer {
-    return this.#held.subarray(0, this.#length)
+    return this.#held.all
   }
 
   /** Of these, the ones that led to the verdict. */
   get judged(): Buffer {
-    return this.#held.subarray(0, this.#at)
+    return this.held.subarray(0, this.#at)
   }
 
   /** And the ones that came behind them. */
   get behind(): Buffer {
-    return this.#held.subarray(this.#at, this.#length)
+    return this.held.subarray(this.#at)
   }
 
   /**
@@ -85,26 +85,15 @@ export class HandshakeReader {
    * @returns the verdict, with the first byte that decides it; undefined when more bytes are needed
    */
   push(chunk: Uint8Array): HandshakeVerdict | undefined {
-    this.#hold(chunk)
-    while (this.#at < this.#length) {
+    this.#held.push(chunk)
+    const { held } = this
+    while (this.#at < held.length) {
       if (!this.#before && this.#at - this.#begin === this.#options.maxBytes) return TOO_LARGE
-      const byte = this.#held[this.#at++] ?? 0
+      const byte = held[this.#at++] ?? 0
       const verdict = this.#fragmentLeft === 0 ? this.#recordHeader(byte) : this.#fragment(byte)
       if (verdict !== undefined) return verdict
     }
     return undefined
-  }
-
-  /** In a buffer that doubles, so that a message that comes a byte at a time is not copied for every byte. */
-  #hold(chunk: Uint8Array): void {
-    const length = this.#length + chunk.length
-    if (length > this.#held.length) {
-      const larger = Buffer.allocUnsafe(Math.max(length, 2 * this.#held.length))
-      this.#held.copy(larger, 0, 0, this.#length)
-      this.#held = larger
-    }
-    this.#held.set(chunk, this.#length)
-    this.#length = length
   }
 
   #recordHeader(byte: number): HandshakeFault | undefined {
@@ -117,7 +106,7 @@ export class HandshakeReader {
         return byte === MAJOR_VERSION ? undefined : NOT_TLS
       case RECORD_HEADER_BYTES: {
         this.#headerBytes = 0
-        this.#fragmentLeft = this.#held.readUInt16BE(this.#at - 2)
+        this.#fragmentLeft = this.held.readUInt16BE(this.#at - 2)
         if (this.#before && this.#at + this.#fragmentLeft > MAX_BEFORE_BYTES) return TOO_LARGE
         const most = this.#before ? MAX_ENCRYPTED_BYTES : MAX_FRAGMENT_BYTES
         // Empty ones could go on for ever without a message ever coming.
@@ -151,11 +140,12 @@ export class HandshakeReader {
 
   /** The message without its header, out of all its records. */
   #body(): Buffer {
+    const { judged } = this
     const fragments: Buffer[] = []
     for (let at = this.#begin; at < this.#at; ) {
       const begin = at + RECORD_HEADER_BYTES
-      at = begin + this.#held.readUInt16BE(begin - 2)
-      fragments.push(this.#held.subarray(begin, Math.min(at, this.#at)))
+      at = begin + judged.readUInt16BE(begin - 2)
+      fragments.push(judged.subarray(begin, at))
     }
     return Buffer.concat(fragments).subarray(MESSAGE_HEADER_BYTES)
   }

@@ -18,6 +18,7 @@ import type { PumpLimits, PumpResult, RunningPump } from '../relay/pump.js'
 import type { BufferedReader } from '../relay/read-buffer.js'
 import { resetSocket } from '../relay/reset-socket.js'
 import { ClientHelloReader, type HelloVerdict } from './client-hello.js'
+import { HeldBytes } from './held-bytes.js'
 import { ServerHelloReader } from './hello-retry-request.js'
 
 export interface VerifiedResult extends PumpResult {
@@ -34,11 +35,7 @@ export interface VerifiedOptions {
   /** Milliseconds, monotonic. */
   readonly now: () => number
   /** Begins to pass bytes: first what either side has said already, then what the two sockets go on to say. */
-  readonly startPump: (
-    fromClient: readonly Buffer[],
-    fromUpstream: readonly Buffer[],
-    limits: PumpLimits,
-  ) => RunningPump
+  readonly startPump: (fromClient: Buffer, fromUpstream: Buffer, limits: PumpLimits) => RunningPump
 }
 
 /** A fatal alert, unrecognized_name: what a server says that does not have the name (RFC 6066 §3, RFC 8446 §6). */
@@ -60,11 +57,10 @@ export class VerifiedTunnel implements RunningPump {
   #awaiting: 'first' | 'answer' | 'second' = 'first'
   #hello = new ClientHelloReader()
   #helloFrom: number
-  readonly #answer = new ServerHelloReader()
+  #answer = new ServerHelloReader()
   /** What came from either side and was not passed on, beside what `#hello` holds. */
-  #fromClient: Buffer[] = []
-  #heldBytes = 0
-  #fromUpstream: Buffer[] = []
+  #fromClient = new HeldBytes()
+  #fromUpstream = new HeldBytes()
   /** What was passed on before the pump. */
   #bytesUp = 0
   #bytesDown = 0
@@ -169,7 +165,7 @@ export class VerifiedTunnel implements RunningPump {
     else if (!namesHost(serverName, this.#options.host)) this.#refuse('sni_mismatch', serverName)
     else if (this.#awaiting === 'first') this.#awaitAnswer()
     else {
-      this.#fromClient = [this.#hello.held]
+      this.#fromClient.push(this.#hello.held)
       this.#pass()
     }
   }
@@ -180,15 +176,14 @@ export class VerifiedTunnel implements RunningPump {
     this.#bytesUp = hello.length
     this.#upstream.write(hello)
     if (behind.length > 0) this.#hold(behind)
-    // Every piece is a copy: it may be held.
+    // Before the reader, which may have the answer already: whoever goes on with the socket may pause it again.
+    this.#upstream.resume()
     this.#upstreamReader.start(Number.POSITIVE_INFINITY, chunk => this.#onAnswer(chunk))
-    if (this.#awaiting === 'answer') this.#upstream.resume()
   }
 
   #hold(chunk: Buffer): void {
     this.#fromClient.push(chunk)
-    this.#heldBytes += chunk.length
-    if (this.#heldBytes > MAX_HELD_BYTES) this.#client.pause()
+    if (this.#fromClient.length > MAX_HELD_BYTES) this.#client.pause()
   }
 
   /** @returns true: whoever goes on with the socket pauses it by itself */
@@ -206,13 +201,13 @@ export class VerifiedTunnel implements RunningPump {
     this.#awaiting = 'second'
     this.#helloFrom = this.#options.now()
     this.#upstream.pause()
-    const request = Buffer.concat(this.#fromUpstream)
-    this.#fromUpstream = []
+    const request = this.#fromUpstream.all
+    this.#fromUpstream = new HeldBytes()
     this.#bytesDown = request.length
     this.#client.write(request)
     this.#hello = new ClientHelloReader('second')
-    const fromClient = Buffer.concat(this.#fromClient)
-    this.#fromClient = []
+    const fromClient = this.#fromClient.all
+    this.#fromClient = new HeldBytes()
     this.#client.resume()
     this.#judge(this.#hello.push(fromClient))
     const waiting = this.#pump === undefined && this.#result === undefined
@@ -224,14 +219,23 @@ export class VerifiedTunnel implements RunningPump {
     for (const [event, listener] of this.#clientListeners) this.#client.off(event, listener)
     for (const [event, listener] of this.#upstreamListeners) this.#upstream.off(event, listener)
     const lifetimeMs = limits.lifetimeMs - (now() - this.#startedAt)
-    const pump = startPump(this.#fromClient, this.#fromUpstream, { ...limits, lifetimeMs })
+    const pump = startPump(this.#fromClient.all, this.#fromUpstream.all, { ...limits, lifetimeMs })
     this.#pump = pump
+    this.#forget()
     const total = ({ bytesUp, bytesDown, reason }: PumpResult): PumpResult => ({
       bytesUp: this.#bytesUp + bytesUp,
       bytesDown: this.#bytesDown + bytesDown,
       reason,
     })
     this.#resolve(pump.finished.then(total))
+  }
+
+  /** A tunnel may live for a day: what it began with need not. */
+  #forget(): void {
+    this.#hello = new ClientHelloReader()
+    this.#answer = new ServerHelloReader()
+    this.#fromClient = new HeldBytes()
+    this.#fromUpstream = new HeldBytes()
   }
 
   /** Closes both sides; a client that sent a hello is told why, and has the rest of its time to take that in. */

@@ -26,6 +26,8 @@ export interface TunnelOptions {
   readonly now: () => number
 }
 
+const NOTHING = Buffer.alloc(0)
+
 /** @returns what became of the tunnel, once it is closed */
 export async function tunnel(exchange: Exchange, permit: Permit, options: TunnelOptions): Promise<Outcome> {
   const reader = new BufferedReader(options.buffers)
@@ -44,7 +46,7 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
   const switched = exchange.switchTo(200, 'Connection established', [])
   const running = permit.grant.verifyServerName
     ? verified(switched, socket, reader, permit.grant.host, options)
-    : startPump(switched.socket, [switched.rest], socket, reader, [], options.limits, options)
+    : startPump(switched.socket, switched.rest, socket, reader, NOTHING, options.limits, options)
   options.pumps.add(running)
   const result: VerifiedResult = await running.finished
   const outcome: Outcome = {
@@ -61,16 +63,16 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
 
 function startPump(
   client: Socket,
-  fromClient: readonly Buffer[],
+  fromClient: Buffer,
   upstream: Socket,
   reader: BufferedReader,
-  fromUpstream: readonly Buffer[],
+  fromUpstream: Buffer,
   limits: PumpLimits,
   { now, buffers }: TunnelOptions,
 ): Pump {
   return new Pump(
-    { socket: client, early: fromClient },
-    { socket: upstream, reader, early: fromUpstream },
+    { socket: client, early: [fromClient] },
+    { socket: upstream, reader, early: [fromUpstream] },
     limits,
     now,
     () => new BufferedReader(buffers),

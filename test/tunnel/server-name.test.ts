@@ -116,7 +116,7 @@ async function waiting(t: Test, setup: Setup = {}) {
       helloTimeoutMs: 5000,
       now: clock.now,
       startPump: (fromClient, fromUpstream, limits) => {
-        started.push({ up: latin1(fromClient), down: latin1(fromUpstream), limits })
+        started.push({ up: latin1([fromClient]), down: latin1([fromUpstream]), limits })
         return pump
       },
     },
@@ -245,6 +245,15 @@ t.test('a client is not read beyond 64 KiB while the answer is waited for', asyn
   while (started.length === 0) await turns(1)
   const held = started[0]?.up.length ?? 0
   t.ok(held > 64 * 1024 && held <= 2 * 64 * 1024, `${held} bytes`)
+})
+
+t.test('an origin is not read while the second hello is waited for', async t => {
+  const { client, upstream } = await waiting(t, { rest: hello })
+  upstream.peer.write(RETRY_REQUEST)
+  await client.peer.until(RETRY.length)
+  upstream.peer.write(Buffer.alloc(32 << 20, 'y'))
+  await settled(() => upstream.socket.bytesRead)
+  t.equal(upstream.socket.bytesRead, RETRY.length)
 })
 
 t.test('a paused client is read again for its second hello', async t => {
