@@ -14,12 +14,15 @@ const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y
 /** So many digits a number of 64 bits holds, whatever they are. */
 const SURE_DIGITS = 15
 
-/** The bytes are no JSON, or hold a number that would come out as another one. */
+/** What follows goes down into a value by calling itself, and how deep a stack is depends on the Node that runs. */
+const MAX_DEPTH = 500
+
+/** The bytes are no JSON, are nested too deeply, or hold a number that would come out as another one. */
 export class JsonError extends Error {
   override readonly name = 'JsonError'
 }
 
-/** @throws JsonError when it is not JSON in UTF-8, or has a number that a number of 64 bits does not hold */
+/** @throws JsonError when it is not JSON in UTF-8, is nested too deeply, or has a number that a number of 64 bits does not hold */
 export function parseJson(bytes: Uint8Array): JsonValue {
   let text: string
   let value: JsonValue
@@ -29,6 +32,7 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   } catch (error) {
     throw new JsonError('not JSON', { cause: error })
   }
+  if (depthOf(text) > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} deep`)
   if (!numbersOf(text).every(isKept)) throw new JsonError('a number can not be kept exactly')
   return value
 }
@@ -60,6 +64,19 @@ export function isSameJson(a: JsonValue, b: JsonValue): boolean {
     const other = memberOf(b, name)
     return other !== undefined && isSameJson(a[name] as JsonValue, other)
   })
+}
+
+/** How deep lists and objects in a text that is JSON stand in each other. */
+function depthOf(text: string): number {
+  let depth = 0
+  let most = 0
+  for (let at = 0; at < text.length; at++) {
+    const char = text[at]
+    if (char === '"') at = endOfString(text, at)
+    else if (char === '[' || char === '{') most = Math.max(most, ++depth)
+    else if (char === ']' || char === '}') depth--
+  }
+  return most
 }
 
 /** The numbers in a text that is JSON, as they stand there. */

@@ -49,3 +49,11 @@ t.test('equality looks at own members and not at their order', async t => {
     t.notOk(isSameJson(parsed(b), parsed(a)), `${b} ${a}`)
   }
 })
+
+t.test('nesting has a limit, which what stands in strings does not count for', async t => {
+  const nested = (depth: number) => `${'['.repeat(depth)}"]]]{{"${']'.repeat(depth)}`
+  t.doesNotThrow(() => parsed(nested(500)))
+  t.throws(() => parsed(nested(501)), { name: 'JsonError', message: 'nested more than 500 deep' })
+  t.throws(() => parsed(`{"a":${nested(500)}}`), { name: 'JsonError' })
+  t.doesNotThrow(() => parsed(`[${'[],'.repeat(600)}{}]`), 'many are not deep')
+})
