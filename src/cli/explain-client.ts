@@ -5,7 +5,7 @@
 import { formatPath, type Path } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
 import { cidrContains } from '../net/cidr.js'
-import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import type { TraceStep } from '../policy/trace.js'
 
 type Entry = Config['clients'][number]
@@ -34,9 +34,8 @@ export interface UnknownClient {
  * @throws RangeError with one clause when it is neither
  */
 export function findClient(clients: Config['clients'], text: string): KnownClient | UnknownClient {
-  // The zone of a link-local address is this machine's own matter, and no block of a configuration has one.
-  const parsed = parseIpAddress(text.replace(/%.*$/s, ''))
-  if (parsed !== undefined) return findByAddress(clients, text, unmapIpv4(parsed))
+  const ip = parseSocketAddress(text)
+  if (ip !== undefined) return findByAddress(clients, text, ip)
   const index = clients.findIndex(({ name }) => name === text)
   const entry = clients[index]
   if (entry === undefined) {

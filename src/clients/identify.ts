@@ -10,7 +10,7 @@ import { type ProxyError, toProxyError } from '../errors.js'
 import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
 import type { Fields } from '../http/fields.js'
 import { cidrContains } from '../net/cidr.js'
-import { parseIpAddress } from '../net/ip-address.js'
+import { parseSocketAddress } from '../net/ip-address.js'
 import { type ClientCertificate, matchesCertificate } from './certificate.js'
 import { CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
 import { attemptSource, type FailedAttempts } from './failed-attempts.js'
@@ -144,8 +144,7 @@ export class Clients {
   }
 
   #placeOf(address: string): Place {
-    const zone = address.indexOf('%')
-    const ip = parseIpAddress(zone === -1 ? address : address.slice(0, zone))
+    const ip = parseSocketAddress(address)
     if (ip === undefined) return NOWHERE
     const holding = this.#entries.filter(
       ({ cidr }) => cidr === undefined || cidr.some(block => cidrContains(block, ip)),

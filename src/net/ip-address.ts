@@ -62,6 +62,18 @@ export function unmapIpv4(ip: IpAddress): IpAddress {
   return isMapped(ip.bytes) ? ipAddressFromBytes(ip.bytes.slice(12)) : ip
 }
 
+/**
+ * The address of one end of a socket, as the system tells it: IPv4 in IPv6 as the IPv4 it is, and without a zone, which
+ * is this machine's own matter and in no block of a configuration.
+ *
+ * @returns undefined for anything else, and for the end of a socket that is gone
+ */
+export function parseSocketAddress(text: string): IpAddress | undefined {
+  const zone = text.indexOf('%')
+  const ip = parseIpAddress(zone === -1 ? text : text.slice(0, zone))
+  return ip && unmapIpv4(ip)
+}
+
 function isMapped(bytes: readonly number[]): boolean {
   return bytes.length === 16 && MAPPED_PREFIX.every((byte, i) => bytes[i] === byte)
 }

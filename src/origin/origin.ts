@@ -8,7 +8,7 @@ import { serializeAllow } from '../http/allow.js'
 import type { ReceivedFrom } from '../http/forwarded.js'
 import { isMethod, type Method } from '../http/method.js'
 import { hasDotSegment, pathOf } from '../http/path.js'
-import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+import { parseSocketAddress } from '../net/ip-address.js'
 import type { Outcome } from '../outcome.js'
 import {
   type OriginRequest,
@@ -80,10 +80,8 @@ export async function serveOrigin(
 }
 
 function receivedFrom({ facts }: Exchange, { address, encrypted }: OriginClient): ReceivedFrom {
-  // A zone is a name of this machine's own.
-  const ip = parseIpAddress(address.replace(/%.*$/, ''))
   return {
-    address: ip === undefined ? undefined : unmapIpv4(ip).text,
+    address: parseSocketAddress(address)?.text,
     host: facts.host?.text,
     proto: encrypted ? 'https' : 'http',
   }

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import type { Config } from '../config/schema.js'
 import type { Exchange } from '../exchange.js'
 import { type Cidr, cidrContains } from '../net/cidr.js'
-import { parseIpAddress } from '../net/ip-address.js'
+import { parseSocketAddress } from '../net/ip-address.js'
 import type { Outcome } from '../outcome.js'
 import type { StoreHandler } from './origin.js'
 import { Store, type StoreOptions } from './store/store.js'
@@ -50,8 +50,7 @@ export class StoreRoute implements StoreHandler {
   }
 
   #mayWrite(clientAddress: string): boolean {
-    // A zone is a name of this machine's own.
-    const ip = parseIpAddress(clientAddress.replace(/%.*$/, ''))
+    const ip = parseSocketAddress(clientAddress)
     return ip !== undefined && this.#write.some(cidr => cidrContains(cidr, ip))
   }
 }

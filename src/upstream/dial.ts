@@ -15,7 +15,7 @@ import { type SecureContext, connect as tlsConnect } from 'node:tls'
 import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
-import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant, Permit } from '../policy/permit.js'
@@ -125,7 +125,6 @@ export class Dialer {
         autoSelectFamily: false,
         allowHalfOpen: true,
         noDelay: true,
-
         ...(onRead === undefined ? {} : { onread: onRead() }),
       })
     try {
@@ -188,19 +187,15 @@ export class Dialer {
    * is a second in its network is dialled from the first.
    */
   #isOnThisMachine({ localAddress }: Socket, { text }: IpAddress): boolean {
-    if (canonical(localAddress ?? '') === text) return true
-    return Object.values(this.#interfaces()).some(list => list?.some(own => canonical(own.address) === text))
+    const isIt = (own: string): boolean => parseSocketAddress(own)?.text === text
+    if (isIt(localAddress ?? '')) return true
+    return Object.values(this.#interfaces()).some(list => list?.some(({ address }) => isIt(address)))
   }
 }
 
 function permitOf(verdict: Permit | Denial): Permit {
   if ('kind' in verdict) throw refusal(verdict)
   return verdict
-}
-
-function canonical(address: string): string | undefined {
-  const ip = parseIpAddress(address)
-  return ip && unmapIpv4(ip).text
 }
 
 function refusal({ status, message, reason, detail }: Denial): ProxyError {

@@ -1,7 +1,13 @@
 import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import t from 'tap'
-import { type IpAddress, ipAddressFromBytes, parseIpAddress, unmapIpv4 } from '../../src/net/ip-address.js'
+import {
+  type IpAddress,
+  ipAddressFromBytes,
+  parseIpAddress,
+  parseSocketAddress,
+  unmapIpv4,
+} from '../../src/net/ip-address.js'
 
 const byte = fc.integer({ min: 0, max: 255 })
 const ipv4Bytes = fc.array(byte, { minLength: 4, maxLength: 4 })
@@ -155,4 +161,20 @@ t.test('agrees with ipaddr.js on what it accepts, but for IPv4-compatible addres
         t.equal(ours.text, theirs.toRFC5952String(), text)
     }),
   )
+})
+
+t.test('the end of a socket is read without its zone, and as the IPv4 it is', async t => {
+  for (const [text, expected] of [
+    ['127.0.0.1', '127.0.0.1'],
+    ['::ffff:10.0.0.1', '10.0.0.1'],
+    ['fe80::1%lo', 'fe80::1'],
+    ['fe80::1%', 'fe80::1'],
+    ['fe80::1', 'fe80::1'],
+    ['', undefined],
+    ['%lo', undefined],
+    ['localhost', undefined],
+    ['127.0.0.1:80', undefined],
+  ] as const) {
+    t.equal(parseSocketAddress(text)?.text, expected, text)
+  }
 })
