@@ -53,12 +53,13 @@ function onSignal(listener: (signal: NodeJS.Signals) => void): () => void {
 // Left to itself, Node opens its debugger to the machine on this signal.
 process.on('SIGUSR1', () => {})
 
-/** Whether something that was printed is lost, other than by a reader that has enough. */
-let lost = false
-
-// The reader of our output may go away at any time; that is not a reason to stop serving.
+// The reader of our output may go away at any time; that is not a reason to stop serving. What is lost otherwise is told
+// by the exit code, at the end: the error comes when the command may be over.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  lost ||= error.code !== 'EPIPE'
+  if (error.code === 'EPIPE') return
+  process.once('exit', code => {
+    if (code === EXIT.ok) process.exitCode = EXIT.ioError
+  })
 })
 process.stderr.on('error', () => {})
 
@@ -66,7 +67,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
   version: string
 }
 
-const code = await main(process.argv.slice(2), version, {
+process.exitCode = await main(process.argv.slice(2), version, {
   io: streamIo(process.stdout, process.stderr, process.env),
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
@@ -80,8 +81,6 @@ const code = await main(process.argv.slice(2), version, {
     process.on('unhandledRejection', report)
   },
 })
-
-process.exitCode = code === EXIT.ok && lost ? EXIT.ioError : code
 
 // Nothing is left to do. What does not end by itself now, a write to a reader that has stalled above all, is ended.
 setTimeout(() => process.exit(), EXIT_LIMIT_MS).unref()

@@ -31,6 +31,16 @@ t.test('--help names every command and every option, on no more than 100 columns
   t.ok(help.split('\n').every(line => line.length <= 100))
 })
 
+t.test(
+  'what is printed and lost is no success',
+  { skip: !existsSync('/dev/full') && 'no /dev/full' },
+  async t => {
+    const print = (to: string) => run('sh', ['-c', `"$@" > ${to}`, 'sh', node, ...program, 'schema'])
+    t.equal((await print('/dev/full')).code, 74)
+    t.equal((await print('/dev/null')).code, 0)
+  },
+)
+
 t.test('npm, a shell and an installed package start the same file', async t => {
   t.equal(manifest.scripts.start, `node ${manifest.bin.sluice}`)
   t.match(readFileSync(join(ROOT, 'src/bin.ts'), 'utf8'), /^#!\/usr\/bin\/env node\n/)

@@ -202,3 +202,10 @@ t.test('an authority below another one is followed up to it', { skip }, async t 
     error: 'CERT_REVOKED',
   })
 })
+
+t.test('one whose subject holds what is no text has no attributes, and is read all the same', async t => {
+  // Node leaves the subject out then.
+  const certificate = { subjectAltName: 'DNS:own.example', toLegacyObject: () => ({}) }
+  const socket = { authorized: true, getPeerX509Certificate: () => certificate } as unknown as TLSSocket
+  t.same(readClientCertificate(socket), { kind: 'valid', names: ['own.example'], subject: [] })
+})

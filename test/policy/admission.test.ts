@@ -251,3 +251,15 @@ t.test('names at most ten rules to a client', async t => {
   )
   t.match(denialOf({ rules }, 'CONNECT a.test:443').detail, /the rules: r10, .*, r19 and 2 more\./)
 })
+
+t.test('an address that is not public is told to need addresses as well', async t => {
+  const made = policy({ rules: { web: { hosts: ['*'] } } })
+  const detail = (line: string) => {
+    const decision = made.admit(request(line))
+    return decision.kind === 'deny' ? decision.detail : ''
+  }
+  const both = /It is of class private, so it has to be in addresses of the same rule, too\.$/
+  t.match(detail('CONNECT 10.0.0.1:443'), both)
+  t.match(detail('GET 169.254.169.254'), /It is of class metadata, so/)
+  t.match(detail('CONNECT 1.1.1.1:443'), /Add 1\.1\.1\.1 to the hosts of one of them to allow it\.$/)
+})

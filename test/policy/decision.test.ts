@@ -109,6 +109,17 @@ t.test('verifies server names where connect.sni or a rule says so', async t => {
   }
 })
 
+t.test('holds a host to the addresses of a rule that the client may not use, too', async t => {
+  const made = policy({
+    rules: { pin: { hosts: ['a.test'], addresses: ['1.1.1.1'], addressesOnly: true }, web: { hosts: ['*'] } },
+  })
+  for (const usable of [['web'], ['web', 'pin'], ['pin']]) {
+    const grant = grantOf(made.admit(request('CONNECT a.test:443', usable)))
+    t.ok(isPermit(made.vet(grant, ['1.1.1.1'])), usable.join())
+    t.match(made.vet(grant, ['1.1.1.2']), { kind: 'deny', reason: 'address' }, usable.join())
+  }
+})
+
 t.test('verifies server names of a rule that the client may not use, too', async t => {
   const rules = { a: { hosts: ['a.test'], sni: 'verify' }, web: { hosts: ['*'] } } as const
   const verifies = (...usable: string[]) =>
