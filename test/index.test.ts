@@ -72,8 +72,9 @@ t.test('a file that can not be used is an error that says where', async t => {
   t.throws(() => sluice.parseConfig(''), sluice.ConfigError)
 })
 
-t.test('the default configuration is what an almost empty file means, and can not be changed', async t => {
+t.test('the default configuration is an almost empty file and a store, and can not be changed', async t => {
   const config: sluice.Config = sluice.defaultConfig().config
-  t.same(config, sluice.parseConfig('version: 1\n').config)
+  t.same({ ...config, origins: [] }, sluice.parseConfig('version: 1\n').config)
+  t.match(config.origins, [{ kind: 'store', path: '/', store: { directory: './data' } }])
   t.ok(Object.isFrozen(config) && Object.isFrozen(config.listen.proxy))
 })

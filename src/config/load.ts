@@ -94,9 +94,14 @@ export function parseConfig(text: string, name = 'configuration', folder = '.', 
 /** The hash of a configuration that no file was read for. */
 export const NO_FILE = 'default'
 
-/** What no file at all means. */
+/**
+ * What no file at all means: that nothing is configured, but for a store to try things with. A page that a browser
+ * shows can have any name lead to this machine, so it is for requests that name it by its address, or as localhost.
+ */
 export function defaultConfig(): Loaded {
-  return Object.freeze({ ...parseConfig('version: 1\n'), hash: NO_FILE, lineOf: () => undefined })
+  const origins =
+    'origins: [{ host: [localhost, "0.0.0.0/0", "::/0"], path: /, store: { directory: ./data } }]'
+  return Object.freeze({ ...parseConfig(`version: 1\n${origins}\n`), hash: NO_FILE, lineOf: () => undefined })
 }
 
 function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {

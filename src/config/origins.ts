@@ -24,14 +24,23 @@ import { EXPECTED_UPSTREAM, parseUpstreamUrl, UPSTREAM_PATTERN, type UpstreamUrl
 const PATH_PATTERN = '^/[!-~]*$'
 const PATH = /^\/[!"$->@-~]*$/
 const EXPECTED_PATH = 'expected a path such as / or /v1'
-const EXPECTED_HOST = 'expected a host name, "*.example.com" or an IP address'
+const EXPECTED_HOST = 'a host name, "*.example.com", an IP address or a CIDR'
 
-const host = parsed(text('a host name, "*.example.com" or an IP address'), (value): HostPattern => {
-  const pattern = parseHostPattern(value)
-  if (pattern.kind !== 'any' && pattern.kind !== 'cidr') return pattern
-  const hint = pattern.kind === 'any' ? '; leave the key out for every host' : ''
-  throw new RangeError(`${EXPECTED_HOST}, found "${value}"${hint}`)
-})
+const hostText = text(EXPECTED_HOST)
+
+const host = parsed(
+  z.union([hostText, nonEmptyList(hostText, 'a list of hosts')], {
+    error: `expected ${EXPECTED_HOST}, or a list of them`,
+  }),
+  (value): readonly HostPattern[] =>
+    [value].flat().map(written => {
+      const pattern = parseHostPattern(written)
+      if (pattern.kind !== 'any') return pattern
+      throw new RangeError(`expected ${EXPECTED_HOST}, found "*"; leave the key out for every host`)
+    }),
+)
+
+const EVERY_HOST: readonly HostPattern[] = [{ kind: 'any' }]
 
 const path = parsed(text('a path such as / or /v1', { pattern: PATH_PATTERN }), value => {
   if (!PATH.test(value)) throw new RangeError(`${EXPECTED_PATH}, found "${value}"`)
@@ -66,7 +75,9 @@ const store = section({
 const hostHeaders = ['keep', 'rewrite'] as const
 
 const entry = section({
-  host: z.exactOptional(host).describe('The Host it is for, without port; absent, every one.'),
+  host: z
+    .exactOptional(host)
+    .describe('The Host it is for, without port, or a list of them; absent, every one.'),
   path: path.describe('The path it is for, with all that lies below; the longest that fits decides.'),
   methods: z
     .exactOptional(
@@ -91,7 +102,7 @@ const FORWARD_KEYS = ['host_header', 'forwarded', 'ca'] as const
 export const origins = list(
   parsed(entry, written => {
     const { forward: upstreams, store: kept } = written
-    const common = { host: written.host, path: written.path, methods: written.methods }
+    const common = { hosts: written.host ?? EVERY_HOST, path: written.path, methods: written.methods }
     if (kept !== undefined) {
       if (upstreams !== undefined) throw new RangeError('expected forward or store, found both')
       const foreign = FORWARD_KEYS.find(key => written[key] !== undefined)

@@ -221,8 +221,13 @@ function originsTwice(root: Located): Fault[] {
     const path = node.children.get('path')
     const host = node.children.get('host')
     if (path === undefined || typeof path.value !== 'string') return []
-    const word = `${host === undefined ? 'every host' : hostText(host.value)} and ${comparablePath(path.value)}`
-    return [{ offset: path.start, path: ['origins', index, 'path'] as Path, word }]
+    const hosts = host === undefined ? ['every host'] : [host.value].flat().map(hostText)
+    const place = comparablePath(path.value)
+    return hosts.map(text => ({
+      offset: path.start,
+      path: ['origins', index, 'path'] as Path,
+      word: `${text} and ${place}`,
+    }))
   })
   return repeated(places, word => `an entry above is for ${word} already`)
 }

@@ -38,13 +38,14 @@ export interface Origins {
 export function createOrigins(configured: Config['origins'], options: OriginsOptions): Origins {
   const opened: Sender[] = []
   const stores: StoreRoute[] = []
-  const routes = configured.map((origin, index): OriginRoute => {
-    const { host, path } = origin
-    const place = { key: `origins[${index}]`, host, path, methods: methodsOf(origin, options.methods) }
+  const routes = configured.flatMap((origin, index): OriginRoute[] => {
+    const { hosts, path } = origin
+    const methods = methodsOf(origin, options.methods)
+    const places = hosts.map(host => ({ key: `origins[${index}]`, host, path, methods }))
     if (origin.kind === 'store') {
       const handler = new StoreRoute(origin.store, options.store)
       stores.push(handler)
-      return { ...place, kind: 'store', handler }
+      return places.map(place => ({ ...place, kind: 'store', handler }))
     }
     const ca = origin.ca === undefined ? undefined : options.upstreamCa.get(origin.ca)
     const upstreams = origin.upstreams.map(({ scheme, authority, text }): Upstream => {
@@ -60,13 +61,15 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
         exact: senders.exact,
       }
     })
-    return {
+    const { hostHeader, forwarded } = origin
+    const balanced = new Upstreams(upstreams, options)
+    return places.map(place => ({
       ...place,
       kind: 'forward',
-      upstreams: new Upstreams(upstreams, options),
-      hostHeader: origin.hostHeader,
-      forwarded: origin.forwarded,
-    }
+      upstreams: balanced,
+      hostHeader,
+      forwarded,
+    }))
   })
   return {
     routes: sortRoutes(routes),

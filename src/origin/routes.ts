@@ -1,20 +1,21 @@
 /**
  * Which entry of `origins` a request goes to, by Host and path (RFC 9110 §7.4; RFC 3986 §3.3).
  *
- * An entry with a host beats one without, an exact host a wildcard, a longer wildcard a shorter one; among equals the
- * longest path decides. The order of the entries has no meaning.
+ * An entry with a host beats one without, a name or an address a wildcard or a block, a longer wildcard or a smaller
+ * block the others; among equals the longest path decides. The order of the entries has no meaning.
  */
 import type { Host } from '../http/authority.js'
 import type { Method } from '../http/method.js'
 import { comparablePath, isBelow } from '../http/path.js'
+import { cidrContains } from '../net/cidr.js'
 import type { HostPattern } from '../net/host-pattern.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
 export interface RoutePlace {
   /** The key it stands at, `origins[0]`. */
   readonly key: string
-  /** Absent: every host, and requests that name none. */
-  readonly host: HostPattern | undefined
+  /** `any` is for requests that name no host, too. */
+  readonly host: HostPattern
   /** A prefix that begins with `/`, in its comparable form. */
   readonly path: string
   readonly methods: readonly Method[]
@@ -42,23 +43,29 @@ export function sortRoutes<Route extends RoutePlace>(routes: readonly Route[]): 
 /** No name is as long as the rank of an exact host. */
 const EXACT = 1000
 
-function hostRank(host: HostPattern | undefined): number {
-  if (host === undefined) return 0
-  return host.kind === 'suffix' ? host.suffix.length : EXACT
+function hostRank(host: HostPattern): number {
+  switch (host.kind) {
+    case 'any':
+      return -1
+    case 'suffix':
+      return host.suffix.length
+    case 'cidr':
+      return host.cidr.prefix
+    case 'exact':
+    case 'address':
+      return EXACT
+  }
 }
 
-function matchesHost(pattern: HostPattern | undefined, host: Host | undefined): boolean {
-  if (pattern === undefined) return true
+function matchesHost(pattern: HostPattern, host: Host | undefined): boolean {
+  if (pattern.kind === 'any') return true
   if (host === undefined) return false
-  switch (pattern.kind) {
-    case 'exact':
-      return host.kind === 'name' && host.name === pattern.name
-    case 'suffix':
-      return host.kind === 'name' && host.name.endsWith(pattern.suffix)
-    case 'address':
-      return host.kind !== 'name' && parseIpAddress(host.name)?.text === pattern.ip.text
-    case 'any':
-    case 'cidr':
-      return false
+  if (host.kind === 'name') {
+    if (pattern.kind === 'exact') return host.name === pattern.name
+    return pattern.kind === 'suffix' && host.name.endsWith(pattern.suffix)
   }
+  const ip = parseIpAddress(host.name)
+  if (ip === undefined) return false
+  if (pattern.kind === 'address') return ip.text === pattern.ip.text
+  return pattern.kind === 'cidr' && cidrContains(pattern.cidr, ip)
 }

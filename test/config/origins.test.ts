@@ -15,7 +15,7 @@ t.test('an entry with forward, and what is left out', async t => {
   const found = origin(`path: /, ${UP}`)
   t.match(found, {
     kind: 'forward',
-    host: undefined,
+    hosts: [{ kind: 'any' }],
     path: '/',
     upstreams: [{ text: 'http://a:80' }],
     hostHeader: 'keep',
@@ -67,20 +67,30 @@ t.test('exactly one of forward and store, with the keys that belong to it', asyn
   ])
 })
 
-t.test('host is a name, names below one, or an address', async t => {
-  const host = (text: string) => origin(`host: "${text}", path: /, ${UP}`)?.host
+t.test('host is a name, names below one, an address or a block of them, or a list', async t => {
+  const hosts = (text: string) => origin(`host: ${text}, path: /, ${UP}`)?.hosts
+  const host = (text: string) => hosts(`"${text}"`)?.[0]
   t.match(host('A.test.'), { kind: 'exact', name: 'a.test' })
   t.match(host('*.a.test'), { kind: 'suffix', suffix: '.a.test' })
   t.match(host('[::1]'), { kind: 'address', ip: { text: '::1' } })
-  const expected = 'expected a host name, "*.example.com" or an IP address'
+  t.match(host('10.0.0.0/8'), { kind: 'cidr', cidr: { text: '10.0.0.0/8' } })
+  t.match(hosts('[localhost, "::/0"]'), [
+    { kind: 'exact', name: 'localhost' },
+    { kind: 'cidr', cidr: { text: '::/0' } },
+  ])
+  const expected = 'expected a host name, "*.example.com", an IP address or a CIDR'
   refuses(t, [
     [
       `origins: [{ host: "*", path: /, ${UP} }]`,
       `2:19 origins[0].host: ${expected}, found "*"; leave the key out for every host`,
     ],
     [
-      `origins: [{ host: 10.0.0.0/8, path: /, ${UP} }]`,
-      `2:19 origins[0].host: ${expected}, found "10.0.0.0/8"`,
+      `origins: [{ host: 5, path: /, ${UP} }]`,
+      `2:19 origins[0].host: ${expected}, or a list of them, found 5`,
+    ],
+    [
+      `origins: [{ host: [], path: /, ${UP} }]`,
+      '2:19 origins[0].host: expected a list of hosts, found an empty list',
     ],
   ])
   t.match(problems(`origins: [{ host: "a:80", path: /, ${UP} }]`), [/"a:80", with a port/])
@@ -131,6 +141,10 @@ t.test('no two entries are for the same host and path', async t => {
     [
       `origins: [{ host: A.test, path: /, ${UP} }, { host: a.test., path: /, store: {} }]`,
       '2:82 origins[1].path: an entry above is for a.test and / already',
+    ],
+    [
+      `origins: [{ host: [a, b], path: /, ${UP} }, { host: ["[::1]", B], path: /, ${UP} }]`,
+      '2:87 origins[1].path: an entry above is for b and / already',
     ],
   ])
   t.same(

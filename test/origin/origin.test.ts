@@ -18,7 +18,7 @@ const OPTIONS = {} as PassthroughOptions
 const NOBODY: StoreHandler = { serve: () => Promise.reject(new Error('not to be asked')) }
 
 function route(path: string, methods: readonly Method[], handler = NOBODY): OriginRoute {
-  return { key: 'origins[2]', host: undefined, path, methods, kind: 'store', handler }
+  return { key: 'origins[2]', host: { kind: 'any' }, path, methods, kind: 'store', handler }
 }
 
 function request(path: string): OriginRequest {

@@ -7,7 +7,7 @@ import { findRoute, sortRoutes } from '../../src/origin/routes.js'
 function table(...lines: string[]) {
   return lines.map(key => {
     const [host = '', path = ''] = key.split(' ')
-    return { key, host: host === '-' ? undefined : parseHostPattern(host), path, methods: [] }
+    return { key, host: host === '-' ? parseHostPattern('*') : parseHostPattern(host), path, methods: [] }
   })
 }
 
@@ -20,6 +20,10 @@ const ROUTES = table(
   'a.test /v1/x',
   '127.0.0.1 /',
   '::1 /',
+  '10.0.0.0/8 /',
+  '10.1.0.0/16 /',
+  '10.1.2.3 /v1',
+  '2001:db8::/32 /',
   '- /v1/long/path',
 )
 
@@ -49,6 +53,14 @@ t.test('the most exact host wins, then the longest path (RFC 9110 §7.4)', async
     ['[::1]', '/v1', '::1 /'],
     ['[0:0::1]', '/v1', '::1 /'],
     ['127.0.0.2', '/v1', '- /v1'],
+    ['10.2.0.1', '/v1', '10.0.0.0/8 /'],
+    ['10.1.2.4', '/v1', '10.1.0.0/16 /'],
+    ['10.1.2.3', '/v1', '10.1.2.3 /v1'],
+    ['10.1.2.3', '/v2', '10.1.0.0/16 /'],
+    ['11.0.0.1', '/v1', '- /v1'],
+    ['[::ffff:10.2.0.1]', '/v1', '10.0.0.0/8 /'],
+    ['[2001:db8::1]', '/v1', '2001:db8::/32 /'],
+    ['[2001:db9::1]', '/v1', '- /v1'],
     [undefined, '/v1', '- /v1'],
   ] as const) {
     t.equal(chosen(host, path), key, `${host} ${path}`)
