@@ -3,4 +3,10 @@ export { defaultConfig, type Loaded, loadConfig, parseConfig } from './config/lo
 export { ConfigError, type Problem } from './config/problem.js'
 export type { Config } from './config/schema.js'
 export { createLogger, type LogLevel } from './observe/log.js'
-export { type LoadedConfig, type ProxyEnvironment, type RunningProxy, startProxy } from './proxy.js'
+export {
+  type LoadedConfig,
+  type ProxyEnvironment,
+  type Reloaded,
+  type RunningProxy,
+  startProxy,
+} from './proxy.js'

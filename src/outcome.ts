@@ -16,6 +16,7 @@ export type CloseReason =
   | 'idle'
   | 'lifetime'
   | 'shutdown'
+  | 'policy'
   | 'server_name'
 
 /** What was wrong with the TLS server name of a tunnel: a closed list, too. */

@@ -44,7 +44,7 @@ export interface ClientsOptions {
   /** Names and hashes of every htpasswd_file of the entries, by its path there. */
   readonly htpasswd: ReadonlyMap<string, Users>
   readonly passwords: PasswordVerifier
-  readonly attempts: FailedAttempts
+  readonly attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>
   /** Random bytes, made once a start. */
   readonly key: Uint8Array
 }
@@ -64,7 +64,7 @@ const NOWHERE: Place = { entries: [], source: '' }
 export class Clients {
   readonly #entries: readonly ClientEntry[]
   readonly #check: CredentialCheck
-  readonly #attempts: FailedAttempts
+  readonly #attempts: ClientsOptions['attempts']
   readonly #places = new Map<string, Place>()
 
   constructor(entries: readonly ClientEntry[], { htpasswd, passwords, attempts, key }: ClientsOptions) {

@@ -3,31 +3,37 @@
  * bytes, watches their deadlines, and ends them in order when it is drained.
  */
 import { createServer, type Server, type Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
+import type { TLSSocket, Server as TlsServer } from 'node:tls'
 import type { ClientCertificate } from '../clients/certificate.js'
 import type { ListenAddress } from '../config/listen-address.js'
 import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
+import type { Exchange } from '../exchange.js'
 import type { AccessLog } from '../observe/access-log.js'
 import type { RunningPump } from '../relay/pump.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
 import { Connection } from './connection.js'
-import type { ConnectionExchange } from './connection-exchange.js'
+import { ConnectionExchange } from './connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import type { Handshake } from './handshake.js'
-import { createTlsServer, type TlsServerOwner } from './tls-server.js'
+import type { OpenTunnel } from './recheck.js'
+import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
 
-export interface ServerOptions {
+/** What a configuration says to the server: replaced as a whole, for what is accepted and read from then on. */
+export interface ServerSettings {
   readonly limits: ConnectionLimits
   /** Methods beside the nine that are let through. */
   readonly extraMethods: readonly string[]
   readonly accessLog: AccessLog
   /** A line that goes into every error response. */
   readonly errorNote?: string | undefined
-  readonly configHash: () => string
+  readonly configHash: string
   /** The name of the client entry that holds an address. */
   readonly clientName: (address: string) => string | undefined
+}
+
+export interface ServerOptions {
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
@@ -43,22 +49,24 @@ const CLOSE_MS = 1000
 const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner, TlsServerOwner {
-  readonly limits: ConnectionLimits
-  readonly extraMethods: readonly string[]
-  readonly errorNote?: string | undefined
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
-  readonly #pumps = new Set<RunningPump>()
+  /** With the exchange that each came from, where there is one to ask about again. */
+  readonly #pumps = new Map<RunningPump, OpenTunnel | undefined>()
+  #settings: ServerSettings | undefined
+  #tls: TlsServer | undefined
   #ticker: NodeJS.Timeout | undefined
   #draining = false
   #onEmpty: (() => void) | undefined
 
   constructor(options: ServerOptions) {
     this.#options = options
-    this.limits = options.limits
-    this.extraMethods = options.extraMethods
-    this.errorNote = options.errorNote
+  }
+
+  /** To be called before anything is listened on, and again for other settings. */
+  configure(settings: ServerSettings): void {
+    this.#settings = settings
   }
 
   /**
@@ -72,7 +80,16 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
 
   /** The same for clients that speak TLS to the proxy. */
   listenTls(address: ListenAddress, files: TlsFiles): Promise<ListenAddress> {
-    return this.#bind(createTlsServer(files, this), address)
+    this.#tls = createTlsServer(files, this)
+    return this.#bind(this.#tls, address)
+  }
+
+  /**
+   * Goes on with other keys and certificates; connections that stand keep theirs.
+   * @throws OpenSSL's error when they are not what the configuration's check lets pass
+   */
+  secure(files: TlsFiles): void {
+    this.#tls?.setSecureContext(secureContextOptions(files))
   }
 
   #bind(server: Server, address: ListenAddress): Promise<ListenAddress> {
@@ -81,12 +98,27 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   }
 
   /** Counts a pump in until it ends. */
-  addPump(pump: RunningPump): void {
-    this.#pumps.add(pump)
+  addPump(pump: RunningPump, exchange: Exchange, address: string): void {
+    const { verifiesServerName = false } = pump
+    const tunnel =
+      exchange instanceof ConnectionExchange ? { exchange, address, verifiesServerName } : undefined
+    this.#pumps.set(pump, tunnel)
     void pump.finished.then(() => {
       this.#pumps.delete(pump)
       this.#checkEmpty()
     })
+  }
+
+  /** @returns how many were closed because `isAllowed` says no */
+  async closeTunnels(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>): Promise<number> {
+    let closed = 0
+    const checks = [...this.#pumps].map(async ([pump, tunnel]) => {
+      if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#pumps.has(pump)) return
+      closed += 1
+      pump.stop('policy')
+    })
+    await Promise.all(checks)
+    return closed
   }
 
   /** A client that is gone again has no address left that could be judged. */
@@ -106,7 +138,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
       let timer = setTimeout(() => {
-        for (const pump of this.#pumps) pump.stop('shutdown')
+        for (const pump of this.#pumps.keys()) pump.stop('shutdown')
         for (const connection of this.#connections) connection.destroy()
         // A stop does not depend on what it stops.
         timer = setTimeout(resolve, CLOSE_MS)
@@ -122,6 +154,18 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   }
 
   // --- ConnectionOwner ---
+
+  get limits(): ConnectionLimits {
+    return this.#current.limits
+  }
+
+  get extraMethods(): readonly string[] {
+    return this.#current.extraMethods
+  }
+
+  get errorNote(): string | undefined {
+    return this.#current.errorNote
+  }
 
   get draining(): boolean {
     return this.#draining
@@ -144,16 +188,16 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   }
 
   refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
-    const { accessLog, configHash, nextId } = this.#options
+    const { accessLog, configHash, clientName } = this.#current
     const subject = {
-      id: nextId(),
-      client: this.#options.clientName(clientAddress),
+      id: this.nextId(),
+      client: clientName(clientAddress),
       clientAddress,
       kind: 'invalid',
       method,
       path: withoutUserinfo(target),
     } as const
-    accessLog.decision(subject, { decision: 'deny', reason: error.reason }, configHash())
+    accessLog.decision(subject, { decision: 'deny', reason: error.reason }, configHash)
     const outcome = {
       handler: 'refusal',
       status: error.status,
@@ -185,6 +229,11 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     this.#options.handshakeFailed(clientAddress, code)
   }
 
+  get #current(): ServerSettings {
+    if (this.#settings === undefined) throw new TypeError('a server that was not configured')
+    return this.#settings
+  }
+
   #accept(socket: Socket, certificate?: ClientCertificate): void {
     if (!this.#isGone(socket)) this.#add(new Connection(socket, this, certificate))
   }
@@ -197,7 +246,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   #tick(): void {
     const now = this.#options.now()
     for (const connection of this.#connections) connection.checkDeadline(now)
-    for (const pump of this.#pumps) pump.check(now)
+    for (const pump of this.#pumps.keys()) pump.check(now)
   }
 
   #checkEmpty(): void {

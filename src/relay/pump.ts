@@ -6,6 +6,7 @@
  * passed on as the end of that direction alone; a reset is passed on as a reset. One idle clock runs over both.
  */
 import type { Socket } from 'node:net'
+import type { Exchange } from '../exchange.js'
 import type { CloseReason } from '../outcome.js'
 import { toBufferedSocket } from './buffered-socket.js'
 import type { BufferedReader } from './read-buffer.js'
@@ -35,6 +36,8 @@ export interface PumpSide {
 
 /** What keeps two sockets busy until both are closed: a pump, or what becomes one. */
 export interface RunningPump {
+  /** Whether it begins with nothing but TLS for the host of its CONNECT. */
+  readonly verifiesServerName?: boolean
   readonly finished: Promise<PumpResult>
   /** Ends it when it has been idle, or has lived, for too long. */
   check(now: number): void
@@ -44,7 +47,8 @@ export interface RunningPump {
 
 /** The pumps that run now: whoever keeps them calls `check` now and then, and may `stop` them. */
 export interface PumpRegistry {
-  add(pump: RunningPump): void
+  /** @param address the IP address of the upstream */
+  add(pump: RunningPump, exchange: Exchange, address: string): void
 }
 
 /** One end while it runs. Its socket may be replaced by another over the same connection. */

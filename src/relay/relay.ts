@@ -227,7 +227,7 @@ class Relay implements UpstreamEvents {
       this.#options.pumpLimits,
       this.#options.now,
     )
-    this.#options.pumps.add(pump)
+    this.#options.pumps.add(pump, this.#exchange, socket.remoteAddress ?? '')
     void pump.finished.then(result => {
       this.#bytesDown = result.bytesDown
       this.#finish(result.reason, undefined, result.bytesUp)

@@ -47,6 +47,7 @@ const MAX_HELD_BYTES = 64 * 1024
 
 export class VerifiedTunnel implements RunningPump {
   readonly finished: Promise<VerifiedResult>
+  readonly verifiesServerName = true
   readonly #client: Socket
   readonly #upstream: Socket
   readonly #upstreamReader: BufferedReader

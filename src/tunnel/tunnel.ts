@@ -47,7 +47,7 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
   const running = permit.grant.verifyServerName
     ? verified(switched, socket, reader, permit.grant.host, options)
     : startPump(switched.socket, switched.rest, socket, reader, NOTHING, options.limits, options)
-  options.pumps.add(running)
+  options.pumps.add(running, exchange, connection.address.text)
   const result: VerifiedResult = await running.finished
   const outcome: Outcome = {
     handler: 'tunnel',

@@ -24,6 +24,7 @@ const ORDER: readonly (readonly string[])[] = [
   ['tunnel', 'forward', 'hop', 'origin'],
   ['listener'],
   ['admin'],
+  ['generation'],
   ['proxy'],
   ['supervisor'],
   ['cli'],

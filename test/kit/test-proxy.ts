@@ -1,6 +1,13 @@
 /** A whole proxy in this process, on a free port, with its log in an array. */
 import type { Test } from 'tap'
-import { createLogger, type ProxyEnvironment, parseConfig, startProxy } from '../../src/index.js'
+import {
+  createLogger,
+  type Loaded,
+  type ProxyEnvironment,
+  parseConfig,
+  type Reloaded,
+  startProxy,
+} from '../../src/index.js'
 
 export interface LogEvent {
   readonly event: string
@@ -16,6 +23,8 @@ export interface TestProxy {
   readonly events: readonly LogEvent[]
   /** Waits for the `count`th event of that name. */
   event(name: string, count?: number): Promise<LogEvent>
+  /** Goes on with another configuration, written as testProxy takes it. */
+  reload(yaml: string): Promise<Reloaded>
   drain(): Promise<void>
 }
 
@@ -44,11 +53,7 @@ export async function testProxy(
       waiting.clear()
     },
   })
-  const shutdown = /^shutdown:/m.test(yaml) ? '' : 'shutdown: { drain: 0s }\n'
-  const listen = /^listen:/m.test(yaml) ? '' : 'listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\n'
-  const text = `version: 1\n${listen}${shutdown}${yaml}`
-  const loaded = parseConfig(text)
-  const proxy = await startProxy(loaded, { logger, startId: 'test', ...environment })
+  const proxy = await startProxy(load(yaml), { logger, startId: 'test', ...environment })
   let drained: Promise<void> | undefined
   const drain = (): Promise<void> => {
     drained ??= proxy.drain()
@@ -62,6 +67,7 @@ export async function testProxy(
     tlsPort: proxy.tls?.port ?? 0,
     adminPort: proxy.admin.port,
     events,
+    reload: text => proxy.reload(load(text)),
     drain,
     event: async (name, count = 1) => {
       for (;;) {
@@ -71,4 +77,10 @@ export async function testProxy(
       }
     },
   }
+}
+
+function load(yaml: string): Loaded {
+  const shutdown = /^shutdown:/m.test(yaml) ? '' : 'shutdown: { drain: 0s }\n'
+  const listen = /^listen:/m.test(yaml) ? '' : 'listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\n'
+  return parseConfig(`version: 1\n${listen}${shutdown}${yaml}`)
 }

@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import t from 'tap'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
 import { ProxyServer } from '../../src/listener/server.js'
+import type { Exchange } from '../../src/exchange.js'
 import { AccessLog } from '../../src/observe/access-log.js'
 import type { Pump } from '../../src/relay/pump.js'
 import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
@@ -166,6 +167,13 @@ t.test('an address that can not be bound leaves nothing open', async t => {
 
 t.test('a drain ends although something that it stops does not report back', async t => {
   const server = new ProxyServer({
+    now: () => performance.now(),
+    date: () => '',
+    nextId: () => '',
+    serve: () => {},
+    handshakeFailed: () => {},
+  })
+  server.configure({
     limits: LIMITS,
     extraMethods: [],
     accessLog: new AccessLog({
@@ -173,13 +181,8 @@ t.test('a drain ends although something that it stops does not report back', asy
       query: 'omit',
       wallClock: Date.now,
     }),
-    configHash: () => '',
+    configHash: '',
     clientName: () => undefined,
-    now: () => performance.now(),
-    date: () => '',
-    nextId: () => '',
-    serve: () => {},
-    handshakeFailed: () => {},
   })
   const stopped: string[] = []
   const stuck = {
@@ -187,7 +190,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     check: () => {},
     stop: (why: string) => void stopped.push(why),
   }
-  server.addPump(stuck as unknown as Pump)
+  server.addPump(stuck as unknown as Pump, {} as Exchange, '')
   await server.drain(0)
   t.same(stopped, ['shutdown'])
 })

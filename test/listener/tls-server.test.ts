@@ -22,11 +22,6 @@ const LOOPBACK = { host: '127.0.0.1', port: 0 }
 async function served(t: Test, files: TlsFiles): Promise<number> {
   const logger = createLogger('silent', { write: () => {} })
   const server = new ProxyServer({
-    limits: LIMITS,
-    extraMethods: [],
-    accessLog: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
-    configHash: () => '',
-    clientName: () => undefined,
     now: () => performance.now(),
     date: () => '',
     nextId: () => '',
@@ -37,6 +32,13 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
       content.end()
     },
     handshakeFailed: () => {},
+  })
+  server.configure({
+    limits: LIMITS,
+    extraMethods: [],
+    accessLog: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
+    configHash: '',
+    clientName: () => undefined,
   })
   const { port } = await server.listenTls(LOOPBACK, files)
   t.teardown(() => server.drain(0))

@@ -1,0 +1,52 @@
+/**
+ * Whether a tunnel that is open already would be let through now: the same questions as at its start, to clients, policy
+ * and routes of another configuration, with the address that it really has.
+ */
+import type { Clients } from '../clients/identify.js'
+import { ProxyError } from '../errors.js'
+import { chooseRoute, type OriginRoute } from '../origin/origin.js'
+import type { Policy } from '../policy/decision.js'
+import { isPermit } from '../policy/permit.js'
+import type { ConnectionExchange } from './connection-exchange.js'
+
+/** A CONNECT, or a request whose connection was upgraded, since it has become a pump. */
+export interface OpenTunnel {
+  readonly exchange: Pick<ConnectionExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
+  /** The IP address that it was connected to. */
+  readonly address: string
+  /** Whether it had to begin with TLS for its host. */
+  readonly verifiesServerName: boolean
+}
+
+export interface RecheckOptions {
+  readonly clients: Clients
+  readonly policy: Policy
+  readonly routes: readonly OriginRoute[]
+}
+
+export async function isStillAllowed(
+  { exchange, address, verifiesServerName }: OpenTunnel,
+  { clients, policy, routes }: RecheckOptions,
+): Promise<boolean> {
+  const { facts, head } = exchange
+  const client = await clients.identify({
+    address: exchange.clientAddress,
+    fields: head.fields,
+    certificate: exchange.clientCertificate,
+  })
+  if (client instanceof ProxyError) return false
+  const { target, method } = facts
+  // An upgrade by way of `origins`: rules were not asked.
+  if (target.form === 'origin')
+    return chooseRoute(routes, exchange, target.path)?.methods.includes(method) === true
+  if (target.form === 'asterisk') return false
+  const { host, port } = target.authority
+  const isConnect = target.form === 'authority'
+  const form = isConnect ? 'connect' : 'forward'
+  const verdict = policy.admit({ form, method, host, port, rules: client.rules })
+  if (verdict.kind === 'deny') return false
+  const { grant } = verdict
+  // What it began with can not be looked at any more.
+  if (isConnect ? grant.verifyServerName && !verifiesServerName : !grant.upgradable) return false
+  return isPermit(policy.vet(grant, [address]))
+}

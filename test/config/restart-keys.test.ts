@@ -1,0 +1,37 @@
+import t from 'tap'
+import { parseConfig } from '../../src/config/load.js'
+import { restartKeys } from '../../src/config/restart-keys.js'
+import { Authority } from '../kit/authority.js'
+import { needs } from '../system/command.js'
+
+const config = (yaml: string) => parseConfig(`version: 1\n${yaml}`).config
+
+t.test('what is read at the start alone is named', async t => {
+  const before = config('')
+  t.same(restartKeys(before, before), [])
+  t.same(
+    restartKeys(before, config('rules: {}\nlimits: { header_timeout: 1s }\nlog: { query: include }')),
+    [],
+  )
+  t.same(restartKeys(before, config('listen: { proxy: ["127.0.0.1:3128"] }')), [], 'written out, the same')
+  t.same(
+    restartKeys(before, config('listen: { proxy: ["127.0.0.1:3129"], admin: false }\nlog: { format: json }')),
+    ['listen.proxy', 'listen.admin', 'log.format'],
+  )
+})
+
+t.test(
+  'of listen.tls the address, and whether clients show certificates',
+  { skip: needs('openssl') },
+  async t => {
+    const ca = Authority.make(t.testdir())
+    const { certFile, keyFile } = ca.issue({ san: 'DNS:localhost' })
+    const tls = (rest: string) => config(`listen: { tls: { cert: ${certFile}, key: ${keyFile}, ${rest} } }`)
+    const before = tls('address: "127.0.0.1:1"')
+    t.same(restartKeys(before, config('')), ['listen.tls.address'])
+    t.same(restartKeys(before, tls('address: "127.0.0.1:2"')), ['listen.tls.address'])
+    t.same(restartKeys(before, tls(`address: "127.0.0.1:1", client_ca: ${ca.certFile}`)), [
+      'listen.tls.client_ca',
+    ])
+  },
+)

@@ -1,0 +1,81 @@
+import t, { type Test } from 'tap'
+import { BcryptThread } from '../src/clients/bcrypt-thread.js'
+import { FailedAttempts } from '../src/clients/failed-attempts.js'
+import { parseConfig } from '../src/config/load.js'
+import { configuredListeners, createPolicy, Generation } from '../src/generation.js'
+import type { ConnectionExchange } from '../src/listener/connection-exchange.js'
+import { createLogger } from '../src/observe/log.js'
+import { ReadBuffers } from '../src/relay/read-buffer.js'
+
+function generation(t: Test): Generation {
+  const passwords = new BcryptThread()
+  t.teardown(() => passwords.close())
+  const now = () => performance.now()
+  const loaded = parseConfig('version: 1\nvia: here\n')
+  return new Generation(
+    loaded,
+    {
+      logger: createLogger('silent', { write: () => {} }),
+      startId: 'test',
+      lookup: undefined,
+      connector: undefined,
+      now,
+      wallClock: Date.now,
+      date: () => 'Sun, 06 Nov 1994 08:49:37 GMT',
+      passwords,
+      attempts: new FailedAttempts(now),
+      credentialKey: Buffer.alloc(32),
+      buffers: new ReadBuffers(),
+      pumps: { add: () => {} },
+    },
+    configuredListeners(loaded.config),
+  )
+}
+
+/** An exchange that asks for the server itself, and is answered when `answer` is called. */
+function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } {
+  let done = (): void => {}
+  const responded = new Promise<void>(resolve => {
+    done = resolve
+  })
+  const fake = {
+    id: 'a',
+    clientAddress: '127.0.0.1',
+    head: { fields: [] },
+    facts: { method: 'OPTIONS', target: { form: 'asterisk' }, host: undefined },
+    content: { bytes: 0, start: () => {} },
+    signal: { aborted: false },
+    respond: () => {
+      done()
+      return { write: () => true, end: () => {} }
+    },
+  }
+  return { exchange: fake as unknown as ConnectionExchange, responded }
+}
+
+t.test('one that nobody uses is closed as soon as it is retired', async t => {
+  const made = generation(t)
+  t.equal(made.config.via, 'here')
+  await made.retire()
+  await made.close()
+})
+
+t.test('one that is used is closed behind its last exchange', async t => {
+  const made = generation(t)
+  const asked = exchange()
+  made.serve(asked.exchange)
+  const order: string[] = []
+  const retired = made.retire().then(() => order.push('closed'))
+  await asked.responded.then(() => order.push('responded'))
+  await retired
+  t.same(order, ['responded', 'closed'])
+})
+
+t.test('a policy has the listeners of its configuration, unless others were bound', async t => {
+  const { config } = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:443"] }\nrules: {}\n')
+  const vet = (policy: ReturnType<typeof createPolicy>) =>
+    policy.vetConfigured('a', { kind: 'ipv4', name: '127.0.0.1' }, 443, ['127.0.0.1'])
+  t.match(vet(createPolicy(config)), { kind: 'deny', reason: 'own_address' })
+  const elsewhere = { proxy: [{ host: '127.0.0.1', port: 1 }], tls: undefined, admin: undefined }
+  t.notMatch(vet(createPolicy(config, elsewhere)), { kind: 'deny' })
+})

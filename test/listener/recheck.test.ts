@@ -1,0 +1,80 @@
+import t from 'tap'
+import { Clients } from '../../src/clients/identify.js'
+import { parseConfig } from '../../src/config/load.js'
+import { createPolicy } from '../../src/generation.js'
+import { parseRequestTarget } from '../../src/http/request-target.js'
+import { isStillAllowed, type OpenTunnel } from '../../src/listener/recheck.js'
+import type { OriginRoute } from '../../src/origin/origin.js'
+
+const NOBODY = { waitSeconds: () => 0, begin: () => () => {} }
+
+function options(yaml: string, routes: readonly OriginRoute[] = []) {
+  const { config } = parseConfig(`version: 1\n${yaml}\n`)
+  const clients = new Clients(config.clients, {
+    htpasswd: new Map(),
+    passwords: { verify: async () => false },
+    attempts: NOBODY,
+    key: Buffer.alloc(32),
+  })
+  return { clients, policy: createPolicy(config), routes }
+}
+
+function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): OpenTunnel {
+  const exchange = {
+    clientAddress: '127.0.0.1',
+    clientCertificate: undefined,
+    facts: { method, target: parseRequestTarget(method, target), host: undefined },
+    head: { fields: [] },
+    ...over,
+  }
+  return { exchange: exchange as unknown as OpenTunnel['exchange'], address, verifiesServerName: false }
+}
+
+const CONNECT = tunnel('CONNECT', 'a.test:443')
+const UPGRADE = tunnel('GET', 'http://a.test/')
+
+t.test('a tunnel that could be had again may stay, one that could not may not', async t => {
+  for (const [yaml, connect, upgrade] of [
+    ['', true, true],
+    ['rules: {}', false, false],
+    ['mode: observe\nrules: {}', true, true],
+    ['connect: { ports: [444] }', false, true],
+    ['forward: { ports: [81] }', true, false],
+    ['deny: { hosts: [a.test] }', false, false],
+    ['deny: { addresses: ["1.1.1.0/24"] }', false, false],
+    ['rules: { pinned: { hosts: [a.test], addresses: ["1.1.1.2"], addresses_only: true } }', false, false],
+    ['rules: { get: { hosts: [a.test], methods: [GET] } }', false, false],
+    ['connect: { sni: verify }', false, true],
+    ['clients: [{ name: far, cidr: ["10.0.0.0/8"], rules: all }]', false, false],
+    ['clients: [{ name: near, cidr: ["127.0.0.1"], rules: [] }]', false, false],
+  ] as const) {
+    t.equal(await isStillAllowed(CONNECT, options(yaml)), connect, `CONNECT: ${yaml}`)
+    t.equal(await isStillAllowed(UPGRADE, options(yaml)), upgrade, `upgrade: ${yaml}`)
+  }
+})
+
+t.test('one that began with TLS for its host may go on where that is asked for', async t => {
+  const verified = { ...CONNECT, verifiesServerName: true }
+  t.equal(await isStillAllowed(verified, options('connect: { sni: verify }')), true)
+})
+
+t.test('the address is that of the connection', async t => {
+  t.equal(await isStillAllowed(tunnel('CONNECT', 'a.test:443', '10.0.0.1'), options('')), false)
+  t.equal(await isStillAllowed(tunnel('CONNECT', 'a.test:443', '2606:4700::1'), options('')), true)
+})
+
+t.test('an upgrade by way of a route needs that route, and no rule', async t => {
+  const upgrade = tunnel('GET', '/chat')
+  const route = (path: string, methods: string[]) =>
+    ({
+      key: 'origins[0]',
+      host: { kind: 'any' },
+      path,
+      methods,
+      kind: 'store',
+      handler: {},
+    }) as unknown as OriginRoute
+  t.equal(await isStillAllowed(upgrade, options('rules: {}', [route('/', ['GET'])])), true)
+  t.equal(await isStillAllowed(upgrade, options('', [route('/', ['HEAD'])])), false)
+  t.equal(await isStillAllowed(upgrade, options('', [route('/other', ['GET'])])), false)
+})

@@ -1,0 +1,183 @@
+/** Another configuration in place of the one in force: what changes at once, what is closed, and what is left alone. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { Authority } from '../kit/authority.js'
+import { openTunnel } from '../kit/open-tunnel.js'
+import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { tlsClient } from '../kit/tls-client.js'
+import { needs } from '../system/command.js'
+
+const NOTHING = 'rules: {}\n'
+
+async function status(t: Test, proxy: TestProxy, request: string): Promise<number> {
+  const client = await rawClient(t, proxy.port)
+  client.write(`${request}\r\nHost: h\r\n\r\n`)
+  return (await readResponse(client, request.split(' ')[0] ?? '')).status
+}
+
+/** Whether bytes still pass both ways. */
+async function passes({ client, upstream }: { client: RawPeer; upstream: RawPeer }): Promise<boolean> {
+  client.write('up')
+  upstream.write('down')
+  return (await upstream.until(2)) === 'up' && (await client.until(4)) === 'down'
+}
+
+t.test(
+  'what begins after a reload is judged by the new rules, on connections that stood before, too',
+  async t => {
+    const origin = await rawOrigin(t)
+    const proxy = await testProxy(t)
+    const kept = await rawClient(t, proxy.port)
+    const ask = async () => {
+      kept.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+      return (await readResponse(kept, 'GET')).status
+    }
+    const answered = async () => {
+      const asked = ask()
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      peer.write('HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
+      return await asked
+    }
+    t.equal(await answered(), 200)
+    t.same(await proxy.reload(NOTHING), { needsRestart: [], closedTunnels: 0 })
+    t.equal(await ask(), 403)
+    await proxy.reload(LOOPBACK_RULES)
+    t.equal(await answered(), 200)
+    const hashes = [1, 2, 3].map(async count => (await proxy.event('decision', count))['config_hash'])
+    const [first, second, third] = await Promise.all(hashes)
+    t.not(first, second, 'each decision tells the configuration that it was made by')
+    t.equal(first, third)
+  },
+)
+
+t.test('tunnels that are not allowed any more are closed, all others go on', async t => {
+  const [a, b] = [await rawOrigin(t), await rawOrigin(t)]
+  const rules = (...origins: RawOrigin[]) =>
+    `rules: { some: { hosts: ["127.0.0.1"], ports: [${origins.map(({ port }) => port).join()}], addresses: ["127.0.0.1"] } }\n`
+  const proxy = await testProxy(t, rules(a, b))
+  const [toA, toB] = [await openTunnel(t, proxy, a), await openTunnel(t, proxy, b)]
+  t.same(await proxy.reload(rules(b)), { needsRestart: [], closedTunnels: 1 })
+  t.equal(await toA.client.untilEnd(), '')
+  t.equal(await toA.upstream.untilEnd(), '')
+  t.match(await proxy.event('close'), { kind: 'connect', status: 200, close_reason: 'policy', port: a.port })
+  t.ok(await passes(toB))
+})
+
+t.test('a tunnel is judged by the address that it has', async t => {
+  const origin = await rawOrigin(t)
+  const addresses = { current: ['127.0.0.1'] }
+  const rules = (address: string) =>
+    `rules: { some: { hosts: ["a.test"], ports: [${origin.port}], addresses: ["${address}"] } }\n`
+  const proxy = await testProxy(t, rules('127.0.0.0/8'), { lookup: async () => addresses.current })
+  const client = await rawClient(t, proxy.port)
+  client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  await client.until('\r\n\r\n')
+  const upstream = await origin.accept()
+  addresses.current = ['127.0.0.2']
+  t.match(await proxy.reload(rules('127.0.0.1')), { closedTunnels: 0 }, 'whatever DNS says meanwhile')
+  t.ok(await passes({ client, upstream }))
+  t.match(await proxy.reload(rules('127.0.0.2')), { closedTunnels: 1 })
+})
+
+t.test('an upgraded connection is a tunnel, a request under way is none', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t)
+  const upgraded = await rawClient(t, proxy.port)
+  upgraded.write(
+    `GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+  )
+  const socket = await origin.accept()
+  await socket.until('\r\n\r\n')
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  await upgraded.until('\r\n\r\n')
+  const plain = await rawClient(t, proxy.port)
+  plain.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const answering = await origin.accept()
+  await answering.until('\r\n\r\n')
+  answering.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\non')
+  await plain.until('\r\n\r\non')
+  t.match(await proxy.reload(NOTHING), { closedTunnels: 1 })
+  t.equal(await upgraded.untilEnd(), '')
+  answering.write('ce')
+  t.equal(await plain.until(2), 'ce')
+  t.match(await proxy.event('close', 2), { status: 200, close_reason: 'complete' })
+})
+
+t.test('a client that may not use the proxy any more loses its tunnels, by password, too', async t => {
+  const origin = await rawOrigin(t)
+  /** Of the password "secret", at the lowest cost. */
+  const hash = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
+  const users = join(t.testdir(), 'users')
+  const yaml = (...names: string[]) => {
+    writeFileSync(users, names.map(name => `${name}:${hash}\n`).join(''))
+    return `clients: [{ name: people, basic: { htpasswd_file: ${users} }, rules: all }]\n${LOOPBACK_RULES}`
+  }
+  const proxy = await testProxy(t, yaml('ann', 'bob'))
+  const tunnel = async (name: string) => {
+    const client = await rawClient(t, proxy.port)
+    const credentials = Buffer.from(`${name}:secret`).toString('base64')
+    client.write(
+      `CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\nProxy-Authorization: Basic ${credentials}\r\n\r\n`,
+    )
+    await client.until('\r\n\r\n')
+    return { client, upstream: await origin.accept() }
+  }
+  const ann = await Promise.all(Array.from({ length: 25 }, () => tunnel('ann')))
+  const bob = await tunnel('bob')
+  t.match(await proxy.reload(yaml('bob')), { closedTunnels: 25 }, 'more than may be wrong in a minute')
+  for (const { client } of ann) t.equal(await client.untilEnd(), '')
+  t.ok(await passes(bob), 'which costs nobody else at that address anything')
+  t.ok(await passes(await tunnel('bob')))
+  t.match(await proxy.reload('clients: [{ name: far, cidr: ["10.0.0.0/8"], rules: all }]\n'), {
+    closedTunnels: 2,
+  })
+})
+
+t.test(
+  'where TLS for the host is asked for from now on, tunnels that were not looked at are closed',
+  async t => {
+    const proxy = await testProxy(t)
+    const { client } = await openTunnel(t, proxy)
+    t.match(await proxy.reload(`connect: { sni: verify }\n${LOOPBACK_RULES}`), { closedTunnels: 1 })
+    t.equal(await client.untilEnd(), '')
+  },
+)
+
+t.test('limits and settings of the new configuration hold, those of a start are named', async t => {
+  const proxy = await testProxy(t)
+  const result = await proxy.reload(
+    `${LOOPBACK_RULES}listen: { proxy: ["127.0.0.1:1"], admin: false }\nlimits: { target_bytes: 256B }\n` +
+      'error_note: Ask ann.\ntrace: { enabled: true }\n',
+  )
+  t.same(result, { needsRestart: ['listen.proxy', 'listen.admin'], closedTunnels: 0 })
+  const client = await rawClient(t, proxy.port)
+  client.write(`GET http://a.test/${'x'.repeat(300)} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const refused = await readResponse(client, 'GET')
+  t.equal(refused.status, 414)
+  t.match(refused.body, 'Ask ann.')
+  t.equal(await status(t, proxy, 'TRACE / HTTP/1.1'), 200)
+})
+
+t.test('certificates of the TLS listener are those of the new files', { skip: needs('openssl') }, async t => {
+  const folder = t.testdir()
+  const [first, second] = [Authority.make(folder, 'first'), Authority.make(folder, 'second')]
+  const listen = (ca: Authority) => {
+    const { certFile, keyFile } = ca.issue({ san: 'DNS:localhost' })
+    return `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0", tls: { address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile} } }\n`
+  }
+  const proxy = await testProxy(t, listen(first))
+  const ask = async (ca: Authority) => {
+    const client = await tlsClient(t, proxy.tlsPort, { ca: ca.cert })
+    client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+    return (await readResponse(client, 'OPTIONS')).status
+  }
+  t.equal(await ask(first), 200)
+  await proxy.reload(listen(second))
+  t.equal(await ask(second), 200)
+  await t.rejects(ask(first))
+})
