@@ -1,0 +1,82 @@
+/** A server that answers each request as a script says, and keeps what it was asked. */
+import type { Test } from 'tap'
+import { rawOrigin } from './raw-origin.js'
+import type { RawPeer } from './raw-peer.js'
+
+export interface ReceivedRequest {
+  readonly method: string
+  readonly target: string
+  /** Request line, field lines and the empty line, as received. */
+  readonly head: string
+  /** As received, chunks and all. */
+  readonly content: string
+  /** Which of the connections it came on, from 0. */
+  readonly connection: number
+}
+
+export interface ScriptedAnswer {
+  /** One character a byte. */
+  readonly bytes: string
+  /** What becomes of the connection behind them; it stays open where this is absent. */
+  readonly then?: 'end' | 'reset'
+}
+
+export type Script = (request: ReceivedRequest) => ScriptedAnswer | string
+
+export interface ScriptedOrigin {
+  /** `127.0.0.1:port`. */
+  readonly authority: string
+  readonly port: number
+  /** In the order they came, each whole. */
+  readonly requests: readonly ReceivedRequest[]
+  /** Connections accepted so far. */
+  readonly connections: number
+  /** What answers from now on. */
+  script: Script
+}
+
+export const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+
+/** @param script what answers the requests; without one, 200, without content to HEAD */
+export async function scriptedOrigin(t: Test, script: Script = answerOk): Promise<ScriptedOrigin> {
+  const origin = await rawOrigin(t)
+  const requests: ReceivedRequest[] = []
+  const scripted = { authority: origin.authority, port: origin.port, requests, script, connections: 0 }
+
+  const serve = async (peer: RawPeer, connection: number): Promise<void> => {
+    for (;;) {
+      const request = await receive(peer, connection).catch(() => undefined)
+      if (request === undefined) {
+        peer.end()
+        return
+      }
+      requests.push(request)
+      const answered = scripted.script(request)
+      const { bytes, then } = typeof answered === 'string' ? { bytes: answered } : answered
+      if (bytes !== '') peer.write(bytes)
+      if (then !== undefined) {
+        peer[then]()
+        return
+      }
+    }
+  }
+  const acceptAll = async (): Promise<void> => {
+    for (;;) void serve(await origin.accept(), scripted.connections++)
+  }
+  void acceptAll()
+  return scripted
+}
+
+function answerOk({ method }: ReceivedRequest): string {
+  return method === 'HEAD' ? OK.slice(0, -2) : OK
+}
+
+/** One request with its content; rejects when the connection ends before. */
+async function receive(peer: RawPeer, connection: number): Promise<ReceivedRequest> {
+  const head = await peer.until('\r\n\r\n')
+  const [method = '', target = ''] = head.split(' ')
+  const length = /\r\ncontent-length: (\d+)\r\n/i.exec(head)?.[1]
+  const chunked = /\r\ntransfer-encoding: chunked\r\n/i.test(head)
+  const content = chunked ? await peer.until('0\r\n\r\n') : await peer.until(Number(length ?? 0))
+  return { method, target, head, content, connection }
+}
