@@ -18,7 +18,7 @@ export interface ScriptedAnswer {
   /** One character a byte. */
   readonly bytes: string
   /** What becomes of the connection behind them; it stays open where this is absent. */
-  readonly then?: 'end' | 'reset'
+  readonly ending?: 'end' | 'reset'
 }
 
 export type Script = (request: ReceivedRequest) => ScriptedAnswer | string
@@ -52,10 +52,10 @@ export async function scriptedOrigin(t: Test, script: Script = answerOk): Promis
       }
       requests.push(request)
       const answered = scripted.script(request)
-      const { bytes, then } = typeof answered === 'string' ? { bytes: answered } : answered
+      const { bytes, ending } = typeof answered === 'string' ? { bytes: answered } : answered
       if (bytes !== '') peer.write(bytes)
-      if (then !== undefined) {
-        peer[then]()
+      if (ending !== undefined) {
+        peer[ending]()
         return
       }
     }

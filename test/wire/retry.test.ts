@@ -58,8 +58,8 @@ async function send(world: ThreeWays, { method, target, content, bytes, end, reu
   origin.script = ({ connection }) =>
     // A second attempt is answered, so that it would show.
     connection === doomed
-      ? { bytes, then: end }
-      : { bytes: method === 'HEAD' ? OK.slice(0, -2) : OK, then: 'end' }
+      ? { bytes, ending: end }
+      : { bytes: method === 'HEAD' ? OK.slice(0, -2) : OK, ending: 'end' }
   const { chunks = '', ...ask } = { ...CONTENTS[content] } as { chunks?: string; content?: string }
   client.write(world.text(method, target, ask) + chunks)
   return {
@@ -198,7 +198,7 @@ for (const way of UPSTREAM_WAYS) {
         origin.script = () => OK
         client.write(world.text('GET', world.target(way), ask))
         await readResponse(client)
-        origin.script = () => ({ bytes: '', then: 'end' })
+        origin.script = () => ({ bytes: '', ending: 'end' })
         const before = origin.requests.length
         client.write(world.text(method, world.target(way), ask))
         t.equal((await readResponse(client, method)).status, 502, `${method}, ${content}`)
