@@ -15,7 +15,7 @@ const others = (name: string): string[] => [
   name.slice(0, -1),
 ]
 
-t.test('4.1, 7 a method in other letters is no method here: 501, and nobody is asked', async t => {
+t.test('2, 4.1, 7 a method in other letters is no method here: 501, and nobody is asked', async t => {
   const { origin, connect, target, text } = await threeWays(t)
   for (const name of NINE.flatMap(others)) {
     for (const way of WAYS) {

@@ -81,7 +81,7 @@ const NAMES = Object.keys(ROWS) as KnownMethod[]
 const YAML = 'trace: { enabled: true }\n'
 
 for (const [method, row] of Object.entries(ROWS) as [KnownMethod, Row][]) {
-  t.test(`4.2 the row of ${method} is what its requests meet`, async t => {
+  t.test(`1, 4.2 the row of ${method} is what its requests meet`, async t => {
     t.match(METHODS[method], { safe: row.safe, idempotent: row.idempotent, cacheable: row.cacheable })
     const world = await threeWays(t, { yaml: YAML, write: '["192.0.2.1"]' })
     const { origin, ask, connect, target, text } = world

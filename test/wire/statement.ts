@@ -1,0 +1,23 @@
+/** What a row of the table of statements is, and the tests that rows of more than one of its files name. */
+
+/** The number, what is said, and the tests of it. */
+export type Statement = readonly [number: string, says: string, ...tests: readonly string[]]
+
+/** In place of tests: nothing is cached, so there is nothing to look at. */
+export const OF_CACHES = 'cache'
+
+export const AUTHORITY = 'method-connect > 4, 4.8 host and port are both required, and lead to where they say'
+export const TUNNEL =
+  'method-connect > 3, 4.8 behind the 2xx bytes pass both ways unchanged, and none is taken for HTTP'
+export const NO_TUNNEL =
+  'method-connect > 4.8, 7 one that fails is 403, 502 or 504: an ordinary answer and no tunnel'
+export const PORTS =
+  'method-connect > 4.8, 8 ports are restricted: 443 alone until the configuration says another'
+export const CONTENT_RANGE =
+  'method-put > 4.6, 7 with Content-Range it is 400 and changes nothing; an origin decides for itself'
+export const DELETED_AGAIN =
+  'method-delete > 4.7, 7 a second one is 404, or what the origin says; the effect is the same'
+export const TRACE_OFF =
+  'method-trace > 4.10, 7 it is off by default: 405 with an Allow that has no TRACE, echoing nothing'
+export const FORMATS =
+  'method-patch > 2, 4.11, 9 Content-Type says which patch format it is, and the same bytes mean another thing by it'
