@@ -50,6 +50,15 @@ export function setMember(object: JsonObject, name: string, value: JsonValue): v
   Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
 }
 
+/** A copy, in which each member of an object, however deep, has the name that is made of its own. */
+export function mapNames(value: JsonValue, rename: (name: string) => string): JsonValue {
+  if (Array.isArray(value)) return value.map(item => mapNames(item, rename))
+  if (!isJsonObject(value)) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, member]) => [rename(name), mapNames(member, rename)]),
+  )
+}
+
 /** Equality of RFC 6902 §4.6: of numbers by value, of objects without regard to order. */
 export function isSameJson(a: JsonValue, b: JsonValue): boolean {
   if (a === b) return true

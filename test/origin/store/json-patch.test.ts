@@ -155,6 +155,77 @@ t.test('no pointer reaches a prototype, and __proto__ is a member like any other
   })
 })
 
+t.test('members of any name are found, changed and kept, however deep', async t => {
+  for (const name of [
+    '__proto__',
+    'constructor',
+    'prototype',
+    'length',
+    '\0constructor',
+    '\0\0__proto__',
+    '\0',
+  ]) {
+    const member = JSON.stringify(name)
+    const pointer = JSON.stringify(`/${name}`)
+    const inner = JSON.stringify(`/${name}/x`)
+    for (const [target, operation, result] of [
+      [`{}`, `{"op":"add","path":${pointer},"value":1}`, `{${member}:1}`],
+      [
+        `{}`,
+        `{"op":"add","path":"/a","value":[{${member}:{${member}:1}}]}`,
+        `{"a":[{${member}:{${member}:1}}]}`,
+      ],
+      [`{${member}:{"x":1}}`, `{"op":"add","path":${inner},"value":2}`, `{${member}:{"x":2}}`],
+      [`{${member}:1,"a":2}`, `{"op":"remove","path":${pointer}}`, `{"a":2}`],
+      [`{${member}:1}`, `{"op":"replace","path":${pointer},"value":2}`, `{${member}:2}`],
+      [`{${member}:{"x":1}}`, `{"op":"replace","path":${inner},"value":2}`, `{${member}:{"x":2}}`],
+      [`{${member}:{"x":1}}`, `{"op":"move","from":${inner},"path":"/a"}`, `{${member}:{},"a":1}`],
+      [
+        `{"a":{${member}:1}}`,
+        `{"op":"copy","from":"/a","path":"/b"}`,
+        `{"a":{${member}:1},"b":{${member}:1}}`,
+      ],
+      [`{${member}:1}`, `{"op":"test","path":${pointer},"value":1}`, `{${member}:1}`],
+    ] as const) {
+      t.equal(JSON.stringify(patched(target, `[${operation}]`)), result, `${operation} on ${target}`)
+    }
+  }
+  const odd = '{"constructor":"function Array() { [native code] }","length":3}'
+  t.equal(JSON.stringify(patched('{}', `[{"op":"add","path":"","value":${odd}}]`)), odd)
+  t.throws(() => patched('{}', '[{"op":"add","path":"/toString/x","value":1}]'), {
+    name: 'ProxyError',
+    status: 422,
+  })
+  t.same(Object.keys(Object.prototype.toString), [])
+})
+
+t.test('a move finds its target when the value is gone from where it was (RFC 6902 §4.4)', async t => {
+  const move = (target: string, from: string, path: string): JsonValue =>
+    patched(target, JSON.stringify([{ op: 'move', from, path }]))
+  t.same(move('[0,{"a":1},{"b":2}]', '/0', '/1/c'), [{ a: 1 }, { b: 2, c: 0 }])
+  t.throws(() => move('[0,{"a":1}]', '/0', '/1/c'), { name: 'ProxyError', status: 422 })
+  t.same(move('[1,2]', '/0', '/1'), [2, 1])
+  t.throws(() => move('[1,2]', '/0', '/2'), { name: 'ProxyError', status: 422 })
+  t.throws(() => move('[1,2]', '/0', '/01'), { name: 'ProxyError', status: 422 })
+  t.same(move('[1,2]', '/1', '/1'), [1, 2])
+  t.throws(() => move('{"a":1}', '/a', '/a/b'), { name: 'ProxyError', status: 422 })
+})
+
+t.test('long lists are compared item by item, and not by what would make one of the other', async t => {
+  const list = JSON.stringify(Array(50_000).fill(1))
+  t.doesNotThrow(() => patched(list, `[{"op":"test","path":"","value":${list}}]`))
+  t.throws(() => patched(list, `[{"op":"test","path":"","value":${list.replace('1', '2')}}]`), {
+    name: 'ProxyError',
+    status: 422,
+  })
+})
+
+t.test('copies are counted in bytes of UTF-8', async t => {
+  const copy = '[{"op":"copy","from":"/a","path":"/b"}]'
+  t.doesNotThrow(() => patched('{"a":"\u20ac"}', copy, 5))
+  t.throws(() => patched('{"a":"\u20ac"}', copy, 4), { name: 'ProxyError', status: 422 })
+})
+
 t.test('copies of copies end at the limit', async t => {
   const double = '{"op":"copy","from":"","path":"/-"}'
   const many = (count: number): string => `[${Array(count).fill(double).join()}]`

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { isSameJson, type JsonValue, parseJson } from '../../../src/origin/store/json-value.js'
+import { isSameJson, type JsonValue, mapNames, parseJson } from '../../../src/origin/store/json-value.js'
 
 const parsed = (text: string): JsonValue => parseJson(Buffer.from(text))
 
@@ -56,4 +56,15 @@ t.test('nesting has a limit, which what stands in strings does not count for', a
   t.throws(() => parsed(nested(501)), { name: 'JsonError', message: 'nested more than 500 deep' })
   t.throws(() => parsed(`{"a":${nested(500)}}`), { name: 'JsonError' })
   t.doesNotThrow(() => parsed(`[${'[],'.repeat(600)}{}]`), 'many are not deep')
+})
+
+t.test('the members of a copy have other names, in their order and at every depth', async t => {
+  const value = parsed('{"b":[{"a":null,"__proto__":{"a":"a"}}],"a":1}')
+  const renamed = mapNames(value, name => `${name}!`)
+  t.equal(JSON.stringify(renamed), '{"b!":[{"a!":null,"__proto__!":{"a!":"a"}}],"a!":1}')
+  t.equal(
+    JSON.stringify(mapNames(renamed, name => name.slice(0, -1))),
+    '{"b":[{"a":null,"__proto__":{"a":"a"}}],"a":1}',
+  )
+  t.equal(JSON.stringify(value), '{"b":[{"a":null,"__proto__":{"a":"a"}}],"a":1}', 'the value is as it was')
 })
