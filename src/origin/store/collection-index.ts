@@ -13,6 +13,7 @@ import { errorCode, isMissing } from './failures.js'
 import { namesIn } from './folder.js'
 import { digestOf, type Layout } from './layout.js'
 import { splitPath } from './store-path.js'
+import type { TemporaryFiles } from './temporary-files.js'
 
 /** Longest name that is spelled out in the name of its file; those of longer ones begin with as much and end in a digest. */
 const LONGEST_PLAIN = 100
@@ -22,12 +23,11 @@ const NOT_EMPTY: ReadonlySet<string | undefined> = new Set(['ENOTEMPTY', 'EEXIST
 
 export class CollectionIndex {
   readonly #layout: Layout
-  /** The name of a new temporary file. */
-  readonly #temporaryFile: () => Promise<string>
+  readonly #temporary: TemporaryFiles
 
-  constructor(layout: Layout, temporaryFile: () => Promise<string>) {
+  constructor(layout: Layout, temporary: TemporaryFiles) {
     this.#layout = layout
-    this.#temporaryFile = temporaryFile
+    this.#temporary = temporary
   }
 
   /** Enters a path, of a resource or of a collection, in the collection above it, and that in the one above. */
@@ -96,9 +96,8 @@ export class CollectionIndex {
 
   /** Written anew each time, so that it is whole whatever happened before. */
   async #createLong(path: string, name: string): Promise<void> {
-    const temporary = await this.#temporaryFile()
+    const { path: temporary, file } = await this.#temporary.create()
     try {
-      const file = await open(temporary, 'wx', 0o600)
       try {
         await file.writeFile(name, 'latin1')
         await file.sync()

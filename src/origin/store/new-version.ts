@@ -1,9 +1,10 @@
 /** A version of a resource in the making: a temporary file, which a rename makes the current one. */
 import type { Hash } from 'node:crypto'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
+import { type FileHandle, rename, rm } from 'node:fs/promises'
 import { syncDirectory } from './durable.js'
 import { type ObjectMetadata, serializeTrailer, startDigest } from './object-file.js'
 import type { RepresentationFields } from './representation-fields.js'
+import type { TemporaryFile } from './temporary-files.js'
 
 export class NewVersion {
   readonly #temporary: string
@@ -14,16 +15,12 @@ export class NewVersion {
   #closed = false
   #published = false
 
-  private constructor(temporary: string, fields: RepresentationFields, file: FileHandle) {
-    this.#temporary = temporary
+  /** @param temporary empty, in the same file system as the store; belongs to the version from now on */
+  constructor({ path, file }: TemporaryFile, fields: RepresentationFields) {
+    this.#temporary = path
     this.#fields = fields
     this.#file = file
     this.#digest = startDigest(fields)
-  }
-
-  /** @param temporary a file that does not exist yet, in the same file system as the store */
-  static async create(temporary: string, fields: RepresentationFields): Promise<NewVersion> {
-    return new NewVersion(temporary, fields, await open(temporary, 'wx', 0o600))
   }
 
   /** Bytes of content so far. */

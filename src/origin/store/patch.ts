@@ -54,7 +54,7 @@ export async function patchResource(context: WriteContext, path: string): Promis
         throw tooLargeObject(context.maxObjectBytes)
       }
       await room.atLeast(content.length)
-      version = await NewVersion.create(await context.temporary.next(), current.metadata.fields)
+      version = new NewVersion(await context.temporary.create(), current.metadata.fields)
       await version.append([content])
       metadata = await version.seal(path, context.now())
       return version

@@ -97,7 +97,7 @@ async function storeContent(
   let version: NewVersion | undefined
   try {
     await room.atLeast(declared)
-    const made = await NewVersion.create(await temporary.next(), fields)
+    const made = new NewVersion(await temporary.create(), fields)
     version = made
     await readContent(exchange, async chunks => {
       const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, made.length)

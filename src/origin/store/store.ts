@@ -63,7 +63,7 @@ export class Store {
     const layout = new Layout(directory)
     const locks = new ResourceLocks(directory, owner, now, randomId)
     const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
-    const index = new CollectionIndex(layout, () => temporary.next())
+    const index = new CollectionIndex(layout, temporary)
     const usage = new Usage({ objects: layout.objects, maxTotalBytes, now })
     this.#options = options
     this.#temporary = temporary

@@ -2,9 +2,9 @@
  * Files that are being written. Each process has a folder of its own for them, named by it, so that after a crash
  * whoever comes next can tell what nobody will finish.
  */
-import { rm, rmdir, stat } from 'node:fs/promises'
+import { type FileHandle, open, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ensureDirectory } from './durable.js'
+import { inDirectory } from './durable.js'
 import { namesIn } from './folder.js'
 import type { Owner } from './owner.js'
 
@@ -12,6 +12,12 @@ import type { Owner } from './owner.js'
 const PREFIX = 'sluice-'
 /** An upload that is still going on writes more often than that. */
 const FOREIGN_LIMIT_MS = 60 * 60_000
+
+/** A new file, open for writing; who asked for it closes it, and renames or removes it. */
+export interface TemporaryFile {
+  readonly path: string
+  readonly file: FileHandle
+}
 
 export class TemporaryFiles {
   readonly #root: string
@@ -29,10 +35,10 @@ export class TemporaryFiles {
     return join(this.#root, PREFIX + this.#owner.id)
   }
 
-  /** The name of a file that does not exist yet, in a folder that does. */
-  async next(): Promise<string> {
-    await ensureDirectory(this.#folder)
-    return join(this.#folder, this.#randomId())
+  /** Opened at once: a folder with nothing in it may be gone the next moment, by a sweep or a store that closes. */
+  async create(): Promise<TemporaryFile> {
+    const path = join(this.#folder, this.#randomId())
+    return { path, file: await inDirectory(this.#folder, () => open(path, 'wx', 0o600)) }
   }
 
   /**

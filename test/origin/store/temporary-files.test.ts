@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
@@ -11,8 +11,8 @@ t.test('the sweep removes what nobody will finish, and nothing else', async t =>
   const files = new TemporaryFiles(root, owner, () => 'next')
   await files.sweep(Date.now())
   t.notOk(existsSync(root), 'it creates nothing')
-  const mine = await files.next()
-  writeFileSync(mine, 'mine')
+  const { path: mine, file } = await files.create()
+  await file.close()
   for (const id of [`sluice-${machine}-999999999-1`, 'sluice-elsewhere-1-1', 'others']) {
     mkdirSync(`${root}/${id}`)
     writeFileSync(`${root}/${id}/upload`, 'half')
@@ -25,10 +25,29 @@ t.test('the sweep removes what nobody will finish, and nothing else', async t =>
   t.ok(existsSync(mine))
 })
 
-t.test('closing removes the folder when it is empty', async t => {
+t.test('closing removes the folder when it is empty, and no file that is in it', async t => {
   const files = new TemporaryFiles(`${t.testdir()}/tmp`, await Owner.ofThisProcess('a'), () => 'next')
-  const file = await files.next()
+  const { path, file } = await files.create()
+  t.teardown(() => file.close())
+  t.ok(existsSync(path), 'it is there from the beginning')
   await files.close()
-  t.notOk(existsSync(dirname(file)))
-  t.equal(await files.next(), file)
+  t.ok(existsSync(path))
+  rmSync(path)
+  await files.close()
+  t.notOk(existsSync(dirname(path)))
+})
+
+t.test('whoever takes the empty folder away meanwhile costs nobody a file', async t => {
+  const root = `${t.testdir()}/tmp`
+  const owner = await Owner.ofThisProcess('a')
+  let count = 0
+  const [one, two] = [1, 2].map(() => new TemporaryFiles(root, owner, () => `${++count}`))
+  for (let round = 0; round < 200; round++) {
+    const [created] = await Promise.all([one?.create(), two?.close()])
+    if (created === undefined) throw new Error('no file')
+    await created.file.close()
+    rmSync(created.path)
+  }
+  await one?.close()
+  t.same(readdirSync(root), [])
 })
