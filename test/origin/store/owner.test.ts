@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { once } from 'node:events'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
@@ -32,6 +32,27 @@ t.test(
     t.equal(await owner.isGone(id, 0, 1), true)
   },
 )
+
+t.test('a process that can not be looked at just now is not gone', async t => {
+  const proc = t.testdir({
+    sys: { kernel: { random: { boot_id: 'boot' } } },
+    '7': { stat: `7 (a) b) S ${'0 '.repeat(18)}100 0` },
+    '8': { stat: `8 (a) Z ${'0 '.repeat(18)}200 0` },
+  })
+  mkdirSync(`${proc}/7/ns`)
+  symlinkSync('pid:[1]', `${proc}/7/ns/pid`)
+  symlinkSync('7', `${proc}/self`)
+  const owner = await Owner.ofThisProcess('abc', proc)
+  const [machine] = owner.id.split('-')
+  t.equal(owner.id, `${machine}-7-100`)
+  t.equal(await owner.isGone(`${machine}-8-200`, 0, 1), true, 'a zombie')
+  t.equal(await owner.isGone(`${machine}-9-200`, 0, 1), true, 'nobody has that number')
+  // What reading it answers then is neither its content nor that there is none, as when no file can be opened.
+  mkdirSync(`${proc}/10/stat`, { recursive: true })
+  t.equal(await owner.isGone(`${machine}-10-200`, 1e12, 1), false)
+  writeFileSync(`${proc}/9`, '')
+  t.equal(await owner.isGone(`${machine}-9-200`, 1e12, 1), false)
+})
 
 t.test('what can not be looked up goes by its age', async t => {
   const owner = await Owner.ofThisProcess('abc')
