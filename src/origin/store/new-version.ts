@@ -12,6 +12,7 @@ export class NewVersion {
   readonly #file: FileHandle
   readonly #digest: Hash
   #length = 0
+  #size = 0
   #closed = false
   #published = false
 
@@ -26,6 +27,11 @@ export class NewVersion {
   /** Bytes of content so far. */
   get length(): number {
     return this.#length
+  }
+
+  /** Bytes of the whole file, when it is sealed. */
+  get size(): number {
+    return this.#size
   }
 
   async append(chunks: readonly Buffer[]): Promise<void> {
@@ -49,7 +55,9 @@ export class NewVersion {
       modifiedMs,
       length: this.#length,
     }
-    await this.#file.writeFile(serializeTrailer(metadata))
+    const trailer = serializeTrailer(metadata)
+    await this.#file.writeFile(trailer)
+    this.#size = this.#length + trailer.length
     await this.#file.sync()
     await this.#close()
     return metadata

@@ -57,6 +57,7 @@ export async function patchResource(context: WriteContext, path: string): Promis
       version = new NewVersion(await context.temporary.create(), current.metadata.fields)
       await version.append([content])
       metadata = await version.seal(path, context.now())
+      await room.atLeast(version.size)
       return version
     })
     return answerEmpty(context, 204, metadata === undefined ? [] : validatorFields(validatorsOf(metadata)))

@@ -17,6 +17,9 @@ import { parseRepresentationFields, type RepresentationFields } from './represen
 import type { TemporaryFiles } from './temporary-files.js'
 import type { Usage } from './usage.js'
 
+/** The preconditions that a target without validators can meet or fail. */
+const EXISTENCE = ['if-match', 'if-none-match']
+
 /** What a write needs of the store. */
 export interface WriteContext extends AnswerContext {
   readonly objects: Objects
@@ -57,18 +60,21 @@ export async function putResource(context: WriteContext, path: string): Promise<
 /**
  * POST: a new resource below the collection, under a name of our own.
  * @param path of a collection
- * @param exists whether there is something below it: what `If-Match: *` asks
+ * @param exists whether there is something below it; to be asked only when a precondition does, as it may take long
  * @param nextName makes a name that no other resource has
  * @throws ProxyError 400, 412, 413, 507; ClientGone
  */
 export async function postToCollection(
   context: WriteContext,
   path: string,
-  exists: boolean,
+  exists: () => Promise<boolean>,
   nextName: () => string,
 ): Promise<Outcome> {
-  const fields = parseRepresentationFields(context.exchange.head.fields)
-  checkPreconditions(context, exists ? { etag: undefined, lastModifiedMs: undefined } : undefined)
+  const { fields: received } = context.exchange.head
+  const fields = parseRepresentationFields(received)
+  if (EXISTENCE.some(name => hasField(received, name))) {
+    checkPreconditions(context, (await exists()) ? { etag: undefined, lastModifiedMs: undefined } : undefined)
+  }
   const created = path + nextName()
   return await storeContent(context, created, fields, async (version, metadata) => {
     await context.objects.replace(created, async current => {
@@ -106,6 +112,7 @@ async function storeContent(
       await made.append(chunks)
     })
     const metadata = await made.seal(path, now())
+    await room.atLeast(made.size)
     return await publish(made, metadata)
   } finally {
     await version?.discard()

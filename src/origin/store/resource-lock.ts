@@ -3,9 +3,10 @@
  *
  * In one process writers queue up. Between processes a lock is a symbolic link, which only one can create and which
  * points at nothing but says who did: it comes into being whole, and on a full disk too, where something has to be
- * deleted. It is held for a few system calls, never while content is on its way. The lock of a process that died is taken away by
- * exactly one other: who means to do so has to create a second one, named by that very lock, and looks again.
- * Otherwise two could see the dead lock, and the slower one would remove the lock that the faster one has taken since.
+ * deleted. It is held for a few system calls, never while content is on its way. The lock of a process that died is
+ * taken away by exactly one other: who means to do so has to create a second one, named by that very lock, and looks
+ * again. Otherwise two could see the dead lock, and the slower one would remove the lock that the faster one has taken
+ * since.
  */
 import { createHash } from 'node:crypto'
 import { lstat, readlink, rm, symlink } from 'node:fs/promises'
@@ -59,7 +60,8 @@ export class ResourceLocks {
   async #holdFile<T>(path: string, work: () => Promise<T>): Promise<T> {
     let waitedMs = 0
     let waitMs = FIRST_WAIT_MS
-    while (!(await this.#create(path))) {
+    const mine = `${this.#owner.id} ${this.#randomId()}`
+    while (!(await this.#create(path, mine))) {
       if (await this.#removeDead(path)) continue
       if (waitedMs >= WAIT_LIMIT_MS) throw locked()
       await delay(waitMs)
@@ -69,14 +71,14 @@ export class ResourceLocks {
     try {
       return await work()
     } finally {
-      await rm(path, { force: true })
+      await this.#release(path, mine)
     }
   }
 
-  async #create(path: string): Promise<boolean> {
+  /** @param mine says who holds it, and is never the same twice */
+  async #create(path: string, mine: string): Promise<boolean> {
     try {
-      const holder = `${this.#owner.id} ${this.#randomId()}`
-      await inDirectory(this.#folder, () => symlink(holder, path))
+      await inDirectory(this.#folder, () => symlink(mine, path))
       return true
     } catch (error) {
       if (errorCode(error) === 'EEXIST') return false
@@ -89,13 +91,19 @@ export class ResourceLocks {
     const lock = await this.#deadLock(path)
     if (lock === undefined) return false
     const claim = `${path}.${createHash('sha256').update(lock).digest('hex').slice(0, 16)}`
-    if (!(await this.#create(claim))) return await this.#removeDead(claim)
+    const mine = `${this.#owner.id} ${this.#randomId()}`
+    if (!(await this.#create(claim, mine))) return await this.#removeDead(claim)
     try {
-      if ((await contentOf(path)) === lock) await rm(path, { force: true })
+      await this.#release(path, lock)
     } finally {
-      await rm(claim, { force: true })
+      await this.#release(claim, mine)
     }
     return true
+  }
+
+  /** Only the lock that says so: one that was held for too long may have been taken away, and be another's by now. */
+  async #release(path: string, lock: string): Promise<void> {
+    if ((await contentOf(path)) === lock) await rm(path, { force: true })
   }
 
   /** What a lock says whose holder is gone. */

@@ -150,7 +150,8 @@ export class Store {
   async #collection(context: AnswerContext, path: StorePath): Promise<Outcome> {
     switch (context.exchange.facts.method) {
       case 'POST': {
-        const exists = path.text === '/' || (await this.#listing.hasMembers(path.text))
+        const exists = async (): Promise<boolean> =>
+          path.text === '/' || (await this.#listing.hasMembers(path.text))
         return await postToCollection(this.#writing(context), path.text, exists, () => this.#newName())
       }
       case 'OPTIONS':

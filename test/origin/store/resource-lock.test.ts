@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import { readlink } from 'node:fs/promises'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
@@ -92,6 +92,17 @@ t.test('so is the claim of one that died while it took a lock away', async t => 
   symlinkSync(`${machine}-999999998-1 b`, `${folder}/locks/${KEY}.${claim}`)
   t.equal(await locks.hold(KEY, async () => 'done'), 'done')
   t.same(readdirSync(`${folder}/locks`), [])
+})
+
+t.test('who was taken for dead does not let go of what another holds since', async t => {
+  const folder = t.testdir()
+  const locks = new ResourceLocks(folder, await Owner.ofThisProcess('a'), Date.now, nextId)
+  const path = `${folder}/locks/${KEY}`
+  await locks.hold(KEY, async () => {
+    rmSync(path)
+    symlinkSync('elsewhere-1-1 other', path)
+  })
+  t.equal(await readlink(path), 'elsewhere-1-1 other')
 })
 
 t.test('a lock from elsewhere is left alone for a minute', async t => {

@@ -71,6 +71,17 @@ t.test('it counts again now and then, as others write too', async t => {
   await t.rejects(usage.reserve(0).atLeast(1))
 })
 
+t.test('a resource without content takes room too', async t => {
+  const server = await storeServer(t, { maxTotalBytes: 500 })
+  const statuses: number[] = []
+  for (let i = 0; i < 6; i++) {
+    statuses.push((await server.request(`/${i}`, { method: 'PUT', body: '' })).status)
+  }
+  t.equal(statuses[0], 201)
+  t.equal(statuses.at(-1), 507)
+  t.equal((await server.request('/5')).status, 404)
+})
+
 t.test('a full store answers 507, takes replacements and deletions, and room that is freed', async t => {
   const server = await storeServer(t, { maxTotalBytes: 3000 })
   await put(server, '/a', 'x'.repeat(2000))
