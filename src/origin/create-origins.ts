@@ -21,7 +21,7 @@ export interface OriginsOptions {
   readonly fast: Sender
   readonly exact: Sender
   readonly methods: MethodsInUse
-  readonly store: StoreRouteOptions
+  readonly store: Omit<StoreRouteOptions, 'methods'>
   /** Authorities in PEM, by the path in the configuration. */
   readonly upstreamCa: ReadonlyMap<string, string>
   readonly now: () => number
@@ -43,7 +43,7 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
     const methods = methodsOf(origin, options.methods)
     const places = hosts.map(host => ({ key: `origins[${index}]`, host, path, methods }))
     if (origin.kind === 'store') {
-      const handler = new StoreRoute(origin.store, options.store)
+      const handler = new StoreRoute(origin.store, { ...options.store, methods })
       stores.push(handler)
       return places.map(place => ({ ...place, kind: 'store', handler }))
     }

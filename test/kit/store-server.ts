@@ -2,6 +2,7 @@
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import type { ProxyError } from '../../src/errors.js'
+import { resourceMethods } from '../../src/http/allow.js'
 import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
@@ -69,6 +70,7 @@ export async function storeServer(
     directory,
     maxObjectBytes: 1 << 30,
     maxTotalBytes: 1 << 30,
+    methods: resourceMethods({ trace: false, extra: [] }),
     now: () => state.clock,
     date: () => DATE,
     randomId: () => `r${process.pid}-${++count}`,

@@ -12,9 +12,9 @@ t.test('who may write is asked by address; nothing is made before the first writ
       directory: './kept',
       write: ['127.0.0.0/8', 'fe80::/10'].map(parseCidr),
       maxObjectBytes: 1,
-      maxTotalBytes: 1,
+      maxTotalBytes: 1000,
     },
-    { folder, now: () => 0, date: () => '', randomId: () => 'id' },
+    { folder, methods: ['GET', 'PUT'], now: () => 0, date: () => '', randomId: () => 'id' },
   )
   // Asked for nothing but the right to write: the exchange has no content, and no answer is begun.
   const put = {

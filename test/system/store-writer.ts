@@ -14,6 +14,7 @@ const store = await Store.open({
   directory,
   maxObjectBytes: 1 << 30,
   maxTotalBytes: 1 << 30,
+  methods: ['GET', 'PUT', 'DELETE', 'PATCH'],
   now: Date.now,
   date: () => 'today',
   randomId: () => `${name}-${process.pid}-${++ids}`,

@@ -63,6 +63,27 @@ t.test('the methods of the specification, one after another', async t => {
   t.equal((await ask('get', '/')).status, 501, '4.1')
 })
 
+t.test('methods of the route stand in Allow, and no others', async t => {
+  const proxy = await testProxy(
+    t,
+    `trace: { enabled: true }
+origins: [{ path: /, methods: [GET, POST, OPTIONS, TRACE], store: { directory: ${JSON.stringify(t.testdir())} } }]`,
+  )
+  for (const [method, path, status, allow] of [
+    ['OPTIONS', '/a', 200, 'GET, OPTIONS, TRACE'],
+    ['OPTIONS', '/a/', 200, 'GET, POST, OPTIONS, TRACE'],
+    ['POST', '/a', 405, 'GET, OPTIONS, TRACE'],
+    ['PUT', '/a', 405, 'GET, POST, OPTIONS, TRACE'],
+    ['TRACE', '/a', 200, undefined],
+  ] as const) {
+    const client = await rawClient(t, proxy.port)
+    client.write(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)
+    const response = await readResponse(client, method)
+    t.equal(response.status, status, `${method} ${path}`)
+    t.equal(response.fields['allow'], allow, `${method} ${path}`)
+  }
+})
+
 t.test('what is too large, or from whom may not write, changes nothing', async t => {
   const { ask } = await world(t)
   t.equal((await ask('PUT', '/large', 'x'.repeat(1024))).status, 201)

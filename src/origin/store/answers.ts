@@ -1,7 +1,6 @@
 /** The answers of the store: heads with the fields that all of them have, and the errors that more than one part gives. */
 import { ProxyError } from '../../errors.js'
 import type { Exchange, ResponseContent } from '../../exchange.js'
-import { serializeAllow } from '../../http/allow.js'
 import { decidePreconditions, type Precondition, type Validators } from '../../http/conditional.js'
 import { serializeHttpDate } from '../../http/date.js'
 import { serializeEntityTag } from '../../http/etag.js'
@@ -9,6 +8,7 @@ import type { Method } from '../../http/method.js'
 import { registeredPhrase } from '../../http/reason-phrase.js'
 import type { Outcome } from '../../outcome.js'
 
+/** What the store itself does with a resource, and with a collection. */
 export const RESOURCE_METHODS: readonly Method[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']
 export const COLLECTION_METHODS: readonly Method[] = ['GET', 'HEAD', 'POST', 'OPTIONS']
 
@@ -53,11 +53,16 @@ export function outcomeOf(exchange: Exchange, status: number, bytesDown: number)
   return { handler: 'origin', status, closeReason: 'complete', bytesUp: exchange.content.bytes, bytesDown }
 }
 
-/** ETag and Last-Modified (RFC 9110 §8.8). */
-export function validatorFields({ etag, lastModifiedMs }: Validators): string[] {
+/** ETag and Last-Modified (RFC 9110 §8.8). The latter is never later than Date, though the clock was ahead then (§8.8.2.1). */
+export function validatorFields(
+  { now }: Pick<AnswerContext, 'now'>,
+  { etag, lastModifiedMs }: Validators,
+): string[] {
   const fields: string[] = []
   if (etag !== undefined) fields.push('ETag', serializeEntityTag(etag))
-  if (lastModifiedMs !== undefined) fields.push('Last-Modified', serializeHttpDate(lastModifiedMs))
+  if (lastModifiedMs !== undefined) {
+    fields.push('Last-Modified', serializeHttpDate(Math.min(lastModifiedMs, now())))
+  }
   return fields
 }
 
@@ -89,9 +94,8 @@ export function notFound(path: string): ProxyError {
   })
 }
 
-/** @param methods those that the target takes */
-export function methodNotAllowed(methods: readonly Method[]): ProxyError {
-  const allow = serializeAllow(methods)
+/** @param allow the methods that the target takes */
+export function methodNotAllowed(allow: string): ProxyError {
   return new ProxyError('http_request_error', 'method not allowed on this path', {
     status: 405,
     reason: 'method_not_allowed',

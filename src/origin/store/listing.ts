@@ -26,10 +26,8 @@ import type { StorePath } from './store-path.js'
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 const LIMIT = /^[1-9]\d{0,3}$/
-/** Our own page, made of other people's names. */
-const HTML_FIELDS = [
-  "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-] as const
+/** For a page of our own, made of other people's names. */
+const SECURITY_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 export class Listing {
   readonly #index: CollectionIndex
@@ -58,10 +56,10 @@ export class Listing {
     const bytes = Buffer.from(text)
     const opaque = createHash('sha256').update(`${type}\n`).update(bytes).digest('base64url')
     const validators = { etag: { weak: false, opaque }, lastModifiedMs: undefined }
-    const fields = [...validatorFields(validators), 'Vary', 'Accept', 'Cache-Control', 'no-cache']
+    const fields = [...validatorFields(context, validators), 'Vary', 'Accept', 'Cache-Control', 'no-cache']
     if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, fields)
     fields.push('Content-Type', type === 'text/html' ? 'text/html; charset=utf-8' : type)
-    fields.push('X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', ...HTML_FIELDS)
+    fields.push('X-Content-Type-Options', 'nosniff', 'Content-Security-Policy', SECURITY_POLICY)
     const content = answer(context, 200, fields, bytes.length)
     const sent = exchange.facts.method === 'HEAD' ? 0 : bytes.length
     if (sent > 0) content.write(bytes)

@@ -60,7 +60,11 @@ export async function patchResource(context: WriteContext, path: string): Promis
       await room.atLeast(version.size)
       return version
     })
-    return answerEmpty(context, 204, metadata === undefined ? [] : validatorFields(validatorsOf(metadata)))
+    return answerEmpty(
+      context,
+      204,
+      metadata === undefined ? [] : validatorFields(context, validatorsOf(metadata)),
+    )
   } finally {
     await version?.discard()
     room.release()

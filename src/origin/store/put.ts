@@ -51,7 +51,7 @@ export async function putResource(context: WriteContext, path: string): Promise<
       checkPreconditions(context, current && validatorsOf(current.metadata))
       return version
     })
-    const validating = validatorFields(validatorsOf(metadata))
+    const validating = validatorFields(context, validatorsOf(metadata))
     if (done === 'replaced') return answerEmpty(context, 204, validating)
     return answerEmpty(context, 201, ['Location', path, ...validating])
   })
@@ -81,7 +81,7 @@ export async function postToCollection(
       if (current !== undefined) throw new Error('a new name is taken')
       return version
     })
-    const validating = validatorFields(validatorsOf(metadata))
+    const validating = validatorFields(context, validatorsOf(metadata))
     return answerEmpty(context, 201, ['Location', created, ...validating])
   })
 }

@@ -51,7 +51,7 @@ export async function sendRepresentation(
   const { exchange, now } = context
   const { fields, length } = object.metadata
   const validators = validatorsOf(object.metadata)
-  const validating = validatorFields(validators)
+  const validating = validatorFields(context, validators)
   if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, validating)
 
   const applies = rangeApplies(exchange.head.fields, validators, now())

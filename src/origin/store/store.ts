@@ -7,7 +7,8 @@
  */
 import type { ProxyError } from '../../errors.js'
 import type { Exchange } from '../../exchange.js'
-import { methodProperties } from '../../http/method.js'
+import { serializeAllow } from '../../http/allow.js'
+import { type Method, methodProperties } from '../../http/method.js'
 import type { Outcome } from '../../outcome.js'
 import {
   ACCEPT_PATCH,
@@ -19,13 +20,12 @@ import {
   notFound,
   RESOURCE_METHODS,
 } from './answers.js'
-import { serializeAllow } from '../../http/allow.js'
 import { CollectionIndex } from './collection-index.js'
 import { ClientGone, discardContent } from './content.js'
 import { storeFailure } from './failures.js'
 import { Layout } from './layout.js'
 import { Listing } from './listing.js'
-import { validatorsOf } from './object-file.js'
+import { type ObjectMetadata, validatorsOf } from './object-file.js'
 import { Objects } from './objects.js'
 import { Owner } from './owner.js'
 import { patchResource } from './patch.js'
@@ -42,6 +42,8 @@ export interface StoreOptions {
   readonly directory: string
   readonly maxObjectBytes: number
   readonly maxTotalBytes: number
+  /** Those that pass the route to the store. TRACE may be among them, which is answered before it comes here. */
+  readonly methods: readonly Method[]
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** The current HTTP-date. */
@@ -104,13 +106,15 @@ export class Store {
     const path = parseStorePath(target)
     const { method } = exchange.facts
     const methods = path.isCollection ? COLLECTION_METHODS : RESOURCE_METHODS
-    if (!methods.includes(method)) throw methodNotAllowed(methods)
+    const allowed = this.#options.methods.filter(name => name === 'TRACE' || methods.includes(name))
+    if (!methods.includes(method)) throw methodNotAllowed(serializeAllow(allowed))
     if (!methodProperties(method).safe) {
       checkWriteAccess(exchange, mayWrite)
       if (path.query !== undefined) throw badQuery()
     }
     if (methodProperties(method).requestContent !== 'defined') await discardContent(exchange)
     const context = { ...this.#options, exchange }
+    if (method === 'OPTIONS') return answerOptions(context, allowed)
     return path.isCollection
       ? await this.#collection(context, path)
       : await this.#resource(context, path.text)
@@ -123,18 +127,11 @@ export class Store {
       case 'PATCH':
         return await patchResource(this.#writing(context), path)
       case 'DELETE': {
-        const check = (current: Parameters<typeof validatorsOf>[0] | undefined): void =>
+        const check = (current: ObjectMetadata | undefined): void =>
           void checkPreconditions(context, current && validatorsOf(current))
         if (!(await this.#objects.remove(path, check))) throw notFound(path)
         return answerEmpty(context, 204, [])
       }
-      case 'OPTIONS':
-        return answerEmpty(context, 200, [
-          'Allow',
-          serializeAllow(RESOURCE_METHODS),
-          'Accept-Patch',
-          ACCEPT_PATCH,
-        ])
       default: {
         const object = await this.#objects.open(path)
         if (object === undefined) throw notFound(path)
@@ -148,17 +145,10 @@ export class Store {
   }
 
   async #collection(context: AnswerContext, path: StorePath): Promise<Outcome> {
-    switch (context.exchange.facts.method) {
-      case 'POST': {
-        const exists = async (): Promise<boolean> =>
-          path.text === '/' || (await this.#listing.hasMembers(path.text))
-        return await postToCollection(this.#writing(context), path.text, exists, () => this.#newName())
-      }
-      case 'OPTIONS':
-        return answerEmpty(context, 200, ['Allow', serializeAllow(COLLECTION_METHODS)])
-      default:
-        return await this.#listing.send(context, path)
-    }
+    if (context.exchange.facts.method !== 'POST') return await this.#listing.send(context, path)
+    const exists = async (): Promise<boolean> =>
+      path.text === '/' || (await this.#listing.hasMembers(path.text))
+    return await postToCollection(this.#writing(context), path.text, exists, () => this.#newName())
   }
 
   #writing(context: AnswerContext): WriteContext {
@@ -177,6 +167,12 @@ export class Store {
     const time = new Date(this.#options.now()).toISOString().replace(/[-:.]/g, '')
     return `${time}-${encodeSegment(Buffer.from(this.#options.randomId()))}`
   }
+}
+
+/** What a target takes, and where PATCH is of it, which patch documents (RFC 9110 §9.3.7, RFC 5789 §3.1). */
+function answerOptions(context: AnswerContext, allowed: readonly Method[]): Outcome {
+  const patching = allowed.includes('PATCH') ? ['Accept-Patch', ACCEPT_PATCH] : []
+  return answerEmpty(context, 200, ['Allow', serializeAllow(allowed), ...patching])
 }
 
 function failed(exchange: Exchange, error: unknown): Outcome {

@@ -41,6 +41,20 @@ t.test('preconditions of GET and HEAD, in their order (RFC 9110 §13.2.2)', asyn
   t.equal((await server.request('/absent', { fields: ['If-Match: "x"'] })).status, 404)
 })
 
+t.test(
+  'Last-Modified is not later than the answer, when the clock was ahead (RFC 9110 §8.8.2.1)',
+  async t => {
+    const server = await storeServer(t)
+    await put(server, '/x', 'content')
+    server.clock = START_MS - 1000
+    t.equal((await server.request('/x')).fields['last-modified'], EARLIER)
+    const unmodified = { method: 'DELETE', fields: [`If-Unmodified-Since: ${EARLIER}`] }
+    t.equal((await server.request('/x', unmodified)).status, 412, 'what is stored counts')
+    server.clock = START_MS + 1000
+    t.equal((await server.request('/x')).fields['last-modified'], DATE)
+  },
+)
+
 t.test('one range is 206 with Content-Range (RFC 9110 §14.2, §15.3.7)', async t => {
   const server = await storeServer(t)
   const etag = await put(server, '/x', '0123456789', 'text/plain')

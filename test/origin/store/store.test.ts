@@ -123,6 +123,24 @@ t.test('OPTIONS says what a path takes (RFC 9110 §9.3.7, RFC 5789 §3.1)', asyn
   t.equal(collection.fields['allow'], 'GET, HEAD, POST, OPTIONS')
 })
 
+t.test(
+  'Allow names what the route lets through, and TRACE, which does not come so far (RFC 9110 §10.2.1)',
+  async t => {
+    const server = await storeServer(t, { methods: ['GET', 'POST', 'OPTIONS', 'TRACE'] })
+    for (const [target, allow] of [
+      ['/x', 'GET, OPTIONS, TRACE'],
+      ['/c/', 'GET, POST, OPTIONS, TRACE'],
+    ] as const) {
+      const { fields } = await server.request(target, { method: 'OPTIONS' })
+      t.equal(fields['allow'], allow, target)
+      t.equal(fields['accept-patch'], undefined, target)
+    }
+    const refused = await server.request('/x', { method: 'POST', body: '' })
+    t.equal(refused.status, 405)
+    t.equal(refused.fields['allow'], 'GET, OPTIONS, TRACE')
+  },
+)
+
 t.test('content that means nothing is read to its end and forgotten', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
