@@ -134,9 +134,3 @@ t.test('of parallel PUTs with If-None-Match: * one creates (RFC 9110 §13.1.2)',
   t.same(statuses.filter(status => status === 201).length, 1)
   t.same(statuses.filter(status => status === 412).length, 19)
 })
-
-t.test('more than one Content-Type is 400', async t => {
-  const server = await storeServer(t)
-  const fields = ['Content-Type: text/a', 'Content-Type: text/b']
-  t.equal((await server.request('/x', { method: 'PUT', fields, body: 'x' })).status, 400)
-})

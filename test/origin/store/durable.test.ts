@@ -1,0 +1,58 @@
+import { existsSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
+import t from 'tap'
+import { ensureDirectory, inDirectory, syncDirectory } from '../../../src/origin/store/durable.js'
+
+const missing = (): Error => Object.assign(new Error('no such folder'), { code: 'ENOENT' })
+
+t.test('a directory is made with those above it, for this user alone', async t => {
+  const root = t.testdir({ file: '' })
+  await ensureDirectory(`${root}/a/b/c`)
+  await ensureDirectory(`${root}/a/b/c`)
+  for (const path of ['a', 'a/b', 'a/b/c']) t.equal(statSync(`${root}/${path}`).mode & 0o777, 0o700, path)
+  await t.rejects(ensureDirectory(`${root}/file/a`), { code: 'ENOTDIR' })
+  await t.resolves(ensureDirectory('/'))
+})
+
+t.test('many that make the same directories at once all find them', async t => {
+  const root = t.testdir()
+  await Promise.all(Array.from({ length: 50 }, (_, i) => ensureDirectory(`${root}/a/b/c/${i % 5}`)))
+  t.ok(existsSync(`${root}/a/b/c/4`))
+})
+
+t.test('work that misses its directory is done again, however often another takes that away', async t => {
+  const folder = `${t.testdir()}/a/b`
+  let tries = 0
+  const result = await inDirectory(folder, async () => {
+    if (++tries < 5) {
+      if (tries > 1) rmdirSync(folder)
+      throw missing()
+    }
+    writeFileSync(`${folder}/file`, '')
+    return 'done'
+  })
+  t.equal(result, 'done')
+  t.ok(existsSync(`${folder}/file`))
+})
+
+t.test('it ends when it is something else that is missing', async t => {
+  const folder = t.testdir()
+  let tries = 0
+  const work = async (): Promise<void> => {
+    tries++
+    throw missing()
+  }
+  await t.rejects(inDirectory(folder, work), { code: 'ENOENT' })
+  t.equal(tries, 101)
+  const other = async (): Promise<void> => {
+    tries++
+    throw new Error('other')
+  }
+  await t.rejects(inDirectory(folder, other), { message: 'other' })
+  t.equal(tries, 102)
+})
+
+t.test('what is no directory can not be made durable as one', async t => {
+  const folder = t.testdir()
+  await syncDirectory(folder)
+  await t.rejects(syncDirectory(`${folder}/none`), { code: 'ENOENT' })
+})

@@ -1,0 +1,42 @@
+import t from 'tap'
+import { ProxyError } from '../../../src/errors.js'
+import { errorCode, isMissing, storeFailure } from '../../../src/origin/store/failures.js'
+
+const systemError = (code: string): Error => Object.assign(new Error('failed'), { code })
+
+t.test('the code of an error is the one that the system gave', async t => {
+  t.equal(errorCode(systemError('EIO')), 'EIO')
+  for (const error of [
+    new Error('none'),
+    Object.assign(new Error('number'), { code: 5 }),
+    'EIO',
+    undefined,
+  ]) {
+    t.equal(errorCode(error), undefined)
+    t.notOk(isMissing(error))
+  }
+  t.ok(isMissing(systemError('ENOENT')))
+  t.notOk(isMissing(systemError('ENOTDIR')))
+})
+
+t.test('a full disk is 507, a directory that can not be used 500, and each names its key', async t => {
+  for (const [code, status, reason] of [
+    ['ENOSPC', 507, 'store_full'],
+    ['EDQUOT', 507, 'store_full'],
+    ['EACCES', 500, 'store_directory'],
+    ['EPERM', 500, 'store_directory'],
+    ['EROFS', 500, 'store_directory'],
+    ['ENOTDIR', 500, 'store_directory'],
+  ] as const) {
+    const cause = systemError(code)
+    t.match(storeFailure(cause), { status, reason, detail: /origins\[\]\.store\.directory/, cause }, code)
+  }
+  const { status, reason } = storeFailure(systemError('EIO'))
+  t.equal(status, 500)
+  t.notMatch(reason, /^store_/)
+})
+
+t.test('an error that is an answer already stays the one it is', async t => {
+  const error = new ProxyError('http_request_error', 'no', { status: 412 })
+  t.equal(storeFailure(error), error)
+})
