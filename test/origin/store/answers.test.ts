@@ -1,0 +1,89 @@
+import t from 'tap'
+import type { Exchange } from '../../../src/exchange.js'
+import type { ResponseHead } from '../../../src/http1/response-writer.js'
+import {
+  type AnswerContext,
+  answerEmpty,
+  checkPreconditions,
+  methodNotAllowed,
+  notFound,
+  tooLargeObject,
+  validatorFields,
+} from '../../../src/origin/store/answers.js'
+
+const NOW = Date.UTC(2026, 2, 1, 12, 0, 0, 250)
+
+function contextOf(method = 'GET', fields: readonly string[] = []) {
+  const heads: ResponseHead[] = []
+  let ended = 0
+  const exchange = {
+    facts: { method },
+    head: { fields },
+    content: { bytes: 5 },
+    respond: (head: ResponseHead) => {
+      heads.push(head)
+      return { end: () => void ended++ }
+    },
+  } as unknown as Exchange
+  const context: AnswerContext = { exchange, date: () => 'today', now: () => NOW }
+  return { context, heads, ended: () => ended }
+}
+
+t.test('an answer without content has a length, but where its status says that there is none', async t => {
+  for (const [status, contentLength] of [
+    [200, 0],
+    [201, 0],
+    [204, undefined],
+    [304, undefined],
+  ] as const) {
+    const { context, heads, ended } = contextOf()
+    t.same(answerEmpty(context, status, ['ETag', '"x"']), {
+      handler: 'origin',
+      status,
+      closeReason: 'complete',
+      bytesUp: 5,
+      bytesDown: 0,
+    })
+    t.match(heads, [{ status, fields: ['Date', 'today', 'ETag', '"x"'], contentLength }])
+    t.equal(ended(), 1)
+  }
+})
+
+t.test('validators are sent as they are, but for a time that is yet to come (RFC 9110 §8.8.2.1)', async t => {
+  const { context } = contextOf()
+  const etag = { weak: false, opaque: 'x' }
+  t.same(validatorFields(context, { etag: undefined, lastModifiedMs: undefined }), [])
+  for (const [lastModifiedMs, text] of [
+    [NOW - 1000, 'Sun, 01 Mar 2026 11:59:59 GMT'],
+    [NOW, 'Sun, 01 Mar 2026 12:00:00 GMT'],
+    [NOW + 60_000, 'Sun, 01 Mar 2026 12:00:00 GMT'],
+  ] as const) {
+    t.same(validatorFields(context, { etag, lastModifiedMs }), ['ETag', '"x"', 'Last-Modified', text])
+  }
+})
+
+t.test('a precondition that does not hold is 412 (RFC 9110 §15.5.13)', async t => {
+  const current = { etag: { weak: false, opaque: 'x' }, lastModifiedMs: NOW }
+  const check = (method: string, field: string, value: string) =>
+    checkPreconditions(contextOf(method, [field, value]).context, current)
+  t.equal(check('GET', 'If-None-Match', '"x"'), 'not_modified')
+  t.equal(check('PUT', 'If-Match', '"x"'), 'proceed')
+  t.throws(() => check('PUT', 'If-None-Match', '"x"'), {
+    name: 'ProxyError',
+    status: 412,
+    reason: 'precondition',
+  })
+  t.throws(() => checkPreconditions(contextOf('PUT', ['If-Match', '*']).context, undefined), {
+    name: 'ProxyError',
+    status: 412,
+  })
+})
+
+t.test('refusals say what would do instead', async t => {
+  t.match(notFound('/a'), { status: 404, detail: /at \/a; PUT would create it/ })
+  t.match(notFound('/a/'), { status: 404, detail: /below \/a\/; PUT and POST would create it/ })
+  const refused = methodNotAllowed('GET, HEAD')
+  t.match(refused, { status: 405, detail: /takes GET, HEAD:/ })
+  t.same(refused.fields, ['Allow', 'GET, HEAD'])
+  t.match(tooLargeObject(7), { status: 413, detail: /7 bytes; origins\[\]\.store\.max_object/ })
+})

@@ -1,0 +1,46 @@
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import t, { type Test } from 'tap'
+import { NewVersion } from '../../../src/origin/store/new-version.js'
+import { openObject, startDigest } from '../../../src/origin/store/object-file.js'
+
+async function begun(t: Test): Promise<{ folder: string; path: string; version: NewVersion }> {
+  const folder = t.testdir()
+  const path = `${folder}/temporary`
+  const version = new NewVersion({ path, file: await open(path, 'wx', 0o600) }, { contentType: 'text/a' })
+  t.teardown(() => version.discard())
+  return { folder, path, version }
+}
+
+t.test('pieces become the content, and a rename the current version', async t => {
+  const { folder, path, version } = await begun(t)
+  writeFileSync(`${folder}/current`, 'the version before')
+  await version.append([Buffer.from('one ')])
+  await version.append([Buffer.from('two '), Buffer.from('three')])
+  await version.append([])
+  t.equal(version.length, 13)
+  const metadata = await version.seal('/a', 1234)
+  const etag = startDigest({ contentType: 'text/a' }).update('one two three').digest('base64url')
+  t.same(metadata, { path: '/a', fields: { contentType: 'text/a' }, etag, modifiedMs: 1234, length: 13 })
+  t.equal(version.size, statSync(path).size)
+  t.equal(statSync(path).mode & 0o777, 0o600)
+  t.equal(readFileSync(`${folder}/current`, 'latin1'), 'the version before', 'not yet')
+  await version.publish(`${folder}/current`, folder)
+  await version.discard()
+  t.notOk(existsSync(path))
+  const object = await openObject(`${folder}/current`)
+  t.same(object?.metadata, metadata)
+  await object?.file.close()
+})
+
+t.test('what is not published leaves nothing, sealed or not', async t => {
+  for (const sealed of [false, true]) {
+    const { path, version } = await begun(t)
+    await version.append([Buffer.from('content')])
+    if (sealed) await version.seal('/a', 0)
+    t.ok(existsSync(path))
+    await version.discard()
+    await version.discard()
+    t.notOk(existsSync(path))
+  }
+})

@@ -1,0 +1,108 @@
+import t from 'tap'
+import { CollectionIndex } from '../../../src/origin/store/collection-index.js'
+import { Layout } from '../../../src/origin/store/layout.js'
+import { NewVersion } from '../../../src/origin/store/new-version.js'
+import { Objects } from '../../../src/origin/store/objects.js'
+import { Owner } from '../../../src/origin/store/owner.js'
+import { ResourceLocks } from '../../../src/origin/store/resource-lock.js'
+import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
+import { Usage } from '../../../src/origin/store/usage.js'
+
+async function world(directory: string) {
+  let count = 0
+  const randomId = (): string => `id${++count}`
+  const layout = new Layout(directory)
+  const owner = await Owner.ofThisProcess('a')
+  const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
+  const index = new CollectionIndex(layout, temporary)
+  const usage = new Usage({ objects: layout.objects, maxTotalBytes: 1000, now: () => 0 })
+  const locks = new ResourceLocks(directory, owner, Date.now, randomId)
+  const objects = new Objects({ layout, locks, index, usage })
+  const sealed = async (path: string, content: string): Promise<NewVersion> => {
+    const version = new NewVersion(await temporary.create(), {})
+    await version.append([Buffer.from(content)])
+    await version.seal(path, 0)
+    return version
+  }
+  return { objects, index, usage, sealed }
+}
+
+t.test('a version is created, replaced and removed, and each is asked with the one before', async t => {
+  const { objects, index, sealed } = await world(t.testdir())
+  const lengths: (number | undefined)[] = []
+  const write = (content: string) =>
+    objects.replace('/c/a', current => {
+      lengths.push(current?.metadata.length)
+      return sealed('/c/a', content)
+    })
+  t.equal(await objects.metadata('/c/a'), undefined)
+  t.equal(await objects.size('/c/a'), 0)
+  t.equal(await write('one'), 'created')
+  t.equal(await write('three'), 'replaced')
+  t.match(await objects.metadata('/c/a'), { path: '/c/a', length: 5 })
+  t.same(await index.names('/c/'), ['a'])
+  t.equal(await objects.remove('/c/a', current => void lengths.push(current?.length)), true)
+  t.equal(await objects.remove('/c/a', current => void lengths.push(current?.length)), false)
+  t.same(lengths, [undefined, 3, 5, undefined])
+  t.equal(await objects.open('/c/a'), undefined)
+  t.same(await index.names('/'), [])
+})
+
+t.test('who refuses changes nothing', async t => {
+  const { objects, index, sealed } = await world(t.testdir())
+  const refuse = (): never => {
+    throw new Error('no')
+  }
+  await t.rejects(
+    objects.replace('/a', async () => refuse()),
+    { message: 'no' },
+  )
+  t.same(await index.names('/'), [])
+  await objects.replace('/a', () => sealed('/a', 'content'))
+  await t.rejects(
+    objects.replace('/a', async () => refuse()),
+    { message: 'no' },
+  )
+  await t.rejects(objects.remove('/a', refuse), { message: 'no' })
+  t.match(await objects.metadata('/a'), { length: 7 })
+  t.same(await index.names('/'), ['a'])
+})
+
+t.test('what is written and removed is counted by the whole file', async t => {
+  const { objects, usage, sealed } = await world(t.testdir())
+  const room = async (bytes: number): Promise<boolean> => {
+    const reservation = usage.reserve(0)
+    try {
+      await reservation.atLeast(bytes)
+      return true
+    } catch {
+      return false
+    } finally {
+      reservation.release()
+    }
+  }
+  t.ok(await room(1000))
+  await objects.replace('/a', () => sealed('/a', 'content'))
+  const size = await objects.size('/a')
+  t.ok(size > 7)
+  t.ok(await room(1000 - size))
+  t.notOk(await room(1001 - size))
+  await objects.replace('/a', () => sealed('/a', 'con'))
+  t.ok(await room(1004 - size))
+  t.notOk(await room(1005 - size))
+  await objects.remove('/a', () => {})
+  t.ok(await room(1000))
+})
+
+t.test('writers of one resource come one after another, each with what the other left', async t => {
+  const folder = t.testdir()
+  const worlds = [await world(folder), await world(folder)]
+  const writes = Array.from({ length: 20 }, async (_, i) => {
+    const { objects, sealed } = worlds[i % 2] as Awaited<ReturnType<typeof world>>
+    await objects.replace('/a', async current =>
+      sealed('/a', 'x'.repeat((current?.metadata.length ?? 0) + 1)),
+    )
+  })
+  await Promise.all(writes)
+  t.match(await worlds[0]?.objects.metadata('/a'), { length: 20 })
+})
