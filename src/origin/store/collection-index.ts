@@ -1,10 +1,11 @@
 /**
  * What is below each collection: a folder a collection, with an empty file for each name in it.
  *
- * The index is made before a resource and removed after it, so it may say too much after a crash and never too little;
- * who reads it looks whether the resource is there. Folders are shared by all writers below them and not locked: a
- * folder goes only when it is empty, which the file system itself sees to, and who removed one looks again whether
- * somebody has made it anew before its name was gone from the folder above.
+ * The index is made before a resource and removed after it, so it may say too much after a crash; who reads it looks
+ * whether the resource is there. Folders are shared by all writers below them and not locked: a folder goes only when
+ * it is empty, which the file system itself sees to, and who removed one looks again whether somebody has made it anew
+ * before its name was gone from the folder above. Only a process that is killed between the two leaves a collection out
+ * of the listing above it, until something is written below it again.
  */
 import { open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'

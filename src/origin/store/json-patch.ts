@@ -27,6 +27,8 @@ export type JsonPatchOperation =
   | { readonly op: 'move' | 'copy'; readonly path: JsonPointer; readonly from: JsonPointer }
 
 const MAX_OPERATIONS = 10_000
+/** Items of arrays that a patch may have to move, as each one put in or taken out moves those behind it. */
+const MAX_MOVED_ITEMS = 100_000_000
 
 /** Names that rfc6902 passes over in pointers, or leaves out of values, with any number of marks before them. */
 const HIDDEN = /^\0*(?:__proto__|constructor|prototype)$/
@@ -61,17 +63,26 @@ export function applyJsonPatch(
 ): JsonValue {
   const holder: JsonObject = { [ROOT]: mapNames(target, hide) }
   let copied = 0
+  let moved = 0
   for (const [index, operation] of operations.entries()) {
     const fail = (what: string): Error => cannotApply(`operation ${index} (${operation.op}): ${what}`)
     const path = [ROOT, ...operation.path]
+    const countItems = (place: JsonPointer): void => {
+      const parent = valueAt(holder, place.slice(0, -1))
+      if (Array.isArray(parent))
+        moved += parent.length - (parseArrayIndex(place.at(-1) ?? '') ?? parent.length)
+      if (moved > MAX_MOVED_ITEMS) throw fail('the arrays are too long for so many operations')
+    }
     switch (operation.op) {
       case 'add':
         checkPlace(holder, path, fail)
+        countItems(path)
         apply(holder, { op: 'add', path: textOf(path), value: operation.value })
         break
       case 'remove':
         if (operation.path.length === 0) throw fail('nothing would be left')
         existing(holder, path, fail)
+        countItems(path)
         apply(holder, { op: 'remove', path: textOf(path) })
         break
       case 'replace':
@@ -85,8 +96,10 @@ export function applyJsonPatch(
         const from = [ROOT, ...operation.from]
         existing(holder, from, fail)
         if (isProperPrefix(from, path)) throw fail('from is above path')
+        countItems(from)
         apply(holder, { op: 'move', from: textOf(from), path: textOf([MOVING]) })
         checkPlace(holder, path, fail)
+        countItems(path)
         apply(holder, { op: 'move', from: textOf([MOVING]), path: textOf(path) })
         break
       }
@@ -95,6 +108,7 @@ export function applyJsonPatch(
         copied += Buffer.byteLength(JSON.stringify(existing(holder, from, fail)))
         if (copied > maxBytes) throw fail(`copies come to more than ${maxBytes} bytes`)
         checkPlace(holder, path, fail)
+        countItems(path)
         apply(holder, { op: 'copy', from: textOf(from), path: textOf(path) })
         break
       }

@@ -11,19 +11,20 @@ export function digestOf(path: string): string {
 }
 
 export class Layout {
-  readonly directory: string
   /** All current versions, in folders by the first byte of the digest. */
   readonly objects: string
   /** A folder for every collection with something below it. */
   readonly collections: string
   /** A folder for every process that writes. */
   readonly temporary: string
+  /** Who is writing what. */
+  readonly locks: string
 
   constructor(directory: string) {
-    this.directory = directory
     this.objects = join(directory, 'objects')
     this.collections = join(directory, 'collections')
     this.temporary = join(directory, 'tmp')
+    this.locks = join(directory, 'locks')
   }
 
   /** The folder that holds the file of a resource. */

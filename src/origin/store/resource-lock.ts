@@ -30,8 +30,9 @@ export class ResourceLocks {
   readonly #randomId: () => string
   readonly #queues = new Map<string, Promise<void>>()
 
-  constructor(directory: string, owner: Owner, now: () => number, randomId: () => string) {
-    this.#folder = join(directory, 'locks')
+  /** @param folder is made when it is needed */
+  constructor(folder: string, owner: Owner, now: () => number, randomId: () => string) {
+    this.#folder = folder
     this.#owner = owner
     this.#now = now
     this.#randomId = randomId

@@ -63,7 +63,7 @@ export class Store {
   private constructor(options: StoreOptions, owner: Owner) {
     const { directory, now, randomId, maxTotalBytes } = options
     const layout = new Layout(directory)
-    const locks = new ResourceLocks(directory, owner, now, randomId)
+    const locks = new ResourceLocks(layout.locks, owner, now, randomId)
     const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
     const index = new CollectionIndex(layout, temporary)
     const usage = new Usage({ objects: layout.objects, maxTotalBytes, now })

@@ -12,6 +12,11 @@ function patched(target: string, patch: string, maxBytes = MAX): JsonValue {
   )
 }
 
+/** How long the array is then. */
+function patchedList(target: readonly JsonValue[], operations: JsonValue[]): number {
+  return (applyJsonPatch([...target], parseJsonPatch(operations), MAX) as JsonValue[]).length
+}
+
 t.test('operations that can be applied (RFC 6902 §4)', async t => {
   for (const [target, operation, result] of [
     // Add, §4.1
@@ -218,6 +223,28 @@ t.test('long lists are compared item by item, and not by what would make one of 
     name: 'ProxyError',
     status: 422,
   })
+})
+
+t.test('a patch moves so many items of arrays and no more', async t => {
+  const length = 2_000_000
+  const list = Array(length).fill(1)
+  const add = (path: string): JsonValue => ({ op: 'add', path, value: 1 })
+  // As many as stand from the place on: 2,000,000 and 1,999,999, so that 25 are left of a hundred million.
+  const pairs = Array(25)
+    .fill([{ op: 'remove', path: '/0' }, add('/0')])
+    .flat()
+  const appended = Array(1000).fill(add('/-'))
+  const replaced = Array(1000).fill({ op: 'replace', path: '/0', value: 2 })
+  t.equal(patchedList(list, [...pairs, add(`/${length - 25}`), ...appended, ...replaced]), length + 1001)
+  for (const more of [
+    add(`/${length - 26}`),
+    { op: 'remove', path: `/${length - 26}` },
+    { op: 'copy', from: '/0', path: `/${length - 26}` },
+    { op: 'move', from: `/${length - 26}`, path: '/-' },
+    { op: 'move', from: `/${length - 1}`, path: `/${length - 26}` },
+  ]) {
+    t.throws(() => patchedList(list, [...pairs, more]), { name: 'ProxyError', status: 422 })
+  }
 })
 
 t.test('copies are counted in bytes of UTF-8', async t => {

@@ -19,7 +19,9 @@ t.test('a collection has a folder, and its resource of the same name a file', as
   t.match(relative('/store', layout.collectionFolder('/a/')), /^collections\/[0-9a-f]{2}\/[0-9a-f]{62}$/)
   t.not(layout.collectionFolder('/a/'), layout.collectionFolder('/b/'))
   t.same(
-    [layout.objects, layout.collections, layout.temporary].map(path => relative('/store', path)),
-    ['objects', 'collections', 'tmp'],
+    [layout.objects, layout.collections, layout.temporary, layout.locks].map(path =>
+      relative('/store', path),
+    ),
+    ['objects', 'collections', 'tmp', 'locks'],
   )
 })

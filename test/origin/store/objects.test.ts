@@ -16,7 +16,7 @@ async function world(directory: string) {
   const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
   const index = new CollectionIndex(layout, temporary)
   const usage = new Usage({ objects: layout.objects, maxTotalBytes: 1000, now: () => 0 })
-  const locks = new ResourceLocks(directory, owner, Date.now, randomId)
+  const locks = new ResourceLocks(layout.locks, owner, Date.now, randomId)
   const objects = new Objects({ layout, locks, index, usage })
   const sealed = async (path: string, content: string): Promise<NewVersion> => {
     const version = new NewVersion(await temporary.create(), {})

@@ -10,7 +10,7 @@ let ids = 0
 const nextId = (): string => `id${++ids}`
 
 t.test('one after another in one process, and for each resource by itself', async t => {
-  const locks = new ResourceLocks(t.testdir(), await Owner.ofThisProcess('a'), Date.now, nextId)
+  const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   const events: string[] = []
   let release = (): void => {}
   let first: Promise<void> | undefined
@@ -33,7 +33,7 @@ t.test('one after another in one process, and for each resource by itself', asyn
 
 t.test('work that fails lets go', async t => {
   const folder = t.testdir()
-  const locks = new ResourceLocks(folder, await Owner.ofThisProcess('a'), Date.now, nextId)
+  const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   await t.rejects(
     locks.hold(KEY, async () => {
       throw new Error('no')
@@ -47,7 +47,7 @@ t.test('work that fails lets go', async t => {
 t.test('two that do not know each other exclude each other by the file', async t => {
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
-  const all = [1, 2, 3].map(() => new ResourceLocks(folder, owner, Date.now, nextId))
+  const all = [1, 2, 3].map(() => new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId))
   let inside = 0
   let most = 0
   const work = async (): Promise<void> => {
@@ -63,7 +63,7 @@ t.test('the lock of a process that is gone is taken away by one', async t => {
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
-  const all = [1, 2, 3, 4].map(() => new ResourceLocks(folder, owner, Date.now, nextId))
+  const all = [1, 2, 3, 4].map(() => new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId))
   mkdirSync(`${folder}/locks`)
   for (let round = 0; round < 30; round++) {
     symlinkSync(`${machine}-999999999-1 ${nextId()}`, `${folder}/locks/${KEY}`)
@@ -84,7 +84,7 @@ t.test('so is the claim of one that died while it took a lock away', async t => 
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
-  const locks = new ResourceLocks(folder, owner, Date.now, nextId)
+  const locks = new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId)
   mkdirSync(`${folder}/locks`)
   symlinkSync(`${machine}-999999999-1 a`, `${folder}/locks/${KEY}`)
   // The claim is named by what the lock says.
@@ -96,7 +96,7 @@ t.test('so is the claim of one that died while it took a lock away', async t => 
 
 t.test('who was taken for dead does not let go of what another holds since', async t => {
   const folder = t.testdir()
-  const locks = new ResourceLocks(folder, await Owner.ofThisProcess('a'), Date.now, nextId)
+  const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   const path = `${folder}/locks/${KEY}`
   await locks.hold(KEY, async () => {
     rmSync(path)
@@ -109,7 +109,7 @@ t.test('a lock from elsewhere is left alone for a minute', async t => {
   const folder = t.testdir()
   let late = 0
   const owner = await Owner.ofThisProcess('a')
-  const locks = new ResourceLocks(folder, owner, () => Date.now() + late, nextId)
+  const locks = new ResourceLocks(`${folder}/locks`, owner, () => Date.now() + late, nextId)
   mkdirSync(`${folder}/locks`)
   symlinkSync('elsewhere-1-1 a', `${folder}/locks/${KEY}`)
   late = 50_000
