@@ -1,21 +1,24 @@
 /**
- * Processes that write to one store are killed at random moments, for STORE_CRASH_MS milliseconds (default 3000). What
- * was acknowledged has to be there, what is there has to be whole, and nobody may be held up by the dead.
+ * Processes that write to one store, two at a time, are killed at random moments, until they have begun
+ * STORE_CRASH_WRITES writes in all (default 10,000; 1,000 with CI=true). What was acknowledged has to be there, what is
+ * there has to be whole and listed, and nobody may be held up by the dead.
  */
 import { spawn } from 'node:child_process'
-import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { type StoreServer, storeServer } from '../kit/store-server.js'
+import { put, type StoreServer, storeServer } from '../kit/store-server.js'
+import { contentOf, type Held, Journal, roundOf, SHARED } from './store-journal.js'
 
 const WRITER = fileURLToPath(new URL('store-writer.js', import.meta.url))
-const DURATION_MS = Number(process.env['STORE_CRASH_MS'] ?? 3000)
+/** The write of the test itself, after those of the dead. */
+const AFTER = 1_000_000
+const WRITES = Number(process.env['STORE_CRASH_WRITES'] ?? (process.env['CI'] === 'true' ? 1000 : 10_000))
 
-/** Runs a writer for a while, kills it, and gives for each path the last line about it. */
-async function killedWriter(directory: string, name: string, lifeMs: number): Promise<string[]> {
+/** Runs a writer for a while, kills it, and gives what it said. */
+async function killedWriter(directory: string, name: string, lifeMs: number): Promise<string> {
   const child = spawn(process.execPath, [WRITER, directory, name], { stdio: ['ignore', 'pipe', 'inherit'] })
   let said = ''
   child.stdout.setEncoding('latin1')
@@ -23,57 +26,108 @@ async function killedWriter(directory: string, name: string, lifeMs: number): Pr
   child.stdout.on('data', (text: string) => {
     said += text
   })
-  const closed = once(child, 'close')
+  const closed = once(child, 'close') as Promise<[number | null, string | null]>
   await begun
   await delay(lifeMs)
   child.kill('SIGKILL')
-  await closed
-  return said.slice(0, said.lastIndexOf('\n')).split('\n')
+  const [, signal] = await closed
+  if (signal !== 'SIGKILL') throw new Error(`the writer ${name} ended by itself`)
+  return said
 }
 
-/** The last acknowledged state of each path, and whether another write was under way. */
-function statesOf(lines: readonly string[]): Map<string, { etag: string | undefined; pending: boolean }> {
-  const states = new Map<string, { etag: string | undefined; pending: boolean }>()
-  for (const line of lines) {
-    const [path = '', etag] = line.split(' ')
-    if (etag === '?') states.set(path, { etag: states.get(path)?.etag, pending: true })
-    else states.set(path, { etag, pending: false })
+/** All resources below a collection, by its listing. */
+async function listed(server: StoreServer, collection: string): Promise<string[]> {
+  const paths: string[] = []
+  for (let page: string | null = `${collection}?limit=1000`; page !== null; ) {
+    const response = await server.request(page)
+    if (response.status === 404) break
+    const { items, next } = JSON.parse(response.body) as { items: { name: string }[]; next: string | null }
+    for (const { name } of items) {
+      if (name.endsWith('/')) paths.push(...(await listed(server, collection + name)))
+      else paths.push(collection + name)
+    }
+    page = next
   }
-  return states
+  return paths
 }
 
-async function namesIn(server: StoreServer, collection: string): Promise<string[]> {
-  const response = await server.request(collection)
-  if (response.status === 404) return []
-  return (JSON.parse(response.body) as { items: { name: string }[] }).items.map(item => item.name)
+/** What a path holds; undefined when that is torn. */
+async function held(server: StoreServer, path: string): Promise<Held | undefined> {
+  const [resource = '', member] = path.split('#')
+  const { status, body } = await server.request(resource)
+  if (status === 404) return 'none'
+  if (member === undefined) return roundOf(body)
+  return (JSON.parse(body) as Record<string, number>)[member] ?? 'none'
 }
 
-t.test('a killed process loses no acknowledged write and leaves no torn one', async t => {
+/** Looks at everything below a collection, and at these paths: whatever is not as it has to be. */
+async function problemsOf(
+  server: StoreServer,
+  journal: Journal,
+  collections: readonly string[],
+  paths: readonly string[],
+): Promise<string[]> {
+  const shown = (await Promise.all(collections.map(collection => listed(server, collection)))).flat()
+  const problems: string[] = []
+  for (const path of new Set([...paths, ...shown])) {
+    if (path === SHARED) continue
+    const now = await held(server, path)
+    if (now === undefined) problems.push(`${path} is torn`)
+    else if (!journal.allows(path, now)) problems.push(`${path} holds ${now}`)
+    if (!path.includes('#') && shown.includes(path) !== (now !== 'none'))
+      problems.push(`${path} is listed wrongly`)
+    if (now !== undefined) journal.settle(path, now)
+  }
+  return problems
+}
+
+t.test('killed processes lose no acknowledged write and leave no torn one', async t => {
   const directory = `${t.testdir()}/data`
-  const end = Date.now() + DURATION_MS
-  let checked = 0
-  for (let round = 0; Date.now() < end; round++) {
+  const journal = new Journal()
+  const first = await storeServer(t, { now: Date.now }, directory)
+  await put(first, SHARED, '{}', 'application/json')
+  await first.store.close()
+
+  for (let round = 0; journal.attempts < WRITES; round++) {
     const names = [`a${round}`, `b${round}`]
-    const lines = await Promise.all(
-      names.map(name => killedWriter(directory, name, 50 + Math.random() * 400)),
-    )
+    const said = await Promise.all(names.map(name => killedWriter(directory, name, 50 + Math.random() * 400)))
+    for (const text of said) journal.read(text)
     const server = await storeServer(t, { now: Date.now }, directory)
-    for (const [path, { etag, pending }] of statesOf(lines.flat())) {
-      const response = await server.request(path)
-      if (!pending) t.equal(response.fields['etag'] ?? '-', etag ?? '-', path)
-      const listed = (await namesIn(server, path.replace(/[^/]*$/, ''))).includes(path.replace(/.*\//, ''))
-      t.equal(listed, response.status === 200, `${path} is listed when it is there`)
-      if (response.status !== 200) continue
-      const [hash, ...filler] = response.body.split(' ')
-      t.equal(createHash('sha256').update(filler.join(' ')).digest('hex'), hash, `${path} is whole`)
-      checked++
+    const own = journal.paths.filter(path => names.some(name => new RegExp(`[/#]${name}(/|$)`).test(path)))
+    const cut = own.filter(path => journal.isPending(path))
+    t.same(
+      await problemsOf(
+        server,
+        journal,
+        names.map(name => `/${name}/`),
+        own,
+      ),
+      [],
+      `round ${round}`,
+    )
+    for (const path of cut.filter(path => !path.includes('#'))) {
+      await put(server, path, JSON.stringify(contentOf(AFTER)), 'application/json')
+      journal.settle(path, AFTER)
     }
-    for (const i of [0, 1, 2]) {
-      const response = await server.request(`/shared/${i}`, { method: 'PUT', body: 'after' })
-      t.match(response.status, /20[14]/, 'no dead process holds it')
-    }
+    const patch = await server.request(SHARED, {
+      method: 'PATCH',
+      fields: ['Content-Type: application/merge-patch+json'],
+      body: '{}',
+    })
+    t.equal(patch.status, 204, 'no dead process holds what it was writing')
     await server.store.close()
     t.same(readdirSync(`${directory}/tmp`), [], 'nothing half-done is left')
   }
-  t.ok(checked > 0)
+
+  // Once more everything, after all that has happened since, and that there is nothing else.
+  const server = await storeServer(t, { now: Date.now }, directory)
+  t.same(await problemsOf(server, journal, ['/'], journal.paths), [])
+  const resources = await listed(server, '/')
+  const files = readdirSync(`${directory}/objects`).flatMap(folder =>
+    readdirSync(`${directory}/objects/${folder}`),
+  )
+  t.equal(files.length, resources.length, 'there is no version that no listing shows')
+  t.ok(resources.length > WRITES / 10, `${journal.attempts} writes, ${resources.length} resources`)
+  for (const path of resources) await server.request(path, { method: 'DELETE' })
+  t.same(await listed(server, '/'), [])
 })

@@ -1,12 +1,12 @@
 /**
- * A process that writes to a store over sockets of its own until it is killed, and says on its standard output what was
- * acknowledged. Arguments: directory, a name of its own, and which resources it has for itself.
+ * A process that writes to a store over sockets of its own until it is killed, and says on its standard output what it
+ * is about to write and what was acknowledged. Arguments: directory, and a name of its own for its resources.
  */
-import { createHash } from 'node:crypto'
 import { createServer } from 'node:net'
 import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import { Store } from '../../src/origin/store/store.js'
+import { contentOf, line, SHARED, type WriteMethod } from './store-journal.js'
 
 const [directory = '', name = ''] = process.argv.slice(2)
 let ids = 0
@@ -50,28 +50,45 @@ const address = server.address()
 if (address === null || typeof address === 'string') throw new Error('no port')
 const url = `http://127.0.0.1:${address.port}`
 
-async function write(path: string, round: number): Promise<void> {
-  // Content that says by itself whether it is whole.
-  const filler = `${round} `.repeat((round % 7) * 3000 + 1)
-  const body = `${createHash('sha256').update(filler).digest('hex')} ${filler}`
-  const isDelete = round % 5 === 4
-  const response = await fetch(url + path, isDelete ? { method: 'DELETE' } : { method: 'PUT', body })
-  if (![201, 204, 404].includes(response.status)) throw new Error(`${path}: ${response.status}`)
-  process.stdout.write(`${path} ${isDelete ? '-' : response.headers.get('etag')}\n`)
+/** One write, announced and acknowledged on the standard output. */
+async function write(method: WriteMethod, path: string, round: number): Promise<void> {
+  process.stdout.write(line('?', method, path, round))
+  const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+  const content = { headers: { 'Content-Type': type }, body: JSON.stringify(contentOf(round)) }
+  const response = await fetch(url + path, { method, ...(method === 'DELETE' ? {} : content) })
+  if (response.status !== 201 && response.status !== 204) {
+    throw new Error(`${method} ${path}: ${response.status}`)
+  }
+  process.stdout.write(line('!', method, response.headers.get('location') ?? path, round))
 }
 
+/** A resource of its own, over and over. */
 async function writeOn(path: string): Promise<never> {
-  for (let round = 0; ; round++) {
-    process.stdout.write(`${path} ?\n`)
-    await write(path, round)
-  }
+  const methods = ['PUT', 'PATCH', 'PUT', 'PATCH', 'DELETE'] as const
+  for (let round = 0; ; round++) await write(methods[round % methods.length] ?? 'PUT', path, round)
 }
 
+async function postOn(collection: string): Promise<never> {
+  for (let round = 0; ; round++) await write('POST', collection, round)
+}
+
+/** A member of its own in a document that all writers change: who loses another's change shows it. */
 async function shareOn(): Promise<never> {
+  const path = `${SHARED}#${name}`
   for (let round = 0; ; round++) {
-    const response = await fetch(`${url}/shared/${round % 3}`, { method: 'PUT', body: `${name} ${round}` })
-    if (response.status !== 201 && response.status !== 204) throw new Error(`shared: ${response.status}`)
+    process.stdout.write(line('?', 'PATCH', path, round))
+    const [type, patch] =
+      round % 2 === 0
+        ? ['merge-patch', { [name]: round }]
+        : ['json-patch', [{ op: 'replace', path: `/${name}`, value: round }]]
+    const response = await fetch(url + SHARED, {
+      method: 'PATCH',
+      headers: { 'Content-Type': `application/${type}+json` },
+      body: JSON.stringify(patch),
+    })
+    if (response.status !== 204) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+    process.stdout.write(line('!', 'PATCH', path, round))
   }
 }
 
-await Promise.all([...[0, 1, 2, 3].map(i => writeOn(`/${name}/${i}`)), shareOn()])
+await Promise.all([...[0, 1, 2].map(i => writeOn(`/${name}/${i}`)), postOn(`/${name}/posts/`), shareOn()])
