@@ -6,8 +6,8 @@
  * content stands first, as its length and its digest are known only once all of it has come.
  */
 import { createHash, type Hash } from 'node:crypto'
-import type { FileHandle } from 'node:fs/promises'
-import { open } from 'node:fs/promises'
+import { close, closeSync, fstat, open, read } from 'node:fs'
+import { promisify } from 'node:util'
 import type { Validators } from '../../http/conditional.js'
 import { isMissing } from './failures.js'
 import type { RepresentationFields } from './representation-fields.js'
@@ -25,16 +25,32 @@ export interface ObjectMetadata {
   readonly length: number
 }
 
+/** A version that can be read. */
 export interface OpenObject {
-  readonly file: FileHandle
   readonly metadata: ObjectMetadata
   /** Bytes of the whole file. */
   readonly size: number
+  /** The content, where it is short enough to have been read with the rest. */
+  readonly content: Buffer | undefined
+  /**
+   * Reads content.
+   * @param at an offset in it
+   * @returns at most so many bytes, none behind the end
+   */
+  read(at: number, bytes: number): Promise<Buffer>
+  /** To be called once. */
+  close(): Promise<void>
 }
 
 const MAGIC = 'sluice1\n'
 const FOOTER_BYTES = 16
 const TAIL_BYTES = 2048
+/** A file below this is read at once, and closed before anybody is answered. */
+const SHORT_BYTES = 16 * 1024
+
+const openFile = promisify(open)
+const statFile = promisify(fstat)
+const closeFile = promisify(close)
 
 /** What stands behind the content. */
 export function serializeTrailer(metadata: ObjectMetadata): Buffer {
@@ -50,22 +66,55 @@ export function startDigest(fields: RepresentationFields): Hash {
 
 /**
  * Opens the version that is current; it stays readable as it is, whatever is written or deleted meanwhile.
- * @returns undefined when there is none; otherwise the caller closes `file`
+ * @returns undefined when there is none; otherwise the caller closes it
  */
 export async function openObject(path: string): Promise<OpenObject | undefined> {
-  let file: FileHandle
+  let file: number
   try {
-    file = await open(path, 'r')
+    file = await openFile(path, 'r')
   } catch (error) {
     if (isMissing(error)) return undefined
     throw error
   }
+  let object: OpenObject
   try {
-    const { size } = await file.stat()
-    return { file, metadata: await readMetadata(file, size), size }
+    // Each call that waits costs more than what it does here: a short file is open for one of them.
+    const start = await readFile(file, 0, SHORT_BYTES)
+    const isWhole = start.length < SHORT_BYTES && hasFooter(start)
+    object = isWhole ? shortObject(start) : await longObject(file)
   } catch (error) {
-    await file.close()
+    await closeFile(file)
     throw error
+  }
+  if (object.content !== undefined) closeSync(file)
+  return object
+}
+
+/** @param whole the file */
+function shortObject(whole: Buffer): OpenObject {
+  const metadata = parseMetadata(whole, trailerLength(whole, whole.length), whole.length)
+  const content = whole.subarray(0, metadata.length)
+  return {
+    metadata,
+    size: whole.length,
+    content,
+    read: async (at, bytes) => content.subarray(at, at + bytes),
+    close: async () => {},
+  }
+}
+
+async function longObject(file: number): Promise<OpenObject> {
+  const { size } = await statFile(file)
+  const readTail = (bytes: number): Promise<Buffer> => readFile(file, Math.max(0, size - bytes), bytes)
+  const tail = await readTail(TAIL_BYTES)
+  const length = trailerLength(tail, size)
+  const metadata = parseMetadata(length <= tail.length ? tail : await readTail(length), length, size)
+  return {
+    metadata,
+    size,
+    content: undefined,
+    read: (at, bytes) => readFile(file, at, Math.max(0, Math.min(bytes, metadata.length - at))),
+    close: () => closeFile(file),
   }
 }
 
@@ -73,23 +122,33 @@ export function validatorsOf(metadata: ObjectMetadata): Validators {
   return { etag: { weak: false, opaque: metadata.etag }, lastModifiedMs: metadata.modifiedMs }
 }
 
-async function readMetadata(file: FileHandle, size: number): Promise<ObjectMetadata> {
-  const tail = await readTail(file, size, TAIL_BYTES)
-  const footer = tail.toString('latin1', tail.length - FOOTER_BYTES)
-  const length = Number.parseInt(footer.slice(0, -MAGIC.length), 16)
-  if (footer.length !== FOOTER_BYTES || !footer.endsWith(MAGIC) || !(length + FOOTER_BYTES <= size)) {
-    throw new Error('not a file of the store')
-  }
-  const whole =
-    length + FOOTER_BYTES <= tail.length ? tail : await readTail(file, size, length + FOOTER_BYTES)
-  const json = whole.toString('utf8', whole.length - FOOTER_BYTES - length, whole.length - FOOTER_BYTES)
-  const metadata = JSON.parse(json) as ObjectMetadata
-  if (metadata.length + length + FOOTER_BYTES !== size) throw new Error('a file of the store is torn')
+function hasFooter(tail: Buffer): boolean {
+  return tail.length >= FOOTER_BYTES && tail.toString('latin1', tail.length - MAGIC.length) === MAGIC
+}
+
+/** Bytes of JSON and footer. @throws Error when the end of the file is no footer */
+function trailerLength(tail: Buffer, size: number): number {
+  const digits = tail.toString('latin1', tail.length - FOOTER_BYTES, tail.length - MAGIC.length)
+  const length = Number.parseInt(digits, 16) + FOOTER_BYTES
+  if (!hasFooter(tail) || !(length <= size)) throw new Error('not a file of the store')
+  return length
+}
+
+/** @param tail the end of the file, at least `length` bytes of it */
+function parseMetadata(tail: Buffer, length: number, size: number): ObjectMetadata {
+  const metadata = JSON.parse(
+    tail.toString('utf8', tail.length - length, tail.length - FOOTER_BYTES),
+  ) as ObjectMetadata
+  if (metadata.length + length !== size) throw new Error('a file of the store is torn')
   return metadata
 }
 
-async function readTail(file: FileHandle, size: number, bytes: number): Promise<Buffer> {
-  const length = Math.min(size, bytes)
-  const { buffer, bytesRead } = await file.read(Buffer.alloc(length), 0, length, size - length)
-  return buffer.subarray(0, bytesRead)
+/** Bytes from an offset on; fewer where the file ends. A new buffer each time, as a socket may hold on to it for long. */
+function readFile(file: number, at: number, bytes: number): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    read(file, Buffer.allocUnsafe(bytes), 0, bytes, at, (error, bytesRead, buffer) => {
+      if (error === null) resolve(buffer.subarray(0, bytesRead))
+      else reject(error)
+    })
+  })
 }

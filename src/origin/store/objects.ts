@@ -29,7 +29,7 @@ export class Objects {
     this.#options = options
   }
 
-  /** @returns undefined when there is no such resource; otherwise the caller closes the file */
+  /** @returns undefined when there is no such resource; otherwise the caller closes it */
   open(path: string): Promise<OpenObject | undefined> {
     return openObject(this.#options.layout.objectFile(digestOf(path)))
   }
@@ -37,7 +37,7 @@ export class Objects {
   /** The metadata of the current version; undefined when there is no such resource. */
   async metadata(path: string): Promise<ObjectMetadata | undefined> {
     const object = await this.open(path)
-    await object?.file.close()
+    await object?.close()
     return object?.metadata
   }
 
@@ -73,7 +73,7 @@ export class Objects {
         usage.changed((await this.size(path)) - (current?.size ?? 0))
         return current === undefined ? 'created' : 'replaced'
       } finally {
-        await current?.file.close()
+        await current?.close()
       }
     })
   }
@@ -93,7 +93,7 @@ export class Objects {
     }
     return await locks.hold(digest, async () => {
       const current = await this.open(path)
-      await current?.file.close()
+      await current?.close()
       check(current?.metadata)
       if (current === undefined) return false
       await rm(layout.objectFile(digest))

@@ -113,14 +113,16 @@ async function readPatch(context: WriteContext, kind: Patch['kind']): Promise<Pa
   })
 }
 
-async function readWhole({ file, metadata }: OpenObject): Promise<Buffer> {
-  const content = Buffer.alloc(metadata.length)
-  for (let at = 0; at < content.length; ) {
-    const { bytesRead } = await file.read(content, at, content.length - at, at)
-    if (bytesRead === 0) throw new Error('a file of the store is torn')
-    at += bytesRead
+async function readWhole(object: OpenObject): Promise<Buffer> {
+  const { length } = object.metadata
+  const pieces: Buffer[] = []
+  for (let at = 0; at < length; ) {
+    const piece = await object.read(at, length - at)
+    if (piece.length === 0) throw new Error('a file of the store is torn')
+    pieces.push(piece)
+    at += piece.length
   }
-  return content
+  return Buffer.concat(pieces, length)
 }
 
 function applied(content: Buffer, patch: Patch): string {

@@ -3,7 +3,6 @@
  *
  * All of a response comes from one version, because it comes from one open file.
  */
-import type { FileHandle } from 'node:fs/promises'
 import { ProxyError } from '../../errors.js'
 import type { Exchange, ResponseContent } from '../../exchange.js'
 import { serializeByteranges } from '../../http/byteranges.js'
@@ -62,11 +61,11 @@ export async function sendRepresentation(
   const represented = [...serializeRepresentationFields(fields), ...common]
   switch (range.kind) {
     case 'full':
-      return await send(context, object.file, 200, represented, length, [{ first: 0, last: length - 1 }])
+      return await send(context, object, 200, represented, length, [{ first: 0, last: length - 1 }])
     case 'single': {
       const contentRange = ['Content-Range', serializeContentRange(range.range, length)]
       const bytes = range.range.last - range.range.first + 1
-      return await send(context, object.file, 206, [...represented, ...contentRange], bytes, [range.range])
+      return await send(context, object, 206, [...represented, ...contentRange], bytes, [range.range])
     }
     case 'multipart': {
       const parts = serializeByteranges({
@@ -78,7 +77,7 @@ export async function sendRepresentation(
       const { contentType: _, ...kept } = fields
       const typed = ['Content-Type', parts.contentType, ...serializeRepresentationFields(kept), ...common]
       const pieces = [...parts.parts.flatMap(part => [part.head, part.range]), parts.end]
-      return await send(context, object.file, 206, typed, parts.contentLength, pieces)
+      return await send(context, object, 206, typed, parts.contentLength, pieces)
     }
     case 'unsatisfiable':
       throw new ProxyError('http_request_error', 'no such range', {
@@ -92,7 +91,7 @@ export async function sendRepresentation(
 
 async function send(
   context: AnswerContext,
-  file: FileHandle,
+  object: OpenObject,
   status: number,
   fields: readonly string[],
   contentLength: number,
@@ -107,7 +106,7 @@ async function send(
   const sender = new Sender(exchange, content)
   for (const piece of pieces) {
     if (Buffer.isBuffer(piece)) await sender.write(piece)
-    else if (!(await sendRange(sender, file, piece))) {
+    else if (!(await sendRange(sender, object, piece))) {
       content.abort()
       return { ...outcomeOf(exchange, status, sender.bytes), closeReason: 'failed' }
     }
@@ -118,14 +117,17 @@ async function send(
 }
 
 /** @returns false when the file ends too early or can not be read */
-async function sendRange(sender: Sender, file: FileHandle, range: ByteRange): Promise<boolean> {
+async function sendRange(sender: Sender, object: OpenObject, range: ByteRange): Promise<boolean> {
+  // In the turn of the head, with which it leaves then.
+  if (object.content !== undefined) {
+    await sender.write(object.content.subarray(range.first, range.last + 1))
+    return true
+  }
   for (let at = range.first; at <= range.last && !sender.gone; ) {
-    const length = Math.min(READ_BYTES, range.last - at + 1)
-    // A new one each time, as the socket may hold on to it for long.
-    const read = await file.read(Buffer.allocUnsafe(length), 0, length, at).catch(() => undefined)
-    if (read === undefined || read.bytesRead === 0) return false
-    await sender.write(read.buffer.subarray(0, read.bytesRead))
-    at += read.bytesRead
+    const bytes = await object.read(at, Math.min(READ_BYTES, range.last - at + 1)).catch(() => undefined)
+    if (bytes === undefined || bytes.length === 0) return false
+    await sender.write(bytes)
+    at += bytes.length
   }
   return true
 }

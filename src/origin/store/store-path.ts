@@ -21,6 +21,8 @@ export interface StorePath {
 const PERCENT = 0x25
 const HEX_PAIR = /^[0-9A-Fa-f]{2}$/
 const UNRESERVED = /^[A-Za-z0-9._~-]$/
+/** A segment that is in its one spelling already. */
+const PLAIN = /^[A-Za-z0-9._~-]+$/
 
 /**
  * @param target path and query as received, visible ASCII
@@ -53,7 +55,7 @@ export function splitPath(text: string): { readonly parent: string; readonly nam
 }
 
 function normaliseSegment(segment: string): string {
-  const text = encodeSegment(decodeSegment(segment))
+  const text = PLAIN.test(segment) ? segment : encodeSegment(decodeSegment(segment))
   if (text === '') throw badPath('has an empty segment')
   if (text === '.' || text === '..') throw badPath('has a dot segment')
   return text

@@ -138,7 +138,7 @@ export class Store {
         try {
           return await sendRepresentation(context, object, this.#options.randomId)
         } finally {
-          await object.file.close()
+          await object.close()
         }
       }
     }

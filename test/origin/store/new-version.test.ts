@@ -30,7 +30,7 @@ t.test('pieces become the content, and a rename the current version', async t =>
   t.notOk(existsSync(path))
   const object = await openObject(`${folder}/current`)
   t.same(object?.metadata, metadata)
-  await object?.file.close()
+  await object?.close()
 })
 
 t.test('what is not published leaves nothing, sealed or not', async t => {

@@ -1,5 +1,7 @@
-import { writeFileSync } from 'node:fs'
-import t, { type Test } from 'tap'
+import { readdirSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
 import {
   type ObjectMetadata,
   openObject,
@@ -8,48 +10,110 @@ import {
   validatorsOf,
 } from '../../../src/origin/store/object-file.js'
 
-const METADATA: ObjectMetadata = {
-  path: '/a',
-  fields: { contentType: 'text/a' },
-  etag: 'tag',
-  modifiedMs: 1234,
-  length: 7,
-}
-
-function fileOf(t: Test, ...pieces: (string | Buffer)[]): string {
-  const path = `${t.testdir()}/object`
-  writeFileSync(path, Buffer.concat(pieces.map(piece => Buffer.from(piece as string))))
-  return path
-}
-
-t.test('content and what is known of it come out of one file', async t => {
-  // Longer than what is read at once, with a name as long as a target may be, and with bytes that are two in UTF-8.
-  for (const path of ['/a', `/${'x'.repeat(8191)}`, `/${'x'.repeat(1900)}`]) {
-    const metadata = { ...METADATA, path, fields: { contentType: `text/a; x="${'\u00e9'.repeat(20)}"` } }
-    const trailer = serializeTrailer(metadata)
-    const object = await openObject(fileOf(t, 'content', trailer))
-    t.same(object?.metadata, metadata)
-    t.equal(object?.size, 7 + trailer.length)
-    const { buffer, bytesRead } = (await object?.file.read(Buffer.alloc(7), 0, 7, 0)) ?? {}
-    t.equal(buffer?.toString('latin1', 0, bytesRead), 'content')
-    await object?.file.close()
+/** The file of this content, with a trailer of its own. */
+function fileOf(content: Buffer, path = '/a'): { bytes: Buffer; metadata: ObjectMetadata } {
+  const metadata = {
+    path,
+    fields: { contentType: 'text/plain' },
+    etag: 'e',
+    modifiedMs: 7,
+    length: content.length,
   }
-  t.equal(await openObject(`${t.testdir()}/none`), undefined)
+  return { bytes: Buffer.concat([content, serializeTrailer(metadata)]), metadata }
+}
+
+/** Content whose file has exactly so many bytes. */
+function contentOfFile(size: number): Buffer {
+  for (let length = size; length >= 0; length--) {
+    const content = Buffer.alloc(length, Buffer.from(Array.from({ length: 251 }, (_, i) => i)))
+    if (fileOf(content).bytes.length === size) return content
+  }
+  throw new Error(`no content makes a file of ${size} bytes`)
+}
+
+const openFiles = () => readdirSync('/proc/self/fd').length
+
+t.test('a version is read whole, whichever way its length has it read', async t => {
+  const file = join(t.testdir(), 'object')
+  const short = 16 * 1024
+  for (const size of [200, 2047, 2048, 2049, short - 1, short, short + 1, 3 * short]) {
+    const content = contentOfFile(size)
+    const { bytes, metadata } = fileOf(content)
+    await writeFile(file, bytes)
+    const before = openFiles()
+    const object = await openObject(file)
+    if (object === undefined) throw new Error('nothing is there')
+    t.same(object.metadata, metadata)
+    t.equal(object.size, size)
+    t.equal(object.content !== undefined, size < short, `${size} bytes`)
+    if (object.content !== undefined) t.ok(object.content.equals(content))
+    const { length } = content
+    for (const [at, asked, given] of [
+      [0, 0, 0],
+      [0, 1, 1],
+      [1, length - 1, length - 1],
+      [1, length, length - 1],
+      [length - 1, 1, 1],
+      [length, 1, 0],
+      [length + 1, 1, 0],
+    ] as const) {
+      const read = await object.read(at, asked)
+      t.equal(read.length, given, `${asked} from ${at} of ${length}`)
+      t.ok(read.equals(content.subarray(at, at + asked)))
+    }
+    await object.close()
+    t.equal(openFiles(), before, 'it is closed')
+  }
 })
 
-t.test('a file that is not whole is none', async t => {
-  const trailer = serializeTrailer(METADATA)
-  for (const [name, ...pieces] of [
-    ['empty'],
-    ['too short for a footer', 'sluice1\n'],
-    ['cut off at the end', 'content', trailer.subarray(0, -1)],
-    ['cut off at the beginning', 'onten', trailer],
-    ['longer than it says', 'contents', trailer],
-    ['another format', 'content', trailer.toString('latin1').replace('sluice1', 'sluice2')],
-    ['a length beyond the file', `{}ffffffffsluice1\n`],
-    ['a length that is no number', `{}........sluice1\n`],
-  ] as const) {
-    await t.rejects(openObject(fileOf(t, ...pieces)), /store/, name)
+t.test('a trailer may be longer than what is read of a long file first', async t => {
+  const file = join(t.testdir(), 'object')
+  const path = `/${'x'.repeat(3000)}`
+  const { bytes, metadata } = fileOf(contentOfFile(100_000), path)
+  await writeFile(file, bytes)
+  const object = await openObject(file)
+  t.same(object?.metadata, metadata)
+  await object?.close()
+})
+
+t.test('what is no version, or not all of one, is an error and is closed', async t => {
+  const file = join(t.testdir(), 'object')
+  const short = fileOf(Buffer.from('content')).bytes
+  const long = fileOf(contentOfFile(40_000)).bytes
+  const before = openFiles()
+  for (const bytes of [
+    Buffer.alloc(0),
+    Buffer.from('sluice1\n'),
+    Buffer.from('ffffffffsluice1\n'),
+    Buffer.from('0000000zsluice1\n'),
+    short.subarray(1),
+    short.subarray(0, -1),
+    Buffer.concat([short, Buffer.from('x')]),
+    Buffer.from(short.toString('latin1').replace('sluice1', 'sluice2'), 'latin1'),
+    Buffer.from('{}ffffffffsluice1\n'),
+    Buffer.from('{}........sluice1\n'),
+    long.subarray(1),
+    long.subarray(0, -1),
+    Buffer.concat([Buffer.from('x'), long]),
+  ]) {
+    await writeFile(file, bytes)
+    await t.rejects(openObject(file), JSON.stringify(bytes.toString('latin1', 0, 40)))
+  }
+  t.equal(await openObject(join(file, '../missing')), undefined)
+  t.equal(openFiles(), before)
+})
+
+t.test('a trailer has names as long as a target may be, and bytes that are two in UTF-8', async t => {
+  const file = join(t.testdir(), 'object')
+  for (const path of ['/a', `/${'x'.repeat(8191)}`, `/${'x'.repeat(1900)}`]) {
+    const content = Buffer.from('content')
+    const fields = { contentType: `text/a; x="${'\u00e9'.repeat(20)}"` }
+    const metadata = { ...fileOf(content, path).metadata, fields }
+    await writeFile(file, Buffer.concat([content, serializeTrailer(metadata)]))
+    const object = await openObject(file)
+    t.same(object?.metadata, metadata)
+    t.ok((await object?.read(0, 7))?.equals(content))
+    await object?.close()
   }
 })
 
@@ -59,5 +123,6 @@ t.test('a tag is of the fields as well as of the content, and strong (RFC 9110 Â
   )
   t.equal(new Set(tags).size, 4)
   t.equal(startDigest({}).update('content').digest('hex'), tags[0])
-  t.same(validatorsOf(METADATA), { etag: { weak: false, opaque: 'tag' }, lastModifiedMs: 1234 })
+  const { metadata } = fileOf(Buffer.from('content'))
+  t.same(validatorsOf(metadata), { etag: { weak: false, opaque: 'e' }, lastModifiedMs: 7 })
 })
