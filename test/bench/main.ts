@@ -26,14 +26,16 @@ async function main(options: Options): Promise<void> {
   const directory = await mkdtemp(join(options.profile ? tmpdir() : logRoot(), 'sluice-bench-'))
   // squid gives up root before it opens its files.
   await chmod(directory, 0o755)
+  const disk = await mkdtemp(join(tmpdir(), 'sluice-bench-store-'))
   const origins = await startOrigins()
   try {
-    await Promise.race([measure(options, cores, children, directory, origins), interrupted()])
+    await Promise.race([measure(options, cores, children, directory, disk, origins), interrupted()])
   } finally {
     await children.stopAll()
     origins.close()
     if (options.profile) process.stdout.write(`\nprofiles: ${directory}\n`)
     else await rm(directory, { recursive: true, force: true })
+    await rm(disk, { recursive: true, force: true })
   }
 }
 
@@ -42,14 +44,15 @@ async function measure(
   cores: Cores,
   children: Children,
   directory: string,
+  disk: string,
   origins: Origins,
 ): Promise<void> {
   if (options.profile) {
-    await profileCases(options, children, directory, origins)
+    await profileCases(options, children, directory, disk, origins)
     return
   }
   if (options.cases.some(name => name !== 'policy')) {
-    const results = await runCases(options, cores, children, directory, origins)
+    const results = await runCases(options, cores, children, directory, disk, origins)
     printReport(results)
     if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`)
   }

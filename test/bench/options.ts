@@ -2,12 +2,12 @@
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
-/** `policy` is the time of one decision, beside no peer. */
-export const CASES = ['forward', 'connect', 'tunnel', 'memory', 'policy'] as const
+/** `store` has a peer of its own, nginx; `policy` is the time of one decision, beside no peer. */
+export const CASES = ['forward', 'connect', 'tunnel', 'memory', 'store', 'policy'] as const
 export type Case = (typeof CASES)[number]
 
-export const SUBJECTS = ['direct', 'sluice', 'squid', 'tinyproxy'] as const
-/** What is measured: a proxy, or the load generator straight at the origin. */
+export const SUBJECTS = ['direct', 'sluice', 'squid', 'tinyproxy', 'nginx'] as const
+/** What is measured: a proxy, a server of files, or the load generator straight at the origin. */
 export type SubjectName = (typeof SUBJECTS)[number]
 
 /** Durations in milliseconds. */

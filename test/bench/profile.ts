@@ -8,6 +8,7 @@ import type { Origins } from './origin.js'
 import { sluice } from './proxies.js'
 import { CONNECT_CONCURRENCY, FORWARD_CONCURRENCY, TUNNELS } from './run.js'
 import { type Load, takeSample } from './sample.js'
+import { putLoad, sluiceStore, storedGetLoad } from './store.js'
 import { connectLoad, throughputLoad } from './tunnel-load.js'
 
 const FUNCTIONS = 40
@@ -32,6 +33,7 @@ export async function profileCases(
   options: Options,
   children: Children,
   directory: string,
+  disk: string,
   origins: Origins,
 ): Promise<void> {
   const loads: readonly (readonly [Case, string, (port: number) => Load])[] = [
@@ -39,12 +41,16 @@ export async function profileCases(
     ['connect', 'CONNECT', port => connectLoad(port, origins, CONNECT_CONCURRENCY)],
     ['tunnel', 'upload', port => throughputLoad(port, origins, 'upload', TUNNELS)],
     ['tunnel', 'download', port => throughputLoad(port, origins, 'download', TUNNELS)],
+    ['store', 'stored GET', storedGetLoad],
+    ['store', 'stored PUT', putLoad],
     ['tunnel', 'echo', port => throughputLoad(port, origins, 'echo', TUNNELS)],
   ]
   for (const [name, title, start] of loads) {
     if (!options.cases.includes(name)) continue
     const own = join(directory, title.replace(' ', '-'))
-    const profiled = sluice(options.program, ['--cpu-prof', `--cpu-prof-dir=${own}`])
+    const nodeArgs = ['--cpu-prof', `--cpu-prof-dir=${own}`]
+    const profiled =
+      name === 'store' ? sluiceStore(options.program, disk, nodeArgs) : sluice(options.program, nodeArgs)
     const { port, pid } = await profiled(children, own)
     const from = Number(process.hrtime.bigint() / 1000n) + options.plan.warmMs * 1000
     const sample = await takeSample(start(port), options.plan.warmMs, options.plan.measureMs, undefined)

@@ -79,12 +79,13 @@ ViaProxyName "tinyproxy"
     })
 }
 
-interface Configuration {
+export interface Configuration {
   readonly file: string
   readonly text: (port: number) => string
 }
 
-async function launch(
+/** Starts a program in a directory of its own and waits until it accepts connections. */
+export async function launch(
   children: Children,
   directory: string,
   program: string,

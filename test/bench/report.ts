@@ -17,6 +17,7 @@ const HOW_TO_READ = [
   'One worker each, no cache, access logs as they come: Sluice two JSON lines an exchange to a file, squid one',
   'line through its log daemon, tinyproxy several; all of them in memory (/dev/shm) where there is such a',
   'directory. tinyproxy closes the connection after each answer. "failed" are operations that broke off.',
+  'nginx serves the same content as a file; beside it neither writes an access log, and all content is on a disk.',
   '"of core": processor time the proxy used; * less than nine tenths, so that it was not the slow part.',
   '"others": share of its core that went elsewhere; ! too much: such a row decides nothing, measure again. "per CPU s",',
   "per second of the proxy's processor time, helps with a row marked * alone; sharing a core distorts it both ways.",
@@ -59,7 +60,7 @@ function printRow({ measure, unit, samples }: Row): void {
     const rates = taken.map(sample => sample.perSecond)
     const cpu = median(taken.map(sample => sample.cpu))
     const others = median(taken.map(sample => sample.others))
-    const peer = name === 'squid' || name === 'tinyproxy'
+    const peer = name !== 'direct' && name !== 'sluice'
     print(
       columns([
         name,

@@ -9,6 +9,7 @@ import type { Origins } from './origin.js'
 import { coreSeconds, cpuSeconds, residentBytes } from './process-usage.js'
 import { pause, type RunningProxy, sluice, squid, type Starter, tinyproxy } from './proxies.js'
 import { type Load, type Meters, QUIET, type Sample, takeSample } from './sample.js'
+import { nginx, putLoad, sluiceStore, STORE_CONCURRENCY, storedGetLoad } from './store.js'
 import { connectLoad, idleTunnels, throughputLoad } from './tunnel-load.js'
 
 export const FORWARD_CONCURRENCY = 48
@@ -45,65 +46,45 @@ interface Measure {
   readonly name: string
   readonly unit: Row['unit']
   readonly measureMs: number
+  /** Undefined: all. */
+  readonly only?: readonly SubjectName[]
   readonly start: (proxyPort: number | undefined) => Load
 }
 
+type Starters = Partial<Record<SubjectName, Starter | undefined>>
+
+/** @param disk a directory on a disk, for what has to be durable */
 export async function runCases(
   options: Options,
   cores: Cores,
   children: Children,
   directory: string,
+  disk: string,
   origins: Origins,
 ): Promise<Results> {
-  const starters: Partial<Record<SubjectName, Starter | undefined>> = {
+  const proxies: Starters = {
     sluice: sluice(options.program),
     squid: squid(),
     tinyproxy: tinyproxy(),
   }
-  const missing = options.subjects.filter(name => name !== 'direct' && starters[name] === undefined)
-  const present = options.subjects.filter(name => !missing.includes(name))
-
+  const servers: Starters = { sluice: sluiceStore(options.program, disk), nginx: nginx(disk) }
   const measures = measuresOf(options, origins)
-  const rows: Row[] = measures.map(({ name, unit }) => ({ measure: name, unit, samples: {} }))
-  if (measures.length > 0) {
-    const subjects: Subject[] = []
-    for (const name of present) {
-      const start = starters[name]
-      const proxy = start === undefined ? undefined : await start(children, join(directory, name))
-      subjects.push({ name, proxy })
-    }
-    const retries = new Retries(options.plan.retryMs)
-    for (let round = 1; round <= options.plan.rounds; round++) {
-      for (const [index, measure] of measures.entries()) {
-        for (const { name, proxy } of subjects) {
-          // What the load generator can do by itself does not change: once is enough.
-          if (proxy === undefined && round > 1) continue
-          progress(`round ${round}/${options.plan.rounds}: ${measure.name}, ${name}`)
-          const warmMs = options.plan.warmMs * (round === 1 ? WARM_UP : 1)
-          const take = () =>
-            takeSample(
-              measure.start(proxy?.port),
-              warmMs,
-              measure.measureMs,
-              proxy === undefined ? undefined : metersOf(proxy, cores),
-            )
-          const sample = await retries.quietest(take).catch((error: unknown) => {
-            throw new Error(
-              `${measure.name}, ${name}: ${error instanceof Error ? error.message : String(error)}`,
-            )
-          })
-          const samples = rows[index]?.samples ?? {}
-          samples[name] = [...(samples[name] ?? []), sample]
-        }
-      }
-    }
-    await children.stopAll()
-  }
+  const storeMeasures = storeMeasuresOf(options)
+  const missing = options.subjects.filter(name => {
+    const known = [
+      ...(measures.length > 0 || options.cases.includes('memory') ? [proxies] : []),
+      ...(storeMeasures.length > 0 ? [servers] : []),
+    ]
+    return known.some(starters => name in starters && starters[name] === undefined)
+  })
+  const run = (starters: Starters, list: readonly Measure[], folder: string) =>
+    list.length === 0 ? [] : measureAll(options, cores, children, starters, list, join(directory, folder))
+  const rows = [...(await run(proxies, measures, '')), ...(await run(servers, storeMeasures, 'store'))]
 
   const memory: Partial<Record<SubjectName, number[]>> = {}
   if (options.cases.includes('memory')) {
-    for (const name of present) {
-      const start = starters[name]
+    for (const name of options.subjects) {
+      const start = proxies[name]
       if (start === undefined) continue
       progress(`memory, ${name}`)
       memory[name] = [await bytesPerTunnel(start, children, join(directory, `${name}-memory`), origins)]
@@ -111,6 +92,46 @@ export async function runCases(
   }
   progress('')
   return { machine: cpus()[0]?.model ?? 'unknown', cores, missing, rows, memory }
+}
+
+/** Starts the subjects, measures them in turn, and stops them. */
+async function measureAll(
+  options: Options,
+  cores: Cores,
+  children: Children,
+  starters: Starters,
+  measures: readonly Measure[],
+  directory: string,
+): Promise<Row[]> {
+  const { plan } = options
+  const rows: Row[] = measures.map(({ name, unit }) => ({ measure: name, unit, samples: {} }))
+  const subjects: Subject[] = []
+  for (const name of options.subjects) {
+    const start = starters[name]
+    if (start !== undefined) subjects.push({ name, proxy: await start(children, join(directory, name)) })
+    else if (name === 'direct') subjects.push({ name, proxy: undefined })
+  }
+  const retries = new Retries(plan.retryMs)
+  for (let round = 1; round <= plan.rounds; round++) {
+    for (const [index, { name: measure, measureMs, only, start }] of measures.entries()) {
+      for (const { name, proxy } of subjects) {
+        if (only !== undefined && !only.includes(name)) continue
+        // What the load generator can do by itself does not change: once is enough.
+        if (proxy === undefined && round > 1) continue
+        progress(`round ${round}/${plan.rounds}: ${measure}, ${name}`)
+        const warmMs = plan.warmMs * (round === 1 ? WARM_UP : 1)
+        const meters = proxy === undefined ? undefined : metersOf(proxy, cores)
+        const take = () => takeSample(start(proxy?.port), warmMs, measureMs, meters)
+        const sample = await retries.quietest(take).catch((error: unknown) => {
+          throw new Error(`${measure}, ${name}: ${error instanceof Error ? error.message : String(error)}`)
+        })
+        const samples = rows[index]?.samples ?? {}
+        samples[name] = [...(samples[name] ?? []), sample]
+      }
+    }
+  }
+  await children.stopAll()
+  return rows
 }
 
 /** Takes samples again that were disturbed, as long as its time lasts, and keeps the least disturbed of each. */
@@ -172,6 +193,29 @@ function measuresOf({ cases, plan }: Options, origins: Origins): Measure[] {
     }
   }
   return measures
+}
+
+/** All of them of a server; there is no origin behind it to measure directly. */
+function storeMeasuresOf({ cases, plan }: Options): Measure[] {
+  if (!cases.includes('store')) return []
+  const { measureMs } = plan
+  const on = (load: (port: number) => Load) => (port: number | undefined) => load(port ?? 0)
+  return [
+    {
+      name: `GET 1 KiB from the store, ${STORE_CONCURRENCY} connections`,
+      unit: 'requests/s',
+      measureMs,
+      only: ['sluice', 'nginx'],
+      start: on(storedGetLoad),
+    },
+    {
+      name: `PUT 1 KiB to the store, on the disk, ${STORE_CONCURRENCY} connections`,
+      unit: 'requests/s',
+      measureMs,
+      only: ['sluice'],
+      start: on(putLoad),
+    },
+  ]
 }
 
 /** Of a proxy started for this alone, so that nothing earlier has grown it. */

@@ -1,7 +1,7 @@
 /** Loads that go through CONNECT: many short tunnels, a few full ones, and many that are idle. */
 import { connect, type Socket } from 'node:net'
-import { closeAll } from './forward-load.js'
 import { type Origins, pour } from './origin.js'
+import { closeAll } from './request-load.js'
 import { Latencies, type Load } from './sample.js'
 
 export type Direction = 'download' | 'upload' | 'echo'

@@ -89,34 +89,37 @@ t.test('killed processes lose no acknowledged write and leave no torn one', asyn
   await first.store.close()
 
   for (let round = 0; journal.attempts < WRITES; round++) {
-    const names = [`a${round}`, `b${round}`]
-    const said = await Promise.all(names.map(name => killedWriter(directory, name, 50 + Math.random() * 400)))
-    for (const text of said) journal.read(text)
-    const server = await storeServer(t, { now: Date.now }, directory)
-    const own = journal.paths.filter(path => names.some(name => new RegExp(`[/#]${name}(/|$)`).test(path)))
-    const cut = own.filter(path => journal.isPending(path))
-    t.same(
-      await problemsOf(
-        server,
-        journal,
-        names.map(name => `/${name}/`),
-        own,
-      ),
-      [],
-      `round ${round}`,
-    )
-    for (const path of cut.filter(path => !path.includes('#'))) {
-      await put(server, path, JSON.stringify(contentOf(AFTER)), 'application/json')
-      journal.settle(path, AFTER)
-    }
-    const patch = await server.request(SHARED, {
-      method: 'PATCH',
-      fields: ['Content-Type: application/merge-patch+json'],
-      body: '{}',
+    await t.test(`round ${round}`, async t => {
+      const names = [`a${round}`, `b${round}`]
+      const said = await Promise.all(
+        names.map(name => killedWriter(directory, name, 50 + Math.random() * 400)),
+      )
+      for (const text of said) journal.read(text)
+      const server = await storeServer(t, { now: Date.now }, directory)
+      const own = journal.paths.filter(path => names.some(name => new RegExp(`[/#]${name}(/|$)`).test(path)))
+      const cut = own.filter(path => journal.isPending(path))
+      t.same(
+        await problemsOf(
+          server,
+          journal,
+          names.map(name => `/${name}/`),
+          own,
+        ),
+        [],
+      )
+      for (const path of cut.filter(path => !path.includes('#'))) {
+        await put(server, path, JSON.stringify(contentOf(AFTER)), 'application/json')
+        journal.settle(path, AFTER)
+      }
+      const patch = await server.request(SHARED, {
+        method: 'PATCH',
+        fields: ['Content-Type: application/merge-patch+json'],
+        body: '{}',
+      })
+      t.equal(patch.status, 204, 'no dead process holds what it was writing')
+      await server.store.close()
+      t.same(readdirSync(`${directory}/tmp`), [], 'nothing half-done is left')
     })
-    t.equal(patch.status, 204, 'no dead process holds what it was writing')
-    await server.store.close()
-    t.same(readdirSync(`${directory}/tmp`), [], 'nothing half-done is left')
   }
 
   // Once more everything, after all that has happened since, and that there is nothing else.

@@ -1,0 +1,98 @@
+/**
+ * The store beside nginx with the same content as a file: one worker each, no access log on either side, the same
+ * connections. PUT has no peer: nginx tells before its file is on the disk.
+ */
+import { chmod, mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { findProgram } from './children.js'
+import { BODY_BYTES } from './origin.js'
+import { launch, type RunningProxy, type Starter } from './proxies.js'
+import { requestLoad } from './request-load.js'
+import type { Load } from './sample.js'
+
+export const STORE_CONCURRENCY = 48
+const CONTENT = Buffer.alloc(BODY_BYTES, 'x')
+const PATH = '/cas/1024.bin'
+
+/**
+ * @param disk a directory on a disk, for the content
+ * @param nodeArgs options of Node itself
+ */
+export function sluiceStore(program: string, disk: string, nodeArgs: readonly string[] = []): Starter {
+  return async (children, directory) => {
+    const args = (_port: number, file: string) => [...nodeArgs, program, '--config', file]
+    const running = await launch(children, directory, process.execPath, args, {
+      file: 'sluice.yaml',
+      text: port => `version: 1
+listen: { proxy: ["127.0.0.1:${port}"], admin: "127.0.0.1:0" }
+origins: [{ path: /, store: { directory: ${JSON.stringify(join(disk, 'store'))} } }]
+log: { format: json, level: warn }
+shutdown: { drain: 0s }
+`,
+    })
+    const headers = { 'Content-Type': 'application/octet-stream' }
+    const response = await fetch(urlOf(running), { method: 'PUT', headers, body: CONTENT })
+    if (!response.ok) throw new Error(`PUT: ${response.status}`)
+    return running
+  }
+}
+
+/**
+ * @param disk a directory on a disk, for the content
+ * @returns undefined when it is not installed
+ */
+export function nginx(disk: string): Starter | undefined {
+  const program = findProgram('nginx')
+  if (program === undefined) return undefined
+  return async (children, directory) => {
+    const root = join(disk, 'nginx')
+    await mkdir(join(root, 'cas'), { recursive: true })
+    await writeFile(join(root, PATH), CONTENT)
+    // Its worker gives up root.
+    for (const path of [disk, root, join(root, 'cas')]) await chmod(path, 0o755)
+    const error = join(directory, 'error.log')
+    return launch(children, directory, program, (_port, file) => ['-e', error, '-p', directory, '-c', file], {
+      file: 'nginx.conf',
+      text: port => `daemon off;
+worker_processes 1;
+pid ${directory}/nginx.pid;
+error_log ${error};
+events { worker_connections 1024; }
+http {
+  access_log off;
+  default_type application/octet-stream;
+  sendfile on;
+  keepalive_timeout 600s;
+  keepalive_requests 100000000;
+  server { listen 127.0.0.1:${port}; root ${root}; }
+}
+`,
+    })
+  }
+}
+
+/** The same 1 KiB, over and over. */
+export function storedGetLoad(port: number): Load {
+  const request = Buffer.from(
+    `GET ${PATH} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nUser-Agent: bench/1.0\r\nAccept: */*\r\n\r\n`,
+  )
+  return requestLoad(
+    port,
+    { request: () => request, statuses: [200], responseBytes: BODY_BYTES },
+    STORE_CONCURRENCY,
+  )
+}
+
+/** 1 KiB to a resource for each connection. */
+export function putLoad(port: number): Load {
+  const request = (connection: number) =>
+    Buffer.from(
+      `PUT /put/${connection} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nUser-Agent: bench/1.0\r\n` +
+        `Content-Type: application/octet-stream\r\nContent-Length: ${BODY_BYTES}\r\n\r\n${CONTENT}`,
+    )
+  return requestLoad(port, { request, statuses: [201, 204], responseBytes: 0 }, STORE_CONCURRENCY)
+}
+
+function urlOf({ port }: RunningProxy): string {
+  return `http://127.0.0.1:${port}${PATH}`
+}
