@@ -7,19 +7,41 @@ const PIECE = Buffer.alloc(64 * 1024, Buffer.from(Array.from({ length: 251 }, (_
 /** How long nothing may be taken before the reader counts as stalled. */
 const STALL_MS = 100
 
+/** Makes the 64 KiB from an offset on, a multiple of that. */
+export type PieceAt = (offset: number) => Buffer
+
+/** Content that is different everywhere: each piece begins with its offset. */
+export function numberedPiece(offset: number): Buffer {
+  const piece = Buffer.from(PIECE)
+  piece.writeBigUInt64BE(BigInt(offset))
+  return piece
+}
+
+/** Some of what `numberedPiece` makes. */
+export function numberedContent(offset: number, length: number): Buffer {
+  const first = offset - (offset % PIECE.length)
+  const pieces: Buffer[] = []
+  for (let at = first; at < offset + length; at += PIECE.length) pieces.push(numberedPiece(at))
+  return Buffer.concat(pieces).subarray(offset - first, offset - first + length)
+}
+
 /** The SHA-1 of `total` bytes as `pour` writes them. */
-export function pouredDigest(total: number): string {
+export function pouredDigest(total: number, pieceAt: PieceAt = () => PIECE): string {
   const hash = createHash('sha1')
-  for (let sent = 0; sent < total; sent += PIECE.length) hash.update(PIECE.subarray(0, total - sent))
+  for (let sent = 0; sent < total; sent += PIECE.length) hash.update(pieceAt(sent).subarray(0, total - sent))
   return hash.digest('hex')
 }
 
 /** Writes `total` bytes, and no more at a time than the socket takes. */
-export function pour(socket: Socket, total: number): { taken(): number; stalled(): Promise<number> } {
+export function pour(
+  socket: Socket,
+  total: number,
+  pieceAt: PieceAt = () => PIECE,
+): { taken(): number; stalled(): Promise<number> } {
   let written = 0
   const more = (): void => {
     while (written < total && !socket.destroyed) {
-      const piece = PIECE.subarray(0, total - written)
+      const piece = pieceAt(written).subarray(0, total - written)
       written += piece.length
       if (!socket.write(piece)) {
         socket.once('drain', more)

@@ -22,6 +22,7 @@ export interface Sluice {
   readonly proxyUrl: string
   readonly proxyPort: number
   readonly adminUrl: string
+  readonly pid: number
   /** The first line of the log, past or future, that has all of these values. */
   logged(values: LogLine): Promise<LogLine>
   /** Sends SIGTERM and waits; the exit code, or null when a signal ended the process. */
@@ -66,8 +67,11 @@ export async function startSluice(t: Test, yaml: string): Promise<Sluice> {
   const { proxy, admin } = await logged({ event: 'listening' })
   const [first] = proxy as string[]
   if (first === undefined) throw new Error('the program does not say where it listens')
+  const { pid } = child
+  if (pid === undefined) throw new Error('the program has no process id')
   const proxyUrl = `http://${first}`
-  return { proxyUrl, proxyPort: Number(new URL(proxyUrl).port), adminUrl: `http://${admin}`, logged, stop }
+  const proxyPort = Number(new URL(proxyUrl).port)
+  return { proxyUrl, proxyPort, adminUrl: `http://${admin}`, pid, logged, stop }
 }
 
 function readLog(child: ChildProcessByStdio<null, Readable, null>): Sluice['logged'] {
