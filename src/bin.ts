@@ -72,6 +72,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
   startId: randomBytes(4).toString('hex'),
+  build: { version, node: process.versions.node },
   environment: process.env,
   stdin: { terminal: isatty(0), open: () => process.stdin },
   awaitStop,

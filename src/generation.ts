@@ -18,7 +18,9 @@ import { isStillAllowed, type OpenTunnel } from './listener/recheck.js'
 import { type RouteOptions, serveExchange } from './listener/route.js'
 import type { ServerSettings } from './listener/server.js'
 import { AccessLog } from './observe/access-log.js'
+import { type ExchangeObserver, ObserverPair } from './observe/exchange-observer.js'
 import { logUpstream } from './observe/upstream-log.js'
+import type { UpstreamHealth } from './observe/upstream-metrics.js'
 import { createOrigins, type Origins } from './origin/create-origins.js'
 import { Policy } from './policy/decision.js'
 import type { PumpRegistry } from './relay/pump.js'
@@ -60,6 +62,7 @@ export interface Surroundings {
   readonly credentialKey: Uint8Array
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
+  readonly exchangeMetrics: ExchangeObserver
 }
 
 /** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
@@ -124,6 +127,7 @@ export class Generation {
       onChange: (upstream, error) => logUpstream(surroundings.logger, upstream, error),
     })
     const accessLog = new AccessLog({ logger: surroundings.logger, query: config.log.query, wallClock })
+    const observer = new ObserverPair(accessLog, surroundings.exchangeMetrics)
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
     const { pumps, buffers } = surroundings
     const relay = {
@@ -147,7 +151,7 @@ export class Generation {
       forward: { ...relay, fast, exact },
       origins: { routes: origins.routes, options: { ...relay, dialer } },
       tunnel: { dialer, limits: pumpLimits, helloTimeoutMs: limits.headerTimeoutMs, buffers, pumps, now },
-      accessLog,
+      observer,
       date,
       now,
     }
@@ -155,7 +159,7 @@ export class Generation {
       limits,
       extraMethods: config.methods.extra,
       errorNote: config.errorNote,
-      accessLog,
+      observer,
       clientName: address => clients.nameAt(address),
       configHash: hash,
     }
@@ -169,6 +173,10 @@ export class Generation {
   serve(exchange: ConnectionExchange): void {
     this.#open += 1
     void serveExchange(exchange, this.#routing).then(this.#ended)
+  }
+
+  upstreamHealth(): readonly UpstreamHealth[] {
+    return this.#origins.health()
   }
 
   /**

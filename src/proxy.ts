@@ -1,6 +1,7 @@
 /** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import type { Registry } from 'prom-client'
 import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
@@ -9,6 +10,8 @@ import { restartKeys } from './config/restart-keys.js'
 import { configuredListeners, Generation, type Listeners, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
 import { ProxyServer } from './listener/server.js'
+import type { MetricsReport } from './observe/exposition.js'
+import { type BuildInfo, Metrics } from './observe/metrics.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
 import type { AddressLookup } from './upstream/lookup.js'
@@ -20,6 +23,10 @@ export interface ProxyEnvironment {
   readonly logger: Logger
   /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
   readonly startId: string
+  /** Named in the metrics. */
+  readonly build?: BuildInfo
+  /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
+  readonly processMetrics?: Registry
   /** In place of the system's resolver and of `dns.servers`. */
   readonly lookup?: AddressLookup
   readonly connector?: Connector
@@ -44,6 +51,8 @@ export interface RunningProxy extends Listeners {
    * @throws OpenSSL's error when the files of the configuration are not those that were checked; nothing has changed then
    */
   reload(loaded: LoadedConfig): Promise<Reloaded>
+  /** What has been counted so far, as plain JSON. */
+  metrics(): Promise<MetricsReport>
   /** Stops accepting, waits for what is open as long as `shutdown.drain` says, and closes everything. */
   drain(): Promise<void>
 }
@@ -68,6 +77,13 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     handshakeFailed: (clientAddress, code) =>
       environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
   })
+  const metrics: Metrics = new Metrics({
+    configHash: () => current.hash,
+    tunnels: () => server.pumps,
+    upstreams: () => current.upstreamHealth(),
+    build: environment.build,
+    process: environment.processMetrics,
+  })
   const surroundings = {
     logger: environment.logger,
     startId: environment.startId,
@@ -80,19 +96,24 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     attempts: new FailedAttempts(now),
     credentialKey: randomBytes(32),
     buffers: new ReadBuffers(),
-    pumps: { add: server.addPump.bind(server) },
+    pumps: server.pumps,
+    exchangeMetrics: metrics.exchanges,
   }
   const configured = configuredListeners(loaded.config)
   let current = new Generation(loaded, surroundings, configured)
   const generations = new Set([current])
   server.configure(current.settings)
-  const admin = new AdminServer({ ready: () => !server.draining })
+  const admin = new AdminServer(
+    { ready: () => !server.draining, metrics: async () => [await metrics.report()] },
+    () => current.config.listen.adminHosts,
+  )
 
   const stop = async (deadlineMs: number): Promise<void> => {
     await server.drain(deadlineMs)
     for (const generation of generations) await generation.close()
     await passwords.close()
     await admin.close()
+    metrics.close()
   }
   let bound: Listeners
   try {
@@ -117,15 +138,15 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     generations.add(after)
     server.configure(after.settings)
     void before.retire().then(() => generations.delete(before))
-    const closedTunnels = await server.closeTunnels(after.judge())
-    return { needsRestart: restartKeys(before.config, after.config), closedTunnels }
+    const closedTunnels = await server.pumps.stopUnless(after.judge())
+    return { needsRestart: restartKeys(loaded.config, after.config), closedTunnels }
   }
   let stopped: Promise<void> | undefined
   const drain = (): Promise<void> => {
     stopped ??= stop(current.config.shutdown.drainMs)
     return stopped
   }
-  return { ...bound, reload, drain }
+  return { ...bound, reload, metrics: () => metrics.report(), drain }
 }
 
 async function listen(

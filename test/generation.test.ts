@@ -27,6 +27,7 @@ function generation(t: Test): Generation {
       credentialKey: Buffer.alloc(32),
       buffers: new ReadBuffers(),
       pumps: { add: () => {} },
+      exchangeMetrics: { decision: () => {}, close: () => {} },
     },
     configuredListeners(loaded.config),
   )

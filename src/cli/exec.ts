@@ -109,7 +109,7 @@ async function execLogged(
 function privateConfig(config: Config, rules: Client['rules']): Config {
   return {
     ...config,
-    listen: { proxy: [{ host: '127.0.0.1', port: 0 }], admin: false },
+    listen: { proxy: [{ host: '127.0.0.1', port: 0 }], admin: false, adminHosts: [] },
     clients: [{ name: 'exec', cidr: [parseCidr('127.0.0.1/32'), parseCidr('::1/128')], rules }],
     // What the program leaves open has nobody who waits for it.
     shutdown: { ...config.shutdown, drainMs: 0 },

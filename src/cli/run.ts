@@ -7,6 +7,8 @@ import type { Config } from '../config/schema.js'
 import { classifyAddress } from '../net/address-class.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { createLog, type Log } from '../observe/log.js'
+import type { BuildInfo } from '../observe/metrics.js'
+import { createProcessMetrics } from '../observe/process-metrics.js'
 import { type RunningProxy, startProxy } from '../proxy.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
@@ -27,6 +29,7 @@ export interface RunHost {
   /** Whether standard output takes colour. */
   readonly color: boolean
   readonly startId: string
+  readonly build: BuildInfo
   /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
   awaitStop(): Promise<string>
   /** What became of an exception that nobody caught goes here. */
@@ -43,7 +46,15 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   const stop = host.awaitStop()
   let proxy: RunningProxy
   try {
-    proxy = await startProxy({ ...loaded, config }, { logger: log.logger, startId: host.startId })
+    proxy = await startProxy(
+      { ...loaded, config },
+      {
+        logger: log.logger,
+        startId: host.startId,
+        build: host.build,
+        processMetrics: createProcessMetrics(),
+      },
+    )
   } catch (error) {
     await log.flush()
     host.io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)

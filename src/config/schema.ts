@@ -29,20 +29,28 @@ import {
   wholeNumber,
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
+import { parseHostPattern } from '../net/host-pattern.js'
 import { EXPECTED_LISTEN, LISTEN_PATTERN, parseListenAddress } from './listen-address.js'
 import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
 import { parseSubject } from './subject.js'
 
-/** `rules` when the key is absent. */
 /** `listen.admin` when the key is absent. */
 export const DEFAULT_ADMIN = '127.0.0.1:9128'
+/** `rules` when the key is absent. */
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
 
 const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
 
 const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
 const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
+
+const adminHost = parsed(text('a host name'), value => {
+  const pattern = parseHostPattern(value)
+  if (pattern.kind === 'exact') return pattern.name
+  const hint = pattern.kind === 'address' ? '; addresses need not be listed' : ''
+  throw new RangeError(`expected a host name, found "${value}"${hint}`)
+})
 
 const tls = section({
   address: parsed(listenText, parseListenAddress).describe('Where clients connect by TLS.'),
@@ -68,9 +76,12 @@ const listen = section({
     .describe('Where clients connect. IP address or localhost, and port; port 0 is any free one.'),
   admin: parsed(adminText, value => (value === false ? value : parseListenAddress(value)))
     .prefault(DEFAULT_ADMIN)
-    .describe('Where /health and /ready are served; false switches it off.'),
+    .describe('Where /health, /ready and /metrics are served; false switches it off.'),
+  admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
+    .prefault([])
+    .describe('Names that Host may have at listen.admin, beside localhost and every IP address.'),
   tls: z.exactOptional(tls).describe('A listener for clients that speak TLS to the proxy; absent, none.'),
-})
+}).transform(({ admin_hosts: adminHosts, ...rest }) => ({ ...rest, adminHosts }))
 
 const sniModes = ['none', 'verify'] as const
 

@@ -11,8 +11,8 @@ interface MediaRange {
   /** In lower case; `*` for any. */
   readonly type: string
   readonly subtype: string
-  /** Whether it has parameters beside the weight, and so asks for something more special than what is on offer. */
-  readonly special: boolean
+  /** Beside the weight; in lower case, `name=value`. What is on offer has to have them all. */
+  readonly parameters: readonly string[]
   /** From 0, not acceptable, to 1 (RFC 9110 §12.4.2). */
   readonly weight: number
 }
@@ -20,7 +20,8 @@ interface MediaRange {
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
- * @param offered media types in lower case and without parameters; of those that weigh the same the first wins
+ * @param offered media types in lower case, with their parameters behind `;` and without spaces; of those that weigh the
+ *   same the first wins
  * @returns one of them, or undefined when none is acceptable; the first when there is no Accept,
  *   or none that can be read
  * @see RFC 9110 §12.5.1
@@ -42,28 +43,35 @@ export function preferredMediaType<T extends string>(fields: Fields, offered: re
 
 /** The weight of the most specific range that matches; 0 when none does. */
 function weightOf(mediaType: string, ranges: readonly MediaRange[]): number {
-  const [type, subtype] = mediaType.split('/')
-  const plain = ranges.filter(range => !range.special)
-  const exact = plain.find(range => range.type === type && range.subtype === subtype)
-  const ofType = plain.find(range => range.type === type && range.subtype === '*')
-  const any = plain.find(range => range.type === '*')
+  const [name = '', ...parameters] = mediaType.split(';')
+  const [type, subtype] = name.split('/')
+  const fitting = ranges.filter(range => range.parameters.every(parameter => parameters.includes(parameter)))
+  const exact = fitting
+    .filter(range => range.type === type && range.subtype === subtype)
+    .reduce<MediaRange | undefined>(
+      (best, range) =>
+        best === undefined || range.parameters.length > best.parameters.length ? range : best,
+      undefined,
+    )
+  const ofType = fitting.find(range => range.type === type && range.subtype === '*')
+  const any = fitting.find(range => range.type === '*')
   return (exact ?? ofType ?? any)?.weight ?? 0
 }
 
 /** None for what is malformed. The weight counts wherever among the parameters it stands. */
 function parseMediaRange(member: string): MediaRange[] {
-  const [name = '', ...parameters] = splitOutsideQuotes(member, ';').map(trimOws)
+  const [name = '', ...rest] = splitOutsideQuotes(member, ';').map(trimOws)
   const [type = '', subtype = '', ...more] = name.toLowerCase().split('/')
   if (!isToken(type) || !isToken(subtype) || more.length > 0 || (type === '*' && subtype !== '*')) return []
   let weight = 1
-  let special = false
-  for (const parameter of parameters.filter(text => text !== '')) {
+  const parameters: string[] = []
+  for (const parameter of rest.filter(text => text !== '')) {
     const value = parameter.slice(2)
-    if (parameter.slice(0, 2).toLowerCase() !== 'q=') special = true
+    if (parameter.slice(0, 2).toLowerCase() !== 'q=') parameters.push(parameter.toLowerCase())
     else if (WEIGHT.test(value)) weight = Number(value)
     else return []
   }
-  return [{ type, subtype, special, weight }]
+  return [{ type, subtype, parameters, weight }]
 }
 
 /** Cuts at each separator that is not inside a quoted string (RFC 9110 §5.6.4). */

@@ -3,7 +3,7 @@
  * The words are made anew from what was understood, so that nothing of the client's own bytes comes back to it.
  */
 import type { ProxyError } from '../errors.js'
-import type { Subject } from '../observe/access-log.js'
+import type { Subject } from '../observe/exchange-observer.js'
 import { DENY_REASONS } from '../policy/denial.js'
 
 /** The reasons that `sluice explain` comes to as well. */

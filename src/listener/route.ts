@@ -14,7 +14,7 @@ import type { Method } from '../http/method.js'
 import type { RequestTarget } from '../http/request-target.js'
 import { checkMethod, chooseRoute, noOrigin, type OriginRoute, serveOrigin } from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
-import type { AccessLog, ExchangeKind, Subject } from '../observe/access-log.js'
+import type { DecisionEvent, ExchangeKind, ExchangeObserver, Subject } from '../observe/exchange-observer.js'
 import type { Outcome } from '../outcome.js'
 import type { Policy, Decision as Verdict } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
@@ -37,7 +37,7 @@ export interface RouteOptions {
   readonly forward: ForwardOptions
   readonly tunnel: TunnelOptions
   readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
-  readonly accessLog: AccessLog
+  readonly observer: ExchangeObserver
   readonly date: () => string
   readonly now: () => number
 }
@@ -69,16 +69,17 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
       explainHint(outcome.error, decision.subject, options.configHash() !== NO_FILE),
     )
   } else decision.abandon()
-  options.accessLog.close(decision.subject, outcome, options.now() - started)
+  decision.close(outcome, options.now() - started)
 }
 
-/** Logs the decision of an exchange once, whichever way it falls. */
+/** Tells the decision of an exchange once, whichever way it falls, and its end. */
 class Decision {
   readonly subject: Subject
   readonly #options: RouteOptions
   #verdict: Verdict | undefined
   #route: string | undefined
   #made = false
+  #decision: DecisionEvent['decision'] = 'allow'
 
   constructor(exchange: ConnectionExchange, client: Client | undefined, options: RouteOptions) {
     const { target, method } = exchange.facts
@@ -113,7 +114,7 @@ class Decision {
   /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
   deny(error: ProxyError): void {
     if (error.side === 'upstream') this.#pass(error.reason)
-    else this.#log({ decision: 'deny', rule: this.#rule, reason: error.reason })
+    else this.#tell({ decision: 'deny', rule: this.#rule, reason: error.reason })
   }
 
   /** The client left before the decision was made; what was known of the request by then was allowed. */
@@ -121,13 +122,18 @@ class Decision {
     this.#pass('client_gone')
   }
 
+  /** After the decision was made. */
+  close(outcome: Outcome, durationMs: number): void {
+    this.#options.observer.close(this.subject, outcome, durationMs, this.#decision)
+  }
+
   /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
   #pass(reason?: string, dnsMs?: number): void {
     const rule = this.#rule
     const denial = this.#verdict?.kind === 'allow' ? this.#verdict.wouldDeny : undefined
-    if (denial === undefined) this.#log({ decision: 'allow', rule, reason, dnsMs })
+    if (denial === undefined) this.#tell({ decision: 'allow', rule, reason, dnsMs })
     else {
-      this.#log({
+      this.#tell({
         decision: 'would_deny',
         rule,
         reason: denial.reason,
@@ -141,10 +147,11 @@ class Decision {
     return this.#verdict?.rule ?? this.#route
   }
 
-  #log(event: Parameters<AccessLog['decision']>[1]): void {
+  #tell(event: DecisionEvent): void {
     if (this.#made) return
     this.#made = true
-    this.#options.accessLog.decision(this.subject, event, this.#options.configHash())
+    this.#decision = event.decision
+    this.#options.observer.decision(this.subject, event, this.#options.configHash())
   }
 }
 

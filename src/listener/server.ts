@@ -8,16 +8,14 @@ import type { ClientCertificate } from '../clients/certificate.js'
 import type { ListenAddress } from '../config/listen-address.js'
 import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
-import type { Exchange } from '../exchange.js'
-import type { AccessLog } from '../observe/access-log.js'
-import type { RunningPump } from '../relay/pump.js'
+import type { ExchangeObserver } from '../observe/exchange-observer.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
 import { Connection } from './connection.js'
-import { ConnectionExchange } from './connection-exchange.js'
+import type { ConnectionExchange } from './connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import type { Handshake } from './handshake.js'
-import type { OpenTunnel } from './recheck.js'
+import { Pumps } from './pumps.js'
 import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
 
 /** What a configuration says to the server: replaced as a whole, for what is accepted and read from then on. */
@@ -25,7 +23,7 @@ export interface ServerSettings {
   readonly limits: ConnectionLimits
   /** Methods beside the nine that are let through. */
   readonly extraMethods: readonly string[]
-  readonly accessLog: AccessLog
+  readonly observer: ExchangeObserver
   /** A line that goes into every error response. */
   readonly errorNote?: string | undefined
   readonly configHash: string
@@ -49,11 +47,11 @@ const CLOSE_MS = 1000
 const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner, TlsServerOwner {
+  /** What has stopped being HTTP; counted in until it ends. */
+  readonly pumps = new Pumps(() => this.#checkEmpty())
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
-  /** With the exchange that each came from, where there is one to ask about again. */
-  readonly #pumps = new Map<RunningPump, OpenTunnel | undefined>()
   #settings: ServerSettings | undefined
   #tls: TlsServer | undefined
   #ticker: NodeJS.Timeout | undefined
@@ -97,30 +95,6 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     return bindServer(server, address, BACKLOG)
   }
 
-  /** Counts a pump in until it ends. */
-  addPump(pump: RunningPump, exchange: Exchange, address: string): void {
-    const { verifiesServerName = false } = pump
-    const tunnel =
-      exchange instanceof ConnectionExchange ? { exchange, address, verifiesServerName } : undefined
-    this.#pumps.set(pump, tunnel)
-    void pump.finished.then(() => {
-      this.#pumps.delete(pump)
-      this.#checkEmpty()
-    })
-  }
-
-  /** @returns how many were closed because `isAllowed` says no */
-  async closeTunnels(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>): Promise<number> {
-    let closed = 0
-    const checks = [...this.#pumps].map(async ([pump, tunnel]) => {
-      if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#pumps.has(pump)) return
-      closed += 1
-      pump.stop('policy')
-    })
-    await Promise.all(checks)
-    return closed
-  }
-
   /** A client that is gone again has no address left that could be judged. */
   #isGone(socket: Socket): boolean {
     if (socket.remoteAddress !== undefined) return false
@@ -138,7 +112,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
       let timer = setTimeout(() => {
-        for (const pump of this.#pumps.keys()) pump.stop('shutdown')
+        this.pumps.stop('shutdown')
         for (const connection of this.#connections) connection.destroy()
         // A stop does not depend on what it stops.
         timer = setTimeout(resolve, CLOSE_MS)
@@ -188,7 +162,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   }
 
   refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
-    const { accessLog, configHash, clientName } = this.#current
+    const { observer, configHash, clientName } = this.#current
     const subject = {
       id: this.nextId(),
       client: clientName(clientAddress),
@@ -197,7 +171,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
       method,
       path: withoutUserinfo(target),
     } as const
-    accessLog.decision(subject, { decision: 'deny', reason: error.reason }, configHash)
+    observer.decision(subject, { decision: 'deny', reason: error.reason }, configHash)
     const outcome = {
       handler: 'refusal',
       status: error.status,
@@ -206,7 +180,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
       bytesDown: 0,
       error,
     } as const
-    accessLog.close(subject, outcome, 0)
+    observer.close(subject, outcome, 0, 'deny')
   }
 
   released(connection: OwnedConnection): void {
@@ -246,11 +220,11 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
   #tick(): void {
     const now = this.#options.now()
     for (const connection of this.#connections) connection.checkDeadline(now)
-    for (const pump of this.#pumps.keys()) pump.check(now)
+    this.pumps.check(now)
   }
 
   #checkEmpty(): void {
-    if (this.#connections.size === 0 && this.#pumps.size === 0) this.#onEmpty?.()
+    if (this.#connections.size === 0 && this.pumps.size === 0) this.#onEmpty?.()
   }
 }
 

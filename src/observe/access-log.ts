@@ -6,35 +6,8 @@ import { type DestinationStream, type Logger, pino } from 'pino'
 import type { ProxyError } from '../errors.js'
 import type { Outcome } from '../outcome.js'
 import { createIsoTime, type EventFields, eventFields, eventLine } from './event-line.js'
+import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
 import { LOG_SCHEMA } from './log.js'
-
-/** What was asked for: the form of the target, or `invalid` when the request never got that far. */
-export type ExchangeKind = 'connect' | 'forward' | 'origin' | 'server' | 'invalid'
-
-/** What an exchange is known by in both of its events. */
-export interface Subject {
-  readonly id: string
-  /** The name of the client entry; absent when there is none for the address. */
-  readonly client: string | undefined
-  readonly clientAddress: string
-  readonly kind: ExchangeKind
-  readonly method: string
-  readonly host?: string | undefined
-  readonly port?: number | undefined
-  readonly path?: string | undefined
-}
-
-export interface DecisionEvent {
-  /** `would_deny`: no rule allows it, and the rules are only observed. */
-  readonly decision: 'allow' | 'deny' | 'would_deny'
-  /** The rule that allowed it, or came nearest. */
-  readonly rule?: string | undefined
-  /** Why it was denied, or would be. */
-  readonly reason?: string | undefined
-  /** What a denial would have said. */
-  readonly wouldDeny?: string | undefined
-  readonly dnsMs?: number | undefined
-}
 
 export interface AccessLogOptions {
   readonly logger: Logger
@@ -47,7 +20,7 @@ export interface AccessLogOptions {
 /** Where what may hold secrets begins; a fragment, which only refused targets have, as well as a query. */
 const QUERY = /[?#]/
 
-export class AccessLog {
+export class AccessLog implements ExchangeObserver {
   readonly #write: (line: string) => void
   readonly #time: () => string
   readonly #subjects = new WeakMap<Subject, string>()

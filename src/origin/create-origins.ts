@@ -4,6 +4,8 @@ import type { Config } from '../config/schema.js'
 import type { ProxyError } from '../errors.js'
 import { type MethodsInUse, resourceMethods } from '../http/allow.js'
 import type { Method } from '../http/method.js'
+import { serializeHostPattern } from '../net/host-pattern.js'
+import type { UpstreamHealth } from '../observe/upstream-metrics.js'
 import type { Dialer } from '../upstream/dial.js'
 import { NodeSender } from '../upstream/node-sender.js'
 import type { Sender } from '../upstream/sender.js'
@@ -31,6 +33,8 @@ export interface OriginsOptions {
 
 export interface Origins {
   readonly routes: readonly OriginRoute[]
+  /** Of every upstream, as it is now. */
+  health(): UpstreamHealth[]
   close(): Promise<void>
 }
 
@@ -73,11 +77,23 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
   })
   return {
     routes: sortRoutes(routes),
+    health: () => routes.flatMap(healthOf),
     close: async () => {
       for (const sender of opened) sender.close()
       await Promise.all(stores.map(store => store.close()))
     },
   }
+}
+
+function healthOf(route: OriginRoute): UpstreamHealth[] {
+  if (route.kind === 'store') return []
+  const host = route.host.kind === 'any' ? '' : serializeHostPattern(route.host)
+  return route.upstreams.health.map(({ upstream, up, failures }) => ({
+    route: host + route.path,
+    upstream: upstream.url,
+    up,
+    failures,
+  }))
 }
 
 /** What of its list may pass, all that may where it has none; the store knows the nine and no others. */

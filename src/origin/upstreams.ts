@@ -4,7 +4,7 @@
  * The one with the fewest requests under way is chosen, those that are level in turn. One that could not be connected
  * to is passed over for a while as long as others are there; after that one request tries it again.
  */
-import type { ProxyError } from '../errors.js'
+import type { ProxyError, ProxyErrorType } from '../errors.js'
 
 /** Milliseconds for which an upstream that could not be reached is passed over. */
 export const DOWN_MS = 5000
@@ -16,8 +16,18 @@ export interface UpstreamsOptions<Upstream> {
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
 }
 
+/** How one upstream does. */
+export interface Health<Upstream> {
+  readonly upstream: Upstream
+  /** Whether the last attempt to connect to it succeeded; true before there was one. */
+  readonly up: boolean
+  /** How often it could not be connected to, by the error. */
+  readonly failures: ReadonlyMap<ProxyErrorType, number>
+}
+
 interface Member<Upstream> {
   readonly upstream: Upstream
+  readonly failures: Map<ProxyErrorType, number>
   inUse: number
   /** Until when it is passed over; undefined while it is up. */
   downUntil: number | undefined
@@ -30,7 +40,12 @@ export class Upstreams<Upstream> {
 
   /** @param upstreams at least one */
   constructor(upstreams: readonly Upstream[], options: UpstreamsOptions<Upstream>) {
-    this.#members = upstreams.map(upstream => ({ upstream, inUse: 0, downUntil: undefined }))
+    this.#members = upstreams.map(upstream => ({
+      upstream,
+      failures: new Map(),
+      inUse: 0,
+      downUntil: undefined,
+    }))
     this.#options = options
   }
 
@@ -72,9 +87,19 @@ export class Upstreams<Upstream> {
   unreached(upstream: Upstream, error: ProxyError): void {
     const member = this.#memberOf(upstream)
     if (member === undefined) return
+    member.failures.set(error.type, (member.failures.get(error.type) ?? 0) + 1)
     const wasUp = member.downUntil === undefined
     member.downUntil = this.#options.now() + DOWN_MS
     if (wasUp) this.#options.onChange(upstream, error)
+  }
+
+  /** In the order in which they were given. */
+  get health(): Health<Upstream>[] {
+    return this.#members.map(({ upstream, failures, downUntil }) => ({
+      upstream,
+      up: downUntil === undefined,
+      failures,
+    }))
   }
 
   /** All of them, beginning with another one each time. */

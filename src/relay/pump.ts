@@ -39,6 +39,9 @@ export interface RunningPump {
   /** Whether it begins with nothing but TLS for the host of its CONNECT. */
   readonly verifiesServerName?: boolean
   readonly finished: Promise<PumpResult>
+  /** Bytes from either side so far; once it is finished, those of its result. */
+  readonly bytesUp: number
+  readonly bytesDown: number
   /** Ends it when it has been idle, or has lived, for too long. */
   check(now: number): void
   /** Ends both sides at once. */
@@ -100,6 +103,14 @@ export class Pump implements RunningPump {
     this.#watch(this.#upstream, this.#client)
     this.#flow(this.#client, this.#upstream, client.early)
     this.#flow(this.#upstream, this.#client, upstream.early)
+  }
+
+  get bytesUp(): number {
+    return this.#client.bytes
+  }
+
+  get bytesDown(): number {
+    return this.#upstream.bytes
   }
 
   check(now: number): void {
@@ -183,6 +194,6 @@ export class Pump implements RunningPump {
   #finish(): void {
     this.#client.reader?.release()
     this.#upstream.reader?.release()
-    this.#resolve({ bytesUp: this.#client.bytes, bytesDown: this.#upstream.bytes, reason: this.#reason })
+    this.#resolve({ bytesUp: this.bytesUp, bytesDown: this.bytesDown, reason: this.#reason })
   }
 }

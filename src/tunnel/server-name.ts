@@ -98,6 +98,14 @@ export class VerifiedTunnel implements RunningPump {
     if (this.#pump === undefined) socket.resume()
   }
 
+  get bytesUp(): number {
+    return this.#bytesUp + (this.#pump?.bytesUp ?? 0)
+  }
+
+  get bytesDown(): number {
+    return this.#bytesDown + (this.#pump?.bytesDown ?? 0)
+  }
+
   check(now: number): void {
     const { limits, helloTimeoutMs } = this.#options
     if (this.#pump !== undefined) this.#pump.check(now)

@@ -1,12 +1,24 @@
 import t, { type Test } from 'tap'
 import { AdminServer } from '../../src/admin/server.js'
+import type { MetricsReport } from '../../src/observe/exposition.js'
+import { parseExposition } from '../kit/exposition.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
 
+const REPORT: MetricsReport = [
+  { name: 'a_total', help: 'A.', type: 'counter', aggregator: 'sum', values: [{ value: 2, labels: {} }] },
+]
+const CONTROL = { ready: () => true, metrics: async () => [REPORT] }
+
 async function admin(t: Test) {
-  const control = { isReady: true, ready: () => control.isReady }
-  const server = new AdminServer(control)
+  const control = {
+    isReady: true,
+    reports: (): Promise<MetricsReport[]> => Promise.resolve([REPORT, REPORT]),
+    ready: () => control.isReady,
+    metrics: () => control.reports(),
+  }
+  const server = new AdminServer(control, () => ['sluice.test', 'metrics.sluice.test'])
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => server.close())
   const ask = async (request: string) => {
@@ -47,46 +59,104 @@ t.test('a query does not matter, HEAD has no content', async t => {
 
 t.test('other paths are 404, other methods 405 with Allow (RFC 9110 §15.5.6)', async t => {
   const { get } = await admin(t)
-  for (const path of ['/', '/healthz', '/health/', '/HEALTH', '/x/ready', '*', '/%68ealth']) {
+  for (const path of ['/', '/healthz', '/health/', '/HEALTH', '/x/ready', '/metrics/', '*', '/%68ealth']) {
     t.equal(status(await get(path)), 404, path)
   }
   for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE']) {
-    const answer = await get('/ready', method)
-    t.equal(status(answer), 405, method)
-    t.match(answer, '\r\nAllow: GET, HEAD\r\n')
+    for (const path of ['/health', '/ready', '/metrics']) {
+      const answer = await get(path, method)
+      t.equal(status(answer), 405, `${method} ${path}`)
+      t.match(answer, '\r\nAllow: GET, HEAD\r\n')
+    }
   }
 })
 
-t.test('Host is localhost or an address, so that no page reaches it under a name of its own', async t => {
-  const { get, ask } = await admin(t)
-  const table: [string, number][] = [
-    ['localhost', 200],
-    ['localhost:9128', 200],
-    ['LOCALHOST.', 200],
-    ['127.0.0.1', 200],
-    ['127.0.0.1:9128', 200],
-    ['192.0.2.1:80', 200],
-    ['[::1]:9128', 200],
-    ['evil.example', 403],
-    ['evil.example:9128', 403],
-    ['127.0.0.1.evil.example', 403],
-    ['localhost.evil.example', 403],
-    ['a.localhost', 403],
-    ['user@localhost', 403],
-    ['localhost:0', 403],
-    ['127.1', 403],
-    ['::1', 403],
-    ['', 403],
-  ]
-  for (const path of ['/health', '/ready', '/none']) {
-    for (const [host, expected] of table) {
-      const wanted = expected === 200 && path === '/none' ? 404 : expected
-      t.equal(status(await get(path, 'GET', host)), wanted, `${path} ${host}`)
+t.test(
+  'Host is localhost, an address or a name of listen.admin_hosts, so that no page reaches it under a name of its own',
+  async t => {
+    const { get, ask } = await admin(t)
+    const table: [string, number][] = [
+      ['localhost', 200],
+      ['localhost:9128', 200],
+      ['LOCALHOST.', 200],
+      ['127.0.0.1', 200],
+      ['127.0.0.1:9128', 200],
+      ['192.0.2.1:80', 200],
+      ['[::1]:9128', 200],
+      ['sluice.test', 200],
+      ['sluice.test:9128', 200],
+      ['SLUICE.Test.', 200],
+      ['metrics.sluice.test', 200],
+      ['health.sluice.test', 403],
+      ['sluice.tes', 403],
+      ['test', 403],
+      ['evil.example', 403],
+      ['evil.example:9128', 403],
+      ['127.0.0.1.evil.example', 403],
+      ['localhost.evil.example', 403],
+      ['a.localhost', 403],
+      ['user@localhost', 403],
+      ['localhost:0', 403],
+      ['127.1', 403],
+      ['::1', 403],
+      ['', 403],
+    ]
+    for (const path of ['/health', '/ready', '/metrics', '/none']) {
+      for (const [host, expected] of table) {
+        const wanted = expected === 200 && path === '/none' ? 404 : expected
+        t.equal(status(await get(path, 'GET', host)), wanted, `${path} ${host}`)
+      }
     }
+    t.equal(status(await ask('GET /health HTTP/1.1\r\n\r\n')), 400, 'HTTP/1.1 has a Host')
+    t.equal(status(await ask('GET /health HTTP/1.0\r\n\r\n')), 403)
+    const refused = await get('/metrics', 'GET', 'evil.example')
+    t.match(refused, 'Host must be localhost, an IP address or a name of listen.admin_hosts\n')
+    t.notMatch(refused, 'a_total')
+  },
+)
+
+t.test('/metrics is what all workers counted together, in the format that is asked for', async t => {
+  const { get, ask } = await admin(t)
+  const plain = await get('/metrics')
+  t.match(plain, '\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n')
+  t.match(plain, /\n# TYPE a_total counter\na_total 4\n/)
+  const head = await get('/metrics', 'HEAD')
+  t.match(head, '\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n')
+  t.equal(body(head), '')
+  const text = 'text/plain; version=0.0.4; charset=utf-8'
+  const open = 'application/openmetrics-text; version=1.0.0; charset=utf-8'
+  for (const [accept, expected] of [
+    ['*/*', text],
+    ['text/plain', text],
+    ['text/html', text],
+    ['application/openmetrics-text', open],
+    ['application/openmetrics-text; version=1.0.0', open],
+    ['application/openmetrics-text; version=0.0.1, text/plain;version=0.0.4;q=0.1', text],
+    ['application/openmetrics-text;q=0.2, text/plain;q=0.3', text],
+    [
+      'application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,' +
+        'application/openmetrics-text;version=0.0.1;q=0.5,' +
+        'text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,text/plain;version=0.0.4;q=0.3,*/*;q=0.2',
+      open,
+    ],
+    [
+      'application/openmetrics-text;version=1.0.0;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4,' +
+        'text/plain;version=0.0.4;q=0.3,*/*;q=0.2',
+      open,
+    ],
+  ] as const) {
+    const answer = await ask(`GET /metrics HTTP/1.0\r\nHost: localhost\r\nAccept: ${accept}\r\n\r\n`)
+    t.match(answer, `\r\nContent-Type: ${expected}\r\n`, accept)
+    const format = expected === open ? 'openmetrics' : 'text'
+    t.equal(parseExposition(body(answer), format).value('a_total'), 4, accept)
   }
-  t.equal(status(await ask('GET /health HTTP/1.1\r\n\r\n')), 400, 'HTTP/1.1 has a Host')
-  t.equal(status(await ask('GET /health HTTP/1.0\r\n\r\n')), 403)
-  t.match(await get('/health', 'GET', 'evil.example'), 'Host must be localhost or an IP address\n')
+})
+
+t.test('metrics that can not be had are 500, and the listener goes on', async t => {
+  const { control, get } = await admin(t)
+  control.reports = () => Promise.reject(new Error('no worker'))
+  t.equal(status(await get('/metrics')), 500)
+  t.equal(status(await get('/health')), 200)
 })
 
 t.test('what is not HTTP gets no answer and does no harm', async t => {
@@ -97,7 +167,7 @@ t.test('what is not HTTP gets no answer and does no harm', async t => {
 })
 
 t.test('closes when it never listened, and ends every connection when it did', async t => {
-  await new AdminServer({ ready: () => true }).close()
+  await new AdminServer(CONTROL, () => []).close()
   const { server, port } = await admin(t)
   const half = await rawClient(t, port)
   half.write('GET /health HTTP/1.1\r\nHost: local')
@@ -111,7 +181,7 @@ t.test('closes when it never listened, and ends every connection when it did', a
 
 t.test('rejects when its address can not be bound', async t => {
   const { port } = await admin(t)
-  await t.rejects(new AdminServer({ ready: () => true }).listen({ host: '127.0.0.1', port }), {
+  await t.rejects(new AdminServer(CONTROL, () => []).listen({ host: '127.0.0.1', port }), {
     code: 'EADDRINUSE',
   })
 })

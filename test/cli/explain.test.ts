@@ -406,6 +406,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
       terminal: false,
       color: false,
       startId: 'test',
+      build: { version: '1.2.3', node: '20.0.0' },
       awaitStop: () => new Promise<string>(() => {}),
       stdin: { terminal: true, open: () => Readable.from([]) },
       environment: {},

@@ -1,9 +1,10 @@
 /** `sluice run` in the foreground: what it says, what it touches, how it stops. */
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { Authority } from '../kit/authority.js'
+import { parseExposition } from '../kit/exposition.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { needs, run, temporaryDirectory } from '../system/command.js'
@@ -12,6 +13,9 @@ import { installProgram, startProgram } from './program.js'
 t.jobs = 2
 
 const program = await installProgram(t)
+const { version: VERSION } = JSON.parse(
+  await readFile(new URL('../../../package.json', import.meta.url), 'utf8'),
+) as { version: string }
 const FREE = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
 const LISTENING = /"event":"listening","proxy":\["127\.0\.0\.1:(\d+)"\],"admin":"127\.0\.0\.1:(\d+)"/
 
@@ -47,6 +51,9 @@ t.test('off a terminal it logs JSON alone, needs no home and no user, and writes
   )
   const [, port = '', adminPort = ''] = await said(LISTENING)
   t.equal((await fetch(`http://127.0.0.1:${adminPort}/health`)).status, 200)
+  const metrics = parseExposition(await (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text(), 'text')
+  t.equal(metrics.value(`sluice_build_info{version="${VERSION}",node="${process.versions.node}"}`), 1)
+  t.ok((metrics.value('process_resident_memory_bytes') ?? 0) > 0)
   const client = await rawClient(t, Number(port))
   client.write('OPTIONS * HTTP/1.0\r\n\r\n')
   t.match(await client.untilEnd(), /^HTTP\/1\.1 200 /)

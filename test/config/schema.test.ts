@@ -25,6 +25,12 @@ t.test('listen', t => {
   )
   t.equal(listen.admin, false)
   t.same(load('listen: { admin: "[::1]:0" }').listen.admin, { host: '::1', port: 0 })
+  t.same(listen.adminHosts, [])
+  t.same(load('listen: { admin_hosts: [A.Test., b.test, bücher.test] }').listen.adminHosts, [
+    'a.test',
+    'b.test',
+    'xn--bcher-kva.test',
+  ])
   const list = 'expected a list of addresses, such as ["127.0.0.1:3128"]'
   refuses(t, [
     ['listen: { proxy: [] }', `2:18 listen.proxy: ${list}, found an empty list`],
@@ -33,6 +39,16 @@ t.test('listen', t => {
     ['listen: { proxy: ["::1:1"] }', `2:19 listen.proxy[0]: ${LISTEN}, found "::1:1", IPv6 goes in brackets`],
     ['listen: { admin: true }', `2:18 listen.admin: ${LISTEN}, or false, found true`],
     ['listen: { admin: "1" }', `2:18 listen.admin: ${LISTEN}, found "1", without a port`],
+    [
+      'listen: { admin_hosts: a.test }',
+      '2:24 listen.admin_hosts: expected a list of host names, such as [sluice.example], found "a.test"',
+    ],
+    ['listen: { admin_hosts: ["*"] }', '2:25 listen.admin_hosts[0]: expected a host name, found "*"'],
+    ['listen: { admin_hosts: ["*.a"] }', '2:25 listen.admin_hosts[0]: expected a host name, found "*.a"'],
+    [
+      'listen: { admin_hosts: ["10.0.0.1"] }',
+      '2:25 listen.admin_hosts[0]: expected a host name, found "10.0.0.1"; addresses need not be listed',
+    ],
     ['error_note: " "', '2:13 error_note: expected one line of at most 300 characters'],
     ['listen: { tls: 1 }', '2:16 listen.tls: expected a map of address, cert, key, client_ca, crl, found 1'],
     [

@@ -110,6 +110,23 @@ t.test('a range with parameters asks for something more special (RFC 9110 §12.5
   t.equal(chosen('TEXT/HTML;, application/json;q=0.5'), 'html', 'an empty one is none')
 })
 
+t.test('an offer with parameters is what a range with some of them asks for (RFC 9110 §12.5.1)', async t => {
+  const offered = ['text/plain;version=1', 'a/b;version=2;charset=utf-8'] as const
+  for (const [value, type] of [
+    ['a/b', 'a/b;version=2;charset=utf-8'],
+    ['a/b;version=2', 'a/b;version=2;charset=utf-8'],
+    ['A/B; Version=2; Charset=UTF-8', 'a/b;version=2;charset=utf-8'],
+    ['a/b;version=1', undefined],
+    ['a/b;version=2;more=1', undefined],
+    ['a/b;version=2;q=0.1, */*;q=0.5', 'text/plain;version=1'],
+    ['a/b;q=0.1, a/b;version=2;q=0.9, text/plain;q=0.5', 'a/b;version=2;charset=utf-8'],
+    ['a/b;version=2;q=0.9, a/b;version=2;charset=utf-8;q=0.1, text/plain;q=0.5', 'text/plain;version=1'],
+    ['a/b;q=0.9, a/b;version=3;q=0.1, text/plain;q=0.5', 'a/b;version=2;charset=utf-8'],
+  ] as const) {
+    t.equal(preferredMediaType(['Accept', value], offered), type, value)
+  }
+})
+
 t.test('separators inside quotes separate nothing (RFC 9110 §5.6.4)', async t => {
   t.equal(chosen('a/b;c="x, text/html;q=1", application/json;q=0.1'), 'json')
   t.equal(chosen('a/b;c="\\", text/html", application/json;q=0.1'), 'json')

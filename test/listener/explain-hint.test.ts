@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { explainHint } from '../../src/listener/explain-hint.js'
-import type { Subject } from '../../src/observe/access-log.js'
+import type { Subject } from '../../src/observe/exchange-observer.js'
 import { DENY_REASONS } from '../../src/policy/denial.js'
 
 const CONNECT: Subject = {

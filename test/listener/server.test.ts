@@ -176,7 +176,7 @@ t.test('a drain ends although something that it stops does not report back', asy
   server.configure({
     limits: LIMITS,
     extraMethods: [],
-    accessLog: new AccessLog({
+    observer: new AccessLog({
       logger: createLogger('silent', { write: () => {} }),
       query: 'omit',
       wallClock: Date.now,
@@ -190,7 +190,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     check: () => {},
     stop: (why: string) => void stopped.push(why),
   }
-  server.addPump(stuck as unknown as Pump, {} as Exchange, '')
+  server.pumps.add(stuck as unknown as Pump, {} as Exchange, '')
   await server.drain(0)
   t.same(stopped, ['shutdown'])
 })

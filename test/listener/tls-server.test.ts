@@ -36,7 +36,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
   server.configure({
     limits: LIMITS,
     extraMethods: [],
-    accessLog: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
+    observer: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
     configHash: '',
     clientName: () => undefined,
   })

@@ -71,3 +71,23 @@ t.test('when all are down they are taken all the same, after those that are not'
   t.ok(upstreams.take(NONE))
   t.equal(group('x').upstreams.take(NONE), 'x')
 })
+
+t.test('health says which are up, and how often each failed', async t => {
+  const { upstreams, clock } = group('a', 'b')
+  const health = () => upstreams.health.map(({ upstream, up, failures }) => [upstream, up, ...failures])
+  t.same(health(), [
+    ['a', true],
+    ['b', true],
+  ])
+  upstreams.unreached('b', REFUSED)
+  upstreams.unreached('b', REFUSED)
+  upstreams.unreached('b', new ProxyError('dns_error', 'no name'))
+  t.same(health(), [
+    ['a', true],
+    ['b', false, ['connection_refused', 2], ['dns_error', 1]],
+  ])
+  clock.advance(DOWN_MS)
+  t.same(health()[1]?.[1], false, 'it is down until a connection stands')
+  upstreams.reached('b')
+  t.same(health()[1], ['b', true, ['connection_refused', 2], ['dns_error', 1]])
+})

@@ -73,6 +73,8 @@ const latin1 = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('la
 class StubPump implements RunningPump {
   readonly calls: string[] = []
   readonly finished: Promise<PumpResult>
+  bytesUp = 0
+  bytesDown = 0
   done: (result: PumpResult) => void = () => {}
 
   constructor() {

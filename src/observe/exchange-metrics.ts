@@ -1,0 +1,177 @@
+/**
+ * What is counted of exchanges: requests, refusals, bytes, and the times that names, connections and tunnels took.
+ * It is made of the same two events as the log, whatever the level of that is.
+ */
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
+import { METHOD_NAMES } from '../http/method.js'
+import type { ProxyError } from '../errors.js'
+import type { Outcome } from '../outcome.js'
+import { ClosedCounter, OTHER } from './closed-counter.js'
+import {
+  DECISIONS,
+  type DecisionEvent,
+  EXCHANGE_KINDS,
+  type ExchangeObserver,
+  type Subject,
+} from './exchange-observer.js'
+import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from './refusal-reasons.js'
+
+/** The tunnels, and upgraded connections, which are tunnels too. */
+export interface OpenTunnels {
+  /** How many are open. */
+  readonly size: number
+  /** Bytes through all of them so far, those that are closed included; these numbers never fall. */
+  readonly bytesUp: number
+  readonly bytesDown: number
+}
+
+const METHODS: readonly string[] = [...METHOD_NAMES, OTHER]
+const METHOD_INDEX = new Map(METHODS.map((method, index) => [method, index]))
+/** Status codes have three digits. */
+const CODES = 1000
+
+const LOOKUP_BUCKETS = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+const TUNNEL_BUCKETS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400]
+
+export class ExchangeMetrics implements ExchangeObserver {
+  /** By `requestKey`. */
+  readonly #requests = new Map<number, number>()
+  readonly #denied: ClosedCounter
+  readonly #limits: ClosedCounter
+  readonly #dialErrors: ClosedCounter
+  readonly #dnsSeconds: Histogram
+  readonly #dialSeconds: Histogram
+  readonly #tunnelSeconds: Histogram
+  /** Content of exchanges that are over; that of tunnels is counted as it passes. */
+  #bytesUp = 0
+  #bytesDown = 0
+
+  constructor(registry: Registry, tunnels: () => OpenTunnels) {
+    this.#registerRequests(registry)
+    this.#denied = new ClosedCounter(registry, {
+      name: 'sluice_denied_total',
+      help: 'Requests that were denied, and tunnels that were cut for their server name.',
+      label: 'reason',
+      values: DENIED_REASONS,
+    })
+    this.#limits = new ClosedCounter(registry, {
+      name: 'sluice_limit_rejections_total',
+      help: 'Requests that were refused because a limit was reached.',
+      label: 'limit',
+      values: LIMIT_REASONS,
+    })
+    this.#dialErrors = new ClosedCounter(registry, {
+      name: 'sluice_dial_errors_total',
+      help: 'Exchanges for which no connection upstream came to stand.',
+      label: 'error',
+      values: DIAL_ERRORS,
+    })
+    const registers = [registry]
+    this.#dnsSeconds = new Histogram({
+      name: 'sluice_dns_seconds',
+      help: 'Time until the addresses of a name were there, from a cache or from DNS.',
+      buckets: LOOKUP_BUCKETS,
+      registers,
+    })
+    this.#dialSeconds = new Histogram({
+      name: 'sluice_dial_seconds',
+      help: 'Time until a new connection upstream stood, with TLS where there is any.',
+      buckets: LOOKUP_BUCKETS,
+      registers,
+    })
+    this.#tunnelSeconds = new Histogram({
+      name: 'sluice_tunnel_duration_seconds',
+      help: 'Time from the request for a tunnel to its end.',
+      buckets: TUNNEL_BUCKETS,
+      registers,
+    })
+    this.#registerTraffic(registry, tunnels)
+  }
+
+  decision(_subject: Subject, { decision, reason, dnsMs }: DecisionEvent): void {
+    if (decision === 'deny') this.#denied.add(reason ?? OTHER)
+    if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
+  }
+
+  close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void {
+    const key = requestKey(subject, outcome.status, decided)
+    this.#requests.set(key, (this.#requests.get(key) ?? 0) + 1)
+    if (isTunnel(outcome)) this.#tunnelSeconds.observe(durationMs / 1000)
+    else {
+      this.#bytesUp += outcome.bytesUp
+      this.#bytesDown += outcome.bytesDown
+    }
+    if (outcome.connectMs !== undefined) this.#dialSeconds.observe(outcome.connectMs / 1000)
+    if (outcome.serverName !== undefined) this.#denied.add(outcome.serverName.fault)
+    if (outcome.error !== undefined) this.#failed(outcome.error, outcome.address)
+  }
+
+  #failed({ type, reason, side }: ProxyError, address: string | undefined): void {
+    this.#limits.add(reason)
+    if (address !== undefined) return
+    // Out of descriptors is our own fault, and a failure to connect all the same.
+    if (side === 'upstream' || reason === 'connection_limit_reached') this.#dialErrors.add(type)
+  }
+
+  #registerRequests(registry: Registry): void {
+    const requests = this.#requests
+    new Counter({
+      name: 'sluice_requests_total',
+      help: 'Requests that are over, by what was asked for, what was decided and the status sent.',
+      labelNames: ['kind', 'method', 'decision', 'code'],
+      registers: [registry],
+      collect(): void {
+        this.reset()
+        for (const [key, count] of requests) this.inc(requestLabels(key), count)
+      },
+    })
+  }
+
+  #registerTraffic(registry: Registry, tunnels: () => OpenTunnels): void {
+    const bytes = (): Record<'up' | 'down', number> => ({
+      up: this.#bytesUp + tunnels().bytesUp,
+      down: this.#bytesDown + tunnels().bytesDown,
+    })
+    new Counter({
+      name: 'sluice_bytes_total',
+      help: 'Content bytes from clients (up) and to clients (down), and all bytes in tunnels.',
+      labelNames: ['direction'],
+      registers: [registry],
+      collect(): void {
+        this.reset()
+        for (const [direction, count] of Object.entries(bytes())) this.inc({ direction }, count)
+      },
+    })
+    new Gauge({
+      name: 'sluice_tunnels_active',
+      help: 'Tunnels that are open, and upgraded connections.',
+      registers: [registry],
+      collect(): void {
+        this.set(tunnels().size)
+      },
+    })
+  }
+}
+
+/** Whether its bytes went through a tunnel: after CONNECT, or after an upgrade. */
+function isTunnel({ handler, status }: Outcome): boolean {
+  return status === 101 || (handler === 'tunnel' && status === 200)
+}
+
+/** One number for the four labels of a request, as a mixed-radix number. */
+function requestKey({ kind, method }: Subject, status: number, decided: DecisionEvent['decision']): number {
+  const methodIndex = METHOD_INDEX.get(method) ?? METHODS.length - 1
+  const what = EXCHANGE_KINDS.indexOf(kind) * METHODS.length + methodIndex
+  return (what * DECISIONS.length + DECISIONS.indexOf(decided)) * CODES + status
+}
+
+function requestLabels(key: number): Record<'kind' | 'method' | 'decision' | 'code', string> {
+  const decided = Math.floor(key / CODES)
+  const what = Math.floor(decided / DECISIONS.length)
+  return {
+    kind: EXCHANGE_KINDS[Math.floor(what / METHODS.length)] ?? OTHER,
+    method: METHODS[what % METHODS.length] ?? OTHER,
+    decision: DECISIONS[decided % DECISIONS.length] ?? OTHER,
+    code: String(key % CODES),
+  }
+}

@@ -1,0 +1,53 @@
+/** Metrics as text: the Prometheus text format, or OpenMetrics for those who ask for it; several reports merged. */
+import { AggregatorRegistry, Registry, type RegistryContentType } from 'prom-client'
+
+/** One metric with its values, as the library reports it. */
+interface ReportedMetric {
+  readonly name: string
+  readonly help: string
+  readonly type: 'counter' | 'gauge' | 'histogram' | 'summary'
+  /** How the values of several reports become one. */
+  readonly aggregator: string
+  readonly values: readonly {
+    readonly value: number
+    readonly labels: Readonly<Record<string, string | number>>
+    readonly metricName?: string | undefined
+  }[]
+}
+
+/** The metrics of one worker: plain JSON. */
+export type MetricsReport = readonly ReportedMetric[]
+
+export interface Exposition {
+  readonly contentType: string
+  readonly text: string
+}
+
+export type ExpositionFormat = 'text' | 'openmetrics'
+
+const CONTENT_TYPES = {
+  text: Registry.PROMETHEUS_CONTENT_TYPE,
+  openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
+} as const satisfies Record<ExpositionFormat, RegistryContentType>
+
+/** @param reports of each worker one */
+export async function serializeMetrics(
+  reports: readonly MetricsReport[],
+  format: ExpositionFormat,
+): Promise<Exposition> {
+  const prepared = reports.map(report => report.map(metric => prepare(metric, format)))
+  const merged = AggregatorRegistry.aggregate<RegistryContentType>(prepared)
+  merged.setContentType(CONTENT_TYPES[format])
+  return { contentType: CONTENT_TYPES[format], text: await merged.metrics() }
+}
+
+/** What the library does not get right by itself when it merges. */
+function prepare(metric: ReportedMetric, format: ExpositionFormat): ReportedMetric {
+  // It would leave this one out.
+  if (metric.name === 'process_start_time_seconds') return { ...metric, aggregator: 'min' }
+  // OpenMetrics names the samples of a counter with _total and the counter itself without; it would add a second one.
+  if (format === 'openmetrics' && metric.type === 'counter') {
+    return { ...metric, name: metric.name.replace(/_total$/, '') }
+  }
+  return metric
+}

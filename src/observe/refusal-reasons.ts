@@ -1,0 +1,63 @@
+/**
+ * The closed lists of words that refusals are counted by. They are the `reason` of the log; one that stands in no
+ * list, which a test keeps from happening, is counted as `other`.
+ */
+import { DENY_REASONS } from '../policy/denial.js'
+import { OTHER } from './closed-counter.js'
+
+/** Of requests that were denied, and of tunnels that were cut for their server name. */
+export const DENIED_REASONS = [
+  ...DENY_REASONS,
+  'client',
+  'certificate',
+  'credentials_missing',
+  'credentials_malformed',
+  'credentials_wrong',
+  'authentication_rate',
+  'authentication_busy',
+  'sni_missing',
+  'sni_mismatch',
+  'sni_not_tls',
+  'sni_too_large',
+  'sni_timeout',
+  'trace_off',
+  'no_origin',
+  'dot_segment',
+  'malformed',
+  'https_target',
+  'scheme',
+  'method_not_implemented',
+  'http_version',
+  'transfer_coding',
+  'expectation',
+  'max_forwards',
+  'target_bytes',
+  'header_bytes',
+  'request_timeout',
+  'internal',
+  OTHER,
+] as const
+
+/** Of those, and of errors after the decision, which come from a limit being reached. */
+export const LIMIT_REASONS = [
+  'target_bytes',
+  'header_bytes',
+  'request_timeout',
+  'authentication_rate',
+  'authentication_busy',
+  'content_too_large',
+  'store_full',
+] as const
+
+/** Errors that keep a connection upstream from coming to stand, by their type (RFC 9209 §2.3). */
+export const DIAL_ERRORS = [
+  'dns_error',
+  'dns_timeout',
+  'connection_refused',
+  'connection_terminated',
+  'connection_timeout',
+  'destination_ip_unroutable',
+  'tls_protocol_error',
+  'tls_certificate_error',
+  'connection_limit_reached',
+] as const

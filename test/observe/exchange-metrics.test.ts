@@ -1,0 +1,155 @@
+import { Registry } from 'prom-client'
+import t from 'tap'
+import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
+import { METHOD_NAMES } from '../../src/http/method.js'
+import { ExchangeMetrics } from '../../src/observe/exchange-metrics.js'
+import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/observe/exchange-observer.js'
+import { DIAL_ERRORS } from '../../src/observe/refusal-reasons.js'
+import type { Outcome } from '../../src/outcome.js'
+import { parseExposition } from '../kit/exposition.js'
+
+const SUBJECT: Subject = {
+  id: 'a',
+  client: 'ci',
+  clientAddress: '10.0.0.1',
+  kind: 'forward',
+  method: 'GET',
+  host: 'a.test',
+  port: 80,
+  path: '/secret',
+}
+const OUTCOME: Outcome = {
+  handler: 'forward',
+  status: 200,
+  closeReason: 'complete',
+  bytesUp: 0,
+  bytesDown: 0,
+}
+
+function measured() {
+  const registry = new Registry()
+  const tunnels = { size: 0, bytesUp: 0, bytesDown: 0 }
+  const metrics = new ExchangeMetrics(registry, () => tunnels)
+  return { metrics, tunnels, scrape: async () => parseExposition(await registry.metrics(), 'text') }
+}
+
+t.test('requests are counted by kind, method, decision and code, each for itself', async t => {
+  const { metrics, scrape } = measured()
+  const methods = [...METHOD_NAMES, 'PROPFIND', 'connect', '__proto__', '']
+  const codes = [0, 100, 200, 407, 599, 999]
+  for (const kind of EXCHANGE_KINDS) {
+    for (const method of methods) {
+      for (const decision of DECISIONS) {
+        for (const status of codes) {
+          metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status }, 1, decision)
+        }
+      }
+    }
+  }
+  const scraped = await scrape()
+  const samples = scraped.families.get('sluice_requests_total')?.samples ?? new Map<string, number>()
+  t.equal(samples.size, EXCHANGE_KINDS.length * (METHOD_NAMES.length + 1) * DECISIONS.length * codes.length)
+  for (const kind of EXCHANGE_KINDS) {
+    for (const method of [...METHOD_NAMES, 'other']) {
+      for (const decision of DECISIONS) {
+        for (const code of codes) {
+          const labels = `kind="${kind}",method="${method}",decision="${decision}",code="${code}"`
+          t.equal(samples.get(`sluice_requests_total{${labels}}`), method === 'other' ? 4 : 1, labels)
+        }
+      }
+    }
+  }
+})
+
+t.test('no label says who asked, for what, or where it went', async t => {
+  const { metrics, scrape } = measured()
+  metrics.decision(SUBJECT, { decision: 'deny', rule: 'web', reason: 'no_rule' })
+  metrics.close(SUBJECT, { ...OUTCOME, address: '10.0.0.2:80' }, 1, 'deny')
+  const { families } = await scrape()
+  const text = [...families.values()].flatMap(({ samples }) => [...samples.keys()]).join('\n')
+  for (const part of ['a.test', '10.0.0.', 'secret', '"ci"', 'web']) t.notMatch(text, part)
+})
+
+t.test('a denial counts by its reason, one that is observed does not', async t => {
+  const { metrics, scrape } = measured()
+  metrics.decision(SUBJECT, { decision: 'deny', reason: 'no_rule' })
+  metrics.decision(SUBJECT, { decision: 'deny', reason: 'port' })
+  metrics.decision(SUBJECT, { decision: 'deny', reason: 'port' })
+  metrics.decision(SUBJECT, { decision: 'would_deny', reason: 'method' })
+  metrics.decision(SUBJECT, { decision: 'allow', reason: 'connection_refused' })
+  metrics.decision(SUBJECT, { decision: 'deny', reason: 'made_up' })
+  metrics.decision(SUBJECT, { decision: 'deny' })
+  const cut = { handler: 'tunnel', serverName: { fault: 'sni_mismatch', sent: 'b.test' } } as const
+  metrics.close(SUBJECT, { ...OUTCOME, ...cut }, 1, 'allow')
+  t.same((await scrape()).counted('sluice_denied_total'), {
+    'sluice_denied_total{reason="no_rule"}': 1,
+    'sluice_denied_total{reason="port"}': 2,
+    'sluice_denied_total{reason="sni_mismatch"}': 1,
+    'sluice_denied_total{reason="other"}': 2,
+  })
+})
+
+t.test('bytes are those of exchanges that are over, and those of tunnels at any time', async t => {
+  const { metrics, tunnels, scrape } = measured()
+  metrics.close(SUBJECT, { ...OUTCOME, bytesUp: 3, bytesDown: 50 }, 1, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, bytesUp: 4, bytesDown: 0, closeReason: 'client_gone' }, 1, 'allow')
+  tunnels.size = 2
+  tunnels.bytesUp = 100
+  tunnels.bytesDown = 1000
+  // Counted by whoever keeps the tunnels.
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', bytesUp: 7, bytesDown: 8 }, 2000, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, status: 101, bytesUp: 7, bytesDown: 8 }, 4000, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502 }, 1, 'allow')
+  const scraped = await scrape()
+  t.equal(scraped.value('sluice_bytes_total{direction="up"}'), 107)
+  t.equal(scraped.value('sluice_bytes_total{direction="down"}'), 1050)
+  t.equal(scraped.value('sluice_tunnels_active'), 2)
+  t.equal(scraped.value('sluice_tunnel_duration_seconds_count'), 2)
+  t.equal(scraped.value('sluice_tunnel_duration_seconds_sum'), 6)
+})
+
+t.test('times are in seconds, and only of what took any', async t => {
+  const { metrics, scrape } = measured()
+  metrics.decision(SUBJECT, { decision: 'allow' })
+  metrics.decision(SUBJECT, { decision: 'allow', dnsMs: 250 })
+  metrics.decision(SUBJECT, { decision: 'would_deny', dnsMs: 500 })
+  metrics.close(SUBJECT, OUTCOME, 1, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, connectMs: 2000 }, 1, 'allow')
+  const scraped = await scrape()
+  t.equal(scraped.value('sluice_dns_seconds_count'), 2)
+  t.equal(scraped.value('sluice_dns_seconds_sum'), 0.75)
+  t.equal(scraped.value('sluice_dns_seconds_bucket{le="0.1"}'), 0)
+  t.equal(scraped.value('sluice_dns_seconds_bucket{le="0.25"}'), 1)
+  t.equal(scraped.value('sluice_dial_seconds_count'), 1)
+  t.equal(scraped.value('sluice_dial_seconds_sum'), 2)
+})
+
+t.test('a failure counts as one to connect while nothing was connected to', async t => {
+  for (const type of Object.keys(PROXY_ERRORS) as ProxyErrorType[]) {
+    const { metrics, scrape } = measured()
+    const error = new ProxyError(type, 'x')
+    metrics.close(SUBJECT, { ...OUTCOME, status: 502, error, address: '192.0.2.1:80' }, 1, 'allow')
+    t.same((await scrape()).counted('sluice_dial_errors_total'), {}, `${type} on a connection`)
+    metrics.close(SUBJECT, { ...OUTCOME, status: 502, error }, 1, 'allow')
+    const expected = DIAL_ERRORS.some(name => name === type)
+      ? { [`sluice_dial_errors_total{error="${type}"}`]: 1 }
+      : {}
+    t.same((await scrape()).counted('sluice_dial_errors_total'), expected, type)
+  }
+  const { metrics, scrape } = measured()
+  const error = new ProxyError('connection_limit_reached', 'x', { reason: 'tunnels' })
+  metrics.close(SUBJECT, { ...OUTCOME, status: 503, error }, 1, 'deny')
+  t.same((await scrape()).counted('sluice_dial_errors_total'), {}, 'a limit of ours is none')
+})
+
+t.test('a limit that was reached counts by its name', async t => {
+  const { metrics, scrape } = measured()
+  const error = (reason: string) => new ProxyError('http_request_error', 'x', { reason })
+  for (const reason of ['header_bytes', 'malformed', 'store_full', 'header_bytes']) {
+    metrics.close(SUBJECT, { ...OUTCOME, status: 431, error: error(reason) }, 1, 'deny')
+  }
+  t.same((await scrape()).counted('sluice_limit_rejections_total'), {
+    'sluice_limit_rejections_total{limit="header_bytes"}': 2,
+    'sluice_limit_rejections_total{limit="store_full"}': 1,
+  })
+})

@@ -1,0 +1,23 @@
+import t from 'tap'
+import { type ExchangeObserver, ObserverPair, type Subject } from '../../src/observe/exchange-observer.js'
+import type { Outcome } from '../../src/outcome.js'
+
+t.test('a pair tells both, the first first', async t => {
+  const told: unknown[] = []
+  const named = (name: string): ExchangeObserver => ({
+    decision: (...args) => void told.push([name, 'decision', ...args]),
+    close: (...args) => void told.push([name, 'close', ...args]),
+  })
+  const pair = new ObserverPair(named('a'), named('b'))
+  const subject: Subject = { id: '1', client: undefined, clientAddress: '::1', kind: 'server', method: 'GET' }
+  const event = { decision: 'allow' } as const
+  const outcome: Outcome = { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 1 }
+  pair.decision(subject, event, 'hash')
+  pair.close(subject, outcome, 5, 'allow')
+  t.same(told, [
+    ['a', 'decision', subject, event, 'hash'],
+    ['b', 'decision', subject, event, 'hash'],
+    ['a', 'close', subject, outcome, 5, 'allow'],
+    ['b', 'close', subject, outcome, 5, 'allow'],
+  ])
+})

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { PROXY_ERRORS } from '../../src/errors.js'
+import { METHOD_NAMES } from '../../src/http/method.js'
+import { DECISIONS, EXCHANGE_KINDS } from '../../src/observe/exchange-observer.js'
+import { RELOAD_RESULTS } from '../../src/observe/metrics.js'
+import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from '../../src/observe/refusal-reasons.js'
+import { readSourceFiles } from '../architecture/source-files.js'
+
+/** Of errors that come after the decision, when nothing is denied any more. */
+const AFTER_DECISION = new Set(['loop'])
+
+/** `reason: 'word'`, and the third argument of malformed. */
+const REASON = /\breason: '(\w+)'|malformed\([^\n]*, \d{3}, '(\w+)'\)/g
+
+const words = (text: string) => [...text.matchAll(REASON)].map(([, first, second]) => first ?? second ?? '')
+
+t.test('every reason for which a request is denied in the sources stands in the list', async t => {
+  const known: readonly string[] = DENIED_REASONS
+  let found = 0
+  for (const [file, text] of readSourceFiles('src')) {
+    // The store is asked once the decision is made.
+    if (file.startsWith('origin/store/') || file.startsWith('cli/') || file.startsWith('config/')) continue
+    for (const word of words(text)) {
+      found += 1
+      t.ok(known.includes(word) || AFTER_DECISION.has(word), `${file}: ${word}`)
+    }
+  }
+  t.ok(found > 15, 'they are found')
+  t.same(words(`reason: 'a'\n malformed(\`b c\`, 408, 'd')`), ['a', 'd'])
+})
+
+t.test('no value stands twice, and errors are types of RFC 9209', async t => {
+  for (const list of [DENIED_REASONS, LIMIT_REASONS, DIAL_ERRORS])
+    t.equal(new Set<string>(list).size, list.length)
+  for (const type of DIAL_ERRORS) t.ok(Object.hasOwn(PROXY_ERRORS, type), type)
+})
+
+t.test('the README lists every value of every label', async t => {
+  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
+  const section = readme.slice(readme.indexOf('### Metrics'), readme.indexOf('### Answers'))
+  const row = (label: string): string[] => {
+    const line = section.split('\n').find(text => text.startsWith(`| ${label} |`)) ?? ''
+    return [...line.slice(label.length + 4).matchAll(/`([A-Za-z_]+)`/g)].map(([, word]) => word ?? '')
+  }
+  t.same(row('`reason`'), [...DENIED_REASONS])
+  t.same(row('`error`'), [...DIAL_ERRORS])
+  t.same(row('`method`').sort(), [...METHOD_NAMES, 'other'].sort())
+  t.same(row('`direction`'), ['up', 'down'])
+  t.same(row('`result`'), [...RELOAD_RESULTS])
+  for (const limit of LIMIT_REASONS) t.ok(row('`limit`').includes(limit), limit)
+  for (const kind of EXCHANGE_KINDS) t.ok(row('`kind`').includes(kind), kind)
+  for (const decision of DECISIONS) t.ok(row('`decision`').includes(decision), decision)
+})
