@@ -1,0 +1,53 @@
+/** What `/metrics` has: the metrics that the dashboard and the alerts may name, with their labels. */
+
+/** Of Sluice, as the design of its metrics lists them. */
+export const SLUICE_METRICS = {
+  sluice_requests_total: ['kind', 'method', 'decision', 'code'],
+  sluice_denied_total: ['reason'],
+  sluice_limit_rejections_total: ['limit'],
+  sluice_tunnels_active: [],
+  sluice_tunnel_duration_seconds: ['le'],
+  sluice_bytes_total: ['direction'],
+  sluice_dns_seconds: ['le'],
+  sluice_dial_seconds: ['le'],
+  sluice_dial_errors_total: ['error'],
+  sluice_upstream_up: ['route', 'upstream'],
+  sluice_upstream_failures_total: ['route', 'upstream', 'error'],
+  sluice_config_reloads_total: ['result'],
+  sluice_config_info: ['hash'],
+  sluice_build_info: ['version', 'node'],
+  sluice_event_loop_lag_seconds: [],
+} as const satisfies Readonly<Record<string, readonly string[]>>
+
+/** Of every process, and of every target that is scraped. */
+export const OTHER_METRICS = [
+  'process_cpu_seconds_total',
+  'process_resident_memory_bytes',
+  'process_open_fds',
+  'process_max_fds',
+  'up',
+]
+
+/** What a scrape adds to every metric. */
+export const TARGET_LABELS = ['job', 'instance']
+
+/** Labels whose values are few and known. */
+export const LABEL_VALUES: Readonly<Record<string, readonly string[]>> = {
+  decision: ['allow', 'deny', 'would_deny'],
+  direction: ['up', 'down'],
+  result: ['applied', 'rejected'],
+}
+
+const HISTOGRAM_PART = /_(?:bucket|sum|count)$/
+
+/** @returns the labels of a metric, as a query names it; undefined for one that is not there */
+export function labelsOf(name: string): readonly string[] | undefined {
+  if (OTHER_METRICS.includes(name)) return TARGET_LABELS
+  const all: Readonly<Record<string, readonly string[]>> = SLUICE_METRICS
+  const base = name.replace(HISTOGRAM_PART, '')
+  const labels = all[base]
+  // A histogram is there by its parts alone, and nothing else has parts.
+  if (labels === undefined || labels.includes('le') !== (base !== name)) return undefined
+  const own = name.endsWith('_bucket') ? labels : labels.filter(label => label !== 'le')
+  return [...own, ...TARGET_LABELS]
+}
