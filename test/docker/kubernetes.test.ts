@@ -5,6 +5,7 @@ import type { INetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1'
 import type { IPodDisruptionBudget } from 'kubernetes-models/policy/v1'
 import type { IConfigMap, IService } from 'kubernetes-models/v1'
 import t from 'tap'
+import { parse } from 'yaml'
 import { parseDuration } from '../../src/config/durations.js'
 import { parseListenAddress } from '../../src/config/listen-address.js'
 import { parseConfig } from '../../src/config/load.js'
@@ -125,3 +126,21 @@ t.test('the pod is what the restricted Pod Security Standard asks for, and more'
   t.ok(container?.resources?.requests?.['cpu'])
   t.ok(container?.resources?.limits?.['memory'])
 })
+
+t.test('the environment of clients in the README leads to the Service', async t => {
+  const block = /^env:\n(?: {2}- .*\n)+/m.exec(readProjectFile('README.md'))?.[0] ?? ''
+  const { env } = parse(block) as { env: { name: string; value: string }[] }
+  const values = new Map(env.map(({ name, value }) => [name, value]))
+  const [port] = service.spec?.ports ?? []
+  t.equal(new URL(values.get('HTTPS_PROXY') ?? '').port, String(port?.port))
+  for (const name of ['HTTP_PROXY', 'https_proxy', 'http_proxy']) t.equal(values.get(name), '$(HTTPS_PROXY)')
+  t.equal(values.get('no_proxy'), '$(NO_PROXY)')
+  t.same(await faultsOf(withEnvironment(env)), [])
+})
+
+/** The Deployment, its container with these variables. */
+function withEnvironment(env: object[]): Manifest {
+  const copy = structuredClone(deployment)
+  Object.assign(copy.spec?.template?.spec?.containers[0] ?? {}, { env })
+  return copy
+}
