@@ -67,6 +67,7 @@ t.test('the autoscaler keeps two or more of the Deployment, whose replicas are i
   t.ok((scaler.spec?.minReplicas ?? 0) >= 2)
   t.notOk('replicas' in (deployment.spec ?? {}))
   t.equal(budget.spec?.maxUnavailable, 1)
+  t.same(deployment.spec?.strategy?.rollingUpdate, { maxSurge: 1, maxUnavailable: 0 }, 'new ones come first')
 })
 
 t.test('its configuration is a valid one, and is where the command of the image looks for it', async t => {
