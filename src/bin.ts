@@ -6,6 +6,8 @@ import { isatty } from 'node:tty'
 import { EXIT } from './cli/exit-codes.js'
 import { streamIo } from './cli/io.js'
 import { main } from './cli/main.js'
+import { createNotify } from './cli/service-manager.js'
+import { parsePassedSockets } from './listener/passed-sockets.js'
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
@@ -67,12 +69,19 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
   version: string
 }
 
+/** What systemd says to this process alone; programs that it starts would take it for theirs. */
+const SERVICE_VARIABLES = ['LISTEN_FDS', 'LISTEN_PID', 'LISTEN_FDNAMES', 'NOTIFY_SOCKET'] as const
+const service = Object.fromEntries(SERVICE_VARIABLES.map(name => [name, process.env[name]]))
+for (const name of SERVICE_VARIABLES) delete process.env[name]
+
 process.exitCode = await main(process.argv.slice(2), version, {
   io: streamIo(process.stdout, process.stderr, process.env),
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
   startId: randomBytes(4).toString('hex'),
   build: { version, node: process.versions.node },
+  passedSockets: parsePassedSockets(service, process.pid),
+  notifyService: createNotify(service['NOTIFY_SOCKET'], process.env),
   environment: process.env,
   stdin: { terminal: isatty(0), open: () => process.stdin },
   awaitStop,

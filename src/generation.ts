@@ -9,7 +9,7 @@ import type { Logger } from 'pino'
 import type { BcryptThread } from './clients/bcrypt-thread.js'
 import type { FailedAttempts } from './clients/failed-attempts.js'
 import { Clients } from './clients/identify.js'
-import type { ListenAddress } from './config/listen-address.js'
+import { isTcp, type ListenAddress, type TcpAddress } from './config/listen-address.js'
 import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
 import type { ConnectionExchange } from './listener/connection-exchange.js'
@@ -41,7 +41,7 @@ export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files' | 'folder'>
 export interface Listeners {
   readonly proxy: readonly ListenAddress[]
   /** For clients that speak TLS to the proxy. */
-  readonly tls: ListenAddress | undefined
+  readonly tls: TcpAddress | undefined
   readonly admin: ListenAddress | undefined
 }
 
@@ -162,6 +162,7 @@ export class Generation {
       observer,
       clientName: address => clients.nameAt(address),
       configHash: hash,
+      balancers: config.listen.proxyProtocol?.from ?? [],
     }
   }
 
@@ -241,9 +242,9 @@ export function createPolicy(
   { proxy, tls, admin }: Listeners = configuredListeners(config),
 ): Policy {
   const bound = [
-    ...[...proxy, ...(tls === undefined ? [] : [tls])].map(address => ({ address, role: 'proxy' as const })),
-    ...(admin === undefined ? [] : [{ address: admin, role: 'admin' as const }]),
-  ]
+    ...[...proxy, tls].map(address => ({ address, role: 'proxy' as const })),
+    { address: admin, role: 'admin' as const },
+  ].flatMap(({ address, role }) => (address !== undefined && isTcp(address) ? [{ address, role }] : []))
   return new Policy(
     {
       mode: config.mode,

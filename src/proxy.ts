@@ -5,10 +5,11 @@ import type { Registry } from 'prom-client'
 import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
-import type { ListenAddress } from './config/listen-address.js'
+import type { ListenAddress, TcpAddress } from './config/listen-address.js'
 import { restartKeys } from './config/restart-keys.js'
 import { configuredListeners, Generation, type Listeners, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
+import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { ProxyServer } from './listener/server.js'
 import type { MetricsReport } from './observe/exposition.js'
 import { type BuildInfo, Metrics } from './observe/metrics.js'
@@ -27,6 +28,8 @@ export interface ProxyEnvironment {
   readonly build?: BuildInfo
   /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
   readonly processMetrics?: Registry
+  /** What systemd passed on. */
+  readonly passedSockets?: PassedSockets
   /** In place of the system's resolver and of `dns.servers`. */
   readonly lookup?: AddressLookup
   readonly connector?: Connector
@@ -60,7 +63,7 @@ export interface RunningProxy extends Listeners {
 /**
  * Starts a proxy.
  *
- * @throws the system's error when an address can not be bound, OpenSSL's when the files of `listen.tls` are not those
+ * @throws the system's error when an address can not be bound, that of bindables and removeStaleSocket, OpenSSL's when the files of `listen.tls` are not those
  *   that were checked; nothing is left open then
  */
 export async function startProxy(loaded: LoadedConfig, environment: ProxyEnvironment): Promise<RunningProxy> {
@@ -76,6 +79,8 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     serve: exchange => current.serve(exchange),
     handshakeFailed: (clientAddress, code) =>
       environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
+    headerFailed: (address, reason) =>
+      environment.logger.warn({ event: 'proxy_header_error', client_address: address, error: reason }),
   })
   const metrics: Metrics = new Metrics({
     configHash: () => current.hash,
@@ -117,7 +122,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   }
   let bound: Listeners
   try {
-    bound = await listen(server, admin, loaded, configured)
+    bound = await listen(server, admin, loaded, environment.passedSockets)
   } catch (error) {
     await stop(0)
     throw error
@@ -153,14 +158,15 @@ async function listen(
   server: ProxyServer,
   admin: AdminServer,
   { config, files }: LoadedConfig,
-  configured: Listeners,
+  passed: PassedSockets | undefined,
 ): Promise<Listeners> {
+  const addresses = bindables(config.listen, passed)
   const proxy: ListenAddress[] = []
-  for (const address of config.listen.proxy) proxy.push(await server.listen(address))
-  let tls: ListenAddress | undefined
-  if (configured.tls !== undefined) {
+  for (const address of addresses.proxy) proxy.push(await server.listen(address))
+  let tls: TcpAddress | undefined
+  if (config.listen.tls !== undefined) {
     if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')
-    tls = await server.listenTls(configured.tls, files.tls)
+    tls = await server.listenTls(config.listen.tls.address, files.tls)
   }
-  return { proxy, tls, admin: configured.admin && (await admin.listen(configured.admin)) }
+  return { proxy, tls, admin: addresses.admin && (await admin.listen(addresses.admin)) }
 }

@@ -38,7 +38,7 @@ t.test('port 0 becomes a port of its own for each listener', async t => {
   const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0", "127.0.0.1:0"], admin: false }\n')
   const proxy = await startProxy(loaded, environment)
   t.teardown(() => proxy.drain())
-  const ports = proxy.proxy.map(({ host, port }) => {
+  const ports = proxy.proxy.map(({ host, port = 0 }) => {
     t.equal(host, '127.0.0.1')
     return port
   })

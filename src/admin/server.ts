@@ -6,10 +6,11 @@
  * an address literal or a name of the configuration.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { ListenAddress } from '../config/listen-address.js'
+import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
 import { parseAuthority } from '../http/authority.js'
 import { bindServer } from '../listener/bind.js'
+import type { Bindable } from '../listener/passed-sockets.js'
 import { type Exposition, type ExpositionFormat, serializeMetrics } from '../observe/exposition.js'
 import type { Control } from './control.js'
 
@@ -44,7 +45,9 @@ export class AdminServer {
   }
 
   /** @returns the address that was bound */
-  listen(address: ListenAddress): Promise<ListenAddress> {
+  listen(address: TcpAddress): Promise<TcpAddress>
+  listen(address: Bindable): Promise<ListenAddress>
+  listen(address: Bindable): Promise<ListenAddress> {
     return bindServer(this.#server, address)
   }
 

@@ -1,6 +1,7 @@
 /** `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. */
 import { closeSync, openSync } from 'node:fs'
 import type { CommandModule } from 'yargs'
+import { isTcp } from '../config/listen-address.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { parseCidr } from '../net/cidr.js'
@@ -95,7 +96,7 @@ async function execLogged(
   }
   const [program = '', ...args] = command
   const [address] = proxy.proxy
-  if (address === undefined) throw new Error('the proxy listens nowhere')
+  if (address === undefined || !isTcp(address)) throw new Error('the proxy listens nowhere')
   const env = withProxy(host.environment, address)
   const end = await runChild(program, args, { env, onSignal: host.onSignal })
   await proxy.drain()
@@ -109,7 +110,12 @@ async function execLogged(
 function privateConfig(config: Config, rules: Client['rules']): Config {
   return {
     ...config,
-    listen: { proxy: [{ host: '127.0.0.1', port: 0 }], admin: false, adminHosts: [] },
+    listen: {
+      proxy: [{ host: '127.0.0.1', port: 0 }],
+      admin: false,
+      adminHosts: [],
+      socketMode: config.listen.socketMode,
+    },
     clients: [{ name: 'exec', cidr: [parseCidr('127.0.0.1/32'), parseCidr('::1/128')], rules }],
     // What the program leaves open has nobody who waits for it.
     shutdown: { ...config.shutdown, drainMs: 0 },

@@ -2,9 +2,9 @@
  * For whom a request is explained: an entry of `clients` by its name, or whoever connects from an address and proves
  * nothing.
  */
+import { holdsAddress, UNIX_CLIENT } from '../clients/identify.js'
 import { formatPath, type Path } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
-import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import type { TraceStep } from '../policy/trace.js'
 
@@ -30,13 +30,13 @@ export interface UnknownClient {
 }
 
 /**
- * @param text an IP address, or the name of an entry
+ * @param text an IP address, the name of an entry, or `unix`: without credentials over a Unix socket
  * @throws RangeError with one clause when it is neither
  */
 export function findClient(clients: Config['clients'], text: string): KnownClient | UnknownClient {
-  const ip = parseSocketAddress(text)
-  if (ip !== undefined) return findByAddress(clients, text, ip)
   const index = clients.findIndex(({ name }) => name === text)
+  const ip = text === UNIX_CLIENT && index === -1 ? UNIX_CLIENT : parseSocketAddress(text)
+  if (ip !== undefined) return findByAddress(clients, text, ip)
   const entry = clients[index]
   if (entry === undefined) {
     const names = clients.map(({ name }) => name).join(', ') || 'none'
@@ -51,7 +51,7 @@ export function findClient(clients: Config['clients'], text: string): KnownClien
 function findByAddress(
   clients: Config['clients'],
   address: string,
-  ip: IpAddress,
+  ip: IpAddress | typeof UNIX_CLIENT,
 ): KnownClient | UnknownClient {
   const steps: TraceStep[] = []
   let lacks: UnknownClient['lacks'] = 'entry'
@@ -59,7 +59,7 @@ function findByAddress(
     const path: Path = ['clients', index]
     const say = (verdict: TraceStep['verdict'], text: string) =>
       steps.push({ verdict, path, text: `${formatPath(path)} ${entry.name} ${text}` })
-    if (entry.cidr?.some(cidr => cidrContains(cidr, ip)) === false) continue
+    if (!holdsAddress(entry, ip)) continue
     if (entry.certificate !== undefined) {
       if (lacks === 'entry') lacks = 'certificate'
       say('skip', 'needs credentials (a client certificate)')

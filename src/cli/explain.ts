@@ -16,7 +16,7 @@ import { type Io, paint } from './io.js'
 export interface ExplainArguments {
   readonly url: string
   readonly config?: string | undefined
-  /** An IP address, or the name of an entry of `clients`. */
+  /** An IP address, the name of an entry of `clients`, or `unix`. */
   readonly client: string
   readonly method?: string | undefined
   readonly json: boolean
@@ -101,7 +101,7 @@ export function explainCommand(
           type: 'string',
           requiresArg: true,
           default: '127.0.0.1',
-          describe: 'who asks: an IP address, or the name of an entry of clients',
+          describe: 'who asks: an IP address, the name of an entry of clients, or unix',
         })
         .option('method', {
           type: 'string',

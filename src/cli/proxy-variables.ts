@@ -5,7 +5,7 @@
  * settings of its own files before them, but not before `npm_config_*`; Node asks to be told; Java reads its own
  * options and nothing else. What a program's own settings say beats all of this.
  */
-import { type ListenAddress, serializeListenAddress } from '../config/listen-address.js'
+import { serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -25,7 +25,7 @@ const PROXY_NAMES = [
 const NO_PROXY_NAMES = ['NO_PROXY', 'no_proxy', 'npm_config_noproxy']
 
 /** @returns the environment with every variable set; what else it has stays */
-export function withProxy(environment: Environment, proxy: ListenAddress): Environment {
+export function withProxy(environment: Environment, proxy: TcpAddress): Environment {
   const url = `http://${serializeListenAddress(proxy)}`
   return {
     ...environment,
@@ -37,7 +37,7 @@ export function withProxy(environment: Environment, proxy: ListenAddress): Envir
 }
 
 /** Behind those that are there already, because the last of two that say different things counts. */
-function javaOptions(present: string | undefined, { host, port }: ListenAddress): string {
+function javaOptions(present: string | undefined, { host, port }: TcpAddress): string {
   const ours = ['http', 'https'].flatMap(scheme => [
     `-D${scheme}.proxyHost=${host}`,
     `-D${scheme}.proxyPort=${port}`,

@@ -1,11 +1,18 @@
 /** `sluice run`: the proxy in the foreground, until a signal ends it. */
 import type { CommandModule } from 'yargs'
 import { decidesByAddress } from '../clients/identify.js'
-import { type ListenAddress, parseListenAddress, serializeListenAddress } from '../config/listen-address.js'
+import {
+  isTcp,
+  parseListenAddress,
+  parseSingleAddress,
+  serializeListenAddress,
+  type TcpAddress,
+} from '../config/listen-address.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { classifyAddress } from '../net/address-class.js'
 import { parseIpAddress } from '../net/ip-address.js'
+import type { PassedSockets } from '../listener/passed-sockets.js'
 import { createLog, type Log } from '../observe/log.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import { createProcessMetrics } from '../observe/process-metrics.js'
@@ -13,6 +20,7 @@ import { type RunningProxy, startProxy } from '../proxy.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import type { Io } from './io.js'
+import type { NotifyService, ServiceState } from './service-manager.js'
 
 export interface RunArguments {
   readonly config?: string | undefined
@@ -30,6 +38,9 @@ export interface RunHost {
   readonly color: boolean
   readonly startId: string
   readonly build: BuildInfo
+  /** What systemd passed on. */
+  readonly passedSockets: PassedSockets
+  readonly notifyService: NotifyService
   /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
   awaitStop(): Promise<string>
   /** What became of an exception that nobody caught goes here. */
@@ -53,6 +64,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
         startId: host.startId,
         build: host.build,
         processMetrics: createProcessMetrics(),
+        passedSockets: host.passedSockets,
       },
     )
   } catch (error) {
@@ -61,9 +73,14 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     return EXIT.unavailable
   }
   await announce(proxy, loaded, log, host)
+  const notify = async (state: ServiceState): Promise<void> => {
+    const problem = await host.notifyService(state)
+    if (problem !== undefined) log.logger.warn({ event: 'notify_failed', error: problem })
+  }
+  const ready = notify('READY=1')
   const signal = await stop
   log.logger.info({ event: 'stopping', signal })
-  await proxy.drain()
+  await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
   log.logger.info({ event: 'stopped' })
   await log.flush()
   return EXIT.ok
@@ -72,7 +89,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
 /** The command line beats the file. */
 function override(config: Config, args: RunArguments): Config {
   const proxy = args.listen === undefined ? config.listen.proxy : args.listen.map(parseListenAddress)
-  const admin = args.admin === undefined ? config.listen.admin : parseListenAddress(args.admin)
+  const admin = args.admin === undefined ? config.listen.admin : parseSingleAddress(args.admin)
   return { ...config, listen: { ...config.listen, proxy, admin } }
 }
 
@@ -94,7 +111,7 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
   for (const warning of loaded.warnings) {
     logger.warn({ event: 'config_warning', line: warning.line, path: warning.path, message: warning.message })
   }
-  const served = proxy.tls === undefined ? proxy.proxy : [...proxy.proxy, proxy.tls]
+  const served = [...proxy.proxy, ...(proxy.tls === undefined ? [] : [proxy.tls])].filter(isTcp)
   const open = loaded.config.clients.some(decidesByAddress)
     ? served.filter(address => !isLoopback(address))
     : []
@@ -112,9 +129,9 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
   if (host.terminal) host.io.stdout(banner(proxy))
 }
 
-/** What to paste; curl reads http_proxy in lower case alone, others in upper case. */
+/** What to paste; curl reads http_proxy in lower case alone, others in upper case. No URL names a Unix socket. */
 function banner(proxy: RunningProxy): string {
-  const [first] = proxy.proxy
+  const [first] = proxy.proxy.filter(isTcp)
   if (first === undefined) return ''
   const url = `http://${serializeListenAddress(reachable(first))}`
   const { tls } = proxy
@@ -130,13 +147,13 @@ function banner(proxy: RunningProxy): string {
   ].join('\n')
 }
 
-function reachable(address: ListenAddress): ListenAddress {
+function reachable(address: TcpAddress): TcpAddress {
   if (address.host === '0.0.0.0') return { ...address, host: '127.0.0.1' }
   if (address.host === '::') return { ...address, host: '::1' }
   return address
 }
 
-function isLoopback({ host }: ListenAddress): boolean {
+function isLoopback({ host }: TcpAddress): boolean {
   const ip = parseIpAddress(host)
   return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
 }
@@ -160,7 +177,8 @@ export function runCommand(host: RunHost, done: (code: number) => void): Command
           type: 'string',
           array: true,
           requiresArg: true,
-          describe: 'address to serve clients on, such as 127.0.0.1:3128; may be repeated; beats the file',
+          describe:
+            'address to serve clients on, such as 127.0.0.1:3128 or unix:/PATH; may be repeated; beats the file',
         })
         .option('admin', {
           type: 'string',
@@ -191,6 +209,6 @@ function checkArguments(args: Readonly<Record<string, unknown>>): true {
   const { config, listen, admin } = args as RunArguments
   if (config === '') throw new RangeError('--config needs the name of a file')
   for (const address of listen ?? []) parseListenAddress(address)
-  if (admin !== undefined) parseListenAddress(admin)
+  if (admin !== undefined) parseSingleAddress(admin)
   return true
 }

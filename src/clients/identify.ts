@@ -10,7 +10,7 @@ import { type ProxyError, toProxyError } from '../errors.js'
 import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
 import type { Fields } from '../http/fields.js'
 import { cidrContains } from '../net/cidr.js'
-import { parseSocketAddress } from '../net/ip-address.js'
+import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import { type ClientCertificate, matchesCertificate } from './certificate.js'
 import { CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
 import { attemptSource, type FailedAttempts } from './failed-attempts.js'
@@ -21,6 +21,7 @@ import {
   credentialsRefused,
   tooManyFailures,
   unknownAddress,
+  unknownUnixClient,
 } from './refusals.js'
 
 export interface Client {
@@ -33,7 +34,7 @@ export type ClientEntry = Config['clients'][number]
 
 /** What is known of whoever sent a request. */
 export interface Asker {
-  /** The remote address of the socket; IPv4 in IPv6 is judged as IPv4. */
+  /** The client's; IPv4 in IPv6 is judged as IPv4. UNIX_CLIENT over a Unix socket. */
   readonly address: string
   /** Of the request. */
   readonly fields: Fields
@@ -48,6 +49,9 @@ export interface ClientsOptions {
   /** Random bytes, made once a start. */
   readonly key: Uint8Array
 }
+
+/** In place of the address of a client that has none. */
+export const UNIX_CLIENT = 'unix'
 
 /** What an address means. */
 interface Place {
@@ -144,14 +148,19 @@ export class Clients {
   }
 
   #placeOf(address: string): Place {
-    const ip = parseSocketAddress(address)
+    const ip = address === UNIX_CLIENT ? address : parseSocketAddress(address)
     if (ip === undefined) return NOWHERE
-    const holding = this.#entries.filter(
-      ({ cidr }) => cidr === undefined || cidr.some(block => cidrContains(block, ip)),
-    )
+    const holding = this.#entries.filter(entry => holdsAddress(entry, ip))
     const end = holding.findIndex(decidesByAddress)
-    return { entries: end === -1 ? holding : holding.slice(0, end + 1), source: attemptSource(ip) }
+    const source = ip === UNIX_CLIENT ? ip : attemptSource(ip)
+    return { entries: end === -1 ? holding : holding.slice(0, end + 1), source }
   }
+}
+
+/** Whether an entry is for clients with this address; one that names neither is for all. */
+export function holdsAddress({ cidr, unix }: ClientEntry, ip: IpAddress | typeof UNIX_CLIENT): boolean {
+  if (ip === UNIX_CLIENT) return cidr === undefined
+  return unix !== true && (cidr === undefined || cidr.some(block => cidrContains(block, ip)))
 }
 
 /** Whether whoever connects from its addresses needs nothing else. */
@@ -161,10 +170,12 @@ export function decidesByAddress({ basic, certificate }: ClientEntry): boolean {
 
 /** The answer where no password can help. */
 function refuseForGood(asker: Asker, entries: readonly ClientEntry[]): ProxyError {
-  if (entries.length === 0) return unknownAddress(asker.address)
+  const { address } = asker
+  if (entries.length === 0)
+    return address === UNIX_CLIENT ? unknownUnixClient(address) : unknownAddress(address)
   const error = certificateError(asker, entries)
   if (error !== undefined) return certificateInvalid(error)
-  return certificateMissing(asker.address, asker.certificate !== undefined)
+  return certificateMissing(address, asker.certificate !== undefined)
 }
 
 /** What is wrong with a certificate that might have met the condition of one of these. */

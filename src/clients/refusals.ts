@@ -59,6 +59,11 @@ export function unknownAddress(address: string): ProxyError {
   )
 }
 
+/** Of whoever came over a Unix socket. */
+export function unknownUnixClient(address: string): ProxyError {
+  return unknownClient(address, 'No entry of clients is for Unix sockets; one with unix: true would be.')
+}
+
 /** @param presented whether there was a certificate, though not one that is asked for */
 export function certificateMissing(address: string, presented: boolean): ProxyError {
   const lack = presented

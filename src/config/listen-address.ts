@@ -1,28 +1,72 @@
 /**
- * Where to listen: `127.0.0.1:3128`, `[::1]:3128`, `localhost:0`.
+ * Where to listen: `127.0.0.1:3128`, `[::1]:3128`, `localhost:0`; `unix:/run/sluice/proxy.sock`; `systemd:proxy`.
  *
- * The host is an IP literal or localhost, never another name: what a name resolves to at start would decide who can
+ * A host is an IP literal or localhost, never another name: what a name resolves to at start would decide who can
  * reach the proxy. Port 0 asks the system for any free port.
  */
 import { parseHost } from '../http/authority.js'
 
 /** `host` without brackets, in lower case; `port` 0 to 65535. */
-export interface ListenAddress {
+export interface TcpAddress {
   readonly host: string
   readonly port: number
 }
 
-/** For the JSON Schema; parseListenAddress decides. */
-export const LISTEN_PATTERN = '^(localhost|[0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$'
-export const EXPECTED_LISTEN = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128"'
+/** A Unix socket; `path` is absolute, and short enough for the system. */
+export interface UnixAddress {
+  readonly path: string
+  readonly host?: never
+  readonly port?: never
+}
 
+/** Sockets that systemd opened; undefined is those that nothing else is said of. */
+export interface SystemdAddress {
+  readonly descriptorName: string | undefined
+  readonly host?: never
+  readonly port?: never
+}
+
+export type ListenAddress = TcpAddress | UnixAddress | SystemdAddress
+
+const TCP_PATTERN = '(localhost|[0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}'
+/** For the JSON Schema; the parsers decide. */
+export const TCP_ADDRESS_PATTERN = `^${TCP_PATTERN}$`
+export const LISTEN_PATTERN = `^(${TCP_PATTERN}|unix:/.+|systemd(:[!-9;-~]+)?)$`
+export const EXPECTED_TCP_ADDRESS = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128"'
+export const EXPECTED_LISTEN = `${EXPECTED_TCP_ADDRESS}, "unix:/PATH" or "systemd:NAME"`
+
+const UNIX = 'unix:'
+const SYSTEMD = 'systemd'
 const PORT = /^(?:0|[1-9]\d{0,4})$/
+/** What `sun_path` takes beside the NUL at its end. */
+const MAX_PATH_BYTES = 107
+/** As FileDescriptorName= of systemd.socket(5) takes it, less the colon that LISTEN_FDNAMES puts between two. */
+const DESCRIPTOR_NAME = /^[!-9;-~]{1,255}$/
+
+/**
+ * @param text `host:port` with IPv6 in brackets, `unix:` and an absolute path, or `systemd` with or without a name
+ * @throws RangeError with a clause that says what was expected
+ */
+export function parseListenAddress(text: string): ListenAddress {
+  if (text.startsWith(UNIX)) return { path: socketPath(text.slice(UNIX.length)) }
+  if (text === SYSTEMD) return { descriptorName: undefined }
+  if (!text.startsWith(`${SYSTEMD}:`)) return parseTcpAddress(text)
+  const name = text.slice(SYSTEMD.length + 1)
+  if (DESCRIPTOR_NAME.test(name)) return { descriptorName: name }
+  throw new RangeError(`expected systemd:NAME with the FileDescriptorName= of a socket unit, found "${text}"`)
+}
+
+/** The same for a listener that there is one of. */
+export function parseSingleAddress(text: string): ListenAddress {
+  if (text === SYSTEMD) throw new RangeError('expected systemd:NAME, found "systemd", which can be several')
+  return parseListenAddress(text)
+}
 
 /**
  * @param text `host:port`, IPv6 in brackets
  * @throws RangeError with a clause that says what was expected
  */
-export function parseListenAddress(text: string): ListenAddress {
+export function parseTcpAddress(text: string): TcpAddress {
   const colon = text.lastIndexOf(':')
   const digits = text.slice(colon + 1)
   if (colon === -1 || text.endsWith(']')) throw refused(text, 'without a port')
@@ -33,9 +77,28 @@ export function parseListenAddress(text: string): ListenAddress {
   return { host: hostOf(text, host), port: Number(digits) }
 }
 
+export function isTcp(address: ListenAddress): address is TcpAddress {
+  return 'host' in address
+}
+
 /** The text that parseListenAddress reads. */
-export function serializeListenAddress({ host, port }: ListenAddress): string {
+export function serializeListenAddress(address: ListenAddress): string {
+  if ('path' in address) return UNIX + address.path
+  if ('descriptorName' in address) {
+    return address.descriptorName === undefined ? SYSTEMD : `${SYSTEMD}:${address.descriptorName}`
+  }
+  const { host, port } = address
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+/** Absolute: the command line has no configuration file that a relative one could start at. */
+function socketPath(path: string): string {
+  const bytes = Buffer.byteLength(path)
+  if (!path.startsWith('/') || path.includes('\0')) {
+    throw new RangeError(`expected unix: and an absolute path, found "${UNIX}${path}"`)
+  }
+  if (bytes <= MAX_PATH_BYTES) return path
+  throw new RangeError(`expected a path of at most ${MAX_PATH_BYTES} bytes, found ${bytes}: "${UNIX}${path}"`)
 }
 
 function hostOf(text: string, host: string): string {
@@ -51,5 +114,5 @@ function hostOf(text: string, host: string): string {
 }
 
 function refused(text: string, clause: string): RangeError {
-  return new RangeError(`${EXPECTED_LISTEN}, found "${text}", ${clause}`)
+  return new RangeError(`${EXPECTED_TCP_ADDRESS}, found "${text}", ${clause}`)
 }

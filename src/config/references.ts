@@ -11,11 +11,13 @@ import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { EXPECTED_NAME, isName } from './fields.js'
 import { valueAt } from './issues.js'
+import { DEFAULT_ADMIN } from './listen.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
 import { type Path, quoteKey } from './problem.js'
-import { type Config, DEFAULT_ADMIN, DEFAULT_RULES } from './schema.js'
+import { type Config, DEFAULT_RULES } from './schema.js'
+import { unixAndAddress, unusedSockets } from './unix-clients.js'
 import type { Fault, Located } from './yaml-tree.js'
 
 export function checkReferences(root: Located): Fault[] {
@@ -26,6 +28,7 @@ export function checkReferences(root: Located): Fault[] {
     ...unknownMethods(root),
     ...clientNames(root),
     ...clientConditions(root),
+    ...unixAndAddress(root),
     ...crlWithoutAuthority(root),
     ...listenTwice(root),
     ...emptyPins(root),
@@ -39,7 +42,7 @@ export function checkUse(root: Located, config: Config): Fault[] {
     const offset = valueAt(root, 'clients')?.key ?? root.start
     return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
   }
-  return [...unusedRules(root, config), ...closedLiterals(root, config)]
+  return [...unusedRules(root, config), ...closedLiterals(root, config), ...unusedSockets(root, config)]
 }
 
 /** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
@@ -142,6 +145,9 @@ function clientNames(root: Located): Fault[] {
   return repeated(names, word => `the client name ${quoteKey(word)} is taken by an entry above`)
 }
 
+/** Beside `certificate`. */
+const CONDITIONS = ['cidr', 'unix', 'basic'] as const
+
 /** An entry without a condition would be everybody, and one on certificates that nobody asks for nobody. */
 function clientConditions(root: Located): Fault[] {
   const asksForCertificates = valueAt(root, 'listen', 'tls', 'client_ca') !== undefined
@@ -161,9 +167,10 @@ function clientConditions(root: Located): Fault[] {
       const message = 'certificates are not asked for; set client_ca in listen.tls'
       return asksForCertificates ? [] : [{ offset: certificate.key, path, message }]
     }
-    if (node.children.size === 0 || node.children.has('cidr') || node.children.has('basic')) return []
+    if (node.children.size === 0 || CONDITIONS.some(key => node.children.has(key))) return []
     const path: Path = ['clients', client]
-    return [{ offset: node.key, path, message: 'expected cidr, basic or certificate: it would be everybody' }]
+    const message = 'expected cidr, unix, basic or certificate: it would be everybody'
+    return [{ offset: node.key, path, message }]
   })
 }
 

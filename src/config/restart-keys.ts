@@ -10,6 +10,7 @@ const READ_ONCE: Readonly<Record<string, (config: Config) => unknown>> = {
   // Whether clients are asked for certificates at all; under which authorities is read again.
   'listen.tls.client_ca': config =>
     config.listen.tls !== undefined && config.listen.tls.clientCa !== undefined,
+  'listen.socket_mode': config => config.listen.socketMode,
   'log.format': config => config.log.format,
 }
 

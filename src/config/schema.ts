@@ -29,59 +29,15 @@ import {
   wholeNumber,
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
-import { parseHostPattern } from '../net/host-pattern.js'
-import { EXPECTED_LISTEN, LISTEN_PATTERN, parseListenAddress } from './listen-address.js'
+import { listen } from './listen.js'
 import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
 import { parseSubject } from './subject.js'
 
-/** `listen.admin` when the key is absent. */
-export const DEFAULT_ADMIN = '127.0.0.1:9128'
 /** `rules` when the key is absent. */
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
 
 const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
-
-const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
-const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
-
-const adminHost = parsed(text('a host name'), value => {
-  const pattern = parseHostPattern(value)
-  if (pattern.kind === 'exact') return pattern.name
-  const hint = pattern.kind === 'address' ? '; addresses need not be listed' : ''
-  throw new RangeError(`expected a host name, found "${value}"${hint}`)
-})
-
-const tls = section({
-  address: parsed(listenText, parseListenAddress).describe('Where clients connect by TLS.'),
-  cert: filePath.describe('Certificate chain in PEM, the own certificate first.'),
-  key: filePath.describe('Private key in PEM.'),
-  client_ca: z
-    .exactOptional(filePath)
-    .describe('Certificates in PEM that client certificates have to be issued under.'),
-  crl: z
-    .exactOptional(filePath)
-    .describe('Revocation lists in PEM, one for each authority of client_ca that issues.'),
-}).transform(({ client_ca: clientCa, ...rest }) => ({
-  ...rest,
-  ...(clientCa === undefined ? {} : { clientCa }),
-}))
-
-const listen = section({
-  proxy: nonEmptyList(
-    parsed(listenText, parseListenAddress),
-    'a list of addresses, such as ["127.0.0.1:3128"]',
-  )
-    .prefault(['127.0.0.1:3128'])
-    .describe('Where clients connect. IP address or localhost, and port; port 0 is any free one.'),
-  admin: parsed(adminText, value => (value === false ? value : parseListenAddress(value)))
-    .prefault(DEFAULT_ADMIN)
-    .describe('Where /health, /ready and /metrics are served; false switches it off.'),
-  admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
-    .prefault([])
-    .describe('Names that Host may have at listen.admin, beside localhost and every IP address.'),
-  tls: z.exactOptional(tls).describe('A listener for clients that speak TLS to the proxy; absent, none.'),
-}).transform(({ admin_hosts: adminHosts, ...rest }) => ({ ...rest, adminHosts }))
 
 const sniModes = ['none', 'verify'] as const
 
@@ -139,6 +95,9 @@ const client = section({
   cidr: z
     .exactOptional(nonEmptyList(cidr, EXPECTED_CIDRS))
     .describe('The addresses this client connects from.'),
+  unix: z
+    .exactOptional(z.literal(true, { error: 'expected true' }))
+    .describe('Whether it is for connections over Unix sockets, and for no others.'),
   basic: z.exactOptional(basic).describe('Who it is by name and password.'),
   certificate: z.exactOptional(certificate).describe('Who it is by a certificate, on listen.tls.'),
   rules: z
@@ -147,9 +106,9 @@ const client = section({
     })
     .prefault('all')
     .describe('The rules it may use; absent or all, every rule.'),
-}).meta({ anyOf: ['cidr', 'basic', 'certificate'].map(key => ({ required: [key] })) })
+}).meta({ anyOf: ['cidr', 'unix', 'basic', 'certificate'].map(key => ({ required: [key] })) })
 
-const clients = list(client, 'a list of clients, each with name and cidr, basic or certificate')
+const clients = list(client, 'a list of clients, each with name and cidr, unix, basic or certificate')
   .prefault([{ name: 'private', cidr: PRIVATE_CIDRS }])
   .describe('Who may use the proxy. The first entry all of whose conditions a client meets decides.')
 

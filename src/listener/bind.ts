@@ -1,26 +1,45 @@
 /** Binds a server to an address of the configuration: the one way for the proxy's own listeners and the admin one. */
+import { chmodSync } from 'node:fs'
 import type { Server } from 'node:net'
-import type { ListenAddress } from '../config/listen-address.js'
+import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
+import type { Bindable } from './passed-sockets.js'
+import { removeStaleSocket } from './unix-socket.js'
 
 /**
  * @param backlog connections that may wait to be accepted; the system's default when left out
- * @returns the address that was bound, with the port that port 0 became
- * @throws the system's error when it can not be
+ * @returns the address that was bound, with the port that port 0 became; of a Unix socket that was passed on the name
+ *   alone, as Node does not tell its path
+ * @throws the system's error when it can not be, or that of removeStaleSocket
  */
-export function bindServer(
+export async function bindServer(server: Server, address: TcpAddress, backlog?: number): Promise<TcpAddress>
+export async function bindServer(server: Server, address: Bindable, backlog?: number): Promise<ListenAddress>
+export async function bindServer(
   server: Server,
-  { host, port }: ListenAddress,
+  address: Bindable,
   backlog?: number,
 ): Promise<ListenAddress> {
-  return new Promise((resolve, reject) => {
+  if ('path' in address) await removeStaleSocket(address.path)
+  await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
-    server.listen({ host, port, ...(backlog === undefined ? {} : { backlog }) }, () => {
+    server.listen({ ...endpoint(address), ...(backlog === undefined ? {} : { backlog }) }, () => {
       server.off('error', reject)
       // Errors of accept(): the connection is lost, the listener goes on.
       server.on('error', () => {})
-      const bound = server.address()
-      if (bound === null || typeof bound === 'string') reject(new Error('not bound to an address'))
-      else resolve({ host: bound.address, port: bound.port })
+      resolve()
     })
   })
+  if ('path' in address) {
+    chmodSync(address.path, address.mode)
+    return { path: address.path }
+  }
+  const bound = server.address()
+  if (bound !== null && typeof bound === 'object') return { host: bound.address, port: bound.port }
+  if ('fd' in address) return { descriptorName: address.name }
+  throw new Error('not bound to an address')
+}
+
+function endpoint(address: Bindable): { host: string; port: number } | { path: string } | { fd: number } {
+  if ('path' in address) return { path: address.path }
+  if ('fd' in address) return { fd: address.fd }
+  return { host: address.host, port: address.port }
 }

@@ -1,4 +1,5 @@
 /** What a connection needs of the server it belongs to, and what the server sees of it. */
+import type { ClientCertificate } from '../clients/certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { HeadLimits } from '../http1/head-limits.js'
 import type { ConnectionExchange } from './connection-exchange.js'
@@ -10,6 +11,13 @@ export interface ConnectionLimits extends HeadLimits {
   readonly bodyIdleMs: number
   /** Milliseconds that a connection may wait for its next request. */
   readonly keepaliveIdleMs: number
+}
+
+/** Who is at the other end, as far as the connection itself tells. */
+export interface ConnectedClient {
+  /** An IP address; `unix` over a Unix socket. */
+  readonly address: string
+  readonly certificate?: ClientCertificate | undefined
 }
 
 export interface ConnectionOwner {

@@ -17,7 +17,7 @@ import type { ResponseHead } from '../http1/response-writer.js'
 import { resetSocket } from '../relay/reset-socket.js'
 import { classify } from './classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
-import type { ConnectionOwner, OwnedConnection } from './connection-owner.js'
+import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline, timedOut } from './deadline.js'
 import { LINGER_MS, Linger } from './linger.js'
 import { errorResponse } from './respond.js'
@@ -41,11 +41,11 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #advancing = false
   #stalled = false
 
-  constructor(socket: Socket, owner: ConnectionOwner, clientCertificate?: ClientCertificate) {
+  constructor(socket: Socket, owner: ConnectionOwner, client: ConnectedClient) {
     this.#socket = socket
     this.#owner = owner
-    this.clientAddress = socket.remoteAddress ?? ''
-    this.clientCertificate = clientCertificate
+    this.clientAddress = client.address
+    this.clientCertificate = client.certificate
     this.encrypted = 'encrypted' in socket
     this.#reader = new RequestReader(owner.limits)
     this.#response = new ResponseSide(socket, this.#state)

@@ -14,15 +14,18 @@ export interface HandshakeOwner extends Pick<ConnectionOwner, 'limits' | 'now' |
 export class Handshake implements OwnedConnection {
   /** The connection beneath TLS. */
   readonly socket: Socket
+  readonly clientAddress: string
   readonly #owner: HandshakeOwner
-  readonly #clientAddress: string
+  /** Bytes that were read before TLS: those of a PROXY header. */
+  readonly #bytesBefore: number
   readonly #deadline: Deadline
   #isOver = false
 
-  constructor(socket: Socket, owner: HandshakeOwner) {
+  constructor(socket: Socket, clientAddress: string, owner: HandshakeOwner) {
     this.socket = socket
+    this.clientAddress = clientAddress
     this.#owner = owner
-    this.#clientAddress = socket.remoteAddress ?? ''
+    this.#bytesBefore = socket.bytesRead - socket.readableLength
     this.#deadline = new Deadline(() => owner.now())
     this.#deadline.set('head', owner.limits.headerTimeoutMs)
     socket.once('close', this.#onClose)
@@ -53,7 +56,8 @@ export class Handshake implements OwnedConnection {
 
   failed(code: string): void {
     // A connection that is closed without a word is what looks whether the port is open, and no news.
-    if (!this.#isOver && this.socket.bytesRead > 0) this.#owner.handshakeFailed(this.#clientAddress, code)
+    const silent = this.socket.bytesRead <= this.#bytesBefore
+    if (!this.#isOver && !silent) this.#owner.handshakeFailed(this.clientAddress, code)
     this.#isOver = true
   }
 

@@ -3,7 +3,7 @@
  * interfaces that are down, and those that come later, are not known here; the dialler finds them out.
  */
 import type { NetworkInterfaceInfo } from 'node:os'
-import type { ListenAddress } from '../config/listen-address.js'
+import type { TcpAddress } from '../config/listen-address.js'
 import { cidrOfAddress, parseCidr } from '../net/cidr.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import type { OwnListener } from '../policy/permit.js'
@@ -12,7 +12,7 @@ const LOOPBACK = ['127.0.0.0/8', '::1/128'].map(parseCidr)
 
 /** @param interfaces the addresses of this machine, as node:os lists them */
 export function ownListeners(
-  bound: readonly { readonly address: ListenAddress; readonly role: OwnListener['role'] }[],
+  bound: readonly { readonly address: TcpAddress; readonly role: OwnListener['role'] }[],
   interfaces: NodeJS.Dict<NetworkInterfaceInfo[]>,
 ): OwnListener[] {
   const machine = Object.values(interfaces)

@@ -2,19 +2,23 @@
  * The proxy's listeners: accepts connections, keeps track of those that are HTTP and those that are pumps of raw
  * bytes, watches their deadlines, and ends them in order when it is drained.
  */
-import { createServer, type Server, type Socket } from 'node:net'
+import { createServer, type Server, type ServerOpts, type Socket } from 'node:net'
 import type { TLSSocket, Server as TlsServer } from 'node:tls'
-import type { ClientCertificate } from '../clients/certificate.js'
-import type { ListenAddress } from '../config/listen-address.js'
+import { UNIX_CLIENT } from '../clients/identify.js'
+import { isTcp, type ListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
+import { type Cidr, cidrContains } from '../net/cidr.js'
+import { parseSocketAddress } from '../net/ip-address.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
+import { BalancerConnection, type BalancerOwner } from './balancer-connection.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
 import { Connection } from './connection.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import type { Handshake } from './handshake.js'
+import type { Bindable } from './passed-sockets.js'
 import { Pumps } from './pumps.js'
 import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
 
@@ -29,6 +33,8 @@ export interface ServerSettings {
   readonly configHash: string
   /** The name of the client entry that holds an address. */
   readonly clientName: (address: string) => string | undefined
+  /** Those whose connections begin with a PROXY header. */
+  readonly balancers: readonly Cidr[]
 }
 
 export interface ServerOptions {
@@ -38,7 +44,12 @@ export interface ServerOptions {
   readonly serve: (exchange: ConnectionExchange) => void
   /** A client that TLS did not come to stand with, and Node's code for why. */
   readonly handshakeFailed: (clientAddress: string, code: string) => void
+  /** A load balancer that sent no good one, and what is wrong with it. */
+  readonly headerFailed: (balancerAddress: string, reason: string) => void
 }
+
+/** Takes a connection over, with the address of its client. */
+type Serve = (socket: Socket, clientAddress: string) => void
 
 /** How often deadlines are looked at: how late a connection may be ended at most. */
 const TICK_MS = 100
@@ -46,12 +57,14 @@ const TICK_MS = 100
 const CLOSE_MS = 1000
 const BACKLOG = 4096
 
-export class ProxyServer implements ConnectionOwner, TlsServerOwner {
+export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwner {
   /** What has stopped being HTTP; counted in until it ends. */
   readonly pumps = new Pumps(() => this.#checkEmpty())
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
+  /** The addresses of clients whose TLS has not begun. */
+  readonly #addresses = new WeakMap<Socket, string>()
   #settings: ServerSettings | undefined
   #tls: TlsServer | undefined
   #ticker: NodeJS.Timeout | undefined
@@ -71,15 +84,24 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
    * @returns the address that was bound, with the port that port 0 became
    * @throws the system's error when it can not be
    */
-  listen(address: ListenAddress): Promise<ListenAddress> {
-    const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => this.#accept(socket))
-    return this.#bind(server, address)
+  listen(address: TcpAddress): Promise<TcpAddress>
+  listen(address: Bindable): Promise<ListenAddress>
+  listen(address: Bindable): Promise<ListenAddress> {
+    return this.#listen(address, { allowHalfOpen: true }, (socket, client) => {
+      this.#add(new Connection(socket, this, { address: client }))
+      // It waits where a header was read from it.
+      socket.resume()
+    })
   }
 
   /** The same for clients that speak TLS to the proxy. */
-  listenTls(address: ListenAddress, files: TlsFiles): Promise<ListenAddress> {
-    this.#tls = createTlsServer(files, this)
-    return this.#bind(this.#tls, address)
+  listenTls(address: TcpAddress, files: TlsFiles): Promise<TcpAddress> {
+    const tls = createTlsServer(files, this)
+    this.#tls = tls
+    return this.#listen(address, {}, (socket, client) => {
+      this.#addresses.set(socket, client)
+      tls.emit('connection', socket)
+    })
   }
 
   /**
@@ -90,16 +112,28 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     this.#tls?.setSecureContext(secureContextOptions(files))
   }
 
-  #bind(server: Server, address: ListenAddress): Promise<ListenAddress> {
+  #listen(address: TcpAddress, options: ServerOpts, serve: Serve): Promise<TcpAddress>
+  #listen(address: Bindable, options: ServerOpts, serve: Serve): Promise<ListenAddress>
+  async #listen(address: Bindable, options: ServerOpts, serve: Serve): Promise<ListenAddress> {
+    let overTcp = !('path' in address)
+    const server = createServer({ ...options, noDelay: true }, socket => {
+      const client = overTcp ? socket.remoteAddress : UNIX_CLIENT
+      // A client that is gone again has no address left that could be judged.
+      if (client === undefined) socket.destroy()
+      else if (!this.#isBalancer(client)) serve(socket, client)
+      else this.#add(new BalancerConnection(socket, client, this, told => serve(socket, told)))
+    })
     this.#servers.push(server)
-    return bindServer(server, address, BACKLOG)
+    const bound = await bindServer(server, address, BACKLOG)
+    overTcp = isTcp(bound)
+    return bound
   }
 
-  /** A client that is gone again has no address left that could be judged. */
-  #isGone(socket: Socket): boolean {
-    if (socket.remoteAddress !== undefined) return false
-    socket.destroy()
-    return true
+  #isBalancer(address: string): boolean {
+    const { balancers } = this.#current
+    if (balancers.length === 0) return false
+    const ip = parseSocketAddress(address)
+    return ip !== undefined && balancers.some(block => cidrContains(block, ip))
   }
 
   /**
@@ -195,8 +229,12 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     this.#add(handshake)
   }
 
-  secured(socket: TLSSocket): void {
-    this.#accept(socket, readClientCertificate(socket))
+  clientAddress(socket: Socket): string | undefined {
+    return this.#addresses.get(socket)
+  }
+
+  secured(socket: TLSSocket, address: string): void {
+    this.#add(new Connection(socket, this, { address, certificate: readClientCertificate(socket) }))
   }
 
   handshakeFailed(clientAddress: string, code: string): void {
@@ -208,8 +246,10 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner {
     return this.#settings
   }
 
-  #accept(socket: Socket, certificate?: ClientCertificate): void {
-    if (!this.#isGone(socket)) this.#add(new Connection(socket, this, certificate))
+  // --- BalancerOwner ---
+
+  headerFailed(balancerAddress: string, reason: string): void {
+    this.#options.headerFailed(balancerAddress, reason)
   }
 
   #add(connection: OwnedConnection): void {

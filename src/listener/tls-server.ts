@@ -15,8 +15,10 @@ import { Handshake, type HandshakeOwner } from './handshake.js'
 export interface TlsServerOwner extends HandshakeOwner {
   /** A client has connected, and TLS begins. */
   handshaking(handshake: Handshake): void
+  /** Whose connection it is; undefined once the client is gone. */
+  clientAddress(socket: Socket): string | undefined
   /** TLS stands; listeners have to be attached to the socket before this returns. */
-  secured(socket: TLSSocket): void
+  secured(socket: TLSSocket, clientAddress: string): void
 }
 
 /** @throws OpenSSL's error when the files are not what the configuration's check lets pass */
@@ -33,11 +35,12 @@ export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server 
   })
   server.on('connection', (socket: Socket) => {
     const ends = endsOf(socket)
-    if (ends === undefined) {
+    const clientAddress = owner.clientAddress(socket)
+    if (ends === undefined || clientAddress === undefined) {
       socket.destroy()
       return
     }
-    const handshake = new Handshake(socket, owner)
+    const handshake = new Handshake(socket, clientAddress, owner)
     handshakes.set(ends, handshake)
     socket.once('close', () => {
       if (handshakes.get(ends) === handshake) handshakes.delete(ends)
@@ -63,7 +66,7 @@ export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server 
       handshake.socket.resetAndDestroy()
       return socket
     }
-    owner.secured(socket)
+    owner.secured(socket, handshake.clientAddress)
     handshake.succeeded()
   })
   // What is not told here, because nobody knows any more whose it was, the handshake tells when it sees the close.

@@ -22,7 +22,7 @@ import { findRoute, type RoutePlace } from './routes.js'
 export interface StoreHandler {
   /**
    * @param request `path` is the request target as received, query included
-   * @param clientAddress an IP address
+   * @param clientAddress an IP address, or `unix`
    */
   serve(exchange: Exchange, request: { readonly path: string }, clientAddress: string): Promise<Outcome>
 }

@@ -68,6 +68,25 @@ t.test('so is one that needs a certificate, which no name and password can stand
   })
 })
 
+t.test('unix is whoever shows nothing on a Unix socket, unless an entry has that name', async t => {
+  const [, ci] = clients
+  if (ci === undefined) throw new Error('no clients')
+  const local = { name: 'local', unix: true as const, rules: ['web'] }
+  t.match(findClient([ci, local], 'unix'), {
+    kind: 'known',
+    name: 'local',
+    address: 'unix',
+    steps: [{ text: 'clients[1] local holds unix' }],
+  })
+  t.match(findClient([ci], 'unix'), { kind: 'unknown', address: 'unix', lacks: 'entry', steps: [] })
+  t.match(findClient([local, { ...ci, name: 'unix' }], 'unix'), {
+    kind: 'known',
+    name: 'unix',
+    address: undefined,
+  })
+  t.match(findClient([local], '127.0.0.1'), { kind: 'unknown', lacks: 'entry' })
+})
+
 t.test('a name is its entry, whatever that needs', async t => {
   t.same(findClient(clients, 'agents'), {
     kind: 'known',

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { type ExplainArguments, runExplain } from '../../src/cli/explain.js'
 import { main } from '../../src/cli/main.js'
 import type { AddressLookup } from '../../src/upstream/lookup.js'
+import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
 
 const CONFIG = `version: 1
 clients:
@@ -407,6 +408,8 @@ t.test('as a command it reads its options, and refuses what it does not understa
       color: false,
       startId: 'test',
       build: { version: '1.2.3', node: '20.0.0' },
+      passedSockets: NOTHING_PASSED,
+      notifyService: async () => undefined,
       awaitStop: () => new Promise<string>(() => {}),
       stdin: { terminal: true, open: () => Readable.from([]) },
       environment: {},

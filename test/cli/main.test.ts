@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { main } from '../../src/cli/main.js'
+import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
 
 async function sluice(...argv: string[]) {
   const said = { stdout: '', stderr: '' }
@@ -21,6 +22,8 @@ async function sluice(...argv: string[]) {
     color: false,
     startId: 'test',
     build: { version: '1.2.3', node: '20.0.0' },
+    passedSockets: NOTHING_PASSED,
+    notifyService: async () => undefined,
     environment: {},
     stdin: { terminal: true, open: () => Readable.from([]) },
     awaitStop: () => Promise.resolve('SIGTERM'),
@@ -194,6 +197,8 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     color: false,
     startId: 'test',
     build: { version: '1.2.3', node: '20.0.0' },
+    passedSockets: NOTHING_PASSED,
+    notifyService: async () => undefined,
     environment: {},
     stdin: { terminal: false, open: () => Readable.from([]) },
     awaitStop: () => new Promise<string>(() => {}),

@@ -27,18 +27,25 @@ export interface Program {
   readonly exited: Promise<number | null>
 }
 
-/** Starts a command, killed with the test when it still runs then. */
+/**
+ * Starts a command, killed with the test when it still runs then.
+ * @param options `descriptors` of this process become its own, from 3 on
+ */
 export function startProgram(
   t: Test,
   command: readonly string[],
-  options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
+  options: {
+    readonly env?: Readonly<Record<string, string>>
+    readonly cwd?: string
+    readonly descriptors?: readonly number[]
+  } = {},
 ): Program {
   // The test runner hooks itself into every child through NODE_OPTIONS, which changes what the program may and does.
   const child = spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
-    stdio: 'pipe',
+    stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],
     env: { PATH: process.env['PATH'], ...options.env },
     cwd: options.cwd,
-  })
+  }) as ChildProcessWithoutNullStreams
   const text = { stdout: '', stderr: '' }
   const waiting = new Set<() => void>()
   const wake = () => {

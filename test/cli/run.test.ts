@@ -1,4 +1,5 @@
 /** `sluice run` in the foreground: what it says, what it touches, how it stops. */
+import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
@@ -7,6 +8,7 @@ import { Authority } from '../kit/authority.js'
 import { parseExposition } from '../kit/exposition.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
+import { socketPath, unixClient } from '../kit/unix-socket.js'
 import { needs, run, temporaryDirectory } from '../system/command.js'
 import { installProgram, startProgram } from './program.js'
 
@@ -191,6 +193,43 @@ t.test('does not warn of a listener beyond loopback when nobody is known by addr
     t.equal(log.includes('"event":"open_listener"'), warned, clients)
     t.equal(await exited, 0)
   }
+})
+
+t.test('listens on Unix sockets of the command line, and not where somebody does already', async t => {
+  const path = await socketPath(t)
+  const listen = ['--listen', `unix:${path}`, '--admin', `unix:${path}.admin`]
+  const { said, child, exited } = startProgram(t, [...program, ...listen])
+  const [line] = await said(/\{[^\n]*"event":"listening".*\n/)
+  t.match(JSON.parse(line), { proxy: [`unix:${path}`], admin: `unix:${path}.admin` })
+  const client = await unixClient(t, path)
+  client.write('OPTIONS * HTTP/1.0\r\n\r\n')
+  t.match(await client.untilEnd(), /^HTTP\/1\.1 403 Sluice: client unix is not known/)
+  client.end()
+  const second = startProgram(t, [...program, ...listen])
+  t.equal(await second.exited, 69)
+  t.equal(second.stderr, `sluice: cannot listen: ${path} is in use: another process listens on it\n`)
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+  t.notOk(existsSync(path) || existsSync(`${path}.admin`))
+})
+
+t.test('a path that no socket can have is an error of usage', async t => {
+  const refused = startProgram(t, [...program, '--listen', `unix:/${'a'.repeat(107)}`])
+  t.equal(await refused.exited, 64)
+  t.match(refused.stderr, 'sluice: expected a path of at most 107 bytes, found 108: ')
+})
+
+t.test('on a terminal it offers no Unix socket to paste', { skip: needs('script') }, async t => {
+  const path = await socketPath(t)
+  const command = [...program, '--listen', `unix:${path}`, ...FREE].map(word => `'${word}'`).join(' ')
+  const { said, child, exited } = startProgram(t, ['script', '-qefc', `exec ${command}`, '/dev/null'], {
+    env: { NO_COLOR: '1', SHELL: '/bin/sh', TERM: 'xterm' },
+  })
+  const [text] = await said(/[\s\S]*export HTTP_PROXY=.*\r?\n/)
+  child.stdin.write('\x03')
+  t.equal(await exited, 0)
+  t.match(text, `Sluice listens on unix:${path}, 127.0.0.1:`)
+  t.match(text, /export HTTPS_PROXY=http:\/\/127\.0\.0\.1:[1-9]\d* /)
 })
 
 t.test('says where it listens by TLS, beyond loopback too', { skip: needs('openssl') }, async t => {

@@ -13,15 +13,17 @@ const FILES = { team: usersOf({ ann: 'one', bob: 'two' }), guests: usersOf({ eve
 /** `ann:one` and `bob:two` are of the team, `eve:three` and `bob:four` guests. */
 export interface Conditions {
   readonly cidr?: readonly string[]
+  readonly unix?: true
   readonly file?: keyof typeof FILES
   readonly certificate?: ClientEntry['certificate']
 }
 
-export function entry(name: string, { cidr, file, certificate }: Conditions): ClientEntry {
+export function entry(name: string, { cidr, unix, file, certificate }: Conditions): ClientEntry {
   return {
     name,
     rules: 'all',
     ...(cidr === undefined ? {} : { cidr: cidr.map(parseCidr) }),
+    ...(unix === undefined ? {} : { unix }),
     ...(file === undefined ? {} : { basic: { htpasswdFile: file } }),
     ...(certificate === undefined ? {} : { certificate }),
   }

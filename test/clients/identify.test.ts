@@ -53,6 +53,36 @@ t.test('nobody is a client where none is listed, and what is no address is nobod
   }
 })
 
+t.test('over a Unix socket it is an entry without addresses that decides', async t => {
+  const { clients, ask } = clientsOf(
+    byAddress('everywhere', '0.0.0.0/0', '::/0'),
+    entry('proven', { certificate: { subject: ['*'] } }),
+    entry('local', { unix: true, file: 'team' }),
+    entry('any', { file: 'guests' }),
+  )
+  t.equal(await ask('unix'), '407 credentials_missing')
+  t.equal(await ask('unix', as('ann:one')), 'local')
+  t.equal(await ask('unix', as('eve:three')), 'any')
+  t.equal(clients.nameAt('unix'), undefined)
+  t.equal(clientsOf(entry('local', { unix: true })).clients.nameAt('unix'), 'local')
+})
+
+t.test('an entry for Unix sockets is for nobody with an address', async t => {
+  const { clients, ask } = clientsOf(entry('local', { unix: true, file: 'team' }))
+  for (const address of ['127.0.0.1', '::1', '10.0.0.1']) {
+    t.equal(clients.nameAt(address), undefined)
+    t.equal(await ask(address, as('ann:one')), '403 client', address)
+  }
+  t.equal(await clientsOf(byAddress('all', '0.0.0.0/0', '::/0')).ask('unix'), '403 client')
+})
+
+t.test('those of Unix sockets share one count of wrong credentials', async t => {
+  const { ask } = clientsOf(entry('any', { file: 'team' }))
+  for (let i = 0; i < 20; i++) t.equal(await ask('unix', as(`ann:${i}`)), '407 credentials_wrong')
+  t.equal(await ask('unix', as('ann:one')), '429 authentication_rate')
+  t.equal(await ask('127.0.0.1', as('ann:one')), 'any')
+})
+
 t.test('remembers what it found, of a bounded number of addresses', async t => {
   let looked = 0
   const counted = {

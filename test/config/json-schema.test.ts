@@ -28,6 +28,18 @@ t.test('accepts default.yaml and the examples', t => {
   t.ok(
     accepts({
       version: 1,
+      listen: {
+        proxy: ['unix:/run/a.sock', 'systemd', 'systemd:a', '[::1]:1'],
+        admin: 'unix:/run/b.sock',
+        socket_mode: '0600',
+        proxy_protocol: { from: ['10.0.0.1'] },
+      },
+      clients: [{ name: 'a', unix: true }],
+    }),
+  )
+  t.ok(
+    accepts({
+      version: 1,
       methods: { extra: ['PROPFIND'] },
       rules: { web: { hosts: ['*'], methods: ['GET', 'PROPFIND', 'CONNECTS'] } },
     }),
@@ -43,6 +55,13 @@ t.test('rejects what the loader would reject by shape', t => {
     { version: 1, listen: { tls: {} } },
     { version: 1, listen: { admin: true } },
     { version: 1, listen: { proxy: [] } },
+    { version: 1, listen: { proxy: ['unix:relative'] } },
+    { version: 1, listen: { proxy: ['systemd:'] } },
+    { version: 1, listen: { proxy: ['systemd:a:b'] } },
+    { version: 1, listen: { tls: { address: 'unix:/a', cert: 'a', key: 'b' } } },
+    { version: 1, listen: { socket_mode: 660 } },
+    { version: 1, listen: { proxy_protocol: {} } },
+    { version: 1, clients: [{ name: 'a', unix: false }] },
     { version: 1, connect: { ports: [0] } },
     { version: 1, connect: { ports: ['8000-'] } },
     { version: 1, rules: { web: {} } },

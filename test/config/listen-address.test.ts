@@ -1,5 +1,11 @@
 import t from 'tap'
-import { parseListenAddress, serializeListenAddress } from '../../src/config/listen-address.js'
+import {
+  isTcp,
+  parseListenAddress,
+  parseSingleAddress,
+  parseTcpAddress,
+  serializeListenAddress,
+} from '../../src/config/listen-address.js'
 
 t.test('reads an IP literal or localhost, and a port', t => {
   for (const [text, host, port] of [
@@ -40,5 +46,52 @@ t.test('says what is wrong with anything else', t => {
     const message = `expected an address such as "127.0.0.1:3128" or "[::1]:3128", found "${text}", ${clause}`
     t.throws(() => parseListenAddress(text), new RangeError(message), JSON.stringify(text))
   }
+  t.end()
+})
+
+t.test('reads unix: and an absolute path of no more bytes than a socket address holds', t => {
+  const longest = `/${'a'.repeat(104)}é`
+  t.equal(Buffer.byteLength(longest), 107)
+  for (const path of ['/run/sluice/proxy.sock', '/a', '/with space:and colon', longest]) {
+    t.same(parseListenAddress(`unix:${path}`), { path })
+    t.same(parseSingleAddress(`unix:${path}`), { path })
+    t.equal(serializeListenAddress({ path }), `unix:${path}`)
+    t.notOk(isTcp({ path }))
+  }
+  for (const path of ['', 'proxy.sock', './proxy.sock', '@abstract', '/a\0b', '\0a']) {
+    const message = `expected unix: and an absolute path, found "unix:${path}"`
+    t.throws(() => parseListenAddress(`unix:${path}`), new RangeError(message), JSON.stringify(path))
+  }
+  t.throws(
+    () => parseListenAddress(`unix:${longest}b`),
+    new RangeError(`expected a path of at most 107 bytes, found 108: "unix:${longest}b"`),
+  )
+  t.end()
+})
+
+t.test('reads systemd with a name, or without one where there may be several', t => {
+  for (const name of ['proxy', 'sluice.socket', 'A-1_@', 'a'.repeat(255)]) {
+    t.same(parseListenAddress(`systemd:${name}`), { descriptorName: name })
+    t.same(parseSingleAddress(`systemd:${name}`), { descriptorName: name })
+    t.equal(serializeListenAddress({ descriptorName: name }), `systemd:${name}`)
+  }
+  t.same(parseListenAddress('systemd'), { descriptorName: undefined })
+  t.equal(serializeListenAddress({ descriptorName: undefined }), 'systemd')
+  t.throws(() => parseSingleAddress('systemd'), /expected systemd:NAME, found "systemd"/)
+  for (const name of ['', 'a:b', 'a b', 'é', '\x7f', 'a'.repeat(256)]) {
+    t.throws(
+      () => parseListenAddress(`systemd:${name}`),
+      new RangeError(
+        `expected systemd:NAME with the FileDescriptorName= of a socket unit, found "systemd:${name}"`,
+      ),
+    )
+  }
+  t.end()
+})
+
+t.test('where TLS is spoken it is an address and nothing else', t => {
+  t.same(parseTcpAddress('127.0.0.1:1'), { host: '127.0.0.1', port: 1 })
+  t.ok(isTcp(parseTcpAddress('127.0.0.1:1')))
+  for (const text of ['unix:/a', 'systemd', 'systemd:tls']) t.throws(() => parseTcpAddress(text), RangeError)
   t.end()
 })

@@ -26,13 +26,16 @@ t.test('clients', t => {
   refuses(t, [
     [
       'clients: { name: a }',
-      '2:10 clients: expected a list of clients, each with name and cidr, basic or certificate, found a map',
+      '2:10 clients: expected a list of clients, each with name and cidr, unix, basic or certificate, found a map',
     ],
-    ['clients: [ci]', '2:11 clients[0]: expected a map of name, cidr, basic, certificate, rules, found "ci"'],
+    [
+      'clients: [ci]',
+      '2:11 clients[0]: expected a map of name, cidr, unix, basic, certificate, rules, found "ci"',
+    ],
     ['clients: [{ cidr: ["::1"] }]', `2:11 clients[0].name: the key \`name\` is missing; ${NAME}`],
     [
       'clients: [{ name: ci }]',
-      '2:11 clients[0]: expected cidr, basic or certificate: it would be everybody',
+      '2:11 clients[0]: expected cidr, unix, basic or certificate: it would be everybody',
     ],
     ['clients: [{ name: ci, cidr: [] }]', `2:29 clients[0].cidr: ${CIDRS}, found an empty list`],
     ['clients: [{ name: ci, cidr: "::1" }]', `2:29 clients[0].cidr: ${CIDRS}, found "::1"`],

@@ -1,7 +1,8 @@
 import t from 'tap'
 import { load, problems, problemsOf, refuses } from './problems-of.js'
 
-const LISTEN = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128"'
+const TCP = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128"'
+const LISTEN = `${TCP}, "unix:/PATH" or "systemd:NAME"`
 const PORT = 'expected a port from 1 to 65535, a range such as "8000-8100", or "any"'
 const PORTS = 'expected a list of ports, such as [443, "8000-8100"] or ["any"]'
 
@@ -36,9 +37,9 @@ t.test('listen', t => {
     ['listen: { proxy: [] }', `2:18 listen.proxy: ${list}, found an empty list`],
     ['listen: { proxy: "127.0.0.1:1" }', `2:18 listen.proxy: ${list}, found "127.0.0.1:1"`],
     ['listen: { proxy: [3128] }', `2:19 listen.proxy[0]: ${LISTEN}, found 3128`],
-    ['listen: { proxy: ["::1:1"] }', `2:19 listen.proxy[0]: ${LISTEN}, found "::1:1", IPv6 goes in brackets`],
+    ['listen: { proxy: ["::1:1"] }', `2:19 listen.proxy[0]: ${TCP}, found "::1:1", IPv6 goes in brackets`],
     ['listen: { admin: true }', `2:18 listen.admin: ${LISTEN}, or false, found true`],
-    ['listen: { admin: "1" }', `2:18 listen.admin: ${LISTEN}, found "1", without a port`],
+    ['listen: { admin: "1" }', `2:18 listen.admin: ${TCP}, found "1", without a port`],
     [
       'listen: { admin_hosts: a.test }',
       '2:24 listen.admin_hosts: expected a list of host names, such as [sluice.example], found "a.test"',
@@ -65,6 +66,59 @@ t.test('listen', t => {
     ],
   ])
   t.same(problems('listen: { proxy: ["127.0.0.1:0", "127.0.0.1:0"] }'), [], 'port 0 is another one each time')
+  t.end()
+})
+
+t.test('listen takes Unix sockets and those of systemd, each once', t => {
+  const { listen } = load(
+    'listen: { proxy: ["unix:/run/a.sock", systemd, "systemd:web"], admin: "unix:/run/b.sock", socket_mode: "0600" }\nclients: [{ name: a, unix: true }]',
+  )
+  t.same(listen.proxy, [{ path: '/run/a.sock' }, { descriptorName: undefined }, { descriptorName: 'web' }])
+  t.same(listen.admin, { path: '/run/b.sock' })
+  t.equal(listen.socketMode, 0o600)
+  t.equal(load('').listen.socketMode, 0o660)
+  t.same(load('listen: { admin: "systemd:admin" }').listen.admin, { descriptorName: 'admin' })
+  const mode = 'expected permissions in octal and in quotes, such as "0660"'
+  refuses(t, [
+    [
+      'listen: { proxy: ["unix:/a", "unix:/a"] }',
+      '2:30 listen.proxy[1]: unix:/a is listed twice under listen',
+    ],
+    [
+      'listen: { proxy: ["systemd:a"], admin: "systemd:a" }',
+      '2:40 listen.admin: systemd:a is listed twice under listen',
+    ],
+    [
+      'listen: { admin: systemd }',
+      '2:18 listen.admin: expected systemd:NAME, found "systemd", which can be several',
+    ],
+    ['listen: { socket_mode: 0660 }', `2:24 listen.socket_mode: ${mode}, found 660`],
+    ['listen: { socket_mode: "0668" }', `2:24 listen.socket_mode: ${mode}, found "0668"`],
+    ['listen: { socket_mode: "1777" }', `2:24 listen.socket_mode: ${mode}, found "1777"`],
+    ['listen: { socket_mode: "66" }', `2:24 listen.socket_mode: ${mode}, found "66"`],
+  ])
+  t.end()
+})
+
+t.test('proxy_protocol names the load balancers', t => {
+  const { proxyProtocol } = load('listen: { proxy_protocol: { from: ["10.0.0.0/8", "::1"] } }').listen
+  t.same(
+    proxyProtocol?.from.map(({ text }) => text),
+    ['10.0.0.0/8', '::1/128'],
+  )
+  t.notOk('proxyProtocol' in load('').listen)
+  const addresses = 'expected a list of addresses, such as ["10.0.0.0/8", "192.0.2.7"]'
+  refuses(t, [
+    ['listen: { proxy_protocol: true }', '2:27 listen.proxy_protocol: expected a map of from, found true'],
+    [
+      'listen: { proxy_protocol: {} }',
+      `2:11 listen.proxy_protocol.from: the key \`from\` is missing; ${addresses}`,
+    ],
+    [
+      'listen: { proxy_protocol: { from: [] } }',
+      `2:35 listen.proxy_protocol.from: ${addresses}, found an empty list`,
+    ],
+  ])
   t.end()
 })
 

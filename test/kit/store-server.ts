@@ -96,7 +96,7 @@ export async function storeServer(
     released: () => {},
   }
   const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
-    new Connection(socket, owner)
+    new Connection(socket, owner, { address: '127.0.0.1' })
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()

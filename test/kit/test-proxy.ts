@@ -15,6 +15,7 @@ export interface LogEvent {
 }
 
 export interface TestProxy {
+  /** Of the first listener; 0 where that is a Unix socket. */
   readonly port: number
   /** Of the TLS listener; 0 where there is none. */
   readonly tlsPort: number
@@ -60,12 +61,11 @@ export async function testProxy(
     return drained
   }
   t.teardown(drain)
-  const port = proxy.proxy[0]?.port
-  if (port === undefined || proxy.admin === undefined) throw new Error('not listening')
+  if (proxy.proxy.length === 0 || proxy.admin === undefined) throw new Error('not listening')
   return {
-    port,
+    port: proxy.proxy[0]?.port ?? 0,
     tlsPort: proxy.tls?.port ?? 0,
-    adminPort: proxy.admin.port,
+    adminPort: proxy.admin.port ?? 0,
     events,
     reload: text => proxy.reload(load(text)),
     drain,

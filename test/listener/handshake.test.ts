@@ -17,7 +17,7 @@ async function handshaking(t: Test) {
   t.teardown(() => socket.destroy())
   const clock = new ManualClock()
   const events: string[] = []
-  const handshake = new Handshake(socket, {
+  const handshake = new Handshake(socket, '127.0.0.1', {
     limits: LIMITS,
     now: clock.now,
     released: () => void events.push('released'),

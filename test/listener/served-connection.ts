@@ -35,7 +35,7 @@ export class ServedConnection implements ConnectionOwner {
     this.client = client
     this.socket = socket
     this.#answer = answer
-    this.connection = new Connection(socket, this)
+    this.connection = new Connection(socket, this, { address: '127.0.0.1' })
   }
 
   /** Moves the clock, and has the deadline looked at. */

@@ -172,6 +172,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     nextId: () => '',
     serve: () => {},
     handshakeFailed: () => {},
+    headerFailed: () => {},
   })
   server.configure({
     limits: LIMITS,
@@ -183,6 +184,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     }),
     configHash: '',
     clientName: () => undefined,
+    balancers: [],
   })
   const stopped: string[] = []
   const stuck = {

@@ -32,6 +32,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
       content.end()
     },
     handshakeFailed: () => {},
+    headerFailed: () => {},
   })
   server.configure({
     limits: LIMITS,
@@ -39,6 +40,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
     observer: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
     configHash: '',
     clientName: () => undefined,
+    balancers: [],
   })
   const { port } = await server.listenTls(LOOPBACK, files)
   t.teardown(() => server.drain(0))
@@ -55,6 +57,7 @@ async function bare(t: Test, files: TlsFiles, secured: (socket: TLSSocket) => vo
     limits: LIMITS,
     now: () => 0,
     handshaking: () => {},
+    clientAddress: socket => socket.remoteAddress,
     handshakeFailed: (_address, code) => {
       failures.push(code)
       onFailure()

@@ -5,6 +5,7 @@
 import { createServer } from 'node:net'
 import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
+import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
 import { Store } from '../../src/origin/store/store.js'
 import { contentOf, line, SHARED, type WriteMethod } from './store-journal.js'
 
@@ -26,7 +27,7 @@ const serve = async (exchange: ConnectionExchange): Promise<void> => {
   if (outcome.error !== undefined) exchange.refuse(outcome.error)
 }
 const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
-  new Connection(socket, {
+  const owner: ConnectionOwner = {
     limits: {
       headerTimeoutMs: 60_000,
       bodyIdleMs: 60_000,
@@ -43,7 +44,8 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
     serve: exchange => void serve(exchange),
     refused: () => {},
     released: () => {},
-  })
+  }
+  new Connection(socket, owner, { address: '127.0.0.1' })
 })
 await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
 const address = server.address()

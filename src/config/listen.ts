@@ -1,0 +1,86 @@
+/** `listen`: where clients and the admin listener are served, and whose word on a client's address is taken. */
+import * as z from 'zod'
+import { cidr, EXPECTED_CIDRS, filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
+import { parseHostPattern } from '../net/host-pattern.js'
+import {
+  EXPECTED_LISTEN,
+  EXPECTED_TCP_ADDRESS,
+  LISTEN_PATTERN,
+  parseListenAddress,
+  parseSingleAddress,
+  parseTcpAddress,
+  TCP_ADDRESS_PATTERN,
+} from './listen-address.js'
+
+/** `listen.admin` when the key is absent. */
+export const DEFAULT_ADMIN = '127.0.0.1:9128'
+
+const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
+const tcpText = z.string({ error: EXPECTED_TCP_ADDRESS }).meta({ pattern: TCP_ADDRESS_PATTERN })
+const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
+
+const tls = section({
+  address: parsed(tcpText, parseTcpAddress).describe('Where clients connect by TLS.'),
+  cert: filePath.describe('Certificate chain in PEM, the own certificate first.'),
+  key: filePath.describe('Private key in PEM.'),
+  client_ca: z
+    .exactOptional(filePath)
+    .describe('Certificates in PEM that client certificates have to be issued under.'),
+  crl: z
+    .exactOptional(filePath)
+    .describe('Revocation lists in PEM, one for each authority of client_ca that issues.'),
+}).transform(({ client_ca: clientCa, ...rest }) => ({
+  ...rest,
+  ...(clientCa === undefined ? {} : { clientCa }),
+}))
+
+const adminHost = parsed(text('a host name'), value => {
+  const pattern = parseHostPattern(value)
+  if (pattern.kind === 'exact') return pattern.name
+  const hint = pattern.kind === 'address' ? '; addresses need not be listed' : ''
+  throw new RangeError(`expected a host name, found "${value}"${hint}`)
+})
+
+const MODE_PATTERN = '^0?[0-7]{3}$'
+const MODE = new RegExp(MODE_PATTERN)
+const EXPECTED_MODE = 'permissions in octal and in quotes, such as "0660"'
+
+const socketMode = parsed(text(EXPECTED_MODE, { pattern: MODE_PATTERN }), value => {
+  if (MODE.test(value)) return Number.parseInt(value, 8)
+  throw new RangeError(`expected ${EXPECTED_MODE}, found "${value}"`)
+})
+
+const proxyProtocol = section({
+  from: nonEmptyList(cidr, EXPECTED_CIDRS).describe(
+    'Addresses of the load balancers; a connection from one has to begin with a PROXY header.',
+  ),
+})
+
+export const listen = section({
+  proxy: nonEmptyList(
+    parsed(listenText, parseListenAddress),
+    'a list of addresses, such as ["127.0.0.1:3128"]',
+  )
+    .prefault(['127.0.0.1:3128'])
+    .describe(
+      'Where clients connect. IP address or localhost, and port; port 0 is any free one. unix: and an absolute path; systemd: and the name of a socket, or systemd for all.',
+    ),
+  admin: parsed(adminText, value => (value === false ? value : parseSingleAddress(value)))
+    .prefault(DEFAULT_ADMIN)
+    .describe('Where /health, /ready and /metrics are served; false switches it off.'),
+  admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
+    .prefault([])
+    .describe('Names that Host may have at listen.admin, beside localhost and every IP address.'),
+  tls: z.exactOptional(tls).describe('A listener for clients that speak TLS to the proxy; absent, none.'),
+  socket_mode: socketMode.prefault('0660').describe('Permissions of Unix sockets, in octal.'),
+  proxy_protocol: z
+    .exactOptional(proxyProtocol)
+    .describe('Load balancers that tell the address of a client; absent, nobody is asked.'),
+}).transform(
+  ({ admin_hosts: adminHosts, socket_mode: socketMode, proxy_protocol: proxyProtocol, ...rest }) => ({
+    ...rest,
+    adminHosts,
+    socketMode,
+    ...(proxyProtocol === undefined ? {} : { proxyProtocol }),
+  }),
+)

@@ -1,0 +1,127 @@
+/** A load balancer that says whose connection it passes on (The PROXY protocol, §2). */
+import { createServer, type Socket } from 'node:net'
+import t, { type Test } from 'tap'
+import { BalancerConnection } from '../../src/listener/balancer-connection.js'
+import { ManualClock } from '../kit/manual-clock.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { LIMITS } from './served-connection.js'
+
+const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'
+
+async function balanced(t: Test) {
+  const server = createServer({ allowHalfOpen: true })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
+  const address = server.address()
+  const client = await rawClient(t, typeof address === 'object' && address !== null ? address.port : 0)
+  const socket = await accepted
+  server.close()
+  t.teardown(() => socket.destroy())
+  const clock = new ManualClock()
+  const events: string[] = []
+  let text = ''
+  let wake = (): void => {}
+  const connection = new BalancerConnection(
+    socket,
+    '10.0.0.1',
+    {
+      limits: LIMITS,
+      now: clock.now,
+      released: () => void events.push('released'),
+      headerFailed: (balancer, reason) => void events.push(`${balancer} ${reason}`),
+    },
+    clientAddress => {
+      events.push(`client ${clientAddress}`)
+      socket.on('data', chunk => {
+        text += chunk.toString('latin1')
+        wake()
+      })
+      socket.resume()
+    },
+  )
+  const pass = (ms: number): void => {
+    clock.advance(ms)
+    connection.checkDeadline(clock.now())
+  }
+  /** Has the balancer say this, and the server read it. */
+  const say = async (bytes: string): Promise<void> => {
+    const read = new Promise(resolve => socket.once('data', resolve))
+    client.write(bytes)
+    await read
+  }
+  const received = async (expected: string): Promise<void> => {
+    while (text.length < expected.length) {
+      await new Promise<void>(resolve => {
+        wake = resolve
+      })
+    }
+    t.equal(text, expected)
+  }
+  const closed = new Promise(resolve => socket.once('close', resolve))
+  return { client, socket, connection, events, pass, say, received, closed }
+}
+
+t.test('hands the socket over with the client’s address and what follows the header', async t => {
+  const { client, events, received } = await balanced(t)
+  client.write(`${HEADER}GET`)
+  await received('GET')
+  t.same(events, ['client 192.0.2.1', 'released'])
+  client.write(' more')
+  await received('GET more')
+})
+
+t.test('takes a header in pieces, and the balancer for itself where it says so', async t => {
+  const { events, say, pass } = await balanced(t)
+  for (const byte of 'PROXY UNKNOWN\r') await say(byte)
+  t.same(events, [])
+  await say('\n')
+  t.same(events, ['client 10.0.0.1', 'released'])
+  pass(LIMITS.headerTimeoutMs * 2)
+  t.equal(events.length, 2, 'the time of the header is over')
+})
+
+t.test('a bad header closes the connection without an answer', async t => {
+  const { client, events, closed } = await balanced(t)
+  client.write('GET / HTTP/1.1\r\n\r\n')
+  await closed
+  t.equal(await client.untilEnd(), '')
+  t.same(events, ['10.0.0.1 does not begin with a PROXY header', 'released'])
+})
+
+t.test('has as long as a request head, however often something comes', async t => {
+  const { events, say, pass, socket, closed } = await balanced(t)
+  await say('P')
+  pass(LIMITS.headerTimeoutMs - 1)
+  await say('R')
+  t.notOk(socket.destroyed)
+  pass(1)
+  await closed
+  t.same(events, ['10.0.0.1 not received in time', 'released'])
+})
+
+t.test('a connection that ends in the middle has failed, one that said nothing has not', async t => {
+  const half = await balanced(t)
+  await half.say('PROXY')
+  half.client.end()
+  await half.closed
+  t.same(half.events, ['10.0.0.1 the connection ended before it was whole', 'released'])
+  const reset = await balanced(t)
+  await reset.say('PROXY')
+  reset.client.reset()
+  await reset.closed
+  t.same(reset.events, ['10.0.0.1 the connection ended before it was whole', 'released'])
+  const silent = await balanced(t)
+  silent.client.end()
+  await silent.closed
+  t.same(silent.events, ['released'])
+})
+
+t.test('ends at a drain, and when it is told to, and neither is news', async t => {
+  for (const end of ['drain', 'destroy'] as const) {
+    const { connection, say, events, closed } = await balanced(t)
+    await say('PROXY')
+    connection[end]()
+    await closed
+    t.same(events, ['released'], end)
+  }
+})

@@ -1,0 +1,47 @@
+import { existsSync, statSync } from 'node:fs'
+import { createServer } from 'node:net'
+import t, { type Test } from 'tap'
+import { bindServer } from '../../src/listener/bind.js'
+import { socketPath, staleSocket, unixClient } from '../kit/unix-socket.js'
+
+function server(t: Test) {
+  const created = createServer(socket => {
+    // Whoever only looks whether somebody accepts is gone by now.
+    socket.on('error', () => {})
+    socket.end('hello')
+  })
+  t.teardown(() => created.close())
+  return created
+}
+
+t.test('port 0 becomes the port that was bound', async t => {
+  const bound = await bindServer(server(t), { host: '127.0.0.1', port: 0 })
+  t.equal(bound.host, '127.0.0.1')
+  t.ok(bound.port > 0)
+  await t.rejects(bindServer(server(t), bound), { code: 'EADDRINUSE' })
+})
+
+t.test('a Unix socket has the permissions it is given, and goes with its server', async t => {
+  const path = await socketPath(t)
+  for (const mode of [0o600, 0o666]) {
+    const created = server(t)
+    t.same(await bindServer(created, { path, mode }), { path })
+    t.equal(statSync(path).mode & 0o777, mode)
+    const client = await unixClient(t, path)
+    t.equal(await client.untilEnd(), 'hello')
+    client.end()
+    await new Promise(resolve => created.close(resolve))
+    t.notOk(existsSync(path))
+  }
+})
+
+t.test('replaces what a dead process left, and no socket that lives', async t => {
+  const path = await staleSocket(t)
+  await bindServer(server(t), { path, mode: 0o600 })
+  await t.rejects(bindServer(server(t), { path, mode: 0o600 }), { code: 'EADDRINUSE' })
+  t.equal(await (await unixClient(t, path)).untilEnd(), 'hello', 'the first still answers')
+})
+
+t.test('a descriptor that is no socket is an error', async t => {
+  await t.rejects(bindServer(server(t), { fd: 4000, name: 'proxy' }), Error)
+})
