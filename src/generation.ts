@@ -30,8 +30,8 @@ import { DnsCache } from './upstream/dns-cache.js'
 import { DnsServers } from './upstream/dns-servers.js'
 import { type AddressLookup, type NameSource, systemLookup, untimed } from './upstream/lookup.js'
 import { NodeSender } from './upstream/node-sender.js'
+import { createParents } from './upstream/parents.js'
 import { createResolver, type Resolver } from './upstream/resolve.js'
-import type { Sender } from './upstream/sender.js'
 import { UndiciSender } from './upstream/undici-sender.js'
 
 /** A configuration as it was loaded: what a generation is made of. */
@@ -75,8 +75,7 @@ export class Generation {
   readonly #surroundings: Surroundings
   readonly #loaded: LoadedConfig
   readonly #routing: RouteOptions
-  readonly #names: { close(): void }
-  readonly #senders: readonly Sender[]
+  readonly #closing: readonly { close(): void }[]
   readonly #origins: Origins
   #policy: Policy
   #open = 0
@@ -126,6 +125,7 @@ export class Generation {
       now,
       onChange: (upstream, error) => logUpstream(surroundings.logger, upstream, error),
     })
+    const parents = createParents({ config, files }, surroundings.logger, { dialer, sender, now })
     const accessLog = new AccessLog({ logger: surroundings.logger, query: config.log.query, wallClock })
     const observer = new ObserverPair(accessLog, surroundings.exchangeMetrics)
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
@@ -139,8 +139,7 @@ export class Generation {
       pumpLimits,
       pumps,
     }
-    this.#names = names
-    this.#senders = [fast, exact]
+    this.#closing = [fast, exact, ...(parents === undefined ? [] : [parents]), names]
     this.#origins = origins
     this.#routing = {
       clients: () => clients,
@@ -148,9 +147,17 @@ export class Generation {
       configHash: () => hash,
       dialer,
       hop,
-      forward: { ...relay, fast, exact },
+      parents,
+      forward: { ...relay, fast, exact, dialer },
       origins: { routes: origins.routes, options: { ...relay, dialer } },
-      tunnel: { dialer, limits: pumpLimits, helloTimeoutMs: limits.headerTimeoutMs, buffers, pumps, now },
+      tunnel: {
+        ...relay,
+        dialer,
+        limits: pumpLimits,
+        helloTimeoutMs: limits.headerTimeoutMs,
+        maxHeaderBytes: limits.headerBytes,
+        buffers,
+      },
       observer,
       date,
       now,
@@ -186,8 +193,9 @@ export class Generation {
    */
   judge(): (tunnel: OpenTunnel) => Promise<boolean> {
     const clients = this.#clients({ waitSeconds: () => 0, begin: () => () => {} })
-    return tunnel =>
-      isStillAllowed(tunnel, { clients, policy: this.#policy, routes: this.#routing.origins.routes })
+    const { parents, origins } = this.#routing
+    const { routes } = origins
+    return tunnel => isStillAllowed(tunnel, { clients, policy: this.#policy, routes, parents })
   }
 
   /** Closes it when its last exchange is over. */
@@ -211,9 +219,8 @@ export class Generation {
   }
 
   async #close(): Promise<void> {
-    for (const sender of this.#senders) sender.close()
+    for (const open of this.#closing) open.close()
     await this.#origins.close()
-    this.#names.close()
     this.#onClosed()
   }
 

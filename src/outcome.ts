@@ -39,6 +39,8 @@ export interface Outcome {
   readonly bytesDown: number
   /** The address that was connected to, `ip:port`; absent when none was. */
   readonly address?: string
+  /** The URL of the parent proxy that was asked, whose address `address` is then. */
+  readonly parent?: string
   /** Milliseconds from dialling to an established connection; absent when one was reused. */
   readonly connectMs?: number
   /** Milliseconds from the request head to the first byte of the response head from upstream. */

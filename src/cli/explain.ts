@@ -3,6 +3,7 @@
  * and addresses, each with its place in the configuration file.
  */
 import type { CommandModule } from 'yargs'
+import { NoProxy } from '../policy/no-proxy.js'
 import { createNames, createPolicy } from '../proxy.js'
 import type { AddressLookup } from '../upstream/lookup.js'
 import { readConfiguration } from './configuration.js'
@@ -64,6 +65,7 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
   const explanation = await explainRequest(requestLineOf(args.url, args.method), client, {
     config,
     policy: createPolicy(config),
+    noProxy: config.parent && new NoProxy(config.parent.noProxy),
     resolver: names.resolver,
     now,
   })

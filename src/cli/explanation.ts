@@ -9,8 +9,10 @@ import { ProxyError } from '../errors.js'
 import { traceDisabled } from '../hop/hop.js'
 import { resourceMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
+import { serializeHostPattern } from '../net/host-pattern.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
+import type { NoProxy } from '../policy/no-proxy.js'
 import type { Grant } from '../policy/permit.js'
 import type { RequestForm } from '../policy/rules.js'
 import type { AddressTrace, TraceStep } from '../policy/trace.js'
@@ -55,6 +57,8 @@ export interface Explanation {
 export interface ExplainParts {
   readonly config: Config
   readonly policy: Policy
+  /** Undefined when there is no parent proxy. */
+  readonly noProxy?: NoProxy | undefined
   readonly resolver: Resolver
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -97,6 +101,15 @@ async function judgeHost(
   const traced = { ...base, rule, steps: [...base.steps, ...policy.trace(asked).steps] }
   if (decision.kind === 'deny') return { ...traced, verdict: 'deny', refusal: answerTo(decision, form) }
   const { grant, wouldDeny } = decision
+  const passed = (judged: Base & Pick<Explanation, 'rule' | 'lookup'>): Explanation => {
+    const notes = notesOn(base.request, grant, parts)
+    if (wouldDeny === undefined) return { ...judged, notes, verdict: 'allow' }
+    return { ...judged, notes, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
+  }
+  if (parts.noProxy !== undefined && parts.noProxy.entryFor(host) === undefined) {
+    const denial = policy.vetBehindParent(grant)
+    return denial === undefined ? passed(traced) : refusedBehindParent(traced, denial)
+  }
   let lookup: Lookup | undefined
   if (host.kind === 'name') {
     lookup = await lookUp(host.name, parts)
@@ -114,9 +127,15 @@ async function judgeHost(
   if ('kind' in permit) {
     return { ...vetted, verdict: 'deny', rule: permit.rule, refusal: answerTo(permit, form) }
   }
-  const passed = { ...vetted, notes: notesOn(base.request, grant, parts.config) }
-  if (wouldDeny === undefined) return { ...passed, verdict: 'allow' }
-  return { ...passed, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
+  return passed(vetted)
+}
+
+function refusedBehindParent(traced: Base, denial: Denial): Explanation {
+  const { rule, reason } = denial
+  const path = reason === 'parent' && rule !== undefined ? ['rules', rule, 'addresses_only'] : undefined
+  const step: TraceStep = { verdict: 'deny', text: `${denial.message}. ${denial.detail}` }
+  const steps = [...traced.steps, path === undefined ? step : { ...step, path }]
+  return { ...traced, verdict: 'deny', rule, steps, refusal: answerTo(denial, traced.request.form) }
 }
 
 async function lookUp(name: string, { resolver, now }: ExplainParts): Promise<Lookup> {
@@ -132,8 +151,9 @@ async function lookUp(name: string, { resolver, now }: ExplainParts): Promise<Lo
 }
 
 /** What an allowed request has to keep to. */
-function notesOn({ form, websocket }: RequestLine, grant: Grant, { forward }: Config): string[] {
-  const notes: string[] = []
+function notesOn({ form, websocket }: RequestLine, grant: Grant, parts: ExplainParts): string[] {
+  const { forward } = parts.config
+  const notes = parentNotes(grant, parts)
   if (form === 'connect' && grant.verifyServerName) {
     const { kind, name } = grant.host
     const never = kind === 'name' ? '' : ', which no client can name: an address is not a server name'
@@ -146,6 +166,19 @@ function notesOn({ form, websocket }: RequestLine, grant: Grant, { forward }: Co
     notes.push('every rule that allows it has methods: the Upgrade is left out of the request')
   }
   return notes
+}
+
+/** Which way out it takes, where there are two. */
+function parentNotes({ host }: Grant, { config, noProxy }: ExplainParts): string[] {
+  if (config.parent === undefined || noProxy === undefined) return []
+  const direct = noProxy.entryFor(host)
+  if (direct !== undefined) {
+    return [`it goes directly: parent.no_proxy holds "${serializeHostPattern(direct)}"`]
+  }
+  const urls = config.parent.urls.map(({ text }) => text)
+  const unknown = host.kind === 'name' ? `, which resolves ${host.name} by itself` : ''
+  const which = urls.length === 1 ? '' : 'the first that can be reached of '
+  return [`it goes through ${which}parent.url (${urls.join(', ')})${unknown}`]
 }
 
 /** Whoever meets the conditions of no entry. */

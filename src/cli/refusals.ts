@@ -150,6 +150,8 @@ function reasonText({ reason, rule, target }: DecisionEvent, config: Config): st
       return rule === undefined
         ? 'its address is not public; it takes a rule that lists it in addresses'
         : `its address is not public and not in rules.${rule}.addresses`
+    case 'parent':
+      return `rules.${rule}.addresses_only is true, and parent would choose the address; parent.no_proxy could name the host`
     case 'own_address':
       return 'it is this proxy itself'
     default:

@@ -1,9 +1,11 @@
 /**
- * The files that a configuration names, read with it: who may log in, what the TLS listener needs, and who vouches for upstreams. A file that is
+ * The files that a configuration names, read with it: who may log in, what the TLS listener needs, who vouches for upstreams, and
+ * what a parent proxy asks for. A file that is
  * missing or wrong is a problem of the key that names it, told with all others.
  */
 import { FileReader } from './file-reader.js'
 import { parseHtpasswd } from './htpasswd.js'
+import { type ParentFiles, readParentFiles } from './parent-files.js'
 import type { Config } from './schema.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from './tls-files.js'
 import type { Fault, Located } from './yaml-tree.js'
@@ -15,6 +17,8 @@ export interface ConfigFiles {
   readonly upstreamCa: ReadonlyMap<string, string>
   /** Absent when there is no TLS listener. */
   readonly tls?: TlsFiles
+  /** Absent when there is no parent proxy. */
+  readonly parent?: ParentFiles
 }
 
 export interface ReadFiles {
@@ -33,7 +37,13 @@ export function readConfigFiles(root: Located, config: Config, folder: string, n
   const { tls: keys } = config.listen
   const tls = keys === undefined ? undefined : readTlsFiles(keys, reader, nowMs)
   const upstreamCa = readUpstreamCa(config, reader, nowMs)
-  const files = { htpasswd, upstreamCa, ...(tls === undefined ? {} : { tls }) }
+  const parent = config.parent === undefined ? undefined : readParentFiles(config.parent, reader, nowMs)
+  const files = {
+    htpasswd,
+    upstreamCa,
+    ...(tls === undefined ? {} : { tls }),
+    ...(parent === undefined ? {} : { parent }),
+  }
   return { files, faults: reader.faults, warnings: reader.warnings }
 }
 

@@ -4,6 +4,7 @@
  */
 import type * as z from 'zod'
 import { type Path, quoteKey } from './problem.js'
+import { withoutUserinfo } from './upstream-url.js'
 import type { Fault, Located } from './yaml-tree.js'
 
 type Issue = z.core.$ZodIssue
@@ -52,5 +53,6 @@ function show(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
   if (typeof value === 'object') return 'a map'
   if (typeof value !== 'string') return String(value)
-  return JSON.stringify(value.length > SHOWN_CHARACTERS ? `${value.slice(0, SHOWN_CHARACTERS)}...` : value)
+  const text = withoutUserinfo(value)
+  return JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text)
 }

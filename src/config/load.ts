@@ -12,6 +12,7 @@ import { deepFreeze } from './freeze.js'
 import { faultsOfIssues, valueAt } from './issues.js'
 import { ConfigError, formatPath, type Path, type Problem } from './problem.js'
 import { readErrorText } from './read-error.js'
+import { checkParentLoop, checkParentUse } from './parent-use.js'
 import { checkReferences, checkUse } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { type Fault, readYaml } from './yaml-tree.js'
@@ -76,12 +77,14 @@ export function parseConfig(text: string, name = 'configuration', folder = '.', 
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(result.data)
   const read = readConfigFiles(root, config, folder, nowMs)
-  if (read.faults.length > 0) throw configError(name, text, read.faults)
+  const unusable = [...checkParentLoop(root, config), ...read.faults]
+  if (unusable.length > 0) throw configError(name, text, unusable)
+  const warnings = [...checkUse(root, config), ...checkParentUse(root, config), ...read.warnings]
   const position = positions(text)
   return Object.freeze({
     config,
     hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
-    warnings: Object.freeze(problems(text, [...checkUse(root, config), ...read.warnings])),
+    warnings: Object.freeze(problems(text, warnings)),
     folder,
     files: deepFreeze(read.files),
     lineOf: (path: Path) => {

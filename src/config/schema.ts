@@ -32,6 +32,7 @@ import type { DeepReadonly } from './freeze.js'
 import { listen } from './listen.js'
 import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
+import { parent } from './parent.js'
 import { parseSubject } from './subject.js'
 
 /** `rules` when the key is absent. */
@@ -240,6 +241,7 @@ export const configSchema = section({
   rules,
   deny: deny.prefault({}),
   dns: dns.prefault({}),
+  parent: z.exactOptional(parent).describe('The proxy that requests are sent through; absent, none.'),
   origins,
   limits: limits.prefault({}),
   log: log.prefault({}),

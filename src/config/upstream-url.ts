@@ -38,5 +38,10 @@ export function parseUpstreamUrl(text: string): UpstreamUrl {
 }
 
 function refused(text: string, clause: string): RangeError {
-  return new RangeError(`${EXPECTED_UPSTREAM}, found "${text}", ${clause}`)
+  return new RangeError(`${EXPECTED_UPSTREAM}, found "${withoutUserinfo(text)}", ${clause}`)
+}
+
+/** A text for messages: what stands before the host of a URL may be a password. */
+export function withoutUserinfo(text: string): string {
+  return text.replace(/:\/\/.*@/s, '://...@')
 }

@@ -1,5 +1,6 @@
 /**
- * Forwarding of absolute-form requests to the origin their target names (RFC 9112 §3.2.2, RFC 9110 §7.6).
+ * Forwarding of absolute-form requests to the origin their target names (RFC 9112 §3.2.2, RFC 9110 §7.6), or to a parent
+ * proxy that does.
  *
  * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said.
  */
@@ -8,27 +9,59 @@ import type { Authority } from '../http/authority.js'
 import type { Fields } from '../http/fields.js'
 import type { Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
+import { relayToOneOf } from '../relay/failover.js'
 import { type OutgoingOptions, outgoingRequest } from '../relay/outgoing.js'
 import { type RelayOptions, relay } from '../relay/relay.js'
+import type { Dialer } from '../upstream/dial.js'
+import type { Parents } from '../upstream/parents.js'
+import type { UpstreamRequest } from '../upstream/sender.js'
 
-export type ForwardOptions = RelayOptions & OutgoingOptions
+export interface ForwardOptions extends RelayOptions, OutgoingOptions {
+  readonly dialer: Pick<Dialer, 'permitConfigured'>
+}
+
+/** Where a request goes, and the fields as they came but for the hops that Max-Forwards has left. */
+export interface ForwardedRequest {
+  readonly authority: Authority
+  readonly path: string
+  readonly fields: Fields
+  /** False when the rule that allowed the request looks into methods: what follows an Upgrade has none. */
+  readonly upgradable: boolean
+}
 
 /**
- * @param request where it goes, and the fields as they came but for the hops that Max-Forwards has left
- * @param upgradable false when the rule that allowed the request looks into methods: what follows an Upgrade has none
- * @throws ProxyError 508 when the request has been here before
+ * @param way the addresses of the origin, or the parents of which one is to reach it
+ * @throws ProxyError 508 when the request has been here before; whatever the client going away throws
  */
 export function forward(
   exchange: Exchange,
-  request: { readonly authority: Authority; readonly path: string; readonly fields: Fields },
-  permit: Permit,
-  upgradable: boolean,
+  request: ForwardedRequest,
+  way: Permit | Parents,
   options: ForwardOptions,
 ): Promise<Outcome> {
+  const outgoing = outgoingOf(exchange, request, options)
+  if (!('take' in way)) return relay('forward', exchange, outgoing, way, options)
+  return relayToOneOf('forward', exchange, way, async parent => {
+    const { fast, exact, url } = parent
+    const permit = await options.dialer.permitConfigured(parent, exchange)
+    const outcome = await relay('forward', exchange, outgoing, permit, {
+      ...options,
+      fast,
+      exact,
+      parent: url,
+    })
+    return { ...outcome, parent: url }
+  })
+}
+
+function outgoingOf(
+  exchange: Exchange,
+  { authority, path, fields, upgradable }: ForwardedRequest,
+  options: OutgoingOptions,
+): UpstreamRequest {
   const { head, facts } = exchange
-  const path = asksServer(facts.method, head.target) ? '*' : request.path
-  const destination = { path, host: request.authority.text, fields: request.fields, upgradable }
-  return relay('forward', exchange, outgoingRequest(exchange, destination, options), permit, options)
+  const asked = asksServer(facts.method, head.target) ? '*' : path
+  return outgoingRequest(exchange, { path: asked, host: authority.text, fields, upgradable }, options)
 }
 
 /**

@@ -34,6 +34,11 @@ export function parseProxyAuthorization(fields: Fields): BasicCredentials | 'mis
   return parseUserPass(value.slice(scheme.length).replace(/^ +/, '')) ?? 'malformed'
 }
 
+/** The value of Proxy-Authorization that says them (RFC 7617 §2). */
+export function serializeBasic({ user, password }: BasicCredentials): string {
+  return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
+}
+
 /** @returns undefined unless it is the one base64 text of `user:password` in UTF-8 (RFC 7617 §2) */
 function parseUserPass(text: string): BasicCredentials | undefined {
   const bytes = Buffer.from(text, 'base64')

@@ -1,7 +1,7 @@
 /** The pumps of raw bytes that run now (tunnels and upgraded connections), and what has passed through all there ever were. */
 import type { CloseReason } from '../outcome.js'
 import type { Exchange } from '../exchange.js'
-import type { PumpRegistry, RunningPump } from '../relay/pump.js'
+import type { PumpRegistry, PumpUpstream, RunningPump } from '../relay/pump.js'
 import { ConnectionExchange } from './connection-exchange.js'
 import type { OpenTunnel } from './recheck.js'
 
@@ -36,10 +36,10 @@ export class Pumps implements PumpRegistry {
     return sum
   }
 
-  add(pump: RunningPump, exchange: Exchange, address: string): void {
+  add(pump: RunningPump, exchange: Exchange, { address, parent }: PumpUpstream): void {
     const { verifiesServerName = false } = pump
     const isTunnel = exchange instanceof ConnectionExchange
-    this.#running.set(pump, isTunnel ? { exchange, address, verifiesServerName } : undefined)
+    this.#running.set(pump, isTunnel ? { exchange, address, parent, verifiesServerName } : undefined)
     void pump.finished.then(({ bytesUp, bytesDown }) => {
       this.#running.delete(pump)
       this.#bytesUp += bytesUp

@@ -7,6 +7,7 @@ import { ProxyError } from '../errors.js'
 import { chooseRoute, type OriginRoute } from '../origin/origin.js'
 import type { Policy } from '../policy/decision.js'
 import { isPermit } from '../policy/permit.js'
+import type { Parents } from '../upstream/parents.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 
 /** A CONNECT, or a request whose connection was upgraded, since it has become a pump. */
@@ -14,6 +15,8 @@ export interface OpenTunnel {
   readonly exchange: Pick<ConnectionExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
   /** The IP address that it was connected to. */
   readonly address: string
+  /** The URL of the parent proxy that this is the address of. */
+  readonly parent: string | undefined
   /** Whether it had to begin with TLS for its host. */
   readonly verifiesServerName: boolean
 }
@@ -22,11 +25,12 @@ export interface RecheckOptions {
   readonly clients: Clients
   readonly policy: Policy
   readonly routes: readonly OriginRoute[]
+  readonly parents: Parents | undefined
 }
 
 export async function isStillAllowed(
-  { exchange, address, verifiesServerName }: OpenTunnel,
-  { clients, policy, routes }: RecheckOptions,
+  { exchange, address, parent, verifiesServerName }: OpenTunnel,
+  { clients, policy, routes, parents }: RecheckOptions,
 ): Promise<boolean> {
   const { facts, head } = exchange
   const client = await clients.identify({
@@ -48,5 +52,7 @@ export async function isStillAllowed(
   const { grant } = verdict
   // What it began with can not be looked at any more.
   if (isConnect ? grant.verifyServerName && !verifiesServerName : !grant.upgradable) return false
-  return isPermit(policy.vet(grant, [address]))
+  if (parent === undefined) return isPermit(policy.vet(grant, [address]))
+  // Which address it has is the parent's knowledge.
+  return parents?.has(parent) === true && parents.takes(host) && policy.vetBehindParent(grant) === undefined
 }

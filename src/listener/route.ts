@@ -11,16 +11,18 @@ import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow
 import type { Authority } from '../http/authority.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
-import type { RequestTarget } from '../http/request-target.js'
 import { checkMethod, chooseRoute, noOrigin, type OriginRoute, serveOrigin } from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
-import type { DecisionEvent, ExchangeKind, ExchangeObserver, Subject } from '../observe/exchange-observer.js'
+import type { ExchangeObserver } from '../observe/exchange-observer.js'
 import type { Outcome } from '../outcome.js'
-import type { Policy, Decision as Verdict } from '../policy/decision.js'
+import type { Policy } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
+import { openDirectly, openThroughParent } from '../tunnel/far-end.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
 import type { Dialer } from '../upstream/dial.js'
+import type { Parents } from '../upstream/parents.js'
 import type { ConnectionExchange } from './connection-exchange.js'
+import { Decision } from './decision.js'
 import { explainHint } from './explain-hint.js'
 
 export interface HopOptions extends MethodsInUse {
@@ -33,6 +35,8 @@ export interface RouteOptions {
   readonly policy: () => Policy
   readonly configHash: () => string
   readonly dialer: Dialer
+  /** The parent proxies, where there are any. */
+  readonly parents: Parents | undefined
   readonly hop: HopOptions
   readonly forward: ForwardOptions
   readonly tunnel: TunnelOptions
@@ -72,96 +76,6 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   decision.close(outcome, options.now() - started)
 }
 
-/** Tells the decision of an exchange once, whichever way it falls, and its end. */
-class Decision {
-  readonly subject: Subject
-  readonly #options: RouteOptions
-  #verdict: Verdict | undefined
-  #route: string | undefined
-  #made = false
-  #decision: DecisionEvent['decision'] = 'allow'
-
-  constructor(exchange: ConnectionExchange, client: Client | undefined, options: RouteOptions) {
-    const { target, method } = exchange.facts
-    const authority = 'authority' in target ? target.authority : undefined
-    this.#options = options
-    this.subject = {
-      id: exchange.id,
-      client: client?.name,
-      clientAddress: exchange.clientAddress,
-      kind: KINDS[target.form],
-      method,
-      host: authority?.host.name ?? exchange.facts.host?.host.name,
-      port: authority?.port ?? exchange.facts.host?.port,
-      path: 'path' in target ? target.path : undefined,
-    }
-  }
-
-  /** What policy says to the host, known before the addresses are. */
-  byName(verdict: Verdict): void {
-    this.#verdict = verdict
-  }
-
-  /** Where no rule is asked: the key of what answers. */
-  byRoute(key: string): void {
-    this.#route = key
-  }
-
-  allow(dnsMs?: number): void {
-    this.#pass(undefined, dnsMs)
-  }
-
-  /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
-  deny(error: ProxyError): void {
-    if (error.side === 'upstream') this.#pass(error.reason)
-    else this.#tell({ decision: 'deny', rule: this.#rule, reason: error.reason })
-  }
-
-  /** The client left before the decision was made; what was known of the request by then was allowed. */
-  abandon(): void {
-    this.#pass('client_gone')
-  }
-
-  /** After the decision was made. */
-  close(outcome: Outcome, durationMs: number): void {
-    this.#options.observer.close(this.subject, outcome, durationMs, this.#decision)
-  }
-
-  /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
-  #pass(reason?: string, dnsMs?: number): void {
-    const rule = this.#rule
-    const denial = this.#verdict?.kind === 'allow' ? this.#verdict.wouldDeny : undefined
-    if (denial === undefined) this.#tell({ decision: 'allow', rule, reason, dnsMs })
-    else {
-      this.#tell({
-        decision: 'would_deny',
-        rule,
-        reason: denial.reason,
-        wouldDeny: denial.message,
-        dnsMs,
-      })
-    }
-  }
-
-  get #rule(): string | undefined {
-    return this.#verdict?.rule ?? this.#route
-  }
-
-  #tell(event: DecisionEvent): void {
-    if (this.#made) return
-    this.#made = true
-    this.#decision = event.decision
-    this.#options.observer.decision(this.subject, event, this.#options.configHash())
-  }
-}
-
-const KINDS = {
-  authority: 'connect',
-  absolute: 'forward',
-  origin: 'origin',
-  asterisk: 'server',
-} as const satisfies Record<RequestTarget['form'], ExchangeKind>
-
 async function route(
   exchange: ConnectionExchange,
   client: Client | ProxyError,
@@ -186,8 +100,12 @@ async function route(
     case 'origin':
       return await answerOrigin(exchange, target.path, decision, options)
     case 'authority': {
-      const permitted = permitTunnel(exchange, target.authority, client.rules, decision, options)
-      return await tunnel(exchange, await permitted, options.tunnel)
+      const { grant, way } = await permitTunnel(exchange, target.authority, client.rules, decision, options)
+      const open = () =>
+        'take' in way
+          ? openThroughParent(grant, way, exchange, options.tunnel)
+          : openDirectly(way, exchange, options.tunnel)
+      return await tunnel(exchange, grant, open, options.tunnel)
     }
     case 'absolute': {
       const { authority } = target
@@ -198,9 +116,9 @@ async function route(
         decision.allow()
         return answerHere(exchange, passingMethods(authority, client.rules, options), options)
       }
-      const request = { ...target, fields: hops.kind === 'forward' ? hops.fields : head.fields }
-      const vetted = await vet(exchange, grant, decision, options)
-      return await forward(exchange, request, vetted, grant.upgradable, options.forward)
+      const fields = hops.kind === 'forward' ? hops.fields : head.fields
+      const request = { ...target, fields, upgradable: grant.upgradable }
+      return await forward(exchange, request, await vet(exchange, grant, decision, options), options.forward)
     }
   }
 }
@@ -236,9 +154,10 @@ async function permitTunnel(
   rules: Client['rules'],
   decision: Decision,
   options: RouteOptions,
-): Promise<Permit> {
+): Promise<{ readonly grant: Grant; readonly way: Permit | Parents }> {
   try {
-    return await vet(exchange, admit(exchange, authority, rules, decision, options), decision, options)
+    const grant = admit(exchange, authority, rules, decision, options)
+    return { grant, way: await vet(exchange, grant, decision, options) }
   } catch (error) {
     throw connectFailure(toProxyError(error))
   }
@@ -263,13 +182,19 @@ function admit(
   })
 }
 
+/** @returns the addresses to connect to, or the parents of which one is to find them */
 async function vet(
   exchange: ConnectionExchange,
   grant: Grant,
   decision: Decision,
-  options: RouteOptions,
-): Promise<Permit> {
-  const { permit, dnsMs } = await options.dialer.permit(grant, exchange)
+  { parents, dialer }: RouteOptions,
+): Promise<Permit | Parents> {
+  if (parents?.takes(grant.host) === true) {
+    dialer.checkBehindParent(grant)
+    decision.allow()
+    return parents
+  }
+  const { permit, dnsMs } = await dialer.permit(grant, exchange)
   decision.allow(dnsMs)
   return permit
 }

@@ -65,6 +65,7 @@ export class AccessLog implements ExchangeObserver {
       server_name: outcome.serverName?.sent,
       cause: internalCause(outcome.error),
       address: outcome.address,
+      parent: outcome.parent,
       connect_ms: round(outcome.connectMs),
       first_byte_ms: round(outcome.firstByteMs),
       bytes_up: outcome.bytesUp,

@@ -33,7 +33,7 @@ export type LogEvent =
       readonly client: string | undefined
       readonly target: LoggedTarget | undefined
       readonly status: number | undefined
-      /** `ip:port`, IPv6 in brackets; absent when nothing was connected to. */
+      /** `ip:port` of the target, IPv6 in brackets; absent when it was not connected to, or through a parent proxy. */
       readonly address: string | undefined
     }
   | { readonly event: 'other' }
@@ -58,7 +58,7 @@ export function parseLogLine(line: string): LogEvent | undefined {
       client,
       target,
       status: typeof status === 'number' ? status : undefined,
-      address: textOf(fields['address']),
+      address: fields['parent'] === undefined ? textOf(fields['address']) : undefined,
     }
   }
   const decision = DECISIONS.find(known => known === fields['decision'])

@@ -1,52 +1,23 @@
 /**
- * The upstreams of one origin: which gets the next request, and which are down.
+ * The upstreams of one origin: which gets the next request.
  *
- * The one with the fewest requests under way is chosen, those that are level in turn. One that could not be connected
- * to is passed over for a while as long as others are there; after that one request tries it again.
+ * The one with the fewest requests under way is chosen, those that are level in turn; one that could not be connected to
+ * only where there is no other.
  */
-import type { ProxyError, ProxyErrorType } from '../errors.js'
-
-/** Milliseconds for which an upstream that could not be reached is passed over. */
-export const DOWN_MS = 5000
-
-export interface UpstreamsOptions<Upstream> {
-  /** Milliseconds, monotonic. */
-  readonly now: () => number
-  /** Told when an upstream can not be reached any more, with the error, and when it can be again. */
-  readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
-}
-
-/** How one upstream does. */
-export interface Health<Upstream> {
-  readonly upstream: Upstream
-  /** Whether the last attempt to connect to it succeeded; true before there was one. */
-  readonly up: boolean
-  /** How often it could not be connected to, by the error. */
-  readonly failures: ReadonlyMap<ProxyErrorType, number>
-}
-
-interface Member<Upstream> {
-  readonly upstream: Upstream
-  readonly failures: Map<ProxyErrorType, number>
-  inUse: number
-  /** Until when it is passed over; undefined while it is up. */
-  downUntil: number | undefined
-}
+import type { ProxyError } from '../errors.js'
+import { Availability, type AvailabilityOptions, type Health } from '../upstream/availability.js'
 
 export class Upstreams<Upstream> {
-  readonly #members: readonly Member<Upstream>[]
-  readonly #options: UpstreamsOptions<Upstream>
+  readonly #upstreams: readonly Upstream[]
+  readonly #availability: Availability<Upstream>
+  /** Requests under way. */
+  readonly #inUse = new Map<Upstream, number>()
   #turn = 0
 
   /** @param upstreams at least one */
-  constructor(upstreams: readonly Upstream[], options: UpstreamsOptions<Upstream>) {
-    this.#members = upstreams.map(upstream => ({
-      upstream,
-      failures: new Map(),
-      inUse: 0,
-      downUntil: undefined,
-    }))
-    this.#options = options
+  constructor(upstreams: readonly Upstream[], options: AvailabilityOptions<Upstream>) {
+    this.#upstreams = upstreams
+    this.#availability = new Availability(options)
   }
 
   /**
@@ -55,60 +26,45 @@ export class Upstreams<Upstream> {
    * @returns undefined when it has been to all
    */
   take(tried: ReadonlySet<Upstream>): Upstream | undefined {
-    const now = this.#options.now()
-    const left = this.#inTurn().filter(({ upstream }) => !tried.has(upstream))
-    const up = left.filter(({ downUntil }) => downUntil === undefined || downUntil <= now)
-    const chosen = (up.length > 0 ? up : left).reduce<Member<Upstream> | undefined>(
-      (best, member) => (best === undefined || member.inUse < best.inUse ? member : best),
-      undefined,
+    const left = this.#inTurn().filter(upstream => !tried.has(upstream))
+    const [first, ...others] = this.#availability.preferred(left)
+    if (first === undefined) return undefined
+    const chosen = others.reduce(
+      (best, upstream) => (this.#load(upstream) < this.#load(best) ? upstream : best),
+      first,
     )
-    if (chosen === undefined) return undefined
-    // One request finds out whether it is back; the others do not wait with it.
-    if (chosen.downUntil !== undefined) chosen.downUntil = now + DOWN_MS
-    chosen.inUse++
-    return chosen.upstream
+    this.#availability.chosen(chosen)
+    this.#inUse.set(chosen, this.#load(chosen) + 1)
+    return chosen
   }
 
   /** A request of `take` is over. */
   done(upstream: Upstream): void {
-    const member = this.#memberOf(upstream)
-    if (member !== undefined) member.inUse--
+    this.#inUse.set(upstream, this.#load(upstream) - 1)
   }
 
   /** A connection to it stood. */
   reached(upstream: Upstream): void {
-    const member = this.#memberOf(upstream)
-    if (member?.downUntil === undefined) return
-    member.downUntil = undefined
-    this.#options.onChange(upstream, undefined)
+    this.#availability.reached(upstream)
   }
 
   /** None came to stand. */
   unreached(upstream: Upstream, error: ProxyError): void {
-    const member = this.#memberOf(upstream)
-    if (member === undefined) return
-    member.failures.set(error.type, (member.failures.get(error.type) ?? 0) + 1)
-    const wasUp = member.downUntil === undefined
-    member.downUntil = this.#options.now() + DOWN_MS
-    if (wasUp) this.#options.onChange(upstream, error)
+    this.#availability.unreached(upstream, error)
+  }
+
+  #load(upstream: Upstream): number {
+    return this.#inUse.get(upstream) ?? 0
   }
 
   /** In the order in which they were given. */
   get health(): Health<Upstream>[] {
-    return this.#members.map(({ upstream, failures, downUntil }) => ({
-      upstream,
-      up: downUntil === undefined,
-      failures,
-    }))
+    return this.#upstreams.map(upstream => this.#availability.healthOf(upstream))
   }
 
   /** All of them, beginning with another one each time. */
-  #inTurn(): Member<Upstream>[] {
-    const start = this.#turn++ % this.#members.length
-    return [...this.#members.slice(start), ...this.#members.slice(0, start)]
-  }
-
-  #memberOf(upstream: Upstream): Member<Upstream> | undefined {
-    return this.#members.find(member => member.upstream === upstream)
+  #inTurn(): Upstream[] {
+    const start = this.#turn++ % this.#upstreams.length
+    return [...this.#upstreams.slice(start), ...this.#upstreams.slice(0, start)]
   }
 }

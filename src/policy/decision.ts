@@ -15,6 +15,7 @@ import { Memo } from './memo.js'
 import {
   type AddressGuard,
   type Grant,
+  judgeBehindParent,
   judgeOwnAddress,
   type OwnListener,
   type Permit,
@@ -106,6 +107,11 @@ export class Policy {
    */
   vetConfigured(source: string, host: Host, port: number, addresses: readonly string[]): Permit | Denial {
     return vetConfigured(this.#guard, source, host, port, addresses)
+  }
+
+  /** Decides, without its addresses, on a granted host that a parent proxy is to reach. */
+  vetBehindParent(grant: Grant): Denial | undefined {
+    return judgeBehindParent(this.#guard, grant)
   }
 
   /** What `admit` decides, and how it comes to that. */

@@ -13,7 +13,7 @@ import { parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
 import type { CompiledRule, RequestForm } from './rules.js'
 
-/** `address` and `own_address` come from vetting alone, `deny_address` from either, the others from admitting. */
+/** `address`, `own_address` and `parent` come from vetting alone, `deny_address` from either, the others from admitting. */
 export const DENY_REASONS = [
   'deny_host',
   'localhost',
@@ -24,6 +24,7 @@ export const DENY_REASONS = [
   'deny_address',
   'address',
   'own_address',
+  'parent',
 ] as const
 
 export type DenyReason = (typeof DENY_REASONS)[number]
@@ -267,6 +268,15 @@ export function denyUnpinnedAddress(
     }
   }
   return deny('address', describe, { rule, address: text, addressClass })
+}
+
+/** @param rule the rule that pins the host to its addresses, which a parent proxy would find out by itself */
+export function denyPinnedBehindParent(host: Host, port: number, rule: string): Denial {
+  const describe = (): Words => ({
+    message: `rules.${rule}.addresses_only refuses ${serializeHostPort(host, port)} through parent`,
+    detail: `rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone, and the parent proxy would choose an address by itself. Add ${host.name} to parent.no_proxy to have it reached directly.`,
+  })
+  return deny('parent', describe, { rule })
 }
 
 function addressesKey(rule: string): string {

@@ -17,7 +17,14 @@ import {
 import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
 import type { CidrTree } from '../net/cidr-tree.js'
 import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
-import { type Denial, denyAddress, denyOwnAddress, denyUnpinnedAddress, denyUnsafeAddress } from './denial.js'
+import {
+  type Denial,
+  denyAddress,
+  denyOwnAddress,
+  denyPinnedBehindParent,
+  denyUnpinnedAddress,
+  denyUnsafeAddress,
+} from './denial.js'
 
 /** What one matching rule says about addresses. */
 export interface AddressTerms {
@@ -152,6 +159,20 @@ export function vetConfigured(
     if (own !== undefined) return denyOwnAddress(host, port, own.role, ip.text)
   }
   return permit
+}
+
+/**
+ * What can be said of a host whose addresses a parent proxy is to find: one written as an address is judged as ever, and
+ * of a name nobody knows here where it leads.
+ */
+export function judgeBehindParent(guard: AddressGuard, grant: Grant): Denial | undefined {
+  const { host, port, pins } = grant
+  if (host.kind === 'name') {
+    const [pin] = pins
+    return pin && denyPinnedBehindParent(host, port, pin.name)
+  }
+  const judged = judgeAddress(guard, grant, host.name)
+  return 'kind' in judged ? judged : undefined
 }
 
 /**

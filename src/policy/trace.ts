@@ -239,6 +239,8 @@ function pathOf(
     case 'literal':
     case 'no_rule':
       return { path: ['rules'] }
+    case 'parent':
+      return { path: ['rules', ...(rule === undefined ? [] : [rule, 'addresses_only'])] }
     case 'method':
       return { path: ['rules', ...(rule === undefined ? [] : [rule, 'methods'])] }
     case 'address':

@@ -33,12 +33,7 @@ export function outgoingRequest(
   { path, host, fields, upgradable }: Destination,
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {
-  if (viaNames(fields, pseudonym)) {
-    throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
-      reason: 'loop',
-      detail: 'Via names this proxy already: the request goes round in a circle.',
-    })
-  }
+  checkLoop(fields, pseudonym)
   return {
     method: facts.method,
     path,
@@ -49,4 +44,16 @@ export function outgoingRequest(
     expectContinue: facts.expectContinue,
     upgrade: upgradable ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
   }
+}
+
+/**
+ * @param pseudonym this hop's name in Via
+ * @throws ProxyError 508 when the request has been here before
+ */
+export function checkLoop(fields: Fields, pseudonym: string): void {
+  if (!viaNames(fields, pseudonym)) return
+  throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
+    reason: 'loop',
+    detail: 'Via names this proxy already: the request goes round in a circle.',
+  })
 }

@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 import type { Exchange } from '../exchange.js'
 import type { CloseReason } from '../outcome.js'
 import { toBufferedSocket } from './buffered-socket.js'
-import type { BufferedReader } from './read-buffer.js'
+import type { BufferedReader, SocketReader } from './read-buffer.js'
 import { resetSocket } from './reset-socket.js'
 
 export interface PumpLimits {
@@ -29,7 +29,7 @@ export interface PumpResult {
 export interface PumpSide {
   readonly socket: Socket
   /** What reads the socket, when it was made with a reader; without one it is read the ordinary way. */
-  readonly reader?: BufferedReader | undefined
+  readonly reader?: SocketReader | undefined
   /** Bytes that came from this side already: they go first. */
   readonly early: readonly Uint8Array[]
 }
@@ -48,16 +48,23 @@ export interface RunningPump {
   stop(reason: CloseReason): void
 }
 
+/** Where the far end of a pump is. */
+export interface PumpUpstream {
+  /** The IP address that was connected to. */
+  readonly address: string
+  /** The URL of the parent proxy that this is the address of. */
+  readonly parent: string | undefined
+}
+
 /** The pumps that run now: whoever keeps them calls `check` now and then, and may `stop` them. */
 export interface PumpRegistry {
-  /** @param address the IP address of the upstream */
-  add(pump: RunningPump, exchange: Exchange, address: string): void
+  add(pump: RunningPump, exchange: Exchange, upstream: PumpUpstream): void
 }
 
 /** One end while it runs. Its socket may be replaced by another over the same connection. */
 interface End {
   socket: Socket
-  reader: BufferedReader | undefined
+  reader: SocketReader | undefined
   bytes: number
   readonly onReset: CloseReason
 }

@@ -28,11 +28,25 @@ export class ReadBuffers {
   }
 }
 
+/** The read side of one dialled socket, whoever reads it. */
+export interface SocketReader {
+  /**
+   * Gives what was read to `consume` from now on, in place of whoever had it.
+   * @param copyBelow pieces of fewer bytes are copies, which the consumer may keep
+   * @param consume returns false to be given no more until the socket is resumed
+   */
+  start(copyBelow: number, consume: (chunk: Buffer) => boolean): void
+  /** Takes back what the consumer was given and has no use for: the next one gets it first. The socket is paused. */
+  unread(chunk: Buffer): void
+  /** The socket is closed and nothing that was read from it is being written any more. */
+  release(): void
+}
+
 /**
  * The read side of one dialled socket: hand `onRead` to the dialler, then `start` with whoever consumes the bytes, and
  * again with whoever consumes them from then on.
  */
-export class BufferedReader {
+export class BufferedReader implements SocketReader {
   readonly #buffers: ReadBuffers
   #large: Buffer | undefined
   #quiet = true
@@ -74,6 +88,10 @@ export class BufferedReader {
     this.#consume = consume
     // One at a time: `consume` may start another consumer, which gets the rest.
     for (let chunk = this.#early.shift(); chunk !== undefined; chunk = this.#early.shift()) consume(chunk)
+  }
+
+  unread(chunk: Buffer): void {
+    if (chunk.length > 0) this.#early.unshift(chunk)
   }
 
   /** The socket is closed and nothing that was read from it is being written any more. */

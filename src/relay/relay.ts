@@ -44,6 +44,8 @@ export interface RelayOptions {
   readonly pseudonym: string
   readonly date: () => string
   readonly now: () => number
+  /** The URL of the parent proxy that it is sent to. */
+  readonly parent?: string
   /** What an upgraded connection is held to. */
   readonly pumpLimits: PumpLimits
   /** Told of each pump that starts, so that it can be ended from outside. */
@@ -227,7 +229,10 @@ class Relay implements UpstreamEvents {
       this.#options.pumpLimits,
       this.#options.now,
     )
-    this.#options.pumps.add(pump, this.#exchange, socket.remoteAddress ?? '')
+    this.#options.pumps.add(pump, this.#exchange, {
+      address: socket.remoteAddress ?? '',
+      parent: this.#options.parent,
+    })
     void pump.finished.then(result => {
       this.#bytesDown = result.bytesDown
       this.#finish(result.reason, undefined, result.bytesUp)

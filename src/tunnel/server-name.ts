@@ -15,7 +15,7 @@ import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import type { CloseReason, ServerNameFault, ServerNameRefusal } from '../outcome.js'
 import type { PumpLimits, PumpResult, RunningPump } from '../relay/pump.js'
-import type { BufferedReader } from '../relay/read-buffer.js'
+import type { SocketReader } from '../relay/read-buffer.js'
 import { resetSocket } from '../relay/reset-socket.js'
 import { ClientHelloReader, type HelloVerdict } from './client-hello.js'
 import { HeldBytes } from './held-bytes.js'
@@ -50,7 +50,7 @@ export class VerifiedTunnel implements RunningPump {
   readonly verifiesServerName = true
   readonly #client: Socket
   readonly #upstream: Socket
-  readonly #upstreamReader: BufferedReader
+  readonly #upstreamReader: SocketReader
   readonly #options: VerifiedOptions
   readonly #startedAt: number
   #activeAt: number
@@ -72,13 +72,13 @@ export class VerifiedTunnel implements RunningPump {
   #resolve: (result: VerifiedResult | Promise<PumpResult>) => void = () => {}
 
   /**
-   * @param upstream connected, and nothing read from it yet
+   * @param upstream connected, and nothing taken from its reader yet
    * @param upstreamReader what reads it
    */
   constructor(
     { socket, rest }: Switched,
     upstream: Socket,
-    upstreamReader: BufferedReader,
+    upstreamReader: SocketReader,
     options: VerifiedOptions,
   ) {
     this.#client = socket

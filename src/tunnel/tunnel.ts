@@ -4,23 +4,20 @@
  * The connection is made first and the 2xx sent after it, without Transfer-Encoding and without Content-Length; from
  * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
-import type { Socket } from 'node:net'
 import { ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
 import type { Exchange, Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import type { CloseReason, Outcome } from '../outcome.js'
-import type { Permit } from '../policy/permit.js'
+import type { Grant } from '../policy/permit.js'
 import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
-import { BufferedReader, type ReadBuffers } from '../relay/read-buffer.js'
-import type { Connection, Dialer } from '../upstream/dial.js'
+import { BufferedReader } from '../relay/read-buffer.js'
+import type { FarEnd, FarEndOptions } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
-export interface TunnelOptions {
-  readonly dialer: Dialer
+export interface TunnelOptions extends FarEndOptions {
   readonly limits: PumpLimits
   /** Milliseconds that a TLS hello has, where the policy asks for one. */
   readonly helloTimeoutMs: number
-  readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -28,26 +25,33 @@ export interface TunnelOptions {
 
 const NOTHING = Buffer.alloc(0)
 
-/** @returns what became of the tunnel, once it is closed */
-export async function tunnel(exchange: Exchange, permit: Permit, options: TunnelOptions): Promise<Outcome> {
-  const reader = new BufferedReader(options.buffers)
-  let connection: Connection
+/**
+ * @param open connects to the host of the grant, or to what leads there
+ * @returns what became of the tunnel, once it is closed
+ */
+export async function tunnel(
+  exchange: Exchange,
+  grant: Grant,
+  open: () => Promise<FarEnd>,
+  options: TunnelOptions,
+): Promise<Outcome> {
+  let farEnd: FarEnd
   try {
-    connection = await options.dialer.connect(permit, exchange.signal, () => reader.onRead)
+    farEnd = await open()
   } catch (error) {
     if (exchange.signal.aborted) return failure('client_gone')
     return failure('failed', connectFailure(toProxyError(error)))
   }
-  const { socket, connectMs } = connection
+  const { socket, connectMs, where } = farEnd.connection
   if (exchange.signal.aborted) {
     socket.destroy()
     return failure('client_gone')
   }
   const switched = exchange.switchTo(200, 'Connection established', [])
-  const running = permit.grant.verifyServerName
-    ? verified(switched, socket, reader, permit.grant.host, options)
-    : startPump(switched.socket, switched.rest, socket, reader, NOTHING, options.limits, options)
-  options.pumps.add(running, exchange, connection.address.text)
+  const running = grant.verifyServerName
+    ? verified(switched, farEnd, grant.host, options)
+    : startPump(switched, switched.rest, farEnd, NOTHING, options.limits, options)
+  options.pumps.add(running, exchange, { address: farEnd.connection.address.text, parent: farEnd.parent })
   const result: VerifiedResult = await running.finished
   const outcome: Outcome = {
     handler: 'tunnel',
@@ -55,44 +59,38 @@ export async function tunnel(exchange: Exchange, permit: Permit, options: Tunnel
     closeReason: result.reason,
     bytesUp: result.bytesUp,
     bytesDown: result.bytesDown,
-    address: connection.where,
+    address: where,
     connectMs,
+    ...(farEnd.parent === undefined ? {} : { parent: farEnd.parent }),
   }
   return result.refusal === undefined ? outcome : { ...outcome, serverName: result.refusal }
 }
 
 function startPump(
-  client: Socket,
+  { socket }: Switched,
   fromClient: Buffer,
-  upstream: Socket,
-  reader: BufferedReader,
+  { connection, reader }: FarEnd,
   fromUpstream: Buffer,
   limits: PumpLimits,
   { now, buffers }: TunnelOptions,
 ): Pump {
   return new Pump(
-    { socket: client, early: [fromClient] },
-    { socket: upstream, reader, early: [fromUpstream] },
+    { socket, early: [fromClient] },
+    { socket: connection.socket, reader, early: [fromUpstream] },
     limits,
     now,
     () => new BufferedReader(buffers),
   )
 }
 
-function verified(
-  switched: Switched,
-  upstream: Socket,
-  reader: BufferedReader,
-  host: Host,
-  options: TunnelOptions,
-): VerifiedTunnel {
-  return new VerifiedTunnel(switched, upstream, reader, {
+function verified(switched: Switched, farEnd: FarEnd, host: Host, options: TunnelOptions): VerifiedTunnel {
+  return new VerifiedTunnel(switched, farEnd.connection.socket, farEnd.reader, {
     host,
     limits: options.limits,
     helloTimeoutMs: options.helloTimeoutMs,
     now: options.now,
     startPump: (fromClient, fromUpstream, limits) =>
-      startPump(switched.socket, fromClient, upstream, reader, fromUpstream, limits, options),
+      startPump(switched, fromClient, farEnd, fromUpstream, limits, options),
   })
 }
 

@@ -109,6 +109,15 @@ export class Dialer {
   }
 
   /**
+   * For a host that a parent proxy is to reach: judges what can be judged without its addresses.
+   * @throws ProxyError 403, or 508 when it is our own address
+   */
+  checkBehindParent(grant: Grant): void {
+    const denial = this.#options.policy().vetBehindParent(grant)
+    if (denial !== undefined) throw refusal(denial)
+  }
+
+  /**
    * @param onRead makes the read buffer and callback of one attempt, for sockets whose bytes are pumped
    * @returns a connected socket whose `error` event has a listener already; the caller closes it
    * @throws ProxyError 502 or 504, 403 or 508 when it is our own listener; the signal's reason when it aborts

@@ -461,3 +461,33 @@ t.test('prints what the README shows', async t => {
   const { explain } = world(t, config)
   t.equal((await explain({ url })).stdout, output)
 })
+
+t.test('says which way a request takes out, and resolves nothing that a parent does', async t => {
+  const parent =
+    'parent: { url: ["http://a.corp:8080", "https://b.corp"], no_proxy: ["*.corp.test", 10.0.0.1] }\n'
+  const pinned = CONFIG.replace(
+    'addresses: ["10.4.2.17"]',
+    'addresses: ["10.4.2.17"]\n    addresses_only: true',
+  )
+  const { explain, asked } = world(t, pinned + parent)
+  const through =
+    'note: it goes through the first that can be reached of parent.url (http://a.corp:8080, https://b.corp:443)'
+  for (const [url, code, line] of [
+    ['https://public.example/', 0, `${through}, which resolves public.example by itself`],
+    ['http://private.example/', 0, `${through}, which resolves private.example by itself`],
+    ['https://nexus.corp.test/', 0, 'note: it goes directly: parent.no_proxy holds "*.corp.test"'],
+    ['10.0.0.1:443', 0, 'note: it goes directly: parent.no_proxy holds "10.0.0.1"'],
+    ['10.0.0.2:443', 1, 'deny: 403 10.0.0.2:443 is at an address of class private'],
+    ['https://a.test/', 1, 'deny: 403 rules.artifacts.addresses_only refuses a.test:443 through parent'],
+  ] as const) {
+    const { stdout, ...rest } = await explain({ url })
+    t.equal(rest.code, code, url)
+    t.ok(stdout.split('\n').includes(line), `${line} in ${stdout}`)
+  }
+  t.same(asked, ['nexus.corp.test'])
+  const { stdout } = await explain({ url: 'https://a.test/' })
+  t.match(
+    stdout,
+    /deny {2}rules\.artifacts\.addresses_only refuses .* Add a\.test to parent\.no_proxy .* \(sluice\.yaml:11\)\n/,
+  )
+})

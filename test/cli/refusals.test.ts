@@ -91,6 +91,11 @@ t.test('what no further rule lifts is told with its key, and nothing is drafted 
     ['a.test:443', { reason: 'own_address' }, 'it is this proxy itself'],
     [
       'a.test:443',
+      { reason: 'parent', rule: 'a' },
+      'rules.a.addresses_only is true, and parent would choose the address; parent.no_proxy could name the host',
+    ],
+    [
+      'a.test:443',
       { reason: 'address', rule: 'web' },
       'its address is not public and not in rules.web.addresses',
     ],

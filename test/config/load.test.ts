@@ -17,7 +17,7 @@ function lines(text: string): string[] {
 }
 
 const TOP =
-  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, origins, limits, log, shutdown, error_note'
+  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
   const { config } = defaultConfig()

@@ -51,7 +51,7 @@ function asked(options: Asked): UpstreamRequest {
     upgrade: ['websocket'],
     now: () => 0,
   } as unknown as ForwardOptions
-  void forward(exchange, { ...parsed, fields }, PERMIT, upgradable, forwardOptions)
+  void forward(exchange, { ...parsed, fields, upgradable }, PERMIT, forwardOptions)
   if (sent[0] === undefined) throw new Error('nothing was sent')
   return sent[0]
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { BASIC_CHALLENGE, parseProxyAuthorization } from '../../src/http/basic-credentials.js'
+import { BASIC_CHALLENGE, parseProxyAuthorization, serializeBasic } from '../../src/http/basic-credentials.js'
 
 const FIELD = 'Proxy-Authorization'
 
@@ -109,5 +109,14 @@ t.test('neither part holds a control character (RFC 7617 §2)', async t => {
       const parsed = parse(`Basic ${encode(text)}`)
       t.equal(typeof parsed === 'string' ? parsed : typeof parsed, expected, JSON.stringify(text))
     }
+  }
+})
+
+t.test('what is written is what is read (RFC 7617 §2)', async t => {
+  for (const credentials of [
+    { user: 'me', password: 'a:b c' },
+    { user: 'm\u00e4', password: '' },
+  ]) {
+    t.same(parseProxyAuthorization(['Proxy-Authorization', serializeBasic(credentials)]), credentials)
   }
 })

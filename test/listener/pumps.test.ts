@@ -4,6 +4,7 @@ import type { Exchange } from '../../src/exchange.js'
 import type { PumpResult, RunningPump } from '../../src/relay/pump.js'
 
 const NOT_OURS = {} as Exchange
+const NOWHERE = { address: '', parent: undefined }
 
 class StubPump implements RunningPump {
   readonly calls: string[] = []
@@ -40,8 +41,8 @@ t.test('bytes are those of running pumps and of ended ones, and never fall', asy
   const [a, b] = [new StubPump(), new StubPump()]
   const read = () => [pumps.size, pumps.bytesUp, pumps.bytesDown, ended]
   t.same(read(), [0, 0, 0, 0])
-  pumps.add(a, NOT_OURS, '')
-  pumps.add(b, NOT_OURS, '')
+  pumps.add(a, NOT_OURS, NOWHERE)
+  pumps.add(b, NOT_OURS, NOWHERE)
   a.bytesUp = 3
   b.bytesDown = 5
   t.same(read(), [2, 3, 5, 0])
@@ -56,8 +57,8 @@ t.test('bytes are those of running pumps and of ended ones, and never fall', asy
 t.test('those that run are checked and stopped, ended ones are left alone', async t => {
   const pumps = new Pumps(() => {})
   const [a, b] = [new StubPump(), new StubPump()]
-  pumps.add(a, NOT_OURS, '')
-  pumps.add(b, NOT_OURS, '')
+  pumps.add(a, NOT_OURS, NOWHERE)
+  pumps.add(b, NOT_OURS, NOWHERE)
   pumps.check(7)
   await a.end()
   pumps.check(8)

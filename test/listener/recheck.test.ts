@@ -5,6 +5,7 @@ import { createPolicy } from '../../src/generation.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
 import { isStillAllowed, type OpenTunnel } from '../../src/listener/recheck.js'
 import type { OriginRoute } from '../../src/origin/origin.js'
+import type { Parents } from '../../src/upstream/parents.js'
 
 const NOBODY = { waitSeconds: () => 0, begin: () => () => {} }
 
@@ -16,7 +17,7 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
     attempts: NOBODY,
     key: Buffer.alloc(32),
   })
-  return { clients, policy: createPolicy(config), routes }
+  return { clients, policy: createPolicy(config), routes, parents: undefined }
 }
 
 function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): OpenTunnel {
@@ -27,7 +28,12 @@ function tunnel(method: string, target: string, address = '1.1.1.1', over: objec
     head: { fields: [] },
     ...over,
   }
-  return { exchange: exchange as unknown as OpenTunnel['exchange'], address, verifiesServerName: false }
+  return {
+    exchange: exchange as unknown as OpenTunnel['exchange'],
+    address,
+    parent: undefined,
+    verifiesServerName: false,
+  }
 }
 
 const CONNECT = tunnel('CONNECT', 'a.test:443')
@@ -77,4 +83,20 @@ t.test('an upgrade by way of a route needs that route, and no rule', async t => 
   t.equal(await isStillAllowed(upgrade, options('rules: {}', [route('/', ['GET'])])), true)
   t.equal(await isStillAllowed(upgrade, options('', [route('/', ['HEAD'])])), false)
   t.equal(await isStillAllowed(upgrade, options('', [route('/other', ['GET'])])), false)
+})
+
+t.test('what leads through a parent proxy needs that parent, and no address', async t => {
+  const PARENT = 'http://parent.test:3128'
+  const through = { ...tunnel('CONNECT', 'a.test:443', '10.0.0.1'), parent: PARENT }
+  const parentsAt = (url: string, takes = true) =>
+    ({ has: (asked: string) => asked === url, takes: () => takes }) as unknown as Parents
+  const allowed = (yaml: string, parents: Parents | undefined) =>
+    isStillAllowed(through, { ...options(yaml), parents })
+  t.equal(await allowed('', parentsAt(PARENT)), true)
+  t.equal(await allowed('rules: {}', parentsAt(PARENT)), false)
+  t.equal(await allowed('', parentsAt('http://other.test:3128')), false)
+  t.equal(await allowed('', parentsAt(PARENT, false)), false)
+  t.equal(await allowed('', undefined), false)
+  const pinned = 'rules: { a: { hosts: [a.test], addresses: ["10.0.0.1"], addresses_only: true } }'
+  t.equal(await allowed(pinned, parentsAt(PARENT)), false)
 })

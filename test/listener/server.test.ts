@@ -192,7 +192,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     check: () => {},
     stop: (why: string) => void stopped.push(why),
   }
-  server.pumps.add(stuck as unknown as Pump, {} as Exchange, '')
+  server.pumps.add(stuck as unknown as Pump, {} as Exchange, { address: '', parent: undefined })
   await server.drain(0)
   t.same(stopped, ['shutdown'])
 })

@@ -38,6 +38,10 @@ t.test('reads a decision and a close', async t => {
   })
 })
 
+t.test('the address of a parent proxy is not that of the target', async t => {
+  t.match(read({ ...CLOSE, address: '10.0.0.1:80', parent: 'http://p:80' }), { address: undefined })
+})
+
 t.test('exchanges of other kinds have no target, other events nothing', async t => {
   for (const kind of ['origin', 'server', 'invalid', undefined]) {
     t.match(read({ ...DECISION, kind, method: '', host: '*' }), { event: 'decision', target: undefined })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { DOWN_MS, Upstreams } from '../../src/origin/upstreams.js'
+import { Upstreams } from '../../src/origin/upstreams.js'
+import { DOWN_MS } from '../../src/upstream/availability.js'
 import { ManualClock } from '../kit/manual-clock.js'
 
 const NONE: ReadonlySet<string> = new Set()

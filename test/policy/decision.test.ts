@@ -127,3 +127,25 @@ t.test('verifies server names of a rule that the client may not use, too', async
   t.equal(verifies('web'), true)
   t.equal(verifies('web', 'a'), true)
 })
+
+t.test('behind a parent names are refused that are pinned, and addresses judged as ever', async t => {
+  const made = policy({
+    rules: {
+      any: { hosts: ['*', '10.0.0.1', '10.0.0.2', '192.0.2.1'], addresses: ['10.0.0.1'] },
+      pinned: { hosts: ['a.test', '10.0.0.1', '1.1.1.1'], addresses: ['10.0.0.1'], addressesOnly: true },
+    },
+    denyAddresses: ['192.0.2.0/24', '9.9.9.9'],
+  })
+  const judged = (host: string) => made.vetBehindParent(grantOf(made.admit(request(`CONNECT ${host}:443`))))
+  t.equal(judged('b.test'), undefined)
+  t.equal(judged('10.0.0.1'), undefined)
+  t.match(judged('10.0.0.2'), { kind: 'deny', reason: 'address', addressClass: 'private' })
+  t.match(judged('a.test'), {
+    kind: 'deny',
+    status: 403,
+    reason: 'parent',
+    rule: 'pinned',
+    message: 'rules.pinned.addresses_only refuses a.test:443 through parent',
+    detail: /Add a\.test to parent\.no_proxy/,
+  })
+})

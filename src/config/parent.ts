@@ -1,0 +1,63 @@
+/**
+ * `parent`: the proxy that stands between this one and the rest of the world, or several of them, of which the first
+ * that can be reached is used.
+ *
+ * Credentials do not stand in the URL: configurations are committed, shown and logged, so they have a file of their own.
+ */
+import * as z from 'zod'
+import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
+import { filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
+import { EXPECTED_UPSTREAM, parseUpstreamUrl, UPSTREAM_PATTERN, type UpstreamUrl } from './upstream-url.js'
+
+const EXPECTED_DIRECT = 'a host name, ".example.com", an IP address or a CIDR'
+
+const urlText = text('a URL such as "http://proxy.corp:8080"', { pattern: UPSTREAM_PATTERN })
+
+const url = parsed(
+  z.union([urlText, nonEmptyList(urlText, 'a list of URLs')], {
+    error: `${EXPECTED_UPSTREAM}, or a list of them`,
+  }),
+  (value): readonly UpstreamUrl[] => [value].flat().map(parseParentUrl),
+)
+
+/** @throws RangeError with a clause that says what was expected, and never what was written before an `@` */
+function parseParentUrl(written: string): UpstreamUrl {
+  if (written.includes('@')) {
+    throw new RangeError(
+      'found credentials in the URL; write them as user:password into a file, and its path into basic_file',
+    )
+  }
+  return parseUpstreamUrl(written)
+}
+
+const direct = parsed(text(EXPECTED_DIRECT), parseDirectHost)
+
+/** `.example.com`, as other programs write it in NO_PROXY, is `*.example.com`. */
+function parseDirectHost(written: string): HostPattern {
+  const pattern = parseHostPattern(written.startsWith('.') ? `*${written}` : written)
+  if (pattern.kind !== 'any') return pattern
+  throw new RangeError(`expected ${EXPECTED_DIRECT}, found "*"; leave parent out to send nothing through one`)
+}
+
+export const parent = parsed(
+  section({
+    url: url.describe(
+      'The URL of the parent proxy, or a list, of which the first that can be reached is used.',
+    ),
+    basic_file: z
+      .exactOptional(filePath)
+      .describe('A file with one line, user:password, for the parent; never logged.'),
+    ca: z
+      .exactOptional(filePath)
+      .describe('Authorities, in PEM, of https:// parents, in place of the public ones.'),
+    no_proxy: list(direct, `a list of hosts that are reached directly; each ${EXPECTED_DIRECT}`)
+      .prefault([])
+      .describe('Hosts that are reached directly; CIDRs are for requests that name an address alone.'),
+  }),
+  ({ url: urls, basic_file: basicFile, ca, no_proxy: noProxy }) => {
+    if (ca !== undefined && !urls.some(({ scheme }) => scheme === 'https')) {
+      throw new RangeError('ca is for https:// parents, and url names none')
+    }
+    return { urls, noProxy, basicFile, ca }
+  },
+)

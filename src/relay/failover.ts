@@ -1,0 +1,82 @@
+/**
+ * One request and several next hops that could take it, each of which the configuration names.
+ *
+ * A request goes to another one when none of it has left because no connection came to stand, and also, if its method
+ * is idempotent and none of its content was read, when the connection died without an answer (RFC 9110 §9.2.2).
+ * Anything else ends with the one that was tried.
+ */
+import { ProxyError, toProxyError } from '../errors.js'
+import type { Exchange } from '../exchange.js'
+import { methodProperties } from '../http/method.js'
+import type { HandlerName, Outcome } from '../outcome.js'
+
+/** A next hop: the key that names it, and its URL for messages and logs. */
+export interface NextHop {
+  readonly source: string
+  readonly url: string
+}
+
+export interface NextHops<Hop> {
+  /** The next hop for a request; undefined when it has been to all. */
+  take(tried: ReadonlySet<Hop>): Hop | undefined
+  /** A connection to it stood. */
+  reached(hop: Hop): void
+  /** None came to stand. */
+  unreached(hop: Hop, error: ProxyError): void
+}
+
+/**
+ * @param send sends the request to one of them
+ * @returns what became of it with the last one tried
+ * @throws whatever the client going away throws
+ */
+export async function relayToOneOf<Hop extends NextHop>(
+  handler: HandlerName,
+  exchange: Exchange,
+  hops: NextHops<Hop>,
+  send: (hop: Hop) => Promise<Outcome>,
+): Promise<Outcome> {
+  const tried = new Set<Hop>()
+  let outcome: Outcome | undefined
+  for (;;) {
+    const hop = outcome === undefined || mayMove(exchange, outcome) ? hops.take(tried) : undefined
+    if (hop === undefined) break
+    tried.add(hop)
+    try {
+      outcome = await send(hop)
+    } catch (error) {
+      if (exchange.signal.aborted) throw error
+      outcome = failed(handler, toProxyError(error))
+    }
+    const { error } = outcome
+    if (outcome.address !== undefined) hops.reached(hop)
+    else if (error?.side === 'upstream') hops.unreached(hop, error)
+    if (error !== undefined) outcome = { ...outcome, error: explained(error, hop) }
+  }
+  if (outcome === undefined) throw new TypeError('no next hop at all')
+  return outcome
+}
+
+/** Whether a request that failed may be sent to another next hop. */
+function mayMove({ facts, content, responded, signal }: Exchange, { error, address }: Outcome): boolean {
+  if (error?.side !== 'upstream' || responded || signal.aborted || content.bytes > 0) return false
+  if (address === undefined) return true
+  return error.type === 'connection_terminated' && methodProperties(facts.method).idempotent
+}
+
+function failed(handler: HandlerName, error: ProxyError): Outcome {
+  const closeReason = error.side === 'upstream' ? 'failed' : 'refused'
+  return { handler, status: error.status, closeReason, bytesUp: 0, bytesDown: 0, error }
+}
+
+/** The same error, with the key that leads there. */
+export function explained(error: ProxyError, { source, url }: NextHop): ProxyError {
+  return new ProxyError(error.type, error.message, {
+    status: error.status,
+    detail: `${source} leads to ${url}: ${error.detail ?? `${error.message}.`}`,
+    fields: error.fields,
+    close: error.close,
+    reason: error.reason,
+    cause: error.cause,
+  })
+}

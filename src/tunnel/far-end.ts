@@ -1,0 +1,123 @@
+/** The far end of a tunnel: a connection to the host itself, or to a parent proxy that has made one. */
+import { type ProxyError, toProxyError } from '../errors.js'
+import type { Exchange } from '../exchange.js'
+import type { Grant, Permit } from '../policy/permit.js'
+import { explained } from '../relay/failover.js'
+import { checkLoop } from '../relay/outgoing.js'
+import { BufferedReader, type ReadBuffers, type SocketReader } from '../relay/read-buffer.js'
+import { StreamReader } from '../relay/stream-reader.js'
+import type { Connection, Dialer } from '../upstream/dial.js'
+import type { Parent } from '../upstream/parent.js'
+import { parentRefusal } from '../upstream/parent-refusal.js'
+import type { Parents } from '../upstream/parents.js'
+import { askForTunnel, serializeTunnelRequest } from './tunnel-request.js'
+
+export interface FarEnd {
+  readonly connection: Connection
+  /** What reads its socket. */
+  readonly reader: SocketReader
+  /** The URL of the parent that it leads to. */
+  readonly parent?: string
+}
+
+export interface FarEndOptions {
+  readonly dialer: Pick<Dialer, 'connect' | 'connectTls' | 'permitConfigured'>
+  readonly buffers: ReadBuffers
+  /** This hop's name in Via. */
+  readonly pseudonym: string
+  /** Milliseconds that a parent has to answer a CONNECT. */
+  readonly responseTimeoutMs: number
+  /** Bytes of the head of that answer. */
+  readonly maxHeaderBytes: number
+}
+
+/** @throws ProxyError 502, 504, or what `dialer.connect` throws */
+export async function openDirectly(
+  permit: Permit,
+  { signal }: Exchange,
+  { dialer, buffers }: FarEndOptions,
+): Promise<FarEnd> {
+  const reader = new BufferedReader(buffers)
+  const connection = await dialer.connect(permit, signal, () => reader.onRead)
+  return { connection, reader }
+}
+
+/**
+ * Asks one parent after another, as nothing of the tunnel has been sent before one of them agrees. What says that the
+ * request itself is refused (any answer but 2xx and 5xx), and an answer that does not come in time, end that.
+ * @throws ProxyError 502, 504, 403 or 508; the signal's reason when it aborts
+ */
+export async function openThroughParent(
+  grant: Grant,
+  parents: Parents,
+  exchange: Exchange,
+  options: FarEndOptions,
+): Promise<FarEnd> {
+  checkLoop(exchange.head.fields, options.pseudonym)
+  const tried = new Set<Parent>()
+  let failure: ProxyError | undefined
+  for (;;) {
+    const parent = failure === undefined || mayMove(failure) ? parents.take(tried) : undefined
+    if (parent === undefined) throw failure ?? new TypeError('no parent at all')
+    tried.add(parent)
+    try {
+      return await openThrough(parent, grant, parents, exchange, options)
+    } catch (error) {
+      if (exchange.signal.aborted) throw error
+      failure = explained(toProxyError(error), parent)
+    }
+  }
+}
+
+/** What another parent would not see otherwise. */
+const FINAL = new Set(['parent_refused', 'parent_credentials', 'http_response_timeout'])
+
+function mayMove({ side, reason }: ProxyError): boolean {
+  return side === 'upstream' && !FINAL.has(reason)
+}
+
+async function openThrough(
+  parent: Parent,
+  grant: Grant,
+  parents: Parents,
+  exchange: Exchange,
+  options: FarEndOptions,
+): Promise<FarEnd> {
+  const { signal, head: received } = exchange
+  const { connection, reader } = await connectTo(parent, parents, exchange, options)
+  const request = serializeTunnelRequest(grant, received, options.pseudonym, parent.authorization)
+  const head = await askForTunnel(connection.socket, reader, request, {
+    where: connection.where,
+    timeoutMs: options.responseTimeoutMs,
+    maxHeaderBytes: options.maxHeaderBytes,
+    signal,
+  })
+  if (head.status < 300) return { connection, reader, parent: parent.url }
+  connection.socket.destroy()
+  throw parentRefusal(parent, head)
+}
+
+async function connectTo(
+  parent: Parent,
+  parents: Parents,
+  exchange: Exchange,
+  { dialer, buffers }: FarEndOptions,
+): Promise<Pick<FarEnd, 'connection' | 'reader'>> {
+  const { secureContext } = parent
+  const { signal } = exchange
+  const reader = new BufferedReader(buffers)
+  let connection: Connection
+  try {
+    const permit = await dialer.permitConfigured(parent, exchange)
+    connection =
+      secureContext === undefined
+        ? await dialer.connect(permit, signal, () => reader.onRead)
+        : await dialer.connectTls(permit, secureContext, signal)
+  } catch (error) {
+    const failure = toProxyError(error)
+    if (!signal.aborted && failure.side === 'upstream') parents.unreached(parent, failure)
+    throw error
+  }
+  parents.reached(parent)
+  return { connection, reader: secureContext === undefined ? reader : new StreamReader(connection.socket) }
+}

@@ -1,0 +1,67 @@
+/**
+ * Which of several upstreams are up. One that could not be connected to is passed over for a while as long as others
+ * are there; after that one request tries it again.
+ */
+import type { ProxyError, ProxyErrorType } from '../errors.js'
+
+/** Milliseconds for which an upstream that could not be reached is passed over. */
+export const DOWN_MS = 5000
+
+export interface AvailabilityOptions<Upstream> {
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+  /** Told when an upstream can not be reached any more, with the error, and when it can be again. */
+  readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
+}
+
+/** How one upstream does. */
+export interface Health<Upstream> {
+  readonly upstream: Upstream
+  /** Whether the last attempt to connect to it succeeded; true before there was one. */
+  readonly up: boolean
+  /** How often it could not be connected to, by the error. */
+  readonly failures: ReadonlyMap<ProxyErrorType, number>
+}
+
+export class Availability<Upstream> {
+  readonly #options: AvailabilityOptions<Upstream>
+  /** Until when those are passed over that are down. */
+  readonly #downUntil = new Map<Upstream, number>()
+  readonly #failures = new Map<Upstream, Map<ProxyErrorType, number>>()
+
+  constructor(options: AvailabilityOptions<Upstream>) {
+    this.#options = options
+  }
+
+  /** Those that are up, or all where none is. */
+  preferred(upstreams: readonly Upstream[]): readonly Upstream[] {
+    const now = this.#options.now()
+    const up = upstreams.filter(upstream => (this.#downUntil.get(upstream) ?? now) <= now)
+    return up.length > 0 ? up : upstreams
+  }
+
+  /** A request is about to go there. When it is down, that one finds out whether it is back; the others do not wait with it. */
+  chosen(upstream: Upstream): void {
+    if (this.#downUntil.has(upstream)) this.#downUntil.set(upstream, this.#options.now() + DOWN_MS)
+  }
+
+  /** A connection to it stood. */
+  reached(upstream: Upstream): void {
+    if (this.#downUntil.delete(upstream)) this.#options.onChange(upstream, undefined)
+  }
+
+  /** None came to stand. */
+  unreached(upstream: Upstream, error: ProxyError): void {
+    const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
+    failures.set(error.type, (failures.get(error.type) ?? 0) + 1)
+    this.#failures.set(upstream, failures)
+    const wasUp = !this.#downUntil.has(upstream)
+    this.#downUntil.set(upstream, this.#options.now() + DOWN_MS)
+    if (wasUp) this.#options.onChange(upstream, error)
+  }
+
+  healthOf(upstream: Upstream): Health<Upstream> {
+    const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
+    return { upstream, up: !this.#downUntil.has(upstream), failures }
+  }
+}

@@ -1,0 +1,32 @@
+/** The request that asks a parent for a tunnel. What its answers become is in test/wire/parent-tunnel.test.ts. */
+import t from 'tap'
+import { parseHost } from '../../src/http/authority.js'
+import { serializeTunnelRequest } from '../../src/tunnel/tunnel-request.js'
+
+const target = (host: string, port: number) => ({ host: parseHost(host), port })
+
+t.test('host and port stand in target and Host, IPv6 in brackets (RFC 9112 §3.2.3)', async t => {
+  t.equal(
+    serializeTunnelRequest(target('[2001:DB8::1]', 8443), { fields: [], minor: 1 }, 'p', undefined),
+    'CONNECT [2001:db8::1]:8443 HTTP/1.1\r\nHost: [2001:db8::1]:8443\r\nVia: 1.1 p\r\n\r\n',
+  )
+})
+
+t.test('Via is carried on and gets this hop, in the version it was asked in (RFC 9110 §7.6.3)', async t => {
+  const fields = ['Via', '1.1 a', 'X', 'y', 'via', '1.0 b (c), ,']
+  t.match(
+    serializeTunnelRequest(target('a.test', 443), { fields, minor: 0 }, 'p', undefined),
+    '\r\nVia: 1.1 a, 1.0 b (c), 1.0 p\r\n\r\n',
+  )
+})
+
+t.test(
+  'of the fields of the client nothing else goes on, and credentials are those of the parent',
+  async t => {
+    const fields = ['Proxy-Authorization', 'Basic x', 'User-Agent', 'x', 'Cookie', 'x']
+    t.equal(
+      serializeTunnelRequest(target('a.test', 443), { fields, minor: 1 }, 'p', 'Basic y'),
+      'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.1 p\r\nProxy-Authorization: Basic y\r\n\r\n',
+    )
+  },
+)
