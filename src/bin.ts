@@ -31,6 +31,25 @@ function awaitStop(): Promise<string> {
   })
 }
 
+/** Those of the standard streams that are one. */
+const TERMINALS = [0, 1, 2].filter(isatty)
+
+/**
+ * The signal is also sent when a terminal goes away, which is none any more then: that ends the process, as it ends what
+ * else ran there.
+ */
+function onReload(listener: () => void): void {
+  const reload = (): void => {
+    if (TERMINALS.every(isatty)) {
+      listener()
+      return
+    }
+    process.off('SIGHUP', reload)
+    process.kill(process.pid, 'SIGHUP')
+  }
+  process.on('SIGHUP', reload)
+}
+
 /** A program that runs on our behalf gets these from us. */
 const PASSED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
@@ -39,10 +58,9 @@ const PASSED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
  * to many.
  */
 function onSignal(listener: (signal: NodeJS.Signals) => void): () => void {
-  const terminal = [0, 1, 2].some(isatty)
   const listeners = PASSED_SIGNALS.map(signal => {
     const pass = (): void => {
-      if (signal !== 'SIGINT' || !terminal) listener(signal)
+      if (signal !== 'SIGINT' || TERMINALS.length === 0) listener(signal)
     }
     process.on(signal, pass)
     return () => process.off(signal, pass)
@@ -85,6 +103,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   environment: process.env,
   stdin: { terminal: isatty(0), open: () => process.stdin },
   awaitStop,
+  onReload,
   onSignal,
   onUncaught: report => {
     process.on('uncaughtException', report)

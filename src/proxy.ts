@@ -12,7 +12,7 @@ import { createHttpDate } from './http/date.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { ProxyServer } from './listener/server.js'
 import type { MetricsReport } from './observe/exposition.js'
-import { type BuildInfo, Metrics } from './observe/metrics.js'
+import { type BuildInfo, Metrics, type RELOAD_RESULTS } from './observe/metrics.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
 import type { AddressLookup } from './upstream/lookup.js'
@@ -40,7 +40,7 @@ export interface ProxyEnvironment {
 }
 
 export interface Reloaded {
-  /** Keys whose change has no effect before a restart. */
+  /** Keys that differ from those of the start, which has no effect before a restart. */
   readonly needsRestart: readonly string[]
   /** Tunnels that were closed as the new configuration does not allow them. */
   readonly closedTunnels: number
@@ -54,6 +54,8 @@ export interface RunningProxy extends Listeners {
    * @throws OpenSSL's error when the files of the configuration are not those that were checked; nothing has changed then
    */
   reload(loaded: LoadedConfig): Promise<Reloaded>
+  /** Counts a reload, one that came to nothing as well. */
+  countReload(result: (typeof RELOAD_RESULTS)[number]): void
   /** What has been counted so far, as plain JSON. */
   metrics(): Promise<MetricsReport>
   /** Stops accepting, waits for what is open as long as `shutdown.drain` says, and closes everything. */
@@ -151,7 +153,13 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     stopped ??= stop(current.config.shutdown.drainMs)
     return stopped
   }
-  return { ...bound, reload, metrics: () => metrics.report(), drain }
+  return {
+    ...bound,
+    reload,
+    countReload: result => metrics.configReloaded(result),
+    metrics: () => metrics.report(),
+    drain,
+  }
 }
 
 async function listen(

@@ -3,6 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { jsonSchema } from '../src/config/json-schema.js'
 import { parseConfig } from '../src/config/load.js'
+import { readSourceFiles } from './architecture/source-files.js'
 import { REFUSED } from './wire/bypass-table.js'
 
 import { needs } from './system/command.js'
@@ -71,6 +72,26 @@ t.test('the table of ways round has a row for each that is tested, and no other'
     rows.filter(row => !row.startsWith('---')),
     tested,
   )
+})
+
+t.test('the tables of the log have each reason to close, and each event', async t => {
+  const outcome = readFileSync(new URL('src/outcome.ts', root), 'utf8')
+  const [, union = ''] = /type CloseReason =([^;]*?)\n\n/.exec(outcome) ?? []
+  const reasons = [...union.matchAll(/'([a-z_]+)'/g)].map(([, name]) => name)
+  t.ok(reasons.length > 10)
+  const [events = '', closes = ''] = readme
+    .slice(readme.indexOf('### Events of the log'), readme.indexOf('### Metrics'))
+    .split('Why an exchange ended')
+  const names = (table: string) =>
+    [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, cell = '']) =>
+      [...cell.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name),
+    )
+  t.same(names(closes).slice(1).sort(), reasons.sort())
+  const sources = [...readSourceFiles('src').values()].join('\n')
+  for (const name of names(events).slice(1)) t.match(sources, new RegExp(`\\b${name}\\b`))
+  for (const [, name = ''] of sources.matchAll(/\bevent: '([a-z_]+)'/g)) {
+    if (name !== 'other') t.ok(names(events).includes(name), name)
+  }
 })
 
 /** Leaf keys of a JSON Schema as the table writes them: `limits.tunnel_idle`, `rules.<name>.hosts`. */

@@ -1,26 +1,30 @@
 /** `sluice run`: the proxy in the foreground, until a signal ends it. */
+import { statSync } from 'node:fs'
+import type { Logger } from 'pino'
 import type { CommandModule } from 'yargs'
-import { decidesByAddress } from '../clients/identify.js'
 import {
   isTcp,
+  type ListenAddress,
   parseListenAddress,
   parseSingleAddress,
   serializeListenAddress,
   type TcpAddress,
 } from '../config/listen-address.js'
-import type { Loaded } from '../config/load.js'
+import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
-import { classifyAddress } from '../net/address-class.js'
-import { parseIpAddress } from '../net/ip-address.js'
+import { ConfigSources } from '../config/sources.js'
+import { FileWatch } from '../config/watch.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import { createLog, type Log } from '../observe/log.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import { createProcessMetrics } from '../observe/process-metrics.js'
-import { type RunningProxy, startProxy } from '../proxy.js'
+import { type Reloaded, type RunningProxy, startProxy } from '../proxy.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import type { Io } from './io.js'
+import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
+import { logWarnings } from './warnings.js'
 
 export interface RunArguments {
   readonly config?: string | undefined
@@ -43,42 +47,55 @@ export interface RunHost {
   readonly notifyService: NotifyService
   /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
   awaitStop(): Promise<string>
+  /** Called once, before anything else; from then on the listener is called each time that a reload is asked for. */
+  onReload(listener: () => void): void
   /** What became of an exception that nobody caught goes here. */
   onUncaught(report: (error: unknown) => void): void
 }
 
 /** @returns the exit code, once everything is closed */
 export async function run(args: RunArguments, host: RunHost): Promise<number> {
-  const loaded = await readConfiguration(args.config, host.io)
-  if (loaded === undefined) return EXIT.config
-  const config = override(loaded.config, args)
-  const log = openLog(config, args, host)
+  let asked = false
+  let reload = (): void => {
+    asked = true
+  }
+  host.onReload(() => reload())
+  const sources = new ConfigSources()
+  const read = await readConfiguration(args.config, host.io, sources)
+  if (read === undefined) return EXIT.config
+  const loaded = override(read, args)
+  const log = openLog(loaded.config, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
   const stop = host.awaitStop()
   let proxy: RunningProxy
   try {
-    proxy = await startProxy(
-      { ...loaded, config },
-      {
-        logger: log.logger,
-        startId: host.startId,
-        build: host.build,
-        processMetrics: createProcessMetrics(),
-        passedSockets: host.passedSockets,
-      },
-    )
+    proxy = await startProxy(loaded, {
+      logger: log.logger,
+      startId: host.startId,
+      build: host.build,
+      processMetrics: createProcessMetrics(),
+      passedSockets: host.passedSockets,
+    })
   } catch (error) {
     await log.flush()
     host.io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
     return EXIT.unavailable
   }
   await announce(proxy, loaded, log, host)
+  const reloader = createReloader(args, proxy, log.logger, loaded, sources)
+  reload = () => {
+    if (reloader === undefined) log.logger.warn({ event: 'config_unchanged', message: READ_ONCE })
+    else reloader.request('signal')
+  }
+  if (asked) reload()
   const notify = async (state: ServiceState): Promise<void> => {
     const problem = await host.notifyService(state)
     if (problem !== undefined) log.logger.warn({ event: 'notify_failed', error: problem })
   }
   const ready = notify('READY=1')
   const signal = await stop
+  reloader?.close()
+  reload = () => {}
   log.logger.info({ event: 'stopping', signal })
   await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
   log.logger.info({ event: 'stopped' })
@@ -86,17 +103,72 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   return EXIT.ok
 }
 
-/** The command line beats the file. */
-function override(config: Config, args: RunArguments): Config {
-  const proxy = args.listen === undefined ? config.listen.proxy : args.listen.map(parseListenAddress)
-  const admin = args.admin === undefined ? config.listen.admin : parseSingleAddress(args.admin)
-  return { ...config, listen: { ...config.listen, proxy, admin } }
+const READ_ONCE =
+  'there is nothing to read again: no file was given with --config, or what was is no regular file'
+
+/** @returns undefined where nothing can be read a second time */
+function createReloader(
+  args: RunArguments,
+  proxy: RunningProxy,
+  logger: Logger,
+  loaded: Loaded,
+  sources: ConfigSources,
+): Reloader | undefined {
+  const { config: file } = args
+  if (file === undefined || !isRegularFile(file)) return undefined
+  const reloader: Reloader = new Reloader(
+    {
+      file,
+      load: async read => override(await loadConfig(file, read), args),
+      apply: next => applyTo(proxy, next, logger),
+      warn: next => logWarnings(logger, next, served(proxy)),
+      watch: new FileWatch({ onChange: () => reloader.request('change') }),
+      logger,
+      onReload: ({ result }) => proxy.countReload(result),
+    },
+    loaded,
+    sources,
+  )
+  return reloader
 }
 
-function openLog(config: Config, args: RunArguments, host: RunHost): Log {
-  const asked = args.logFormat ?? config.log.format
-  const format = asked === 'auto' ? (host.terminal ? 'pretty' : 'json') : asked
-  return createLog({ level: config.log.level, format, color: host.color })
+/** A pipe is at its end once it was read. One that is gone for the moment may be a file again. */
+function isRegularFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() !== false
+}
+
+async function applyTo(proxy: RunningProxy, loaded: Loaded, logger: Logger): Promise<Reloaded> {
+  const before = logger.level
+  // First: what is made of the configuration asks for the level once.
+  logger.level = loaded.config.log.level
+  try {
+    return await proxy.reload(loaded)
+  } catch (error) {
+    logger.level = before
+    throw error
+  }
+}
+
+/** The command line beats the file. */
+function override(loaded: Loaded, { listen, admin, logFormat }: RunArguments): Loaded {
+  const { config } = loaded
+  const addresses = {
+    proxy: listen === undefined ? config.listen.proxy : listen.map(parseListenAddress),
+    admin: admin === undefined ? config.listen.admin : parseSingleAddress(admin),
+  }
+  return {
+    ...loaded,
+    config: {
+      ...config,
+      listen: { ...config.listen, ...addresses },
+      log: { ...config.log, format: logFormat ?? config.log.format },
+    },
+  }
+}
+
+function openLog({ log }: Config, host: RunHost): Log {
+  const format = log.format === 'auto' ? (host.terminal ? 'pretty' : 'json') : log.format
+  return createLog({ level: log.level, format, color: host.color })
 }
 
 async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost): Promise<void> {
@@ -108,23 +180,7 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
     tls: proxy.tls === undefined ? undefined : serializeListenAddress(proxy.tls),
     config_hash: loaded.hash,
   })
-  for (const warning of loaded.warnings) {
-    logger.warn({ event: 'config_warning', line: warning.line, path: warning.path, message: warning.message })
-  }
-  const served = [...proxy.proxy, ...(proxy.tls === undefined ? [] : [proxy.tls])].filter(isTcp)
-  const open = loaded.config.clients.some(decidesByAddress)
-    ? served.filter(address => !isLoopback(address))
-    : []
-  if (open.length > 0) {
-    logger.warn({
-      event: 'open_listener',
-      proxy: open.map(serializeListenAddress),
-      message:
-        'listening beyond loopback without authentication: some clients are known by address alone, and behind NAT ' +
-        'a stranger can look like one of them; keep the port from being published, or give every entry of clients ' +
-        'basic or certificate',
-    })
-  }
+  logWarnings(logger, loaded, served(proxy))
   await log.flush()
   if (host.terminal) host.io.stdout(banner(proxy))
 }
@@ -153,9 +209,9 @@ function reachable(address: TcpAddress): TcpAddress {
   return address
 }
 
-function isLoopback({ host }: TcpAddress): boolean {
-  const ip = parseIpAddress(host)
-  return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
+/** Where clients are served. */
+function served({ proxy, tls }: RunningProxy): readonly ListenAddress[] {
+  return tls === undefined ? proxy : [...proxy, tls]
 }
 
 /** The arguments as they are spelled on the command line. */

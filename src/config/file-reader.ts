@@ -4,6 +4,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { valueAt } from './issues.js'
 import type { Path } from './problem.js'
 import { readErrorText } from './read-error.js'
+import type { ConfigSources } from './sources.js'
 import type { Fault, Located } from './yaml-tree.js'
 
 export interface FileText {
@@ -23,11 +24,16 @@ export class FileReader {
   readonly warnings: Fault[] = []
   readonly #root: Located
   readonly #folder: string
+  readonly #sources: ConfigSources
 
-  /** @param folder what relative paths start from */
-  constructor(root: Located, folder: string) {
+  /**
+   * @param folder what relative paths start from
+   * @param sources gets what is read
+   */
+  constructor(root: Located, folder: string, sources: ConfigSources) {
     this.#root = root
     this.#folder = folder
+    this.#sources = sources
   }
 
   fault(path: Path, message: string): void {
@@ -45,25 +51,28 @@ export class FileReader {
    */
   read(path: Path, name: string): FileText | undefined {
     const full = resolve(this.#folder, name)
+    const unusable = (message: string): undefined => {
+      this.#sources.add(full, message)
+      this.fault(path, message)
+    }
     try {
       const stat = statSync(full)
       if (!stat.isFile() && !stat.isDirectory()) {
         // A device may never end, and a pipe that nobody writes to never begin.
-        this.fault(path, `${name} is not a regular file`)
-        return undefined
+        return unusable(`${name} is not a regular file`)
       }
       const { size, mode } = stat
       if (size > MAX_FILE_BYTES) {
-        this.fault(path, `${name} has ${size} bytes, expected at most ${MAX_FILE_BYTES}`)
-        return undefined
+        return unusable(`${name} has ${size} bytes, expected at most ${MAX_FILE_BYTES}`)
       }
-      return { text: readFileSync(full, 'utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
+      const bytes = readFileSync(full)
+      this.#sources.add(full, bytes)
+      return { text: bytes.toString('utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
     } catch (error) {
       const where = isAbsolute(name)
         ? ''
         : `; a relative path starts at the configuration file, this is ${full}`
-      this.fault(path, `${name}: ${readErrorText(error)}${where}`)
-      return undefined
+      return unusable(`${name}: ${readErrorText(error)}${where}`)
     }
   }
 

@@ -3,12 +3,12 @@
  * what a parent proxy asks for. A file that is
  * missing or wrong is a problem of the key that names it, told with all others.
  */
-import { FileReader } from './file-reader.js'
+import type { FileReader } from './file-reader.js'
 import { parseHtpasswd } from './htpasswd.js'
 import { type ParentFiles, readParentFiles } from './parent-files.js'
 import type { Config } from './schema.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from './tls-files.js'
-import type { Fault, Located } from './yaml-tree.js'
+import type { Fault } from './yaml-tree.js'
 
 export interface ConfigFiles {
   /** Names and bcrypt hashes, by the path as the configuration has it. */
@@ -28,11 +28,10 @@ export interface ReadFiles {
 }
 
 /**
- * @param folder what relative paths start from
+ * @param reader of the configuration's files
  * @param nowMs when certificates have to be valid, in milliseconds since the epoch
  */
-export function readConfigFiles(root: Located, config: Config, folder: string, nowMs: number): ReadFiles {
-  const reader = new FileReader(root, folder)
+export function readConfigFiles(config: Config, reader: FileReader, nowMs: number): ReadFiles {
   const htpasswd = readHtpasswd(config, reader)
   const { tls: keys } = config.listen
   const tls = keys === undefined ? undefined : readTlsFiles(keys, reader, nowMs)

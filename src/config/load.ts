@@ -5,8 +5,9 @@
  */
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { LineCounter } from 'yaml'
+import { FileReader } from './file-reader.js'
 import { type ConfigFiles, readConfigFiles } from './files.js'
 import { deepFreeze } from './freeze.js'
 import { faultsOfIssues, valueAt } from './issues.js'
@@ -15,6 +16,7 @@ import { readErrorText } from './read-error.js'
 import { checkParentLoop, checkParentUse } from './parent-use.js'
 import { checkReferences, checkUse } from './references.js'
 import { type Config, configSchema } from './schema.js'
+import { ConfigSources } from './sources.js'
 import { type Fault, readYaml } from './yaml-tree.js'
 
 /** Ten thousand rules have about one. */
@@ -36,17 +38,20 @@ export interface Loaded {
 
 /**
  * @param path a YAML file in UTF-8
+ * @param sources gets what is read, also when it can not be used
  * @throws ConfigError with every problem, or with one when the file can not be read
  */
-export async function loadConfig(path: string): Promise<Loaded> {
+export async function loadConfig(path: string, sources = new ConfigSources()): Promise<Loaded> {
   let bytes: Buffer
   try {
     bytes = await readLimited(path)
   } catch (error) {
     const problem = { line: 0, column: 0, path: '', message: readErrorText(error) }
+    sources.add(resolve(path), problem.message)
     throw new ConfigError(path, [problem], { cause: error })
   }
-  return parseConfig(decodeUtf8(bytes, path), path, dirname(path))
+  sources.add(resolve(path), bytes)
+  return parseConfig(decodeUtf8(bytes, path), path, dirname(path), Date.now(), sources)
 }
 
 /** @throws the system's error, or a RangeError when it is too large to be a configuration */
@@ -66,9 +71,16 @@ async function readLimited(path: string): Promise<Buffer> {
  * @param name what messages call it
  * @param folder what the relative paths in it start from
  * @param nowMs when the certificates it names have to be valid, in milliseconds since the epoch
+ * @param sources gets the files it names
  * @throws ConfigError with every problem, those of the files it names included
  */
-export function parseConfig(text: string, name = 'configuration', folder = '.', nowMs = Date.now()): Loaded {
+export function parseConfig(
+  text: string,
+  name = 'configuration',
+  folder = '.',
+  nowMs = Date.now(),
+  sources = new ConfigSources(),
+): Loaded {
   const { root, faults } = readYaml(text)
   if (root === undefined) throw configError(name, text, faults)
   const result = configSchema.safeParse(root.value)
@@ -76,7 +88,7 @@ export function parseConfig(text: string, name = 'configuration', folder = '.', 
   const all = [...faults, ...issues, ...checkReferences(root)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(result.data)
-  const read = readConfigFiles(root, config, folder, nowMs)
+  const read = readConfigFiles(config, new FileReader(root, folder, sources), nowMs)
   const unusable = [...checkParentLoop(root, config), ...read.faults]
   if (unusable.length > 0) throw configError(name, text, unusable)
   const warnings = [...checkUse(root, config), ...checkParentUse(root, config), ...read.warnings]

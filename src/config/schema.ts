@@ -216,6 +216,13 @@ const log = section({
     .describe('Whether query strings, which may hold secrets, are written.'),
 })
 
+const reload = section({
+  watch: z
+    .boolean({ error: 'expected true or false' })
+    .prefault(true)
+    .describe('Whether a change of this file, or of one that it names, is a reload; SIGHUP always is.'),
+})
+
 const shutdown = section({
   drain: duration('0s', '1d').prefault('30s').describe('How long open exchanges may go on at a stop.'),
 }).transform(({ drain: drainMs }) => ({ drainMs }))
@@ -245,6 +252,7 @@ export const configSchema = section({
   origins,
   limits: limits.prefault({}),
   log: log.prefault({}),
+  reload: reload.prefault({}),
   shutdown: shutdown.prefault({}),
   error_note: z.exactOptional(errorNote),
 }).transform(({ error_note: errorNote, ...rest }) => ({

@@ -411,6 +411,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
       passedSockets: NOTHING_PASSED,
       notifyService: async () => undefined,
       awaitStop: () => new Promise<string>(() => {}),
+      onReload: () => {},
       stdin: { terminal: true, open: () => Readable.from([]) },
       environment: {},
       onSignal: () => () => {},

@@ -27,6 +27,7 @@ async function sluice(...argv: string[]) {
     environment: {},
     stdin: { terminal: true, open: () => Readable.from([]) },
     awaitStop: () => Promise.resolve('SIGTERM'),
+    onReload: () => {},
     onSignal: () => () => {},
     onUncaught: () => {},
   })
@@ -202,6 +203,7 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     environment: {},
     stdin: { terminal: false, open: () => Readable.from([]) },
     awaitStop: () => new Promise<string>(() => {}),
+    onReload: () => {},
     onSignal: () => () => {},
     onUncaught: () => {},
   }

@@ -3,6 +3,7 @@ import { chmodSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { FileReader } from '../../src/config/file-reader.js'
+import { ConfigSources } from '../../src/config/sources.js'
 import { readYaml } from '../../src/config/yaml-tree.js'
 
 const YAML = 'version: 1\nkey: name\n'
@@ -11,7 +12,7 @@ const PATH = ['key']
 function readerIn(folder: string): FileReader {
   const { root } = readYaml(YAML)
   if (root === undefined) throw new Error('no tree')
-  return new FileReader(root, folder)
+  return new FileReader(root, folder, new ConfigSources())
 }
 
 t.test('reads what a key names, from the folder of the configuration or from anywhere', async t => {

@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { defaultConfig, loadConfig, parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
+import { ConfigSources } from '../../src/config/sources.js'
 
 function lines(text: string): string[] {
   try {
@@ -17,7 +18,7 @@ function lines(text: string): string[] {
 }
 
 const TOP =
-  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, shutdown, error_note'
+  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, reload, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
   const { config } = defaultConfig()
@@ -262,4 +263,21 @@ t.test('any text at all is a configuration or an error with places inside it', t
     { numRuns: 400 },
   )
   t.end()
+})
+
+t.test('tells which files were read, also when they can not be used', async t => {
+  const basic = 'clients: [{ name: a, basic: { htpasswd_file: users } }]\n'
+  const folder = t.testdir({ 'a.yaml': `version: 1\n${basic}`, 'b.yaml': basic, users: 'nobody\n' })
+  for (const [name, read] of [
+    ['a.yaml', ['a.yaml', 'users']],
+    ['b.yaml', ['b.yaml']],
+    ['none.yaml', ['none.yaml']],
+  ] as const) {
+    const sources = new ConfigSources()
+    await t.rejects(loadConfig(join(folder, name), sources), { name: 'ConfigError' })
+    t.same(
+      sources.paths,
+      read.map(file => join(folder, file)),
+    )
+  }
 })

@@ -163,6 +163,49 @@ t.test('limits and settings of the new configuration hold, those of a start are 
   t.equal(await status(t, proxy, 'TRACE / HTTP/1.1'), 200)
 })
 
+t.test('what needs a restart is told as long as it differs from the start', async t => {
+  const proxy = await testProxy(t)
+  const moved = `${LOOPBACK_RULES}listen: { proxy: ["127.0.0.1:1"], admin: "127.0.0.1:0" }\n`
+  for (const more of ['', 'via: other\n']) {
+    t.match(await proxy.reload(moved + more), { needsRestart: ['listen.proxy'] })
+  }
+  t.same((await proxy.reload(LOOPBACK_RULES)).needsRestart, [])
+})
+
+t.test(
+  'a certificate that a new list revokes opens no connection; those that stand go on',
+  { skip: needs('openssl') },
+  async t => {
+    const folder = t.testdir()
+    const [server, ca] = [Authority.make(folder, 'server'), Authority.make(folder, 'clients')]
+    const { certFile, keyFile } = server.issue({ san: 'DNS:localhost' })
+    const [kept, revoked] = [ca.issue(), ca.issue()]
+    const crl = join(folder, 'clients.crl')
+    const yaml = (list: string) => {
+      writeFileSync(crl, list)
+      const tls = `{ address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile}, client_ca: ${ca.certFile}, crl: ${crl} }`
+      return `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0", tls: ${tls} }
+clients: [{ name: some, certificate: { subject: ["*"] } }]
+${LOOPBACK_RULES}`
+    }
+    const proxy = await testProxy(t, yaml(ca.revoke([])))
+    const origin = await rawOrigin(t)
+    const connect = async ({ cert, key }: typeof kept) => {
+      const client = await tlsClient(t, proxy.tlsPort, { ca: server.cert, cert, key })
+      client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+      return { client, status: (await readResponse(client)).status }
+    }
+    const before = await connect(revoked)
+    t.equal(before.status, 200)
+    const upstream = await origin.accept()
+    t.match(await proxy.reload(yaml(ca.revoke([revoked]))), { closedTunnels: 0, needsRestart: [] })
+    t.equal((await connect(revoked)).status, 403)
+    t.equal((await connect(kept)).status, 200)
+    upstream.write('down')
+    t.equal(await before.client.until(4), 'down')
+  },
+)
+
 t.test('certificates of the TLS listener are those of the new files', { skip: needs('openssl') }, async t => {
   const folder = t.testdir()
   const [first, second] = [Authority.make(folder, 'first'), Authority.make(folder, 'second')]

@@ -1,0 +1,38 @@
+/** Timers that go off when the test says so. */
+import type { Schedule } from '../../src/config/schedule.js'
+
+export class ManualSchedule {
+  readonly #timers: { readonly ms: number; readonly call: () => void }[] = []
+  #wake: () => void = () => {}
+
+  readonly schedule: Schedule = (ms, call) => {
+    const timer = { ms, call }
+    this.#timers.push(timer)
+    this.#wake()
+    return () => {
+      const at = this.#timers.indexOf(timer)
+      if (at !== -1) this.#timers.splice(at, 1)
+    }
+  }
+
+  /** Milliseconds of those that run, in the order in which they were set. */
+  get running(): number[] {
+    return this.#timers.map(({ ms }) => ms)
+  }
+
+  /** Lets the first go off. */
+  fire(): void {
+    const timer = this.#timers.shift()
+    if (timer === undefined) throw new Error('no timer runs')
+    timer.call()
+  }
+
+  /** The same, and waits for what it leads to, up to the next timer. */
+  async fireToNext(): Promise<void> {
+    const next = new Promise<void>(resolve => {
+      this.#wake = resolve
+    })
+    this.fire()
+    await next
+  }
+}
