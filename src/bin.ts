@@ -6,6 +6,7 @@ import { isatty } from 'node:tty'
 import { EXIT } from './cli/exit-codes.js'
 import { streamIo } from './cli/io.js'
 import { main } from './cli/main.js'
+import { parseOpenFilesLimit } from './cli/open-files.js'
 import { createNotify } from './cli/service-manager.js'
 import { parsePassedSockets } from './listener/passed-sockets.js'
 
@@ -48,6 +49,15 @@ function onReload(listener: () => void): void {
     process.kill(process.pid, 'SIGHUP')
   }
   process.on('SIGHUP', reload)
+}
+
+/** Node itself has raised the soft limit to the hard one by now. */
+function openFilesLimit(): number | undefined {
+  try {
+    return parseOpenFilesLimit(readFileSync('/proc/self/limits', 'latin1'))
+  } catch {
+    return undefined
+  }
 }
 
 /** A program that runs on our behalf gets these from us. */
@@ -102,6 +112,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   notifyService: createNotify(service['NOTIFY_SOCKET'], process.env),
   environment: process.env,
   stdin: { terminal: isatty(0), open: () => process.stdin },
+  openFilesLimit,
   awaitStop,
   onReload,
   onSignal,

@@ -13,6 +13,7 @@ import { isTcp, type ListenAddress, type TcpAddress } from './config/listen-addr
 import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
 import type { ConnectionExchange } from './listener/connection-exchange.js'
+import type { Shares } from './limits/shares.js'
 import { ownListeners } from './listener/own-listeners.js'
 import { isStillAllowed, type OpenTunnel } from './listener/recheck.js'
 import { type RouteOptions, serveExchange } from './listener/route.js'
@@ -63,6 +64,7 @@ export interface Surroundings {
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
   readonly exchangeMetrics: ExchangeObserver
+  readonly shares: Shares
 }
 
 /** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
@@ -158,6 +160,7 @@ export class Generation {
         maxHeaderBytes: limits.headerBytes,
         buffers,
       },
+      shares: surroundings.shares,
       observer,
       date,
       now,
@@ -168,6 +171,7 @@ export class Generation {
       errorNote: config.errorNote,
       observer,
       clientName: address => clients.nameAt(address),
+      sourceOf: address => clients.sourceOf(address),
       configHash: hash,
       balancers: config.listen.proxyProtocol?.from ?? [],
     }

@@ -17,6 +17,7 @@ export type CloseReason =
   | 'lifetime'
   | 'shutdown'
   | 'policy'
+  | 'bytes'
   | 'server_name'
 
 /** What was wrong with the TLS server name of a tunnel: a closed list, too. */

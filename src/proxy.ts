@@ -1,5 +1,6 @@
 /** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
 import { randomBytes } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
 import { AdminServer } from './admin/server.js'
@@ -9,6 +10,8 @@ import type { ListenAddress, TcpAddress } from './config/listen-address.js'
 import { restartKeys } from './config/restart-keys.js'
 import { configuredListeners, Generation, type Listeners, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
+import { type Ledger, LocalLedger } from './limits/ledger.js'
+import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { ProxyServer } from './listener/server.js'
 import type { MetricsReport } from './observe/exposition.js'
@@ -37,6 +40,10 @@ export interface ProxyEnvironment {
   readonly now?: () => number
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
+  /** Waits so many milliseconds. */
+  readonly wait?: (ms: number) => Promise<void>
+  /** Where limits are counted; by itself, each proxy has its own. */
+  readonly ledger?: Ledger
 }
 
 export interface Reloaded {
@@ -58,7 +65,10 @@ export interface RunningProxy extends Listeners {
   countReload(result: (typeof RELOAD_RESULTS)[number]): void
   /** What has been counted so far, as plain JSON. */
   metrics(): Promise<MetricsReport>
-  /** Stops accepting, waits for what is open as long as `shutdown.drain` says, and closes everything. */
+  /**
+   * Is no longer ready, goes on for `shutdown.delay`, then stops accepting, waits for what is open as long as
+   * `shutdown.drain` says, and closes everything.
+   */
   drain(): Promise<void>
 }
 
@@ -73,12 +83,17 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const wallClock = environment.wallClock ?? Date.now
   const date = createHttpDate(wallClock)
   const passwords = new BcryptThread()
+  const wait = environment.wait ?? (ms => setTimeout(ms))
+  const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limit =>
+    metrics.exchanges.limitReached(limit),
+  )
   let exchanges = 0
   const server: ProxyServer = new ProxyServer({
     now,
     date,
     nextId: () => `${environment.startId}-${(++exchanges).toString(36)}`,
     serve: exchange => current.serve(exchange),
+    shares,
     handshakeFailed: (clientAddress, code) =>
       environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
     headerFailed: (address, reason) =>
@@ -105,13 +120,15 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     buffers: new ReadBuffers(),
     pumps: server.pumps,
     exchangeMetrics: metrics.exchanges,
+    shares,
   }
   const configured = configuredListeners(loaded.config)
   let current = new Generation(loaded, surroundings, configured)
   const generations = new Set([current])
   server.configure(current.settings)
+  let stopped: Promise<void> | undefined
   const admin = new AdminServer(
-    { ready: () => !server.draining, metrics: async () => [await metrics.report()] },
+    { ready: () => stopped === undefined, metrics: async () => [await metrics.report()] },
     () => current.config.listen.adminHosts,
   )
 
@@ -144,13 +161,19 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     current = after
     generations.add(after)
     server.configure(after.settings)
+    shares.configure(after.config.limits)
     void before.retire().then(() => generations.delete(before))
     const closedTunnels = await server.pumps.stopUnless(after.judge())
     return { needsRestart: restartKeys(loaded.config, after.config), closedTunnels }
   }
-  let stopped: Promise<void> | undefined
+  // Whoever sends clients here has to see that it is not ready before they are turned away.
+  const leave = async (): Promise<void> => {
+    const { delayMs } = current.config.shutdown
+    if (delayMs > 0) await wait(delayMs)
+    await stop(current.config.shutdown.drainMs)
+  }
   const drain = (): Promise<void> => {
-    stopped ??= stop(current.config.shutdown.drainMs)
+    stopped ??= leave()
     return stopped
   }
   return {

@@ -3,9 +3,12 @@ import { BcryptThread } from '../src/clients/bcrypt-thread.js'
 import { FailedAttempts } from '../src/clients/failed-attempts.js'
 import { parseConfig } from '../src/config/load.js'
 import { configuredListeners, createPolicy, Generation } from '../src/generation.js'
+import { LocalLedger } from '../src/limits/ledger.js'
+import { Shares } from '../src/limits/shares.js'
 import type { ConnectionExchange } from '../src/listener/connection-exchange.js'
 import { createLogger } from '../src/observe/log.js'
 import { ReadBuffers } from '../src/relay/read-buffer.js'
+import { A_PLACE } from './kit/no-limits.js'
 
 function generation(t: Test): Generation {
   const passwords = new BcryptThread()
@@ -28,6 +31,7 @@ function generation(t: Test): Generation {
       buffers: new ReadBuffers(),
       pumps: { add: () => {} },
       exchangeMetrics: { decision: () => {}, close: () => {} },
+      shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
     },
     configuredListeners(loaded.config),
   )
@@ -42,6 +46,7 @@ function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } 
   const fake = {
     id: 'a',
     clientAddress: '127.0.0.1',
+    slot: A_PLACE,
     head: { fields: [] },
     facts: { method: 'OPTIONS', target: { form: 'asterisk' }, host: undefined },
     content: { bytes: 0, start: () => {} },

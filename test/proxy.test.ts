@@ -128,3 +128,38 @@ t.test('drains once, however often it is told to', async t => {
   await proxy.drain()
   t.pass('and every call is told when it is over')
 })
+
+t.test('at a stop it is not ready at first, and goes on as before for shutdown.delay', async t => {
+  const waits: number[] = []
+  let goOn = (): void => {}
+  const wait = (ms: number): Promise<void> => {
+    waits.push(ms)
+    return new Promise(resolve => {
+      goOn = resolve
+    })
+  }
+  const proxy = await testProxy(t, `${LOOPBACK_RULES}shutdown: { delay: 7s, drain: 1h }\n`, { wait })
+  const ready = async () => ask(await rawClient(t, proxy.adminPort), 'GET /ready HTTP/1.1\r\nHost: localhost')
+  const kept = await rawClient(t, proxy.port)
+  const options = async (client: RawPeer) => {
+    client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')
+    return client.until('\r\n\r\n')
+  }
+  await options(kept)
+  t.match(await ready(), /^HTTP\/1\.1 200 /)
+  const drained = proxy.drain()
+  t.match(await ready(), /^HTTP\/1\.1 503 /)
+  t.match(await ask(await rawClient(t, proxy.adminPort), 'GET /health HTTP/1.1\r\nHost: localhost'), / 200 /)
+  for (const client of [kept, await rawClient(t, proxy.port)]) {
+    const head = await options(client)
+    t.match(head, /^HTTP\/1\.1 200 /)
+    t.notMatch(head, /Connection: close/)
+    if (client !== kept) client.destroy()
+  }
+  t.same(waits, [7000])
+  goOn()
+  t.equal(await kept.untilEnd(), '', 'now what is idle ends')
+  kept.end()
+  await drained
+  t.same(waits, [7000])
+})

@@ -118,7 +118,7 @@ function privateConfig(config: Config, rules: Client['rules']): Config {
     },
     clients: [{ name: 'exec', cidr: [parseCidr('127.0.0.1/32'), parseCidr('::1/128')], rules }],
     // What the program leaves open has nobody who waits for it.
-    shutdown: { ...config.shutdown, drainMs: 0 },
+    shutdown: { delayMs: 0, drainMs: 0 },
   }
 }
 

@@ -22,6 +22,7 @@ import { type Reloaded, type RunningProxy, startProxy } from '../proxy.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import type { Io } from './io.js'
+import { neededOpenFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
 import { logWarnings } from './warnings.js'
@@ -45,6 +46,8 @@ export interface RunHost {
   /** What systemd passed on. */
   readonly passedSockets: PassedSockets
   readonly notifyService: NotifyService
+  /** How many files the process may have open; undefined where that is not known. */
+  openFilesLimit(): number | undefined
   /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
   awaitStop(): Promise<string>
   /** Called once, before anything else; from then on the listener is called each time that a reload is asked for. */
@@ -181,6 +184,16 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
     config_hash: loaded.hash,
   })
   logWarnings(logger, loaded, served(proxy))
+  const openFiles = host.openFilesLimit()
+  const needed = neededOpenFiles(loaded.config.limits)
+  if (openFiles !== undefined && openFiles < needed) {
+    logger.warn({
+      event: 'few_file_descriptors',
+      limit: openFiles,
+      needed,
+      message: `limits.connections and limits.tunnels need ${needed} file descriptors, and the process may have ${openFiles}; raise that (ulimit -n), or lower the limits`,
+    })
+  }
   await log.flush()
   if (host.terminal) host.io.stdout(banner(proxy))
 }

@@ -24,13 +24,10 @@ import {
   unknownUnixClient,
 } from './refusals.js'
 
-export interface Client {
-  readonly name: string
-  /** The rules it may use. */
-  readonly rules: readonly string[] | 'all'
-}
-
 export type ClientEntry = Config['clients'][number]
+
+/** The entry that decided: its name, the rules it may use, and what it had to prove. */
+export type Client = Pick<ClientEntry, 'name' | 'rules' | 'basic' | 'certificate'>
 
 /** What is known of whoever sent a request. */
 export interface Asker {
@@ -57,7 +54,7 @@ export const UNIX_CLIENT = 'unix'
 interface Place {
   /** Those whose blocks hold it, up to the first that asks for nothing more. */
   readonly entries: readonly ClientEntry[]
-  /** What failed attempts are counted under. */
+  /** What failed attempts and connections are counted under. */
   readonly source: string
 }
 
@@ -90,6 +87,11 @@ export class Clients {
   /** The name of the client that the address alone makes it, whatever a request would say. */
   nameAt(address: string): string | undefined {
     return this.#place(address).entries.find(decidesByAddress)?.name
+  }
+
+  /** What an address is counted under, together with others of the same client. */
+  sourceOf(address: string): string {
+    return this.#place(address).source
   }
 
   #ask(asker: Asker, { entries, source }: Place): Client | ProxyError | Promise<Client | ProxyError> {

@@ -23,12 +23,11 @@ import {
   parsed,
   ports,
   section,
-  size,
   somePorts,
   text,
-  wholeNumber,
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
+import { limits } from './limits.js'
 import { listen } from './listen.js'
 import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
@@ -169,41 +168,6 @@ const dns = section({
   negativeTtlMs: file.negative_ttl,
 }))
 
-/** Timers count in 32 bits; past 24 days they would fire at once. */
-const LONGEST = '24d'
-
-const limits = section({
-  tunnel_idle: duration('10ms', LONGEST).prefault('10m').describe('Longest silence in a tunnel, both ways.'),
-  tunnel_lifetime: duration('10ms', LONGEST).prefault('24h').describe('Longest life of a tunnel.'),
-  connect_timeout: duration('10ms', '1h')
-    .prefault('10s')
-    .describe('Longest wait for an outbound connection.'),
-  header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time of a head or TLS hello.'),
-  body_idle: duration('10ms', '1d')
-    .prefault('30s')
-    .describe('Longest pause in a request body, and longest time a client may take nothing of a response.'),
-  keepalive_idle: duration('10ms', '1d').prefault('60s').describe('Longest idle time between two requests.'),
-  response_timeout: duration('10ms', '1d')
-    .prefault('60s')
-    .describe('Longest wait for the head of a response, from the last byte of the request.'),
-  header_bytes: size('1KiB', '1MiB')
-    .prefault('16KiB')
-    .describe('Largest header section, all fields together.'),
-  header_fields: wholeNumber(10, 10_000).prefault(100).describe('Most header fields.'),
-  target_bytes: size('256B', '1MiB').prefault('8KiB').describe('Longest request target.'),
-}).transform(file => ({
-  tunnelIdleMs: file.tunnel_idle,
-  tunnelLifetimeMs: file.tunnel_lifetime,
-  connectTimeoutMs: file.connect_timeout,
-  headerTimeoutMs: file.header_timeout,
-  bodyIdleMs: file.body_idle,
-  keepaliveIdleMs: file.keepalive_idle,
-  responseTimeoutMs: file.response_timeout,
-  headerBytes: file.header_bytes,
-  headerFields: file.header_fields,
-  targetBytes: file.target_bytes,
-}))
-
 const log = section({
   level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
     .prefault('info')
@@ -224,8 +188,11 @@ const reload = section({
 })
 
 const shutdown = section({
+  delay: duration('0s', '1h')
+    .prefault('0s')
+    .describe('How long everything goes on at a stop while /ready says no already.'),
   drain: duration('0s', '1d').prefault('30s').describe('How long open exchanges may go on at a stop.'),
-}).transform(({ drain: drainMs }) => ({ drainMs }))
+}).transform(({ delay: delayMs, drain: drainMs }) => ({ delayMs, drainMs }))
 
 const errorNote = text('a line of text', { maxLength: 300 })
   .refine(line => line.length <= 300 && /^[^\p{Cc}\p{Zl}\p{Zp}]+$/u.test(line) && line.trim() !== '', {

@@ -13,6 +13,12 @@ import type {
 import type { Fields } from '../http/fields.js'
 import type { RequestHead } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
+import type { ConnectionSlot } from '../limits/connection-slot.js'
+import type { Metered } from '../limits/shares.js'
+import type { CloseReason } from '../outcome.js'
+import type { RunningPump } from '../relay/pump.js'
+import { type ContentLimits, ContentPace } from './content-pace.js'
+import { tooSlow } from './deadline.js'
 import { GoneSignal } from './gone-signal.js'
 
 /** What an exchange asks of the connection it came on. */
@@ -22,6 +28,7 @@ export interface ExchangeConnection {
   readonly clientCertificate: ClientCertificate | undefined
   /** Whether the client speaks TLS to the proxy. */
   readonly encrypted: boolean
+  readonly slot: ConnectionSlot
   inform(status: number, reason: string, fields: Fields): void
   respond(head: ResponseHead): void
   refuse(error: ProxyError, method: string, hint?: string): void
@@ -34,19 +41,24 @@ export interface ExchangeConnection {
   contentWanted(): void
 }
 
-export class ConnectionExchange implements Exchange, RequestContent, ResponseContent {
+export class ConnectionExchange implements Exchange, RequestContent, ResponseContent, Metered {
   readonly id: string
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly clientAddress: string
   readonly clientCertificate: ClientCertificate | undefined
   readonly encrypted: boolean
+  /** Of the connection; whoever takes that over gives it back. */
+  readonly slot: ConnectionSlot
   /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
   #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined
   #trailers: Fields | undefined
   #paused = false
+  #pace: ContentPace | undefined
   #bytes = 0
+  #bytesDown = 0
+  #pump: RunningPump | undefined
   #responded = false
   #failure: ProxyError | undefined
   readonly #gone = new GoneSignal()
@@ -56,6 +68,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
     this.clientAddress = connection.clientAddress
     this.clientCertificate = connection.clientCertificate
     this.encrypted = connection.encrypted
+    this.slot = connection.slot
     this.id = id
     this.head = head
     this.facts = facts
@@ -72,6 +85,25 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   /** Why the request itself broke off, when it did: its answer, whatever the handler made of it. */
   get failure(): ProxyError | undefined {
     return this.#failure
+  }
+
+  // --- Metered ---
+
+  get bytesPassed(): number {
+    return (
+      this.#bytes +
+      this.#bytesDown +
+      (this.#pump === undefined ? 0 : this.#pump.bytesUp + this.#pump.bytesDown)
+    )
+  }
+
+  stopTunnel(reason: CloseReason): void {
+    this.#pump?.stop(reason)
+  }
+
+  /** It has become a tunnel. */
+  pumped(pump: RunningPump): void {
+    this.#pump = pump
   }
 
   // --- RequestContent ---
@@ -101,6 +133,15 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
 
   stop(): void {
     this.#consumer = undefined
+  }
+
+  /** Fails when its content comes more slowly than it may; called often with the current time. */
+  checkPace(now: number, { bodyMinRate, bodyIdleMs }: ContentLimits): void {
+    if (bodyMinRate === 0 || this.#consumer === undefined || this.#trailers !== undefined) return
+    this.#pace ??= new ContentPace(now, this.#bytes)
+    if (this.#pace.isBelow(bodyMinRate, bodyIdleMs, now, this.#bytes, this.flowing)) {
+      this.fail(tooSlow(bodyMinRate))
+    }
   }
 
   resume(): void {
@@ -138,6 +179,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   }
 
   write(chunk: Uint8Array): boolean {
+    this.#bytesDown += chunk.length
     return this.#gone.aborted || (this.#connection?.write(chunk) ?? true)
   }
 

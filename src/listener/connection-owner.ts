@@ -1,14 +1,14 @@
 /** What a connection needs of the server it belongs to, and what the server sees of it. */
 import type { ClientCertificate } from '../clients/certificate.js'
 import type { ProxyError } from '../errors.js'
+import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { HeadLimits } from '../http1/head-limits.js'
 import type { ConnectionExchange } from './connection-exchange.js'
+import type { ContentLimits } from './content-pace.js'
 
-export interface ConnectionLimits extends HeadLimits {
+export interface ConnectionLimits extends HeadLimits, ContentLimits {
   /** Milliseconds for a request head to arrive, from its first byte, or from the start of the connection. */
   readonly headerTimeoutMs: number
-  /** Longest pause in request content, and longest time a client may take nothing of a response. */
-  readonly bodyIdleMs: number
   /** Milliseconds that a connection may wait for its next request. */
   readonly keepaliveIdleMs: number
 }
@@ -18,6 +18,8 @@ export interface ConnectedClient {
   /** An IP address; `unix` over a Unix socket. */
   readonly address: string
   readonly certificate?: ClientCertificate | undefined
+  /** The place of the connection. */
+  readonly slot: ConnectionSlot
 }
 
 export interface ConnectionOwner {

@@ -14,7 +14,7 @@ import type { Fields } from '../http/fields.js'
 import { ConnectionState } from '../http1/connection-state.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
-import { resetSocket } from '../relay/reset-socket.js'
+import type { ConnectionSlot } from '../limits/connection-slot.js'
 import { classify } from './classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
@@ -30,6 +30,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   readonly clientAddress: string
   readonly clientCertificate: ClientCertificate | undefined
   readonly encrypted: boolean
+  readonly slot: ConnectionSlot
   readonly #socket: Socket
   readonly #owner: ConnectionOwner
   readonly #reader: RequestReader
@@ -43,6 +44,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   constructor(socket: Socket, owner: ConnectionOwner, client: ConnectedClient) {
     this.#socket = socket
+    this.slot = client.slot
     this.#owner = owner
     this.clientAddress = client.address
     this.clientCertificate = client.certificate
@@ -72,6 +74,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
         this.destroy()
         return
       case 'none':
+        this.#exchange?.checkPace(now, this.#owner.limits)
     }
   }
 
@@ -80,10 +83,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     else this.#response.mustClose()
   }
 
-  /** Ends the connection at once; where that would mark the end of content that is not whole, with a reset. */
   destroy(): void {
-    if (this.#response.endIsAmbiguous) resetSocket(this.#socket)
-    else this.#socket.destroy()
+    this.#response.destroy()
   }
 
   inform(status: number, reason: string, fields: Fields): void {
@@ -98,9 +99,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   write(chunk: Uint8Array): boolean {
     this.#response.data(chunk)
-    if (!this.#response.congested) return true
-    this.#deadline.set('write', this.#owner.limits.bodyIdleMs)
-    return false
+    if (this.#response.congested) this.#deadline.set('write', this.#owner.limits.bodyIdleMs)
+    return !this.#response.congested
   }
 
   onDrain(callback: () => void): void {
@@ -129,11 +129,10 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#response.switching(status, reason, fields, upgrade)
     this.#exchange = undefined
     this.#deadline.clear()
-    const socket = this.#socket
-    socket.pause()
-    for (const [event, listener] of this.#listeners) socket.off(event, listener)
+    this.#socket.pause()
+    for (const [event, listener] of this.#listeners) this.#socket.off(event, listener)
     this.#owner.released(this)
-    return { socket, rest: this.#reader.takeRest() }
+    return { socket: this.#socket, rest: this.#reader.takeRest() }
   }
 
   /** Answers the exchange with an error; the connection survives only a request that was read to its end. */
@@ -180,6 +179,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#deadline.clear()
     this.#exchange?.gone()
     this.#exchange = undefined
+    this.slot.release()
     this.#owner.released(this)
   }
 

@@ -2,7 +2,8 @@
  * The one thing that a connection waits for now, and until when. There is no timer behind it: whoever keeps the
  * connections looks at all of them now and then, so that setting a deadline costs two assignments.
  */
-import { malformed, type ProxyError } from '../errors.js'
+import { serializeSize } from '../config/sizes.js'
+import { malformed, ProxyError } from '../errors.js'
 
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
@@ -43,4 +44,14 @@ export class Deadline {
 /** The answer to a client that took too long (RFC 9110 §15.5.9). */
 export function timedOut(what: string): ProxyError {
   return malformed(`${what} not received in time`, 408, 'request_timeout')
+}
+
+/** The answer to a client whose content comes, but too slowly. */
+export function tooSlow(bytesPerSecond: number): ProxyError {
+  return new ProxyError('http_request_error', 'request content came too slowly', {
+    status: 408,
+    close: true,
+    reason: 'body_min_rate',
+    detail: `The request content came more slowly than limits.body_min_rate allows (${serializeSize(bytesPerSecond)} a second over limits.body_idle).`,
+  })
 }

@@ -3,7 +3,7 @@
  * one that carries HTTP, so that whoever never finishes costs no more than whoever never sends a request head.
  */
 import type { Socket } from 'node:net'
-import type { ConnectionOwner, OwnedConnection } from './connection-owner.js'
+import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline } from './deadline.js'
 
 export interface HandshakeOwner extends Pick<ConnectionOwner, 'limits' | 'now' | 'released'> {
@@ -14,16 +14,17 @@ export interface HandshakeOwner extends Pick<ConnectionOwner, 'limits' | 'now' |
 export class Handshake implements OwnedConnection {
   /** The connection beneath TLS. */
   readonly socket: Socket
-  readonly clientAddress: string
+  readonly client: ConnectedClient
   readonly #owner: HandshakeOwner
   /** Bytes that were read before TLS: those of a PROXY header. */
   readonly #bytesBefore: number
   readonly #deadline: Deadline
   #isOver = false
 
-  constructor(socket: Socket, clientAddress: string, owner: HandshakeOwner) {
+  /** @param client whose place is given back when the handshake fails; what follows it has it when it succeeds */
+  constructor(socket: Socket, client: ConnectedClient, owner: HandshakeOwner) {
     this.socket = socket
-    this.clientAddress = clientAddress
+    this.client = client
     this.#owner = owner
     this.#bytesBefore = socket.bytesRead - socket.readableLength
     this.#deadline = new Deadline(() => owner.now())
@@ -57,12 +58,13 @@ export class Handshake implements OwnedConnection {
   failed(code: string): void {
     // A connection that is closed without a word is what looks whether the port is open, and no news.
     const silent = this.socket.bytesRead <= this.#bytesBefore
-    if (!this.#isOver && !silent) this.#owner.handshakeFailed(this.clientAddress, code)
+    if (!this.#isOver && !silent) this.#owner.handshakeFailed(this.client.address, code)
     this.#isOver = true
   }
 
   readonly #onClose = (): void => {
     this.failed('ECONNRESET')
+    this.client.slot.release()
     this.#owner.released(this)
   }
 }

@@ -38,10 +38,12 @@ export class Pumps implements PumpRegistry {
 
   add(pump: RunningPump, exchange: Exchange, { address, parent }: PumpUpstream): void {
     const { verifiesServerName = false } = pump
-    const isTunnel = exchange instanceof ConnectionExchange
-    this.#running.set(pump, isTunnel ? { exchange, address, parent, verifiesServerName } : undefined)
+    const own = exchange instanceof ConnectionExchange ? exchange : undefined
+    own?.pumped(pump)
+    this.#running.set(pump, own && { exchange: own, address, parent, verifiesServerName })
     void pump.finished.then(({ bytesUp, bytesDown }) => {
       this.#running.delete(pump)
+      own?.slot.release()
       this.#bytesUp += bytesUp
       this.#bytesDown += bytesDown
       this.#onEnd()

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 import type { Fields } from '../http/fields.js'
 import type { ConnectionState } from '../http1/connection-state.js'
 import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
+import { resetSocket } from '../relay/reset-socket.js'
 import { Output } from './output.js'
 
 export class ResponseSide {
@@ -29,9 +30,10 @@ export class ResponseSide {
     return this.#writer.closes
   }
 
-  /** Whether the end of the connection now would be taken for the end of content that is not whole. */
-  get endIsAmbiguous(): boolean {
-    return this.#writer.untilClose && !this.#socket.writableFinished
+  /** Ends the connection at once; where that would mark the end of content that is not whole, with a reset. */
+  destroy(): void {
+    if (this.#writer.untilClose && !this.#socket.writableFinished) resetSocket(this.#socket)
+    else this.#socket.destroy()
   }
 
   /** Whether the client has fallen behind. */

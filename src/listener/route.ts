@@ -2,7 +2,8 @@
  * The way of one exchange: who asks, whether policy allows it, which addresses that means, and which handler answers.
  * Every exchange leaves through the same end, with its decision and its close in the log.
  */
-import type { Client, Clients } from '../clients/identify.js'
+import { clientAccount } from '../clients/account.js'
+import type { Asker, Client, Clients } from '../clients/identify.js'
 import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
@@ -11,6 +12,8 @@ import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow
 import type { Authority } from '../http/authority.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
+import { upgradeProtocol } from '../http/upgrade.js'
+import { type Shares, type Stay, UNCOUNTED } from '../limits/shares.js'
 import { checkMethod, chooseRoute, noOrigin, type OriginRoute, serveOrigin } from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
@@ -41,6 +44,7 @@ export interface RouteOptions {
   readonly forward: ForwardOptions
   readonly tunnel: TunnelOptions
   readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
+  readonly shares: Pick<Shares, 'enter'>
   readonly observer: ExchangeObserver
   readonly date: () => string
   readonly now: () => number
@@ -49,19 +53,17 @@ export interface RouteOptions {
 /** Serves one exchange to its end. Never rejects. */
 export async function serveExchange(exchange: ConnectionExchange, options: RouteOptions): Promise<void> {
   const started = options.now()
-  const found = options.clients().identify({
-    address: exchange.clientAddress,
-    fields: exchange.head.fields,
-    certificate: exchange.clientCertificate,
-  })
+  const found = exchange.slot.refusal ?? options.clients().identify(askerOf(exchange))
   const client = found instanceof Promise ? await found : found
   const decision = new Decision(exchange, client instanceof ProxyError ? undefined : client, options)
+  const visit: Visit = { exchange, decision, stay: UNCOUNTED }
   let outcome: Outcome
   try {
-    outcome = await route(exchange, client, decision, options)
+    outcome = await route(visit, client, options)
   } catch (error) {
     outcome = exchange.signal.aborted ? goneOutcome() : refusal(toProxyError(error))
   }
+  visit.stay.leave()
   if (exchange.failure !== undefined) {
     const status = exchange.responded ? outcome.status : exchange.failure.status
     outcome = { ...outcome, status, closeReason: 'failed', error: exchange.failure }
@@ -76,12 +78,16 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   decision.close(outcome, options.now() - started)
 }
 
-async function route(
-  exchange: ConnectionExchange,
-  client: Client | ProxyError,
-  decision: Decision,
-  options: RouteOptions,
-): Promise<Outcome> {
+/** An exchange on its way. */
+interface Visit {
+  readonly exchange: ConnectionExchange
+  readonly decision: Decision
+  /** What it was let in for, by the limits. */
+  stay: Stay
+}
+
+async function route(visit: Visit, client: Client | ProxyError, options: RouteOptions): Promise<Outcome> {
+  const { exchange, decision } = visit
   const { facts, head } = exchange
   const { method, target } = facts
   if (client instanceof ProxyError) {
@@ -95,12 +101,13 @@ async function route(
     case 'asterisk':
       // However many hops are left: no next one is named.
       decideMaxForwards(method, head.fields)
+      await enter(visit, client, false, options)
       decision.allow()
       return answerHere(exchange, serverMethods(options.hop), options)
     case 'origin':
-      return await answerOrigin(exchange, target.path, decision, options)
+      return await answerOrigin(visit, client, target.path, options)
     case 'authority': {
-      const { grant, way } = await permitTunnel(exchange, target.authority, client.rules, decision, options)
+      const { grant, way } = await permitTunnel(visit, target.authority, client, options)
       const open = () =>
         'take' in way
           ? openThroughParent(grant, way, exchange, options.tunnel)
@@ -112,6 +119,7 @@ async function route(
       if (method === 'TRACE' && !options.hop.trace) throw traceDisabled(resourceMethods(options.hop))
       const grant = admit(exchange, authority, client.rules, decision, options)
       const hops = decideMaxForwards(method, head.fields)
+      await enter(visit, client, hops.kind !== 'final' && grant.upgradable, options)
       if (hops.kind === 'final') {
         decision.allow()
         return answerHere(exchange, passingMethods(authority, client.rules, options), options)
@@ -125,11 +133,13 @@ async function route(
 
 /** By the operator's own routes, which clients and limits stand before, and no rule. */
 async function answerOrigin(
-  exchange: ConnectionExchange,
+  visit: Visit,
+  client: Client,
   path: string,
-  decision: Decision,
-  { origins, hop, date }: RouteOptions,
+  options: RouteOptions,
 ): Promise<Outcome> {
+  const { exchange, decision } = visit
+  const { origins, hop } = options
   const { facts, head } = exchange
   const { method } = facts
   const route = chooseRoute(origins.routes, exchange, path)
@@ -138,25 +148,27 @@ async function answerOrigin(
   if (route !== undefined) checkMethod(route, method)
   const hops = decideMaxForwards(method, head.fields)
   if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
-  decision.allow()
   // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
   const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
-  if (route === undefined || endsHere) return answerHere(exchange, route?.methods ?? [], { hop, date })
+  await enter(visit, client, route?.kind === 'forward' && !endsHere, options)
+  decision.allow()
+  if (route === undefined || endsHere) return answerHere(exchange, route?.methods ?? [], options)
   const request = { path, fields: hops.kind === 'forward' ? hops.fields : head.fields }
-  const client = { address: exchange.clientAddress, encrypted: exchange.encrypted }
-  return await serveOrigin(exchange, request, client, route, origins.options)
+  const from = { address: exchange.clientAddress, encrypted: exchange.encrypted }
+  return await serveOrigin(exchange, request, from, route, origins.options)
 }
 
 /** The leave to open a tunnel; a failure has a status that a CONNECT may end with. */
 async function permitTunnel(
-  exchange: ConnectionExchange,
+  visit: Visit,
   authority: Authority,
-  rules: Client['rules'],
-  decision: Decision,
+  client: Client,
   options: RouteOptions,
 ): Promise<{ readonly grant: Grant; readonly way: Permit | Parents }> {
+  const { exchange, decision } = visit
   try {
-    const grant = admit(exchange, authority, rules, decision, options)
+    const grant = admit(exchange, authority, client.rules, decision, options)
+    await enter(visit, client, true, options)
     return { grant, way: await vet(exchange, grant, decision, options) }
   } catch (error) {
     throw connectFailure(toProxyError(error))
@@ -180,6 +192,35 @@ function admit(
     reason: verdict.reason,
     detail: verdict.detail,
   })
+}
+
+/**
+ * Whether there is room for it: asked of what policy has allowed, before anything is looked up for it.
+ * @param upgradable whether it is a tunnel if it asks to be one; a CONNECT always is
+ * @throws ProxyError 429 or 503 when there is none
+ */
+async function enter(
+  visit: Visit,
+  client: Client,
+  upgradable: boolean,
+  { shares, clients, forward: { upgrade } }: RouteOptions,
+): Promise<void> {
+  const { exchange } = visit
+  const { head, facts } = exchange
+  const found = shares.enter({
+    account: () => clientAccount(client, askerOf(exchange), clients().sourceOf(exchange.clientAddress)),
+    tunnel:
+      facts.method === 'CONNECT' ||
+      (upgradable && upgradeProtocol(head.fields, head.minor, upgrade) !== undefined),
+    metered: exchange,
+  })
+  const stay = found instanceof Promise ? await found : found
+  if (stay instanceof ProxyError) throw stay
+  visit.stay = stay
+}
+
+function askerOf({ clientAddress, clientCertificate, head }: ConnectionExchange): Asker {
+  return { address: clientAddress, fields: head.fields, certificate: clientCertificate }
 }
 
 /** @returns the addresses to connect to, or the parents of which one is to find them */

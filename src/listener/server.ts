@@ -10,13 +10,19 @@ import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
 import { type Cidr, cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
+import type { Shares } from '../limits/shares.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
 import { BalancerConnection, type BalancerOwner } from './balancer-connection.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
 import { Connection } from './connection.js'
 import type { ConnectionExchange } from './connection-exchange.js'
-import type { ConnectionLimits, ConnectionOwner, OwnedConnection } from './connection-owner.js'
+import type {
+  ConnectedClient,
+  ConnectionLimits,
+  ConnectionOwner,
+  OwnedConnection,
+} from './connection-owner.js'
 import type { Handshake } from './handshake.js'
 import type { Bindable } from './passed-sockets.js'
 import { Pumps } from './pumps.js'
@@ -35,6 +41,8 @@ export interface ServerSettings {
   readonly clientName: (address: string) => string | undefined
   /** Those whose connections begin with a PROXY header. */
   readonly balancers: readonly Cidr[]
+  /** What connections from an address are counted under. */
+  readonly sourceOf: (address: string) => string
 }
 
 export interface ServerOptions {
@@ -42,14 +50,15 @@ export interface ServerOptions {
   readonly date: () => string
   readonly nextId: () => string
   readonly serve: (exchange: ConnectionExchange) => void
+  readonly shares: Pick<Shares, 'connect' | 'meter'>
   /** A client that TLS did not come to stand with, and Node's code for why. */
   readonly handshakeFailed: (clientAddress: string, code: string) => void
   /** A load balancer that sent no good one, and what is wrong with it. */
   readonly headerFailed: (balancerAddress: string, reason: string) => void
 }
 
-/** Takes a connection over, with the address of its client. */
-type Serve = (socket: Socket, clientAddress: string) => void
+/** Takes a connection over. */
+type Serve = (socket: Socket, client: ConnectedClient) => void
 
 /** How often deadlines are looked at: how late a connection may be ended at most. */
 const TICK_MS = 100
@@ -63,8 +72,8 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
-  /** The addresses of clients whose TLS has not begun. */
-  readonly #addresses = new WeakMap<Socket, string>()
+  /** Those whose TLS has not begun. */
+  readonly #clients = new WeakMap<Socket, ConnectedClient>()
   #settings: ServerSettings | undefined
   #tls: TlsServer | undefined
   #ticker: NodeJS.Timeout | undefined
@@ -88,7 +97,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   listen(address: Bindable): Promise<ListenAddress>
   listen(address: Bindable): Promise<ListenAddress> {
     return this.#listen(address, { allowHalfOpen: true }, (socket, client) => {
-      this.#add(new Connection(socket, this, { address: client }))
+      this.#add(new Connection(socket, this, client))
       // It waits where a header was read from it.
       socket.resume()
     })
@@ -99,7 +108,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     const tls = createTlsServer(files, this)
     this.#tls = tls
     return this.#listen(address, {}, (socket, client) => {
-      this.#addresses.set(socket, client)
+      this.#clients.set(socket, client)
       tls.emit('connection', socket)
     })
   }
@@ -117,16 +126,23 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   async #listen(address: Bindable, options: ServerOpts, serve: Serve): Promise<ListenAddress> {
     let overTcp = !('path' in address)
     const server = createServer({ ...options, noDelay: true }, socket => {
-      const client = overTcp ? socket.remoteAddress : UNIX_CLIENT
+      const address = overTcp ? socket.remoteAddress : UNIX_CLIENT
       // A client that is gone again has no address left that could be judged.
-      if (client === undefined) socket.destroy()
-      else if (!this.#isBalancer(client)) serve(socket, client)
-      else this.#add(new BalancerConnection(socket, client, this, told => serve(socket, told)))
+      if (address === undefined) socket.destroy()
+      else if (!this.#isBalancer(address)) this.#take(socket, address, serve)
+      else this.#add(new BalancerConnection(socket, address, this, told => this.#take(socket, told, serve)))
     })
     this.#servers.push(server)
     const bound = await bindServer(server, address, BACKLOG)
     overTcp = isTcp(bound)
     return bound
+  }
+
+  /** Gives a connection its place; there may be none even to say so. */
+  #take(socket: Socket, address: string, serve: Serve): void {
+    const slot = this.#options.shares.connect(this.#current.sourceOf(address), () => socket.destroy())
+    if (socket.destroyed) slot.release()
+    else serve(socket, { address, slot })
   }
 
   #isBalancer(address: string): boolean {
@@ -229,12 +245,12 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     this.#add(handshake)
   }
 
-  clientAddress(socket: Socket): string | undefined {
-    return this.#addresses.get(socket)
+  clientOf(socket: Socket): ConnectedClient | undefined {
+    return this.#clients.get(socket)
   }
 
-  secured(socket: TLSSocket, address: string): void {
-    this.#add(new Connection(socket, this, { address, certificate: readClientCertificate(socket) }))
+  secured(socket: TLSSocket, client: ConnectedClient): void {
+    this.#add(new Connection(socket, this, { ...client, certificate: readClientCertificate(socket) }))
   }
 
   handshakeFailed(clientAddress: string, code: string): void {
@@ -261,6 +277,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     const now = this.#options.now()
     for (const connection of this.#connections) connection.checkDeadline(now)
     this.pumps.check(now)
+    this.#options.shares.meter(now)
   }
 
   #checkEmpty(): void {

@@ -10,15 +10,16 @@ import type { Socket } from 'node:net'
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import { pemBlocks } from '../config/pem.js'
 import type { TlsFiles } from '../config/tls-files.js'
+import type { ConnectedClient } from './connection-owner.js'
 import { Handshake, type HandshakeOwner } from './handshake.js'
 
 export interface TlsServerOwner extends HandshakeOwner {
   /** A client has connected, and TLS begins. */
   handshaking(handshake: Handshake): void
   /** Whose connection it is; undefined once the client is gone. */
-  clientAddress(socket: Socket): string | undefined
+  clientOf(socket: Socket): ConnectedClient | undefined
   /** TLS stands; listeners have to be attached to the socket before this returns. */
-  secured(socket: TLSSocket, clientAddress: string): void
+  secured(socket: TLSSocket, client: ConnectedClient): void
 }
 
 /** @throws OpenSSL's error when the files are not what the configuration's check lets pass */
@@ -35,12 +36,13 @@ export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server 
   })
   server.on('connection', (socket: Socket) => {
     const ends = endsOf(socket)
-    const clientAddress = owner.clientAddress(socket)
-    if (ends === undefined || clientAddress === undefined) {
+    const client = owner.clientOf(socket)
+    if (ends === undefined || client === undefined) {
+      client?.slot.release()
       socket.destroy()
       return
     }
-    const handshake = new Handshake(socket, clientAddress, owner)
+    const handshake = new Handshake(socket, client, owner)
     handshakes.set(ends, handshake)
     socket.once('close', () => {
       if (handshakes.get(ends) === handshake) handshakes.delete(ends)
@@ -66,7 +68,7 @@ export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server 
       handshake.socket.resetAndDestroy()
       return socket
     }
-    owner.secured(socket, handshake.clientAddress)
+    owner.secured(socket, handshake.client)
     handshake.succeeded()
   })
   // What is not told here, because nobody knows any more whose it was, the handshake tells when it sees the close.

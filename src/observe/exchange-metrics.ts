@@ -5,6 +5,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { METHOD_NAMES } from '../http/method.js'
 import type { ProxyError } from '../errors.js'
+import { LIMIT_NAMES, type LimitName } from '../limits/refusals.js'
 import type { Outcome } from '../outcome.js'
 import { ClosedCounter, OTHER } from './closed-counter.js'
 import {
@@ -58,7 +59,7 @@ export class ExchangeMetrics implements ExchangeObserver {
       name: 'sluice_limit_rejections_total',
       help: 'Requests that were refused because a limit was reached.',
       label: 'limit',
-      values: LIMIT_REASONS,
+      values: [...LIMIT_NAMES, ...LIMIT_REASONS],
     })
     this.#dialErrors = new ClosedCounter(registry, {
       name: 'sluice_dial_errors_total',
@@ -106,11 +107,16 @@ export class ExchangeMetrics implements ExchangeObserver {
     if (outcome.error !== undefined) this.#failed(outcome.error, outcome.address)
   }
 
+  /** Something was refused for one of the limits on how much there may be at once, or in a time. */
+  limitReached(limit: LimitName): void {
+    this.#limits.add(limit)
+  }
+
   #failed({ type, reason, side }: ProxyError, address: string | undefined): void {
     this.#limits.add(reason)
     if (address !== undefined) return
     // Out of descriptors is our own fault, and a failure to connect all the same.
-    if (side === 'upstream' || reason === 'connection_limit_reached') this.#dialErrors.add(type)
+    if (side === 'upstream' || type === 'connection_limit_reached') this.#dialErrors.add(type)
   }
 
   #registerRequests(registry: Registry): void {

@@ -2,6 +2,7 @@
  * The closed lists of words that refusals are counted by. They are the `reason` of the log; one that stands in no
  * list, which a test keeps from happening, is counted as `other`.
  */
+import { LIMIT_NAMES } from '../limits/refusals.js'
 import { DENY_REASONS } from '../policy/denial.js'
 import { OTHER } from './closed-counter.js'
 
@@ -34,15 +35,19 @@ export const DENIED_REASONS = [
   'target_bytes',
   'header_bytes',
   'request_timeout',
+  'body_min_rate',
+  'file_descriptors',
+  ...LIMIT_NAMES.map(name => `limit_${name}` as const),
   'internal',
   OTHER,
 ] as const
 
-/** Of those, and of errors after the decision, which come from a limit being reached. */
+/** Of those, and of errors after the decision, which come from a limit being reached, beside the LIMIT_NAMES. */
 export const LIMIT_REASONS = [
   'target_bytes',
   'header_bytes',
   'request_timeout',
+  'body_min_rate',
   'authentication_rate',
   'authentication_busy',
   'content_too_large',

@@ -112,6 +112,7 @@ export function connectFailure(error: ProxyError): ProxyError {
   return new ProxyError(error.type, error.message, {
     status,
     reason: error.reason,
+    fields: error.fields,
     ...(error.detail === undefined ? {} : { detail: error.detail }),
     cause: error,
   })

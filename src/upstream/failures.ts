@@ -22,8 +22,6 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   EINVAL: { type: 'destination_ip_unroutable', message: 'address not usable' },
   EACCES: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
   EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
-  EMFILE: { type: 'connection_limit_reached', message: 'out of file descriptors' },
-  ENFILE: { type: 'connection_limit_reached', message: 'out of file descriptors' },
   UND_ERR_SOCKET: { type: 'connection_terminated', message: 'connection closed by the origin' },
   UND_ERR_HEADERS_OVERFLOW: {
     type: 'http_response_header_section_size',
@@ -51,6 +49,24 @@ export function isNotFound(error: unknown): boolean {
   return code === 'ENOTFOUND' || code === 'ENODATA'
 }
 
+/** The process (EMFILE) or the system (ENFILE) has no file descriptor left: nobody's fault, and over when something ends. */
+const OUT_OF_DESCRIPTORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE'])
+
+/**
+ * @param where what it was wanted for, for the message
+ * @returns undefined when it is another error
+ */
+export function outOfDescriptors(error: unknown, where: string): ProxyError | undefined {
+  if (!OUT_OF_DESCRIPTORS.has(errorCode(error))) return undefined
+  return new ProxyError('connection_limit_reached', `out of file descriptors: ${where}`, {
+    reason: 'file_descriptors',
+    detail:
+      'The proxy has no file descriptor left; raise its limit (ulimit -n), or lower limits.connections.',
+    fields: ['Retry-After', '1'],
+    cause: error,
+  })
+}
+
 /**
  * @param error what a socket or an HTTP client threw
  * @param where the destination for the message, `host:port`
@@ -58,6 +74,8 @@ export function isNotFound(error: unknown): boolean {
  */
 export function upstreamFailure(error: unknown, where: string): ProxyError {
   if (error instanceof ProxyError) return error
+  const full = outOfDescriptors(error, where)
+  if (full !== undefined) return full
   const code = errorCode(error)
   const known = FAILURES[code]
   if (known !== undefined) {

@@ -6,7 +6,7 @@
 import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import type { DnsCache } from './dns-cache.js'
-import { errorCode, isNotFound } from './failures.js'
+import { errorCode, isNotFound, outOfDescriptors } from './failures.js'
 
 export interface Resolver {
   /**
@@ -51,7 +51,7 @@ async function withLimit<T>(
     return await Promise.race([work, limit])
   } catch (error) {
     if (error instanceof ProxyError || error === signal.reason) throw error
-    throw failed(name, error)
+    throw outOfDescriptors(error, name) ?? failed(name, error)
   } finally {
     clearTimeout(timer)
     if (onAbort !== undefined) signal.removeEventListener('abort', onAbort)

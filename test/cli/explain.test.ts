@@ -410,6 +410,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
       build: { version: '1.2.3', node: '20.0.0' },
       passedSockets: NOTHING_PASSED,
       notifyService: async () => undefined,
+      openFilesLimit: () => undefined,
       awaitStop: () => new Promise<string>(() => {}),
       onReload: () => {},
       stdin: { terminal: true, open: () => Readable.from([]) },

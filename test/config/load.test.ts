@@ -31,9 +31,14 @@ t.test('the defaults let private clients reach the public web on the usual ports
     deny: { hosts: [], addresses: [] },
     dns: { timeoutMs: 3000 },
     log: { level: 'info', format: 'auto', query: 'omit' },
-    shutdown: { drainMs: 30_000 },
+    shutdown: { delayMs: 0, drainMs: 30_000 },
   })
   t.strictSame(config.limits, {
+    connections: 20_000,
+    connectionsPerClient: 2000,
+    tunnels: 10_000,
+    tunnelsPerClient: 1000,
+    bodyMinRate: 1024,
     tunnelIdleMs: 600_000,
     tunnelLifetimeMs: 86_400_000,
     connectTimeoutMs: 10_000,

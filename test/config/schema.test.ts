@@ -195,6 +195,7 @@ t.test('durations have a unit and stay within bounds', t => {
     ['limits', 'body_idle', 'bodyIdleMs', '10ms', '9ms', '1d', '25h'],
     ['limits', 'keepalive_idle', 'keepaliveIdleMs', '10ms', '0s', '1d', '25h'],
     ['limits', 'response_timeout', 'responseTimeoutMs', '10ms', '9ms', '1d', '25h'],
+    ['shutdown', 'delay', 'delayMs', '0s', undefined, '1h', '61m'],
     ['shutdown', 'drain', 'drainMs', '0s', undefined, '1d', '25h'],
   ] as const) {
     const write = (value: string) => `${section}: { ${key}: ${value} }`
@@ -244,7 +245,7 @@ t.test('header_fields is a whole number', t => {
     const [problem] = problems(`limits: { header_fields: ${value} }`)
     t.match(problem, /^2:26 limits\.header_fields: expected a whole number from 10 to 10000, found /, value)
   }
-  t.same(problems('limits: { tunnels: 5 }').length, 1, 'no key that does nothing is accepted')
+  t.same(problems('limits: { tunnel: 5 }').length, 1, 'no key that does nothing is accepted')
   t.end()
 })
 

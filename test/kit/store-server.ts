@@ -8,6 +8,7 @@ import type { ConnectionExchange } from '../../src/listener/connection-exchange.
 import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
 import { Store, type StoreOptions } from '../../src/origin/store/store.js'
 import type { Outcome } from '../../src/outcome.js'
+import { A_PLACE } from './no-limits.js'
 import { type RawPeer, rawClient } from './raw-peer.js'
 import { type RawResponse, readResponse } from './read-response.js'
 
@@ -18,6 +19,7 @@ export const DATE = 'Sun, 01 Mar 2026 12:00:00 GMT'
 const LIMITS = {
   headerTimeoutMs: 60_000,
   bodyIdleMs: 60_000,
+  bodyMinRate: 0,
   keepaliveIdleMs: 60_000,
   headerBytes: 1 << 20,
   headerFields: 100,
@@ -96,7 +98,7 @@ export async function storeServer(
     released: () => {},
   }
   const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
-    new Connection(socket, owner, { address: '127.0.0.1' })
+    new Connection(socket, owner, { address: '127.0.0.1', slot: A_PLACE })
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()

@@ -4,9 +4,12 @@ import type { ContentConsumer, RequestFacts } from '../../src/exchange.js'
 import type { RequestHead } from '../../src/http1/request-reader.js'
 import { ConnectionExchange, type ExchangeConnection } from '../../src/listener/connection-exchange.js'
 
-function exchange(): { readonly exchange: ConnectionExchange; readonly wanted: () => number } {
+function exchange(given: Partial<ExchangeConnection> = {}): {
+  readonly exchange: ConnectionExchange
+  readonly wanted: () => number
+} {
   let wanted = 0
-  const connection = { contentWanted: () => wanted++ } as unknown as ExchangeConnection
+  const connection = { contentWanted: () => wanted++, ...given } as unknown as ExchangeConnection
   const head = { framing: { kind: 'chunked' } } as unknown as RequestHead
   return {
     exchange: new ConnectionExchange(connection, 'id', head, {} as RequestFacts),
@@ -61,3 +64,55 @@ t.test('a consumer that holds back does not hold the next one back', async t => 
   one.start(consumer())
   t.ok(one.flowing)
 })
+
+t.test('all content counts, and what its tunnel carries', async t => {
+  const { exchange: one } = exchange({ respond: () => {}, write: () => true })
+  one.start(consumer())
+  one.deliver(Buffer.alloc(3))
+  one.respond({ status: 200, reason: '', fields: [], contentLength: undefined }).write(Buffer.alloc(4))
+  t.equal(one.bytesPassed, 7)
+  one.stopTunnel('bytes')
+  const stopped: string[] = []
+  const pump = {
+    finished: new Promise<never>(() => {}),
+    bytesUp: 40,
+    bytesDown: 60,
+    check() {},
+    stop: stopped.push.bind(stopped),
+  }
+  one.pumped(pump)
+  t.equal(one.bytesPassed, 107)
+  one.stopTunnel('bytes')
+  t.same(stopped, ['bytes'])
+})
+
+t.test(
+  'content that trickles fails; where none is wanted, or none is to come, there is no hurry',
+  async t => {
+    const limits = { bodyMinRate: 10, bodyIdleMs: 1000 }
+    const failed = (end: boolean, start: boolean, { bodyMinRate, bodyIdleMs } = limits) => {
+      const { exchange: one } = exchange()
+      if (start) one.start(consumer())
+      one.deliver(Buffer.alloc(9))
+      if (end) one.deliverEnd([])
+      for (const now of [0, 1000, 1999]) one.checkPace(now, { bodyMinRate, bodyIdleMs })
+      t.equal(one.failure, undefined)
+      one.checkPace(2000, { bodyMinRate, bodyIdleMs })
+      return one.failure
+    }
+    const { exchange: slow } = exchange()
+    slow.start(consumer())
+    slow.checkPace(0, limits)
+    slow.deliver(Buffer.alloc(10))
+    slow.checkPace(1000, limits)
+    slow.deliver(Buffer.alloc(9))
+    slow.checkPace(1999, limits)
+    t.equal(slow.failure, undefined)
+    slow.checkPace(2000, limits)
+    t.match(slow.failure, { status: 408, reason: 'body_min_rate', close: true })
+    t.match(slow.failure?.detail, 'limits.body_min_rate allows (10B a second')
+    t.equal(failed(true, true), undefined)
+    t.equal(failed(false, false), undefined)
+    t.equal(failed(false, true, { ...limits, bodyMinRate: 0 }), undefined)
+  },
+)

@@ -17,12 +17,17 @@ async function handshaking(t: Test) {
   t.teardown(() => socket.destroy())
   const clock = new ManualClock()
   const events: string[] = []
-  const handshake = new Handshake(socket, '127.0.0.1', {
+  const owner = {
     limits: LIMITS,
     now: clock.now,
     released: () => void events.push('released'),
-    handshakeFailed: (address, code) => void events.push(`${address} ${code}`),
-  })
+    handshakeFailed: (address: string, code: string) => void events.push(`${address} ${code}`),
+  }
+  const handshake = new Handshake(
+    socket,
+    { address: '127.0.0.1', slot: { refusal: undefined, release: () => void events.push('given back') } },
+    owner,
+  )
   const pass = (ms: number): void => {
     clock.advance(ms)
     handshake.checkDeadline(clock.now())
@@ -50,16 +55,16 @@ t.test('has as long as a request head, however often the client says something',
   pass(1)
   t.ok(socket.destroyed)
   await closed
-  t.same(events, ['127.0.0.1 ERR_TLS_HANDSHAKE_TIMEOUT', 'released'])
+  t.same(events, ['127.0.0.1 ERR_TLS_HANDSHAKE_TIMEOUT', 'given back', 'released'])
   handshake.failed('ECONNRESET')
-  t.equal(events.length, 2, 'told once')
+  t.equal(events.length, 3, 'told once')
 })
 
 t.test('one that never said a word is ended without one', async t => {
   const { events, pass, closed } = await handshaking(t)
   pass(MS)
   await closed
-  t.same(events, ['released'])
+  t.same(events, ['given back', 'released'])
 })
 
 t.test('a client that goes away in the middle has failed', async t => {
@@ -68,7 +73,7 @@ t.test('a client that goes away in the middle has failed', async t => {
   socket.on('error', () => {})
   client.reset()
   await closed
-  t.same(events, ['127.0.0.1 ECONNRESET', 'released'])
+  t.same(events, ['127.0.0.1 ECONNRESET', 'given back', 'released'])
 })
 
 t.test('tells the first reason alone', async t => {
@@ -77,7 +82,7 @@ t.test('tells the first reason alone', async t => {
   handshake.failed('ERR_SSL_HTTP_REQUEST')
   client.end()
   await closed
-  t.same(events, ['127.0.0.1 ERR_SSL_HTTP_REQUEST', 'released'])
+  t.same(events, ['127.0.0.1 ERR_SSL_HTTP_REQUEST', 'given back', 'released'])
 })
 
 t.test('ends at a drain, and when it is told to, and neither is news', async t => {
@@ -87,7 +92,7 @@ t.test('ends at a drain, and when it is told to, and neither is news', async t =
     handshake[end]()
     await closed
     t.equal(await client.untilEnd(), '')
-    t.same(events, ['released'], end)
+    t.same(events, ['given back', 'released'], end)
   }
 })
 

@@ -6,11 +6,13 @@ import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner } from '../../src/listener/connection-owner.js'
 import { ManualClock } from '../kit/manual-clock.js'
+import { A_PLACE } from '../kit/no-limits.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
 
 export const LIMITS: ConnectionLimits = {
   headerTimeoutMs: 1000,
   bodyIdleMs: 30_000,
+  bodyMinRate: 1024,
   keepaliveIdleMs: 60_000,
   headerBytes: 1 << 20,
   headerFields: 100,
@@ -35,7 +37,7 @@ export class ServedConnection implements ConnectionOwner {
     this.client = client
     this.socket = socket
     this.#answer = answer
-    this.connection = new Connection(socket, this, { address: '127.0.0.1' })
+    this.connection = new Connection(socket, this, { address: '127.0.0.1', slot: A_PLACE })
   }
 
   /** Moves the clock, and has the deadline looked at. */

@@ -6,6 +6,7 @@ import { ProxyServer } from '../../src/listener/server.js'
 import type { Exchange } from '../../src/exchange.js'
 import { AccessLog } from '../../src/observe/access-log.js'
 import type { Pump } from '../../src/relay/pump.js'
+import { NO_LIMITS } from '../kit/no-limits.js'
 import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
@@ -171,6 +172,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     date: () => '',
     nextId: () => '',
     serve: () => {},
+    shares: NO_LIMITS,
     handshakeFailed: () => {},
     headerFailed: () => {},
   })
@@ -185,6 +187,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     configHash: '',
     clientName: () => undefined,
     balancers: [],
+    sourceOf: () => '',
   })
   const stopped: string[] = []
   const stuck = {

@@ -9,6 +9,7 @@ import { createTlsServer, secureContextOptions } from '../../src/listener/tls-se
 import type { TlsFiles } from '../../src/config/tls-files.js'
 import { AccessLog } from '../../src/observe/access-log.js'
 import { Authority } from '../kit/authority.js'
+import { A_PLACE, NO_LIMITS } from '../kit/no-limits.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { readResponse } from '../kit/read-response.js'
 import { tlsClient } from '../kit/tls-client.js'
@@ -31,6 +32,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
       content.write(body)
       content.end()
     },
+    shares: NO_LIMITS,
     handshakeFailed: () => {},
     headerFailed: () => {},
   })
@@ -41,6 +43,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
     configHash: '',
     clientName: () => undefined,
     balancers: [],
+    sourceOf: () => '',
   })
   const { port } = await server.listenTls(LOOPBACK, files)
   t.teardown(() => server.drain(0))
@@ -57,7 +60,8 @@ async function bare(t: Test, files: TlsFiles, secured: (socket: TLSSocket) => vo
     limits: LIMITS,
     now: () => 0,
     handshaking: () => {},
-    clientAddress: socket => socket.remoteAddress,
+    clientOf: socket =>
+      socket.remoteAddress === undefined ? undefined : { address: socket.remoteAddress, slot: A_PLACE },
     handshakeFailed: (_address, code) => {
       failures.push(code)
       onFailure()

@@ -1,6 +1,7 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
+import { limitReached } from '../../src/limits/refusals.js'
 import { METHOD_NAMES } from '../../src/http/method.js'
 import { ExchangeMetrics } from '../../src/observe/exchange-metrics.js'
 import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/observe/exchange-observer.js'
@@ -137,7 +138,7 @@ t.test('a failure counts as one to connect while nothing was connected to', asyn
     t.same((await scrape()).counted('sluice_dial_errors_total'), expected, type)
   }
   const { metrics, scrape } = measured()
-  const error = new ProxyError('connection_limit_reached', 'x', { reason: 'tunnels' })
+  const error = limitReached('tunnels', '1')
   metrics.close(SUBJECT, { ...OUTCOME, status: 503, error }, 1, 'deny')
   t.same((await scrape()).counted('sluice_dial_errors_total'), {}, 'a limit of ours is none')
 })

@@ -7,6 +7,7 @@ import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
 import { Store } from '../../src/origin/store/store.js'
+import { A_PLACE } from '../kit/no-limits.js'
 import { contentOf, line, SHARED, type WriteMethod } from './store-journal.js'
 
 const [directory = '', name = ''] = process.argv.slice(2)
@@ -31,6 +32,7 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
     limits: {
       headerTimeoutMs: 60_000,
       bodyIdleMs: 60_000,
+      bodyMinRate: 0,
       keepaliveIdleMs: 60_000,
       headerBytes: 1 << 20,
       headerFields: 100,
@@ -45,7 +47,7 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
     refused: () => {},
     released: () => {},
   }
-  new Connection(socket, owner, { address: '127.0.0.1' })
+  new Connection(socket, owner, { address: '127.0.0.1', slot: A_PLACE })
 })
 await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
 const address = server.address()

@@ -72,6 +72,7 @@ const latin1 = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('la
 /** What a pump is to the tunnel; `done` ends it. */
 class StubPump implements RunningPump {
   readonly calls: string[] = []
+  readonly bytes = 5
   readonly finished: Promise<PumpResult>
   bytesUp = 0
   bytesDown = 0

@@ -43,7 +43,11 @@ t.test('every code is a proxy error type with a status (RFC 9209 §2.3)', async 
 
 t.test('the fault is upstream, but for file descriptors that have run out', async t => {
   t.equal(upstreamFailure(coded('ECONNREFUSED'), '').side, 'upstream')
-  t.equal(upstreamFailure(coded('EMFILE'), '').side, 'proxy')
+  t.match(upstreamFailure(coded('EMFILE'), ''), {
+    side: 'proxy',
+    reason: 'file_descriptors',
+    fields: ['Retry-After', '1'],
+  })
 })
 
 t.test("undici's parser errors have a name and no code", async t => {

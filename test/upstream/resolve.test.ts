@@ -52,6 +52,18 @@ t.test('a name that DNS does not know is 502, and says so (RFC 9209 §2.3.2)', a
   })
 })
 
+t.test('a process without file descriptors can not ask, which is no fault of DNS', async t => {
+  for (const code of ['EMFILE', 'ENFILE']) {
+    await t.rejects(resolverOf(failing(code)).resolve('a.test', never), {
+      type: 'connection_limit_reached',
+      status: 503,
+      message: 'out of file descriptors: a.test',
+      reason: 'file_descriptors',
+      fields: ['Retry-After', '1'],
+    })
+  }
+})
+
 t.test('a server that fails is 502, EAI_AGAIN too (RFC 9209 §2.3.2)', async t => {
   for (const code of ['EAI_AGAIN', 'ESERVFAIL', 'ETIMEOUT', 'ECONNREFUSED', 'EREFUSED']) {
     await t.rejects(resolverOf(failing(code)).resolve('a.test', never), {

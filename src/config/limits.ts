@@ -1,0 +1,61 @@
+/** The keys of `limits`: times, sizes, and the counts and rates that clients share the proxy by. */
+import * as z from 'zod'
+import { duration, section, size, wholeNumber } from './fields.js'
+
+/** Timers count in 32 bits; past 24 days they would fire at once. */
+const LONGEST = '24d'
+
+const count = () => wholeNumber(1, 1_000_000)
+
+export const limits = section({
+  connections: count().prefault(20_000).describe('Most client connections, tunnels among them.'),
+  connections_per_client: count().prefault(2000).describe('Most connections from one address.'),
+  tunnels: count().prefault(10_000).describe('Most tunnels, upgraded connections among them.'),
+  tunnels_per_client: count().prefault(1000).describe('Most tunnels of one client.'),
+  requests_per_second: z
+    .exactOptional(count())
+    .describe('Most requests a second of one client, and in one burst; absent, no limit.'),
+  bytes_per_hour: z
+    .exactOptional(size('1KiB', '1000000GiB'))
+    .describe('Most bytes an hour of one client, in both directions together; absent, no limit.'),
+  body_min_rate: size('0B', '1GiB')
+    .prefault('1KiB')
+    .describe('Slowest request body, in bytes a second over body_idle; 0B is no limit.'),
+  tunnel_idle: duration('10ms', LONGEST).prefault('10m').describe('Longest silence in a tunnel, both ways.'),
+  tunnel_lifetime: duration('10ms', LONGEST).prefault('24h').describe('Longest life of a tunnel.'),
+  connect_timeout: duration('10ms', '1h')
+    .prefault('10s')
+    .describe('Longest wait for an outbound connection.'),
+  header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time of a head or TLS hello.'),
+  body_idle: duration('10ms', '1d')
+    .prefault('30s')
+    .describe('Longest pause in a request body, and longest time a client may take nothing of a response.'),
+  keepalive_idle: duration('10ms', '1d').prefault('60s').describe('Longest idle time between two requests.'),
+  response_timeout: duration('10ms', '1d')
+    .prefault('60s')
+    .describe('Longest wait for the head of a response, from the last byte of the request.'),
+  header_bytes: size('1KiB', '1MiB')
+    .prefault('16KiB')
+    .describe('Largest header section, all fields together.'),
+  header_fields: wholeNumber(10, 10_000).prefault(100).describe('Most header fields.'),
+  target_bytes: size('256B', '1MiB').prefault('8KiB').describe('Longest request target.'),
+}).transform(file => ({
+  connections: file.connections,
+  connectionsPerClient: file.connections_per_client,
+  tunnels: file.tunnels,
+  tunnelsPerClient: file.tunnels_per_client,
+  ...(file.requests_per_second === undefined ? {} : { requestsPerSecond: file.requests_per_second }),
+  ...(file.bytes_per_hour === undefined ? {} : { bytesPerHour: file.bytes_per_hour }),
+  /** Bytes a second. */
+  bodyMinRate: file.body_min_rate,
+  tunnelIdleMs: file.tunnel_idle,
+  tunnelLifetimeMs: file.tunnel_lifetime,
+  connectTimeoutMs: file.connect_timeout,
+  headerTimeoutMs: file.header_timeout,
+  bodyIdleMs: file.body_idle,
+  keepaliveIdleMs: file.keepalive_idle,
+  responseTimeoutMs: file.response_timeout,
+  headerBytes: file.header_bytes,
+  headerFields: file.header_fields,
+  targetBytes: file.target_bytes,
+}))

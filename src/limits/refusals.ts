@@ -1,0 +1,86 @@
+/**
+ * What those are told who have run into a limit: 429 to a client that has its share (RFC 6585 §4), 503 to all when the
+ * proxy is full (RFC 9110 §15.6.4), with the time after which another try has a chance.
+ *
+ * Proxy-Status says `http_request_denied`: the limit is one of the configuration, and the request went no further.
+ * `connection_limit_reached` is about connections to the next hop (RFC 9209 §2.3.12), which these are not.
+ */
+import { ProxyError } from '../errors.js'
+
+/** The keys of the configuration: a closed list, for logs and metrics. */
+export const LIMIT_NAMES = [
+  'connections',
+  'connections_per_client',
+  'tunnels',
+  'tunnels_per_client',
+  'requests_per_second',
+  'bytes_per_hour',
+] as const
+
+export type LimitName = (typeof LIMIT_NAMES)[number]
+
+/** Seconds after which to ask again where nobody knows when something will end. */
+const RETRY_SECONDS = 5
+
+interface Row {
+  readonly status: 429 | 503
+  /** The clause of the status line. */
+  readonly message: string
+  readonly detail: (value: string) => string
+  /** Whether nothing more is answered on the connection. */
+  readonly close?: boolean
+}
+
+const ROWS = {
+  connections: {
+    status: 503,
+    message: 'the proxy has too many connections',
+    detail: value => `The proxy has as many client connections as limits.connections allows (${value}).`,
+    close: true,
+  },
+  connections_per_client: {
+    status: 429,
+    message: 'too many connections from this address',
+    detail: value =>
+      `This address has as many connections as limits.connections_per_client allows (${value}); close some, or raise it.`,
+    close: true,
+  },
+  tunnels: {
+    status: 503,
+    message: 'the proxy has too many tunnels',
+    detail: value => `The proxy has as many tunnels as limits.tunnels allows (${value}).`,
+  },
+  tunnels_per_client: {
+    status: 429,
+    message: 'too many tunnels of this client',
+    detail: value =>
+      `This client has as many tunnels as limits.tunnels_per_client allows (${value}); close some, or raise it.`,
+  },
+  requests_per_second: {
+    status: 429,
+    message: 'too many requests of this client',
+    detail: value =>
+      `This client has sent more requests than limits.requests_per_second allows (${value} a second, as many in one burst).`,
+  },
+  bytes_per_hour: {
+    status: 429,
+    message: 'this client has used up its bytes',
+    detail: value =>
+      `This client has passed as many bytes as limits.bytes_per_hour allows (${value}); its tunnels were closed.`,
+  },
+} as const satisfies Record<LimitName, Row>
+
+/**
+ * @param value of the key, as the file writes it
+ * @param waitSeconds until it may be tried again, when that is known
+ */
+export function limitReached(name: LimitName, value: string, waitSeconds = RETRY_SECONDS): ProxyError {
+  const { status, message, detail, close = false }: Row = ROWS[name]
+  return new ProxyError('http_request_denied', message, {
+    status,
+    reason: `limit_${name}`,
+    close,
+    detail: detail(value),
+    fields: ['Retry-After', String(Math.max(1, Math.ceil(waitSeconds)))],
+  })
+}

@@ -1,0 +1,84 @@
+/** A process that runs out of file descriptors refuses what is new, keeps what it has, and recovers. */
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { temporaryDirectory } from '../system/command.js'
+import { installProgram, type Program, startProgram } from './program.js'
+
+const program = await installProgram(t)
+const FEW = 400
+
+async function start(t: Test): Promise<{ readonly program: Program; readonly port: number }> {
+  const file = join(await temporaryDirectory(t), 'sluice.yaml')
+  await writeFile(
+    file,
+    'version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlog: { format: json }\nshutdown: { drain: 0s }\n',
+  )
+  const limited = ['sh', '-c', `ulimit -n ${FEW}; exec "$@"`, 'sh', ...program, '--config', file]
+  const started = startProgram(t, limited)
+  const [, port] = await started.said(/"proxy":\["127\.0\.0\.1:(\d+)"\]/)
+  return { program: started, port: Number(port) }
+}
+
+/** @returns undefined when there is none to be had */
+async function open(t: Test, port: number, origin: RawOrigin): Promise<RawPeer | undefined> {
+  const client = await rawClient(t, port)
+  client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const head = await client.until('\r\n\r\n').catch(() => '')
+  if (head.startsWith('HTTP/1.1 200 ')) return client
+  if (head !== '') {
+    t.match(head, /^HTTP\/1\.1 502 Sluice: out of file descriptors/)
+    t.match(head, /\r\nRetry-After: 1\r\n/)
+    await client.untilEnd()
+  }
+  client.destroy()
+  return undefined
+}
+
+t.test('what stands goes on, what is new is refused, and afterwards there is room again', async t => {
+  const { program: started, port } = await start(t)
+  await started.said(/"event":"few_file_descriptors"/)
+  t.match(started.stdout, `"limit":${FEW},"needed":30064,`)
+  const origin = await rawOrigin(t)
+  const tunnels: RawPeer[] = []
+  for (;;) {
+    const client = await open(t, port, origin)
+    if (client === undefined) break
+    tunnels.push(client)
+  }
+  t.ok(tunnels.length > 5 && tunnels.length < FEW / 2, `${tunnels.length} tunnels`)
+  // Until not even a connection can be had.
+  const idle: RawPeer[] = []
+  for (let closed = 0; closed < 3; ) {
+    const client = await rawClient(t, port)
+    client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+    const head = await client.until('\r\n\r\n').catch(() => '')
+    if (head === '') closed += 1
+    else {
+      t.match(head, /^HTTP\/1\.1 200 /)
+      idle.push(client)
+    }
+  }
+  for (const [index, client] of tunnels.entries()) {
+    const upstream = origin.peers[index]
+    client.write(`up ${index}`)
+    upstream?.write(`down ${index}`)
+    t.equal(await upstream?.until(`up ${index}`), `up ${index}`)
+    t.equal(await client.until(`down ${index}`), `down ${index}`)
+  }
+  const [ended, ...others] = tunnels
+  for (const client of idle) client.destroy()
+  ended?.reset()
+  await started.said(/"close_reason":"client_reset"/)
+  let again: RawPeer | undefined
+  while (again === undefined) again = await open(t, port, origin)
+  const upstream = origin.peers.at(-1)
+  again.write('new')
+  t.equal(await upstream?.until('new'), 'new')
+  for (const client of others) t.notOk(client.socket.destroyed)
+  started.child.kill('SIGTERM')
+  for (const client of [...others, again]) client.destroy()
+  t.equal(await started.exited, 0)
+})

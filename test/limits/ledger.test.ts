@@ -1,0 +1,111 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { LocalLedger } from '../../src/limits/ledger.js'
+import { ManualClock } from '../kit/manual-clock.js'
+
+t.test('as many are held as the limit says, and one that is given back is there again', async t => {
+  const ledger = new LocalLedger(() => 0)
+  t.same([ledger.acquire('a', 2), ledger.acquire('a', 2), ledger.acquire('a', 2)], [true, true, false])
+  t.equal(ledger.acquire('b', 1), true, 'keys have nothing to do with each other')
+  ledger.release('a')
+  t.same([ledger.acquire('a', 2), ledger.acquire('a', 2)], [true, false])
+  t.equal(ledger.acquire('a', 3), true, 'another limit holds for what is asked for from then on')
+  t.equal(ledger.acquire('a', 1), false)
+  t.equal(ledger.held('a'), 3)
+})
+
+t.test(
+  'whatever is asked and given back, no more than the limit is held and nothing is left in the end',
+  async t => {
+    const step = fc.record({ key: fc.constantFrom('a', 'b'), release: fc.boolean(), pick: fc.nat() })
+    const property = fc.property(fc.array(step), fc.integer({ min: 1, max: 5 }), (steps, limit) => {
+      const ledger = new LocalLedger(() => 0)
+      const held: string[] = []
+      for (const { key, release, pick } of steps) {
+        if (!release) {
+          const before = held.filter(one => one === key).length
+          if (ledger.acquire(key, limit) !== before < limit) return false
+          if (before < limit) held.push(key)
+        } else if (held.length > 0) {
+          const [one = ''] = held.splice(pick % held.length, 1)
+          ledger.release(one)
+        }
+        for (const one of ['a', 'b']) {
+          const count = ledger.held(one)
+          if (count !== held.filter(other => other === one).length || count < 0 || count > limit) return false
+        }
+      }
+      for (const one of held) ledger.release(one)
+      return ledger.held('a') === 0 && ledger.held('b') === 0
+    })
+    t.equal(fc.check(property, { numRuns: 500 }).failed, false)
+  },
+)
+
+t.test('a rate lets through a burst, and from then on what comes in', async t => {
+  const clock = new ManualClock()
+  const ledger = new LocalLedger(clock.now)
+  const take = () => ledger.take('a', 4, 4)
+  t.same([take(), take(), take(), take()], [0, 0, 0, 0])
+  t.equal(take(), 0.25)
+  clock.advance(249)
+  t.ok(take() > 0)
+  clock.advance(1)
+  t.same([take(), take()], [0, 0.25])
+  clock.advance(3_600_000)
+  t.same([take(), take(), take(), take(), take()], [0, 0, 0, 0, 0.25], 'no more is kept than the burst')
+  t.equal(ledger.take('b', 4, 4), 0)
+})
+
+t.test('in no span of time more is let through than the burst and what comes in meanwhile', async t => {
+  const property = fc.property(
+    fc.array(fc.integer({ min: 0, max: 400 })),
+    fc.integer({ min: 1, max: 20 }),
+    (pauses, rate) => {
+      const clock = new ManualClock()
+      const ledger = new LocalLedger(clock.now)
+      const taken: number[] = []
+      for (const pause of pauses) {
+        clock.advance(pause)
+        if (ledger.take('a', rate, rate) === 0) taken.push(clock.now())
+      }
+      return taken.every((from, first) =>
+        taken.every(
+          (to, last) => last < first || last - first + 1 <= rate + ((to - from) / 1000) * rate + 1e-6,
+        ),
+      )
+    },
+  )
+  t.equal(fc.check(property, { numRuns: 300 }).failed, false)
+})
+
+t.test('an hour of bytes begins with its first, and is over after an hour', async t => {
+  const clock = new ManualClock()
+  const ledger = new LocalLedger(clock.now)
+  const spend = (bytes: number) => ledger.spend('a', bytes, 100)
+  t.equal(spend(0), 0, 'asking begins nothing')
+  clock.advance(1_000_000)
+  t.equal(spend(99), 0)
+  clock.advance(600_000)
+  t.equal(spend(1), 3000)
+  t.equal(spend(0), 3000)
+  t.equal(ledger.spend('b', 0, 100), 0)
+  clock.advance(2_999_999)
+  t.equal(spend(0), 0.001)
+  clock.advance(1)
+  t.equal(spend(0), 0)
+  t.equal(spend(100), 3600)
+})
+
+t.test('of rates and bytes the keys that were quiet for longest are forgotten', async t => {
+  const ledger = new LocalLedger(() => 0)
+  for (const ask of [(key: string) => ledger.take(key, 1, 1), (key: string) => ledger.spend(key, 1, 1)]) {
+    ask('first')
+    ask('second')
+    t.ok(ask('first') > 0)
+    for (let i = 0; i < 9999; i++) ask(`k${i}`)
+    t.ok(ask('first') > 0, 'it was asked for after the second')
+  }
+  t.equal(ledger.take('second', 1, 1), 0)
+  t.equal(ledger.spend('second', 0, 1), 0)
+})

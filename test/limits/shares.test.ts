@@ -1,0 +1,221 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import { type Ledger, LocalLedger } from '../../src/limits/ledger.js'
+import type { LimitName } from '../../src/limits/refusals.js'
+import { type ShareLimits, Shares, type Stay, UNCOUNTED } from '../../src/limits/shares.js'
+import { ManualClock } from '../kit/manual-clock.js'
+
+const LIMITS: ShareLimits = { connections: 3, connectionsPerClient: 2, tunnels: 3, tunnelsPerClient: 2 }
+
+function shares(limits: Partial<ShareLimits> = {}) {
+  const clock = new ManualClock()
+  const ledger = new LocalLedger(clock.now)
+  const rejected: LimitName[] = []
+  const made = new Shares({ ...LIMITS, ...limits }, ledger, limit => rejected.push(limit))
+  return { clock, ledger, rejected, shares: made }
+}
+
+/** What passes through an exchange, by the test's word. */
+class Flow {
+  bytesPassed = 0
+  stopped: string[] = []
+
+  stopTunnel(reason: string): void {
+    this.stopped.push(reason)
+  }
+}
+
+const entrant = (account: string, tunnel: boolean, metered = new Flow()) => ({
+  account: () => account,
+  tunnel,
+  metered,
+})
+
+/** The reason of a refusal; undefined of a stay. */
+function reasonOf(found: unknown): string | undefined {
+  if (found instanceof Promise) throw new Error('a promise of what is known')
+  return found instanceof ProxyError ? found.reason : undefined
+}
+
+function stayOf(found: unknown): Stay {
+  if (reasonOf(found) !== undefined) throw new Error(`refused: ${reasonOf(found)}`)
+  return found as Stay
+}
+
+t.test('a request costs nothing where no limit asks for it', async t => {
+  const { shares: all } = shares()
+  const account = () => {
+    throw new Error('nobody needs to know')
+  }
+  t.equal(all.enter({ account, tunnel: false, metered: new Flow() }), UNCOUNTED)
+  UNCOUNTED.leave()
+})
+
+t.test('tunnels are counted for each client and in all, and given back once', async t => {
+  const { shares: all, ledger, rejected } = shares()
+  const first = stayOf(all.enter(entrant('a', true)))
+  stayOf(all.enter(entrant('a', true)))
+  t.equal(reasonOf(all.enter(entrant('a', true))), 'limit_tunnels_per_client')
+  stayOf(all.enter(entrant('b', true)))
+  t.equal(reasonOf(all.enter(entrant('b', true))), 'limit_tunnels')
+  t.same(rejected, ['tunnels_per_client', 'tunnels'])
+  t.equal(ledger.held('tunnels b'), 1, 'what was refused holds nothing')
+  first.leave()
+  first.leave()
+  t.equal(ledger.held('tunnels'), 2)
+  stayOf(all.enter(entrant('b', true)))
+})
+
+t.test('connections are counted from each source and in all', async t => {
+  const { shares: all, ledger, rejected } = shares()
+  const shed = () => t.fail('there is room to say so')
+  const slots = [all.connect('a', shed), all.connect('a', shed), all.connect('b', shed)]
+  t.ok(slots.every(({ refusal }) => refusal === undefined))
+  const [one, other] = [all.connect('a', shed), all.connect('b', shed)]
+  t.match(one.refusal, { status: 429, reason: 'limit_connections_per_client' })
+  t.match(other.refusal, { status: 503, reason: 'limit_connections' })
+  t.same(rejected, ['connections_per_client', 'connections'])
+  for (const slot of [...slots, one, other]) slot.release()
+  for (const key of ['connections', 'connections a', 'connections b']) t.equal(ledger.held(key), 0)
+})
+
+t.test('when too many wait to be refused, further ones are closed', async t => {
+  const { shares: all, rejected } = shares({ connections: 1, connectionsPerClient: 1 })
+  let shed = 0
+  const slots = Array.from({ length: 101 }, () => all.connect('a', () => shed++))
+  t.equal(shed, 0)
+  all.connect('a', () => shed++).release()
+  t.equal(shed, 1)
+  t.equal(rejected.length, 101)
+  slots[1]?.release()
+  t.ok(all.connect('a', () => shed++).refusal)
+  t.equal(shed, 1)
+})
+
+t.test('requests a second and bytes an hour are asked of every exchange', async t => {
+  const { shares: all, clock } = shares({ requestsPerSecond: 2, bytesPerHour: 1024 })
+  stayOf(all.enter(entrant('a', false))).leave()
+  const flow = new Flow()
+  const stay = stayOf(all.enter(entrant('a', false, flow)))
+  const third = all.enter(entrant('a', false))
+  t.match(third, { reason: 'limit_requests_per_second', fields: ['Retry-After', '1'] })
+  flow.bytesPassed = 1024
+  stay.leave()
+  clock.advance(1000)
+  t.match(all.enter(entrant('a', false)), { reason: 'limit_bytes_per_hour', fields: ['Retry-After', '3599'] })
+  stayOf(all.enter(entrant('b', false)))
+  clock.advance(3_599_000)
+  stayOf(all.enter(entrant('a', false)))
+})
+
+t.test('who has used up its bytes loses its tunnels, nobody else does', async t => {
+  const { shares: all, clock } = shares({ bytesPerHour: 1024 })
+  const [busy, idle, other] = [new Flow(), new Flow(), new Flow()]
+  stayOf(all.enter(entrant('a', true, busy)))
+  stayOf(all.enter(entrant('a', true, idle)))
+  stayOf(all.enter(entrant('b', true, other)))
+  all.meter(clock.now())
+  busy.bytesPassed = 1023
+  other.bytesPassed = 1023
+  all.meter(clock.now())
+  clock.advance(1000)
+  all.meter(clock.now())
+  t.same([busy.stopped, idle.stopped, other.stopped], [[], [], []])
+  idle.bytesPassed = 1
+  clock.advance(999)
+  all.meter(clock.now())
+  t.same(busy.stopped, [], 'it is looked at once a second')
+  clock.advance(1)
+  all.meter(clock.now())
+  t.same([busy.stopped, idle.stopped, other.stopped], [['bytes'], ['bytes'], []])
+})
+
+t.test('other limits hold for what is asked from then on; bytes count from when somebody counts', async t => {
+  const { shares: all, clock } = shares()
+  const flow = new Flow()
+  stayOf(all.enter(entrant('a', true, flow)))
+  stayOf(all.enter(entrant('a', true)))
+  flow.bytesPassed = 5000
+  all.configure({ ...LIMITS, tunnelsPerClient: 1, bytesPerHour: 1024 })
+  t.equal(reasonOf(all.enter(entrant('a', true))), 'limit_tunnels_per_client')
+  all.meter(clock.now())
+  t.same(flow.stopped, [])
+  flow.bytesPassed += 1024
+  clock.advance(1000)
+  all.meter(clock.now())
+  t.same(flow.stopped, ['bytes'])
+})
+
+/** Answers of a ledger that is elsewhere: later, in the order of the questions. */
+class Remote implements Ledger {
+  readonly local = new LocalLedger(() => 0)
+
+  async acquire(key: string, limit: number): Promise<boolean> {
+    return this.local.acquire(key, limit)
+  }
+
+  release(key: string): void {
+    this.local.release(key)
+  }
+
+  async take(key: string, rate: number, burst: number): Promise<number> {
+    return this.local.take(key, rate, burst)
+  }
+
+  async spend(key: string, bytes: number, limit: number): Promise<number> {
+    return this.local.spend(key, bytes, limit)
+  }
+}
+
+t.test('a ledger that is elsewhere has the same answers, later', async t => {
+  const ledger = new Remote()
+  const limits = { ...LIMITS, requestsPerSecond: 4, bytesPerHour: 1024 }
+  const all = new Shares(limits, ledger, () => {})
+  const answers = await Promise.all(Array.from({ length: 3 }, () => all.enter(entrant('a', true))))
+  t.match(answers[2], { reason: 'limit_tunnels_per_client' })
+  for (const stay of answers.slice(0, 2)) (stay as Stay).leave()
+  t.equal(ledger.local.held('tunnels'), 0)
+  let shed = 0
+  const gone = all.connect('a', () => shed++)
+  gone.release()
+  for (let turn = 0; turn < 5; turn++) await undefined
+  const slots = [
+    all.connect('a', () => shed++),
+    all.connect('a', () => shed++),
+    all.connect('a', () => shed++),
+  ]
+  for (let turn = 0; turn < 5; turn++) await undefined
+  t.equal(slots.filter(({ refusal }) => refusal !== undefined).length, 1)
+  for (const slot of slots) slot.release()
+  t.equal(ledger.local.held('connections'), 0, 'also of what was gone before the answer')
+  t.equal(ledger.local.held('connections a'), 0)
+  const flow = new Flow()
+  const stay = await all.enter(entrant('b', true, flow))
+  flow.bytesPassed = 1024
+  all.meter(1e6)
+  await undefined
+  t.same(flow.stopped, ['bytes'])
+  t.notOk(stay instanceof ProxyError)
+})
+
+t.test('however exchanges come and go, no limit is passed and nothing is held in the end', async t => {
+  const step = fc.record({ client: fc.constantFrom('a', 'b', 'c'), leave: fc.boolean(), pick: fc.nat() })
+  const property = fc.property(fc.array(step), steps => {
+    const { shares: all, ledger } = shares()
+    const open: Stay[] = []
+    for (const { client, leave, pick } of steps) {
+      if (leave) open[pick % Math.max(1, open.length)]?.leave()
+      else {
+        const found = all.enter(entrant(client, true))
+        if (!(found instanceof ProxyError)) open.push(stayOf(found))
+      }
+      const each = ['a', 'b', 'c'].map(name => ledger.held(`tunnels ${name}`))
+      if (each.some(count => count > 2) || ledger.held('tunnels') > 3) return false
+      if (each.reduce((sum, count) => sum + count, 0) !== ledger.held('tunnels')) return false
+    }
+    for (const stay of open) stay.leave()
+    return ledger.held('tunnels') === 0
+  })
+  t.equal(fc.check(property, { numRuns: 500 }).failed, false)
+})
