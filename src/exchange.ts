@@ -8,6 +8,7 @@ import type { Authority } from './http/authority.js'
 import type { Fields } from './http/fields.js'
 import type { Method } from './http/method.js'
 import type { RequestTarget } from './http/request-target.js'
+import type { OutgoingTrace } from './http/trace-context.js'
 import type { RequestHead } from './http1/request-reader.js'
 import type { ResponseHead } from './http1/response-writer.js'
 
@@ -70,6 +71,8 @@ export interface Exchange {
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly content: RequestContent
+  /** What the next hop is told of the trace; undefined where nothing is traced, and the fields stay as they came. */
+  readonly trace: OutgoingTrace | undefined
   /** Calls back when the client goes away before its answer is complete; at once when it has. */
   onGone(callback: () => void): void
   /** The same as a signal, for work that takes one. */

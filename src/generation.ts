@@ -20,6 +20,7 @@ import { type RouteOptions, serveExchange } from './listener/route.js'
 import type { ServerSettings } from './listener/server.js'
 import { AccessLog } from './observe/access-log.js'
 import { type ExchangeObserver, ObserverPair } from './observe/exchange-observer.js'
+import type { ExchangeSpans } from './observe/exchange-spans.js'
 import { logUpstream } from './observe/upstream-log.js'
 import type { UpstreamHealth } from './observe/upstream-metrics.js'
 import { createOrigins, type Origins } from './origin/create-origins.js'
@@ -65,6 +66,8 @@ export interface Surroundings {
   readonly pumps: PumpRegistry
   readonly exchangeMetrics: ExchangeObserver
   readonly shares: Shares
+  /** Undefined where nothing is traced. */
+  readonly spans: ExchangeSpans | undefined
 }
 
 /** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
@@ -74,6 +77,7 @@ export class Generation {
   readonly config: Config
   readonly hash: string
   readonly settings: ServerSettings
+  readonly dialer: Dialer
   readonly #surroundings: Surroundings
   readonly #loaded: LoadedConfig
   readonly #routing: RouteOptions
@@ -129,7 +133,9 @@ export class Generation {
     })
     const parents = createParents({ config, files }, surroundings.logger, { dialer, sender, now })
     const accessLog = new AccessLog({ logger: surroundings.logger, query: config.log.query, wallClock })
-    const observer = new ObserverPair(accessLog, surroundings.exchangeMetrics)
+    const { exchangeMetrics, spans } = surroundings
+    const counted = new ObserverPair(accessLog, exchangeMetrics)
+    const observer = spans === undefined ? counted : new ObserverPair(counted, spans)
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
     const { pumps, buffers } = surroundings
     const relay = {
@@ -142,6 +148,7 @@ export class Generation {
       pumps,
     }
     this.#closing = [fast, exact, ...(parents === undefined ? [] : [parents]), names]
+    this.dialer = dialer
     this.#origins = origins
     this.#routing = {
       clients: () => clients,
@@ -162,6 +169,7 @@ export class Generation {
       },
       shares: surroundings.shares,
       observer,
+      spans,
       date,
       now,
     }

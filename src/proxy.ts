@@ -19,6 +19,7 @@ import { type BuildInfo, Metrics, type RELOAD_RESULTS } from './observe/metrics.
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
 import type { AddressLookup } from './upstream/lookup.js'
+import { openSpanExport, type SpanExport } from './upstream/span-export.js'
 
 export { createNames, createPolicy, type LoadedConfig } from './generation.js'
 
@@ -75,13 +76,27 @@ export interface RunningProxy extends Listeners {
 /**
  * Starts a proxy.
  *
- * @throws the system's error when an address can not be bound, that of bindables and removeStaleSocket, OpenSSL's when the files of `listen.tls` are not those
- *   that were checked; nothing is left open then
+ * @throws the system's error when an address can not be bound, those of bindables and removeStaleSocket, OpenSSL's when the files of `listen.tls` are not those
+ *   that were checked, TracingUnavailable when the packages of `tracing` are not installed; nothing is left open then
  */
 export async function startProxy(loaded: LoadedConfig, environment: ProxyEnvironment): Promise<RunningProxy> {
   const now = environment.now ?? (() => performance.now())
   const wallClock = environment.wallClock ?? Date.now
   const date = createHttpDate(wallClock)
+  const { tracing } = loaded.config
+  const spanExport: SpanExport | undefined =
+    tracing &&
+    (await openSpanExport({
+      config: tracing,
+      headers: loaded.files.tracingHeaders,
+      dialer: () => current.dialer,
+      instance: environment.startId,
+      version: environment.build?.version,
+      logger: environment.logger,
+      query: () => current.config.log.query,
+      now,
+      wallClock,
+    }))
   const passwords = new BcryptThread()
   const wait = environment.wait ?? (ms => setTimeout(ms))
   const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limit =>
@@ -121,9 +136,10 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     pumps: server.pumps,
     exchangeMetrics: metrics.exchanges,
     shares,
+    spans: spanExport?.spans,
   }
   const configured = configuredListeners(loaded.config)
-  let current = new Generation(loaded, surroundings, configured)
+  let current: Generation = new Generation(loaded, surroundings, configured)
   const generations = new Set([current])
   server.configure(current.settings)
   let stopped: Promise<void> | undefined
@@ -134,6 +150,8 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
 
   const stop = async (deadlineMs: number): Promise<void> => {
     await server.drain(deadlineMs)
+    // While names are still resolved and addresses dialled.
+    await spanExport?.close()
     for (const generation of generations) await generation.close()
     await passwords.close()
     await admin.close()
@@ -160,11 +178,14 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     }
     current = after
     generations.add(after)
+    const needsRestart = restartKeys(loaded.config, after.config)
+    // Not what is for a collector that is not asked yet.
+    if (!needsRestart.includes('tracing.otlp')) spanExport?.authorize(next.files.tracingHeaders)
     server.configure(after.settings)
     shares.configure(after.config.limits)
     void before.retire().then(() => generations.delete(before))
     const closedTunnels = await server.pumps.stopUnless(after.judge())
-    return { needsRestart: restartKeys(loaded.config, after.config), closedTunnels }
+    return { needsRestart, closedTunnels }
   }
   // Whoever sends clients here has to see that it is not ready before they are turned away.
   const leave = async (): Promise<void> => {

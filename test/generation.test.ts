@@ -30,6 +30,7 @@ function generation(t: Test): Generation {
       credentialKey: Buffer.alloc(32),
       buffers: new ReadBuffers(),
       pumps: { add: () => {} },
+      spans: undefined,
       exchangeMetrics: { decision: () => {}, close: () => {} },
       shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
     },

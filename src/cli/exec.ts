@@ -107,7 +107,7 @@ async function execLogged(
 }
 
 /** The same policy on a free port of loopback, for this machine's own programs, and nothing beside it. */
-function privateConfig(config: Config, rules: Client['rules']): Config {
+function privateConfig({ tracing: _, ...config }: Config, rules: Client['rules']): Config {
   return {
     ...config,
     listen: {

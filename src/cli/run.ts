@@ -19,6 +19,7 @@ import { createLog, type Log } from '../observe/log.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import { createProcessMetrics } from '../observe/process-metrics.js'
 import { type Reloaded, type RunningProxy, startProxy } from '../proxy.js'
+import { TracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
 import type { Io } from './io.js'
@@ -81,7 +82,12 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     })
   } catch (error) {
     await log.flush()
-    host.io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
+    const message = error instanceof Error ? error.message : String(error)
+    if (error instanceof TracingUnavailable) {
+      host.io.stderr(`sluice: ${message}\n`)
+      return EXIT.config
+    }
+    host.io.stderr(`sluice: cannot listen: ${message}\n`)
     return EXIT.unavailable
   }
   await announce(proxy, loaded, log, host)

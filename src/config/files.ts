@@ -1,9 +1,10 @@
 /**
- * The files that a configuration names, read with it: who may log in, what the TLS listener needs, who vouches for upstreams, and
- * what a parent proxy asks for. A file that is
- * missing or wrong is a problem of the key that names it, told with all others.
+ * The files that a configuration names, read with it: who may log in, what the TLS listener needs, who vouches for
+ * upstreams, what a parent proxy asks for, and what the collector of spans does. A file that is missing or wrong is a
+ * problem of the key that names it, told with all others.
  */
 import type { FileReader } from './file-reader.js'
+import { parseHeaderLines } from './header-lines.js'
 import { parseHtpasswd } from './htpasswd.js'
 import { type ParentFiles, readParentFiles } from './parent-files.js'
 import type { Config } from './schema.js'
@@ -19,6 +20,8 @@ export interface ConfigFiles {
   readonly tls?: TlsFiles
   /** Absent when there is no parent proxy. */
   readonly parent?: ParentFiles
+  /** Fields for the collector of spans; none when no file is named. */
+  readonly tracingHeaders: Readonly<Record<string, string>>
 }
 
 export interface ReadFiles {
@@ -37,9 +40,11 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
   const tls = keys === undefined ? undefined : readTlsFiles(keys, reader, nowMs)
   const upstreamCa = readUpstreamCa(config, reader, nowMs)
   const parent = config.parent === undefined ? undefined : readParentFiles(config.parent, reader, nowMs)
+  const tracingHeaders = readTracingHeaders(config, reader)
   const files = {
     htpasswd,
     upstreamCa,
+    tracingHeaders,
     ...(tls === undefined ? {} : { tls }),
     ...(parent === undefined ? {} : { parent }),
   }
@@ -68,4 +73,17 @@ function readUpstreamCa(config: Config, reader: FileReader, nowMs: number): Conf
     if (certificates !== undefined) authorities.set(origin.ca, certificates.text)
   }
   return authorities
+}
+
+function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFiles['tracingHeaders'] {
+  const name = tracing?.headersFile
+  const path = ['tracing', 'headers_file']
+  const file = name === undefined ? undefined : reader.read(path, name)
+  if (file === undefined) return {}
+  const { headers, faults } = parseHeaderLines(file.text)
+  for (const { line, message } of faults) reader.fault(path, `${name}:${line}: ${message}`)
+  if (file.isPublic) {
+    reader.warn(path, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
+  }
+  return headers
 }

@@ -12,6 +12,8 @@ const READ_ONCE: Readonly<Record<string, (config: Config) => unknown>> = {
     config.listen.tls !== undefined && config.listen.tls.clientCa !== undefined,
   'listen.socket_mode': config => config.listen.socketMode,
   'log.format': config => config.log.format,
+  'tracing.otlp': config => config.tracing?.otlp,
+  'tracing.sample': config => config.tracing?.sample,
 }
 
 /** @returns those that differ, in the order of the file's documentation */

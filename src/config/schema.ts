@@ -33,6 +33,7 @@ import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
 import { parent } from './parent.js'
 import { parseSubject } from './subject.js'
+import { tracing } from './tracing.js'
 
 /** `rules` when the key is absent. */
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
@@ -220,6 +221,9 @@ export const configSchema = section({
   limits: limits.prefault({}),
   log: log.prefault({}),
   reload: reload.prefault({}),
+  tracing: z
+    .exactOptional(tracing)
+    .describe('Sends spans to a collector of OpenTelemetry; absent, trace fields pass untouched.'),
   shutdown: shutdown.prefault({}),
   error_note: z.exactOptional(errorNote),
 }).transform(({ error_note: errorNote, ...rest }) => ({

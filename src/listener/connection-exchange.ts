@@ -11,6 +11,7 @@ import type {
   Switched,
 } from '../exchange.js'
 import type { Fields } from '../http/fields.js'
+import type { OutgoingTrace } from '../http/trace-context.js'
 import type { RequestHead } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
@@ -50,6 +51,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   readonly encrypted: boolean
   /** Of the connection; whoever takes that over gives it back. */
   readonly slot: ConnectionSlot
+  trace: OutgoingTrace | undefined
   /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
   #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined

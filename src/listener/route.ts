@@ -17,6 +17,7 @@ import { type Shares, type Stay, UNCOUNTED } from '../limits/shares.js'
 import { checkMethod, chooseRoute, noOrigin, type OriginRoute, serveOrigin } from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
+import type { ExchangeSpans } from '../observe/exchange-spans.js'
 import type { Outcome } from '../outcome.js'
 import type { Policy } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
@@ -46,6 +47,8 @@ export interface RouteOptions {
   readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
   readonly shares: Pick<Shares, 'enter'>
   readonly observer: ExchangeObserver
+  /** Told when an exchange begins; one of those that `observer` tells. Undefined where nothing is traced. */
+  readonly spans: ExchangeSpans | undefined
   readonly date: () => string
   readonly now: () => number
 }
@@ -56,6 +59,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   const found = exchange.slot.refusal ?? options.clients().identify(askerOf(exchange))
   const client = found instanceof Promise ? await found : found
   const decision = new Decision(exchange, client instanceof ProxyError ? undefined : client, options)
+  exchange.trace = options.spans?.begin(decision.subject, exchange, started)
   const visit: Visit = { exchange, decision, stay: UNCOUNTED }
   let outcome: Outcome
   try {

@@ -8,6 +8,7 @@ import type { Outcome } from '../outcome.js'
 import { createIsoTime, type EventFields, eventFields, eventLine } from './event-line.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
 import { LOG_SCHEMA } from './log.js'
+import { withoutQuery } from './query.js'
 
 export interface AccessLogOptions {
   readonly logger: Logger
@@ -16,9 +17,6 @@ export interface AccessLogOptions {
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
 }
-
-/** Where what may hold secrets begins; a fragment, which only refused targets have, as well as a query. */
-const QUERY = /[?#]/
 
 export class AccessLog implements ExchangeObserver {
   readonly #write: (line: string) => void
@@ -98,8 +96,7 @@ export class AccessLog implements ExchangeObserver {
   }
 
   #path(path: string | undefined): string | undefined {
-    const query = path === undefined || this.#includesQuery ? -1 : path.search(QUERY)
-    return query === -1 ? path : path?.slice(0, query)
+    return path === undefined || this.#includesQuery ? path : withoutQuery(path)
   }
 }
 

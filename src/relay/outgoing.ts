@@ -4,6 +4,7 @@
 import { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import { type Fields, fieldValues } from '../http/fields.js'
+import { withTrace } from '../http/trace-context.js'
 import { upgradeProtocol } from '../http/upgrade.js'
 import { viaNames } from '../http/via.js'
 import type { UpstreamRequest } from '../upstream/sender.js'
@@ -29,16 +30,17 @@ export interface Destination {
 
 /** @throws ProxyError 508 when the request has been here before */
 export function outgoingRequest(
-  { head, facts, content }: Exchange,
+  { head, facts, content, trace }: Exchange,
   { path, host, fields, upgradable }: Destination,
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {
   checkLoop(fields, pseudonym)
+  const endToEnd = requestFields(fields, head.minor, pseudonym)
   return {
     method: facts.method,
     path,
     host,
-    fields: requestFields(fields, head.minor, pseudonym),
+    fields: trace === undefined ? endToEnd : withTrace(endToEnd, trace),
     content: content.length === 0 ? undefined : content,
     sendsZeroLength: fieldValues(fields, 'content-length').length > 0 && content.length === 0,
     expectContinue: facts.expectContinue,

@@ -258,3 +258,13 @@ t.test(
     t.equal(log.input.split('int').length, 2)
   },
 )
+
+t.test('a configuration that traces does not have this traced', async t => {
+  const [origin, collector] = [await rawOrigin(t), await rawOrigin(t)]
+  const tracing = `tracing: { otlp: "http://${collector.authority}/v1/traces" }\n`
+  const config = await configured(t, allowing(origin.port) + tracing)
+  const { code, stdout } = await run(t, ['--config', config, ...client(`CONNECT ${origin.authority}`)])
+  t.equal(stdout, `CONNECT ${origin.authority} 200\n`)
+  t.equal(code, 0)
+  t.equal(collector.accepted, 0)
+})

@@ -318,3 +318,30 @@ t.test(
     }
   },
 )
+
+/** As after `npm ci --omit=optional`. */
+const NO_OPENTELEMETRY = `data:text/javascript,${encodeURIComponent(
+  `import { register } from 'node:module'
+register('data:text/javascript,' + encodeURIComponent(\`
+export async function resolve(specifier, context, next) {
+  if (!specifier.startsWith('@opentelemetry/')) return await next(specifier, context)
+  throw Object.assign(new Error('no ' + specifier), { code: 'ERR_MODULE_NOT_FOUND' })
+}\`))`,
+)}`
+
+t.test('tracing without what it needs is a fault of the configuration, all else does without', async t => {
+  const folder = await temporaryDirectory(t)
+  const [node = '', ...rest] = program
+  const started = async (yaml: string) => {
+    const file = join(folder, 'sluice.yaml')
+    await writeFile(file, `version: 1\n${yaml}`)
+    return startProgram(t, [node, '--import', NO_OPENTELEMETRY, ...rest, ...FREE, '--config', file])
+  }
+  const traced = await started('tracing: { otlp: "http://127.0.0.1:1/v1/traces" }\n')
+  t.equal(await traced.exited, 78)
+  t.match(traced.stderr, /^sluice: tracing needs the optional dependencies of package\.json .*\n$/)
+  const plain = await started('')
+  await plain.said(LISTENING)
+  plain.child.kill('SIGTERM')
+  t.equal(await plain.exited, 0)
+})

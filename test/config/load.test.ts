@@ -18,7 +18,7 @@ function lines(text: string): string[] {
 }
 
 const TOP =
-  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, reload, shutdown, error_note'
+  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, reload, tracing, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
   const { config } = defaultConfig()

@@ -8,6 +8,7 @@ const config = (yaml: string) => parseConfig(`version: 1\n${yaml}`).config
 
 t.test('what is read at the start alone is named', async t => {
   const before = config('')
+  const traced = (path: string, rest = '') => config(`tracing: { otlp: "http://c.test:4318/${path}"${rest} }`)
   t.same(restartKeys(before, before), [])
   t.same(
     restartKeys(before, config('rules: {}\nlimits: { header_timeout: 1s }\nlog: { query: include }')),
@@ -18,6 +19,10 @@ t.test('what is read at the start alone is named', async t => {
     restartKeys(before, config('listen: { proxy: ["127.0.0.1:3129"], admin: false }\nlog: { format: json }')),
     ['listen.proxy', 'listen.admin', 'log.format'],
   )
+  t.same(restartKeys(before, traced('a')), ['tracing.otlp', 'tracing.sample'])
+  t.same(restartKeys(traced('a'), traced('b')), ['tracing.otlp'])
+  t.same(restartKeys(traced('a'), traced('a', ', sample: 0.5')), ['tracing.sample'])
+  t.same(restartKeys(traced('a'), traced('a', ', sample: 1')), [])
 })
 
 t.test(

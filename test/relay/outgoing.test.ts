@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Exchange } from '../../src/exchange.js'
+import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import { outgoingRequest } from '../../src/relay/outgoing.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
 
@@ -8,6 +9,7 @@ interface Asked {
   readonly minor?: 0 | 1
   readonly length?: number | undefined
   readonly upgradable?: boolean
+  readonly trace?: OutgoingTrace
 }
 
 function outgoing(asked: Asked): UpstreamRequest {
@@ -16,6 +18,7 @@ function outgoing(asked: Asked): UpstreamRequest {
     head: { minor },
     facts: { method: 'PUT', expectContinue: true },
     content: { length: 'length' in asked ? asked.length : 0 },
+    trace: asked.trace,
   } as unknown as Exchange
   const destination = { path: '/p?q', host: 'up.test', fields, upgradable }
   return outgoingRequest(exchange, destination, { pseudonym: 'p', upgrade: ['websocket'] })
@@ -58,3 +61,18 @@ t.test('never goes round in a circle (RFC 9110 §7.6.3)', async t => {
   })
   t.doesNotThrow(() => outgoing({ fields: ['Via', '1.1 q'] }))
 })
+
+t.test(
+  'names the span of this hop as the parent where requests are traced, and else touches nothing',
+  async t => {
+    const fields = ['Traceparent', 'x', 'tracestate', 'a=1']
+    t.strictSame(outgoing({ fields }).fields, [...fields, 'Via', '1.1 p'])
+    t.strictSame(outgoing({ fields, trace: { traceparent: 'ours', continues: true } }).fields, [
+      ...['tracestate', 'a=1', 'Via', '1.1 p'],
+      ...['traceparent', 'ours'],
+    ])
+    t.strictSame(outgoing({ fields, trace: { traceparent: 'ours', continues: false } }).fields, [
+      ...['Via', '1.1 p', 'traceparent', 'ours'],
+    ])
+  },
+)

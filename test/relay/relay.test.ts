@@ -47,6 +47,7 @@ function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, b
     head: { method, target: '/', minor: 1, fields: [], framing: { kind: 'none' } },
     facts: { method, target: { form: 'origin', path: '/' }, host: undefined, expectContinue: false },
     content,
+    trace: undefined,
     onGone: callback => {
       leave = callback
     },

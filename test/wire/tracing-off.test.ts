@@ -1,0 +1,48 @@
+/** Without `tracing` the fields of a trace pass as they come, and nothing that tracing needs is loaded. */
+import { createRequire } from 'node:module'
+import t from 'tap'
+import { collector } from '../kit/collector.js'
+import { SENDER_NAMES, SENDERS } from '../kit/forwarded.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { readResponse } from '../kit/read-response.js'
+import { scriptedOrigin } from '../kit/scripted-origin.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+
+const FIELDS = 'TraceParent: 00-nonsense\r\ntracestate: b=2, a=1\r\nTRACESTATE: \r\n'
+
+/** Modules of OpenTelemetry that this process has loaded, less the types and names that prom-client brings along. */
+function loaded(): string[] {
+  return Object.keys(createRequire(import.meta.url).cache).filter(path =>
+    /@opentelemetry\/(?!api\/)/.test(path),
+  )
+}
+
+t.test('traceparent and tracestate pass untouched, whoever sends them on, and no SDK is loaded', async t => {
+  const origin = await scriptedOrigin(t)
+  const proxy = await testProxy(
+    t,
+    `${LOOPBACK_RULES}origins: [{ path: /, forward: "http://${origin.authority}" }]\n`,
+  )
+  for (const target of [`http://${origin.authority}/`, '/']) {
+    for (const sender of SENDER_NAMES) {
+      const client = await rawClient(t, proxy.port)
+      client.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n${SENDERS[sender]}${FIELDS}\r\n`)
+      t.equal((await readResponse(client, 'GET')).status, 200)
+      t.match(
+        origin.requests.at(-1)?.head,
+        `\r\n${FIELDS.replace(/: \r/, ':')}`.trimEnd(),
+        `${target} ${sender}`,
+      )
+    }
+  }
+  t.equal(origin.requests.length, 4)
+  await proxy.drain()
+  t.same(loaded(), [])
+})
+
+t.test('with it, it is', async t => {
+  const sink = await collector(t)
+  const proxy = await testProxy(t, `tracing: { otlp: "${sink.url}" }\n`)
+  await proxy.drain()
+  t.ok(loaded().length > 0)
+})
