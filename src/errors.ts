@@ -52,6 +52,8 @@ export interface ProxyErrorOptions {
   readonly detail?: string
   /** Fields that belong to the status (Allow with 405, Retry-After with 503), as name, value pairs. */
   readonly fields?: readonly string[]
+  /** The IP address that policy refused, when it is one. */
+  readonly address?: string | undefined
   /** True when the connection can not be used any more, whatever the message framing says. */
   readonly close?: boolean
   /** A closed word for logs and metrics, finer than the type (`no_rule`, `port`, `header_timeout`). */
@@ -71,6 +73,7 @@ export class ProxyError extends Error {
   readonly side: Side
   readonly detail: string | undefined
   readonly fields: readonly string[]
+  readonly address: string | undefined
   readonly close: boolean
   readonly reason: string
 
@@ -82,6 +85,7 @@ export class ProxyError extends Error {
     this.side = row.side
     this.detail = options.detail
     this.fields = options.fields ?? []
+    this.address = options.address
     this.close = options.close ?? false
     this.reason = options.reason ?? type
   }

@@ -64,7 +64,8 @@ export interface Surroundings {
   readonly credentialKey: Uint8Array
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
-  readonly exchangeMetrics: ExchangeObserver
+  /** Of every exchange, beside the log. */
+  readonly observer: ExchangeObserver
   readonly shares: Shares
   /** Undefined where nothing is traced. */
   readonly spans: ExchangeSpans | undefined
@@ -133,9 +134,9 @@ export class Generation {
     })
     const parents = createParents({ config, files }, surroundings.logger, { dialer, sender, now })
     const accessLog = new AccessLog({ logger: surroundings.logger, query: config.log.query, wallClock })
-    const { exchangeMetrics, spans } = surroundings
-    const counted = new ObserverPair(accessLog, exchangeMetrics)
-    const observer = spans === undefined ? counted : new ObserverPair(counted, spans)
+    const { spans } = surroundings
+    const told = new ObserverPair(accessLog, surroundings.observer)
+    const observer = spans === undefined ? told : new ObserverPair(told, spans)
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
     const { pumps, buffers } = surroundings
     const relay = {

@@ -3,6 +3,7 @@ export { defaultConfig, type Loaded, loadConfig, parseConfig } from './config/lo
 export { ConfigError, type Problem } from './config/problem.js'
 export type { Config } from './config/schema.js'
 export { createLogger, type LogLevel } from './observe/log.js'
+export type { ReloadState, WorkerStatus } from './observe/worker-status.js'
 export {
   type LoadedConfig,
   type ProxyEnvironment,

@@ -18,6 +18,7 @@ export type CloseReason =
   | 'shutdown'
   | 'policy'
   | 'bytes'
+  | 'operator'
   | 'server_name'
 
 /** What was wrong with the TLS server name of a tunnel: a closed list, too. */

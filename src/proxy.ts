@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Registry } from 'prom-client'
+import type { Control } from './admin/control.js'
 import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
@@ -15,7 +16,11 @@ import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { ProxyServer } from './listener/server.js'
 import type { MetricsReport } from './observe/exposition.js'
-import { type BuildInfo, Metrics, type RELOAD_RESULTS } from './observe/metrics.js'
+import { ObserverPair } from './observe/exchange-observer.js'
+import { MAX_TUNNELS } from './observe/merge-status.js'
+import { type BuildInfo, Metrics } from './observe/metrics.js'
+import { StatusRecorder } from './observe/status-recorder.js'
+import type { ReloadState, WorkerStatus } from './observe/worker-status.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
 import type { AddressLookup } from './upstream/lookup.js'
@@ -62,10 +67,18 @@ export interface RunningProxy extends Listeners {
    * @throws OpenSSL's error when the files of the configuration are not those that were checked; nothing has changed then
    */
   reload(loaded: LoadedConfig): Promise<Reloaded>
-  /** Counts a reload, one that came to nothing as well. */
-  countReload(result: (typeof RELOAD_RESULTS)[number]): void
   /** What has been counted so far, as plain JSON. */
   metrics(): Promise<MetricsReport>
+  /** How it does, as plain JSON. */
+  status(): Promise<WorkerStatus>
+  /**
+   * Ends a tunnel, as an operator asks for.
+   * @param id of its exchange
+   * @returns false when there is none, or none any more
+   */
+  closeTunnel(id: string): Promise<boolean>
+  /** To be told how a reload went, one that was rejected too: it is counted, and shown as the last one. */
+  reloaded(state: ReloadState): void
   /**
    * Is no longer ready, goes on for `shutdown.delay`, then stops accepting, waits for what is open as long as
    * `shutdown.drain` says, and closes everything.
@@ -121,6 +134,19 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     build: environment.build,
     process: environment.processMetrics,
   })
+  const startedMs = wallClock()
+  const recorder: StatusRecorder = new StatusRecorder({
+    now,
+    wallClock,
+    totals: () => {
+      const { requests, denied, bytesUp, bytesDown } = metrics.exchanges.totals
+      const { pumps } = server
+      const bytes = { bytesUp: bytesUp + pumps.bytesUp, bytesDown: bytesDown + pumps.bytesDown }
+      return { requests, denied, ...bytes, opened: pumps.opened, tunnels: pumps.size }
+    },
+  })
+  let lastReload: ReloadState | undefined
+  let needsRestart: readonly string[] = []
   const surroundings = {
     logger: environment.logger,
     startId: environment.startId,
@@ -134,7 +160,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     credentialKey: randomBytes(32),
     buffers: new ReadBuffers(),
     pumps: server.pumps,
-    exchangeMetrics: metrics.exchanges,
+    observer: new ObserverPair(metrics.exchanges, recorder),
     shares,
     spans: spanExport?.spans,
   }
@@ -143,10 +169,29 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const generations = new Set([current])
   server.configure(current.settings)
   let stopped: Promise<void> | undefined
-  const admin = new AdminServer(
-    { ready: () => stopped === undefined, metrics: async () => [await metrics.report()] },
-    () => current.config.listen.adminHosts,
-  )
+  const status = async (): Promise<WorkerStatus> =>
+    recorder.report({
+      config: current.config,
+      configHash: current.hash,
+      tunnels: server.pumps.list(MAX_TUNNELS),
+      upstreams: current.upstreamHealth().map(({ failures, ...health }) => ({
+        ...health,
+        failures: [...failures.values()].reduce((sum, count) => sum + count, 0),
+      })),
+    })
+  const closeTunnel = async (id: string): Promise<boolean> => server.pumps.stopOne(id, 'operator')
+  let listeners = configured
+  const control: Control = {
+    ready: () => stopped === undefined,
+    facts: () => {
+      const { config, hash: configHash } = current
+      return { build: environment.build, startedMs, config, configHash, listeners, lastReload, needsRestart }
+    },
+    metrics: async () => [await metrics.report()],
+    status: async () => [await status()],
+    closeTunnel,
+  }
+  const admin = new AdminServer(control, () => current.config.listen.adminHosts, wallClock)
 
   const stop = async (deadlineMs: number): Promise<void> => {
     await server.drain(deadlineMs)
@@ -156,14 +201,16 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     await passwords.close()
     await admin.close()
     metrics.close()
+    recorder.stop()
   }
   let bound: Listeners
   try {
-    bound = await listen(server, admin, loaded, environment.passedSockets)
+    listeners = bound = await listen(server, admin, loaded, environment.passedSockets)
   } catch (error) {
     await stop(0)
     throw error
   }
+  recorder.start()
   // Again, with the ports that were really bound: they are another thing where the file says 0.
   current.listening(bound)
 
@@ -178,7 +225,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     }
     current = after
     generations.add(after)
-    const needsRestart = restartKeys(loaded.config, after.config)
+    needsRestart = restartKeys(loaded.config, after.config)
     // Not what is for a collector that is not asked yet.
     if (!needsRestart.includes('tracing.otlp')) spanExport?.authorize(next.files.tracingHeaders)
     server.configure(after.settings)
@@ -186,6 +233,10 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     void before.retire().then(() => generations.delete(before))
     const closedTunnels = await server.pumps.stopUnless(after.judge())
     return { needsRestart, closedTunnels }
+  }
+  const reloaded = (state: ReloadState): void => {
+    lastReload = state
+    metrics.configReloaded(state.result)
   }
   // Whoever sends clients here has to see that it is not ready before they are turned away.
   const leave = async (): Promise<void> => {
@@ -197,13 +248,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     stopped ??= leave()
     return stopped
   }
-  return {
-    ...bound,
-    reload,
-    countReload: result => metrics.configReloaded(result),
-    metrics: () => metrics.report(),
-    drain,
-  }
+  return { ...bound, reload, metrics: () => metrics.report(), status, closeTunnel, reloaded, drain }
 }
 
 async function listen(

@@ -31,7 +31,7 @@ function generation(t: Test): Generation {
       buffers: new ReadBuffers(),
       pumps: { add: () => {} },
       spans: undefined,
-      exchangeMetrics: { decision: () => {}, close: () => {} },
+      observer: { decision: () => {}, close: () => {} },
       shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
     },
     configuredListeners(loaded.config),

@@ -1,22 +1,30 @@
 /**
  * The admin listener: `/health` while the process lives, `/ready` while it takes new requests, `/metrics` for what was
- * counted. It has an address of its own, loopback by default, that the proxy itself never connects to.
- *
- * A web page could make a browser on the same machine ask here, under a name it controls; so Host has to be localhost,
- * an address literal or a name of the configuration.
+ * counted, `/` and `/status.json` for how it does, `/proxy.pac` for browsers. It has an address of its own, loopback by
+ * default, that the proxy itself never connects to. GET changes nothing.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
-import { parseAuthority } from '../http/authority.js'
+import type { Authority } from '../http/authority.js'
 import { bindServer } from '../listener/bind.js'
 import type { Bindable } from '../listener/passed-sockets.js'
 import { type Exposition, type ExpositionFormat, serializeMetrics } from '../observe/exposition.js'
 import type { Control } from './control.js'
+import { describeStatus } from './describe-status.js'
+import { EventStreams } from './event-streams.js'
+import { hasJsonType, isSameOrigin, parseOwnHost } from './own-request.js'
+import { readStatusPage, type StatusPage } from './page/status-page.js'
+import { serializeProxyAutoConfig } from './proxy-auto-config.js'
+import type { StatusDocument } from './status-document.js'
 
-const HTTP_PORT = 80
 const REQUEST_TIMEOUT_MS = 10_000
 const TEXT_TYPE = 'text/plain; charset=utf-8'
+const HEADERS = {
+  'Cache-Control': 'no-store',
+  'X-Content-Type-Options': 'nosniff',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+}
 
 /**
  * What /metrics can be had as, the first where nothing is asked for. No name of a metric needs escaping, so whichever
@@ -30,15 +38,37 @@ const FORMATS = new Map<string, ExpositionFormat>([
   [`application/openmetrics-text;version=1.0.0;charset=utf-8${ESCAPING}`, 'openmetrics'],
 ])
 
+const CLOSE_TUNNEL = /^\/tunnels\/([A-Za-z0-9-]{1,64})\/close$/
+
+type Answer = (request: IncomingMessage, response: ServerResponse, asked: Authority) => void
+
 export class AdminServer {
   readonly #control: Control
   readonly #hosts: () => readonly string[]
+  readonly #wallClock: () => number
   readonly #server: Server
+  readonly #streams = new EventStreams(() => this.#status())
+  #page: StatusPage | undefined
 
-  /** @param hosts names, canonical, that Host may have beside localhost */
-  constructor(control: Control, hosts: () => readonly string[]) {
+  /** What GET and HEAD are for. */
+  readonly #resources = new Map<string, Answer>([
+    ['/', (_request, response) => this.#sendPage(response)],
+    ['/events', (request, response) => this.#stream(request, response)],
+    ['/status.json', (_request, response) => void this.#sendStatus(response)],
+    ['/metrics', (request, response) => void this.#sendMetrics(request, response)],
+    ['/proxy.pac', (_request, response, asked) => this.#sendAutoConfig(response, asked)],
+    ['/health', (_request, response) => send(response, 200, 'alive')],
+    ['/ready', (_request, response) => this.#sendReady(response)],
+  ])
+
+  /**
+   * @param hosts names, canonical, that Host may have beside localhost
+   * @param wallClock milliseconds since the epoch
+   */
+  constructor(control: Control, hosts: () => readonly string[], wallClock: () => number = Date.now) {
     this.#control = control
     this.#hosts = hosts
+    this.#wallClock = wallClock
     this.#server = createServer((request, response) => this.#answer(request, response))
     this.#server.requestTimeout = REQUEST_TIMEOUT_MS
     this.#server.on('clientError', (_error, socket) => socket.destroy())
@@ -52,6 +82,7 @@ export class AdminServer {
   }
 
   async close(): Promise<void> {
+    this.#streams.close()
     if (!this.#server.listening) return
     await new Promise<void>(resolve => {
       this.#server.close(() => resolve())
@@ -60,17 +91,78 @@ export class AdminServer {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
-    const path = (request.url ?? '').split('?')[0]
-    if (!this.#isOwnHost(request.headers.host))
+    const path = (request.url ?? '').split('?')[0] ?? ''
+    const asked = parseOwnHost(request.headers.host, this.#hosts())
+    const resource = this.#resources.get(path)
+    const tunnel = CLOSE_TUNNEL.exec(path)?.[1]
+    const { method = '' } = request
+    if (asked === undefined)
       send(response, 403, 'Host must be localhost, an IP address or a name of listen.admin_hosts')
-    else if (path !== '/health' && path !== '/ready' && path !== '/metrics') send(response, 404, 'not found')
-    else if (request.method !== 'GET' && request.method !== 'HEAD') {
-      response.setHeader('Allow', 'GET, HEAD')
-      send(response, 405, 'only GET and HEAD')
-    } else if (path === '/metrics') void this.#sendMetrics(request, response)
-    else if (path === '/health') send(response, 200, 'alive')
-    else if (this.#control.ready()) send(response, 200, 'ready')
+    else if (tunnel !== undefined) {
+      if (method === 'POST') void this.#closeTunnel(tunnel, request, response)
+      else refuseMethod(response, 'POST', 'only POST')
+    } else if (resource === undefined) send(response, 404, 'not found')
+    else if (method === 'GET' || method === 'HEAD') resource(request, response, asked)
+    else refuseMethod(response, 'GET, HEAD', 'only GET and HEAD')
+  }
+
+  #sendReady(response: ServerResponse): void {
+    if (this.#control.ready()) send(response, 200, 'ready')
     else send(response, 503, 'draining')
+  }
+
+  #sendPage(response: ServerResponse): void {
+    this.#page ??= readStatusPage()
+    const { html, contentSecurityPolicy } = this.#page
+    response.setHeader('Content-Security-Policy', contentSecurityPolicy)
+    response.setHeader('Referrer-Policy', 'no-referrer')
+    send(response, 200, html, 'text/html; charset=utf-8')
+  }
+
+  #stream(request: IncomingMessage, response: ServerResponse): void {
+    if (request.method === 'HEAD') send(response, 200, '', 'text/event-stream')
+    else if (!this.#streams.isFull) void this.#streams.add(response, HEADERS)
+    else {
+      response.setHeader('Retry-After', '10')
+      send(response, 503, 'too many are watching')
+    }
+  }
+
+  #sendAutoConfig(response: ServerResponse, { host }: Authority): void {
+    const text = serializeProxyAutoConfig(host, this.#control.facts().listeners)
+    if (text === undefined)
+      send(response, 404, 'browsers can not use Unix sockets, and listen.proxy has nothing else')
+    else send(response, 200, text, 'application/x-ns-proxy-autoconfig')
+  }
+
+  /** Never rejects. */
+  async #closeTunnel(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!isSameOrigin(request.headers)) send(response, 403, 'not from another origin')
+    else if (!hasJsonType(request.headers)) send(response, 415, 'Content-Type must be application/json')
+    else {
+      try {
+        if (await this.#control.closeTunnel(id)) send(response, 200, 'closed')
+        else send(response, 404, 'no such tunnel')
+      } catch {
+        send(response, 500, 'the tunnel can not be closed')
+      }
+    }
+  }
+
+  async #status(): Promise<StatusDocument> {
+    const control = this.#control
+    const workers = await control.status()
+    return describeStatus(workers, control.facts(), control.ready(), this.#wallClock())
+  }
+
+  /** Never rejects. */
+  async #sendStatus(response: ServerResponse): Promise<void> {
+    let text: string | undefined
+    try {
+      text = JSON.stringify(await this.#status())
+    } catch {}
+    if (text === undefined) send(response, 500, 'the status can not be had')
+    else send(response, 200, text, 'application/json')
   }
 
   /** Never rejects. */
@@ -84,24 +176,15 @@ export class AdminServer {
     if (exposition === undefined) send(response, 500, 'the metrics can not be had')
     else send(response, 200, exposition.text, exposition.contentType)
   }
+}
 
-  #isOwnHost(value: string | undefined): boolean {
-    if (value === undefined) return false
-    try {
-      const { host } = parseAuthority(value, HTTP_PORT)
-      return host.kind !== 'name' || host.name === 'localhost' || this.#hosts().includes(host.name)
-    } catch {
-      return false
-    }
-  }
+function refuseMethod(response: ServerResponse, allow: string, text: string): void {
+  response.setHeader('Allow', allow)
+  send(response, 405, text)
 }
 
 /** @param text the end of its last line may be missing */
 function send(response: ServerResponse, status: number, text: string, contentType = TEXT_TYPE): void {
-  response.writeHead(status, {
-    'Content-Type': contentType,
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
-  })
+  response.writeHead(status, { 'Content-Type': contentType, ...HEADERS })
   response.end(text.endsWith('\n') ? text : `${text}\n`)
 }

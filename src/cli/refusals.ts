@@ -4,14 +4,11 @@
  */
 import { serializeHostPort } from '../http/authority.js'
 import { type Config, DEFAULT_RULES } from '../config/schema.js'
-import { classifyAddress } from '../net/address-class.js'
-import { parseIpAddress } from '../net/ip-address.js'
 import { draftRules } from '../observe/draft-rules.js'
-import { type LoggedTarget, type LogEvent, parseLogLine } from '../observe/log-event.js'
+import { parseLogLine } from '../observe/log-event.js'
+import { isLiftable, refusalText } from '../observe/refusal-text.js'
 import { serializeRules } from '../observe/rules-yaml.js'
 import { Sightings } from '../observe/sightings.js'
-
-type DecisionEvent = Extract<LogEvent, { event: 'decision' }>
 
 /** What the rules that are there have to do with the ones that are drafted. */
 export interface RefusalContext {
@@ -21,9 +18,6 @@ export interface RefusalContext {
   /** The entry of `clients` whose rules are a list, to which a new rule has to be added; else undefined. */
   readonly listedClient?: string | undefined
 }
-
-/** Reasons that a further rule lifts. */
-const LIFTABLE = new Set(['no_rule', 'literal', 'method', 'port'])
 
 /** Targets told one by one. */
 const MAX_LINES = 100
@@ -61,7 +55,7 @@ export class Refusals {
     const { config } = this.#context
     const where = target === undefined ? 'no target' : serializeHostPort(target.host, target.port)
     const method = target?.method ?? 'a request'
-    const text = reasonText(event, config)
+    const text = refusalText(event, config)
     const key = `${where} ${method} ${text}`
     const refused = this.#refused.get(key) ?? { target: where, method, text, count: 0 }
     this.#refused.set(key, refused)
@@ -108,59 +102,6 @@ export class Refusals {
   }
 }
 
-/**
- * Whether a drafted rule lets it pass. One beside a rule with `addresses` has none itself, and would let nothing pass
- * that resolves to them; nor does it lead to an address that is not public.
- */
-function isLiftable({ reason, rule, target }: DecisionEvent, config: Config): boolean {
-  const nearest = rule === undefined ? undefined : config.rules.get(rule)
-  if (target === undefined || !LIFTABLE.has(reason ?? '')) return false
-  return !isPrivateLiteral(target) && (nearest === undefined || nearest.addresses.length === 0)
-}
-
-function isPrivateLiteral({ host }: LoggedTarget): boolean {
-  const ip = parseIpAddress(host.name)
-  return ip !== undefined && classifyAddress(ip) !== 'global'
-}
-
 function requests(count: number): string {
   return count === 1 ? '1 request' : `${count} requests`
-}
-
-/** What refused it, by the key that decides. */
-function reasonText({ reason, rule, target }: DecisionEvent, config: Config): string {
-  switch (reason) {
-    case 'no_rule':
-      return 'no rule names the host'
-    case 'literal':
-      return target !== undefined && isPrivateLiteral(target)
-        ? 'no rule names the address, which is not public and so would have to be in its addresses as well'
-        : 'no rule names the address'
-    case 'port':
-      return `the port is not in ${portsKey(rule, target, config)}`
-    case 'method':
-      return `the method is not in rules.${rule}.methods`
-    case 'localhost':
-      return 'no rule names the host, whose address would have to be in its addresses as well'
-    case 'deny_host':
-      return 'deny.hosts holds the host'
-    case 'deny_address':
-      return 'deny.addresses holds its address'
-    case 'address':
-      return rule === undefined
-        ? 'its address is not public; it takes a rule that lists it in addresses'
-        : `its address is not public and not in rules.${rule}.addresses`
-    case 'parent':
-      return `rules.${rule}.addresses_only is true, and parent would choose the address; parent.no_proxy could name the host`
-    case 'own_address':
-      return 'it is this proxy itself'
-    default:
-      return reason ?? 'refused'
-  }
-}
-
-function portsKey(rule: string | undefined, target: LoggedTarget | undefined, config: Config): string {
-  const own = rule === undefined ? undefined : config.rules.get(rule)?.ports
-  if (rule !== undefined && own !== undefined) return `rules.${rule}.ports`
-  return `${target?.form ?? 'connect'}.ports`
 }

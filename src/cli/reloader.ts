@@ -12,21 +12,11 @@ import { ConfigError, formatProblem } from '../config/problem.js'
 import { type Schedule, systemSchedule } from '../config/schedule.js'
 import { ConfigSources } from '../config/sources.js'
 import type { FileWatch } from '../config/watch.js'
+import type { ReloadState } from '../observe/worker-status.js'
 import type { Reloaded } from '../proxy.js'
 
 /** What a signal asks for is told at once; what a change of files led to may be half of a change. */
 export type ReloadTrigger = 'change' | 'retry' | 'signal'
-
-/** The last reload, for those who ask how it went. */
-export interface ReloadState {
-  readonly result: 'applied' | 'rejected'
-  /** Milliseconds since the epoch. */
-  readonly timeMs: number
-  /** Of the configuration that has been in force since. */
-  readonly hash: string
-  /** Why it was rejected, `file:line:column: path: message` each; empty when it was not. */
-  readonly problems: readonly string[]
-}
 
 export interface ReloaderOptions {
   readonly file: string

@@ -133,7 +133,7 @@ function createReloader(
       warn: next => logWarnings(logger, next, served(proxy)),
       watch: new FileWatch({ onChange: () => reloader.request('change') }),
       logger,
-      onReload: ({ result }) => proxy.countReload(result),
+      onReload: state => proxy.reloaded(state),
     },
     loaded,
     sources,

@@ -67,7 +67,7 @@ export const listen = section({
     ),
   admin: parsed(adminText, value => (value === false ? value : parseSingleAddress(value)))
     .prefault(DEFAULT_ADMIN)
-    .describe('Where /health, /ready and /metrics are served; false switches it off.'),
+    .describe('Where the status page, /health, /ready and /metrics are served; false switches it off.'),
   admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
     .prefault([])
     .describe('Names that Host may have at listen.admin, beside localhost and every IP address.'),

@@ -16,6 +16,7 @@ import type { RequestHead } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { Metered } from '../limits/shares.js'
+import type { Subject } from '../observe/exchange-observer.js'
 import type { CloseReason } from '../outcome.js'
 import type { RunningPump } from '../relay/pump.js'
 import { type ContentLimits, ContentPace } from './content-pace.js'
@@ -52,6 +53,8 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   /** Of the connection; whoever takes that over gives it back. */
   readonly slot: ConnectionSlot
   trace: OutgoingTrace | undefined
+  /** Who asks, and what was decided, once that is known. */
+  decision: { readonly subject: Subject; readonly rule: string | undefined } | undefined
   /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
   #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined

@@ -24,6 +24,7 @@ export class Decision {
     const { target, method } = exchange.facts
     const authority = 'authority' in target ? target.authority : undefined
     this.#options = options
+    exchange.decision = this
     this.subject = {
       id: exchange.id,
       client: client?.name,
@@ -53,7 +54,7 @@ export class Decision {
   /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
   deny(error: ProxyError): void {
     if (error.side === 'upstream') this.#pass(error.reason)
-    else this.#tell({ decision: 'deny', rule: this.#rule, reason: error.reason })
+    else this.#tell({ decision: 'deny', rule: this.rule, reason: error.reason, refusal: error })
   }
 
   /** The client left before the decision was made; what was known of the request by then was allowed. */
@@ -68,7 +69,7 @@ export class Decision {
 
   /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
   #pass(reason?: string, dnsMs?: number): void {
-    const rule = this.#rule
+    const { rule } = this
     const denial = this.#verdict?.kind === 'allow' ? this.#verdict.wouldDeny : undefined
     if (denial === undefined) this.#tell({ decision: 'allow', rule, reason, dnsMs })
     else {
@@ -77,12 +78,14 @@ export class Decision {
         rule,
         reason: denial.reason,
         wouldDeny: denial.message,
+        refusal: denial,
         dnsMs,
       })
     }
   }
 
-  get #rule(): string | undefined {
+  /** What allows it, or came nearest: a rule, or the key of what answers. */
+  get rule(): string | undefined {
     return this.#verdict?.rule ?? this.#route
   }
 

@@ -12,7 +12,10 @@ import type { ConnectionExchange } from './connection-exchange.js'
 
 /** A CONNECT, or a request whose connection was upgraded, since it has become a pump. */
 export interface OpenTunnel {
-  readonly exchange: Pick<ConnectionExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
+  readonly exchange: Pick<
+    ConnectionExchange,
+    'id' | 'clientAddress' | 'clientCertificate' | 'facts' | 'head' | 'decision'
+  >
   /** The IP address that it was connected to. */
   readonly address: string
   /** The URL of the parent proxy that this is the address of. */

@@ -68,7 +68,7 @@ const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwner {
   /** What has stopped being HTTP; counted in until it ends. */
-  readonly pumps = new Pumps(() => this.#checkEmpty())
+  readonly pumps: Pumps
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
@@ -82,6 +82,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
 
   constructor(options: ServerOptions) {
     this.#options = options
+    this.pumps = new Pumps(() => this.#checkEmpty(), options.now)
   }
 
   /** To be called before anything is listened on, and again for other settings. */
@@ -221,7 +222,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
       method,
       path: withoutUserinfo(target),
     } as const
-    observer.decision(subject, { decision: 'deny', reason: error.reason }, configHash)
+    observer.decision(subject, { decision: 'deny', reason: error.reason, refusal: error }, configHash)
     const outcome = {
       handler: 'refusal',
       status: error.status,

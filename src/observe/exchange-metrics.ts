@@ -112,6 +112,18 @@ export class ExchangeMetrics implements ExchangeObserver {
     this.#limits.add(limit)
   }
 
+  /** Of exchanges that are over. Those that became tunnels are not among the requests, and their bytes not in here. */
+  get totals(): { requests: number; denied: number; bytesUp: number; bytesDown: number } {
+    let requests = 0
+    let denied = 0
+    for (const [key, count] of this.#requests) {
+      const { kind, decision, code } = requestLabels(key)
+      if (decision === 'deny') denied += count
+      if (code !== '101' && !(kind === 'connect' && code === '200')) requests += count
+    }
+    return { requests, denied, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
+  }
+
   #failed({ type, reason, side }: ProxyError, address: string | undefined): void {
     this.#limits.add(reason)
     if (address !== undefined) return

@@ -31,6 +31,17 @@ export interface DecisionEvent {
   /** What a denial would have said. */
   readonly wouldDeny?: string | undefined
   readonly dnsMs?: number | undefined
+  /** More about why, for those who ask. */
+  readonly refusal?: Refusal | undefined
+}
+
+export interface Refusal {
+  /** One clause. */
+  readonly message: string
+  /** Sentences: what refused it, and what would allow it. */
+  readonly detail: string | undefined
+  /** The IP address that was refused, when it is one. */
+  readonly address: string | undefined
 }
 
 export interface ExchangeObserver {

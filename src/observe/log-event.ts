@@ -48,7 +48,7 @@ export function parseLogLine(line: string): LogEvent | undefined {
   if (event !== 'decision' && event !== 'close') return { event: 'other' }
   const { kind } = fields
   const aimed = kind === 'connect' || kind === 'forward'
-  const target = aimed ? parseTarget(kind, fields) : undefined
+  const target = aimed ? parseLoggedTarget(kind, fields) : undefined
   if (aimed && target === undefined) return undefined
   const client = nameOf(fields['client'])
   if (event === 'close') {
@@ -91,7 +91,8 @@ function nameOf(value: unknown): string | undefined {
   return typeof value === 'string' && isName(value) ? value : undefined
 }
 
-function parseTarget(
+/** @returns undefined for what no request can have asked for */
+export function parseLoggedTarget(
   form: 'connect' | 'forward',
   { method, host, port }: Readonly<Record<string, unknown>>,
 ): LoggedTarget | undefined {

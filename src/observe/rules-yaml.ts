@@ -7,9 +7,11 @@ import type { PortRange, PortSet } from '../net/ports.js'
 export interface WrittenRule {
   readonly name: string
   /** As parseHostPattern reads them. */
-  readonly hosts: readonly string[]
+  readonly hosts?: readonly string[] | undefined
   readonly ports?: PortSet | undefined
   readonly methods?: readonly Method[] | undefined
+  /** Blocks, as parseCidr reads them. */
+  readonly addresses?: readonly string[] | undefined
 }
 
 /**
@@ -21,14 +23,18 @@ export function serializeRules(rules: readonly WrittenRule[]): string {
   const document = new Document({
     rules: Object.fromEntries(rules.map(rule => [rule.name, sectionOf(rule)])),
   })
-  for (const { name, hosts, ports, methods } of rules) {
-    const hostList = document.getIn(['rules', name, 'hosts'], true) as YAMLSeq<Scalar<string>>
-    for (const host of hostList.items) {
-      if (host.value.startsWith('*.')) host.comment = ` check: every name below ${host.value.slice(2)}`
+  for (const { name, hosts, ports, methods, addresses } of rules) {
+    const listAt = (key: string): YAMLSeq => document.getIn(['rules', name, key], true) as YAMLSeq
+    if (hosts !== undefined) {
+      const hostList = listAt('hosts') as YAMLSeq<Scalar<string>>
+      for (const host of hostList.items) {
+        if (host.value.startsWith('*.')) host.comment = ` check: every name below ${host.value.slice(2)}`
+      }
+      setInline(hostList, hosts.length === 1 && !hosts[0]?.startsWith('*.'))
     }
-    setInline(hostList, hosts.length === 1 && !hosts[0]?.startsWith('*.'))
-    if (ports !== undefined) setInline(document.getIn(['rules', name, 'ports'], true) as YAMLSeq, true)
-    if (methods !== undefined) setInline(document.getIn(['rules', name, 'methods'], true) as YAMLSeq, true)
+    for (const [key, list] of Object.entries({ ports, methods, addresses })) {
+      if (list !== undefined) setInline(listAt(key), true)
+    }
   }
   return document.toString({ lineWidth: 0, flowCollectionPadding: false })
 }
@@ -38,11 +44,12 @@ function setInline(list: YAMLSeq, inline: boolean): void {
   list.flow = inline
 }
 
-function sectionOf({ hosts, ports, methods }: WrittenRule) {
+function sectionOf({ hosts, ports, methods, addresses }: WrittenRule) {
   return {
-    hosts,
+    ...(hosts === undefined ? {} : { hosts }),
     ...(ports === undefined ? {} : { ports: portList(ports) }),
     ...(methods === undefined ? {} : { methods }),
+    ...(addresses === undefined ? {} : { addresses }),
   }
 }
 

@@ -207,7 +207,7 @@ function permitOf(verdict: Permit | Denial): Permit {
   return verdict
 }
 
-function refusal({ status, message, reason, detail }: Denial): ProxyError {
+function refusal({ status, message, reason, detail, address }: Denial): ProxyError {
   const type = status === 508 ? 'proxy_loop_detected' : 'destination_ip_prohibited'
-  return new ProxyError(type, message, { reason, detail })
+  return new ProxyError(type, message, { reason, detail, address })
 }

@@ -1,5 +1,7 @@
 import t, { type Test } from 'tap'
+import type { Control } from '../../src/admin/control.js'
 import { AdminServer } from '../../src/admin/server.js'
+import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
 import { parseExposition } from '../kit/exposition.js'
 import { rawOrigin } from '../kit/raw-origin.js'
@@ -9,10 +11,25 @@ import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
 const REPORT: MetricsReport = [
   { name: 'a_total', help: 'A.', type: 'counter', aggregator: 'sum', values: [{ value: 2, labels: {} }] },
 ]
-const CONTROL = { ready: () => true, metrics: async () => [REPORT] }
+const CONTROL: Control = {
+  ready: () => true,
+  facts: () => ({
+    build: { version: '1.2.3', node: '20.0.0' },
+    startedMs: 0,
+    config: defaultConfig().config,
+    configHash: 'abc',
+    listeners: { proxy: [{ host: '0.0.0.0', port: 3128 }], tls: undefined, admin: undefined },
+    lastReload: undefined,
+    needsRestart: [],
+  }),
+  metrics: async () => [REPORT],
+  status: async () => [],
+  closeTunnel: async () => false,
+}
 
 async function admin(t: Test) {
   const control = {
+    ...CONTROL,
     isReady: true,
     reports: (): Promise<MetricsReport[]> => Promise.resolve([REPORT, REPORT]),
     ready: () => control.isReady,
@@ -59,15 +76,33 @@ t.test('a query does not matter, HEAD has no content', async t => {
 
 t.test('other paths are 404, other methods 405 with Allow (RFC 9110 §15.5.6)', async t => {
   const { get } = await admin(t)
-  for (const path of ['/', '/healthz', '/health/', '/HEALTH', '/x/ready', '/metrics/', '*', '/%68ealth']) {
+  for (const path of [
+    '//',
+    '/index.html',
+    '/tunnels/x-1',
+    '/tunnels//close',
+    '/tunnels/a.b/close',
+    '/healthz',
+    '/health/',
+    '/HEALTH',
+    '/x/ready',
+    '/metrics/',
+    '*',
+    '/%68ealth',
+  ]) {
     t.equal(status(await get(path)), 404, path)
   }
   for (const method of ['POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE']) {
-    for (const path of ['/health', '/ready', '/metrics']) {
+    for (const path of ['/', '/events', '/status.json', '/proxy.pac', '/health', '/ready', '/metrics']) {
       const answer = await get(path, method)
       t.equal(status(answer), 405, `${method} ${path}`)
       t.match(answer, '\r\nAllow: GET, HEAD\r\n')
     }
+  }
+  for (const method of ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'TRACE']) {
+    const answer = await get('/tunnels/x-1/close', method)
+    t.equal(status(answer), 405, method)
+    t.match(answer, '\r\nAllow: POST\r\n')
   }
 })
 
@@ -101,7 +136,7 @@ t.test(
       ['::1', 403],
       ['', 403],
     ]
-    for (const path of ['/health', '/ready', '/metrics', '/none']) {
+    for (const path of ['/', '/status.json', '/proxy.pac', '/health', '/ready', '/metrics', '/none']) {
       for (const [host, expected] of table) {
         const wanted = expected === 200 && path === '/none' ? 404 : expected
         t.equal(status(await get(path, 'GET', host)), wanted, `${path} ${host}`)
@@ -157,6 +192,90 @@ t.test('metrics that can not be had are 500, and the listener goes on', async t 
   control.reports = () => Promise.reject(new Error('no worker'))
   t.equal(status(await get('/metrics')), 500)
   t.equal(status(await get('/health')), 200)
+})
+
+t.test('the page comes with a policy that lets nothing else run, and may not be framed or kept', async t => {
+  const { get } = await admin(t)
+  const answer = await get('/')
+  t.match(answer, '\r\nContent-Type: text/html; charset=utf-8\r\n')
+  t.match(
+    answer,
+    /\r\nContent-Security-Policy: default-src 'none'; script-src 'sha256-[^\r]*frame-ancestors 'none'/,
+  )
+  t.match(answer, '\r\nReferrer-Policy: no-referrer\r\n')
+  t.match(answer, '\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n')
+  t.match(body(answer), /^[0-9a-f]*(?:\r\n)?<!doctype html>\n/)
+  t.equal(body(await get('/', 'HEAD')), '')
+})
+
+t.test(
+  'a tunnel is closed by a POST of JSON from the page itself or from no page, and by nothing else',
+  async t => {
+    const { control, ask } = await admin(t)
+    const asked: string[] = []
+    control.closeTunnel = async id => {
+      asked.push(id)
+      if (id === 'broken') throw new Error('no worker')
+      return id === 'x-1'
+    }
+    const json = 'Content-Type: application/json'
+    const post = async (id: string, ...fields: string[]) => {
+      const head = [
+        `POST /tunnels/${id}/close HTTP/1.1`,
+        'Host: localhost:9128',
+        'Content-Length: 0',
+        ...fields,
+      ]
+      return status(await ask(`${head.join('\r\n')}\r\n\r\n`))
+    }
+    t.equal(await post('x-1', json, 'Sec-Fetch-Site: cross-site'), 403)
+    t.equal(await post('x-1', json, 'Origin: http://evil.test'), 403)
+    t.equal(await post('x-1', json, 'Origin: null'), 403)
+    t.equal(await post('x-1'), 415)
+    t.equal(await post('x-1', 'Content-Type: text/plain'), 415)
+    t.equal(
+      await post('x-1', 'Content-Type: application/x-www-form-urlencoded', 'Origin: http://localhost:9128'),
+      415,
+    )
+    t.same(asked, [])
+    t.equal(await post('x-1', json), 200)
+    t.equal(await post('x-1', json, 'Origin: http://localhost:9128', 'Sec-Fetch-Site: same-origin'), 200)
+    t.equal(await post('x-2', json), 404)
+    t.equal(await post('broken', json), 500)
+    t.same(asked, ['x-1', 'x-1', 'x-2', 'broken'])
+  },
+)
+
+t.test('/status.json is what the workers report, and 500 while it can not be had', async t => {
+  const { control, get } = await admin(t)
+  const answer = await get('/status.json')
+  t.match(answer, '\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n')
+  t.match(answer, '"schema":1,')
+  t.match(answer, '"version":"1.2.3"')
+  control.status = () => Promise.reject(new Error('no worker'))
+  t.equal(status(await get('/status.json')), 500)
+  t.equal(status(await get('/health')), 200)
+})
+
+t.test('/proxy.pac names the proxy by the Host that was asked for', async t => {
+  const { get } = await admin(t)
+  const answer = await get('/proxy.pac', 'GET', 'sluice.test:9128')
+  t.match(answer, '\r\nContent-Type: application/x-ns-proxy-autoconfig\r\n')
+  t.match(answer, '  return "PROXY sluice.test:3128"\n')
+})
+
+t.test('/events is a stream until it is left, or the listener closes', async t => {
+  const { server, port, get } = await admin(t)
+  t.match(await get('/events', 'HEAD'), '\r\nContent-Type: text/event-stream\r\n')
+  const watcher = await rawClient(t, port)
+  watcher.write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  const head = await watcher.until('\r\n\r\n')
+  t.match(head, /^HTTP\/1\.1 200 OK\r\n/)
+  t.match(head, '\r\nCache-Control: no-store\r\n')
+  await watcher.until('event: status\ndata: {"schema":1,')
+  await server.close()
+  await watcher.untilEnd().catch(() => undefined)
+  t.ok(watcher.socket.readableEnded || watcher.socket.destroyed)
 })
 
 t.test('what is not HTTP gets no answer and does no harm', async t => {

@@ -154,3 +154,29 @@ t.test('a limit that was reached counts by its name', async t => {
     'sluice_limit_rejections_total{limit="store_full"}': 1,
   })
 })
+
+t.test('totals are of requests that are over, tunnels not among them, refused ones told apart', async t => {
+  const { metrics } = measured()
+  const close = (
+    kind: Subject['kind'],
+    method: string,
+    status: number,
+    decision: (typeof DECISIONS)[number],
+  ) =>
+    metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status, bytesUp: 1, bytesDown: 2 }, 1, decision)
+  t.same(metrics.totals, { requests: 0, denied: 0, bytesUp: 0, bytesDown: 0 })
+  close('forward', 'GET', 200, 'allow')
+  close('forward', 'GET', 200, 'would_deny')
+  close('connect', 'CONNECT', 403, 'deny')
+  close('invalid', 'FOO', 501, 'deny')
+  const before = metrics.totals
+  t.same(before, { requests: 4, denied: 2, bytesUp: 4, bytesDown: 8 })
+  metrics.close(
+    { ...SUBJECT, kind: 'connect', method: 'CONNECT' },
+    { ...OUTCOME, handler: 'tunnel', bytesUp: 9 },
+    1,
+    'allow',
+  )
+  close('forward', 'GET', 101, 'allow')
+  t.same(metrics.totals, before, 'tunnels')
+})

@@ -56,3 +56,15 @@ t.test('long lists of hosts are not folded, and what YAML takes for something el
     `rules:\n  r:\n    hosts:\n      - "null"\n      - ::1\n      - 2001:db8::1\n      - "true"\n      - "1e3"\n      - "0x1f"\n      - ${long}\n`,
   )
 })
+
+t.test('addresses stand in one line, and hosts may be left out of what changes a rule', async t => {
+  t.equal(
+    serializeRules([
+      { name: 'inner', ports: parsePorts([80, '8000-8010']), addresses: ['10.0.0.1/32', 'fd00::1/128'] },
+    ]),
+    'rules:\n  inner:\n    ports: [80, 8000-8010]\n    addresses: [10.0.0.1/32, "fd00::1/128"]\n'.replaceAll(
+      '"',
+      '',
+    ),
+  )
+})

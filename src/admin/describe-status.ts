@@ -1,0 +1,186 @@
+/** From what the workers report to the document that /status.json is. */
+import { serializeListenAddress } from '../config/listen-address.js'
+import type { Config } from '../config/schema.js'
+import { LATENCY_WINDOW_MS, quantile } from '../observe/latency-window.js'
+import { mergeStatus } from '../observe/merge-status.js'
+import type { DenialGroup, Traffic, TunnelStatus, WorkerStatus } from '../observe/worker-status.js'
+import type { ProgramFacts } from './control.js'
+import type {
+  DocumentDenial,
+  DocumentLatency,
+  DocumentLimit,
+  DocumentTraffic,
+  DocumentTunnel,
+  DocumentWorker,
+  StatusDocument,
+} from './status-document.js'
+
+/** Seconds that a rate is the mean of. */
+const RATE_SECONDS = 5
+
+/**
+ * @param workers what each reports
+ * @param nowMs milliseconds since the epoch
+ */
+export function describeStatus(
+  workers: readonly WorkerStatus[],
+  facts: ProgramFacts,
+  ready: boolean,
+  nowMs: number,
+): StatusDocument {
+  const { traffic, latencies, tunnels, denials, upstreams } = mergeStatus(workers)
+  const { build, config, listeners } = facts
+  return {
+    schema: 1,
+    time: isoTime(nowMs),
+    version: build?.version ?? null,
+    node: build?.node ?? null,
+    started: isoTime(facts.startedMs),
+    uptime_seconds: Math.max(0, Math.floor((nowMs - facts.startedMs) / 1000)),
+    ready,
+    listen: {
+      proxy: listeners.proxy.map(serializeListenAddress),
+      tls: listeners.tls === undefined ? null : serializeListenAddress(listeners.tls),
+      admin: listeners.admin === undefined ? null : serializeListenAddress(listeners.admin),
+    },
+    config: describeConfig(facts),
+    workers: workers.map(describeWorker),
+    rates: {
+      requests_per_second: rate(traffic.requests),
+      denied_per_second: rate(traffic.denied),
+      tunnels_per_second: rate(traffic.opened),
+      bytes_up_per_second: rate(traffic.bytesUp),
+      bytes_down_per_second: rate(traffic.bytesDown),
+    },
+    latency: {
+      window_seconds: LATENCY_WINDOW_MS / 1000,
+      dns: describeLatency(latencies.dns),
+      dial: describeLatency(latencies.dial),
+      first_byte: describeLatency(latencies.firstByte),
+    },
+    tunnels: { open: tunnels.open, listed: tunnels.listed.map(describeTunnel) },
+    denials: { dropped: denials.dropped, listed: denials.listed.map(describeDenial) },
+    upstreams,
+    limits: describeLimits(config.limits),
+    traffic: describeTraffic(traffic),
+  }
+}
+
+/** The same with the last seconds of its traffic alone, for those who have had the others. */
+export function withLastSeconds(document: StatusDocument, seconds: number): StatusDocument {
+  const { end, ...series } = document.traffic
+  const cut = Object.entries(series).map(([name, samples]) => [name, samples.slice(-seconds)])
+  return { ...document, traffic: { end, ...Object.fromEntries(cut) } as DocumentTraffic }
+}
+
+function describeConfig({
+  config,
+  configHash,
+  lastReload,
+  needsRestart,
+}: ProgramFacts): StatusDocument['config'] {
+  return {
+    hash: configHash,
+    mode: config.mode,
+    needs_restart: needsRestart,
+    last_reload:
+      lastReload === undefined
+        ? null
+        : {
+            result: lastReload.result,
+            time: isoTime(lastReload.timeMs),
+            hash: lastReload.hash,
+            problems: lastReload.problems,
+          },
+  }
+}
+
+function describeWorker(status: WorkerStatus, index: number): DocumentWorker {
+  return {
+    worker: index + 1,
+    started: isoTime(status.startedMs),
+    config_hash: status.configHash,
+    busy: rounded(status.busy),
+    requests_per_second: rate(status.traffic.requests),
+    tunnels: status.tunnels.open,
+  }
+}
+
+function rate(samples: readonly number[]): number {
+  const last = samples.slice(-RATE_SECONDS)
+  return last.length === 0 ? 0 : rounded(last.reduce((sum, value) => sum + value, 0) / last.length)
+}
+
+function describeLatency(counts: readonly number[]): DocumentLatency {
+  const at = (q: number): number | null => {
+    const ms = quantile(counts, q)
+    return ms === undefined ? null : rounded(ms)
+  }
+  const count = counts.reduce((sum, value) => sum + value, 0)
+  return { count, p50: at(0.5), p95: at(0.95), p99: at(0.99) }
+}
+
+function describeTunnel(tunnel: TunnelStatus): DocumentTunnel {
+  return {
+    id: tunnel.id,
+    client: tunnel.client ?? null,
+    client_address: tunnel.clientAddress,
+    kind: tunnel.kind,
+    host: tunnel.host ?? null,
+    port: tunnel.port ?? null,
+    rule: tunnel.rule ?? null,
+    address: tunnel.address,
+    age_seconds: Math.floor(tunnel.ageMs / 1000),
+    bytes_up: tunnel.bytesUp,
+    bytes_down: tunnel.bytesDown,
+  }
+}
+
+function describeDenial(group: DenialGroup): DocumentDenial {
+  return {
+    client: group.client ?? null,
+    client_address: group.clientAddress,
+    kind: group.kind,
+    method: group.method,
+    host: group.host ?? null,
+    port: group.port ?? null,
+    decision: group.decision,
+    reason: group.reason,
+    rule: group.rule ?? null,
+    detail: group.detail ?? null,
+    yaml: group.yaml ?? null,
+    count: group.count,
+    first: isoTime(group.firstMs),
+    last: isoTime(group.lastMs),
+  }
+}
+
+/** By the names that they have in the file. */
+function describeLimits(limits: Config['limits']): DocumentLimit[] {
+  return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
+    if (typeof value !== 'number') return []
+    const key = name.replace(/Ms$/, '').replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
+    const unit = name.endsWith('Ms') ? 'ms' : name.endsWith('Bytes') ? 'bytes' : 'count'
+    return [{ key, value, unit }]
+  })
+}
+
+function describeTraffic({ endSecond, opened, tunnels, ...traffic }: Traffic): DocumentTraffic {
+  return {
+    end: isoTime(endSecond * 1000),
+    requests: traffic.requests,
+    denied: traffic.denied,
+    tunnels_opened: opened,
+    tunnels_open: tunnels,
+    bytes_up: traffic.bytesUp,
+    bytes_down: traffic.bytesDown,
+  }
+}
+
+function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1000) / 1000
+}

@@ -1,0 +1,119 @@
+/** Elements: found, made and kept in step with lists. What they say is always set as text, never as markup. */
+
+function found<T extends HTMLElement = HTMLElement>(id: string): T {
+  const element = document.getElementById(id)
+  if (element === null) throw new Error(`no element ${id}`)
+  return element as T
+}
+
+function made<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  className = '',
+  ...children: (Node | string)[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag)
+  if (className !== '') element.className = className
+  element.append(...children)
+  return element
+}
+
+/** Touches the document only where something changes, so that selections and readers are left in peace. */
+function setText(element: Element, text: string): void {
+  if (element.textContent !== text) element.textContent = text
+}
+
+/** Pairs of a term and what it is, in a `dl`. */
+function setFacts(list: HTMLElement, facts: readonly (readonly [string, string])[]): void {
+  const text = JSON.stringify(facts)
+  if (list.dataset['facts'] === text) return
+  list.dataset['facts'] = text
+  list.replaceChildren(
+    ...facts.map(([term, value]) => made('div', '', made('dt', '', term), made('dd', '', value))),
+  )
+}
+
+interface KeyedView<Item> {
+  readonly element: HTMLElement
+  update(item: Item): void
+}
+
+/** The children of one element, one for each item: those that stay keep their place in the tab order, and the focus. */
+class KeyedList<Item> {
+  readonly #parent: HTMLElement
+  readonly #keyOf: (item: Item) => string
+  readonly #make: (item: Item) => KeyedView<Item>
+  readonly #views = new Map<string, KeyedView<Item>>()
+
+  constructor(parent: HTMLElement, keyOf: (item: Item) => string, make: (item: Item) => KeyedView<Item>) {
+    this.#parent = parent
+    this.#keyOf = keyOf
+    this.#make = make
+  }
+
+  show(items: readonly Item[]): void {
+    const left = new Set(this.#views.keys())
+    let place = this.#parent.firstElementChild
+    for (const item of items) {
+      const key = this.#keyOf(item)
+      const view = this.#views.get(key) ?? this.#make(item)
+      this.#views.set(key, view)
+      left.delete(key)
+      view.update(item)
+      if (view.element === place) place = place.nextElementSibling
+      else if (!view.element.contains(document.activeElement)) this.#parent.insertBefore(view.element, place)
+    }
+    for (const key of left) {
+      this.#views.get(key)?.element.remove()
+      this.#views.delete(key)
+    }
+  }
+}
+
+/** A row of cells that hold text; the first names the row. */
+function textRow(columns: readonly string[]): { row: HTMLTableRowElement; cells: HTMLElement[] } {
+  const cells = columns.map((className, i) => {
+    const cell = made(i === 0 ? 'th' : 'td', className)
+    if (cell instanceof HTMLTableCellElement && i === 0) cell.scope = 'row'
+    return cell
+  })
+  return { row: made('tr', '', ...cells), cells }
+}
+
+/** Rows of text alone: `columns` are the classes of the cells, `textsOf` what stands in them. */
+function textTable<Item>(
+  id: string,
+  columns: readonly string[],
+  keyOf: (item: Item) => string,
+  textsOf: (item: Item) => readonly string[],
+): (items: readonly Item[]) => void {
+  const body = found(id).querySelector('tbody')
+  if (body === null) throw new Error(`no rows in ${id}`)
+  const list = new KeyedList<Item>(body, keyOf, () => {
+    const { row, cells } = textRow(columns)
+    return {
+      element: row,
+      update: item => {
+        for (const [i, text] of textsOf(item).entries()) {
+          const cell = cells[i]
+          if (cell !== undefined) setText(cell, text)
+        }
+      },
+    }
+  })
+  return items => {
+    list.show(items)
+    setFilled(id, items.length > 0)
+  }
+}
+
+/** Shows the table, or what stands in its place when there is nothing in it. */
+function setFilled(id: string, filled: boolean): void {
+  const region = found(id).closest<HTMLElement>('.scroll')
+  if (region !== null) region.hidden = !filled
+  found(`${id}-empty`).hidden = filled
+}
+
+/** Tells those who can not see the page; and those who can, nothing. */
+function announce(text: string): void {
+  setText(found('news'), text)
+}

@@ -1,0 +1,111 @@
+/** What stands in the head of the page, in its tiles, and in the tables that hold text alone. */
+
+type Status = import('../../status-document.js').StatusDocument
+type StatusLatency = import('../../status-document.js').DocumentLatency
+
+const NUMBER = 'number'
+
+function createFigures(): (status: Status) => void {
+  const latency = textTable<readonly [string, StatusLatency]>(
+    'latency',
+    ['', NUMBER, NUMBER, NUMBER, NUMBER],
+    ([name]) => name,
+    ([name, { p50, p95, p99, count }]) => [
+      name,
+      ...[p50, p95, p99].map(formatMs),
+      count.toLocaleString('en'),
+    ],
+  )
+  const workers = textTable<Status['workers'][number]>(
+    'workers',
+    ['', NUMBER, NUMBER, NUMBER, 'wide'],
+    ({ worker, started }) => `${worker} ${started}`,
+    worker => [
+      String(worker.worker),
+      `${Math.round(worker.busy * 100)} %`,
+      formatNumber(worker.requests_per_second),
+      worker.tunnels.toLocaleString('en'),
+      worker.config_hash,
+    ],
+  )
+  const upstreams = textTable<Status['upstreams'][number]>(
+    'upstreams',
+    ['name', 'name', '', NUMBER],
+    ({ route, upstream }) => JSON.stringify([route, upstream]),
+    ({ route, upstream, up, failures }) => [upstream, route, up ? 'up' : 'down', String(failures)],
+  )
+  const limits = textTable<Status['limits'][number]>(
+    'limits',
+    ['', NUMBER],
+    ({ key }) => key,
+    limit => [`limits.${limit.key}`, formatLimit(limit)],
+  )
+  return status => {
+    showHead(status)
+    showTiles(status)
+    showConfiguration(status)
+    setText(found('latency-note'), `milliseconds, last ${formatAge(status.latency.window_seconds)}`)
+    latency([
+      ['DNS', status.latency.dns],
+      ['connecting', status.latency.dial],
+      ['first byte', status.latency.first_byte],
+    ])
+    workers(status.workers)
+    upstreams(status.upstreams)
+    found('upstreams-section').hidden = status.upstreams.length === 0
+    for (const cell of document.querySelectorAll('#upstreams td:nth-child(3)')) {
+      cell.className = cell.textContent === 'up' ? 'up' : 'down'
+    }
+    limits(status.limits)
+  }
+}
+
+function showHead({ version, uptime_seconds: uptime, config, listen }: Status): void {
+  setFacts(found('facts'), [
+    ['version', version ?? 'unknown'],
+    ['up', formatAge(uptime)],
+    ['mode', config.mode],
+    ['configuration', config.hash],
+    ['listens on', [...listen.proxy, ...(listen.tls === null ? [] : [`${listen.tls} (TLS)`])].join(', ')],
+  ])
+}
+
+function showTiles({ rates, tunnels }: Status): void {
+  const tiles = {
+    requests: formatNumber(rates.requests_per_second),
+    denied: formatNumber(rates.denied_per_second),
+    opened: formatNumber(rates.tunnels_per_second),
+    open: tunnels.open.toLocaleString('en'),
+    up: formatBytes(rates.bytes_up_per_second),
+    down: formatBytes(rates.bytes_down_per_second),
+  }
+  for (const [id, text] of Object.entries(tiles)) setText(found(`tile-${id}`), text)
+  found('tile-denied').dataset['bad'] = String(rates.denied_per_second > 0)
+}
+
+function showConfiguration({ config, node, workers }: Status): void {
+  const { last_reload: reload, needs_restart: needsRestart } = config
+  const behind = workers.filter(worker => worker.config_hash !== config.hash).length
+  setFacts(found('config'), [
+    ['in force', config.hash],
+    [
+      'last reload',
+      reload === null
+        ? 'none since the start'
+        : `${reload.result}, ${new Date(reload.time).toLocaleString()}`,
+    ],
+    ...(needsRestart.length === 0 ? [] : [['waits for a restart', needsRestart.join(', ')] as const]),
+    ...(behind === 0 ? [] : [['workers with another one', String(behind)] as const]),
+    ['Node', node ?? 'unknown'],
+  ])
+  const problems = reload?.problems ?? []
+  const list = found('problems')
+  if (list.textContent !== problems.join(''))
+    list.replaceChildren(...problems.map(text => made('li', '', text)))
+  const alert = found('alert')
+  alert.hidden = reload?.result !== 'rejected'
+  setText(
+    alert,
+    alert.hidden ? '' : 'The last change of the configuration was rejected; the one before is in force.',
+  )
+}

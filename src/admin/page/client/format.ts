@@ -1,0 +1,52 @@
+/** Numbers and times as people read them. */
+
+const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
+
+/** Three digits or so: `0`, `0.4`, `12`, `1,234`. */
+function formatNumber(value: number): string {
+  if (value > 0 && value < 10) return value.toFixed(1).replace(/\.0$/, '')
+  return Math.round(value).toLocaleString('en')
+}
+
+function formatBytes(bytes: number): string {
+  let value = bytes
+  let unit = 0
+  while (value >= 1000 && unit < BYTE_UNITS.length - 1) {
+    value /= 1024
+    unit += 1
+  }
+  return `${unit === 0 ? Math.round(value) : formatNumber(value)} ${BYTE_UNITS[unit]}`
+}
+
+/** `42 s`, `3 min`, `2 h 5 min`, `4 d 1 h`. */
+function formatAge(seconds: number): string {
+  if (seconds < 60) return `${Math.max(0, Math.round(seconds))} s`
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 60) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  if (hours < 24) return `${hours} h ${minutes % 60} min`
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`
+}
+
+function formatMs(ms: number | null): string {
+  if (ms === null) return '–'
+  if (ms < 10) return ms.toFixed(1)
+  return Math.round(ms).toLocaleString('en')
+}
+
+function formatLimit({ value, unit }: { readonly value: number; readonly unit: string }): string {
+  if (unit === 'bytes') return formatBytes(value)
+  if (unit === 'ms') return value < 1000 ? `${value} ms` : formatAge(value / 1000)
+  return value.toLocaleString('en')
+}
+
+/** IPv6 goes in brackets. */
+function formatTarget(host: string | null, port: number | null): string {
+  if (host === null) return 'no target'
+  const name = host.includes(':') ? `[${host}]` : host
+  return port === null ? name : `${name}:${port}`
+}
+
+function formatClient(name: string | null, address: string): string {
+  return name === null ? address : `${name} (${address})`
+}

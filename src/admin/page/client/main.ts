@@ -1,0 +1,56 @@
+/** Keeps the page in step with the proxy: one stream of events, opened again whenever it is lost. */
+
+/** Past so long without an event the proxy is gone, even when the connection does not say so. */
+const SILENCE_MS = 6000
+const RETRY_MS = 2000
+
+function start(): void {
+  const history = new TrafficHistory()
+  const charts = CHART_PLANS.map(plan => new TrafficChart(plan))
+  const showFigures = createFigures()
+  const showDenials = createDenials()
+  const showTunnels = createTunnels()
+  const show = (status: Status): void => {
+    history.add(status.traffic)
+    if (!document.hidden) for (const chart of charts) chart.show(history)
+    showFigures(status)
+    showDenials(status.denials, Date.parse(status.time))
+    showTunnels(status.tunnels)
+    setState(status.ready ? 'ready' : 'draining', status.ready ? 'ready' : 'draining')
+  }
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+    for (const chart of charts) chart.draw()
+  })
+  connect(show)
+}
+
+function connect(show: (status: Status) => void): void {
+  const source = new EventSource('/events')
+  let silence = 0
+  const lost = (): void => {
+    clearTimeout(silence)
+    source.close()
+    setState('lost', 'disconnected, retrying')
+    setTimeout(() => connect(show), RETRY_MS)
+  }
+  const wait = (): void => {
+    clearTimeout(silence)
+    silence = setTimeout(lost, SILENCE_MS)
+  }
+  source.addEventListener('status', event => {
+    wait()
+    show(JSON.parse((event as MessageEvent<string>).data) as Status)
+  })
+  source.addEventListener('error', lost)
+  wait()
+}
+
+function setState(state: 'ready' | 'draining' | 'lost', text: string): void {
+  const element = found('state')
+  if (element.dataset['state'] === state) return
+  element.dataset['state'] = state
+  setText(element, text)
+  document.body.classList.toggle('stale', state === 'lost')
+  document.title = state === 'ready' ? 'Sluice' : `Sluice: ${text}`
+  announce(`Sluice is ${text}`)
+}

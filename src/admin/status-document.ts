@@ -1,0 +1,132 @@
+/**
+ * The layout of /status.json, which is also what the status page is drawn from. Times are in ISO 8601; what is absent is
+ * null. Keys may be added; when one changes its meaning or goes, `schema` grows.
+ */
+
+export interface StatusDocument {
+  readonly schema: 1
+  readonly time: string
+  /** Of Sluice and of Node. */
+  readonly version: string | null
+  readonly node: string | null
+  readonly started: string
+  readonly uptime_seconds: number
+  /** False while it drains. */
+  readonly ready: boolean
+  readonly listen: {
+    readonly proxy: readonly string[]
+    readonly tls: string | null
+    readonly admin: string | null
+  }
+  readonly config: {
+    readonly hash: string
+    readonly mode: 'enforce' | 'observe'
+    readonly needs_restart: readonly string[]
+    readonly last_reload: {
+      readonly result: 'applied' | 'rejected'
+      readonly time: string
+      readonly hash: string
+      readonly problems: readonly string[]
+    } | null
+  }
+  readonly workers: readonly DocumentWorker[]
+  /** The mean of the last five seconds. */
+  readonly rates: {
+    readonly requests_per_second: number
+    readonly denied_per_second: number
+    readonly tunnels_per_second: number
+    readonly bytes_up_per_second: number
+    readonly bytes_down_per_second: number
+  }
+  /** Of the last `window_seconds`. */
+  readonly latency: {
+    readonly window_seconds: number
+    readonly dns: DocumentLatency
+    readonly dial: DocumentLatency
+    readonly first_byte: DocumentLatency
+  }
+  readonly tunnels: { readonly open: number; readonly listed: readonly DocumentTunnel[] }
+  readonly denials: { readonly dropped: number; readonly listed: readonly DocumentDenial[] }
+  readonly upstreams: readonly DocumentUpstream[]
+  readonly limits: readonly DocumentLimit[]
+  readonly traffic: DocumentTraffic
+}
+
+export interface DocumentWorker {
+  /** From 1 on. */
+  readonly worker: number
+  readonly started: string
+  readonly config_hash: string
+  /** The part of the last second in which the event loop was busy, from 0 to 1. */
+  readonly busy: number
+  readonly requests_per_second: number
+  readonly tunnels: number
+}
+
+/** `count` is how often it was measured, the others are milliseconds; null where it never was. */
+export interface DocumentLatency {
+  readonly count: number
+  readonly p50: number | null
+  readonly p95: number | null
+  readonly p99: number | null
+}
+
+export interface DocumentTunnel {
+  /** Of its exchange, as in the log; what `POST /tunnels/ID/close` takes. */
+  readonly id: string
+  readonly client: string | null
+  readonly client_address: string
+  readonly kind: 'connect' | 'upgrade'
+  readonly host: string | null
+  readonly port: number | null
+  readonly rule: string | null
+  /** The IP address that it leads to. */
+  readonly address: string
+  readonly age_seconds: number
+  readonly bytes_up: number
+  readonly bytes_down: number
+}
+
+export interface DocumentDenial {
+  readonly client: string | null
+  readonly client_address: string
+  readonly kind: string
+  readonly method: string
+  readonly host: string | null
+  readonly port: number | null
+  readonly decision: 'deny' | 'would_deny'
+  readonly reason: string
+  readonly rule: string | null
+  readonly detail: string | null
+  /** What the configuration would have to say. */
+  readonly yaml: string | null
+  readonly count: number
+  readonly first: string
+  readonly last: string
+}
+
+export interface DocumentUpstream {
+  readonly route: string
+  readonly upstream: string
+  readonly up: boolean
+  readonly failures: number
+}
+
+/** A key of `limits` in the configuration. */
+export interface DocumentLimit {
+  readonly key: string
+  readonly value: number
+  readonly unit: 'ms' | 'bytes' | 'count'
+}
+
+/** One number a second, the oldest first; per second, but for `tunnels_open`. */
+export interface DocumentTraffic {
+  /** The second that the last numbers are of. */
+  readonly end: string
+  readonly requests: readonly number[]
+  readonly denied: readonly number[]
+  readonly tunnels_opened: readonly number[]
+  readonly tunnels_open: readonly number[]
+  readonly bytes_up: readonly number[]
+  readonly bytes_down: readonly number[]
+}

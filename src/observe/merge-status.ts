@@ -1,0 +1,101 @@
+/** What several workers report as one: rates are added, tunnels listed together, refusals of the same kind counted together. */
+import { TRAFFIC_SECONDS } from './traffic-ring.js'
+import {
+  type DenialGroup,
+  type Denials,
+  LATENCIES,
+  type Latencies,
+  type ListedTunnels,
+  SERIES,
+  type Traffic,
+  type UpstreamStatus,
+  type WorkerStatus,
+} from './worker-status.js'
+
+export type MergedStatus = Pick<WorkerStatus, 'traffic' | 'latencies' | 'tunnels' | 'denials' | 'upstreams'>
+
+/** How many tunnels are told one by one. */
+export const MAX_TUNNELS = 500
+const MAX_DENIALS = 200
+/** A worker that is so many seconds behind is not waited for: its traffic is taken for none. */
+const MAX_BEHIND = 3
+
+export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
+  return {
+    traffic: mergeTraffic(workers.map(({ traffic }) => traffic)),
+    latencies: mergeLatencies(workers.map(({ latencies }) => latencies)),
+    tunnels: mergeTunnels(workers.map(({ tunnels }) => tunnels)),
+    denials: mergeDenials(workers.map(({ denials }) => denials)),
+    upstreams: mergeUpstreams(workers.flatMap(({ upstreams }) => upstreams)),
+  }
+}
+
+/** Second by second, up to the last that all have told. */
+function mergeTraffic(all: readonly Traffic[]): Traffic {
+  const ends = all.map(({ endSecond }) => endSecond)
+  const endSecond = all.length === 0 ? 0 : Math.max(Math.min(...ends), Math.max(...ends) - MAX_BEHIND)
+  const starts = all.map(traffic => traffic.endSecond - traffic.requests.length)
+  const length = Math.min(TRAFFIC_SECONDS, Math.max(0, ...starts.map(start => endSecond - start)))
+  const summed = SERIES.map(name => {
+    const sums = new Array<number>(length).fill(0)
+    for (const traffic of all) {
+      for (const [i, value] of traffic[name].entries()) {
+        const second = traffic.endSecond - (traffic[name].length - 1 - i)
+        const at = length - 1 - (endSecond - second)
+        if (at >= 0 && at < length) sums[at] = (sums[at] ?? 0) + value
+      }
+    }
+    return [name, sums] as const
+  })
+  return { endSecond, ...(Object.fromEntries(summed) as Record<(typeof SERIES)[number], number[]>) }
+}
+
+function mergeLatencies(all: readonly Latencies[]): Latencies {
+  const summed = LATENCIES.map(name => {
+    const lists = all.map(latencies => latencies[name])
+    const length = Math.max(0, ...lists.map(list => list.length))
+    const sums = Array.from({ length }, (_, i) => lists.reduce((sum, list) => sum + (list[i] ?? 0), 0))
+    return [name, sums] as const
+  })
+  return Object.fromEntries(summed) as Record<(typeof LATENCIES)[number], number[]>
+}
+
+function mergeTunnels(all: readonly ListedTunnels[]): ListedTunnels {
+  const listed = all
+    .flatMap(tunnels => tunnels.listed)
+    .sort((a, b) => b.bytesUp + b.bytesDown - (a.bytesUp + a.bytesDown))
+    .slice(0, MAX_TUNNELS)
+  // The oldest first: an order that lasts.
+  listed.sort((a, b) => b.ageMs - a.ageMs)
+  return { open: all.reduce((sum, { open }) => sum + open, 0), listed }
+}
+
+function mergeDenials(all: readonly Denials[]): Denials {
+  const groups = new Map<string, DenialGroup>()
+  for (const group of all.flatMap(({ listed }) => listed)) {
+    const { client, kind, method, host, port, decision, reason, rule, yaml } = group
+    const key = JSON.stringify([client, kind, method, host, port, decision, reason, rule, yaml])
+    const known = groups.get(key)
+    groups.set(key, known === undefined ? group : joined(known, group))
+  }
+  const listed = [...groups.values()].sort((a, b) => b.lastMs - a.lastMs)
+  const dropped = all.reduce((sum, denials) => sum + denials.dropped, 0)
+  return { dropped: dropped + Math.max(0, listed.length - MAX_DENIALS), listed: listed.slice(0, MAX_DENIALS) }
+}
+
+function joined(a: DenialGroup, b: DenialGroup): DenialGroup {
+  const last = a.lastMs >= b.lastMs ? a : b
+  return { ...last, count: a.count + b.count, firstMs: Math.min(a.firstMs, b.firstMs) }
+}
+
+/** Down as soon as one of the workers can not reach it. */
+function mergeUpstreams(all: readonly UpstreamStatus[]): UpstreamStatus[] {
+  const merged = new Map<string, UpstreamStatus>()
+  for (const status of all) {
+    const key = JSON.stringify([status.route, status.upstream])
+    const known = merged.get(key)
+    const up = status.up && (known?.up ?? true)
+    merged.set(key, { ...status, up, failures: status.failures + (known?.failures ?? 0) })
+  }
+  return [...merged.values()]
+}

@@ -1,0 +1,121 @@
+/**
+ * What was refused lately: requests that are refused alike are one group, with a count. There is room for so many
+ * groups; the one that was met the longest ago makes room for a new one.
+ */
+import type { Config } from '../config/schema.js'
+import type { Outcome } from '../outcome.js'
+import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
+import { parseLoggedTarget } from './log-event.js'
+import { draftRemedy, type RefusedByPolicy } from './remedy.js'
+import type { DenialGroup, Denials } from './worker-status.js'
+
+const MAX_GROUPS = 200
+/** Of a method, which in a request that is refused for it may be as long as a head. */
+const MAX_METHOD = 32
+const MAX_DETAIL = 2000
+
+type Decided = Pick<DecisionEvent, 'rule' | 'reason' | 'refusal'> & { decision: DenialGroup['decision'] }
+
+interface Group extends Omit<DenialGroup, 'yaml'> {
+  readonly address: string | undefined
+  readonly configHash: string
+  clientAddress: string
+  count: number
+  lastMs: number
+  /** Drafted when somebody looks. */
+  yaml?: string | undefined
+  isDrafted?: boolean
+}
+
+export class RecentDenials implements ExchangeObserver {
+  /** In the order in which they were met last. */
+  readonly #groups = new Map<string, Group>()
+  readonly #wallClock: () => number
+  #dropped = 0
+
+  /** @param wallClock milliseconds since the epoch */
+  constructor(wallClock: () => number) {
+    this.#wallClock = wallClock
+  }
+
+  decision(subject: Subject, event: DecisionEvent, configHash: string): void {
+    const { decision } = event
+    if (decision !== 'allow') this.#add(subject, { ...event, decision }, configHash)
+  }
+
+  /** A tunnel that is cut for its server name was allowed first. */
+  close(subject: Subject, { serverName }: Outcome): void {
+    if (serverName === undefined) return
+    const sent = serverName.sent === undefined ? '' : ` "${printable(serverName.sent)}"`
+    const message = `The tunnel was cut for its TLS server name${sent}: sni is verify, in connect or in its rule.`
+    const refusal = { message, detail: undefined, address: undefined }
+    this.#add(subject, { decision: 'deny', reason: serverName.fault, refusal }, '')
+  }
+
+  /** @param config what drafts are made for */
+  report(config: Config): Denials {
+    const listed = [...this.#groups.values()].reverse().map(group => {
+      if (group.isDrafted !== true) {
+        group.isDrafted = true
+        group.yaml = draftRemedy(refusedOf(group), config)
+      }
+      const { configHash, isDrafted, address, ...rest } = group
+      return { ...rest, yaml: group.yaml }
+    })
+    return { dropped: this.#dropped, listed }
+  }
+
+  #add(subject: Subject, event: Decided, configHash: string): void {
+    const { client, kind, method, host, port, clientAddress } = subject
+    const { decision, rule, reason = 'other', refusal } = event
+    const now = this.#wallClock()
+    const shown = method.slice(0, MAX_METHOD)
+    const address = refusal?.address
+    const key = JSON.stringify([client, kind, shown, host, port, decision, reason, rule, address])
+    const known = this.#groups.get(key)
+    this.#groups.delete(key)
+    if (known?.configHash === configHash) {
+      known.count += 1
+      known.lastMs = now
+      known.clientAddress = clientAddress
+      this.#groups.set(key, known)
+      return
+    }
+    this.#groups.set(key, {
+      client,
+      clientAddress,
+      kind,
+      method: ownText(shown),
+      host: host === undefined ? undefined : ownText(host),
+      port,
+      decision,
+      reason,
+      rule,
+      detail: (refusal?.detail ?? refusal?.message)?.slice(0, MAX_DETAIL),
+      address,
+      configHash,
+      count: (known?.count ?? 0) + 1,
+      firstMs: known?.firstMs ?? now,
+      lastMs: now,
+    })
+    if (this.#groups.size <= MAX_GROUPS) return
+    const [oldest] = this.#groups.keys()
+    if (oldest !== undefined) this.#groups.delete(oldest)
+    this.#dropped += 1
+  }
+}
+
+function refusedOf({ client, kind, method, host, port, reason, rule, address }: Group): RefusedByPolicy {
+  const isAimed = kind === 'connect' || kind === 'forward'
+  const target = isAimed ? parseLoggedTarget(kind, { method, host, port }) : undefined
+  return { reason, rule, target, address, client }
+}
+
+/** A copy that stands by itself: text cut out of a request holds on to all of the request for as long as it is kept. */
+function ownText(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
+}
+
+function printable(text: string): string {
+  return text.replace(/[^\x20-\x7e]/g, '?')
+}

@@ -1,0 +1,91 @@
+/** Keeps what the status page shows: the traffic of the last seconds, how long things took, what was refused. */
+import type { Config } from '../config/schema.js'
+import type { Outcome } from '../outcome.js'
+import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
+import { LatencyWindow } from './latency-window.js'
+import { RecentDenials } from './recent-denials.js'
+import { type Totals, TrafficRing } from './traffic-ring.js'
+import type { ListedTunnels, UpstreamStatus, WorkerStatus } from './worker-status.js'
+
+export interface StatusOptions {
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+  /** Milliseconds since the epoch. */
+  readonly wallClock: () => number
+  /** Asked once a second. */
+  readonly totals: () => Totals
+}
+
+/** What is asked for when somebody looks. */
+export interface StatusSources {
+  readonly config: Config
+  readonly configHash: string
+  readonly tunnels: ListedTunnels
+  readonly upstreams: readonly UpstreamStatus[]
+}
+
+const TICK_MS = 1000
+
+export class StatusRecorder implements ExchangeObserver {
+  readonly #options: StatusOptions
+  readonly #startedMs: number
+  readonly #traffic: TrafficRing
+  readonly #denials: RecentDenials
+  readonly #dns = new LatencyWindow()
+  readonly #dial = new LatencyWindow()
+  readonly #firstByte = new LatencyWindow()
+  #timer: NodeJS.Timeout | undefined
+  #loop = performance.eventLoopUtilization()
+  #busy = 0
+
+  constructor(options: StatusOptions) {
+    this.#options = options
+    this.#startedMs = options.wallClock()
+    this.#traffic = new TrafficRing(this.#startedMs, options.totals())
+    this.#denials = new RecentDenials(options.wallClock)
+  }
+
+  /** Samples once a second from here on, until `stop`. */
+  start(): void {
+    this.#timer ??= setInterval(() => this.sample(), TICK_MS).unref()
+  }
+
+  decision(subject: Subject, event: DecisionEvent, configHash: string): void {
+    if (event.dnsMs !== undefined) this.#dns.add(event.dnsMs)
+    this.#denials.decision(subject, event, configHash)
+  }
+
+  close(subject: Subject, outcome: Outcome): void {
+    if (outcome.connectMs !== undefined) this.#dial.add(outcome.connectMs)
+    if (outcome.firstByteMs !== undefined) this.#firstByte.add(outcome.firstByteMs)
+    this.#denials.close(subject, outcome)
+  }
+
+  /** Done once a second. */
+  sample(): void {
+    const { now, wallClock, totals } = this.#options
+    this.#traffic.sample(wallClock(), totals())
+    const monotonic = now()
+    for (const window of [this.#dns, this.#dial, this.#firstByte]) window.advance(monotonic)
+    const loop = performance.eventLoopUtilization()
+    this.#busy = performance.eventLoopUtilization(loop, this.#loop).utilization
+    this.#loop = loop
+  }
+
+  report({ config, configHash, tunnels, upstreams }: StatusSources): WorkerStatus {
+    return {
+      startedMs: this.#startedMs,
+      configHash,
+      busy: this.#busy,
+      traffic: this.#traffic.traffic,
+      latencies: { dns: this.#dns.counts(), dial: this.#dial.counts(), firstByte: this.#firstByte.counts() },
+      tunnels,
+      denials: this.#denials.report(config),
+      upstreams,
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * How one worker does: plain JSON values, so that it can be passed between processes. What several of them report is
+ * merged in merge-status.
+ */
+import type { DecisionEvent, ExchangeKind } from './exchange-observer.js'
+
+/** A tunnel that is open, or a connection after an upgrade. */
+export interface TunnelStatus {
+  /** Of its exchange, as in the log. */
+  readonly id: string
+  readonly client: string | undefined
+  readonly clientAddress: string
+  readonly kind: 'connect' | 'upgrade'
+  readonly host: string | undefined
+  readonly port: number | undefined
+  /** The rule that allowed it, or the key of what did. */
+  readonly rule: string | undefined
+  /** The IP address that it leads to. */
+  readonly address: string
+  readonly ageMs: number
+  readonly bytesUp: number
+  readonly bytesDown: number
+}
+
+export interface ListedTunnels {
+  /** How many there are, those that are not listed too. */
+  readonly open: number
+  readonly listed: readonly TunnelStatus[]
+}
+
+/** Refusals of the same request for the same reason. */
+export interface DenialGroup {
+  readonly client: string | undefined
+  /** The last that it came from. */
+  readonly clientAddress: string
+  readonly kind: ExchangeKind
+  readonly method: string
+  readonly host: string | undefined
+  readonly port: number | undefined
+  readonly decision: Exclude<DecisionEvent['decision'], 'allow'>
+  readonly reason: string
+  readonly rule: string | undefined
+  /** Sentences: what refused it, and what would allow it. */
+  readonly detail: string | undefined
+  /** What the configuration would have to say. */
+  readonly yaml: string | undefined
+  readonly count: number
+  /** Milliseconds since the epoch. */
+  readonly firstMs: number
+  readonly lastMs: number
+}
+
+export interface Denials {
+  /** Groups that had to make room for others. */
+  readonly dropped: number
+  /** The last first. */
+  readonly listed: readonly DenialGroup[]
+}
+
+/** What is sampled once a second. All but `tunnels`, which is how many are open, are numbers per second. */
+export const SERIES = ['requests', 'denied', 'opened', 'bytesUp', 'bytesDown', 'tunnels'] as const
+
+/** The last seconds, the oldest first; all lists are as long. */
+export interface Traffic extends Readonly<Record<(typeof SERIES)[number], readonly number[]>> {
+  /** The second that the last samples are of, since the epoch. */
+  readonly endSecond: number
+}
+
+/** What is measured of exchanges, in milliseconds. */
+export const LATENCIES = ['dns', 'dial', 'firstByte'] as const
+
+/** How often each bucket of latency-window was met in the last minutes. */
+export type Latencies = Readonly<Record<(typeof LATENCIES)[number], readonly number[]>>
+
+export interface UpstreamStatus {
+  readonly route: string
+  readonly upstream: string
+  readonly up: boolean
+  readonly failures: number
+}
+
+export interface WorkerStatus {
+  /** Milliseconds since the epoch. */
+  readonly startedMs: number
+  readonly configHash: string
+  /** The part of the last second in which the event loop was busy, from 0 to 1. */
+  readonly busy: number
+  readonly traffic: Traffic
+  readonly latencies: Latencies
+  readonly tunnels: ListedTunnels
+  readonly denials: Denials
+  readonly upstreams: readonly UpstreamStatus[]
+}
+
+/** The last reload of the configuration. */
+export interface ReloadState {
+  readonly result: 'applied' | 'rejected'
+  /** Milliseconds since the epoch. */
+  readonly timeMs: number
+  /** Of the configuration that has been in force since. */
+  readonly hash: string
+  /** Why it was rejected, `file:line:column: path: message` each; empty when it was not. */
+  readonly problems: readonly string[]
+}

@@ -1,0 +1,105 @@
+import t from 'tap'
+import type { ProgramFacts } from '../../src/admin/control.js'
+import { describeStatus, withLastSeconds } from '../../src/admin/describe-status.js'
+import { defaultConfig } from '../../src/index.js'
+import { LatencyWindow } from '../../src/observe/latency-window.js'
+import type { WorkerStatus } from '../../src/observe/worker-status.js'
+
+const FACTS: ProgramFacts = {
+  build: { version: '1.2.3', node: '20.0.0' },
+  startedMs: 1000,
+  config: defaultConfig().config,
+  configHash: 'abc',
+  listeners: {
+    proxy: [{ host: '::1', port: 3128 }],
+    tls: undefined,
+    admin: { host: '127.0.0.1', port: 9128 },
+  },
+  lastReload: undefined,
+  needsRestart: [],
+}
+
+function worker(requests: number[]): WorkerStatus {
+  const zeros = requests.map(() => 0)
+  const dns = new LatencyWindow()
+  for (let i = 0; i < 10; i++) dns.add(10)
+  const none = new LatencyWindow().counts()
+  return {
+    startedMs: 1000,
+    configHash: 'abc',
+    busy: 0.123456,
+    traffic: {
+      endSecond: 60,
+      requests,
+      denied: zeros,
+      opened: zeros,
+      bytesUp: zeros,
+      bytesDown: zeros,
+      tunnels: zeros,
+    },
+    latencies: { dns: dns.counts(), dial: none, firstByte: none },
+    tunnels: { open: 2, listed: [] },
+    denials: { dropped: 0, listed: [] },
+    upstreams: [],
+  }
+}
+
+t.test('is plain JSON, with rates of the last five seconds and null for what is not there', async t => {
+  const document = describeStatus([worker([9, 0, 0, 0, 0, 10]), worker([1])], FACTS, true, 61_500)
+  t.same(JSON.parse(JSON.stringify(document)), document)
+  t.equal(document.schema, 1)
+  t.equal(document.time, '1970-01-01T00:01:01.500Z')
+  t.equal(document.uptime_seconds, 60)
+  t.same(document.listen, { proxy: ['[::1]:3128'], tls: null, admin: '127.0.0.1:9128' })
+  t.equal(document.config.last_reload, null)
+  t.equal(document.rates.requests_per_second, 2.2)
+  t.equal(document.tunnels.open, 4)
+  t.same(document.workers[0], {
+    worker: 1,
+    started: '1970-01-01T00:00:01.000Z',
+    config_hash: 'abc',
+    busy: 0.123,
+    requests_per_second: 2,
+    tunnels: 2,
+  })
+  t.equal(document.latency.dns.count, 20)
+  t.ok(Math.abs((document.latency.dns.p50 ?? 0) - 10) < 2)
+  t.same(document.latency.dial, { count: 0, p50: null, p95: null, p99: null })
+  t.equal(document.traffic.end, '1970-01-01T00:01:00.000Z')
+})
+
+t.test('limits have the names and the units of the file', async t => {
+  const { limits } = describeStatus([], FACTS, true, 0)
+  const found = new Map(limits.map(({ key, value, unit }) => [key, `${value} ${unit}`]))
+  t.equal(found.get('tunnel_idle'), '600000 ms')
+  t.equal(found.get('header_bytes'), '16384 bytes')
+  t.equal(found.get('header_fields'), '100 count')
+  t.equal(found.size, Object.keys(FACTS.config.limits).length)
+})
+
+t.test('a rejected reload is told with its problems', async t => {
+  const lastReload = {
+    result: 'rejected',
+    timeMs: 5000,
+    hash: 'abc',
+    problems: ['a.yaml:1:2: x: bad'],
+  } as const
+  const { config } = describeStatus([], { ...FACTS, lastReload, needsRestart: ['listen.proxy'] }, false, 0)
+  t.same(config.last_reload, {
+    result: 'rejected',
+    time: '1970-01-01T00:00:05.000Z',
+    hash: 'abc',
+    problems: ['a.yaml:1:2: x: bad'],
+  })
+  t.same(config.needs_restart, ['listen.proxy'])
+})
+
+t.test('the last seconds alone are cut from every series, and nothing else is changed', async t => {
+  const document = describeStatus([worker([1, 2, 3])], FACTS, true, 61_500)
+  const { traffic, ...rest } = withLastSeconds(document, 2)
+  t.same(traffic.requests, [2, 3])
+  t.same(traffic.bytes_up, [0, 0])
+  t.equal(traffic.end, document.traffic.end)
+  const { traffic: _whole, ...all } = document
+  t.same(rest, all)
+})

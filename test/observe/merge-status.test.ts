@@ -1,0 +1,153 @@
+import t from 'tap'
+import { MAX_TUNNELS, mergeStatus } from '../../src/observe/merge-status.js'
+import type { DenialGroup, Traffic, TunnelStatus, WorkerStatus } from '../../src/observe/worker-status.js'
+
+const traffic = (endSecond: number, requests: number[]): Traffic => {
+  const zeros = requests.map(() => 0)
+  return {
+    endSecond,
+    requests,
+    denied: zeros,
+    opened: zeros,
+    bytesUp: zeros,
+    bytesDown: zeros,
+    tunnels: zeros,
+  }
+}
+const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
+  startedMs: 0,
+  configHash: 'h',
+  busy: 0,
+  traffic: traffic(0, []),
+  latencies: { dns: [], dial: [], firstByte: [] },
+  tunnels: { open: 0, listed: [] },
+  denials: { dropped: 0, listed: [] },
+  upstreams: [],
+  ...more,
+})
+const tunnel = (id: string, bytesUp: number, ageMs = 0): TunnelStatus => ({
+  id,
+  client: undefined,
+  clientAddress: '10.0.0.1',
+  kind: 'connect',
+  host: 'a.test',
+  port: 443,
+  rule: 'web',
+  address: '192.0.2.1',
+  ageMs,
+  bytesUp,
+  bytesDown: 0,
+})
+const denial = (host: string, more: Partial<DenialGroup> = {}): DenialGroup => ({
+  client: 'ci',
+  clientAddress: '10.0.0.1',
+  kind: 'connect',
+  method: 'CONNECT',
+  host,
+  port: 443,
+  decision: 'deny',
+  reason: 'no_rule',
+  rule: undefined,
+  detail: undefined,
+  yaml: undefined,
+  count: 1,
+  firstMs: 1,
+  lastMs: 1,
+  ...more,
+})
+const merged = (...lists: [number, number[]][]) => {
+  const found = mergeStatus(lists.map(([end, requests]) => worker({ traffic: traffic(end, requests) })))
+  return [found.traffic.endSecond, found.traffic.requests]
+}
+
+t.test('rates are added second by second, up to the last that all have told', async t => {
+  t.same(merged([9, [1, 2, 3]], [9, [10, 20, 30]]), [9, [11, 22, 33]])
+  t.same(merged([9, [1, 2, 3]], [8, [10, 20, 30]]), [8, [10, 21, 32]], 'one second apart')
+  t.same(merged([9, [1, 2, 3]], [9, [7]]), [9, [1, 2, 10]], 'one that has just started')
+  t.same(merged([9, [1]], [2, [7, 7, 7]]), [6, [7, 7, 7, 0, 0, 0, 0]], 'one that hangs is not waited for')
+  const [, late] = merged([5000, [1]], [0, [7]])
+  t.equal((late as number[]).length, 900, 'and what it told is forgotten')
+  t.same(merged([9, [1, 2]]), [9, [1, 2]])
+  t.same(merged(), [0, []])
+})
+
+t.test('latencies are added bucket by bucket', async t => {
+  const found = mergeStatus([
+    worker({ latencies: { dns: [1, 2], dial: [], firstByte: [0, 0, 5] } }),
+    worker({ latencies: { dns: [1, 0, 4], dial: [], firstByte: [] } }),
+  ])
+  t.same(found.latencies, { dns: [2, 2, 4], dial: [], firstByte: [0, 0, 5] })
+})
+
+t.test(
+  'tunnels are listed together, the oldest first, those with the most bytes when there are too many',
+  async t => {
+    const few = mergeStatus([
+      worker({ tunnels: { open: 7, listed: [tunnel('a', 1, 5)] } }),
+      worker({ tunnels: { open: 2, listed: [tunnel('b', 9, 3), tunnel('c', 0, 9)] } }),
+    ]).tunnels
+    t.equal(few.open, 9)
+    t.same(
+      few.listed.map(({ id }) => id),
+      ['c', 'a', 'b'],
+    )
+    const many = Array.from({ length: MAX_TUNNELS }, (_, i) => tunnel(`m${i}`, i + 1))
+    const cut = mergeStatus([
+      worker({ tunnels: { open: MAX_TUNNELS, listed: many } }),
+      worker({ tunnels: { open: 2, listed: [tunnel('big', 1e6), tunnel('none', 0)] } }),
+    ]).tunnels
+    t.equal(cut.open, MAX_TUNNELS + 2)
+    t.equal(cut.listed.length, MAX_TUNNELS)
+    const ids = cut.listed.map(({ id }) => id)
+    t.ok(ids.includes('big'))
+    t.notOk(ids.includes('none'))
+    t.notOk(ids.includes('m0'))
+  },
+)
+
+t.test('refusals of the same kind are counted together, with the last of what was said', async t => {
+  const found = mergeStatus([
+    worker({
+      denials: { dropped: 1, listed: [denial('a.test', { count: 3, firstMs: 5, lastMs: 9, detail: 'new' })] },
+    }),
+    worker({
+      denials: {
+        dropped: 2,
+        listed: [
+          denial('b.test', { lastMs: 20 }),
+          denial('a.test', { count: 4, firstMs: 2, lastMs: 8, detail: 'old' }),
+        ],
+      },
+    }),
+  ]).denials
+  t.equal(found.dropped, 3)
+  t.same(
+    found.listed.map(({ host, count, firstMs, lastMs, detail }) => [host, count, firstMs, lastMs, detail]),
+    [
+      ['b.test', 1, 1, 20, undefined],
+      ['a.test', 7, 2, 9, 'new'],
+    ],
+  )
+  const full = (from: number) => Array.from({ length: 150 }, (_, i) => denial(`h${from + i}.test`))
+  const cut = mergeStatus(
+    [0, 150].map(from => worker({ denials: { dropped: 0, listed: full(from) } })),
+  ).denials
+  t.equal(cut.listed.length, 200)
+  t.equal(cut.dropped, 100)
+})
+
+t.test('an upstream is down as soon as one worker can not reach it', async t => {
+  const upstream = (up: boolean, failures: number) => ({
+    route: '/',
+    upstream: 'http://a.test',
+    up,
+    failures,
+  })
+  const other = { route: '/x', upstream: 'http://a.test', up: true, failures: 0 }
+  const found = mergeStatus([
+    worker({ upstreams: [upstream(true, 1), other] }),
+    worker({ upstreams: [upstream(false, 2), other] }),
+    worker({ upstreams: [upstream(true, 4), other] }),
+  ])
+  t.same(found.upstreams, [upstream(false, 7), other])
+})

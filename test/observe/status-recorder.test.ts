@@ -1,0 +1,80 @@
+import t from 'tap'
+import { defaultConfig } from '../../src/index.js'
+import { quantile } from '../../src/observe/latency-window.js'
+import { StatusRecorder } from '../../src/observe/status-recorder.js'
+
+t.test('keeps what both events of an exchange say, and samples once a second', async t => {
+  const clock = { ms: 5000 }
+  const totals = { requests: 0, denied: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }
+  const recorder = new StatusRecorder({
+    now: () => clock.ms,
+    wallClock: () => clock.ms,
+    totals: () => ({ ...totals }),
+  })
+  const subject = {
+    id: 'x-1',
+    client: 'ci',
+    clientAddress: '10.0.0.1',
+    kind: 'forward',
+    method: 'GET',
+    host: 'a.test',
+    port: 80,
+  } as const
+  recorder.decision(subject, { decision: 'allow', dnsMs: 4 }, 'h')
+  recorder.close(subject, {
+    handler: 'forward',
+    status: 200,
+    closeReason: 'complete',
+    bytesUp: 0,
+    bytesDown: 0,
+    connectMs: 20,
+    firstByteMs: 300,
+  })
+  recorder.decision(subject, { decision: 'deny', reason: 'no_rule' }, 'h')
+  totals.requests = 3
+  clock.ms = 6000
+  recorder.sample()
+  const tunnels = { open: 0, listed: [] }
+  const report = recorder.report({ config: defaultConfig().config, configHash: 'h', tunnels, upstreams: [] })
+  t.equal(report.startedMs, 5000)
+  t.equal(report.configHash, 'h')
+  t.same(report.traffic.requests, [3])
+  t.equal(report.denials.listed.length, 1)
+  t.ok(report.busy >= 0 && report.busy <= 1)
+  for (const [name, ms] of [
+    ['dns', 4],
+    ['dial', 20],
+    ['firstByte', 300],
+  ] as const) {
+    const found = quantile(report.latencies[name], 1) ?? 0
+    t.ok(found > ms / 1.21 && found < ms * 1.21, `${name} ${found}`)
+  }
+  t.same(JSON.parse(JSON.stringify(report)).traffic, report.traffic, 'plain values')
+})
+
+t.test('samples by itself between start and stop', async t => {
+  let asked = 0
+  const none = { requests: 0, denied: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }
+  let sampled = () => {}
+  const second = new Promise<void>(resolve => {
+    sampled = resolve
+  })
+  const recorder = new StatusRecorder({
+    now: () => 0,
+    wallClock: () => 0,
+    totals: () => {
+      asked += 1
+      if (asked === 2) sampled()
+      return none
+    },
+  })
+  t.equal(asked, 1)
+  recorder.start()
+  recorder.start()
+  // The timer alone does not keep the process alive.
+  const alive = setInterval(() => {}, 1000)
+  await second
+  clearInterval(alive)
+  recorder.stop()
+  t.equal(asked, 2)
+})
