@@ -4,17 +4,17 @@
  * so that no request is judged half by the one and half by the other.
  */
 import { randomBytes } from 'node:crypto'
-import { networkInterfaces } from 'node:os'
 import type { Logger } from 'pino'
 import type { BcryptThread } from './clients/bcrypt-thread.js'
 import type { FailedAttempts } from './clients/failed-attempts.js'
+import type { PasswordVerifier } from './clients/credential-check.js'
 import { Clients } from './clients/identify.js'
-import { isTcp, type ListenAddress, type TcpAddress } from './config/listen-address.js'
 import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
+import type { Exchange } from './exchange.js'
 import type { ConnectionExchange } from './listener/connection-exchange.js'
 import type { Shares } from './limits/shares.js'
-import { ownListeners } from './listener/own-listeners.js'
+import { createPolicy, type Listeners } from './listener/create-policy.js'
 import { isStillAllowed, type OpenTunnel } from './listener/recheck.js'
 import { type RouteOptions, serveExchange } from './listener/route.js'
 import type { ServerSettings } from './listener/server.js'
@@ -24,28 +24,18 @@ import type { ExchangeSpans } from './observe/exchange-spans.js'
 import { logUpstream } from './observe/upstream-log.js'
 import type { UpstreamHealth } from './observe/upstream-metrics.js'
 import { createOrigins, type Origins } from './origin/create-origins.js'
-import { Policy } from './policy/decision.js'
-import type { PumpRegistry } from './relay/pump.js'
+import type { Policy } from './policy/decision.js'
+import type { PumpRegistry, PumpUpstream, RunningPump } from './relay/pump.js'
 import type { ReadBuffers } from './relay/read-buffer.js'
+import { createNames } from './upstream/create-names.js'
 import { type Connector, Dialer } from './upstream/dial.js'
-import { DnsCache } from './upstream/dns-cache.js'
-import { DnsServers } from './upstream/dns-servers.js'
-import { type AddressLookup, type NameSource, systemLookup, untimed } from './upstream/lookup.js'
+import type { AddressLookup } from './upstream/lookup.js'
 import { NodeSender } from './upstream/node-sender.js'
 import { createParents } from './upstream/parents.js'
-import { createResolver, type Resolver } from './upstream/resolve.js'
 import { UndiciSender } from './upstream/undici-sender.js'
 
 /** A configuration as it was loaded: what a generation is made of. */
 export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files' | 'folder'>
-
-/** The addresses that are listened on, with the ports that were really bound. */
-export interface Listeners {
-  readonly proxy: readonly ListenAddress[]
-  /** For clients that speak TLS to the proxy. */
-  readonly tls: TcpAddress | undefined
-  readonly admin: ListenAddress | undefined
-}
 
 /** What outlasts a generation. */
 export interface Surroundings {
@@ -64,6 +54,8 @@ export interface Surroundings {
   readonly credentialKey: Uint8Array
   readonly buffers: ReadBuffers
   readonly pumps: PumpRegistry
+  /** Told of a tunnel that began under a configuration that is in force no longer when it stands. */
+  readonly startedLate: (pump: RunningPump) => void
   /** Of every exchange, beside the log. */
   readonly observer: ExchangeObserver
   readonly shares: Shares
@@ -75,36 +67,38 @@ export interface Surroundings {
 const UPSTREAM_KEEP_ALIVE_MS = 4000
 
 export class Generation {
-  readonly config: Config
   readonly hash: string
   readonly settings: ServerSettings
   readonly dialer: Dialer
   readonly #surroundings: Surroundings
-  readonly #loaded: LoadedConfig
+  readonly #clients: Clients
   readonly #routing: RouteOptions
   readonly #closing: readonly { close(): void }[]
   readonly #origins: Origins
-  #policy: Policy
+  /** What is large of it; let go of once nothing but tunnels is left that began in it. */
+  #rules: { readonly loaded: LoadedConfig; policy: Policy } | undefined
   #open = 0
+  #tunnels = 0
   #retired = false
   #closed: Promise<void> | undefined
   #onClosed: () => void = () => {}
 
   /**
    * @param listeners the proxy's own: no request may lead back to them
+   * @param before the one whose place it takes; passwords that are still right are not asked for again
    * @throws OpenSSL's error when the files of the configuration are not those that were checked
    */
-  constructor(loaded: LoadedConfig, surroundings: Surroundings, listeners: Listeners) {
+  constructor(loaded: LoadedConfig, surroundings: Surroundings, listeners: Listeners, before?: Generation) {
     const { config, hash, files, folder } = loaded
     const { limits } = config
     const { now, wallClock, date } = surroundings
-    this.config = config
     this.hash = hash
-    this.#loaded = loaded
+    this.#rules = { loaded, policy: createPolicy(config, listeners) }
     this.#surroundings = surroundings
-    this.#policy = createPolicy(config, listeners)
-    const policy = (): Policy => this.#policy
-    const clients = this.#clients(surroundings.attempts)
+    const policy = (): Policy => this.#current.policy
+    const clients = this.#createClients(surroundings.attempts, surroundings.passwords)
+    if (before !== undefined) clients.adopt(before.#clients)
+    this.#clients = clients
     const names = createNames(config, now, surroundings.lookup)
     const dialer = new Dialer({
       resolver: names.resolver,
@@ -138,7 +132,8 @@ export class Generation {
     const told = new ObserverPair(accessLog, surroundings.observer)
     const observer = spans === undefined ? told : new ObserverPair(told, spans)
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
-    const { pumps, buffers } = surroundings
+    const { buffers } = surroundings
+    const pumps: PumpRegistry = { add: (...started) => this.#addTunnel(...started) }
     const relay = {
       upgrade: config.forward.upgrade,
       responseTimeoutMs: limits.responseTimeoutMs,
@@ -186,9 +181,13 @@ export class Generation {
     }
   }
 
+  get config(): Config {
+    return this.#current.loaded.config
+  }
+
   /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
   listening(listeners: Listeners): void {
-    this.#policy = createPolicy(this.config, listeners)
+    this.#current.policy = createPolicy(this.config, listeners)
   }
 
   serve(exchange: ConnectionExchange): void {
@@ -205,15 +204,22 @@ export class Generation {
    * counted when they are wrong: nobody has sent them now.
    */
   judge(): (tunnel: OpenTunnel) => Promise<boolean> {
-    const clients = this.#clients({ waitSeconds: () => 0, begin: () => () => {} })
+    const { passwords } = this.#surroundings
+    const clients = this.#createClients(
+      { waitSeconds: () => 0, begin: () => () => {} },
+      { verify: (password, hash) => passwords.verifyInTime(password, hash) },
+    )
+    clients.adopt(this.#clients)
+    const { policy } = this.#current
     const { parents, origins } = this.#routing
     const { routes } = origins
-    return tunnel => isStillAllowed(tunnel, { clients, policy: this.#policy, routes, parents })
+    return tunnel => isStillAllowed(tunnel, { clients, policy, routes, parents })
   }
 
   /** Closes it when its last exchange is over. */
   retire(): Promise<void> {
     this.#retired = true
+    this.#letGo()
     if (this.#open === 0) return this.close()
     return new Promise(resolve => {
       this.#onClosed = resolve
@@ -226,9 +232,34 @@ export class Generation {
     return this.#closed
   }
 
+  get #current(): { readonly loaded: LoadedConfig; policy: Policy } {
+    if (this.#rules === undefined) throw new TypeError('asked of a configuration that is gone')
+    return this.#rules
+  }
+
+  /** A tunnel stands. When another configuration is in force by now, it is for that one to judge it. */
+  #addTunnel(pump: RunningPump, exchange: Exchange, upstream: PumpUpstream): void {
+    const { pumps, startedLate } = this.#surroundings
+    pumps.add(pump, exchange, upstream)
+    this.#tunnels += 1
+    void pump.finished.then(() => {
+      this.#tunnels -= 1
+    })
+    if (!this.#retired) return
+    startedLate(pump)
+    this.#letGo()
+  }
+
   readonly #ended = (): void => {
     this.#open -= 1
-    if (this.#retired && this.#open === 0) void this.close()
+    if (!this.#retired) return
+    this.#letGo()
+    if (this.#open === 0) void this.close()
+  }
+
+  /** A tunnel may live for a day, and its rules can be large. */
+  #letGo(): void {
+    if (this.#open <= this.#tunnels) this.#rules = undefined
   }
 
   async #close(): Promise<void> {
@@ -237,59 +268,12 @@ export class Generation {
     this.#onClosed()
   }
 
-  #clients(attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>): Clients {
-    const { passwords, credentialKey } = this.#surroundings
-    const { htpasswd } = this.#loaded.files
-    return new Clients(this.config.clients, { htpasswd, passwords, attempts, key: credentialKey })
+  #createClients(
+    attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>,
+    passwords: PasswordVerifier,
+  ): Clients {
+    const { config, files } = this.#current.loaded
+    const { credentialKey: key } = this.#surroundings
+    return new Clients(config.clients, { htpasswd: files.htpasswd, passwords, attempts, key })
   }
-}
-
-export function configuredListeners({ listen }: Config): Listeners {
-  return {
-    proxy: listen.proxy,
-    tls: listen.tls?.address,
-    admin: listen.admin === false ? undefined : listen.admin,
-  }
-}
-
-/**
- * The policy that a configuration means.
- *
- * @param listeners the proxy's own; by default those of the configuration, with the ports that stand there
- */
-export function createPolicy(
-  config: Config,
-  { proxy, tls, admin }: Listeners = configuredListeners(config),
-): Policy {
-  const bound = [
-    ...[...proxy, tls].map(address => ({ address, role: 'proxy' as const })),
-    { address: admin, role: 'admin' as const },
-  ].flatMap(({ address, role }) => (address !== undefined && isTcp(address) ? [{ address, role }] : []))
-  return new Policy(
-    {
-      mode: config.mode,
-      connectPorts: config.connect.ports,
-      forwardPorts: config.forward.ports,
-      rules: config.rules,
-      deny: config.deny,
-      sni: config.connect.sni,
-    },
-    { ownListeners: ownListeners(bound, networkInterfaces()) },
-  )
-}
-
-/** What turns names into addresses in a proxy with this configuration. */
-export function createNames(
-  config: Config,
-  now: () => number,
-  lookup?: AddressLookup,
-): { readonly resolver: Resolver; close(): void } {
-  const names = nameSource(config, lookup)
-  const cache = new DnsCache({ ...config.dns, lookup: names.lookup, now })
-  return { resolver: createResolver(cache, config.dns.timeoutMs), close: () => names.close() }
-}
-
-function nameSource({ dns }: Config, lookup: AddressLookup | undefined): NameSource {
-  if (lookup === undefined && dns.servers.length > 0) return new DnsServers(dns)
-  return untimed(lookup ?? systemLookup)
 }

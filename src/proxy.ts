@@ -9,11 +9,12 @@ import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
 import type { ListenAddress, TcpAddress } from './config/listen-address.js'
 import { restartKeys } from './config/restart-keys.js'
-import { configuredListeners, Generation, type Listeners, type LoadedConfig } from './generation.js'
+import { Generation, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
 import { type Ledger, LocalLedger } from './limits/ledger.js'
 import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
+import { configuredListeners, type Listeners } from './listener/create-policy.js'
 import { ProxyServer } from './listener/server.js'
 import type { MetricsReport } from './observe/exposition.js'
 import { ObserverPair } from './observe/exchange-observer.js'
@@ -21,12 +22,13 @@ import { MAX_TUNNELS } from './observe/merge-status.js'
 import { type BuildInfo, Metrics } from './observe/metrics.js'
 import { StatusRecorder } from './observe/status-recorder.js'
 import type { ReloadState, WorkerStatus } from './observe/worker-status.js'
+import type { RunningPump } from './relay/pump.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
 import type { AddressLookup } from './upstream/lookup.js'
 import { openSpanExport, type SpanExport } from './upstream/span-export.js'
 
-export { createNames, createPolicy, type LoadedConfig } from './generation.js'
+export type { LoadedConfig } from './generation.js'
 
 /** What the outside world is made of; tests put their own in. */
 export interface ProxyEnvironment {
@@ -160,6 +162,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     credentialKey: randomBytes(32),
     buffers: new ReadBuffers(),
     pumps: server.pumps,
+    startedLate: (pump: RunningPump) => void server.pumps.stopUnless(current.judge(), [pump]),
     observer: new ObserverPair(metrics.exchanges, recorder),
     shares,
     spans: spanExport?.spans,
@@ -216,7 +219,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
 
   const reload = async (next: LoadedConfig): Promise<Reloaded> => {
     const before = current
-    const after = new Generation(next, surroundings, bound)
+    const after = new Generation(next, surroundings, bound, before)
     try {
       if (next.files.tls !== undefined) server.secure(next.files.tls)
     } catch (error) {

@@ -2,9 +2,10 @@ import t, { type Test } from 'tap'
 import { BcryptThread } from '../src/clients/bcrypt-thread.js'
 import { FailedAttempts } from '../src/clients/failed-attempts.js'
 import { parseConfig } from '../src/config/load.js'
-import { configuredListeners, createPolicy, Generation } from '../src/generation.js'
+import { Generation } from '../src/generation.js'
 import { LocalLedger } from '../src/limits/ledger.js'
 import { Shares } from '../src/limits/shares.js'
+import { configuredListeners } from '../src/listener/create-policy.js'
 import type { ConnectionExchange } from '../src/listener/connection-exchange.js'
 import { createLogger } from '../src/observe/log.js'
 import { ReadBuffers } from '../src/relay/read-buffer.js'
@@ -30,6 +31,7 @@ function generation(t: Test): Generation {
       credentialKey: Buffer.alloc(32),
       buffers: new ReadBuffers(),
       pumps: { add: () => {} },
+      startedLate: () => {},
       spans: undefined,
       observer: { decision: () => {}, close: () => {} },
       shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
@@ -78,11 +80,10 @@ t.test('one that is used is closed behind its last exchange', async t => {
   t.same(order, ['responded', 'closed'])
 })
 
-t.test('a policy has the listeners of its configuration, unless others were bound', async t => {
-  const { config } = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:443"] }\nrules: {}\n')
-  const vet = (policy: ReturnType<typeof createPolicy>) =>
-    policy.vetConfigured('a', { kind: 'ipv4', name: '127.0.0.1' }, 443, ['127.0.0.1'])
-  t.match(vet(createPolicy(config)), { kind: 'deny', reason: 'own_address' })
-  const elsewhere = { proxy: [{ host: '127.0.0.1', port: 1 }], tls: undefined, admin: undefined }
-  t.notMatch(vet(createPolicy(config, elsewhere)), { kind: 'deny' })
+t.test('one that has nothing left but tunnels keeps nothing of its rules', async t => {
+  const made = generation(t)
+  t.equal(made.config.via, 'here')
+  const retired = made.retire()
+  t.throws(() => made.config, /gone/)
+  await retired
 })

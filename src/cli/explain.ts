@@ -4,7 +4,8 @@
  */
 import type { CommandModule } from 'yargs'
 import { NoProxy } from '../policy/no-proxy.js'
-import { createNames, createPolicy } from '../proxy.js'
+import { createPolicy } from '../listener/create-policy.js'
+import { createNames } from '../upstream/create-names.js'
 import type { AddressLookup } from '../upstream/lookup.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'

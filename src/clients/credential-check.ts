@@ -17,6 +17,12 @@ export interface PasswordVerifier {
   verify(password: string, hash: string): Promise<boolean>
 }
 
+/** Where credentials are right: in which file, and as whose. */
+interface Right {
+  readonly file: string
+  readonly user: string
+}
+
 /** Credentials remembered; the oldest are forgotten for further ones, which costs one check each. */
 const MAX_REMEMBERED = 10_000
 
@@ -24,8 +30,8 @@ export class CredentialCheck {
   readonly #files: ReadonlyMap<string, Users>
   readonly #passwords: PasswordVerifier
   readonly #key: Uint8Array
-  /** By digest, the file they are right in. */
-  readonly #right = new Map<string, string>()
+  /** By digest, where they are right. */
+  readonly #right = new Map<string, Right>()
   readonly #pending = new Map<string, Promise<string | undefined>>()
 
   /**
@@ -48,7 +54,16 @@ export class CredentialCheck {
 
   /** The file in which they were found right. */
   remembered(digest: string): string | undefined {
-    return this.#right.get(digest)
+    return this.#right.get(digest)?.file
+  }
+
+  /** Remembers what another one with the same key did, of users whose hash in the file has not changed since. */
+  adopt(before: CredentialCheck): void {
+    for (const [digest, right] of before.#right) {
+      const { file, user } = right
+      const hash = this.#files.get(file)?.get(user)
+      if (hash !== undefined && hash === before.#files.get(file)?.get(user)) this.#remember(digest, right)
+    }
   }
 
   /**
@@ -75,7 +90,7 @@ export class CredentialCheck {
       const asked = hash ?? this.#standIn(users, user)
       const matches = asked !== undefined && (await this.#passwords.verify(password, asked))
       if (matches && hash !== undefined) {
-        this.#remember(digest, file)
+        this.#remember(digest, { file, user })
         return file
       }
     }
@@ -91,12 +106,12 @@ export class CredentialCheck {
     return hashes[this.#hmac(user).readUInt32BE() % hashes.length]
   }
 
-  #remember(digest: string, file: string): void {
+  #remember(digest: string, right: Right): void {
     if (this.#right.size >= MAX_REMEMBERED) {
       const [oldest] = this.#right.keys()
       if (oldest !== undefined) this.#right.delete(oldest)
     }
-    this.#right.set(digest, file)
+    this.#right.set(digest, right)
   }
 
   #hmac(text: string): Buffer {

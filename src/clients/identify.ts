@@ -74,6 +74,11 @@ export class Clients {
     this.#attempts = attempts
   }
 
+  /** Remembers the credentials that are right here as they were in another configuration. */
+  adopt(before: Clients): void {
+    this.#check.adopt(before.#check)
+  }
+
   /**
    * @returns the client, or how the request is refused (403, 407, 429, 503); a promise, which never rejects, only
    *   when a password has to be checked

@@ -14,7 +14,8 @@ export interface DecisionOptions {
 
 export class Decision {
   readonly subject: Subject
-  readonly #options: DecisionOptions
+  readonly #observer: ExchangeObserver
+  readonly #configHash: string
   #verdict: Verdict | undefined
   #route: string | undefined
   #made = false
@@ -23,7 +24,9 @@ export class Decision {
   constructor(exchange: ConnectionExchange, client: Client | undefined, options: DecisionOptions) {
     const { target, method } = exchange.facts
     const authority = 'authority' in target ? target.authority : undefined
-    this.#options = options
+    // A tunnel keeps this for as long as it lives, and is to keep nothing else of its configuration.
+    this.#observer = options.observer
+    this.#configHash = options.configHash()
     exchange.decision = this
     this.subject = {
       id: exchange.id,
@@ -64,7 +67,7 @@ export class Decision {
 
   /** After the decision was made. */
   close(outcome: Outcome, durationMs: number): void {
-    this.#options.observer.close(this.subject, outcome, durationMs, this.#decision)
+    this.#observer.close(this.subject, outcome, durationMs, this.#decision)
   }
 
   /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
@@ -93,7 +96,7 @@ export class Decision {
     if (this.#made) return
     this.#made = true
     this.#decision = event.decision
-    this.#options.observer.decision(this.subject, event, this.#options.configHash())
+    this.#observer.decision(this.subject, event, this.#configHash)
   }
 }
 

@@ -100,15 +100,22 @@ export class Pumps implements PumpRegistry {
     return false
   }
 
-  /** @returns how many were stopped because `isAllowed` says no */
-  async stopUnless(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>): Promise<number> {
+  /**
+   * One after another, as each may take a while and all of them together too much.
+   * @param only those to ask about, by default all that run now
+   * @returns how many were stopped because `isAllowed` says no
+   */
+  async stopUnless(
+    isAllowed: (tunnel: OpenTunnel) => Promise<boolean>,
+    only: Iterable<RunningPump> = this.#running.keys(),
+  ): Promise<number> {
     let stopped = 0
-    const checks = [...this.#running].map(async ([pump, { tunnel }]) => {
-      if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#running.has(pump)) return
+    for (const pump of [...only]) {
+      const tunnel = this.#running.get(pump)?.tunnel
+      if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#running.has(pump)) continue
       stopped += 1
       pump.stop('policy')
-    })
-    await Promise.all(checks)
+    }
     return stopped
   }
 

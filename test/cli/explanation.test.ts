@@ -7,7 +7,8 @@ import { type Explanation, explainRequest } from '../../src/cli/explanation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { createNames, createPolicy } from '../../src/proxy.js'
+import { createPolicy } from '../../src/listener/create-policy.js'
+import { createNames } from '../../src/upstream/create-names.js'
 
 const hosts = fc.array(
   fc.constantFrom('*', 'a.test', '*.test', '*.a.test', '10.0.0.1', '10.0.0.0/8', '::/0', 'localhost'),

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Clients } from '../../src/clients/identify.js'
 import { parseConfig } from '../../src/config/load.js'
-import { createPolicy } from '../../src/generation.js'
+import { createPolicy } from '../../src/listener/create-policy.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
 import { isStillAllowed, type OpenTunnel } from '../../src/listener/recheck.js'
 import type { OriginRoute } from '../../src/origin/origin.js'

@@ -148,6 +148,67 @@ t.test(
   },
 )
 
+t.test(
+  'a reload asks for no password again that is still right, and asks however many there are',
+  async t => {
+    const origin = await rawOrigin(t)
+    const users = join(t.testdir(), 'users')
+    /** Both of the password "secret", at the lowest cost. */
+    const first = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
+    const second = '$2b$04$LbLYQ13DV/oosllE89ZxIOEa2cRzk.RruQCvJayz0qOL2dJWAN/m2'
+    const names = Array.from({ length: 80 }, (_, i) => `user${i}`)
+    const yaml = (hash: string, note: string) => {
+      writeFileSync(users, names.map(name => `${name}:${hash}\n`).join(''))
+      return `error_note: ${note}\nclients: [{ name: people, basic: { htpasswd_file: ${users} }, rules: all }]\n${LOOPBACK_RULES}`
+    }
+    const proxy = await testProxy(t, yaml(first, 'one'))
+    const tunnels: { client: RawPeer; upstream: RawPeer }[] = []
+    for (const name of names) {
+      const client = await rawClient(t, proxy.port)
+      const credentials = Buffer.from(`${name}:secret`).toString('base64')
+      client.write(
+        `CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\nProxy-Authorization: Basic ${credentials}\r\n\r\n`,
+      )
+      await client.until('\r\n\r\n')
+      tunnels.push({ client, upstream: await origin.accept() })
+    }
+    t.match(await proxy.reload(yaml(first, 'two')), { closedTunnels: 0 })
+    t.match(
+      await proxy.reload(yaml(second, 'two')),
+      { closedTunnels: 0 },
+      'another hash of the same password',
+    )
+    for (const tunnel of tunnels) t.ok(await passes(tunnel))
+  },
+)
+
+t.test('a tunnel that is being opened is judged by the configuration that it comes to stand in', async t => {
+  const origin = await rawOrigin(t)
+  let resolve = (_addresses: string[]): void => {}
+  let asked = (): void => {}
+  const isAsked = new Promise<void>(done => {
+    asked = done
+  })
+  const lookup = () => {
+    asked()
+    return new Promise<string[]>(done => {
+      resolve = done
+    })
+  }
+  const rules = (host: string) =>
+    `rules: { some: { hosts: ["${host}"], ports: [any], addresses: ["127.0.0.1"] } }\n`
+  const proxy = await testProxy(t, rules('a.test'), { lookup })
+  const client = await rawClient(t, proxy.port)
+  client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  await isAsked
+  t.match(await proxy.reload(rules('b.test')), { closedTunnels: 0 })
+  resolve(['127.0.0.1'])
+  const upstream = await origin.accept()
+  t.equal(await upstream.untilEnd(), '')
+  t.equal(await client.untilEnd(), 'HTTP/1.1 200 Connection established\r\n\r\n')
+  t.match(await proxy.event('close'), { close_reason: 'policy' })
+})
+
 t.test('limits and settings of the new configuration hold, those of a start are named', async t => {
   const proxy = await testProxy(t)
   const result = await proxy.reload(
