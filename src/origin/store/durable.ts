@@ -1,5 +1,5 @@
 /** What has to be on the disk before anybody is told: directories, and the names in them. */
-import { mkdir, open } from 'node:fs/promises'
+import { lstat, mkdir, open, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { errorCode } from './failures.js'
 
@@ -13,19 +13,43 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Creates a directory and those above it that are missing, durably and for this user alone. */
+/** Directories may be taken away by others as often as that before it is taken for a fault. */
+const MOST_TRIES = 100
+
+/**
+ * Creates a directory and those above it that are missing, durably and for this user alone.
+ * @throws the system's error, ENOENT too for a symbolic link that leads nowhere
+ */
 export async function ensureDirectory(path: string): Promise<void> {
-  try {
-    await mkdir(path, 0o700)
-  } catch (error) {
-    const code = errorCode(error)
-    if (code === 'EEXIST') return
-    if (code !== 'ENOENT' || dirname(path) === path) throw error
-    await ensureDirectory(dirname(path))
-    await ensureDirectory(path)
-    return
+  for (let tries = 0; ; tries++) {
+    try {
+      await mkdir(path, 0o700)
+      break
+    } catch (error) {
+      const code = errorCode(error)
+      if (code === 'EEXIST') {
+        if (await isThere(path)) return
+      } else if (code !== 'ENOENT' || dirname(path) === path) throw error
+      else await ensureDirectory(dirname(path))
+      if (tries === MOST_TRIES) throw error
+    }
   }
   await syncDirectory(dirname(path))
+}
+
+/** Whether what stood in the way of a directory is still there. @throws for a link whose target is not */
+async function isThere(path: string): Promise<boolean> {
+  try {
+    await stat(path)
+    return true
+  } catch (error) {
+    const isLink = await lstat(path).then(
+      status => status.isSymbolicLink(),
+      () => false,
+    )
+    if (isLink || errorCode(error) !== 'ENOENT') throw error
+    return false
+  }
 }
 
 /** Does the work, and when a directory for it is missing creates that and does it again. */
@@ -35,7 +59,7 @@ export async function inDirectory<T>(path: string, work: () => Promise<T>): Prom
       return await work()
     } catch (error) {
       // Another writer may remove an empty directory between the two.
-      if (errorCode(error) !== 'ENOENT' || tries === 100) throw error
+      if (errorCode(error) !== 'ENOENT' || tries === MOST_TRIES) throw error
       await ensureDirectory(path)
     }
   }

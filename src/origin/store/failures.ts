@@ -2,7 +2,15 @@
 import { ProxyError, toProxyError } from '../../errors.js'
 
 const NO_ROOM: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
-const NO_ACCESS: ReadonlySet<string | undefined> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR'])
+/** ENOENT is a link that leads nowhere, or what was in use and has been taken away: a name nobody has stored is none. */
+const UNUSABLE: ReadonlySet<string | undefined> = new Set([
+  'EACCES',
+  'EPERM',
+  'EROFS',
+  'ENOTDIR',
+  'ENOENT',
+  'ELOOP',
+])
 
 /** The system's name for an error. */
 export function errorCode(error: unknown): string | undefined {
@@ -24,7 +32,7 @@ export function storeFailure(error: unknown): ProxyError {
       cause: error,
     })
   }
-  if (NO_ACCESS.has(code)) {
+  if (UNUSABLE.has(code)) {
     return new ProxyError('proxy_internal_error', 'the store can not use its directory', {
       reason: 'store_directory',
       detail: `origins[].store.directory has to be a directory that Sluice may read and write (${code}).`,

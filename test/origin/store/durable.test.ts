@@ -1,4 +1,4 @@
-import { existsSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { ensureDirectory, inDirectory, syncDirectory } from '../../../src/origin/store/durable.js'
 
@@ -18,6 +18,23 @@ t.test('many that make the same directories at once all find them', async t => {
   await Promise.all(Array.from({ length: 50 }, (_, i) => ensureDirectory(`${root}/a/b/c/${i % 5}`)))
   t.ok(existsSync(`${root}/a/b/c/4`))
 })
+
+t.test(
+  'a symbolic link is as good as the directory it leads to, and an error when it leads nowhere',
+  async t => {
+    const root = t.testdir()
+    symlinkSync(`${root}/real`, `${root}/link`)
+    for (const path of ['link', 'link/a', 'link/a/b']) {
+      await t.rejects(ensureDirectory(`${root}/${path}`), { code: 'ENOENT' }, path)
+    }
+    mkdirSync(`${root}/real`)
+    await ensureDirectory(`${root}/link`)
+    await ensureDirectory(`${root}/link/a/b`)
+    t.ok(existsSync(`${root}/real/a/b`))
+    symlinkSync('loop', `${root}/loop`)
+    await t.rejects(ensureDirectory(`${root}/loop/a`), { code: 'ELOOP' })
+  },
+)
 
 t.test('work that misses its directory is done again, however often another takes that away', async t => {
   const folder = `${t.testdir()}/a/b`

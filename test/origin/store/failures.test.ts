@@ -27,6 +27,8 @@ t.test('a full disk is 507, a directory that can not be used 500, and each names
     ['EPERM', 500, 'store_directory'],
     ['EROFS', 500, 'store_directory'],
     ['ENOTDIR', 500, 'store_directory'],
+    ['ENOENT', 500, 'store_directory'],
+    ['ELOOP', 500, 'store_directory'],
   ] as const) {
     const cause = systemError(code)
     t.match(storeFailure(cause), { status, reason, detail: /origins\[\]\.store\.directory/, cause }, code)

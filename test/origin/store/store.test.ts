@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
 import t from 'tap'
 import { readResponse } from '../../kit/read-response.js'
 import { DATE, put, requestText, storeServer } from '../../kit/store-server.js'
@@ -225,6 +225,20 @@ t.test('a directory that can not be used is 500, and names its key', async t => 
     t.equal(response.status, 500)
     t.match(response.body, /origins\[\]\.store\.directory/)
   }
+})
+
+t.test('a directory that is a link to nowhere is 500 for a write, also when its target goes', async t => {
+  const folder = t.testdir()
+  symlinkSync(`${folder}/real`, `${folder}/data`)
+  const server = await storeServer(t, {}, `${folder}/data`)
+  const write = () => server.request('/x', { method: 'PUT', body: 'x' })
+  const refused = await write()
+  t.equal(refused.status, 500)
+  t.match(refused.body, /origins\[\]\.store\.directory/)
+  mkdirSync(`${folder}/real`)
+  t.equal((await write()).status, 201)
+  rmSync(`${folder}/real`, { recursive: true })
+  t.equal((await write()).status, 500)
 })
 
 t.test('a name with dots and slashes in it does not lead out of the directory', async t => {
