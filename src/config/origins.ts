@@ -57,8 +57,13 @@ const forward = parsed(
   (value): readonly UpstreamUrl[] => [value].flat().map(parseUpstreamUrl),
 )
 
+/** Where a store is that names no directory. */
+export const DEFAULT_DIRECTORY = './data'
+
 const store = section({
-  directory: filePath.prefault('./data').describe('Where it keeps what it holds; made at the first write.'),
+  directory: filePath
+    .prefault(DEFAULT_DIRECTORY)
+    .describe('Where it keeps what it holds; made at the first write.'),
   write: list(cidr, EXPECTED_CIDRS)
     .prefault(['127.0.0.0/8', '::1/128'])
     .describe('Client addresses that may change what it holds.'),

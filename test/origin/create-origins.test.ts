@@ -50,7 +50,7 @@ origins:
   - { path: /some, methods: [PROPFIND, TRACE, GET], forward: "http://a" }
   - { path: /none, methods: [], forward: "http://a" }
   - { path: /kept, store: {} }
-  - { path: /read, methods: [TRACE, GET], store: {} }
+  - { path: /read, methods: [TRACE, GET], store: { directory: ./read } }
 `)
   const methods = (trace: boolean) => {
     const { routes } = createOrigins(origins, { ...OPTIONS, methods: { trace, extra: ['PROPFIND'] } })

@@ -42,7 +42,7 @@ export async function patchResource(context: WriteContext, path: string): Promis
   checkTarget(context, path, await objects.metadata(path))
   const patch = await readPatch(context, kind)
 
-  const room = usage.reserve(await objects.size(path))
+  const room = usage.reserve(0)
   let version: NewVersion | undefined
   let metadata: ObjectMetadata | undefined
   try {
@@ -53,6 +53,7 @@ export async function patchResource(context: WriteContext, path: string): Promis
       if (content.length > context.maxObjectBytes) {
         throw tooLargeObject(context.maxObjectBytes)
       }
+      await room.replaces(current.size)
       await room.atLeast(content.length)
       version = new NewVersion(await context.temporary.create(), current.metadata.fields)
       await version.append([content])

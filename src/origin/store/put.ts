@@ -15,7 +15,7 @@ import { type ObjectMetadata, validatorsOf } from './object-file.js'
 import type { Objects } from './objects.js'
 import { parseRepresentationFields, type RepresentationFields } from './representation-fields.js'
 import type { TemporaryFiles } from './temporary-files.js'
-import type { Usage } from './usage.js'
+import type { Reservation, Usage } from './usage.js'
 
 /** The preconditions that a target without validators can meet or fail. */
 const EXISTENCE = ['if-match', 'if-none-match']
@@ -46,9 +46,10 @@ export async function putResource(context: WriteContext, path: string): Promise<
   const fields = parseRepresentationFields(exchange.head.fields)
   const before = await objects.metadata(path)
   checkPreconditions(context, before && validatorsOf(before))
-  return await storeContent(context, path, fields, async (version, metadata) => {
+  return await storeContent(context, path, fields, async (version, metadata, room) => {
     const done = await objects.replace(path, async current => {
       checkPreconditions(context, current && validatorsOf(current.metadata))
+      await room.replaces(current?.size ?? 0)
       return version
     })
     const validating = validatorFields(context, validatorsOf(metadata))
@@ -91,7 +92,7 @@ async function storeContent(
   context: WriteContext,
   path: string,
   fields: RepresentationFields,
-  publish: (version: NewVersion, metadata: ObjectMetadata) => Promise<Outcome>,
+  publish: (version: NewVersion, metadata: ObjectMetadata, room: Reservation) => Promise<Outcome>,
 ): Promise<Outcome> {
   const { exchange, objects, temporary, usage, maxObjectBytes, now } = context
   const ensureSize = (bytes: number): void => {
@@ -113,7 +114,7 @@ async function storeContent(
     })
     const metadata = await made.seal(path, now())
     await room.atLeast(made.size)
-    return await publish(made, metadata)
+    return await publish(made, metadata, room)
   } finally {
     await version?.discard()
     room.release()

@@ -30,12 +30,19 @@ export interface UsageOptions {
 export interface Reservation {
   /** Sets aside at least so many bytes in all. @throws ProxyError 507 when there is not as much */
   atLeast(bytes: number): Promise<void>
+  /**
+   * Says again what the write frees, when it is its turn: others may have replaced or removed that version since.
+   * @throws ProxyError 507 when there is not room enough any more
+   */
+  replaces(freedBytes: number): Promise<void>
   release(): void
 }
 
 export class Usage {
   readonly #options: UsageOptions
   #stored = 0
+  /** What has been written since the store was opened, whatever was removed. */
+  #written = 0
   #reserved = 0
   #countedAt = Number.NEGATIVE_INFINITY
   #countTookMs = 0
@@ -45,16 +52,24 @@ export class Usage {
     this.#options = options
   }
 
-  /** @param freedBytes what the write will free: the size of the version that it replaces */
+  /** @param freedBytes what the write will free, as it looks now: the size of the version that it replaces */
   reserve(freedBytes: number): Reservation {
     let held = 0
+    let freed = freedBytes
+    const ensureRoom = async (bytes: number): Promise<void> => {
+      await this.#look(bytes, freed)
+      if (!this.#fits(bytes, freed)) throw noRoom()
+    }
     return {
       atLeast: async bytes => {
         if (bytes <= held) return
-        await this.#look(bytes - held, freedBytes)
-        if (!this.#fits(bytes - held, freedBytes)) throw noRoom()
+        await ensureRoom(bytes - held)
         this.#reserved += bytes - held
         held = bytes
+      },
+      replaces: async bytes => {
+        freed = bytes
+        await ensureRoom(0)
       },
       release: () => {
         this.#reserved -= held
@@ -66,6 +81,7 @@ export class Usage {
   /** A write or a deletion has happened. */
   changed(bytes: number): void {
     this.#stored += bytes
+    this.#written += Math.max(0, bytes)
   }
 
   /** Waits for a count that is going on. */
@@ -94,14 +110,14 @@ export class Usage {
 
   async #recount(): Promise<void> {
     const started = this.#options.now()
-    const before = this.#stored
+    const before = this.#written
     let total = 0
     for (const folder of await namesIn(this.#options.objects)) {
       const path = join(this.#options.objects, folder)
       for (const name of await namesIn(path)) total += await sizeOf(join(path, name))
     }
     // What this process did meanwhile may have been seen or not; counting it is the safer error, until the next count.
-    this.#stored = total + Math.max(0, this.#stored - before)
+    this.#stored = total + this.#written - before
     this.#countedAt = this.#options.now()
     this.#countTookMs = this.#countedAt - started
   }

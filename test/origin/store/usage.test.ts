@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { Usage } from '../../../src/origin/store/usage.js'
+import { readResponse } from '../../kit/read-response.js'
 import { put, storeServer } from '../../kit/store-server.js'
 
 function usageOf(
@@ -45,6 +46,33 @@ t.test('what a write frees counts for it', async t => {
   await t.rejects(usage.reserve(0).atLeast(21))
   await usage.reserve(80).atLeast(100)
   await t.rejects(usage.reserve(80).atLeast(101))
+})
+
+t.test('what a write was to free does not count once it is gone', async t => {
+  const { usage } = usageOf(t, { one: 'x'.repeat(80) })
+  const room = usage.reserve(80)
+  await room.atLeast(10)
+  usage.changed(-80)
+  const other = usage.reserve(0)
+  await other.atLeast(80)
+  usage.changed(80)
+  other.release()
+  await room.atLeast(90)
+  await t.rejects(room.replaces(0), { name: 'ProxyError', status: 507 })
+  await t.rejects(room.replaces(69), { name: 'ProxyError', status: 507 })
+  await room.replaces(70)
+})
+
+t.test('what is written during a count is in it, though as much is removed', async t => {
+  const { usage, pass } = usageOf(t, { one: 'x'.repeat(10) })
+  await usage.reserve(0).atLeast(1)
+  pass(30_001)
+  await usage.reserve(0).atLeast(1)
+  usage.changed(80)
+  usage.changed(-80)
+  await usage.close()
+  await usage.reserve(0).atLeast(8)
+  await t.rejects(usage.reserve(0).atLeast(1), { name: 'ProxyError', status: 507 })
 })
 
 t.test('before it refuses it looks whether others have made room', async t => {
@@ -101,4 +129,19 @@ t.test('a full store answers 507, takes replacements and deletions, and room tha
     507,
     'also after a restart',
   )
+})
+
+t.test('an upload whose old version was deleted meanwhile has the room that is there', async t => {
+  const server = await storeServer(t, { maxTotalBytes: 5000 })
+  await put(server, '/a', 'x'.repeat(4000))
+  const client = await server.connect()
+  client.write('PUT /a HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n')
+  await client.until('\r\n\r\n')
+  client.write('1\r\ny\r\n')
+  t.equal((await server.request('/a', { method: 'DELETE' })).status, 204)
+  await put(server, '/b', 'x'.repeat(4000))
+  client.write(`ed8\r\n${'y'.repeat(0xed8)}\r\n0\r\n\r\n`)
+  t.equal((await readResponse(client, 'PUT')).status, 507)
+  t.equal((await server.request('/a')).status, 404)
+  t.equal((await server.request('/b')).status, 200)
 })
