@@ -6,6 +6,7 @@
  * killed leaves either the old version or the new one.
  */
 import { rm, stat } from 'node:fs/promises'
+import type { CancelSignal } from '../../exchange.js'
 import type { CollectionIndex } from './collection-index.js'
 import { inDirectory, syncDirectory } from './durable.js'
 import { isMissing } from './failures.js'
@@ -55,16 +56,19 @@ export class Objects {
    * Makes a version the current one.
    * @param next decides with the version that is current, undefined when there is none; what it throws changes
    *   nothing, what it returns is sealed
+   * @param signal of the client that asks
    * @returns whether there was a version before
+   * @throws ClientGone while it waits for others
    */
   replace(
     path: string,
     next: (current: OpenObject | undefined) => Promise<NewVersion>,
+    signal: CancelSignal,
   ): Promise<'created' | 'replaced'> {
     const { index, layout, locks, usage } = this.#options
     const digest = digestOf(path)
     const folder = layout.objectFolder(digest)
-    return locks.hold(digest, async () => {
+    const work = async (): Promise<'created' | 'replaced'> => {
       const current = await this.open(path)
       try {
         const version = await next(current)
@@ -75,15 +79,22 @@ export class Objects {
       } finally {
         await current?.close()
       }
-    })
+    }
+    return locks.hold(digest, work, signal)
   }
 
   /**
    * Removes a resource.
    * @param check decides with the version that is current; what it throws changes nothing
+   * @param signal of the client that asks
    * @returns false when there was none
+   * @throws ClientGone while it waits for others
    */
-  async remove(path: string, check: (current: ObjectMetadata | undefined) => void): Promise<boolean> {
+  async remove(
+    path: string,
+    check: (current: ObjectMetadata | undefined) => void,
+    signal: CancelSignal,
+  ): Promise<boolean> {
     const { index, layout, locks, usage } = this.#options
     const digest = digestOf(path)
     // What is not there can be left alone without a lock, and without a directory to put it into.
@@ -91,7 +102,7 @@ export class Objects {
       check(undefined)
       return false
     }
-    return await locks.hold(digest, async () => {
+    const work = async (): Promise<boolean> => {
       const current = await this.open(path)
       await current?.close()
       check(current?.metadata)
@@ -101,6 +112,7 @@ export class Objects {
       usage.changed(-current.size)
       await index.remove(path)
       return true
-    })
+    }
+    return await locks.hold(digest, work, signal)
   }
 }

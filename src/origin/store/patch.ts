@@ -46,21 +46,25 @@ export async function patchResource(context: WriteContext, path: string): Promis
   let version: NewVersion | undefined
   let metadata: ObjectMetadata | undefined
   try {
-    await objects.replace(path, async current => {
-      checkTarget(context, path, current?.metadata)
-      if (current === undefined) throw notFound(path)
-      const content = Buffer.from(applied(await readWhole(current), patch))
-      if (content.length > context.maxObjectBytes) {
-        throw tooLargeObject(context.maxObjectBytes)
-      }
-      await room.replaces(current.size)
-      await room.atLeast(content.length)
-      version = new NewVersion(await context.temporary.create(), current.metadata.fields)
-      await version.append([content])
-      metadata = await version.seal(path, context.now())
-      await room.atLeast(version.size)
-      return version
-    })
+    await objects.replace(
+      path,
+      async current => {
+        checkTarget(context, path, current?.metadata)
+        if (current === undefined) throw notFound(path)
+        const content = Buffer.from(applied(await readWhole(current), patch))
+        if (content.length > context.maxObjectBytes) {
+          throw tooLargeObject(context.maxObjectBytes)
+        }
+        await room.replaces(current.size)
+        await room.atLeast(content.length)
+        version = new NewVersion(await context.temporary.create(), current.metadata.fields)
+        await version.append([content])
+        metadata = await version.seal(path, context.now())
+        await room.atLeast(version.size)
+        return version
+      },
+      exchange.signal,
+    )
     return answerEmpty(
       context,
       204,

@@ -47,11 +47,15 @@ export async function putResource(context: WriteContext, path: string): Promise<
   const before = await objects.metadata(path)
   checkPreconditions(context, before && validatorsOf(before))
   return await storeContent(context, path, fields, async (version, metadata, room) => {
-    const done = await objects.replace(path, async current => {
-      checkPreconditions(context, current && validatorsOf(current.metadata))
-      await room.replaces(current?.size ?? 0)
-      return version
-    })
+    const done = await objects.replace(
+      path,
+      async current => {
+        checkPreconditions(context, current && validatorsOf(current.metadata))
+        await room.replaces(current?.size ?? 0)
+        return version
+      },
+      exchange.signal,
+    )
     const validating = validatorFields(context, validatorsOf(metadata))
     if (done === 'replaced') return answerEmpty(context, 204, validating)
     return answerEmpty(context, 201, ['Location', path, ...validating])
@@ -78,10 +82,14 @@ export async function postToCollection(
   }
   const created = path + nextName()
   return await storeContent(context, created, fields, async (version, metadata) => {
-    await context.objects.replace(created, async current => {
-      if (current !== undefined) throw new Error('a new name is taken')
-      return version
-    })
+    await context.objects.replace(
+      created,
+      async current => {
+        if (current !== undefined) throw new Error('a new name is taken')
+        return version
+      },
+      context.exchange.signal,
+    )
     const validating = validatorFields(context, validatorsOf(metadata))
     return answerEmpty(context, 201, ['Location', created, ...validating])
   })

@@ -1,9 +1,10 @@
 /**
  * One writer at a time for each resource, in this process and in all that share the directory.
  *
- * In one process writers queue up. Between processes a lock is a symbolic link, which only one can create and which
- * points at nothing but says who did: it comes into being whole, and on a full disk too, where something has to be
- * deleted. It is held for a few system calls, never while content is on its way. The lock of a process that died is
+ * In one process writers queue up, and those whose client is gone leave. Between processes a lock is a symbolic link,
+ * which only one can create and which points at nothing but says who did: it comes into being whole. It is held for a
+ * few system calls, never while content is on its way. One that can not be removed when its work is done is remembered,
+ * and removed before this process asks for the next: nobody else would ever take the lock of a living process. The lock of a process that died is
  * taken away by exactly one other: who means to do so has to create a second one, named by that very lock, and looks
  * again. Otherwise two could see the dead lock, and the slower one would remove the lock that the faster one has taken
  * since.
@@ -13,8 +14,10 @@ import { lstat, readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ProxyError } from '../../errors.js'
+import type { CancelSignal } from '../../exchange.js'
+import { ClientGone } from './content.js'
 import { inDirectory } from './durable.js'
-import { errorCode } from './failures.js'
+import { errorCode, isMissing } from './failures.js'
 import type { Owner } from './owner.js'
 
 /** How long a lock may be held by a process that can not be looked up. */
@@ -28,7 +31,10 @@ export class ResourceLocks {
   readonly #owner: Owner
   readonly #now: () => number
   readonly #randomId: () => string
+  /** The last of those that wait or work, by key: settled when all of them are done. */
   readonly #queues = new Map<string, Promise<void>>()
+  /** Locks that are held no more and yet there: what they say, and where they are. */
+  readonly #left = new Map<string, string>()
 
   /** @param folder is made when it is needed */
   constructor(folder: string, owner: Owner, now: () => number, randomId: () => string) {
@@ -40,39 +46,59 @@ export class ResourceLocks {
 
   /**
    * @param key the digest of the resource's name
-   * @throws ProxyError 503 when another process holds the lock for too long
+   * @param signal of the client that asks
+   * @throws ProxyError 503 when another process holds the lock for too long; ClientGone while it waits
    */
-  async hold<T>(key: string, work: () => Promise<T>): Promise<T> {
-    const before = this.#queues.get(key)
-    let release = (): void => {}
-    const mine = new Promise<void>(resolve => {
-      release = resolve
+  async hold<T>(key: string, work: () => Promise<T>, signal: CancelSignal): Promise<T> {
+    const askedAt = this.#now()
+    const before = this.#queues.get(key) ?? Promise.resolve()
+    let end = (): void => {}
+    const over = new Promise<void>(resolve => {
+      end = resolve
     })
+    // Who leaves early does not let those behind in before those in front are done.
+    const mine = before.then(() => over)
     this.#queues.set(key, mine)
     try {
-      await before
-      return await this.#holdFile(join(this.#folder, key), work)
+      await unlessGone(before, signal)
+      return await this.#holdFile(join(this.#folder, key), work, signal, this.#now() - askedAt)
     } finally {
-      release()
-      if (this.#queues.get(key) === mine) this.#queues.delete(key)
+      end()
+      void mine.then(() => {
+        if (this.#queues.get(key) === mine) this.#queues.delete(key)
+      })
     }
   }
 
-  async #holdFile<T>(path: string, work: () => Promise<T>): Promise<T> {
-    let waitedMs = 0
+  /** Tries again to remove the locks that it could not. */
+  async close(): Promise<void> {
+    await this.#removeLeft()
+  }
+
+  /** @param waitedMs how long it has been in the queue; it tries once, however long that was */
+  async #holdFile<T>(
+    path: string,
+    work: () => Promise<T>,
+    signal: CancelSignal,
+    waitedMs: number,
+  ): Promise<T> {
+    let totalMs = waitedMs
     let waitMs = FIRST_WAIT_MS
     const mine = `${this.#owner.id} ${this.#randomId()}`
+    await this.#removeLeft()
     while (!(await this.#create(path, mine))) {
       if (await this.#removeDead(path)) continue
-      if (waitedMs >= WAIT_LIMIT_MS) throw locked()
+      if (totalMs >= WAIT_LIMIT_MS) throw locked()
       await delay(waitMs)
-      waitedMs += waitMs
+      if (signal.aborted) throw new ClientGone()
+      totalMs += waitMs
       waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)
+      await this.#removeLeft()
     }
     try {
       return await work()
     } finally {
-      await this.#release(path, mine)
+      await this.#letGo(path, mine)
     }
   }
 
@@ -95,16 +121,27 @@ export class ResourceLocks {
     const mine = `${this.#owner.id} ${this.#randomId()}`
     if (!(await this.#create(claim, mine))) return await this.#removeDead(claim)
     try {
-      await this.#release(path, lock)
+      await removeLock(path, lock)
     } finally {
-      await this.#release(claim, mine)
+      await this.#letGo(claim, mine)
     }
     return true
   }
 
-  /** Only the lock that says so: one that was held for too long may have been taken away, and be another's by now. */
-  async #release(path: string, lock: string): Promise<void> {
-    if ((await contentOf(path)) === lock) await rm(path, { force: true })
+  /** Never fails: what was done under the lock is done. */
+  async #letGo(path: string, mine: string): Promise<void> {
+    try {
+      await removeLock(path, mine)
+    } catch {
+      this.#left.set(mine, path)
+    }
+  }
+
+  async #removeLeft(): Promise<void> {
+    for (const [lock, path] of [...this.#left]) {
+      // By one at a time, or the slower one could remove what another process has put there since.
+      if (this.#left.delete(lock)) await this.#letGo(path, lock)
+    }
   }
 
   /** What a lock says whose holder is gone. */
@@ -115,6 +152,30 @@ export class ResourceLocks {
     const [id = ''] = lock.split(' ')
     const gone = await this.#owner.isGone(id, this.#now() - status.mtimeMs, FOREIGN_LIMIT_MS)
     return gone ? lock : undefined
+  }
+}
+
+/** Only the lock that says so: one that was held for too long may have been taken away, and be another's by now. */
+async function removeLock(path: string, lock: string): Promise<void> {
+  try {
+    if ((await readlink(path)) === lock) await rm(path, { force: true })
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+}
+
+/** @throws ClientGone as soon as the client is gone */
+async function unlessGone(turn: Promise<void>, signal: CancelSignal): Promise<void> {
+  if (signal.aborted) throw new ClientGone()
+  let leave = (): void => {}
+  const gone = new Promise<void>((_, reject) => {
+    leave = () => reject(new ClientGone())
+  })
+  signal.addEventListener('abort', leave)
+  try {
+    await Promise.race([turn, gone])
+  } finally {
+    signal.removeEventListener('abort', leave)
   }
 }
 

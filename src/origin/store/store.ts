@@ -57,6 +57,7 @@ export class Store {
   readonly #objects: Objects
   readonly #listing: Listing
   readonly #temporary: TemporaryFiles
+  readonly #locks: ResourceLocks
   readonly #usage: Usage
   readonly #running = new Set<Promise<unknown>>()
 
@@ -69,6 +70,7 @@ export class Store {
     const usage = new Usage({ objects: layout.objects, maxTotalBytes, now })
     this.#options = options
     this.#temporary = temporary
+    this.#locks = locks
     this.#usage = usage
     this.#objects = new Objects({ layout, locks, index, usage })
     this.#listing = new Listing(index, this.#objects)
@@ -98,6 +100,7 @@ export class Store {
   /** Waits for the requests that are being served. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
+    await this.#locks.close()
     await this.#usage.close()
     await this.#temporary.close()
   }
@@ -129,7 +132,8 @@ export class Store {
       case 'DELETE': {
         const check = (current: ObjectMetadata | undefined): void =>
           void checkPreconditions(context, current && validatorsOf(current))
-        if (!(await this.#objects.remove(path, check))) throw notFound(path)
+        const { signal } = context.exchange
+        if (!(await this.#objects.remove(path, check, signal))) throw notFound(path)
         return answerEmpty(context, 204, [])
       }
       default: {

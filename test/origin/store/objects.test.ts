@@ -17,7 +17,15 @@ async function world(directory: string) {
   const index = new CollectionIndex(layout, temporary)
   const usage = new Usage({ objects: layout.objects, maxTotalBytes: 1000, now: () => 0 })
   const locks = new ResourceLocks(layout.locks, owner, Date.now, randomId)
-  const objects = new Objects({ layout, locks, index, usage })
+  const { signal } = new AbortController()
+  const all = new Objects({ layout, locks, index, usage })
+  const objects = {
+    open: (path: string) => all.open(path),
+    metadata: (path: string) => all.metadata(path),
+    size: (path: string) => all.size(path),
+    replace: (path: string, next: Parameters<Objects['replace']>[1]) => all.replace(path, next, signal),
+    remove: (path: string, check: Parameters<Objects['remove']>[1]) => all.remove(path, check, signal),
+  }
   const sealed = async (path: string, content: string): Promise<NewVersion> => {
     const version = new NewVersion(await temporary.create(), {})
     await version.append([Buffer.from(content)])

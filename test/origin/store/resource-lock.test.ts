@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { readlink } from 'node:fs/promises'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
@@ -9,13 +9,42 @@ const KEY = 'abc'
 let ids = 0
 const nextId = (): string => `id${++ids}`
 
+async function hold<T>(
+  locks: ResourceLocks | undefined,
+  key: string,
+  work: () => Promise<T>,
+  signal = new AbortController().signal,
+): Promise<T | undefined> {
+  return await locks?.hold(key, work, signal)
+}
+
+/** Holds the lock until `release`. */
+async function holder(locks: ResourceLocks, atEnd = (): void => {}) {
+  let release = (): void => {}
+  let done = Promise.resolve()
+  await new Promise<void>(isInside => {
+    done = locks.hold(
+      KEY,
+      async () => {
+        await new Promise<void>(resolve => {
+          release = resolve
+          isInside()
+        })
+        atEnd()
+      },
+      new AbortController().signal,
+    )
+  })
+  return { release, done }
+}
+
 t.test('one after another in one process, and for each resource by itself', async t => {
   const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   const events: string[] = []
   let release = (): void => {}
   let first: Promise<void> | undefined
   await new Promise<void>(isInside => {
-    first = locks.hold(KEY, async () => {
+    first = hold(locks, KEY, async () => {
       events.push('first')
       await new Promise<void>(resolve => {
         release = resolve
@@ -24,8 +53,8 @@ t.test('one after another in one process, and for each resource by itself', asyn
       events.push('first ends')
     })
   })
-  const second = locks.hold(KEY, async () => void events.push('second'))
-  await locks.hold('other', async () => void events.push('other'))
+  const second = hold(locks, KEY, async () => void events.push('second'))
+  await hold(locks, 'other', async () => void events.push('other'))
   release()
   await Promise.all([first, second])
   t.same(events, ['first', 'other', 'first ends', 'second'])
@@ -35,12 +64,12 @@ t.test('work that fails lets go', async t => {
   const folder = t.testdir()
   const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   await t.rejects(
-    locks.hold(KEY, async () => {
+    hold(locks, KEY, async () => {
       throw new Error('no')
     }),
     { message: 'no' },
   )
-  t.equal(await locks.hold(KEY, async () => 'done'), 'done')
+  t.equal(await hold(locks, KEY, async () => 'done'), 'done')
   t.same(readdirSync(`${folder}/locks`), [])
 })
 
@@ -55,7 +84,7 @@ t.test('two that do not know each other exclude each other by the file', async t
     await readlink(`${folder}/locks/${KEY}`)
     inside--
   }
-  await Promise.all(Array.from({ length: 60 }, (_, i) => all[i % 3]?.hold(KEY, work)))
+  await Promise.all(Array.from({ length: 60 }, (_, i) => hold(all[i % 3], KEY, work)))
   t.equal(most, 1)
 })
 
@@ -74,7 +103,7 @@ t.test('the lock of a process that is gone is taken away by one', async t => {
       await readlink(`${folder}/locks/${KEY}`)
       inside--
     }
-    await Promise.all(all.map(locks => locks.hold(KEY, work)))
+    await Promise.all(all.map(locks => hold(locks, KEY, work)))
     t.equal(most, 1)
   }
   t.same(readdirSync(`${folder}/locks`), [])
@@ -90,7 +119,7 @@ t.test('so is the claim of one that died while it took a lock away', async t => 
   // The claim is named by what the lock says.
   const claim = createHash('sha256').update(`${machine}-999999999-1 a`).digest('hex').slice(0, 16)
   symlinkSync(`${machine}-999999998-1 b`, `${folder}/locks/${KEY}.${claim}`)
-  t.equal(await locks.hold(KEY, async () => 'done'), 'done')
+  t.equal(await hold(locks, KEY, async () => 'done'), 'done')
   t.same(readdirSync(`${folder}/locks`), [])
 })
 
@@ -98,7 +127,7 @@ t.test('who was taken for dead does not let go of what another holds since', asy
   const folder = t.testdir()
   const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   const path = `${folder}/locks/${KEY}`
-  await locks.hold(KEY, async () => {
+  await hold(locks, KEY, async () => {
     rmSync(path)
     symlinkSync('elsewhere-1-1 other', path)
   })
@@ -114,7 +143,7 @@ t.test('a lock from elsewhere is left alone for a minute', async t => {
   symlinkSync('elsewhere-1-1 a', `${folder}/locks/${KEY}`)
   late = 50_000
   let done = false
-  const waiting = locks.hold(KEY, async () => {
+  const waiting = hold(locks, KEY, async () => {
     done = true
   })
   for (let i = 0; i < 20; i++) await readlink(`${folder}/locks/${KEY}`)
@@ -122,4 +151,78 @@ t.test('a lock from elsewhere is left alone for a minute', async t => {
   late = 61_000
   await waiting
   t.ok(done)
+})
+
+t.test(
+  'a lock that can not be removed fails no write, and is removed before the next of any resource',
+  async t => {
+    const folder = t.testdir()
+    const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
+    for (const next of [
+      () => hold(locks, KEY, async () => {}),
+      () => hold(locks, 'other', async () => {}),
+      () => locks.close(),
+    ]) {
+      const result = await hold(locks, KEY, async () => {
+        renameSync(`${folder}/locks`, `${folder}/aside`)
+        writeFileSync(`${folder}/locks`, 'in the way')
+        return 'done'
+      })
+      t.equal(result, 'done')
+      await locks.close()
+      rmSync(`${folder}/locks`)
+      renameSync(`${folder}/aside`, `${folder}/locks`)
+      t.same(readdirSync(`${folder}/locks`), [KEY])
+      await next()
+      t.same(readdirSync(`${folder}/locks`), [])
+    }
+  },
+)
+
+t.test('who is gone leaves the queue, and lets nobody in before those in front are done', async t => {
+  const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
+  const events: string[] = []
+  const first = await holder(locks, () => events.push('first'))
+  const client = new AbortController()
+  const second = hold(locks, KEY, async () => void events.push('second'), client.signal)
+  const third = hold(locks, KEY, async () => void events.push('third'))
+  client.abort()
+  await t.rejects(second, { name: 'ClientGone' })
+  await t.rejects(
+    hold(locks, KEY, async () => void events.push('late'), client.signal),
+    { name: 'ClientGone' },
+  )
+  t.same(events, [])
+  first.release()
+  await Promise.all([first.done, third])
+  t.same(events, ['first', 'third'])
+})
+
+t.test('who is gone does not wait for the lock of another process', async t => {
+  const folder = t.testdir()
+  const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
+  mkdirSync(`${folder}/locks`)
+  symlinkSync('elsewhere-1-1 a', `${folder}/locks/${KEY}`)
+  const client = new AbortController()
+  const waiting = hold(locks, KEY, async () => {}, client.signal)
+  for (let i = 0; i < 20; i++) await readlink(`${folder}/locks/${KEY}`)
+  client.abort()
+  await t.rejects(waiting, { name: 'ClientGone' })
+})
+
+t.test('the time in the queue is part of the wait', { timeout: 10_000 }, async t => {
+  const folder = t.testdir()
+  let late = 0
+  const owner = await Owner.ofThisProcess('a')
+  const locks = new ResourceLocks(`${folder}/locks`, owner, () => Date.now() + late, nextId)
+  const path = `${folder}/locks/${KEY}`
+  const first = await holder(locks, () => {
+    rmSync(path)
+    symlinkSync('elsewhere-1-1 a', path)
+  })
+  const second = hold(locks, KEY, async () => {})
+  late = 15_000
+  first.release()
+  await first.done
+  await t.rejects(second, { name: 'ProxyError', status: 503, reason: 'store_locked' })
 })
