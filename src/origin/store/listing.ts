@@ -1,7 +1,7 @@
 /**
  * What a collection answers to GET and HEAD: the names below it, a page at a time, as JSON or as HTML.
  *
- * The index may name what is not there any more, so each name that is shown has been looked up.
+ * The index may name what is not there any more, or damaged, so each name that is shown has been looked up.
  */
 import { createHash } from 'node:crypto'
 import { ProxyError } from '../../errors.js'
@@ -95,7 +95,7 @@ export class Listing {
   /** undefined when there is no such thing any more. */
   async #item(path: string, name: string): Promise<ListingItem | undefined> {
     if (name.endsWith('/')) return (await this.hasMembers(path + name)) ? { name } : undefined
-    const metadata = await this.#objects.metadata(path + name)
+    const metadata = await this.#objects.metadataIfWhole(path + name)
     if (metadata === undefined) return undefined
     return {
       name,

@@ -8,8 +8,9 @@
 import { createHash, type Hash } from 'node:crypto'
 import { close, closeSync, fstat, open, read } from 'node:fs'
 import { promisify } from 'node:util'
+import { ProxyError } from '../../errors.js'
 import type { Validators } from '../../http/conditional.js'
-import { isMissing } from './failures.js'
+import { errorCode, isMissing } from './failures.js'
 import type { RepresentationFields } from './representation-fields.js'
 
 export interface ObjectMetadata {
@@ -48,6 +49,17 @@ const TAIL_BYTES = 2048
 /** A file below this is read at once, and closed before anybody is answered. */
 const SHORT_BYTES = 16 * 1024
 
+/** What is there is no version, or not all of one: something other than the store has been at its files, or the disk. */
+export class DamagedObject extends ProxyError {
+  constructor(cause: unknown) {
+    super('proxy_internal_error', 'a file of the store is damaged', {
+      reason: 'store_damaged',
+      detail: 'The file that holds this resource is damaged; PUT replaces it, and DELETE removes it.',
+      cause,
+    })
+  }
+}
+
 const openFile = promisify(open)
 const statFile = promisify(fstat)
 const closeFile = promisify(close)
@@ -67,6 +79,7 @@ export function startDigest(fields: RepresentationFields): Hash {
 /**
  * Opens the version that is current; it stays readable as it is, whatever is written or deleted meanwhile.
  * @returns undefined when there is none; otherwise the caller closes it
+ * @throws DamagedObject, and what the system throws
  */
 export async function openObject(path: string): Promise<OpenObject | undefined> {
   let file: number
@@ -84,7 +97,7 @@ export async function openObject(path: string): Promise<OpenObject | undefined> 
     object = isWhole ? shortObject(start) : await longObject(file)
   } catch (error) {
     await closeFile(file)
-    throw error
+    throw isOfSystem(error) ? error : new DamagedObject(error)
   }
   if (object.content !== undefined) closeSync(file)
   return object
@@ -126,6 +139,11 @@ function hasFooter(tail: Buffer): boolean {
   return tail.length >= FOOTER_BYTES && tail.toString('latin1', tail.length - MAGIC.length) === MAGIC
 }
 
+/** Whether the file could not be read, so that nothing is known of it. A folder in its place is no version for sure. */
+function isOfSystem(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error && errorCode(error) !== 'EISDIR'
+}
+
 /** Bytes of JSON and footer. @throws Error when the end of the file is no footer */
 function trailerLength(tail: Buffer, size: number): number {
   const digits = tail.toString('latin1', tail.length - FOOTER_BYTES, tail.length - MAGIC.length)
@@ -140,6 +158,7 @@ function parseMetadata(tail: Buffer, length: number, size: number): ObjectMetada
     tail.toString('utf8', tail.length - length, tail.length - FOOTER_BYTES),
   ) as ObjectMetadata
   if (metadata.length + length !== size) throw new Error('a file of the store is torn')
+  if (typeof metadata.etag !== 'string' || typeof metadata.fields !== 'object') throw new Error('no metadata')
   return metadata
 }
 

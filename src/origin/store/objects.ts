@@ -3,7 +3,8 @@
  *
  * Whether a write may happen is asked under the resource's lock, with the version that is current then, and what
  * follows is one rename or one unlink. So between a precondition and its write nobody else comes, and a process that is
- * killed leaves either the old version or the new one.
+ * killed leaves either the old version or the new one. A file that is damaged holds no version: it can be replaced and
+ * removed as if nothing were there, and only who wants to read it is told.
  */
 import { rm, stat } from 'node:fs/promises'
 import type { CancelSignal } from '../../exchange.js'
@@ -12,7 +13,7 @@ import { inDirectory, syncDirectory } from './durable.js'
 import { isMissing } from './failures.js'
 import { digestOf, type Layout } from './layout.js'
 import type { NewVersion } from './new-version.js'
-import { type ObjectMetadata, type OpenObject, openObject } from './object-file.js'
+import { DamagedObject, type ObjectMetadata, type OpenObject, openObject } from './object-file.js'
 import type { ResourceLocks } from './resource-lock.js'
 import type { Usage } from './usage.js'
 
@@ -30,24 +31,33 @@ export class Objects {
     this.#options = options
   }
 
-  /** @returns undefined when there is no such resource; otherwise the caller closes it */
+  /** @returns undefined when there is no such resource; otherwise the caller closes it. @throws DamagedObject */
   open(path: string): Promise<OpenObject | undefined> {
     return openObject(this.#options.layout.objectFile(digestOf(path)))
   }
 
-  /** The metadata of the current version; undefined when there is no such resource. */
+  /** The metadata of the current version; undefined when there is no such resource. @throws DamagedObject */
   async metadata(path: string): Promise<ObjectMetadata | undefined> {
     const object = await this.open(path)
     await object?.close()
     return object?.metadata
   }
 
+  /** The same; undefined for what is damaged, too. */
+  metadataIfWhole(path: string): Promise<ObjectMetadata | undefined> {
+    return this.metadata(path).catch(noneIfDamaged)
+  }
+
   /** Bytes on the disk; 0 when there is no such resource. */
   async size(path: string): Promise<number> {
+    return (await this.#fileSize(path)) ?? 0
+  }
+
+  async #fileSize(path: string): Promise<number | undefined> {
     try {
       return (await stat(this.#options.layout.objectFile(digestOf(path)))).size
     } catch (error) {
-      if (isMissing(error)) return 0
+      if (isMissing(error)) return undefined
       throw error
     }
   }
@@ -68,13 +78,17 @@ export class Objects {
     const { index, layout, locks, usage } = this.#options
     const digest = digestOf(path)
     const folder = layout.objectFolder(digest)
+    const file = layout.objectFile(digest)
     const work = async (): Promise<'created' | 'replaced'> => {
-      const current = await this.open(path)
+      const current = await this.open(path).catch(noneIfDamaged)
       try {
         const version = await next(current)
+        const damaged = current === undefined ? await this.#fileSize(path) : undefined
         await index.add(path)
-        await inDirectory(folder, () => version.publish(layout.objectFile(digest), folder))
-        usage.changed((await this.size(path)) - (current?.size ?? 0))
+        // A rename would do for a file, but not for a folder.
+        if (damaged !== undefined) await rm(file, { recursive: true, force: true })
+        await inDirectory(folder, () => version.publish(file, folder))
+        usage.changed((await this.size(path)) - (current?.size ?? damaged ?? 0))
         return current === undefined ? 'created' : 'replaced'
       } finally {
         await current?.close()
@@ -98,21 +112,24 @@ export class Objects {
     const { index, layout, locks, usage } = this.#options
     const digest = digestOf(path)
     // What is not there can be left alone without a lock, and without a directory to put it into.
-    if ((await this.size(path)) === 0) {
+    if ((await this.#fileSize(path)) === undefined) {
       check(undefined)
       return false
     }
     const work = async (): Promise<boolean> => {
-      const current = await this.open(path)
-      await current?.close()
-      check(current?.metadata)
-      if (current === undefined) return false
-      await rm(layout.objectFile(digest))
+      check(await this.metadataIfWhole(path))
+      const size = await this.#fileSize(path)
+      if (size === undefined) return false
+      await rm(layout.objectFile(digest), { recursive: true, force: true })
       await syncDirectory(layout.objectFolder(digest))
-      usage.changed(-current.size)
+      usage.changed(-size)
       await index.remove(path)
       return true
     }
     return await locks.hold(digest, work, signal)
   }
+}
+
+function noneIfDamaged(error: unknown): undefined {
+  if (!(error instanceof DamagedObject)) throw error
 }

@@ -44,7 +44,7 @@ export async function putResource(context: WriteContext, path: string): Promise<
     })
   }
   const fields = parseRepresentationFields(exchange.head.fields)
-  const before = await objects.metadata(path)
+  const before = await objects.metadataIfWhole(path)
   checkPreconditions(context, before && validatorsOf(before))
   return await storeContent(context, path, fields, async (version, metadata, room) => {
     const done = await objects.replace(

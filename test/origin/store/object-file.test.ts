@@ -92,13 +92,20 @@ t.test('what is no version, or not all of one, is an error and is closed', async
     Buffer.from(short.toString('latin1').replace('sluice1', 'sluice2'), 'latin1'),
     Buffer.from('{}ffffffffsluice1\n'),
     Buffer.from('{}........sluice1\n'),
+    Buffer.from('{"length":0}0000000csluice1\n'),
     long.subarray(1),
     long.subarray(0, -1),
     Buffer.concat([Buffer.from('x'), long]),
   ]) {
     await writeFile(file, bytes)
-    await t.rejects(openObject(file), JSON.stringify(bytes.toString('latin1', 0, 40)))
+    await t.rejects(
+      openObject(file),
+      { name: 'ProxyError', status: 500, reason: 'store_damaged' },
+      JSON.stringify(bytes.toString('latin1', 0, 40)),
+    )
   }
+  await t.rejects(openObject(join(file, '..')), { name: 'ProxyError', reason: 'store_damaged' }, 'a folder')
+  await t.rejects(openObject(join(file, 'below')), { code: 'ENOTDIR' }, 'not known to be damaged')
   t.equal(await openObject(join(file, '../missing')), undefined)
   t.equal(openFiles(), before)
 })

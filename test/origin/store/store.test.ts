@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import t from 'tap'
+import { digestOf, Layout } from '../../../src/origin/store/layout.js'
 import { readResponse } from '../../kit/read-response.js'
 import { DATE, put, requestText, storeServer } from '../../kit/store-server.js'
 
@@ -239,6 +240,48 @@ t.test('a directory that is a link to nowhere is 500 for a write, also when its 
   t.equal((await write()).status, 201)
   rmSync(`${folder}/real`, { recursive: true })
   t.equal((await write()).status, 500)
+})
+
+t.test('a damaged file is told to who reads it, not listed, and can be replaced and removed', async t => {
+  const server = await storeServer(t, { maxTotalBytes: 10_000 })
+  const file = new Layout(server.directory).objectFile(digestOf('/c/x'))
+  const damages = {
+    empty: () => writeFileSync(file, ''),
+    garbage: () => writeFileSync(file, 'garbage'.repeat(5000)),
+    folder: () => mkdirSync(`${file}/below`, { recursive: true }),
+  }
+  for (const [name, damage] of Object.entries(damages)) {
+    for (const [method, fields, status] of [
+      ['PUT', [], 201],
+      ['PUT', ['If-None-Match: *'], 201],
+      ['PUT', ['If-Match: *'], 412],
+      ['DELETE', ['If-Match: *'], 204],
+      ['PATCH', ['Content-Type: application/merge-patch+json'], 500],
+      ['DELETE', [], 204],
+    ] as const) {
+      await put(server, '/c/x', 'content')
+      await put(server, '/c/y', 'content')
+      rmSync(file)
+      damage()
+      const read = await server.request('/c/x')
+      t.equal(read.status, 500, name)
+      t.match(read.body, /damaged; PUT replaces it, and DELETE removes it/)
+      const { items } = JSON.parse((await server.request('/c/')).body) as { items: { name: string }[] }
+      t.same(
+        items.map(item => item.name),
+        ['y'],
+        name,
+      )
+      const request = method === 'DELETE' ? { method, fields } : { method, fields, body: '{}' }
+      t.equal((await server.request('/c/x', request)).status, status, `${name} ${method} ${fields}`)
+      const after = status === 201 ? 200 : status === 204 ? 404 : 500
+      t.equal((await server.request('/c/x')).status, after, `${name} ${method} ${fields}`)
+      if (after === 500) t.equal((await server.request('/c/x', { method: 'DELETE' })).status, 204)
+    }
+  }
+  await server.request('/c/x', { method: 'DELETE' })
+  await server.request('/c/y', { method: 'DELETE' })
+  await put(server, '/z', 'x'.repeat(9000))
 })
 
 t.test('a name with dots and slashes in it does not lead out of the directory', async t => {
