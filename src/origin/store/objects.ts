@@ -84,10 +84,15 @@ export class Objects {
       try {
         const version = await next(current)
         const damaged = current === undefined ? await this.#fileSize(path) : undefined
-        await index.add(path)
-        // A rename would do for a file, but not for a folder.
-        if (damaged !== undefined) await rm(file, { recursive: true, force: true })
-        await inDirectory(folder, () => version.publish(file, folder))
+        try {
+          await index.add(path)
+          // A rename would do for a file, but not for a folder.
+          if (damaged !== undefined) await rm(file, { recursive: true, force: true })
+          await inDirectory(folder, () => version.publish(file, folder))
+        } catch (error) {
+          await this.#forget(path).catch(() => {})
+          throw error
+        }
         usage.changed((await this.size(path)) - (current?.size ?? damaged ?? 0))
         return current === undefined ? 'created' : 'replaced'
       } finally {
@@ -95,6 +100,11 @@ export class Objects {
       }
     }
     return locks.hold(digest, work, signal)
+  }
+
+  /** After a write that failed: takes the path out of the index, unless there is something at it. */
+  async #forget(path: string): Promise<void> {
+    if ((await this.#fileSize(path)) === undefined) await this.#options.index.remove(path)
   }
 
   /**

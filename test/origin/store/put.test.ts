@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import t from 'tap'
 import { readResponse } from '../../kit/read-response.js'
 import { settled } from '../../kit/settled.js'
@@ -123,6 +123,38 @@ t.test('an upload that breaks off leaves nothing and changes nothing', async t =
   t.equal((await server.request('/x')).body, 'content')
   await server.store.close()
   t.same(readdirSync(`${server.directory}/tmp`), [])
+})
+
+t.test('an upload whose directory is taken away is 500, and leaves no name in the index', async t => {
+  const server = await storeServer(t)
+  await put(server, '/c/x', 'content')
+  for (const target of ['/c/x', '/c/new']) {
+    const client = await server.connect()
+    client.write(`PUT ${target} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n`)
+    const uploads = () => readdirSync(`${server.directory}/tmp`, { recursive: true }).length
+    t.equal(await settled(uploads), 2, 'the folder of the process, and a file')
+    rmSync(server.directory, { recursive: true })
+    client.write('1\r\nb\r\n0\r\n\r\n')
+    const response = await readResponse(client, 'PUT')
+    t.equal(response.status, 500, target)
+    t.match(response.body, /origins\[\]\.store\.directory/)
+    t.match(await server.outcome(target === '/c/x' ? 2 : 5), { error: { reason: 'store_directory' } })
+    const names = readdirSync(`${server.directory}/collections`, { recursive: true, withFileTypes: true })
+    t.same(
+      names.filter(entry => entry.isFile()),
+      [],
+    )
+    t.equal((await server.request('/c/')).status, 404)
+    await put(server, '/c/x', 'content')
+  }
+})
+
+t.test('the listing leaves out what the index names and nobody has stored', async t => {
+  const server = await storeServer(t)
+  await put(server, '/c/x', 'content')
+  rmSync(`${server.directory}/objects`, { recursive: true })
+  t.equal((await server.request('/c/')).status, 404)
+  t.same(JSON.parse((await server.request('/')).body), { path: '/', items: [], next: null })
 })
 
 t.test('of parallel PUTs with If-None-Match: * one creates (RFC 9110 §13.1.2)', async t => {
