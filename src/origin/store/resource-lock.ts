@@ -2,8 +2,9 @@
  * One writer at a time for each resource, in this process and in all that share the directory.
  *
  * In one process writers queue up, and those whose client is gone leave. Between processes a lock is a symbolic link,
- * which only one can create and which points at nothing but says who did: it comes into being whole. It is held for a
- * few system calls, never while content is on its way. One that can not be removed when its work is done is remembered,
+ * which only one can create and which points at nothing but says who did: it comes into being whole. Most file systems
+ * need no block for one that is so short, so that a deletion passes on a full disk too; where they have no inode left,
+ * it does not. It is held for a few system calls, never while content is on its way. One that can not be removed when its work is done is remembered,
  * and removed before this process asks for the next: nobody else would ever take the lock of a living process. The lock of a process that died is
  * taken away by exactly one other: who means to do so has to create a second one, named by that very lock, and looks
  * again. Otherwise two could see the dead lock, and the slower one would remove the lock that the faster one has taken
