@@ -37,6 +37,9 @@ import { TemporaryFiles } from './temporary-files.js'
 import { Usage } from './usage.js'
 import { checkWriteAccess } from './write-access.js'
 
+/** How often a process that writes looks for what others have left, which may have been killed since it was started. */
+const SWEEP_MS = 10 * 60_000
+
 export interface StoreOptions {
   /** Made at the first write. */
   readonly directory: string
@@ -60,6 +63,7 @@ export class Store {
   readonly #locks: ResourceLocks
   readonly #usage: Usage
   readonly #running = new Set<Promise<unknown>>()
+  #sweptAt = Number.NEGATIVE_INFINITY
 
   private constructor(options: StoreOptions, owner: Owner) {
     const { directory, now, randomId, maxTotalBytes } = options
@@ -79,8 +83,7 @@ export class Store {
   /** Removes what processes that are gone have left half-done; creates nothing. */
   static async open(options: StoreOptions): Promise<Store> {
     const store = new Store(options, await Owner.ofThisProcess(options.randomId()))
-    // A directory that can not be used is told to those who use it; it does not keep a proxy from being one.
-    await store.#temporary.sweep(options.now()).catch(() => {})
+    await store.#sweep()
     return store
   }
 
@@ -91,13 +94,27 @@ export class Store {
    * @returns with `error` when the answer is still to be made of that
    */
   serve(exchange: Exchange, target: string, mayWrite: boolean): Promise<Outcome> {
-    const served = this.#serve(exchange, target, mayWrite).catch((error: unknown) => failed(exchange, error))
-    const running = served.finally(() => this.#running.delete(running))
+    return this.#run(
+      this.#serve(exchange, target, mayWrite).catch((error: unknown) => failed(exchange, error)),
+    )
+  }
+
+  /** Has `close` wait for it. */
+  #run<T>(work: Promise<T>): Promise<T> {
+    const running = work.finally(() => this.#running.delete(running))
     this.#running.add(running)
     return running
   }
 
-  /** Waits for the requests that are being served. */
+  /** A directory that can not be used is told to those who use it; it does not keep a proxy from being one. */
+  async #sweep(): Promise<void> {
+    const now = this.#options.now()
+    if (now - this.#sweptAt < SWEEP_MS) return
+    this.#sweptAt = now
+    await this.#temporary.sweep(now).catch(() => {})
+  }
+
+  /** Waits for the requests that are being served, and a sweep. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
     await this.#locks.close()
@@ -114,6 +131,7 @@ export class Store {
     if (!methodProperties(method).safe) {
       checkWriteAccess(exchange, mayWrite)
       if (path.query !== undefined) throw badQuery()
+      void this.#run(this.#sweep())
     }
     if (methodProperties(method).requestContent !== 'defined') await discardContent(exchange)
     const context = { ...this.#options, exchange }

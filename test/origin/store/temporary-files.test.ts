@@ -3,6 +3,7 @@ import { dirname } from 'node:path'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
+import { put, storeServer } from '../../kit/store-server.js'
 
 t.test('the sweep removes what nobody will finish, and nothing else', async t => {
   const root = `${t.testdir()}/tmp`
@@ -50,4 +51,30 @@ t.test('whoever takes the empty folder away meanwhile costs nobody a file', asyn
   }
   await one?.close()
   t.same(readdirSync(root), [])
+})
+
+t.test('a store sweeps when it is opened, and with a write when ten minutes have passed', async t => {
+  const directory = `${t.testdir()}/data`
+  const owner = await Owner.ofThisProcess('a')
+  const [machine] = owner.id.split('-')
+  const folder = `${directory}/tmp/sluice-${machine}-999999999-1`
+  const leave = (): void => {
+    mkdirSync(folder, { recursive: true })
+    writeFileSync(`${folder}/upload`, 'half')
+  }
+  leave()
+  const server = await storeServer(t, {}, directory)
+  t.notOk(existsSync(folder))
+  leave()
+  server.clock += 10 * 60_000 - 1
+  await put(server, '/x', 'content')
+  await server.store.close()
+  t.ok(existsSync(folder))
+  server.clock += 1
+  await server.request('/x')
+  await server.store.close()
+  t.ok(existsSync(folder), 'who only reads changes nothing')
+  await put(server, '/x', 'content')
+  await server.store.close()
+  t.notOk(existsSync(folder))
 })
