@@ -18,6 +18,9 @@ export interface StorePath {
   readonly query: string | undefined
 }
 
+/** Each is a folder of its own on the disk, for which no limit of content counts. */
+const MAX_SEGMENTS = 64
+
 const PERCENT = 0x25
 const HEX_PAIR = /^[0-9A-Fa-f]{2}$/
 const UNRESERVED = /^[A-Za-z0-9._~-]$/
@@ -26,13 +29,17 @@ const PLAIN = /^[A-Za-z0-9._~-]+$/
 
 /**
  * @param target path and query as received, visible ASCII
- * @throws ProxyError 400 on a broken percent-encoding, NUL, an empty segment or a dot segment
+ * @throws ProxyError 400 on a broken percent-encoding, NUL, an empty segment or a dot segment, or too many segments
  */
 export function parseStorePath(target: string): StorePath {
   const mark = target.indexOf('?')
   const path = mark === -1 ? target : target.slice(0, mark)
   if (!path.startsWith('/')) throw badPath('does not begin with /')
   const isCollection = path.endsWith('/')
+  // As many slashes as a path has, so many segments has it, or what is in the collection that it names.
+  if (path.split('/', MAX_SEGMENTS + 2).length > MAX_SEGMENTS + 1) {
+    throw badPath(`has more than ${MAX_SEGMENTS} segments`)
+  }
   const inner = path.slice(1, isCollection ? -1 : undefined)
   const segments = path === '/' ? [] : inner.split('/').map(normaliseSegment)
   const text = `/${segments.join('/')}${isCollection && segments.length > 0 ? '/' : ''}`
@@ -81,7 +88,7 @@ function badPath(what: string): ProxyError {
   return new ProxyError('http_request_error', `the path ${what}`, {
     status: 400,
     reason: 'path',
-    detail: `The path ${what}; the store takes segments of percent-encoded bytes, without NUL, empty or dot segments.`,
+    detail: `The path ${what}; the store takes up to ${MAX_SEGMENTS} segments of percent-encoded bytes, without NUL, empty or dot segments.`,
   })
 }
 

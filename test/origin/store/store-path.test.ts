@@ -54,6 +54,24 @@ t.test('what is no path of a resource is 400', async t => {
   }
 })
 
+t.test('a path has 64 segments at most, and a collection room for one more', async t => {
+  t.equal(parseStorePath('/a'.repeat(64)).text, '/a'.repeat(64))
+  t.equal(parseStorePath(`${'/a'.repeat(63)}/`).text, `${'/a'.repeat(63)}/`)
+  for (const target of ['/a'.repeat(65), `${'/a'.repeat(64)}/`, `/${'d/'.repeat(4000)}x`]) {
+    t.throws(() => parseStorePath(target), { status: 400, message: 'the path has more than 64 segments' })
+  }
+  const server = await storeServer(t)
+  const created = await server.request(`${'/a'.repeat(63)}/`, { method: 'POST', body: 'x' })
+  t.equal(created.status, 201)
+  t.equal(
+    (await server.request(created.fields['location'] ?? '')).body,
+    'x',
+    'what POST makes can be asked for',
+  )
+  t.equal((await server.request('/b'.repeat(65), { method: 'PUT', body: 'x' })).status, 400)
+  t.equal((await server.request('/', {})).body.includes('"b/"'), false)
+})
+
 t.test('different bytes are different names, and a name spelled out is itself', async () => {
   const segment = fc.uint8Array({ minLength: 1, maxLength: 8 }).filter(bytes => {
     const text = Buffer.from(bytes).toString('latin1')
