@@ -122,7 +122,13 @@ export class Generation {
       exact,
       methods: hop,
       upstreamCa: files.upstreamCa,
-      store: { folder, now: wallClock, date, randomId: () => randomBytes(16).toString('hex') },
+      store: {
+        folder,
+        targetBytes: limits.targetBytes,
+        now: wallClock,
+        date,
+        randomId: () => randomBytes(16).toString('hex'),
+      },
       now,
       onChange: (upstream, error) => logUpstream(surroundings.logger, upstream, error),
     })

@@ -8,7 +8,10 @@ import type { Outcome } from '../outcome.js'
 import type { StoreHandler } from './origin.js'
 import { Store, type StoreOptions } from './store/store.js'
 
-export type StoreRouteOptions = Pick<StoreOptions, 'methods' | 'now' | 'date' | 'randomId'> & {
+export type StoreRouteOptions = Pick<
+  StoreOptions,
+  'methods' | 'targetBytes' | 'now' | 'date' | 'randomId'
+> & {
   /** What a relative `directory` starts from. */
   readonly folder: string
 }

@@ -72,6 +72,7 @@ export async function storeServer(
     directory,
     maxObjectBytes: 1 << 30,
     maxTotalBytes: 1 << 30,
+    targetBytes: LIMITS.targetBytes,
     methods: resourceMethods({ trace: false, extra: [] }),
     now: () => state.clock,
     date: () => DATE,

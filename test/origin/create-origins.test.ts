@@ -13,7 +13,7 @@ const OPTIONS: OriginsOptions = {
   fast,
   exact,
   methods: { trace: false, extra: [] },
-  store: { folder: '.', now: () => 0, date: () => '', randomId: () => 'x' },
+  store: { folder: '.', targetBytes: 8192, now: () => 0, date: () => '', randomId: () => 'x' },
   upstreamCa: new Map(),
   now: () => 0,
   onChange: () => {},

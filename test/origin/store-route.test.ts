@@ -14,7 +14,14 @@ t.test('who may write is asked by address; nothing is made before the first writ
       maxObjectBytes: 1,
       maxTotalBytes: 1000,
     },
-    { folder, methods: ['GET', 'PUT'], now: () => 0, date: () => '', randomId: () => 'id' },
+    {
+      folder,
+      targetBytes: 8192,
+      methods: ['GET', 'PUT'],
+      now: () => 0,
+      date: () => '',
+      randomId: () => 'id',
+    },
   )
   // Asked for nothing but the right to write: the exchange has no content, and no answer is begun.
   const put = {

@@ -16,6 +16,7 @@ const store = await Store.open({
   directory,
   maxObjectBytes: 1 << 30,
   maxTotalBytes: 1 << 30,
+  targetBytes: 8192,
   methods: ['GET', 'PUT', 'DELETE', 'PATCH'],
   now: Date.now,
   date: () => 'today',

@@ -64,23 +64,20 @@ export async function putResource(context: WriteContext, path: string): Promise<
 
 /**
  * POST: a new resource below the collection, under a name of our own.
- * @param path of a collection
+ * @param created the path that it gets, of no other resource
  * @param exists whether there is something below it; to be asked only when a precondition does, as it may take long
- * @param nextName makes a name that no other resource has
  * @throws ProxyError 400, 412, 413, 507; ClientGone
  */
 export async function postToCollection(
   context: WriteContext,
-  path: string,
+  created: string,
   exists: () => Promise<boolean>,
-  nextName: () => string,
 ): Promise<Outcome> {
   const { fields: received } = context.exchange.head
   const fields = parseRepresentationFields(received)
   if (EXISTENCE.some(name => hasField(received, name))) {
     checkPreconditions(context, (await exists()) ? { etag: undefined, lastModifiedMs: undefined } : undefined)
   }
-  const created = path + nextName()
   return await storeContent(context, created, fields, async (version, metadata) => {
     await context.objects.replace(
       created,

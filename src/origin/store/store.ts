@@ -32,7 +32,7 @@ import { patchResource } from './patch.js'
 import { postToCollection, putResource, type WriteContext } from './put.js'
 import { ResourceLocks } from './resource-lock.js'
 import { sendRepresentation } from './send-representation.js'
-import { badQuery, encodeSegment, parseStorePath, type StorePath } from './store-path.js'
+import { badQuery, checkPathLength, encodeSegment, parseStorePath, type StorePath } from './store-path.js'
 import { TemporaryFiles } from './temporary-files.js'
 import { Usage } from './usage.js'
 import { checkWriteAccess } from './write-access.js'
@@ -45,6 +45,8 @@ export interface StoreOptions {
   readonly directory: string
   readonly maxObjectBytes: number
   readonly maxTotalBytes: number
+  /** Longest request target, which the paths that are made have to fit in. */
+  readonly targetBytes: number
   /** Those that pass the route to the store. TRACE may be among them, which is answered before it comes here. */
   readonly methods: readonly Method[]
   /** Milliseconds since the epoch. */
@@ -144,6 +146,7 @@ export class Store {
   async #resource(context: AnswerContext, path: string): Promise<Outcome> {
     switch (context.exchange.facts.method) {
       case 'PUT':
+        checkPathLength(path, this.#options.targetBytes)
         return await putResource(this.#writing(context), path)
       case 'PATCH':
         return await patchResource(this.#writing(context), path)
@@ -170,7 +173,9 @@ export class Store {
     if (context.exchange.facts.method !== 'POST') return await this.#listing.send(context, path)
     const exists = async (): Promise<boolean> =>
       path.text === '/' || (await this.#listing.hasMembers(path.text))
-    return await postToCollection(this.#writing(context), path.text, exists, () => this.#newName())
+    const created = path.text + this.#newName()
+    checkPathLength(created, this.#options.targetBytes)
+    return await postToCollection(this.#writing(context), created, exists)
   }
 
   #writing(context: AnswerContext): WriteContext {

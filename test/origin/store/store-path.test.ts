@@ -1,6 +1,11 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { encodeSegment, parseStorePath, splitPath } from '../../../src/origin/store/store-path.js'
+import {
+  checkPathLength,
+  encodeSegment,
+  parseStorePath,
+  splitPath,
+} from '../../../src/origin/store/store-path.js'
 import { put, storeServer } from '../../kit/store-server.js'
 
 t.test('a path has one spelling (RFC 3986 §6.2.2)', async t => {
@@ -70,6 +75,31 @@ t.test('a path has 64 segments at most, and a collection room for one more', asy
   )
   t.equal((await server.request('/b'.repeat(65), { method: 'PUT', body: 'x' })).status, 400)
   t.equal((await server.request('/', {})).body.includes('"b/"'), false)
+})
+
+t.test('a path that is too long with its escapes is 414', async t => {
+  for (const [text, length] of [
+    ['/aaa', 4 + 21],
+    ['/%3A%3A', 11 + 21],
+  ] as const) {
+    t.doesNotThrow(() => checkPathLength(text, length), text)
+    t.throws(() => checkPathLength(text, length - 1), { name: 'ProxyError', status: 414 }, text)
+  }
+  const server = await storeServer(t, { targetBytes: 256 })
+  // Escaped twice in next, each colon has five characters, and the bytes of one more are missing.
+  const longest = `/${':'.repeat((256 - 21 - 1) / 5)}`
+  t.equal((await server.request(`${longest}:`, { method: 'PUT', body: 'x' })).status, 414)
+  t.equal((await server.request(`/${'a'.repeat(222)}/`, { method: 'POST', body: 'x' })).status, 414)
+  for (const target of [`${longest}aaaa`, `${longest}/a`]) {
+    const created = await server.request(target, { method: 'PUT', body: target })
+    t.equal(created.status, 201, target)
+    t.equal((await server.request(created.fields['location'] ?? '')).body, target)
+  }
+  await put(server, '/z', '')
+  for (let next: string | null = '/?limit=1'; next !== null; ) {
+    t.ok(next.length <= 256, next)
+    next = (JSON.parse((await server.request(next)).body) as { next: string | null }).next
+  }
 })
 
 t.test('different bytes are different names, and a name spelled out is itself', async () => {
