@@ -19,12 +19,15 @@ export function pathOf(target: string): string {
   return query === -1 ? target : target.slice(0, query)
 }
 
-/** Escapes of letters, digits and `-._~` decoded, which name the same as the characters themselves (§6.2.2.2). */
+/**
+ * Escapes of letters, digits and `-._~` decoded, which name the same as the characters themselves (§6.2.2.2), and
+ * the digits of all others in capitals (§6.2.2.1).
+ */
 export function comparablePath(path: string): string {
   if (!path.includes('%')) return path
   return path.replace(ESCAPE, (written: string, hex: string) => {
     const character = String.fromCharCode(Number.parseInt(hex, 16))
-    return UNRESERVED.test(character) ? character : written
+    return UNRESERVED.test(character) ? character : written.toUpperCase()
   })
 }
 

@@ -8,13 +8,15 @@ t.test('a path ends before its query (RFC 3986 §3.3)', async t => {
 })
 
 t.test(
-  'escapes of unreserved characters are decoded for comparison, and no others (RFC 3986 §6.2.2, §6.2.2.2)',
+  'escapes of unreserved characters are decoded for comparison, and no others (RFC 3986 §6.2.2, §6.2.2.2), whose digits are capitals (§6.2.2.1)',
   async t => {
     for (const [path, comparable] of [
       ['/%61%5A%30%2d%2E%5f%7e', '/aZ0-._~'],
       ['/a%2Fb', '/a%2Fb'],
-      ['/%40%5B%60%7B%2f%3a%25%20%00%ff', '/%40%5B%60%7B%2f%3a%25%20%00%ff'],
+      ['/%40%5B%60%7B%2f%3a%25%20%00%ff', '/%40%5B%60%7B%2F%3A%25%20%00%FF'],
+      ['/caf%c3%A9/%C3%a9c', '/caf%C3%A9/%C3%A9c'],
       ['/%2561', '/%2561'],
+      ['/%25c3', '/%25c3'],
       ['/%', '/%'],
       ['/%6', '/%6'],
       ['/%6g', '/%6g'],

@@ -25,6 +25,7 @@ const ROUTES = table(
   '10.1.2.3 /v1',
   '2001:db8::/32 /',
   '- /v1/long/path',
+  '- /caf%C3%A9',
 )
 
 function chosen(host: string | undefined, path: string): string | undefined {
@@ -44,6 +45,7 @@ t.test('the most exact host wins, then the longest path (RFC 9110 §7.4)', async
     ['a.test', '/v10', '*.test /'],
     ['a.test', '/v1/long/path', 'a.test /v1'],
     ['a.test', '/%76%31', 'a.test /v1'],
+    ['test', '/caf%c3%a9/x', '- /caf%C3%A9'],
     ['b.test', '/v1', '*.test /'],
     ['b.a.test', '/v1', '*.a.test /'],
     ['test', '/v1', '- /v1'],
