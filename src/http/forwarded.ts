@@ -2,11 +2,18 @@
  * What an origin behind this proxy is told of the client it does not see: Forwarded (RFC 7239 §4), or the X-Forwarded
  * fields that came before it.
  *
- * This hop is appended to what the client sent, so only what stands last was said by somebody the origin knows.
+ * This hop is appended to what the client sent, so only what stands last was said by somebody the origin knows. A
+ * Forwarded that is malformed is dropped: behind a quote that stays open, this hop would be part of the client's value.
  * X-Forwarded-Host and X-Forwarded-Proto hold one value by custom, and there ours replaces the client's.
  */
 import { type Fields, fieldValues, lowerName } from './fields.js'
 import { isToken } from './token.js'
+
+const TOKEN = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
+const QUOTED = '"(?:[\\t !#-[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"'
+const PAIR = `${TOKEN}=(?:${TOKEN}|${QUOTED})`
+/** Elements are separated by commas, their pairs by semicolons; empty ones are let pass (RFC 9110 §5.6.1.2). */
+const FORWARDED = new RegExp(`^[ \\t]*(?:${PAIR})?(?:;(?:${PAIR})?|[ \\t]*,(?:[ \\t]*${PAIR})?)*[ \\t]*$`)
 
 export const FORWARDED_STYLES = ['none', 'x-forwarded-for', 'forwarded'] as const
 
@@ -27,7 +34,7 @@ export function withForwarded(fields: Fields, style: ForwardedStyle, from: Recei
     case 'none':
       return fields
     case 'forwarded':
-      return appended(fields, 'Forwarded', forwardedElement(from))
+      return appended(wellFormed(fields), 'Forwarded', forwardedElement(from))
     case 'x-forwarded-for': {
       const rest = without(fields, ['x-forwarded-host', 'x-forwarded-proto'])
       const host = from.host === undefined ? [] : ['X-Forwarded-Host', from.host]
@@ -39,6 +46,12 @@ export function withForwarded(fields: Fields, style: ForwardedStyle, from: Recei
       ]
     }
   }
+}
+
+/** Without a Forwarded that all lines together do not make one of (RFC 7239 §4). */
+function wellFormed(fields: Fields): Fields {
+  const value = fieldValues(fields, 'forwarded').join(', ')
+  return FORWARDED.test(value) ? fields : without(fields, ['forwarded'])
 }
 
 /** One hop (RFC 7239 §4); IPv6 is quoted and in brackets (§6). */
