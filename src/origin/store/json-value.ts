@@ -5,14 +5,12 @@
  * to, since in JavaScript an assignment to the one would change what the object is.
  */
 
+import { measureJson } from './json-text.js'
+
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject
 export interface JsonObject {
   [name: string]: JsonValue
 }
-
-const NUMBER = /-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/y
-/** So many digits a number of 64 bits holds, whatever they are. */
-const SURE_DIGITS = 15
 
 /** What follows goes down into a value by calling itself, and how deep a stack is depends on the Node that runs. */
 const MAX_DEPTH = 500
@@ -32,8 +30,9 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   } catch (error) {
     throw new JsonError('not JSON', { cause: error })
   }
-  if (depthOf(text) > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} deep`)
-  if (!numbersOf(text).every(isKept)) throw new JsonError('a number can not be kept exactly')
+  const { depth, exact } = measureJson(text)
+  if (depth > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} deep`)
+  if (!exact) throw new JsonError('a number can not be kept exactly')
   return value
 }
 
@@ -50,13 +49,29 @@ export function setMember(object: JsonObject, name: string, value: JsonValue): v
   Object.defineProperty(object, name, { value, writable: true, enumerable: true, configurable: true })
 }
 
-/** A copy, in which each member of an object, however deep, has the name that is made of its own. */
+/**
+ * Gives each member of an object, however deep, the name that is made of its own.
+ * @param value is changed
+ * @returns the value, another object where its own members got other names
+ */
 export function mapNames(value: JsonValue, rename: (name: string) => string): JsonValue {
-  if (Array.isArray(value)) return value.map(item => mapNames(item, rename))
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index++) {
+      const item = value[index] as JsonValue
+      if (typeof item === 'object') value[index] = mapNames(item, rename)
+    }
+    return value
+  }
   if (!isJsonObject(value)) return value
-  return Object.fromEntries(
-    Object.entries(value).map(([name, member]) => [rename(name), mapNames(member, rename)]),
-  )
+  let isRenamed = false
+  for (const name of Object.keys(value)) {
+    const member = value[name] as JsonValue
+    const mapped = mapNames(member, rename)
+    if (mapped !== member) setMember(value, name, mapped)
+    isRenamed ||= rename(name) !== name
+  }
+  if (!isRenamed) return value
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [rename(name), member]))
 }
 
 /** Equality of RFC 6902 §4.6: of numbers by value, of objects without regard to order. */
@@ -73,49 +88,4 @@ export function isSameJson(a: JsonValue, b: JsonValue): boolean {
     const other = memberOf(b, name)
     return other !== undefined && isSameJson(a[name] as JsonValue, other)
   })
-}
-
-/** How deep lists and objects in a text that is JSON stand in each other. */
-function depthOf(text: string): number {
-  let depth = 0
-  let most = 0
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (char === '"') at = endOfString(text, at)
-    else if (char === '[' || char === '{') most = Math.max(most, ++depth)
-    else if (char === ']' || char === '}') depth--
-  }
-  return most
-}
-
-/** The numbers in a text that is JSON, as they stand there. */
-function numbersOf(text: string): string[] {
-  const number = new RegExp(NUMBER)
-  const found: string[] = []
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at] as string
-    if (char === '"') at = endOfString(text, at)
-    else if (char === '-' || (char >= '0' && char <= '9')) {
-      number.lastIndex = at
-      const literal = number.exec(text)?.[0] ?? char
-      found.push(literal)
-      at += literal.length - 1
-    }
-  }
-  return found
-}
-
-/** @param start where the opening quote stands */
-function endOfString(text: string, start: number): number {
-  let at = start + 1
-  while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1
-  return at
-}
-
-/** Whether a number is written out again as the same one. */
-function isKept(literal: string): boolean {
-  const mantissa = literal.replace(/[eE].*$/, '').replace(/[-.]/g, '')
-  const value = Number(literal)
-  if (!Number.isFinite(value) || (value === 0 && /[1-9]/.test(mantissa))) return false
-  return mantissa.replace(/^0+/, '').length <= SURE_DIGITS || JSON.stringify(value) === literal
 }

@@ -23,9 +23,9 @@ import { type ObjectMetadata, type OpenObject, validatorsOf } from './object-fil
 import { cannotApply, malformedPatch, unsupportedPatch } from './patch-errors.js'
 import type { WriteContext } from './put.js'
 
-/** Patch documents and their targets are in memory as a whole. */
+/** Patch documents and their targets are in memory as a whole, and everybody else waits while one is applied. */
 export const MAX_PATCH_BYTES = 1024 * 1024
-export const MAX_PATCH_TARGET_BYTES = 8 * 1024 * 1024
+export const MAX_PATCH_TARGET_BYTES = 1024 * 1024
 
 type Patch =
   | { readonly kind: 'json-patch'; readonly operations: readonly JsonPatchOperation[] }
