@@ -15,12 +15,15 @@ export interface JsonObject {
 /** What follows goes down into a value by calling itself, and how deep a stack is depends on the Node that runs. */
 const MAX_DEPTH = 500
 
-/** The bytes are no JSON, are nested too deeply, or hold a number that would come out as another one. */
+/** What is no JSON, is nested too deeply, or would lose one of its numbers or members. */
 export class JsonError extends Error {
   override readonly name = 'JsonError'
 }
 
-/** @throws JsonError when it is not JSON in UTF-8, is nested too deeply, or has a number that a number of 64 bits does not hold */
+/**
+ * @throws JsonError when it is not JSON in UTF-8, is nested too deeply, has a number that a number of 64 bits does not
+ * hold, or an object with two members of one name (RFC 8259 §4)
+ */
 export function parseJson(bytes: Uint8Array): JsonValue {
   let text: string
   let value: JsonValue
@@ -30,10 +33,39 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   } catch (error) {
     throw new JsonError('not JSON', { cause: error })
   }
-  const { depth, exact } = measureJson(text)
-  if (depth > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} deep`)
+  const { depth, members, exact } = measureJson(text)
+  checkDepth(depth)
   if (!exact) throw new JsonError('a number can not be kept exactly')
+  if (members > 0 && countMembers(value) < members)
+    throw new JsonError('an object has two members of one name')
   return value
+}
+
+/** @throws JsonError when it is nested too deeply to be parsed again */
+export function serializeJson(value: JsonValue): string {
+  const text = JSON.stringify(value)
+  checkDepth(measureJson(text).depth)
+  return text
+}
+
+function checkDepth(depth: number): void {
+  if (depth > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} deep`)
+}
+
+/** Of all objects in a value. */
+function countMembers(value: JsonValue): number {
+  let count = 0
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === 'object') count += countMembers(item)
+  } else if (isJsonObject(value)) {
+    const names = Object.keys(value)
+    count = names.length
+    for (const name of names) {
+      const member = value[name] as JsonValue
+      if (typeof member === 'object') count += countMembers(member)
+    }
+  }
+  return count
 }
 
 export function isJsonObject(value: JsonValue | undefined): value is JsonObject {

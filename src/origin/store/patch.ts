@@ -16,7 +16,7 @@ import {
 } from './answers.js'
 import { readContent } from './content.js'
 import { applyJsonPatch, type JsonPatchOperation, parseJsonPatch } from './json-patch.js'
-import { JsonError, type JsonValue, parseJson } from './json-value.js'
+import { JsonError, type JsonValue, parseJson, serializeJson } from './json-value.js'
 import { applyMergePatch } from './merge-patch.js'
 import { NewVersion } from './new-version.js'
 import { type ObjectMetadata, type OpenObject, validatorsOf } from './object-file.js'
@@ -137,7 +137,7 @@ function applied(content: Buffer, patch: Patch): string {
       patch.kind === 'json-patch'
         ? applyJsonPatch(target, patch.operations, MAX_PATCH_TARGET_BYTES)
         : applyMergePatch(target, patch.patch)
-    return JSON.stringify(result)
+    return serializeJson(result)
   })
 }
 

@@ -1,5 +1,11 @@
 import t from 'tap'
-import { isSameJson, type JsonValue, mapNames, parseJson } from '../../../src/origin/store/json-value.js'
+import {
+  isSameJson,
+  type JsonValue,
+  mapNames,
+  parseJson,
+  serializeJson,
+} from '../../../src/origin/store/json-value.js'
 
 const parsed = (text: string): JsonValue => parseJson(Buffer.from(text))
 
@@ -56,6 +62,34 @@ t.test('nesting has a limit, which what stands in strings does not count for', a
   t.throws(() => parsed(nested(501)), { name: 'JsonError', message: 'nested more than 500 deep' })
   t.throws(() => parsed(`{"a":${nested(500)}}`), { name: 'JsonError' })
   t.doesNotThrow(() => parsed(`[${'[],'.repeat(600)}{}]`), 'many are not deep')
+})
+
+t.test('a value is not written deeper than it could be read (RFC 8259 §9)', async t => {
+  const inner = parsed(`${'['.repeat(499)}${']'.repeat(499)}`)
+  t.equal(serializeJson([inner]), `${'['.repeat(500)}${']'.repeat(500)}`)
+  t.throws(() => serializeJson({ a: [inner] }), { name: 'JsonError', message: 'nested more than 500 deep' })
+})
+
+t.test('a name that an object has twice would be lost, and is not taken (RFC 8259 §4)', async t => {
+  for (const text of [
+    '{"a":1,"a":1}',
+    '[0,{"b":[{"a":1,"c":{},"\\u0061":2}]}]',
+    '{"__proto__":1,"__proto__":2}',
+    '{"1":{},"1":{"a":1}}',
+  ]) {
+    t.throws(
+      () => parsed(text),
+      { name: 'JsonError', message: 'an object has two members of one name' },
+      text,
+    )
+  }
+  for (const text of [
+    '{"a":{"a":{"a":":"}},"A":[{"a":1},{"a":1}]}',
+    '{"__proto__":{"__proto__":null}}',
+    '{"":1}',
+  ]) {
+    t.equal(JSON.stringify(parsed(text)), text)
+  }
 })
 
 t.test('members are given other names, in their order and at every depth', async t => {

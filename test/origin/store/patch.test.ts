@@ -103,6 +103,23 @@ t.test('patch documents and targets have limits', async t => {
   t.equal((await patch(server, '1', MERGE_PATCH)).status, 413)
 })
 
+t.test('a result can be patched again, and no member of a resource is lost', async t => {
+  const server = await storeServer(t)
+  const deep = `{"a":${'['.repeat(499)}${']'.repeat(499)}}`
+  await put(server, '/x', deep)
+  const below = `/a${'/0'.repeat(498)}/-`
+  const add = await patch(server, `[{"op":"add","path":"${below}","value":[]}]`, JSON_PATCH)
+  t.match([add.status, add.body], [422, /nothing was changed: nested more than 500 deep/])
+  t.equal((await patch(server, `{"b":{"c":${deep}}}`, MERGE_PATCH)).status, 400)
+  t.equal((await patch(server, `{"b":${deep.slice(5, -1)}}`, MERGE_PATCH)).status, 204)
+  await put(server, '/x', '{"a":1,"a":2}')
+  t.equal((await patch(server, '{"b":1}', MERGE_PATCH)).status, 422)
+  t.equal((await server.request('/x')).body, '{"a":1,"a":2}')
+  await put(server, '/x', '{"x":1.2345678901234566e-07}')
+  t.equal((await patch(server, '{"b":1,"b":2}', MERGE_PATCH)).status, 400)
+  t.equal((await patch(server, '{"b":1}', MERGE_PATCH)).status, 204)
+})
+
 t.test('the result may not be longer than max_object', async t => {
   const server = await storeServer(t, { maxObjectBytes: 10 })
   await put(server, '/x', '{}')
