@@ -14,7 +14,14 @@ import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
 import { type Shares, type Stay, UNCOUNTED } from '../limits/shares.js'
-import { checkMethod, chooseRoute, noOrigin, type OriginRoute, serveOrigin } from '../origin/origin.js'
+import {
+  checkMethod,
+  chooseRoute,
+  methodsAt,
+  noOrigin,
+  type OriginRoute,
+  serveOrigin,
+} from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
 import type { ExchangeSpans } from '../observe/exchange-spans.js'
@@ -148,8 +155,10 @@ async function answerOrigin(
   const { method } = facts
   const route = chooseRoute(origins.routes, exchange, path)
   if (route !== undefined) decision.byRoute(route.key)
-  if (method === 'TRACE' && !hop.trace) throw traceDisabled(route?.methods ?? resourceMethods(hop))
-  if (route !== undefined) checkMethod(route, method)
+  if (method === 'TRACE' && !hop.trace) {
+    throw traceDisabled(route === undefined ? resourceMethods(hop) : methodsAt(route, path))
+  }
+  if (route !== undefined) checkMethod(route, method, path)
   const hops = decideMaxForwards(method, head.fields)
   if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
   // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.

@@ -17,6 +17,7 @@ import {
   passThrough,
 } from './passthrough.js'
 import { findRoute, type RoutePlace } from './routes.js'
+import { storeMethods } from './store/answers.js'
 
 /** The embedded store, behind the routes that lead to it. */
 export interface StoreHandler {
@@ -57,9 +58,14 @@ export function chooseRoute(
   return route
 }
 
-/** @throws ProxyError 405 for a method that the route does not take */
-export function checkMethod(route: OriginRoute, method: Method): void {
-  if (!route.methods.includes(method)) throw methodNotAllowed(route, method)
+/** The methods of a route at a request target; a store takes others at a collection than at a resource. */
+export function methodsAt({ kind, methods }: OriginRoute, target: string): readonly Method[] {
+  return kind === 'store' ? storeMethods(methods, pathOf(target).endsWith('/')) : methods
+}
+
+/** @throws ProxyError 405 for a method that the route does not take, with those that it takes at the target */
+export function checkMethod(route: OriginRoute, method: Method, target: string): void {
+  if (!route.methods.includes(method)) throw methodNotAllowed(route, method, methodsAt(route, target))
 }
 
 /**
@@ -104,16 +110,20 @@ function dotSegment({ key, path }: RoutePlace): ProxyError {
   })
 }
 
-function methodNotAllowed({ key, kind, methods }: OriginRoute, method: Method): ProxyError {
-  const allow = serializeAllow(methods)
+function methodNotAllowed(
+  { key, kind, methods }: OriginRoute,
+  method: Method,
+  here: readonly Method[],
+): ProxyError {
+  const listed = serializeAllow(methods)
   const advice =
     kind === 'store' && !isMethod(method)
       ? 'A store takes no extension method, and no configuration key changes that.'
-      : `${key}.methods allows ${allow === '' ? 'none' : allow}; add ${method} there to allow it.`
+      : `${key}.methods allows ${listed === '' ? 'none' : listed}; add ${method} there to allow it.`
   return new ProxyError('http_request_error', `${key} does not take ${method}`, {
     status: 405,
     reason: 'method',
-    fields: ['Allow', allow],
+    fields: ['Allow', serializeAllow(here)],
     detail: advice,
   })
 }

@@ -40,20 +40,20 @@ t.test('the query has no part in the choice', async t => {
 t.test('what is wrong is told by the key that decides (RFC 9110 §15.5.5, §15.5.6)', async t => {
   t.match(noOrigin(false), { status: 404, reason: 'no_origin', detail: /^origins is empty/ })
   t.match(noOrigin(true), { status: 404, reason: 'no_origin', detail: /^No entry of origins/ })
-  t.doesNotThrow(() => checkMethod(route('/v1', ['PUT', 'GET']), 'GET'))
-  t.throws(() => checkMethod(route('/v1', ['PUT', 'GET']), 'POST'), {
+  t.doesNotThrow(() => checkMethod(route('/v1', ['PUT', 'GET']), 'GET', '/v1/x'))
+  t.throws(() => checkMethod(route('/v1', ['PUT', 'GET']), 'POST', '/v1/x'), {
     message: /./,
     status: 405,
     fields: ['Allow', 'GET, PUT'],
     detail: 'origins[2].methods allows GET, PUT; add POST there to allow it.',
   })
-  t.throws(() => checkMethod(route('/v1', []), 'GET'), {
+  t.throws(() => checkMethod(route('/v1', []), 'GET', '/v1/x'), {
     message: /./,
     status: 405,
     fields: ['Allow', ''],
     detail: 'origins[2].methods allows none; add GET there to allow it.',
   })
-  t.throws(() => checkMethod(route('/v1', ['GET']), 'PROPFIND'), {
+  t.throws(() => checkMethod(route('/v1', ['GET']), 'PROPFIND', '/v1/x'), {
     message: /./,
     status: 405,
     fields: ['Allow', 'GET'],

@@ -12,6 +12,15 @@ import type { Outcome } from '../../outcome.js'
 export const RESOURCE_METHODS: readonly Method[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']
 export const COLLECTION_METHODS: readonly Method[] = ['GET', 'HEAD', 'POST', 'OPTIONS']
 
+/**
+ * Those of the methods that pass the route which a target takes. TRACE may be among them, and comes from no store.
+ * @param isCollection whether the path ends in `/`
+ */
+export function storeMethods(passing: readonly Method[], isCollection: boolean): Method[] {
+  const taken = isCollection ? COLLECTION_METHODS : RESOURCE_METHODS
+  return passing.filter(name => name === 'TRACE' || taken.includes(name))
+}
+
 /** Media types of patch documents, in the order of preference. */
 export const ACCEPT_PATCH = 'application/json-patch+json, application/merge-patch+json'
 

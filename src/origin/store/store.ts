@@ -19,6 +19,7 @@ import {
   methodNotAllowed,
   notFound,
   RESOURCE_METHODS,
+  storeMethods,
 } from './answers.js'
 import { CollectionIndex } from './collection-index.js'
 import { ClientGone, discardContent } from './content.js'
@@ -128,7 +129,7 @@ export class Store {
     const path = parseStorePath(target)
     const { method } = exchange.facts
     const methods = path.isCollection ? COLLECTION_METHODS : RESOURCE_METHODS
-    const allowed = this.#options.methods.filter(name => name === 'TRACE' || methods.includes(name))
+    const allowed = storeMethods(this.#options.methods, path.isCollection)
     if (!methods.includes(method)) throw methodNotAllowed(serializeAllow(allowed))
     if (!methodProperties(method).safe) {
       checkWriteAccess(exchange, mayWrite)
