@@ -128,7 +128,7 @@ function createReloader(
   const reloader: Reloader = new Reloader(
     {
       file,
-      load: async read => override(await loadConfig(file, read), args),
+      load: async read => override(await loadConfig(file, read, 'regular'), args),
       apply: next => applyTo(proxy, next, logger),
       warn: next => logWarnings(logger, next, served(proxy)),
       watch: new FileWatch({ onChange: () => reloader.request('change') }),

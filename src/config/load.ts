@@ -4,7 +4,8 @@
  * Nothing is half accepted: a Config comes out only when there is no problem at all.
  */
 import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
+import { constants, createReadStream, type ReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { LineCounter } from 'yaml'
 import { FileReader } from './file-reader.js'
@@ -39,12 +40,17 @@ export interface Loaded {
 /**
  * @param path a YAML file in UTF-8
  * @param sources gets what is read, also when it can not be used
+ * @param kind `regular` refuses all else, for whoever can not wait: a pipe that nobody writes to never begins
  * @throws ConfigError with every problem, or with one when the file can not be read
  */
-export async function loadConfig(path: string, sources = new ConfigSources()): Promise<Loaded> {
+export async function loadConfig(
+  path: string,
+  sources = new ConfigSources(),
+  kind: 'any' | 'regular' = 'any',
+): Promise<Loaded> {
   let bytes: Buffer
   try {
-    bytes = await readLimited(path)
+    bytes = await readLimited(kind === 'any' ? createReadStream(path) : await openRegular(path))
   } catch (error) {
     const problem = { line: 0, column: 0, path: '', message: readErrorText(error) }
     sources.add(resolve(path), problem.message)
@@ -55,15 +61,33 @@ export async function loadConfig(path: string, sources = new ConfigSources()): P
 }
 
 /** @throws the system's error, or a RangeError when it is too large to be a configuration */
-async function readLimited(path: string): Promise<Buffer> {
+async function readLimited(stream: AsyncIterable<Buffer>): Promise<Buffer> {
   const chunks: Buffer[] = []
   let bytes = 0
-  for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
+  for await (const chunk of stream) {
     bytes += chunk.length
     if (bytes > MAX_BYTES) throw new RangeError(`more than ${MAX_BYTES} bytes, expected a configuration`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)
+}
+
+/**
+ * Without waiting for whoever may write to it; what was opened is looked at, so that nothing takes its place in between.
+ *
+ * @throws the system's error, or a RangeError when it is not a regular file
+ */
+async function openRegular(path: string): Promise<ReadStream> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const stat = await handle.stat()
+    // Reading says what is wrong with a folder.
+    if (!stat.isFile() && !stat.isDirectory()) throw new RangeError('not a regular file')
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+  return handle.createReadStream()
 }
 
 /**

@@ -272,6 +272,28 @@ t.test('nor while it starts, from a pipe, which can be read once', { skip: needs
   t.notMatch(starting.stdout, '"config_rejected"')
 })
 
+t.test(
+  'a pipe in the place of the file is refused, and a file in its place read',
+  { skip: needs('mkfifo') },
+  async t => {
+    const file = join(await temporaryDirectory(t), 'sluice.yaml')
+    writeFileSync(file, 'version: 1\n')
+    const running = await start(t, '--config', file)
+    const pipe = async () => {
+      rmSync(file)
+      await run('mkfifo', [file])
+    }
+    await pipe()
+    t.match(await running.event('config_rejected'), { problems: [/not a regular file$/] })
+    rmSync(file)
+    writeFileSync(file, 'version: 1\nvia: back\n')
+    t.match(await running.event('config_reloaded'), { changed: ['via'] })
+    await pipe()
+    await running.event('config_rejected', 2)
+    await stop(t, running)
+  },
+)
+
 t.test('a terminal that goes away ends it', { skip: needs('script') }, async t => {
   const command = [...program, ...FREE].map(word => `'${word}'`).join(' ')
   const { said, child } = startProgram(t, ['script', '-qefc', `exec ${command}`, '/dev/null'], {

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -226,6 +227,20 @@ t.test('a file that can not be read is one problem without a place', async t => 
 t.test('a file without an end is not read to it', async t => {
   const error = await loadConfig('/dev/zero').catch((error: unknown) => error)
   t.match(error, { problems: [{ line: 0, message: 'more than 16777216 bytes, expected a configuration' }] })
+})
+
+t.test('whoever can not wait for a pipe that nobody writes to has it refused', async t => {
+  const folder = t.testdir({ 'a.yaml': 'version: 1\n', folder: {} })
+  execFileSync('mkfifo', [join(folder, 'pipe')])
+  const message = async (path: string) => {
+    const error: unknown = await loadConfig(path, new ConfigSources(), 'regular').catch((e: unknown) => e)
+    return error instanceof ConfigError ? error.problems.map(({ message }) => message) : error
+  }
+  t.same(await message(join(folder, 'pipe')), ['not a regular file'])
+  t.same(await message('/dev/null'), ['not a regular file'])
+  t.same(await message(join(folder, 'folder')), ['is a directory, not a file'])
+  t.same(await message(join(folder, 'none')), ['no such file'])
+  t.match(await message(join(folder, 'a.yaml')), { config: { version: 1 } })
 })
 
 t.test('any text at all is a configuration or an error with places inside it', t => {
