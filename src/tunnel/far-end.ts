@@ -94,7 +94,7 @@ async function openThrough(
   })
   if (head.status < 300) return { connection, reader, parent: parent.url }
   connection.socket.destroy()
-  throw parentRefusal(parent, head)
+  throw parentRefusal(parent, head, 'CONNECT')
 }
 
 async function connectTo(

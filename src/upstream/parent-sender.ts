@@ -1,6 +1,7 @@
 /**
  * Sends requests to a parent proxy as a proxy is sent them: in absolute-form, with the credentials that are for it
- * (RFC 9112 §3.2.2, RFC 9110 §11.7.2). Its 407 is about those, and so is never the client's to answer.
+ * (RFC 9112 §3.2.2, RFC 9110 §11.7.2). Its 407 is about those, and so is never the client's to answer. A TRACE goes
+ * without them: whoever answers it may send back all that it was sent (§9.3.8), and they are none of the client's.
  */
 import type { Fields } from '../http/fields.js'
 import type { Permit } from '../policy/permit.js'
@@ -19,7 +20,7 @@ export class ParentSender implements Sender {
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
-    const { authorization } = this.#parent
+    const authorization = request.method === 'TRACE' ? undefined : this.#parent.authorization
     const fields: Fields =
       authorization === undefined ? request.fields : [...request.fields, 'Proxy-Authorization', authorization]
     const asked = { ...request, path: absoluteForm(request), fields }
@@ -32,7 +33,7 @@ export class ParentSender implements Sender {
       }
       refused = true
       cancel?.()
-      events.failed(parentRefusal(this.#parent, head), 'no')
+      events.failed(parentRefusal(this.#parent, head, request.method), 'no')
     }
     const watched: UpstreamEvents = {
       connected: (address, connectMs) => events.connected(address, connectMs),

@@ -61,6 +61,11 @@ t.test('credentials come last, where there are any (RFC 9110 §11.7.2)', async t
   t.same(sent({}, 'Basic x').request?.fields, ['A', 'b', 'Proxy-Authorization', 'Basic x'])
 })
 
+t.test('but a TRACE, whose answer would show them, has none (RFC 9110 §9.3.8)', async t => {
+  t.same(sent({ method: 'TRACE' }, 'Basic x').request?.fields, ['A', 'b'])
+  t.same(sent({ method: 'trace' }, 'Basic x').request?.fields.slice(-2), ['Proxy-Authorization', 'Basic x'])
+})
+
 t.test('everything but a 407 is passed on', async t => {
   const { events, heard, cancel, sender } = sent({})
   const head = { status: 406, minor: 1, reason: '', fields: [] } as const

@@ -63,6 +63,21 @@ for (const sender of SENDER_NAMES) {
   })
 }
 
+t.test('a TRACE carries no credentials that its answer would show (RFC 9110 §9.3.8)', async t => {
+  const folder = t.testdir({ pass: 'me:secret' })
+  const yaml = `${ANY_HOST}trace: { enabled: true }\n`
+  const { parent, client } = await behindParent(t, `, basic_file: "${folder}/pass"`, yaml)
+  client.write('TRACE http://a.test/ HTTP/1.1\r\nHost: x\r\n\r\n')
+  const peer = await parent.accept()
+  const head = await peer.until('\r\n\r\n')
+  t.match(head, /^TRACE http:\/\/a\.test\/ /)
+  t.notMatch(head, /proxy-authorization/i)
+  peer.write('HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm="p"\r\nContent-Length: 0\r\n\r\n')
+  const response = await readResponse(client)
+  t.equal(response.status, 502)
+  t.match(response.body, 'TRACE is sent without the name and password of parent.basic_file')
+})
+
 t.test('every other answer of the parent is the answer, its 403 and 502 as well', async t => {
   const { parent, client } = await behindParent(t)
   let peer: RawPeer | undefined
