@@ -65,9 +65,8 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   }
   host.onReload(() => reload())
   const sources = new ConfigSources()
-  const read = await readConfiguration(args.config, host.io, sources)
-  if (read === undefined) return EXIT.config
-  const loaded = override(read, args)
+  const loaded = await readConfiguration(args.config, host.io, sources, config => override(config, args))
+  if (loaded === undefined) return EXIT.config
   const log = openLog(loaded.config, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
   const stop = host.awaitStop()
@@ -128,7 +127,7 @@ function createReloader(
   const reloader: Reloader = new Reloader(
     {
       file,
-      load: async read => override(await loadConfig(file, read, 'regular'), args),
+      load: read => loadConfig(file, read, { kind: 'regular', override: config => override(config, args) }),
       apply: next => applyTo(proxy, next, logger),
       warn: next => logWarnings(logger, next, served(proxy)),
       watch: new FileWatch({ onChange: () => reloader.request('change') }),
@@ -159,19 +158,15 @@ async function applyTo(proxy: RunningProxy, loaded: Loaded, logger: Logger): Pro
 }
 
 /** The command line beats the file. */
-function override(loaded: Loaded, { listen, admin, logFormat }: RunArguments): Loaded {
-  const { config } = loaded
+function override(config: Config, { listen, admin, logFormat }: RunArguments): Config {
   const addresses = {
     proxy: listen === undefined ? config.listen.proxy : listen.map(parseListenAddress),
     admin: admin === undefined ? config.listen.admin : parseSingleAddress(admin),
   }
   return {
-    ...loaded,
-    config: {
-      ...config,
-      listen: { ...config.listen, ...addresses },
-      log: { ...config.log, format: logFormat ?? config.log.format },
-    },
+    ...config,
+    listen: { ...config.listen, ...addresses },
+    log: { ...config.log, format: logFormat ?? config.log.format },
   }
 }
 

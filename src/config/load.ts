@@ -37,16 +37,24 @@ export interface Loaded {
   lineOf(path: Path): number | undefined
 }
 
+export interface LoadOptions {
+  /** `regular` refuses all else, for whoever can not wait: a pipe that nobody writes to never begins. */
+  readonly kind?: 'any' | 'regular'
+  /** What beats the file, before it is looked at as a whole. */
+  readonly override?: Override
+}
+
+export type Override = (config: Config) => Config
+
 /**
  * @param path a YAML file in UTF-8
  * @param sources gets what is read, also when it can not be used
- * @param kind `regular` refuses all else, for whoever can not wait: a pipe that nobody writes to never begins
  * @throws ConfigError with every problem, or with one when the file can not be read
  */
 export async function loadConfig(
   path: string,
   sources = new ConfigSources(),
-  kind: 'any' | 'regular' = 'any',
+  { kind = 'any', override }: LoadOptions = {},
 ): Promise<Loaded> {
   let bytes: Buffer
   try {
@@ -57,7 +65,7 @@ export async function loadConfig(
     throw new ConfigError(path, [problem], { cause: error })
   }
   sources.add(resolve(path), bytes)
-  return parseConfig(decodeUtf8(bytes, path), path, dirname(path), Date.now(), sources)
+  return parseConfig(decodeUtf8(bytes, path), path, dirname(path), Date.now(), sources, override)
 }
 
 /** @throws the system's error, or a RangeError when it is too large to be a configuration */
@@ -96,6 +104,7 @@ async function openRegular(path: string): Promise<ReadStream> {
  * @param folder what the relative paths in it start from
  * @param nowMs when the certificates it names have to be valid, in milliseconds since the epoch
  * @param sources gets the files it names
+ * @param override gives what holds in place of what the text says
  * @throws ConfigError with every problem, those of the files it names included
  */
 export function parseConfig(
@@ -104,6 +113,7 @@ export function parseConfig(
   folder = '.',
   nowMs = Date.now(),
   sources = new ConfigSources(),
+  override: Override = config => config,
 ): Loaded {
   const { root, faults } = readYaml(text)
   if (root === undefined) throw configError(name, text, faults)
@@ -111,7 +121,7 @@ export function parseConfig(
   const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
   const all = [...faults, ...issues, ...checkReferences(root)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
-  const config: Config = deepFreeze(result.data)
+  const config: Config = deepFreeze(override(result.data))
   const read = readConfigFiles(config, new FileReader(root, folder, sources), nowMs)
   const unusable = [...checkParentLoop(root, config), ...read.faults]
   if (unusable.length > 0) throw configError(name, text, unusable)
@@ -137,10 +147,12 @@ export const NO_FILE = 'default'
  * What no file at all means: that nothing is configured, but for a store to try things with. A page that a browser
  * shows can have any name lead to this machine, so it is for requests that name it by its address, or as localhost.
  */
-export function defaultConfig(): Loaded {
+export function defaultConfig(override?: Override): Loaded {
   const origins =
     'origins: [{ host: [localhost, "0.0.0.0/0", "::/0"], path: /, store: { directory: ./data } }]'
-  return Object.freeze({ ...parseConfig(`version: 1\n${origins}\n`), hash: NO_FILE, lineOf: () => undefined })
+  const text = `version: 1\n${origins}\n`
+  const parsed = parseConfig(text, undefined, undefined, undefined, undefined, override)
+  return Object.freeze({ ...parsed, hash: NO_FILE, lineOf: () => undefined })
 }
 
 function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {

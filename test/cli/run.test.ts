@@ -215,6 +215,25 @@ t.test('does not warn of a listener beyond loopback when nobody is known by addr
   }
 })
 
+t.test('whether parent leads back here is told by the listeners of the command line', async t => {
+  const port = await freePort()
+  const url = `http://127.0.0.1:${port}`
+  const file = join(await temporaryDirectory(t), 'sluice.yaml')
+  await writeFile(file, `version: 1\nlisten: { proxy: ["127.0.0.1:${port}"] }\nparent: { url: "${url}" }\n`)
+  const { said, child, exited } = startProgram(t, [...program, '--config', file, ...FREE])
+  await said(LISTENING)
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+
+  await writeFile(file, `version: 1\nlisten: { admin: false }\nparent: { url: "${url}" }\n`)
+  const loop = startProgram(t, [...program, '--config', file, '--listen', `127.0.0.1:${port}`])
+  t.equal(await loop.exited, 78)
+  t.equal(
+    loop.stderr,
+    `${file}:3:16: parent.url: ${url} is this proxy itself, which listens on 127.0.0.1:${port}\n`,
+  )
+})
+
 t.test('listens on Unix sockets of the command line, and not where somebody does already', async t => {
   const path = await socketPath(t)
   const listen = ['--listen', `unix:${path}`, '--admin', `unix:${path}.admin`]

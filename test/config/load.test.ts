@@ -233,7 +233,9 @@ t.test('whoever can not wait for a pipe that nobody writes to has it refused', a
   const folder = t.testdir({ 'a.yaml': 'version: 1\n', folder: {} })
   execFileSync('mkfifo', [join(folder, 'pipe')])
   const message = async (path: string) => {
-    const error: unknown = await loadConfig(path, new ConfigSources(), 'regular').catch((e: unknown) => e)
+    const error: unknown = await loadConfig(path, new ConfigSources(), { kind: 'regular' }).catch(
+      (e: unknown) => e,
+    )
     return error instanceof ConfigError ? error.problems.map(({ message }) => message) : error
   }
   t.same(await message(join(folder, 'pipe')), ['not a regular file'])
