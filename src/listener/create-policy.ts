@@ -39,6 +39,9 @@ export function createPolicy(
       deny: config.deny,
       sni: config.connect.sni,
     },
-    { ownListeners: ownListeners(bound, networkInterfaces()) },
+    {
+      ownListeners: ownListeners(bound, networkInterfaces()),
+      parentHosts: config.parent?.urls.map(({ authority }) => authority.host) ?? [],
+    },
   )
 }

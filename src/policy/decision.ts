@@ -33,6 +33,8 @@ export interface PolicyOptions {
   readonly generation?: number
   /** Sluice's own listeners, which no rule opens. */
   readonly ownListeners?: readonly OwnListener[]
+  /** Of the parent proxies. */
+  readonly parentHosts?: readonly Host[]
 }
 
 /** Decisions remembered, and how many of them about one host: by port, method and client. */
@@ -61,6 +63,7 @@ export class Policy {
     this.#guard = {
       denyAddresses: this.#compiled.denyAddresses,
       ownListeners: options.ownListeners ?? [],
+      parentHosts: options.parentHosts ?? [],
       generation: this.generation,
     }
   }

@@ -53,7 +53,7 @@ export interface Asked {
   readonly port: number
 }
 
-interface Words {
+export interface Words {
   readonly message: string
   readonly detail: string
 }
@@ -101,7 +101,7 @@ class DescribedDenial implements Denial {
 
 const NO_CIRCUMSTANCES: Circumstances = {}
 
-function deny(
+export function deny(
   reason: DenyReason,
   describe: () => Words,
   circumstances: Circumstances = NO_CIRCUMSTANCES,
@@ -268,15 +268,6 @@ export function denyUnpinnedAddress(
     }
   }
   return deny('address', describe, { rule, address: text, addressClass })
-}
-
-/** @param rule the rule that pins the host to its addresses, which a parent proxy would find out by itself */
-export function denyPinnedBehindParent(host: Host, port: number, rule: string): Denial {
-  const describe = (): Words => ({
-    message: `rules.${rule}.addresses_only refuses ${serializeHostPort(host, port)} through parent`,
-    detail: `rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone, and the parent proxy would choose an address by itself. Add ${host.name} to parent.no_proxy to have it reached directly.`,
-  })
-  return deny('parent', describe, { rule })
 }
 
 function addressesKey(rule: string): string {

@@ -17,14 +17,8 @@ import {
 import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
 import type { CidrTree } from '../net/cidr-tree.js'
 import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
-import {
-  type Denial,
-  denyAddress,
-  denyOwnAddress,
-  denyPinnedBehindParent,
-  denyUnpinnedAddress,
-  denyUnsafeAddress,
-} from './denial.js'
+import { type Denial, denyAddress, denyOwnAddress, denyUnpinnedAddress, denyUnsafeAddress } from './denial.js'
+import { denyOwnPortBehindParent, denyPinnedBehindParent } from './parent-denial.js'
 
 /** What one matching rule says about addresses. */
 export interface AddressTerms {
@@ -63,6 +57,8 @@ export interface OwnListener {
 export interface AddressGuard {
   readonly denyAddresses: CidrTree<Cidr>
   readonly ownListeners: readonly OwnListener[]
+  /** Of the parent proxies, which resolve names where they are. */
+  readonly parentHosts: readonly Host[]
   readonly generation: number
 }
 
@@ -163,16 +159,29 @@ export function vetConfigured(
 
 /**
  * What can be said of a host whose addresses a parent proxy is to find: one written as an address is judged as ever, and
- * of a name nobody knows here where it leads.
+ * of a name nobody knows here where it leads. What a parent on this machine resolves to loopback is this machine, so that
+ * no name leads through one to a port of our own listeners.
  */
 export function judgeBehindParent(guard: AddressGuard, grant: Grant): Denial | undefined {
   const { host, port, pins } = grant
   if (host.kind === 'name') {
     const [pin] = pins
-    return pin && denyPinnedBehindParent(host, port, pin.name)
+    if (pin !== undefined) return denyPinnedBehindParent(host, port, pin.name)
+    const own = guard.ownListeners.find(listener => listener.port === port)
+    if (own === undefined || !guard.parentHosts.some(parent => isThisMachine(guard, parent))) return undefined
+    return denyOwnPortBehindParent(host, port, own.role)
   }
   const judged = judgeAddress(guard, grant, host.name)
   return 'kind' in judged ? judged : undefined
+}
+
+/** As far as that can be told without DNS. */
+function isThisMachine({ ownListeners }: AddressGuard, { name }: Host): boolean {
+  const address = parseIpAddress(name)
+  if (address === undefined) return name === 'localhost' || name.endsWith('.localhost')
+  const ip = unmapIpv4(address)
+  const addressClass = classifyAddress(ip)
+  return addressClass === 'loopback' || ownListeners.some(listener => reaches(listener, ip, addressClass))
 }
 
 /**

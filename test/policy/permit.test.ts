@@ -215,6 +215,41 @@ t.test('refuses an address that is this machine’s now, where a listener has it
   t.ok(isPermit(made.vet(grantOf(made.admit(request('CONNECT a.test:443'))), ['1.1.1.1'])))
 })
 
+t.test('a parent on this machine gets no name with the port of a listener of our own', async t => {
+  const ownListeners = [
+    { cidr: parseCidr('127.0.0.1'), port: 9128, wildcard: false, role: 'admin' as const },
+    { cidr: parseCidr('10.0.0.7'), port: 3128, wildcard: false, role: 'proxy' as const },
+  ]
+  const text = { rules: { all: { hosts: ['*', '1.1.1.1'], ports: ['any'], addresses: [] } } }
+  const at = (target: string, ...parents: string[]) => {
+    const made = policy(text, { ownListeners, parentHosts: parents.map(parseHost) })
+    return made.vetBehindParent(grantOf(made.admit(request(`CONNECT ${target}`))))
+  }
+  for (const parent of [
+    '127.0.0.1',
+    '127.9.9.9',
+    '[::1]',
+    '[::ffff:127.0.0.1]',
+    'localhost',
+    '0.0.0.0',
+    '10.0.0.7',
+  ]) {
+    t.match(at('a.test:9128', 'p.test', parent), { reason: 'own_address', status: 403 }, parent)
+  }
+  t.match(at('a.test:3128', '127.0.0.1'), {
+    message: 'a.test:3128 may be a listener of this proxy, through parent',
+    detail: /Add a\.test to parent\.no_proxy/,
+  })
+  t.match(at('a.test:9128', '127.0.0.1'), {
+    message: 'a.test:9128 may be the admin listener, through parent',
+  })
+  t.equal(at('a.test:9129', '127.0.0.1'), undefined)
+  t.equal(at('1.1.1.1:9128', '127.0.0.1'), undefined, 'an address is judged by itself')
+  for (const parent of ['p.test', 'notlocalhost', '10.0.0.8', '1.1.1.1']) {
+    t.equal(at('a.test:9128', parent), undefined, parent)
+  }
+})
+
 t.test('refuses what is no plain address, and an empty list is an error', async t => {
   for (const bad of ['fe80::1%eth0', '0177.0.0.1', 'localhost', '', '[::1]']) {
     t.match(

@@ -41,6 +41,16 @@ t.test('a CONNECT is sent on, and its bytes are the tunnel, both ways (RFC 9110 
   })
 })
 
+t.test('no name leads through a parent on this machine to a listener of this proxy', async t => {
+  const { parent, proxy, client } = await behindParent(t)
+  client.write(connectTo(`box.test:${proxy.port}`))
+  const response = await readResponse(client)
+  t.equal(response.status, 403)
+  t.match(response.body, 'parent.no_proxy')
+  t.match(await proxy.event('close'), { reason: 'own_address' })
+  t.equal(parent.accepted, 0)
+})
+
 t.test('an answer may come in pieces, and framing fields on it mean nothing', async t => {
   const { parent, client } = await behindParent(t)
   client.write(connectTo('a.test:443'))
