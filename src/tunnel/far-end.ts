@@ -31,6 +31,22 @@ export interface FarEndOptions {
   readonly maxHeaderBytes: number
 }
 
+/** Why no parent has made a tunnel, and how far the last that was asked was. */
+export class UnopenedTunnel extends Error {
+  readonly error: ProxyError
+  /** The URL of that parent. */
+  readonly parent: string
+  /** To it, when one stood. */
+  readonly connection: Pick<Connection, 'where' | 'connectMs'> | undefined
+
+  constructor(error: ProxyError, parent: string, connection: UnopenedTunnel['connection']) {
+    super(error.message, { cause: error })
+    this.error = error
+    this.parent = parent
+    this.connection = connection
+  }
+}
+
 /** @throws ProxyError 502, 504, or what `dialer.connect` throws */
 export async function openDirectly(
   permit: Permit,
@@ -45,7 +61,7 @@ export async function openDirectly(
 /**
  * Asks one parent after another, as nothing of the tunnel has been sent before one of them agrees. What says that the
  * request itself is refused (any answer but 2xx and 5xx), and an answer that does not come in time, end that.
- * @throws ProxyError 502, 504, 403 or 508; the signal's reason when it aborts
+ * @throws UnopenedTunnel with 502, 504, 403 or 508; ProxyError 508 before any is asked; the signal's reason when it aborts
  */
 export async function openThroughParent(
   grant: Grant,
@@ -55,16 +71,19 @@ export async function openThroughParent(
 ): Promise<FarEnd> {
   checkLoop(exchange.head.fields, options.pseudonym)
   const tried = new Set<Parent>()
-  let failure: ProxyError | undefined
+  let failure: UnopenedTunnel | undefined
   for (;;) {
-    const parent = failure === undefined || mayMove(failure) ? parents.take(tried) : undefined
+    const parent = failure === undefined || mayMove(failure.error) ? parents.take(tried) : undefined
     if (parent === undefined) throw failure ?? new TypeError('no parent at all')
     tried.add(parent)
+    let connection: Connection | undefined
     try {
-      return await openThrough(parent, grant, parents, exchange, options)
+      const reached = await connectTo(parent, parents, exchange, options)
+      connection = reached.connection
+      return await askThrough(parent, reached, grant, exchange, options)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      failure = explained(toProxyError(error), parent)
+      failure = new UnopenedTunnel(explained(toProxyError(error), parent), parent.url, connection)
     }
   }
 }
@@ -76,15 +95,13 @@ function mayMove({ side, reason }: ProxyError): boolean {
   return side === 'upstream' && !FINAL.has(reason)
 }
 
-async function openThrough(
+async function askThrough(
   parent: Parent,
+  { connection, reader }: Pick<FarEnd, 'connection' | 'reader'>,
   grant: Grant,
-  parents: Parents,
-  exchange: Exchange,
+  { signal, head: received }: Exchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
-  const { signal, head: received } = exchange
-  const { connection, reader } = await connectTo(parent, parents, exchange, options)
   const request = serializeTunnelRequest(grant, received, options.pseudonym, parent.authorization)
   const head = await askForTunnel(connection.socket, reader, request, {
     where: connection.where,

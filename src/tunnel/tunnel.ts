@@ -11,7 +11,7 @@ import type { CloseReason, Outcome } from '../outcome.js'
 import type { Grant } from '../policy/permit.js'
 import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
 import { BufferedReader } from '../relay/read-buffer.js'
-import type { FarEnd, FarEndOptions } from './far-end.js'
+import { type FarEnd, type FarEndOptions, UnopenedTunnel } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
 export interface TunnelOptions extends FarEndOptions {
@@ -40,7 +40,10 @@ export async function tunnel(
     farEnd = await open()
   } catch (error) {
     if (exchange.signal.aborted) return failure('client_gone')
-    return failure('failed', connectFailure(toProxyError(error)))
+    if (!(error instanceof UnopenedTunnel)) return failure('failed', connectFailure(toProxyError(error)))
+    const { parent, connection } = error
+    const reached = connection && { address: connection.where, connectMs: connection.connectMs }
+    return { ...failure('failed', connectFailure(error.error)), parent, ...reached }
   }
   const { socket, connectMs, where } = farEnd.connection
   if (exchange.signal.aborted) {

@@ -100,6 +100,9 @@ t.test('when none can be reached the answer is that of the last, and says which 
   const response = await readResponse(client)
   t.match(response, { status: 502, reason: /connection refused/ })
   t.match(response.body, `parent.url leads to http://${both.b.authority}`)
+  const close = await both.proxy.event('close')
+  t.match(close, { status: 502, parent: `http://${both.b.authority}` })
+  t.notOk('address' in close, 'no connection stood')
 })
 
 t.test('an answer of 5xx to CONNECT, or none, is for the next to better', async t => {

@@ -99,7 +99,9 @@ async function answered(t: Test, bytes: string, keys = '') {
   const response = await readResponse(client)
   t.equal(await client.untilEnd(), '', 'what came behind the CONNECT is not read')
   t.equal(await peer.untilEnd(), '', 'and the parent is sent nothing more')
-  return { response, close: await proxy.event('close') }
+  const close = await proxy.event('close')
+  t.match(close, { address: parent.authority, parent: `http://${parent.authority}`, connect_ms: Number })
+  return { response, close }
 }
 
 t.test('a refusal by the parent is 502, and says that it was the parent', async t => {
