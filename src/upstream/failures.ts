@@ -92,3 +92,8 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
 export function notHttp(where: string, cause?: unknown): ProxyError {
   return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause })
 }
+
+/** A response whose first line is longer than its header section may be. */
+export function overlong(where: string): ProxyError {
+  return new ProxyError('http_response_header_section_size', `response header section too large: ${where}`)
+}

@@ -12,7 +12,7 @@ import { trailerFields } from '../http/trailers.js'
 import type { Permit } from '../policy/permit.js'
 import type { Connection } from './dial.js'
 import { dialAndSend } from './dial-and-send.js'
-import { notHttp, upstreamFailure } from './failures.js'
+import { notHttp, overlong, upstreamFailure } from './failures.js'
 import { readBeforeFailing } from './late-write-errors.js'
 import { headerList, headerPairs, keepMethodAsWritten } from './node-request.js'
 import { Pool } from './pool.js'
@@ -88,7 +88,7 @@ class NodeConnection extends Agent {
   readonly port: number
   readonly where: string
   readonly socket: Socket
-  readonly watch = new ResponseWatch(() => this.close())
+  readonly watch: ResponseWatch
   readonly #pool: Pool<NodeConnection>
   readonly #close = (): void => this.close()
   readonly #failAtOnce: () => void
@@ -102,6 +102,7 @@ class NodeConnection extends Agent {
     this.socket = dialled.socket
     this.#pool = pool
     this.#idleMs = options.keepAliveMs
+    this.watch = new ResponseWatch(options.maxHeaderBytes, () => this.close())
     pool.add(this)
     this.#failAtOnce = readBeforeFailing(dialled.socket)
     // node:http writes a head that is sent ahead of its content in the socket's own encoding; fields are one character
@@ -179,7 +180,10 @@ class NodeExchange {
     this.#events = events
     this.#reused = reused
     this.#bytesReadBefore = connection.socket.bytesRead
-    connection.watch.expect(() => this.#fail(notHttp(connection.where)))
+    connection.watch.expect(
+      () => this.#fail(notHttp(connection.where)),
+      () => this.#fail(overlong(connection.where)),
+    )
     this.#client = httpRequest({
       agent: connection,
       method: request.method,

@@ -13,7 +13,7 @@ import type { Permit } from '../policy/permit.js'
 import { BoundedSet } from './bounded-set.js'
 import type { Connection, Connects } from './dial.js'
 import { dialAndSend } from './dial-and-send.js'
-import { notHttp, upstreamFailure } from './failures.js'
+import { notHttp, overlong, upstreamFailure } from './failures.js'
 import { Pool, poolKey } from './pool.js'
 import { ResponseWatch } from './response-watch.js'
 import type { Again, Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
@@ -64,7 +64,7 @@ class UndiciConnection {
   readonly address: string
   readonly port: number
   readonly where: string
-  readonly watch = new ResponseWatch(() => this.close())
+  readonly watch: ResponseWatch
   readonly #socket: Connection['socket']
   readonly #client: Client
   readonly #pool: Pool<UndiciConnection>
@@ -82,6 +82,7 @@ class UndiciConnection {
     this.#socket = dialled.socket
     this.#pool = pool
     this.#avoided = avoided
+    this.watch = new ResponseWatch(options.maxHeaderBytes, () => this.close())
     let handedOver = false
     this.#client = new Client(`http://${this.where}`, {
       // Answered in a microtask: undici does not look at its queue when the answer comes before connect returns.
@@ -112,7 +113,10 @@ class UndiciConnection {
 
   dispatch(request: UpstreamRequest, events: UpstreamEvents, reused: boolean): Cancel {
     const handler = new DispatchHandler(this, this.#socket, events, reused)
-    this.watch.expect(() => handler.fail(notHttp(this.where), 'no'))
+    this.watch.expect(
+      () => handler.fail(notHttp(this.where), 'no'),
+      () => handler.fail(overlong(this.where), 'no'),
+    )
     const headers = ['host', request.host, ...request.fields]
     if (request.sendsZeroLength) headers.push('content-length', '0')
     try {

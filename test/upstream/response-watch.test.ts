@@ -4,11 +4,15 @@ import { ResponseWatch } from '../../src/upstream/response-watch.js'
 /** A watch, what it calls out, and text to show it: the pieces of one call come one after another. */
 function watching() {
   const calls: string[] = []
-  const watch = new ResponseWatch(() => calls.push('stray'))
+  const watch = new ResponseWatch(40, () => calls.push('stray'))
   return {
     watch,
     calls,
-    expect: () => watch.expect(() => calls.push('foreign')),
+    expect: () =>
+      watch.expect(
+        () => calls.push('foreign'),
+        () => calls.push('overlong'),
+      ),
     see: (...pieces: string[]) => {
       for (const piece of pieces) watch.observe(Buffer.from(piece, 'latin1'))
     },
@@ -50,6 +54,30 @@ t.test('what begins otherwise is called out, once (RFC 9112 §2.3)', async t => 
     }
   }
 })
+
+t.test(
+  'a first line that is too long is called out, once, with what is in front of it (RFC 9112 §4)',
+  async t => {
+    const line = 'HTTP/1.1 200 '
+    for (const [text, long] of [
+      [line + 'x'.repeat(27), false],
+      [line + 'x'.repeat(28), true],
+      [`\r\n${line}${'x'.repeat(25)}`, false],
+      [`\r\n${line}${'x'.repeat(26)}`, true],
+      ['\r\n'.repeat(20), false],
+      ['\r\n'.repeat(21), true],
+      [`${line}\r\n${'x'.repeat(99)}`, false],
+    ] as const) {
+      for (const pieces of [[text, '\n', 'x'.repeat(99)], [...text]]) {
+        const { calls, expect, see } = watching()
+        expect()
+        // Empty lines go on to be counted as long as nothing else comes.
+        see(...(text.trim() === '' ? [...text] : pieces))
+        t.same(calls, long ? ['overlong'] : [], JSON.stringify(text))
+      }
+    }
+  },
+)
 
 t.test('less than a version is not judged', async t => {
   const { calls, expect, see } = watching()

@@ -111,6 +111,8 @@ const MALFORMED = {
       `${OK}${`X: ${LONG}\r\n`.repeat(17)}${HI}`,
       `${OK}X: ${LONG.repeat(17)}`,
     ],
+    'a status line without an end (RFC 9112 §4)': [`HTTP/1.1 200 ${LONG.repeat(17)}`],
+    'empty lines without an end (RFC 9112 §2.2)': ['\r\n'.repeat(8500)],
   },
 } as const
 
