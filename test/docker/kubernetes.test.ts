@@ -99,7 +99,7 @@ t.test('ports are those that are listened on, and what names one names one that 
 
 t.test('a pod has the time to drain before it is killed', async t => {
   const { drainMs } = parseConfig(sluiceYaml).config.shutdown
-  const delayMs = parseDuration(/^ *(?:# )?delay: (\S+)$/m.exec(sluiceYaml)?.[1] ?? '')
+  const delayMs = parseDuration(/^ *delay: (\S+)$/m.exec(sluiceYaml)?.[1] ?? '')
   const graceMs = (pod?.spec?.terminationGracePeriodSeconds ?? 0) * 1000
   t.ok(graceMs > delayMs + drainMs, `${graceMs} > ${delayMs} + ${drainMs}`)
 })
