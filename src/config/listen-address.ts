@@ -4,6 +4,7 @@
  * A host is an IP literal or localhost, never another name: what a name resolves to at start would decide who can
  * reach the proxy. Port 0 asks the system for any free port.
  */
+import { normalize } from 'node:path'
 import { parseHost } from '../http/authority.js'
 
 /** `host` without brackets, in lower case; `port` 0 to 65535. */
@@ -97,7 +98,8 @@ function socketPath(path: string): string {
   if (!path.startsWith('/') || path.includes('\0')) {
     throw new RangeError(`expected unix: and an absolute path, found "${UNIX}${path}"`)
   }
-  if (bytes <= MAX_PATH_BYTES) return path
+  // One spelling, so that it shows when two keys have the same.
+  if (bytes <= MAX_PATH_BYTES) return normalize(path)
   throw new RangeError(`expected a path of at most ${MAX_PATH_BYTES} bytes, found ${bytes}: "${UNIX}${path}"`)
 }
 

@@ -1,9 +1,9 @@
 /** Binds a server to an address of the configuration: the one way for the proxy's own listeners and the admin one. */
-import { chmodSync } from 'node:fs'
+import { chmodSync, lstatSync } from 'node:fs'
 import type { Server } from 'node:net'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import type { Bindable } from './passed-sockets.js'
-import { removeStaleSocket } from './unix-socket.js'
+import { keepReplacement, removeStaleSocket } from './unix-socket.js'
 
 /**
  * @param backlog connections that may wait to be accepted; the system's default when left out
@@ -20,9 +20,10 @@ export async function bindServer(
 ): Promise<ListenAddress> {
   if ('path' in address) await removeStaleSocket(address.path)
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
+    const refuse = (error: Error): void => reject('fd' in address ? notPassed(address, error) : error)
+    server.once('error', refuse)
     server.listen({ ...endpoint(address), ...(backlog === undefined ? {} : { backlog }) }, () => {
-      server.off('error', reject)
+      server.off('error', refuse)
       // Errors of accept(): the connection is lost, the listener goes on.
       server.on('error', () => {})
       resolve()
@@ -30,6 +31,13 @@ export async function bindServer(
   })
   if ('path' in address) {
     chmodSync(address.path, address.mode)
+    const own = lstatSync(address.path)
+    const close = server.close.bind(server)
+    // Closing it removes what is at the path, whatever that is by then.
+    server.close = done => {
+      keepReplacement(address.path, own, () => close(done))
+      return server
+    }
     return { path: address.path }
   }
   const bound = server.address()
@@ -42,4 +50,10 @@ function endpoint(address: Bindable): { host: string; port: number } | { path: s
   if ('path' in address) return { path: address.path }
   if ('fd' in address) return { fd: address.fd }
   return { host: address.host, port: address.port }
+}
+
+function notPassed({ fd, name, key }: Extract<Bindable, { readonly fd: number }>, cause: Error): Error {
+  const code = 'code' in cause ? String(cause.code) : cause.message
+  const what = `descriptor ${fd}, passed by systemd as ${JSON.stringify(name)}`
+  return new Error(`${key}: ${what}, is no stream socket to listen on (${code})`, { cause })
 }

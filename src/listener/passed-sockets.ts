@@ -17,11 +17,11 @@ export interface PassedSockets {
   readonly absence: string
 }
 
-/** What a server can be bound to; `mode` are the permissions of the file. */
+/** What a server can be bound to; `mode` are the permissions of the file, `key` is what takes a socket. */
 export type Bindable =
   | Extract<ListenAddress, { readonly host: string }>
   | { readonly path: string; readonly mode: number }
-  | PassedSocket
+  | (PassedSocket & { readonly key: string })
 
 export const NOTHING_PASSED: PassedSockets = { sockets: [], absence: 'LISTEN_FDS is not set' }
 
@@ -72,7 +72,7 @@ export function bindables(
     const found = passed.sockets.filter(({ name }) =>
       descriptorName === undefined ? name !== ADMIN && !named.has(name) : name === descriptorName,
     )
-    if (found.length > 0) return found
+    if (found.length > 0) return found.map(socket => ({ ...socket, key }))
     throw new Error(`${key} is ${serializeListenAddress(address)}, and ${describe(passed)}`)
   }
   const [ofAdmin, second] = admin === false ? [] : resolve('listen.admin', admin)

@@ -1,26 +1,64 @@
 /**
- * The file of a Unix socket before it is bound: one that a process left behind when it died is in the way and is
- * removed, one that somebody still accepts connections on is not touched.
+ * The file of a Unix socket. Before it is bound: one that a process left behind when it died is in the way and is
+ * removed, one that somebody still accepts connections on is not touched. When it is closed: what another process has
+ * put in its place stays.
  */
-import { lstat, unlink } from 'node:fs/promises'
+import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
+import { lstat, stat, unlink } from 'node:fs/promises'
 import { createConnection } from 'node:net'
+import { dirname } from 'node:path'
 
 /**
  * @param path where a socket is to be made
- * @throws Error when something lives there, or lies there that is no socket; the system's when it can not be removed
+ * @throws Error when something lives there, or lies there that is no socket, or the folder is missing; the system's when it can not be removed
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   try {
     if (!(await lstat(path)).isSocket()) throw new Error(`${path} is there already, and is no socket`)
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return
-    throw error
+    if (codeOf(error) !== 'ENOENT') throw error
+    await checkFolder(path)
+    return
   }
   const code = await probe(path)
   if (code === 'ECONNREFUSED') await unlink(path)
   else if (code === undefined || code === 'EAGAIN')
     throw inUse(`${path} is in use: another process listens on it`)
   else if (code !== 'ENOENT') throw inUse(`${path} is there already, and can not be connected to (${code})`)
+}
+
+/** Of a folder that is missing the system says, when a socket is bound, that it is not permitted. */
+async function checkFolder(path: string): Promise<void> {
+  try {
+    await stat(dirname(path))
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+    throw Object.assign(new Error(`${path} can not be made: there is no folder ${dirname(path)}`), {
+      code: 'ENOENT',
+    })
+  }
+}
+
+/**
+ * @param own the socket that was made at the path
+ * @param remove removes at once whatever is there
+ */
+export function keepReplacement(
+  path: string,
+  own: { readonly dev: number; readonly ino: number },
+  remove: () => void,
+): void {
+  const there = lstatSync(path, { throwIfNoEntry: false })
+  if (there === undefined || (there.dev === own.dev && there.ino === own.ino)) {
+    remove()
+    return
+  }
+  const aside = `${path}.${own.ino}`
+  renameSync(path, aside)
+  remove()
+  // Unlike a rename it fails when something is there again.
+  linkSync(aside, path)
+  unlinkSync(aside)
 }
 
 function inUse(message: string): Error {

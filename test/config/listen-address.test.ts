@@ -1,4 +1,5 @@
 import t from 'tap'
+import { parseConfig } from '../../src/config/load.js'
 import {
   isTcp,
   parseListenAddress,
@@ -94,4 +95,10 @@ t.test('where TLS is spoken it is an address and nothing else', t => {
   t.ok(isTcp(parseTcpAddress('127.0.0.1:1')))
   for (const text of ['unix:/a', 'systemd', 'systemd:tls']) t.throws(() => parseTcpAddress(text), RangeError)
   t.end()
+})
+
+t.test('a Unix socket has one spelling, so that one that is listed twice shows', async t => {
+  t.same(parseListenAddress('unix:/x/./y/..//a.sock'), { path: '/x/a.sock' })
+  const text = 'version: 1\nlisten: { proxy: ["unix:/a.sock"], admin: "unix:/./a.sock" }\n'
+  t.throws(() => parseConfig(text), /listen\.admin: unix:\/a\.sock is listed twice under listen/)
 })

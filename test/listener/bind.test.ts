@@ -1,5 +1,6 @@
-import { existsSync, statSync } from 'node:fs'
+import { existsSync, readdirSync, statSync, unlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { basename, dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { bindServer } from '../../src/listener/bind.js'
 import { socketPath, staleSocket, unixClient } from '../kit/unix-socket.js'
@@ -35,6 +36,24 @@ t.test('a Unix socket has the permissions it is given, and goes with its server'
   }
 })
 
+t.test('closing it leaves what another process has put in its place', async t => {
+  const path = await socketPath(t)
+  const [first, second] = [server(t), server(t)]
+  await bindServer(first, { path, mode: 0o600 })
+  unlinkSync(path)
+  await bindServer(second, { path, mode: 0o600 })
+  const { ino } = statSync(path)
+  await new Promise(resolve => first.close(resolve))
+  t.equal(statSync(path).ino, ino)
+  const client = await unixClient(t, path)
+  t.equal(await client.untilEnd(), 'hello')
+  client.end()
+  t.same(readdirSync(dirname(path)), [basename(path)], 'and nothing beside it')
+  unlinkSync(path)
+  await new Promise(resolve => second.close(resolve))
+  t.notOk(existsSync(path), 'what is gone already stays so')
+})
+
 t.test('replaces what a dead process left, and no socket that lives', async t => {
   const path = await staleSocket(t)
   await bindServer(server(t), { path, mode: 0o600 })
@@ -43,5 +62,8 @@ t.test('replaces what a dead process left, and no socket that lives', async t =>
 })
 
 t.test('a descriptor that is no socket is an error', async t => {
-  await t.rejects(bindServer(server(t), { fd: 4000, name: 'proxy' }), Error)
+  await t.rejects(bindServer(server(t), { fd: 4000, name: 'web', key: 'listen.proxy' }), {
+    message:
+      /^listen\.proxy: descriptor 4000, passed by systemd as "web", is no stream socket to listen on \(E[A-Z]+\)$/,
+  })
 })

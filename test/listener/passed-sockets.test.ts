@@ -50,11 +50,11 @@ t.test('a name is every socket that has it, once each', async t => {
   )
   t.same(proxy, [
     { host: '127.0.0.1', port: 1 },
-    { fd: 3, name: 'proxy' },
-    { fd: 5, name: 'proxy' },
+    { fd: 3, name: 'proxy', key: 'listen.proxy' },
+    { fd: 5, name: 'proxy', key: 'listen.proxy' },
     { path: '/a', mode: 0o600 },
   ])
-  t.same(admin, { fd: 4, name: 'admin' })
+  t.same(admin, { fd: 4, name: 'admin', key: 'listen.admin' })
 })
 
 t.test('systemd alone is what is neither called admin nor named elsewhere', async t => {

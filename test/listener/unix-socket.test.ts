@@ -38,3 +38,11 @@ t.test('leaves everything alone that is no socket', async t => {
   }
   await t.rejects(removeStaleSocket(join(file, 'below')), { code: 'ENOTDIR' })
 })
+
+t.test('a folder that is not there is said to be missing', async t => {
+  const folder = join(await temporaryDirectory(t), 'none')
+  await t.rejects(removeStaleSocket(join(folder, 's')), {
+    code: 'ENOENT',
+    message: `${join(folder, 's')} can not be made: there is no folder ${folder}`,
+  })
+})
