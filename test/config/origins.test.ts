@@ -100,7 +100,7 @@ t.test('path begins with a slash, and holds what a path can hold', async t => {
   const path = (text: string) => origin(`path: "${text}", ${UP}`)?.path
   t.equal(path('/v1'), '/v1')
   t.equal(path('/v1/'), '/v1/')
-  t.equal(path("/a%2f!$&'()*+,;=:@~"), "/a%2f!$&'()*+,;=:@~")
+  t.equal(path("/a%2f!$&'()*+,;=:@~"), "/a%2F!$&'()*+,;=:@~")
   t.equal(path('/%761'), '/v1')
   for (const bad of ['', 'v1', '/a b', '/a?b', '/a#b', '/é', '*', 'http://a/']) {
     t.same(problems(`origins: [{ path: "${bad}", ${UP} }]`), [
