@@ -1,14 +1,18 @@
 #!/usr/bin/env node
 /** The process: arguments, signals, standard streams and the exit code. Nothing else touches `process`. */
+import cluster from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
+import { fileURLToPath } from 'node:url'
 import { EXIT } from './cli/exit-codes.js'
 import { streamIo } from './cli/io.js'
 import { main } from './cli/main.js'
 import { parseOpenFilesLimit } from './cli/open-files.js'
 import { createNotify } from './cli/service-manager.js'
 import { parsePassedSockets } from './listener/passed-sockets.js'
+import { runWorker } from './supervisor/worker.js'
+import { createFork, killWorkers } from './supervisor/worker-process.js'
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
@@ -102,6 +106,28 @@ const SERVICE_VARIABLES = ['LISTEN_FDS', 'LISTEN_PID', 'LISTEN_FDNAMES', 'NOTIFY
 const service = Object.fromEntries(SERVICE_VARIABLES.map(name => [name, process.env[name]]))
 for (const name of SERVICE_VARIABLES) delete process.env[name]
 
+function onUncaught(report: (error: unknown) => void): void {
+  process.on('uncaughtException', report)
+  process.on('unhandledRejection', report)
+}
+
+/** What signals mean is decided by the supervisor; without it nothing is to go on. */
+async function serveSupervisor(): Promise<never> {
+  // A terminal sends them to all of its processes.
+  for (const signal of PASSED_SIGNALS) process.on(signal, () => {})
+  process.on('disconnect', () => process.exit(EXIT.software))
+  await runWorker({
+    send: messages => process.send?.(messages, undefined, undefined, () => {}),
+    onMessage: listener => process.on('message', listener),
+    onUncaught,
+  })
+  process.exit(EXIT.ok)
+}
+
+if (cluster.isWorker) await serveSupervisor()
+
+process.on('exit', killWorkers)
+
 process.exitCode = await main(process.argv.slice(2), version, {
   io: streamIo(process.stdout, process.stderr, process.env),
   terminal: process.stdout.isTTY === true,
@@ -110,16 +136,14 @@ process.exitCode = await main(process.argv.slice(2), version, {
   build: { version, node: process.versions.node },
   passedSockets: parsePassedSockets(service, process.pid),
   notifyService: createNotify(service['NOTIFY_SOCKET'], process.env),
+  fork: createFork(fileURLToPath(import.meta.url)),
   environment: process.env,
   stdin: { terminal: isatty(0), open: () => process.stdin },
   openFilesLimit,
   awaitStop,
   onReload,
   onSignal,
-  onUncaught: report => {
-    process.on('uncaughtException', report)
-    process.on('unhandledRejection', report)
-  },
+  onUncaught,
 })
 
 // Nothing is left to do. What does not end by itself now, a write to a reader that has stalled above all, is ended.

@@ -16,6 +16,7 @@ import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { configuredListeners, type Listeners } from './listener/create-policy.js'
 import { ProxyServer } from './listener/server.js'
+import { removeStaleSockets } from './listener/unix-socket.js'
 import type { MetricsReport } from './observe/exposition.js'
 import { ObserverPair } from './observe/exchange-observer.js'
 import { MAX_TUNNELS } from './observe/merge-status.js'
@@ -41,6 +42,10 @@ export interface ProxyEnvironment {
   readonly processMetrics?: Registry
   /** What systemd passed on. */
   readonly passedSockets?: PassedSockets
+  /** Absent for a proxy that is alone. */
+  readonly worker?: WorkerPlace
+  /** In place of its own count of wrong credentials. */
+  readonly attempts?: FailedAttempts
   /** In place of the system's resolver and of `dns.servers`. */
   readonly lookup?: AddressLookup
   readonly connector?: Connector
@@ -52,6 +57,14 @@ export interface ProxyEnvironment {
   readonly wait?: (ms: number) => Promise<void>
   /** Where limits are counted; by itself, each proxy has its own. */
   readonly ledger?: Ledger
+}
+
+/** What a proxy has to know that is one of several worker processes. */
+export interface WorkerPlace {
+  /** No other worker of this start has it. */
+  readonly number: number
+  /** Where the supervisor has the admin listener, which no worker has. */
+  readonly admin: ListenAddress | undefined
 }
 
 export interface Reloaded {
@@ -69,10 +82,10 @@ export interface RunningProxy extends Listeners {
    * @throws OpenSSL's error when the files of the configuration are not those that were checked; nothing has changed then
    */
   reload(loaded: LoadedConfig): Promise<Reloaded>
-  /** What has been counted so far, as plain JSON. */
-  metrics(): Promise<MetricsReport>
-  /** How it does, as plain JSON. */
-  status(): Promise<WorkerStatus>
+  /** What has been counted so far, as plain JSON; one report for each process. */
+  metrics(): Promise<readonly MetricsReport[]>
+  /** How each process that serves clients does, as plain JSON. */
+  status(): Promise<readonly WorkerStatus[]>
   /**
    * Ends a tunnel, as an operator asks for.
    * @param id of its exchange
@@ -86,6 +99,8 @@ export interface RunningProxy extends Listeners {
    * `shutdown.drain` says, and closes everything.
    */
   drain(): Promise<void>
+  /** Resolves when it can not go on; it is still to be drained. */
+  readonly fault: Promise<Error>
 }
 
 /**
@@ -98,6 +113,8 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const now = environment.now ?? (() => performance.now())
   const wallClock = environment.wallClock ?? Date.now
   const date = createHttpDate(wallClock)
+  const { startId, worker } = environment
+  const idPrefix = worker === undefined ? startId : `${startId}-${worker.number.toString(36)}`
   const { tracing } = loaded.config
   const spanExport: SpanExport | undefined =
     tracing &&
@@ -105,7 +122,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
       config: tracing,
       headers: loaded.files.tracingHeaders,
       dialer: () => current.dialer,
-      instance: environment.startId,
+      instance: idPrefix,
       version: environment.build?.version,
       logger: environment.logger,
       query: () => current.config.log.query,
@@ -121,7 +138,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const server: ProxyServer = new ProxyServer({
     now,
     date,
-    nextId: () => `${environment.startId}-${(++exchanges).toString(36)}`,
+    nextId: () => `${idPrefix}-${(++exchanges).toString(36)}`,
     serve: exchange => current.serve(exchange),
     shares,
     handshakeFailed: (clientAddress, code) =>
@@ -151,14 +168,14 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   let needsRestart: readonly string[] = []
   const surroundings = {
     logger: environment.logger,
-    startId: environment.startId,
+    startId,
     lookup: environment.lookup,
     connector: environment.connector,
     now,
     wallClock,
     date,
     passwords,
-    attempts: new FailedAttempts(now),
+    attempts: environment.attempts ?? new FailedAttempts(now),
     credentialKey: randomBytes(32),
     buffers: new ReadBuffers(),
     pumps: server.pumps,
@@ -172,7 +189,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const generations = new Set([current])
   server.configure(current.settings)
   let stopped: Promise<void> | undefined
-  const status = async (): Promise<WorkerStatus> =>
+  const status = async (): Promise<readonly WorkerStatus[]> => [
     recorder.report({
       config: current.config,
       configHash: current.hash,
@@ -181,8 +198,10 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
         ...health,
         failures: [...failures.values()].reduce((sum, count) => sum + count, 0),
       })),
-    })
+    }),
+  ]
   const closeTunnel = async (id: string): Promise<boolean> => server.pumps.stopOne(id, 'operator')
+  const reports = async (): Promise<readonly MetricsReport[]> => [await metrics.report()]
   let listeners = configured
   const control: Control = {
     ready: () => stopped === undefined,
@@ -190,8 +209,8 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
       const { config, hash: configHash } = current
       return { build: environment.build, startedMs, config, configHash, listeners, lastReload, needsRestart }
     },
-    metrics: async () => [await metrics.report()],
-    status: async () => [await status()],
+    metrics: reports,
+    status,
     closeTunnel,
   }
   const admin = new AdminServer(control, () => current.config.listen.adminHosts, wallClock)
@@ -208,7 +227,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   }
   let bound: Listeners
   try {
-    listeners = bound = await listen(server, admin, loaded, environment.passedSockets)
+    listeners = bound = await listen(server, admin, loaded, environment)
   } catch (error) {
     await stop(0)
     throw error
@@ -241,26 +260,37 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     lastReload = state
     metrics.configReloaded(state.result)
   }
-  // Whoever sends clients here has to see that it is not ready before they are turned away.
+  // Whoever sends clients here has to see that it is not ready before they are turned away; for workers, the supervisor
+  // sees to that.
   const leave = async (): Promise<void> => {
     const { delayMs } = current.config.shutdown
-    if (delayMs > 0) await wait(delayMs)
+    if (delayMs > 0 && worker === undefined) await wait(delayMs)
     await stop(current.config.shutdown.drainMs)
   }
   const drain = (): Promise<void> => {
     stopped ??= leave()
     return stopped
   }
-  return { ...bound, reload, metrics: () => metrics.report(), status, closeTunnel, reloaded, drain }
+  return {
+    ...bound,
+    reload,
+    reloaded,
+    metrics: reports,
+    status,
+    closeTunnel,
+    drain,
+    fault: new Promise(() => {}),
+  }
 }
 
 async function listen(
   server: ProxyServer,
   admin: AdminServer,
   { config, files }: LoadedConfig,
-  passed: PassedSockets | undefined,
+  { passedSockets, worker }: ProxyEnvironment,
 ): Promise<Listeners> {
-  const addresses = bindables(config.listen, passed)
+  const addresses = bindables(config.listen, passedSockets)
+  if (worker === undefined) await removeStaleSockets([...addresses.proxy, addresses.admin])
   const proxy: ListenAddress[] = []
   for (const address of addresses.proxy) proxy.push(await server.listen(address))
   let tls: TcpAddress | undefined
@@ -268,5 +298,6 @@ async function listen(
     if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')
     tls = await server.listenTls(config.listen.tls.address, files.tls)
   }
+  if (worker !== undefined) return { proxy, tls, admin: worker.admin }
   return { proxy, tls, admin: addresses.admin && (await admin.listen(addresses.admin)) }
 }

@@ -14,18 +14,15 @@ import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { ConfigSources } from '../config/sources.js'
 import { FileWatch } from '../config/watch.js'
-import type { PassedSockets } from '../listener/passed-sockets.js'
 import { createLog, type Log } from '../observe/log.js'
-import type { BuildInfo } from '../observe/metrics.js'
-import { createProcessMetrics } from '../observe/process-metrics.js'
-import { type Reloaded, type RunningProxy, startProxy } from '../proxy.js'
-import { TracingUnavailable } from '../upstream/span-export.js'
+import type { Reloaded, RunningProxy } from '../proxy.js'
+import { isTracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
-import type { Io } from './io.js'
 import { neededOpenFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
+import { type StartHost, startProxies } from './start.js'
 import { logWarnings } from './warnings.js'
 
 export interface RunArguments {
@@ -36,16 +33,11 @@ export interface RunArguments {
 }
 
 /** What the process gives to a command that runs until it is told to stop. */
-export interface RunHost {
-  readonly io: Io
+export interface RunHost extends StartHost {
   /** Whether standard output is a terminal. */
   readonly terminal: boolean
   /** Whether standard output takes colour. */
   readonly color: boolean
-  readonly startId: string
-  readonly build: BuildInfo
-  /** What systemd passed on. */
-  readonly passedSockets: PassedSockets
   readonly notifyService: NotifyService
   /** How many files the process may have open; undefined where that is not known. */
   openFilesLimit(): number | undefined
@@ -69,28 +61,27 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   if (loaded === undefined) return EXIT.config
   const log = openLog(loaded.config, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
-  const stop = host.awaitStop()
+  let signal: string | undefined
+  const stop = host.awaitStop().then(name => {
+    signal = name
+  })
   let proxy: RunningProxy
   try {
-    proxy = await startProxy(loaded, {
-      logger: log.logger,
-      startId: host.startId,
-      build: host.build,
-      processMetrics: createProcessMetrics(),
-      passedSockets: host.passedSockets,
-    })
+    proxy = await startProxies(loaded, log, host)
   } catch (error) {
     await log.flush()
+    // The signal may have been for all processes, and ended a worker that was about to start.
+    if (signal !== undefined && loaded.config.workers !== 1) return EXIT.ok
     const message = error instanceof Error ? error.message : String(error)
-    if (error instanceof TracingUnavailable) {
+    if (isTracingUnavailable(error)) {
       host.io.stderr(`sluice: ${message}\n`)
       return EXIT.config
     }
     host.io.stderr(`sluice: cannot listen: ${message}\n`)
     return EXIT.unavailable
   }
-  await announce(proxy, loaded, log, host)
   const reloader = createReloader(args, proxy, log.logger, loaded, sources)
+  await announce(proxy, loaded, log, host)
   reload = () => {
     if (reloader === undefined) log.logger.warn({ event: 'config_unchanged', message: READ_ONCE })
     else reloader.request('signal')
@@ -101,14 +92,15 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     if (problem !== undefined) log.logger.warn({ event: 'notify_failed', error: problem })
   }
   const ready = notify('READY=1')
-  const signal = await stop
+  const fault = await Promise.race([stop, proxy.fault])
   reloader?.close()
   reload = () => {}
-  log.logger.info({ event: 'stopping', signal })
+  if (fault === undefined) log.logger.info({ event: 'stopping', signal })
+  else log.logger.fatal({ event: 'stopping', error: fault.message })
   await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
   log.logger.info({ event: 'stopped' })
   await log.flush()
-  return EXIT.ok
+  return fault === undefined ? EXIT.ok : EXIT.unavailable
 }
 
 const READ_ONCE =

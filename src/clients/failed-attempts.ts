@@ -27,12 +27,17 @@ export function attemptSource(address: IpAddress): string {
 
 export class FailedAttempts {
   readonly #now: () => number
+  readonly #onFailure: (name: string) => void
   /** The source that failed last stands last. */
   readonly #sources = new Map<string, Source>()
 
-  /** @param now milliseconds, monotonic */
-  constructor(now: () => number) {
+  /**
+   * @param now milliseconds, monotonic
+   * @param onFailure is told of each attempt that was wrong, by its source
+   */
+  constructor(now: () => number, onFailure: (name: string) => void = () => {}) {
     this.#now = now
+    this.#onFailure = onFailure
   }
 
   /** @returns seconds to wait before credentials from there are looked at again; 0 when they are now */
@@ -61,9 +66,16 @@ export class FailedAttempts {
       attempt.wrong ||= wrong
       if (--attempt.waiting > 0) return
       source.pending.delete(digest)
-      if (attempt.wrong) this.#fail(name, source)
-      else if (source.failures.length + source.pending.size === 0) this.#forget(name, source)
+      if (attempt.wrong) {
+        this.#fail(name, source)
+        this.#onFailure(name)
+      } else if (source.failures.length + source.pending.size === 0) this.#forget(name, source)
     }
+  }
+
+  /** Counts one that was found wrong elsewhere. */
+  count(name: string): void {
+    this.#fail(name, this.#sources.get(name) ?? this.#add(name))
   }
 
   #add(name: string): Source {

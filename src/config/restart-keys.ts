@@ -1,5 +1,6 @@
 /** The keys that are read once, at the start: what a reload leaves as it is, and says so. */
 import { isDeepStrictEqual } from 'node:util'
+import { deepFreeze } from './freeze.js'
 import type { Config } from './schema.js'
 
 /** By its key, what of it stays as it was at the start. */
@@ -11,6 +12,7 @@ const READ_ONCE: Readonly<Record<string, (config: Config) => unknown>> = {
   'listen.tls.client_ca': config =>
     config.listen.tls !== undefined && config.listen.tls.clientCa !== undefined,
   'listen.socket_mode': config => config.listen.socketMode,
+  workers: config => config.workers,
   'log.format': config => config.log.format,
   'tracing.otlp': config => config.tracing?.otlp,
   'tracing.sample': config => config.tracing?.sample,
@@ -21,4 +23,19 @@ export function restartKeys(before: Config, after: Config): string[] {
   return Object.entries(READ_ONCE)
     .filter(([, value]) => !isDeepStrictEqual(value(before), value(after)))
     .map(([key]) => key)
+}
+
+/** A configuration as a process that started with another one is to read it: what is read once is as it was there. */
+export function keepReadOnce(start: Config, next: Config): Config {
+  const { workers, log } = start
+  const { proxy, admin, socketMode, tls } = start.listen
+  const { tls: _tls, ...listen } = next.listen
+  const { tracing: _tracing, ...rest } = next
+  return deepFreeze({
+    ...rest,
+    workers,
+    listen: { ...listen, proxy, admin, socketMode, ...(tls === undefined ? {} : { tls }) },
+    log: { ...next.log, format: log.format },
+    ...(start.tracing === undefined ? {} : { tracing: start.tracing }),
+  })
 }

@@ -35,6 +35,9 @@ import { parent } from './parent.js'
 import { parseSubject } from './subject.js'
 import { tracing } from './tracing.js'
 
+/** Far more than processors help a proxy; a slip of the finger should not start thousands. */
+const MAX_WORKERS = 256
+
 /** `rules` when the key is absent. */
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
 
@@ -169,6 +172,16 @@ const dns = section({
   negativeTtlMs: file.negative_ttl,
 }))
 
+const expectedWorkers = { error: `expected a whole number from 1 to ${MAX_WORKERS}, or auto` }
+
+const workers = z
+  .union(
+    [z.literal('auto'), z.int(expectedWorkers).min(1, expectedWorkers).max(MAX_WORKERS, expectedWorkers)],
+    expectedWorkers,
+  )
+  .prefault(1)
+  .describe('Processes that serve clients; auto is one for each processor.')
+
 const log = section({
   level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
     .prefault('info')
@@ -204,6 +217,7 @@ const errorNote = text('a line of text', { maxLength: 300 })
 export const configSchema = section({
   version: z.literal(1, { error: 'expected 1' }).describe('The version of this format; required.'),
   listen: listen.prefault({}),
+  workers,
   mode: oneOf(['enforce', 'observe'])
     .prefault('enforce')
     .describe('observe lets pass what no rule allows, and logs it as would_deny.'),

@@ -6,20 +6,34 @@
 import type { ProxyError } from '../errors.js'
 
 export interface ConnectionSlot {
+  /** As long as it is not known whether it has a place: resolves when it is. Never rejects. */
+  readonly pending: Promise<void> | undefined
   /** The answer to whatever is asked on this connection; undefined as long as it has a place. */
   readonly refusal: ProxyError | undefined
   /** The connection is closed. A second call does nothing. */
   release(): void
 }
 
-/** What a slot is made of: both happen at most once. */
+/** What a slot is made of: it is granted or refused, once. */
 export class Slot implements ConnectionSlot {
+  #pending: Promise<void> | undefined
   #refusal: ProxyError | undefined
   #onReleased: (() => void) | undefined
   #isOver = false
 
+  get pending(): Promise<void> | undefined {
+    return this.#pending
+  }
+
   get refusal(): ProxyError | undefined {
     return this.#refusal
+  }
+
+  /** It is not known yet. @param answered resolves once it was granted or refused, and never rejects */
+  wait(answered: Promise<unknown>): void {
+    this.#pending = answered.then(() => {
+      this.#pending = undefined
+    })
   }
 
   /** There is a place. @param giveBack called when it is free again */

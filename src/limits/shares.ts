@@ -86,7 +86,7 @@ export class Shares {
     const ledger = this.#ledger
     const { connections, connectionsPerClient } = this.#limits
     const own = `connections ${source}`
-    void whenKnown(ledger.acquire(own, connectionsPerClient), mayHaveOne => {
+    const answered = whenKnown(ledger.acquire(own, connectionsPerClient), mayHaveOne => {
       if (!mayHaveOne) return this.#refuse(slot, 'connections_per_client', connectionsPerClient, shed)
       return whenKnown(ledger.acquire('connections', connections), isRoom => {
         if (isRoom) {
@@ -100,6 +100,7 @@ export class Shares {
         }
       })
     })
+    if (answered instanceof Promise) slot.wait(answered)
     return slot
   }
 

@@ -3,13 +3,13 @@ import { chmodSync, lstatSync } from 'node:fs'
 import type { Server } from 'node:net'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import type { Bindable } from './passed-sockets.js'
-import { keepReplacement, removeStaleSocket } from './unix-socket.js'
+import { keepReplacement } from './unix-socket.js'
 
 /**
  * @param backlog connections that may wait to be accepted; the system's default when left out
  * @returns the address that was bound, with the port that port 0 became; of a Unix socket that was passed on the name
  *   alone, as Node does not tell its path
- * @throws the system's error when it can not be, or that of removeStaleSocket
+ * @throws the system's error when it can not be
  */
 export async function bindServer(server: Server, address: TcpAddress, backlog?: number): Promise<TcpAddress>
 export async function bindServer(server: Server, address: Bindable, backlog?: number): Promise<ListenAddress>
@@ -18,7 +18,6 @@ export async function bindServer(
   address: Bindable,
   backlog?: number,
 ): Promise<ListenAddress> {
-  if ('path' in address) await removeStaleSocket(address.path)
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: Error): void => reject('fd' in address ? notPassed(address, error) : error)
     server.once('error', refuse)

@@ -63,7 +63,9 @@ export interface RouteOptions {
 /** Serves one exchange to its end. Never rejects. */
 export async function serveExchange(exchange: ConnectionExchange, options: RouteOptions): Promise<void> {
   const started = options.now()
-  const found = exchange.slot.refusal ?? options.clients().identify(askerOf(exchange))
+  const { slot } = exchange
+  if (slot.pending !== undefined) await slot.pending
+  const found = slot.refusal ?? options.clients().identify(askerOf(exchange))
   const client = found instanceof Promise ? await found : found
   const decision = new Decision(exchange, client instanceof ProxyError ? undefined : client, options)
   exchange.trace = options.spans?.begin(decision.subject, exchange, started)

@@ -7,6 +7,14 @@ import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { lstat, stat, unlink } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { dirname } from 'node:path'
+import type { Bindable } from './passed-sockets.js'
+
+/** Of all that is to be bound; once, as those who bind it after the first find it in use. @throws as removeStaleSocket */
+export async function removeStaleSockets(addresses: Iterable<Bindable | undefined>): Promise<void> {
+  for (const address of addresses) {
+    if (address !== undefined && 'path' in address) await removeStaleSocket(address.path)
+  }
+}
 
 /**
  * @param path where a socket is to be made

@@ -2,7 +2,7 @@
 import { AggregatorRegistry, Registry, type RegistryContentType } from 'prom-client'
 
 /** One metric with its values, as the library reports it. */
-interface ReportedMetric {
+export interface ReportedMetric {
   readonly name: string
   readonly help: string
   readonly type: 'counter' | 'gauge' | 'histogram' | 'summary'

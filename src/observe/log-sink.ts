@@ -45,7 +45,7 @@ export class LogSink {
   /** @param line whole lines, with their line ends */
   write(line: string): void {
     if (this.#text.length + line.length > this.#maxLength) {
-      this.#lost += 1
+      this.#lost += line.split('\n').length - 1
       return
     }
     this.#admitLoss()

@@ -18,6 +18,8 @@ export interface LogOptions {
 
 export interface Log {
   readonly logger: Logger
+  /** Writes whole lines that the logger of another process has made, as JSON, with their line ends. */
+  pass(lines: string): void
   /** Resolves when what is buffered is written; whoever ends the process waits for it. */
   flush(): Promise<void>
 }
@@ -33,10 +35,13 @@ const CONTROLS_BUT_COLOR = /(?!\x1b\[[\d;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 
 /** @param fd the file descriptor to write to */
 export function createLog(options: LogOptions, fd = 1): Log {
-  const format = options.format === 'pretty' ? readable(options.color) : asItIs
+  const pretty = options.format === 'pretty'
+  const format = pretty ? readable(options.color) : asItIs
   const sink = createLogSink(fd, format)
   const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
-  return { logger, flush: () => sink.flush() }
+  // JSON goes on as it is, and at once: this is a hot path.
+  const pass = (lines: string): void => sink.write(pretty ? eachLine(lines, format) : lines)
+  return { logger, pass, flush: () => sink.flush() }
 }
 
 /**
@@ -50,6 +55,10 @@ export function createLogSink(fd: number, format: (line: string) => string = asI
       `{"level":"error","time":"${time()}","schema":${LOG_SCHEMA},"event":"log_lost","lines":${lines}}\n`,
     ),
   )
+}
+
+function eachLine(lines: string, format: (line: string) => string): string {
+  return lines.replace(/[^\n]+\n/g, format)
 }
 
 function asItIs(line: string): string {

@@ -42,6 +42,11 @@ export class TracingUnavailable extends Error {
   override readonly name = 'TracingUnavailable'
 }
 
+/** Whether it is that, here or in another process. */
+export function isTracingUnavailable(error: unknown): boolean {
+  return error instanceof Error && error.name === 'TracingUnavailable'
+}
+
 const MOST_SPANS = 2048
 const DELAY_MS = 5000
 /** How long one batch is tried for, with what the SDK makes of refusals that may pass. */

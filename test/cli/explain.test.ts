@@ -411,6 +411,9 @@ t.test('as a command it reads its options, and refuses what it does not understa
       passedSockets: NOTHING_PASSED,
       notifyService: async () => undefined,
       openFilesLimit: () => undefined,
+      fork: () => {
+        throw new Error('a process was started')
+      },
       awaitStop: () => new Promise<string>(() => {}),
       onReload: () => {},
       stdin: { terminal: true, open: () => Readable.from([]) },

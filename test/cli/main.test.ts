@@ -27,6 +27,9 @@ async function sluice(...argv: string[]) {
     environment: {},
     stdin: { terminal: true, open: () => Readable.from([]) },
     openFilesLimit: () => undefined,
+    fork: () => {
+      throw new Error('a process was started')
+    },
     awaitStop: () => Promise.resolve('SIGTERM'),
     onReload: () => {},
     onSignal: () => () => {},
@@ -204,6 +207,9 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     environment: {},
     stdin: { terminal: false, open: () => Readable.from([]) },
     openFilesLimit: () => undefined,
+    fork: () => {
+      throw new Error('a process was started')
+    },
     awaitStop: () => new Promise<string>(() => {}),
     onReload: () => {},
     onSignal: () => () => {},

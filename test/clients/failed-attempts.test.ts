@@ -104,3 +104,21 @@ t.test('IPv4 is counted by address, mapped or not, and IPv6 by /64', async t => 
   t.not(sourceOf('2001:db8:1:2::'), sourceOf('2001:db8:1:3::'))
   t.not(sourceOf('::ffff:192.0.2.1'), sourceOf('::ffff:0:1'))
 })
+
+t.test('those found wrong elsewhere count too, and those found wrong here are told, once each', async t => {
+  const clock = new ManualClock()
+  const told: string[] = []
+  const attempts = new FailedAttempts(clock.now, source => told.push(source))
+  for (let i = 0; i < 10; i++) attempts.count('a')
+  t.same(told, [], 'nobody is told of what others have found')
+  fail(attempts, 'a', 9)
+  t.equal(attempts.waitSeconds('a'), 0)
+  const [one, other] = [attempts.begin('a', 'x'), attempts.begin('a', 'x')]
+  one(true)
+  other(true)
+  t.equal(attempts.waitSeconds('a'), 60)
+  attempts.begin('b', 'x')(false)
+  t.same(told, Array(10).fill('a'))
+  clock.advance(60_000)
+  t.equal(attempts.waitSeconds('a'), 0)
+})

@@ -54,6 +54,8 @@ t.test('rejects what the loader would reject by shape', t => {
     { version: 1, conect: {} },
     { version: 1, listen: { tls: {} } },
     { version: 1, listen: { admin: true } },
+    { version: 1, workers: 0 },
+    { version: 1, workers: 'all' },
     { version: 1, listen: { proxy: [] } },
     { version: 1, listen: { proxy: ['unix:relative'] } },
     { version: 1, listen: { proxy: ['systemd:'] } },

@@ -19,7 +19,7 @@ function lines(text: string): string[] {
 }
 
 const TOP =
-  'version, listen, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, reload, tracing, shutdown, error_note'
+  'version, listen, workers, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, reload, tracing, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
   const { config } = defaultConfig()
@@ -113,8 +113,8 @@ t.test('the top of the file is a map, and not nothing', t => {
 })
 
 t.test('unknown keys name the nearest known one, or the known ones', t => {
-  t.same(lines('version: 1\nworkers: 2\nlogs: {}\n<<: {}\nconstructor: 1\n'), [
-    `f:2:1: workers: unknown key \`workers\`; expected ${TOP}`,
+  t.same(lines('version: 1\nplugins: 2\nlogs: {}\n<<: {}\nconstructor: 1\n'), [
+    `f:2:1: plugins: unknown key \`plugins\`; expected ${TOP}`,
     'f:3:1: logs: unknown key `logs`; did you mean `log`?',
     `f:4:1: ["<<"]: unknown key "<<"; expected ${TOP}`,
     `f:5:1: constructor: unknown key \`constructor\`; expected ${TOP}`,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { parseConfig } from '../../src/config/load.js'
-import { restartKeys } from '../../src/config/restart-keys.js'
+import { keepReadOnce, restartKeys } from '../../src/config/restart-keys.js'
 import { Authority } from '../kit/authority.js'
 import { needs } from '../system/command.js'
 
@@ -16,13 +16,44 @@ t.test('what is read at the start alone is named', async t => {
   )
   t.same(restartKeys(before, config('listen: { proxy: ["127.0.0.1:3128"] }')), [], 'written out, the same')
   t.same(
-    restartKeys(before, config('listen: { proxy: ["127.0.0.1:3129"], admin: false }\nlog: { format: json }')),
-    ['listen.proxy', 'listen.admin', 'log.format'],
+    restartKeys(
+      before,
+      config('listen: { proxy: ["127.0.0.1:3129"], admin: false }\nworkers: 2\nlog: { format: json }'),
+    ),
+    ['listen.proxy', 'listen.admin', 'workers', 'log.format'],
   )
   t.same(restartKeys(before, traced('a')), ['tracing.otlp', 'tracing.sample'])
   t.same(restartKeys(traced('a'), traced('b')), ['tracing.otlp'])
   t.same(restartKeys(traced('a'), traced('a', ', sample: 0.5')), ['tracing.sample'])
   t.same(restartKeys(traced('a'), traced('a', ', sample: 1')), [])
+})
+
+t.test('a process that starts later reads the rest alone', async t => {
+  const start = config('workers: 2\nlog: { format: json }')
+  const next = config('listen: { admin: false }\nrules: {}\nlog: { format: pretty, level: warn }')
+  const kept = keepReadOnce(start, next)
+  t.same(restartKeys(start, kept), [])
+  t.same(kept.rules, next.rules)
+  t.equal(kept.log.level, 'warn')
+  t.throws(() => Object.assign(kept, { mode: 'observe' }), TypeError)
+})
+
+t.test('it reads what of listen can change, and traces as the others do', async t => {
+  const traced = (name: string) => config(`tracing: { otlp: "http://${name}.test:4318/v1" }`)
+  const next = config(
+    'listen: { admin: false, admin_hosts: [a.test], proxy_protocol: { from: ["10.0.0.1"] } }',
+  )
+  for (const [start, other] of [
+    [traced('a'), traced('b')],
+    [traced('a'), next],
+    [config('listen: { socket_mode: "0600" }'), traced('b')],
+  ] as const) {
+    t.same(restartKeys(start, keepReadOnce(start, other)), [])
+    t.not(restartKeys(start, other).length, 0)
+  }
+  const { listen } = keepReadOnce(config(''), next)
+  t.same(listen.adminHosts, ['a.test'])
+  t.same(listen.proxyProtocol, next.listen.proxyProtocol)
 })
 
 t.test(
@@ -34,6 +65,12 @@ t.test(
     const tls = (rest: string) => config(`listen: { tls: { cert: ${certFile}, key: ${keyFile}, ${rest} } }`)
     const before = tls('address: "127.0.0.1:1"')
     t.same(restartKeys(before, config('')), ['listen.tls.address'])
+    for (const [start, next] of [
+      [before, config('')],
+      [config(''), before],
+    ] as const) {
+      t.same(restartKeys(start, keepReadOnce(start, next)), [])
+    }
     t.same(restartKeys(before, tls('address: "127.0.0.1:2"')), ['listen.tls.address'])
     t.same(restartKeys(before, tls(`address: "127.0.0.1:1", client_ca: ${ca.certFile}`)), [
       'listen.tls.client_ca',

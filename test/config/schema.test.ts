@@ -238,6 +238,16 @@ t.test('sizes have a unit and stay within bounds', t => {
   t.end()
 })
 
+t.test('workers is a whole number from 1 to 256, or auto', t => {
+  t.equal(load('').workers, 1)
+  for (const workers of [1, 256, 'auto']) t.equal(load(`workers: ${workers}`).workers, workers)
+  for (const workers of ['0', '257', '1.5', 'all', '"2"', '[]']) {
+    const [problem] = problems(`workers: ${workers}`)
+    t.match(problem, /^2:10 workers: expected a whole number from 1 to 256, or auto, found /, workers)
+  }
+  t.end()
+})
+
 t.test('header_fields is a whole number', t => {
   t.equal(load('limits: { header_fields: 10 }').limits.headerFields, 10)
   t.equal(load('limits: { header_fields: 10000 }').limits.headerFields, 10_000)

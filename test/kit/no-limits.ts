@@ -2,6 +2,6 @@
 import type { ConnectionSlot } from '../../src/limits/connection-slot.js'
 import { UNCOUNTED } from '../../src/limits/shares.js'
 
-export const A_PLACE: ConnectionSlot = { refusal: undefined, release() {} }
+export const A_PLACE: ConnectionSlot = { pending: undefined, refusal: undefined, release() {} }
 
 export const NO_LIMITS = { connect: () => A_PLACE, meter() {}, enter: () => UNCOUNTED }

@@ -30,3 +30,19 @@ t.test('one that is refused says so, until it is gone', async t => {
   late.refuse(refusal, () => forgotten++)
   t.equal(forgotten, 2)
 })
+
+t.test('as long as nobody knows whether there is a place, it says so', async t => {
+  const slot = new Slot()
+  t.equal(slot.pending, undefined)
+  let answer = () => {}
+  slot.wait(
+    new Promise<void>(resolve => {
+      answer = resolve
+    }),
+  )
+  const { pending } = slot
+  t.ok(pending instanceof Promise)
+  answer()
+  await pending
+  t.equal(slot.pending, undefined)
+})

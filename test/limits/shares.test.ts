@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { type Ledger, LocalLedger } from '../../src/limits/ledger.js'
+import { LocalLedger } from '../../src/limits/ledger.js'
 import type { LimitName } from '../../src/limits/refusals.js'
 import { type ShareLimits, Shares, type Stay, UNCOUNTED } from '../../src/limits/shares.js'
+import { LaterLedger } from '../kit/later-ledger.js'
 import { ManualClock } from '../kit/manual-clock.js'
 
 const LIMITS: ShareLimits = { connections: 3, connectionsPerClient: 2, tunnels: 3, tunnelsPerClient: 2 }
@@ -147,29 +148,8 @@ t.test('other limits hold for what is asked from then on; bytes count from when 
   t.same(flow.stopped, ['bytes'])
 })
 
-/** Answers of a ledger that is elsewhere: later, in the order of the questions. */
-class Remote implements Ledger {
-  readonly local = new LocalLedger(() => 0)
-
-  async acquire(key: string, limit: number): Promise<boolean> {
-    return this.local.acquire(key, limit)
-  }
-
-  release(key: string): void {
-    this.local.release(key)
-  }
-
-  async take(key: string, rate: number, burst: number): Promise<number> {
-    return this.local.take(key, rate, burst)
-  }
-
-  async spend(key: string, bytes: number, limit: number): Promise<number> {
-    return this.local.spend(key, bytes, limit)
-  }
-}
-
 t.test('a ledger that is elsewhere has the same answers, later', async t => {
-  const ledger = new Remote()
+  const ledger = new LaterLedger()
   const limits = { ...LIMITS, requestsPerSecond: 4, bytesPerHour: 1024 }
   const all = new Shares(limits, ledger, () => {})
   const answers = await Promise.all(Array.from({ length: 3 }, () => all.enter(entrant('a', true))))
@@ -179,13 +159,15 @@ t.test('a ledger that is elsewhere has the same answers, later', async t => {
   let shed = 0
   const gone = all.connect('a', () => shed++)
   gone.release()
-  for (let turn = 0; turn < 5; turn++) await undefined
+  await gone.pending
   const slots = [
     all.connect('a', () => shed++),
     all.connect('a', () => shed++),
     all.connect('a', () => shed++),
   ]
-  for (let turn = 0; turn < 5; turn++) await undefined
+  t.ok(slots.every(({ refusal }) => refusal === undefined))
+  for (const { pending } of slots) await pending
+  t.ok(slots.every(({ pending }) => pending === undefined))
   t.equal(slots.filter(({ refusal }) => refusal !== undefined).length, 1)
   for (const slot of slots) slot.release()
   t.equal(ledger.local.held('connections'), 0, 'also of what was gone before the answer')

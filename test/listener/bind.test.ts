@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { basename, dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { bindServer } from '../../src/listener/bind.js'
-import { socketPath, staleSocket, unixClient } from '../kit/unix-socket.js'
+import { socketPath, unixClient } from '../kit/unix-socket.js'
 
 function server(t: Test) {
   const created = createServer(socket => {
@@ -54,8 +54,8 @@ t.test('closing it leaves what another process has put in its place', async t =>
   t.notOk(existsSync(path), 'what is gone already stays so')
 })
 
-t.test('replaces what a dead process left, and no socket that lives', async t => {
-  const path = await staleSocket(t)
+t.test('takes the place of no socket that lives', async t => {
+  const path = await socketPath(t)
   await bindServer(server(t), { path, mode: 0o600 })
   await t.rejects(bindServer(server(t), { path, mode: 0o600 }), { code: 'EADDRINUSE' })
   t.equal(await (await unixClient(t, path)).untilEnd(), 'hello', 'the first still answers')

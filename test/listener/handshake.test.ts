@@ -2,6 +2,7 @@ import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { Handshake } from '../../src/listener/handshake.js'
 import { ManualClock } from '../kit/manual-clock.js'
+import { A_PLACE } from '../kit/no-limits.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { LIMITS } from './served-connection.js'
 
@@ -25,7 +26,7 @@ async function handshaking(t: Test) {
   }
   const handshake = new Handshake(
     socket,
-    { address: '127.0.0.1', slot: { refusal: undefined, release: () => void events.push('given back') } },
+    { address: '127.0.0.1', slot: { ...A_PLACE, release: () => void events.push('given back') } },
     owner,
   )
   const pass = (ms: number): void => {

@@ -2,7 +2,7 @@ import { existsSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import { removeStaleSocket } from '../../src/listener/unix-socket.js'
+import { removeStaleSocket, removeStaleSockets } from '../../src/listener/unix-socket.js'
 import { staleSocket } from '../kit/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 
@@ -12,6 +12,20 @@ t.test('removes a socket that nobody accepts on, and minds none that is not ther
   await removeStaleSocket(path)
   t.notOk(existsSync(path))
   await removeStaleSocket(path)
+})
+
+t.test('of addresses, those that are files', async t => {
+  const [first, second] = [await staleSocket(t), await staleSocket(t)]
+  const mode = 0o600
+  await removeStaleSockets([
+    { path: first, mode },
+    { host: '127.0.0.1', port: 1 },
+    { key: 'listen.proxy[0]', fd: 3, name: 'proxy' },
+    undefined,
+    { path: second, mode },
+  ])
+  t.notOk(existsSync(first))
+  t.notOk(existsSync(second))
 })
 
 t.test('leaves a socket alone that somebody listens on', async t => {

@@ -125,3 +125,11 @@ t.test('so does a device without room', { skip: process.platform !== 'linux' && 
   await sink.flush()
   t.pass()
 })
+
+t.test('of several lines that are lost together each is counted', async t => {
+  const { sink, read } = pipe(t, 10)
+  sink.write('123456789\n')
+  sink.write('a\nb\nc\n')
+  await sink.flush()
+  t.equal(read(), '123456789\nlost 3\n')
+})

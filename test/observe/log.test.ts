@@ -94,3 +94,12 @@ t.test('a logger writes whole lines to any stream', async t => {
     ],
   )
 })
+
+t.test('lines of other processes are passed as they are, and made readable where all are', async t => {
+  const lines =
+    '{"level":"info","time":"2026-01-01T00:00:00.000Z","schema":1,"event":"a"}\n' +
+    '{"level":"warn","time":"2026-01-01T00:00:00.000Z","schema":1,"event":"b","n":1}\n'
+  t.equal(await written(t, { level: 'error' }, log => log.pass(lines)), lines)
+  const pretty = await written(t, { format: 'pretty' }, log => log.pass(lines))
+  t.match(pretty, /^\[[\d:.]+\] INFO: a\n\[[\d:.]+\] WARN: b \{"n":1\}\n$/)
+})

@@ -1,0 +1,39 @@
+/** Whether `sluice run` is one proxy in this process, or a supervisor of several in others. */
+import { availableParallelism } from 'node:os'
+import type { Loaded } from '../config/load.js'
+import type { PassedSockets } from '../listener/passed-sockets.js'
+import type { Log } from '../observe/log.js'
+import type { BuildInfo } from '../observe/metrics.js'
+import { createProcessMetrics } from '../observe/process-metrics.js'
+import { type RunningProxy, startProxy } from '../proxy.js'
+import { startSupervisor } from '../supervisor/supervisor.js'
+import type { WorkerProcess } from '../supervisor/worker-process.js'
+import type { Io } from './io.js'
+
+/** What the process gives to it. */
+export interface StartHost {
+  readonly io: Io
+  readonly startId: string
+  readonly build: BuildInfo
+  /** What systemd passed on. */
+  readonly passedSockets: PassedSockets
+  /** Starts one worker process more. */
+  fork(): WorkerProcess
+}
+
+/** @throws what startProxy and startSupervisor throw */
+export function startProxies(loaded: Loaded, log: Log, host: StartHost): Promise<RunningProxy> {
+  const { workers } = loaded.config
+  const count = workers === 'auto' ? availableParallelism() : workers
+  const { startId, build, passedSockets } = host
+  const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
+  if (count === 1) return startProxy(loaded, { ...shared, passedSockets })
+  return startSupervisor(loaded, {
+    ...shared,
+    workers: count,
+    passedSockets,
+    fork: host.fork,
+    passLog: log.pass,
+    passError: host.io.stderr,
+  })
+}

@@ -1,0 +1,71 @@
+/**
+ * The metrics of all processes together: each worker is asked when somebody wants to know. What is told never falls: of a
+ * worker that has ended, or does not answer in time, it is what it told last.
+ */
+import type { Registry } from 'prom-client'
+import type { MetricsReport } from '../observe/exposition.js'
+import { type BuildInfo, Metrics, type RELOAD_RESULTS } from '../observe/metrics.js'
+import { PastCounts } from '../observe/past-counts.js'
+
+/** Far more than a worker takes that can still be of use, and less than who asks waits. */
+const ANSWER_MS = 2000
+
+export interface FleetMetricsOptions {
+  readonly configHash: () => string
+  readonly build: BuildInfo | undefined
+  /** Of the supervisor's process. */
+  readonly process: Registry | undefined
+  /** Resolves when so many milliseconds are over, or at once when the signal says so. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** A worker, as far as this is concerned. */
+export interface Reporter {
+  /** What it told last; undefined when it has not been asked. */
+  readonly lastReport: MetricsReport | undefined
+  /** Asks it. Never rejects. */
+  report(): Promise<void>
+}
+
+export class FleetMetrics {
+  readonly #own: Metrics
+  readonly #past = new PastCounts()
+  readonly #pause: FleetMetricsOptions['pause']
+  readonly #reporters = new Set<Reporter>()
+
+  constructor({ configHash, build, process, pause }: FleetMetricsOptions) {
+    const tunnels = () => ({ size: 0, bytesUp: 0, bytesDown: 0 })
+    this.#own = new Metrics({ configHash, tunnels, upstreams: () => [], build, process })
+    this.#pause = pause
+  }
+
+  begun(worker: Reporter): void {
+    this.#reporters.add(worker)
+  }
+
+  ended(worker: Reporter): void {
+    this.#reporters.delete(worker)
+    if (worker.lastReport !== undefined) this.#past.add(worker.lastReport)
+  }
+
+  configReloaded(result: (typeof RELOAD_RESULTS)[number]): void {
+    this.#own.configReloaded(result)
+  }
+
+  async reports(): Promise<readonly MetricsReport[]> {
+    const answered = new AbortController()
+    const late = this.#pause(ANSWER_MS, answered.signal)
+    const asked = Promise.all([...this.#reporters].map(worker => worker.report()))
+    const [own] = await Promise.all([this.#own.report(), Promise.race([asked, late])])
+    answered.abort()
+    // From here on without a pause: a worker that ends meanwhile would be counted twice.
+    const workers = [...this.#reporters].flatMap(({ lastReport }) =>
+      lastReport === undefined ? [] : [lastReport],
+    )
+    return [own, this.#past.report(), ...workers]
+  }
+
+  close(): void {
+    this.#own.close()
+  }
+}

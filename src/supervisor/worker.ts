@@ -1,0 +1,118 @@
+/**
+ * A worker: a proxy in a process of its own, that does what its supervisor says. Its log goes to standard output as
+ * JSON, which the supervisor passes on.
+ */
+import { FailedAttempts } from '../clients/failed-attempts.js'
+import { deepFreeze } from '../config/freeze.js'
+import type { LoadedConfig } from '../generation.js'
+import type { Listeners } from '../listener/create-policy.js'
+import type { MetricsReport } from '../observe/exposition.js'
+import { createLog, type Log } from '../observe/log.js'
+import { createProcessMetrics } from '../observe/process-metrics.js'
+import type { WorkerStatus } from '../observe/worker-status.js'
+import { type Reloaded, type RunningProxy, startProxy } from '../proxy.js'
+import { Conversation, type Port } from './conversation.js'
+import { RemoteLedger } from './remote-ledger.js'
+import type { Message, SupervisorCalls, WorkerCalls, WorkerStart } from './messages.js'
+
+/** What the process gives to it. */
+export interface WorkerHost extends Port {
+  onMessage(listener: (messages: readonly Message[]) => void): void
+  /** What became of an exception that nobody caught goes here. */
+  onUncaught(report: (error: unknown) => void): void
+}
+
+/** Resolves when it was drained, and nothing is left to do but to end. */
+export function runWorker(host: WorkerHost): Promise<void> {
+  return new Promise(resolve => {
+    const worker = new Worker(host, resolve)
+    host.onMessage(messages => worker.receive(messages))
+    worker.ready()
+  })
+}
+
+class Worker {
+  readonly #host: WorkerHost
+  readonly #supervisor: Conversation<SupervisorCalls, WorkerCalls>
+  #attempts: FailedAttempts | undefined
+  #running: { readonly proxy: RunningProxy; readonly log: Log } | undefined
+
+  constructor(host: WorkerHost, ended: () => void) {
+    this.#host = host
+    this.#supervisor = new Conversation<SupervisorCalls, WorkerCalls>(host, {
+      start: start => this.#start(start),
+      reload: loaded => this.#reload(loaded),
+      metrics: () => this.#metrics(),
+      status: () => this.#status(),
+      closeTunnel: async id => (await this.#running?.proxy.closeTunnel(id)) ?? false,
+      drain: async () => {
+        await this.#running?.proxy.drain()
+        await this.#running?.log.flush()
+        ended()
+        return undefined
+      },
+      failedAttempt: source => {
+        this.#attempts?.count(source)
+        return undefined
+      },
+    })
+  }
+
+  ready(): void {
+    this.#supervisor.tell('ready', undefined)
+  }
+
+  receive(messages: readonly Message[]): void {
+    this.#supervisor.receive(messages)
+  }
+
+  async #start({ loaded, startId, build, passedSockets, number, admin }: WorkerStart): Promise<Listeners> {
+    const log = createLog({ level: loaded.config.log.level, format: 'json', color: false })
+    this.#host.onUncaught(error =>
+      log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'),
+    )
+    const attempts = new FailedAttempts(
+      () => performance.now(),
+      source => this.#supervisor.tell('failedAttempt', source),
+    )
+    const proxy = await startProxy(deepFreeze(loaded), {
+      logger: log.logger,
+      startId,
+      ...(build === undefined ? {} : { build }),
+      processMetrics: createProcessMetrics(),
+      ...(passedSockets === undefined ? {} : { passedSockets }),
+      attempts,
+      worker: { number, admin },
+      ledger: new RemoteLedger(this.#supervisor),
+    })
+    this.#attempts = attempts
+    this.#running = { proxy, log }
+    return { proxy: proxy.proxy, tls: proxy.tls, admin: proxy.admin }
+  }
+
+  async #reload(loaded: LoadedConfig): Promise<Reloaded> {
+    if (this.#running === undefined) throw new TypeError('a worker that was not started')
+    const { proxy, log } = this.#running
+    const { level } = log.logger
+    // First: what is made of the configuration asks for the level once.
+    log.logger.level = loaded.config.log.level
+    try {
+      return await proxy.reload(deepFreeze(loaded))
+    } catch (error) {
+      log.logger.level = level
+      throw error
+    }
+  }
+
+  async #status(): Promise<WorkerStatus> {
+    const [status] = (await this.#running?.proxy.status()) ?? []
+    if (status === undefined) throw new TypeError('a worker that was not started')
+    return status
+  }
+
+  async #metrics(): Promise<MetricsReport> {
+    const [report] = (await this.#running?.proxy.metrics()) ?? []
+    if (report === undefined) throw new TypeError('a worker that was not started')
+    return report
+  }
+}

@@ -1,0 +1,99 @@
+/** `sluice run` with two workers, as a process, and what tests ask of it. */
+import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { openTunnel, type Tunnel } from '../kit/open-tunnel.js'
+import type { RawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { temporaryDirectory } from '../system/command.js'
+import { type Program, startProgram } from './program.js'
+
+export const RULES = 'rules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1/32"] } }'
+export const FREE = 'proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0"'
+
+export interface Fleet extends Program {
+  readonly port: number
+  readonly adminPort: number
+  /** Process ids of the workers so far, by number less one. */
+  pids(): number[]
+}
+
+export async function configured(t: Test, yaml: string): Promise<string> {
+  const file = join(await temporaryDirectory(t), 'sluice.yaml')
+  const shutdown = yaml.includes('shutdown:') ? '' : 'shutdown: { drain: 0s }\n'
+  await writeFile(file, `version: 1\nworkers: 2\n${shutdown}${yaml}\n`)
+  return file
+}
+
+/** @param program of installProgram */
+export async function startWorkers(t: Test, program: readonly string[], yaml: string): Promise<Fleet> {
+  const running = startProgram(t, [...program, '--config', await configured(t, yaml)])
+  const [line] = await running.said(/.*"event":"listening".*\n/)
+  const { proxy, admin } = JSON.parse(line) as { proxy: string[]; admin: string }
+  const port = Number(proxy[0]?.split(':').at(-1))
+  return Object.assign(running, {
+    port,
+    adminPort: Number(admin.split(':').at(-1)),
+    pids: () => startedPids(running),
+  })
+}
+
+/** Process ids of the workers so far, by number less one. */
+export function startedPids({ stdout }: Program): number[] {
+  return [...stdout.matchAll(/"worker_started".*"worker_pid":(\d+)/g)].map(([, pid]) => Number(pid))
+}
+
+/** Gone, or dead and not yet fetched by whoever took it over. */
+export function isGone(pid: number): boolean {
+  try {
+    return /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return true
+  }
+}
+
+export async function untilGone(pids: readonly number[]): Promise<void> {
+  while (!pids.every(isGone)) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** A process that is being taken apart may have its sockets for a moment more. */
+export async function untilRefused(t: Test, port: number): Promise<void> {
+  for (;;) {
+    try {
+      ;(await rawClient(t, port)).destroy()
+    } catch (error) {
+      t.match(error, { code: 'ECONNREFUSED' })
+      return
+    }
+  }
+}
+
+export async function options(t: Test, port: number): Promise<string> {
+  const client = await rawClient(t, port)
+  client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+  return client.untilEnd()
+}
+
+export async function echoes({ client, upstream }: Tunnel): Promise<boolean> {
+  client.write('ping')
+  if ((await upstream.until(4)) !== 'ping') return false
+  upstream.write('pong')
+  return (await client.until(4)) === 'pong'
+}
+
+/** Tunnels until every worker has one; those of each, by its number less one. */
+export async function tunnelsOfAll(t: Test, fleet: Fleet, origin: RawOrigin): Promise<Tunnel[][]> {
+  const tunnels: Tunnel[] = []
+  let workers: number[] = []
+  while (new Set(workers).size < 2) {
+    tunnels.push(await openTunnel(t, fleet, origin))
+    // One after another, so that their lines are in the order in which they were opened.
+    do {
+      await new Promise(resolve => setImmediate(resolve))
+      const ids = fleet.stdout.matchAll(/"event":"decision","id":"[0-9a-f]+-(\d+)-/g)
+      workers = [...ids].map(([, number]) => Number(number))
+    } while (workers.length < tunnels.length)
+  }
+  return [1, 2].map(number => tunnels.filter((_, index) => workers[index] === number))
+}

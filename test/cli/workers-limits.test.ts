@@ -1,0 +1,73 @@
+/** Limits of `sluice run` with worker processes: they hold over all of them. */
+import t from 'tap'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { FREE, options, RULES, startWorkers, untilGone } from './fleet.js'
+import { installProgram } from './program.js'
+
+const program = await installProgram(t)
+
+t.test('as many tunnels as the limit says, in all of them, and those of a dead one are free', async t => {
+  const origin = await rawOrigin(t)
+  const limit = 40
+  const fleet = await startWorkers(
+    t,
+    program,
+    `listen: { ${FREE} }\n${RULES}\nlimits: { tunnels_per_client: ${limit} }`,
+  )
+  /** All at once; how many came to stand. */
+  const open = async (count: number): Promise<{ opened: RawPeer[]; refused: number }> => {
+    const clients = await Promise.all(Array.from({ length: count }, () => rawClient(t, fleet.port)))
+    for (const client of clients) client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    const opened: RawPeer[] = []
+    let refused = 0
+    for (const client of clients) {
+      const status = (await client.until(12)).slice(9)
+      if (status === '200') opened.push(client)
+      else refused += Number(status === '429')
+    }
+    return { opened, refused }
+  }
+  const first = await open(limit + 20)
+  t.equal(first.opened.length, limit)
+  t.equal(first.refused, 20)
+  t.equal((await open(4)).refused, 4)
+  await fleet.said(/"decision","id":"[0-9a-f]+-1-/)
+  await fleet.said(/"decision","id":"[0-9a-f]+-2-/)
+
+  const [pid = 0] = fleet.pids()
+  process.kill(pid, 'SIGKILL')
+  await untilGone([pid])
+  await fleet.said(/"worker_started","worker":3/)
+  const second = await open(limit)
+  t.ok(second.opened.length > 0, 'what the dead one held is given back')
+  t.equal(second.opened.length + second.refused, limit)
+  const standing = await fetch(`http://127.0.0.1:${fleet.adminPort}/metrics`)
+  t.match(await standing.text(), new RegExp(`^sluice_tunnels_active ${limit}$`, 'm'), 'and no more than that')
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})
+
+t.test('so many requests a second of one client, whichever worker it comes to', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }\nlimits: { requests_per_second: 1 }`)
+  t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+  const others = await Promise.all(Array.from({ length: 20 }, () => options(t, fleet.port)))
+  const served = others.filter(answer => answer.startsWith('HTTP/1.1 200 ')).length
+  t.ok(served <= 2, `${served} more at once`)
+  t.equal(others.filter(answer => answer.startsWith('HTTP/1.1 429 ')).length, 20 - served)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})
+
+t.test('so many connections of one client, and the first request on one more is refused', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }\nlimits: { connections_per_client: 10 }`)
+  const clients = await Promise.all(Array.from({ length: 16 }, () => rawClient(t, fleet.port)))
+  for (const client of clients) client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')
+  const statuses: string[] = []
+  for (const client of clients) statuses.push((await client.until(12)).slice(9))
+  t.equal(statuses.filter(status => status === '200').length, 10)
+  t.equal(statuses.filter(status => status === '429').length, 6)
+  fleet.child.kill('SIGTERM')
+  for (const client of clients) client.destroy()
+  t.equal(await fleet.exited, 0)
+})

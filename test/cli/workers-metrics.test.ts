@@ -1,0 +1,58 @@
+/** `/metrics` of `sluice run` with worker processes: one proxy's numbers, whichever worker has counted them. */
+import t from 'tap'
+import { parseExposition } from '../kit/exposition.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { type Fleet, FREE, options, RULES, startWorkers, tunnelsOfAll } from './fleet.js'
+import { installProgram } from './program.js'
+
+const program = await installProgram(t)
+
+async function scrape({ adminPort }: Fleet) {
+  const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`)
+  return parseExposition(await answer.text(), 'text')
+}
+
+t.test('numbers are those of all workers, and none falls when one dies', async t => {
+  const origin = await rawOrigin(t)
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }\n${RULES}`)
+  const tunnels = await tunnelsOfAll(t, fleet, origin)
+  for (let i = 0; i < 10; i++) await options(t, fleet.port)
+  // Counted when they are over.
+  await fleet.said(/(?:"event":"close"(?:.|\n)*){10}/)
+  const before = await scrape(fleet)
+  t.equal(before.value('sluice_tunnels_active'), tunnels.flat().length)
+  t.equal(before.sum('sluice_requests_total', 'method="OPTIONS"'), 10)
+  t.equal(before.sum('sluice_build_info'), 1)
+  t.equal(before.sum('sluice_config_info'), 1)
+  t.equal(before.value('sluice_config_reloads_total{result="applied"}'), 0)
+  const memory = before.value('process_resident_memory_bytes') ?? 0
+  t.ok(memory > 3 * 20_000_000, `the memory of three processes: ${memory}`)
+
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGKILL')
+  await fleet.said(/"worker_started","worker":3/)
+  const after = await scrape(fleet)
+  t.equal(after.sum('sluice_requests_total', 'method="OPTIONS"'), 10)
+  t.equal(after.value('sluice_tunnels_active'), tunnels[1]?.length)
+  t.ok((after.value('process_cpu_seconds_total') ?? 0) >= (before.value('process_cpu_seconds_total') ?? 0))
+  await options(t, fleet.port)
+  await fleet.said(/(?:"event":"close"(?:.|\n)*){11}/)
+  t.equal((await scrape(fleet)).sum('sluice_requests_total', 'method="OPTIONS"'), 11)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})
+
+t.test('Host may be a name of listen.admin_hosts', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE}, admin_hosts: [sluice.test] }`)
+  for (const [host, status] of [
+    ['sluice.test', 200],
+    ['other.test', 403],
+  ] as const) {
+    const client = await rawClient(t, fleet.adminPort)
+    client.write(`GET /ready HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`)
+    t.match(await client.untilEnd(), new RegExp(`^HTTP/1\\.1 ${status} `), host)
+  }
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})

@@ -1,0 +1,257 @@
+/** `sluice run` with worker processes: what is lost when one dies, what is left at the end, and that they are one proxy. */
+import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join, resolve } from 'node:path'
+import t from 'tap'
+import { Authority } from '../kit/authority.js'
+import { openTunnel } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { rawClient } from '../kit/raw-peer.js'
+import { needs, temporaryDirectory } from '../system/command.js'
+import {
+  configured,
+  echoes,
+  FREE,
+  type Fleet,
+  isGone,
+  options,
+  RULES,
+  startedPids,
+  startWorkers,
+  tunnelsOfAll,
+  untilGone,
+  untilRefused,
+} from './fleet.js'
+import { installProgram, startProgram } from './program.js'
+
+const program = await installProgram(t)
+
+t.test('a worker that is killed takes its own connections alone, and another takes its place', async t => {
+  const origin = await rawOrigin(t)
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }\n${RULES}`)
+  const [lost = [], kept = []] = await tunnelsOfAll(t, fleet, origin)
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGKILL')
+  for (const { client } of lost) await client.untilEnd()
+  await fleet.said(/"event":"worker_exited","worker":1,"worker_pid":\d+,"signal":"SIGKILL","restart_ms":100/)
+  let served = 0
+  while (fleet.pids().length < 3) {
+    t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+    served += 1
+    await new Promise(resolve => setImmediate(resolve))
+  }
+  t.ok(served > 0, 'new connections are served meanwhile')
+  for (const opened of kept) t.ok(await echoes(opened), 'the tunnels of the other go on')
+  t.equal((await fetch(`http://127.0.0.1:${fleet.adminPort}/ready`)).status, 200)
+
+  const pids = fleet.pids()
+  t.equal(pids.length, 3)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+  for (const { client } of kept) await client.untilEnd()
+  t.ok(pids.every(isGone), 'no process is left')
+  await untilRefused(t, fleet.port)
+  t.equal(fleet.stderr, '')
+  const events = fleet.stdout
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line).event)
+  t.same(events.slice(-1), ['stopped'])
+})
+
+t.test('connections are handed out in turn', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const count = 60
+  for (let i = 0; i < count; i++) await options(t, fleet.port)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+  const ofFirst = fleet.stdout.match(/"decision","id":"[0-9a-f]+-1-/g)?.length ?? 0
+  // One that has not yet said that it has the last one is passed over.
+  t.ok(Math.abs(ofFirst - count / 2) <= 6, `${ofFirst} of ${count}`)
+})
+
+t.test('a connection on its way to a worker that dies is closed', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGSTOP')
+  const answers: Promise<string>[] = []
+  // All but one go to the other.
+  for (let i = 0; i < 6; i++) answers.push(options(t, fleet.port).catch(() => ''))
+  let served = 0
+  for (const answer of answers) void answer.then(text => (served += Number(text.includes(' 200 '))))
+  while (served < 5) await new Promise(resolve => setImmediate(resolve))
+  process.kill(first, 'SIGKILL')
+  t.equal((await Promise.all(answers)).filter(text => text === '').length, 1)
+  t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})
+
+t.test('what can not be listened on is told once, with 69', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as { port: number }
+  const file = await configured(t, `listen: { proxy: ["127.0.0.1:0", "127.0.0.1:${port}"], admin: false }`)
+  const running = startProgram(t, [...program, '--config', file])
+  t.equal(await running.exited, 69)
+  t.match(running.stderr, new RegExp(`^sluice: cannot listen: .*EADDRINUSE.* 127\\.0\\.0\\.1:${port}\\n$`))
+  t.equal(running.stdout, '')
+})
+
+t.test('the first signal waits for what is open in a worker, the second ends all of them', async t => {
+  const origin = await rawOrigin(t)
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }\n${RULES}\nshutdown: { drain: 60s }`)
+  const opened = await openTunnel(t, fleet, origin)
+  const pids = fleet.pids()
+  // A terminal sends it to all of them.
+  for (const pid of pids) process.kill(pid, 'SIGINT')
+  fleet.child.kill('SIGINT')
+  await fleet.said(/"event":"stopping","signal":"SIGINT"/)
+  t.equal((await fetch(`http://127.0.0.1:${fleet.adminPort}/ready`)).status, 503)
+  t.ok(await echoes(opened), 'the tunnel is untouched')
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 130)
+  await untilGone(pids)
+  await opened.client.untilEnd()
+})
+
+t.test('when the supervisor is killed its workers end', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const pids = fleet.pids()
+  fleet.child.kill('SIGKILL')
+  await fleet.exited
+  await untilGone(pids)
+  await untilRefused(t, fleet.port)
+})
+
+t.test('under load the log has whole lines of all workers, and no id twice', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const requests = 50
+  let sent = 0
+  // Which worker takes a connection is nobody's choice.
+  while (
+    !['1', '2'].every(number => new RegExp(`"decision","id":"[0-9a-f]+-${number}-`).test(fleet.stdout))
+  ) {
+    const clients = await Promise.all(Array.from({ length: 8 }, () => rawClient(t, fleet.port)))
+    await Promise.all(
+      clients.map(async client => {
+        client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(requests - 1))
+        client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+        await client.untilEnd()
+      }),
+    )
+    sent += clients.length * requests
+  }
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+  const events = fleet.stdout
+    .trimEnd()
+    .split('\n')
+    .map(line => JSON.parse(line) as { event: string; id: string })
+  const ids = events.filter(({ event }) => event === 'decision').map(({ id }) => id)
+  t.equal(ids.length, sent)
+  t.equal(new Set(ids).size, ids.length)
+  t.equal(new Set(ids.map(id => id.split('-')[0])).size, 1)
+})
+
+t.test('pretty lines are made of those of workers too', async t => {
+  const file = await configured(t, `listen: { ${FREE} }\nlog: { format: pretty }`)
+  const running = startProgram(t, [...program, '--config', file])
+  const [, port = ''] = await running.said(/listening .*"proxy":\["127\.0\.0\.1:(\d+)"\]/)
+  await options(t, Number(port))
+  await running.said(/^\[[\d:.]+\] INFO: close \{.*\}\n/m)
+  running.child.kill('SIGTERM')
+  t.equal(await running.exited, 0)
+})
+
+t.test(
+  'all workers have the same ports, by TLS too, and none leads back to them',
+  { skip: needs('openssl') },
+  async t => {
+    const { certFile, keyFile } = Authority.make(t.testdir()).issue({ san: 'IP:127.0.0.1' })
+    const tls = `tls: { address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile} }`
+    const fleet = await startWorkers(
+      t,
+      program,
+      `listen: { proxy: ["127.0.0.1:0", "127.0.0.1:0"], admin: "127.0.0.1:0", ${tls} }\n${RULES}`,
+    )
+    const [line] = await fleet.said(/.*"event":"listening".*\n/)
+    const listening = JSON.parse(line) as { proxy: string[]; admin: string; tls: string }
+    const all = [...listening.proxy, listening.admin, listening.tls]
+    t.equal(new Set(all).size, 4)
+    const origin = await rawOrigin(t)
+    // Each is asked for in both workers.
+    const tunnels = await tunnelsOfAll(t, fleet, origin)
+    t.ok(tunnels.every(({ length }) => length > 0))
+    for (const address of all) {
+      for (let i = 0; i < 8; i++) {
+        const client = await rawClient(t, fleet.port)
+        client.write(`CONNECT ${address} HTTP/1.1\r\nHost: a\r\n\r\n`)
+        t.match(await client.untilEnd(), /^HTTP\/1\.1 403 /, address)
+      }
+    }
+    fleet.child.kill('SIGTERM')
+    for (const { client } of tunnels.flat()) client.destroy()
+    t.equal(await fleet.exited, 0)
+  },
+)
+
+t.test('wrong passwords count in all workers', async t => {
+  const folder = await temporaryDirectory(t)
+  await writeFile(
+    join(folder, 'users'),
+    'alice:$2y$05$/OK.fbVrR/bpIqNJ5ianF.CE5elHaaO4EbggVDjb8P19RukzXSM3e\n',
+  )
+  const fleet = await startWorkers(
+    t,
+    program,
+    `listen: { ${FREE} }\nclients: [{ name: a, basic: { htpasswd_file: ${join(folder, 'users')} } }]`,
+  )
+  const statuses: string[] = []
+  for (let i = 0; i < 60; i++) {
+    const client = await rawClient(t, fleet.port)
+    const credentials = Buffer.from(`alice:wrong ${i}`).toString('base64')
+    client.write(
+      `OPTIONS * HTTP/1.1\r\nHost: a\r\nProxy-Authorization: Basic ${credentials}\r\nConnection: close\r\n\r\n`,
+    )
+    statuses.push((await client.untilEnd()).slice(9, 12))
+  }
+  const looked = statuses.filter(status => status === '407').length
+  t.ok(looked >= 20 && looked <= 24, `${looked} were looked at`)
+  t.equal(looked + statuses.filter(status => status === '429').length, 60)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})
+
+t.test('a reload reaches all workers, and those that come later', async t => {
+  const origin = await rawOrigin(t)
+  const before = await configured(t, `listen: { ${FREE} }\n${RULES}`)
+  const after = await configured(t, `listen: { ${FREE} }\nrules: {}`)
+  const [node = '', ...flags] = program
+  const bin = flags.pop() ?? ''
+  const script = resolve(import.meta.dirname, '../supervisor/reloading-program.js')
+  const running = startProgram(t, [node, ...flags, script, bin, before])
+  const [, port = ''] = await running.said(/"listening".*"port":(\d+)/)
+  const fleet: Fleet = Object.assign(running, {
+    port: Number(port),
+    adminPort: 0,
+    pids: () => startedPids(running),
+  })
+  const tunnels = (await tunnelsOfAll(t, fleet, origin)).flat()
+  running.child.stdin.write(`${after}\n`)
+  const [, closed = ''] = await running.said(/"event":"reloaded","closedTunnels":(\d+),"needsRestart":\[\]/)
+  t.equal(Number(closed), tunnels.length, 'those that are no longer allowed are closed in all of them')
+  for (const { client } of tunnels) await client.untilEnd()
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGKILL')
+  await running.said(/"worker_started","worker":3/)
+  for (let i = 0; i < 16; i++) {
+    const client = await rawClient(t, fleet.port)
+    client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    t.match(await client.untilEnd(), /^HTTP\/1\.1 403 /)
+  }
+  running.child.stdin.end()
+  t.equal(await running.exited, 0)
+  await untilGone(fleet.pids())
+})

@@ -1,0 +1,59 @@
+/** A supervisor whose workers are no processes, and whose time is the test's. */
+import { createLogger, type Loaded, parseConfig } from '../../src/index.js'
+import { NOTHING_PASSED, type PassedSockets } from '../../src/listener/passed-sockets.js'
+import { startSupervisor } from '../../src/supervisor/supervisor.js'
+import { FakeWorker, type Script } from './fake-worker.js'
+
+export const load = (rest = ''): Loaded =>
+  parseConfig(`version: 1\nworkers: 2\nlisten: { admin: false }\nshutdown: { drain: 1s }\n${rest}`)
+
+/** @param scripts of the workers, in the order they are forked; for further ones the last */
+export function fleet(...scripts: Script[]) {
+  const workers: FakeWorker[] = []
+  const events: { event: string; [key: string]: unknown }[] = []
+  const passed = { log: '', error: '' }
+  /** Milliseconds of the pauses, and how to end each. */
+  const pauses: { ms: number; end: () => void }[] = []
+  let nowMs = 0
+  const until = async (holds: () => boolean) => {
+    while (!holds()) await new Promise(resolve => setImmediate(resolve))
+  }
+  const start = (loaded = load(), count = 2, passedSockets: PassedSockets = NOTHING_PASSED) =>
+    startSupervisor(loaded, {
+      logger: createLogger('info', { write: line => void events.push(JSON.parse(line)) }),
+      startId: 'start',
+      workers: count,
+      passedSockets,
+      fork: () => {
+        const worker = new FakeWorker(
+          1000 + workers.length,
+          scripts[Math.min(workers.length, scripts.length - 1)],
+        )
+        workers.push(worker)
+        return worker.process
+      },
+      passLog: lines => {
+        passed.log += lines
+      },
+      passError: lines => {
+        passed.error += lines
+      },
+      now: () => nowMs,
+      pause: (ms, signal) =>
+        new Promise(resolve => {
+          pauses.push({ ms, end: resolve })
+          signal.addEventListener('abort', () => resolve())
+        }),
+    })
+  return {
+    start,
+    workers,
+    events,
+    passed,
+    pauses,
+    until,
+    advance: (ms: number) => {
+      nowMs += ms
+    },
+  }
+}

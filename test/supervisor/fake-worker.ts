@@ -1,0 +1,92 @@
+/** A worker that is no process: does what the test says, and ends when it is told. */
+import { PassThrough } from 'node:stream'
+import type { LoadedConfig } from '../../src/generation.js'
+import type { MetricsReport } from '../../src/observe/exposition.js'
+import { Conversation } from '../../src/supervisor/conversation.js'
+import type { SupervisorCalls, WorkerCalls, WorkerStart } from '../../src/supervisor/messages.js'
+import type { WorkerExit, WorkerProcess } from '../../src/supervisor/worker-process.js'
+
+export interface Script {
+  readonly onStart?: (start: WorkerStart) => Promise<void> | void
+  readonly onReload?: (loaded: LoadedConfig) => Promise<number> | number
+  readonly onMetrics?: () => Promise<MetricsReport> | MetricsReport
+  /** Whether it ends when it is drained. */
+  readonly drains?: boolean
+}
+
+const NO_TRAFFIC = { requests: [], denied: [], opened: [], bytesUp: [], bytesDown: [], tunnels: [] }
+
+const STATUS = {
+  startedMs: 0,
+  busy: 0,
+  traffic: { endSecond: 0, ...NO_TRAFFIC },
+  latencies: { dns: [], dial: [], firstByte: [] },
+  tunnels: { open: 1, listed: [] },
+  denials: { dropped: 0, listed: [] },
+  upstreams: [],
+}
+
+export class FakeWorker {
+  readonly process: WorkerProcess
+  readonly supervisor: Conversation<SupervisorCalls, WorkerCalls>
+  readonly stdout = new PassThrough()
+  readonly stderr = new PassThrough()
+  /** What it was told, in order. */
+  readonly told: string[] = []
+  started: WorkerStart | undefined
+  /** The hash of the configuration it is under. */
+  hash: string | undefined
+  exit: (exit: WorkerExit) => void = () => {}
+
+  constructor(pid: number, { onStart, onReload, onMetrics, drains = true }: Script = {}) {
+    let toSupervisor: Parameters<WorkerProcess['onMessage']>[0] = () => {}
+    this.supervisor = new Conversation<SupervisorCalls, WorkerCalls>(
+      { send: messages => toSupervisor(structuredClone([...messages])) },
+      {
+        start: async start => {
+          this.told.push('start')
+          this.started = start
+          await onStart?.(start)
+          this.hash = start.loaded.hash
+          return { proxy: start.loaded.config.listen.proxy, tls: undefined, admin: start.admin }
+        },
+        reload: async loaded => {
+          this.told.push('reload')
+          const closedTunnels = (await onReload?.(loaded)) ?? 0
+          this.hash = loaded.hash
+          return { needsRestart: [], closedTunnels }
+        },
+        metrics: () => onMetrics?.() ?? [],
+        status: () => ({ ...STATUS, configHash: this.hash ?? '' }),
+        closeTunnel: id => id === `tunnel-${pid}`,
+        drain: () => {
+          this.told.push('drain')
+          if (drains) this.exit({ code: 0 })
+          return undefined
+        },
+        failedAttempt: source => {
+          this.told.push(`failed ${source}`)
+          return undefined
+        },
+      },
+    )
+    const exited = new Promise<WorkerExit>(resolve => {
+      this.exit = resolve
+    })
+    this.process = {
+      pid,
+      stdout: this.stdout,
+      stderr: this.stderr,
+      exited,
+      onMessage: listener => {
+        toSupervisor = listener
+      },
+      send: messages => this.supervisor.receive(structuredClone([...messages])),
+      kill: () => {
+        this.told.push('kill')
+        this.exit({ signal: 'SIGKILL' })
+      },
+    }
+    this.supervisor.ask('ready', undefined).catch(() => {})
+  }
+}

@@ -1,0 +1,100 @@
+import t from 'tap'
+import { type MetricsReport, serializeMetrics } from '../../src/observe/exposition.js'
+import { FleetMetrics, type Reporter } from '../../src/supervisor/fleet-metrics.js'
+import { type Exposition, parseExposition } from '../kit/exposition.js'
+import { counter, gauge } from './counter.js'
+
+class FakeReporter implements Reporter {
+  lastReport: MetricsReport | undefined
+  /** What it would say. */
+  count = 0
+  answers: Promise<void> | undefined
+
+  async report(): Promise<void> {
+    await this.answers
+    this.lastReport = [counter(this.count), gauge(this.count)]
+  }
+}
+
+function fleet() {
+  let late = () => {}
+  const metrics = new FleetMetrics({
+    configHash: () => 'abc',
+    build: { version: '1.2.3', node: '20.0.0' },
+    process: undefined,
+    pause: (_ms, signal) =>
+      new Promise(resolve => {
+        late = resolve
+        signal.addEventListener('abort', () => resolve())
+      }),
+  })
+  t.teardown(() => metrics.close())
+  const workers = [new FakeReporter(), new FakeReporter()] as const
+  for (const worker of workers) metrics.begun(worker)
+  const scrape = async (): Promise<Exposition> =>
+    parseExposition((await serializeMetrics(await metrics.reports(), 'text')).text, 'text')
+  return { metrics, workers, scrape, late: () => late() }
+}
+
+t.test('the numbers of all are added up, and what the supervisor counts is there once', async t => {
+  const { metrics, workers, scrape } = fleet()
+  workers[0].count = 2
+  workers[1].count = 3
+  metrics.configReloaded('applied')
+  const scraped = await scrape()
+  t.equal(scraped.value('a_total'), 5)
+  t.equal(scraped.value('a_now'), 5)
+  t.equal(scraped.value('sluice_config_reloads_total{result="applied"}'), 1)
+  t.equal(scraped.value('sluice_config_info{hash="abc"}'), 1)
+  t.equal(scraped.value('sluice_build_info{version="1.2.3",node="20.0.0"}'), 1)
+})
+
+t.test('no total falls when a worker ends, and no part of it is counted twice', async t => {
+  const { metrics, workers, scrape } = fleet()
+  const [first, second] = workers
+  first.count = 2
+  second.count = 3
+  await scrape()
+  first.count = 7
+  metrics.ended(first)
+  const after = await scrape()
+  t.equal(after.value('a_total'), 5, 'what it counted after it was asked is lost')
+  t.equal(after.value('a_now'), 3)
+  const next = new FakeReporter()
+  metrics.begun(next)
+  next.count = 1
+  t.equal((await scrape()).value('a_total'), 6)
+  // While the others are asked.
+  let answer = () => {}
+  second.answers = new Promise(resolve => {
+    answer = resolve
+  })
+  const scraping = scrape()
+  await new Promise(resolve => setImmediate(resolve))
+  metrics.ended(next)
+  answer()
+  t.equal((await scraping).value('a_total'), 6)
+})
+
+t.test('one that does not answer is waited for no longer than so long', async t => {
+  const { workers, scrape, late } = fleet()
+  const [first, second] = workers
+  first.count = 2
+  second.count = 3
+  await scrape()
+  first.count = 4
+  second.answers = new Promise(() => {})
+  const scraping = scrape()
+  await new Promise(resolve => setImmediate(resolve))
+  late()
+  t.equal((await scraping).value('a_total'), 7)
+})
+
+t.test('a worker that was never asked and has ended has told nothing', async t => {
+  const { metrics, workers, scrape } = fleet()
+  metrics.ended(workers[0])
+  metrics.ended(workers[1])
+  const scraped = await scrape()
+  t.equal(scraped.value('a_total'), undefined)
+  t.equal(scraped.value('sluice_tunnels_active'), 0, 'and what this program counts is there all the same')
+})

@@ -1,0 +1,53 @@
+import t from 'tap'
+import { LocalLedger } from '../../src/limits/ledger.js'
+import { Conversation } from '../../src/supervisor/conversation.js'
+import type { SupervisorCalls, WorkerCalls } from '../../src/supervisor/messages.js'
+import { RemoteLedger } from '../../src/supervisor/remote-ledger.js'
+import { WorkerHandle } from '../../src/supervisor/worker-handle.js'
+import { FakeWorker } from './fake-worker.js'
+
+/** Two workers of one supervisor, as each has the ledger. */
+function workers() {
+  const ledger = new LocalLedger(() => 0)
+  const owner = { passLog: () => {}, passError: () => {}, failedAttempt: () => {}, ledger }
+  const [one, other] = [1, 2].map(number => {
+    const fake = new FakeWorker(number)
+    const handle = new WorkerHandle(number, fake.process, owner, 0)
+    return { fake, handle, remote: new RemoteLedger(fake.supervisor) }
+  })
+  if (one === undefined || other === undefined) throw new TypeError('two')
+  return { ledger, one, other }
+}
+
+t.test('all workers have the same books', async t => {
+  const { ledger, one, other } = workers()
+  t.equal(await one.remote.acquire('a', 2), true)
+  t.equal(await other.remote.acquire('a', 2), true)
+  t.equal(await one.remote.acquire('a', 2), false)
+  other.remote.release('a')
+  t.equal(await one.remote.acquire('a', 2), true)
+  t.equal(await one.remote.take('b', 1, 1), 0)
+  t.equal(await other.remote.take('b', 1, 1), 1)
+  t.equal(await one.remote.spend('c', 60, 100), 0)
+  t.equal(await other.remote.spend('c', 60, 100), 3600)
+  t.equal(ledger.held('a'), 2)
+})
+
+t.test('what a worker holds is given back when it dies', async t => {
+  const { ledger, one, other } = workers()
+  await one.remote.acquire('a', 2)
+  await other.remote.acquire('a', 2)
+  one.handle.kill()
+  await one.handle.exited
+  t.equal(ledger.held('a'), 1)
+})
+
+t.test('without a supervisor everything is let through', async t => {
+  const alone = new Conversation<SupervisorCalls, WorkerCalls>({ send: () => {} }, {} as never)
+  const remote = new RemoteLedger(alone)
+  alone.end()
+  t.equal(await remote.acquire('a', 0), true)
+  t.equal(await remote.take('a', 1, 1), 0)
+  t.equal(await remote.spend('a', 2, 1), 0)
+  remote.release('a')
+})

@@ -1,0 +1,345 @@
+import t from 'tap'
+import { type Loaded, parseConfig } from '../../src/index.js'
+import { fleet, load } from './fake-fleet.js'
+import type { Script } from './fake-worker.js'
+
+t.test('all workers begin with the same, but for their number', async t => {
+  const { start, workers, events } = fleet()
+  const running = await start(load(), 3)
+  t.same(
+    workers.map(({ started }) => [started?.startId, started?.number, started?.admin]),
+    [1, 2, 3].map(number => ['start', number, undefined]),
+  )
+  t.equal(running.proxy[0]?.port, 3128)
+  t.match(
+    events.map(({ event, worker, worker_pid }) => [event, worker, worker_pid]),
+    [1, 2, 3].map(number => ['worker_started', number, 999 + number]),
+  )
+  await running.drain()
+  t.same(
+    workers.map(({ told }) => told),
+    workers.map(() => ['start', 'drain']),
+  )
+})
+
+t.test('what the first worker can not do is told once, and no other is started', async t => {
+  const { start, workers } = fleet({
+    onStart: () => {
+      throw new Error('listen EADDRINUSE: address already in use 127.0.0.1:1')
+    },
+  })
+  await t.rejects(start(), { message: 'listen EADDRINUSE: address already in use 127.0.0.1:1' })
+  t.equal(workers.length, 1)
+  t.same(workers[0]?.told, ['start', 'kill'])
+})
+
+t.test('a first worker that ends without a word is told too', async t => {
+  const { start, workers, until } = fleet({ onStart: () => new Promise(() => {}) })
+  const starting = start()
+  await until(() => workers[0]?.told.length === 1)
+  workers[0]?.exit({ signal: 'SIGSEGV' })
+  await t.rejects(starting, /SIGSEGV|ended/)
+})
+
+t.test('a worker that dies is replaced, later each time', async t => {
+  const { start, workers, events, pauses, until, advance } = fleet()
+  const running = await start()
+  for (const [index, ms] of [100, 200, 400].entries()) {
+    workers[index + 1]?.exit({ signal: 'SIGKILL' })
+    await until(() => pauses.length === index + 1)
+    t.equal(pauses[index]?.ms, ms)
+    t.equal(workers.length, index + 2, 'not before that')
+    pauses[index]?.end()
+    await until(() => events.at(-1)?.event === 'worker_started')
+  }
+  t.match(events.at(-2), {
+    level: 'error',
+    event: 'worker_exited',
+    worker: 4,
+    worker_pid: 1003,
+    signal: 'SIGKILL',
+    restart_ms: 400,
+  })
+  advance(10_000)
+  workers[4]?.exit({ code: 70 })
+  await until(() => pauses.length === 4)
+  t.equal(pauses[3]?.ms, 100, 'after ten seconds of life as the first time')
+  t.same(workers[0]?.told, ['start'], 'the other does not notice')
+  await running.drain()
+  t.equal(workers.length, 5, 'nobody is replaced at the end')
+})
+
+t.test('a later worker that can not start is tried again', async t => {
+  let tries = 0
+  const failing = {
+    onStart: () => {
+      tries += 1
+      if (tries === 1) throw new Error('no memory')
+    },
+  }
+  const { start, workers, events, pauses, until } = fleet({}, failing)
+  const running = await start()
+  await until(() => pauses.length === 1)
+  t.match(events.at(-1), { event: 'worker_exited', worker: 2, error: 'no memory', restart_ms: 100 })
+  pauses[0]?.end()
+  await until(() => events.at(-1)?.['worker'] === 3)
+  t.equal(workers.length, 3)
+  await running.drain()
+})
+
+t.test('a reload is for all, and for those that come later', async t => {
+  const { start, workers, pauses, until } = fleet({ onReload: () => 3 })
+  const running = await start()
+  const next = load('rules: {}\nlog: { format: json }')
+  t.same(await running.reload({ ...next, hash: 'next' }), { needsRestart: ['log.format'], closedTunnels: 6 })
+  t.same(
+    workers.map(({ hash }) => hash),
+    ['next', 'next'],
+  )
+  workers[0]?.exit({ signal: 'SIGKILL' })
+  await until(() => pauses.length === 1)
+  pauses[0]?.end()
+  await until(() => workers[2]?.hash === 'next')
+  const { config } = workers[2]?.started?.loaded ?? {}
+  t.equal(config?.rules.size, 0)
+  t.equal(config?.log.format, 'auto', 'what is read once is as it was for the others')
+  await running.drain()
+})
+
+t.test('what no worker can apply changes nothing', async t => {
+  const { start, workers, pauses, until } = fleet({
+    onReload: () => {
+      throw new Error('bad key')
+    },
+  })
+  const running = await start()
+  const { hash } = load()
+  await t.rejects(running.reload({ ...load(), hash: 'bad' }), { message: 'bad key' })
+  t.same(workers[1]?.told, ['start'], 'the others are not even asked')
+  workers[1]?.exit({ code: 1 })
+  await until(() => pauses.length === 1)
+  pauses[0]?.end()
+  await until(() => workers[2]?.hash === hash)
+  await running.drain()
+})
+
+t.test('a worker that can not apply what another could is replaced', async t => {
+  const fails = {
+    onReload: () => {
+      throw new Error('no memory')
+    },
+  }
+  const { start, workers, events, pauses, until } = fleet({ onReload: () => 1 }, fails, {})
+  const running = await start()
+  t.equal((await running.reload({ ...load(), hash: 'next' })).closedTunnels, 1)
+  await until(() => pauses.length === 1)
+  t.match(events.at(-1), { event: 'worker_exited', worker: 2, error: 'no memory' })
+  pauses[0]?.end()
+  await until(() => workers[2]?.hash === 'next')
+  await running.drain()
+})
+
+t.test('one that dies over it leaves it to the next, and one that is just starting has it too', async t => {
+  let release = () => {}
+  const dies: Script = {
+    onReload: () => {
+      workers[0]?.exit({ signal: 'SIGKILL' })
+      return new Promise<number>(() => {})
+    },
+  }
+  const slow: Script = {
+    onStart: () =>
+      new Promise(resolve => {
+        release = resolve
+      }),
+  }
+  const { start, workers, pauses, until } = fleet(dies, {}, slow)
+  const running = await start()
+  workers[1]?.told.splice(0)
+  t.equal((await running.reload({ ...load(), hash: 'second' })).closedTunnels, 0)
+  t.equal(workers[1]?.hash, 'second')
+  pauses[0]?.end()
+  await until(() => workers[2]?.told.length === 1)
+  await running.reload({ ...load(), hash: 'third' })
+  release()
+  await until(() => workers[2]?.hash === 'third')
+  t.same(workers[2]?.told, ['start', 'reload'])
+  await running.drain()
+})
+
+t.test('a worker that does not end by the deadline is ended', async t => {
+  const { start, workers, pauses, events, until } = fleet({}, { drains: false })
+  const running = await start()
+  const drained = running.drain()
+  await until(() => workers[1]?.told.includes('drain') === true)
+  t.equal(pauses[0]?.ms, 6000, 'the deadline and a little')
+  t.notOk(workers[1]?.told.includes('kill'))
+  pauses[0]?.end()
+  await drained
+  t.match(events.at(-1), { level: 'warn', event: 'worker_exited', worker: 2, signal: 'SIGKILL' })
+  t.equal(running.drain(), drained, 'it ends once')
+})
+
+t.test('wrong credentials that one was sent the others count', async t => {
+  const { start, workers, until } = fleet()
+  const running = await start(load(), 3)
+  await workers[1]?.supervisor.ask('failedAttempt', '192.0.2.1')
+  await until(() => workers[2]?.told.includes('failed 192.0.2.1') === true)
+  t.same(workers[0]?.told, ['start', 'failed 192.0.2.1'])
+  t.same(workers[1]?.told, ['start'])
+  await running.drain()
+})
+
+t.test('what workers write goes on in whole lines', async t => {
+  const { start, workers, passed, until } = fleet()
+  const running = await start()
+  workers[0]?.stdout.write('{"a":')
+  workers[1]?.stdout.write('{"b":1}\n')
+  await until(() => passed.log !== '')
+  workers[0]?.stdout.write('1}\n')
+  workers[0]?.stderr.write('oh\n')
+  await until(() => passed.error !== '' && passed.log.includes('a'))
+  t.same(passed, { log: '{"b":1}\n{"a":1}\n', error: 'oh\n' })
+  await running.drain()
+})
+
+t.test('the admin listener is the own of the supervisor, and ready while a worker serves', async t => {
+  const { start, workers, pauses, until } = fleet()
+  const loaded = parseConfig('version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\n')
+  const running = await start(loaded)
+  const { port = 0 } = running.admin ?? {}
+  t.same(workers[1]?.started?.admin, { host: '127.0.0.1', port }, 'and the workers know where it is')
+  const ready = async () => (await fetch(`http://127.0.0.1:${port}/ready`)).status
+  t.equal(await ready(), 200)
+  workers[0]?.exit({ code: 1 })
+  await until(() => pauses.length === 1)
+  t.equal(await ready(), 200)
+  workers[1]?.exit({ code: 1 })
+  await until(() => pauses.length === 2)
+  t.equal(await ready(), 503)
+  pauses[0]?.end()
+  await until(() => workers[2]?.hash !== undefined)
+  while ((await ready()) !== 200);
+  await running.drain()
+  await t.rejects(ready())
+})
+
+t.test('a worker that comes later has keys and certificates that fit the listener of the others', async t => {
+  const { start, workers, pauses, until } = fleet()
+  const loaded = load()
+  const of = (tls: object | undefined) =>
+    ({ ...loaded, files: { ...loaded.files, ...(tls === undefined ? {} : { tls }) } }) as Loaded
+  const running = await start(of({ cert: '1', key: '1', clientCa: '1' }))
+  const renewed = { cert: '2', key: '2', clientCa: '2' }
+  const table = [
+    [renewed, 'renewed, they count'],
+    [{ cert: '3', key: '3' }, 'others ask clients for certificates, and this one is to ask as well'],
+    [undefined, 'others listen by TLS, and this one is to listen as well'],
+  ] as const
+  for (const [index, [tls, why]] of table.entries()) {
+    await running.reload(of(tls))
+    workers.at(-1)?.exit({ code: 1 })
+    await until(() => pauses.length === index + 1)
+    pauses[index]?.end()
+    await until(() => workers[index + 2]?.hash !== undefined)
+    t.same(workers[index + 2]?.started?.loaded.files.tls, renewed, why)
+  }
+  await running.drain()
+})
+
+t.test('before the drain it goes on for shutdown.delay, and is no longer ready at once', async t => {
+  const { start, workers, pauses, until, events } = fleet()
+  const running = await start(
+    parseConfig(
+      'version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\nshutdown: { delay: 3s, drain: 1s }\n',
+    ),
+  )
+  const ready = async () => (await fetch(`http://127.0.0.1:${running.admin?.port}/ready`)).status
+  t.equal(await ready(), 200)
+  const drained = running.drain()
+  t.equal(await ready(), 503)
+  t.equal(pauses[0]?.ms, 3000)
+  workers[0]?.exit({ signal: 'SIGKILL' })
+  await until(() => pauses.length === 2)
+  pauses[1]?.end()
+  await until(() => events.at(-1)?.['worker'] === 3)
+  t.same(workers[1]?.told, ['start'], 'nobody is told yet, and one that dies is replaced')
+  pauses[0]?.end()
+  await drained
+  t.same(workers[1]?.told, ['start', 'drain'])
+  t.same(workers[2]?.told, ['start', 'drain'])
+})
+
+t.test('why the first worker could not start keeps its name', async t => {
+  const { start } = fleet({
+    onStart: () => {
+      throw Object.assign(new Error('not installed'), { name: 'TracingUnavailable' })
+    },
+  })
+  await t.rejects(start(), { name: 'TracingUnavailable', message: 'not installed' })
+})
+
+t.test('sockets of systemd are gone with the last worker that has them', async t => {
+  const { start, workers, until } = fleet()
+  const loaded = parseConfig('version: 1\nlisten: { proxy: ["systemd"], admin: false }\n')
+  const passed = { sockets: [{ fd: 9, name: 'proxy' }], absence: '' }
+  const running = await start(loaded, 2, passed)
+  t.same(workers[1]?.started?.passedSockets, passed)
+  let fault: Error | undefined
+  void running.fault.then(error => {
+    fault = error
+  })
+  workers[0]?.exit({ signal: 'SIGKILL' })
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(fault, undefined)
+  workers[1]?.exit({ signal: 'SIGKILL' })
+  await until(() => fault !== undefined)
+  t.match(fault?.message, /the sockets of systemd/)
+  await running.drain()
+})
+
+t.test('a worker that comes later has the fields that are for the collector it asks', async t => {
+  const { start, workers, pauses, until } = fleet()
+  const loaded = load('tracing: { otlp: "http://127.0.0.1:1/a" }')
+  const of = (next: Loaded, value: string) => ({
+    ...next,
+    files: { ...next.files, tracingHeaders: { value } },
+  })
+  const running = await start(of(loaded, 'a'))
+  const other = load('tracing: { otlp: "http://127.0.0.1:2/a" }')
+  const steps: readonly [Loaded, string][] = [
+    [of(loaded, 'b'), 'b'],
+    [of(other, 'c'), 'b'],
+  ]
+  for (const [index, [next, value]] of steps.entries()) {
+    await running.reload(next)
+    workers.at(-1)?.exit({ code: 1 })
+    await until(() => pauses.length === index + 1)
+    pauses[index]?.end()
+    await until(() => workers[index + 2]?.hash !== undefined)
+    t.same(workers[index + 2]?.started?.loaded.files.tracingHeaders, { value })
+    t.equal(workers[index + 2]?.started?.loaded.config.tracing?.otlp.text, 'http://127.0.0.1:1/a')
+  }
+  await running.drain()
+})
+
+t.test('how all workers do is asked of each, and a tunnel is closed wherever it is', async t => {
+  const { start } = fleet()
+  const loaded = parseConfig(
+    'version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\nshutdown: { drain: 0s }\n',
+  )
+  const running = await start(loaded)
+  t.match(await running.status(), [{ configHash: loaded.hash }, { configHash: loaded.hash }])
+  t.equal(await running.closeTunnel('tunnel-1001'), true)
+  t.equal(await running.closeTunnel('tunnel-9'), false)
+  running.reloaded({ result: 'rejected', timeMs: 0, hash: loaded.hash, problems: ['a.yaml:1:1: no'] })
+  const admin = running.admin?.port
+  const document = await (await fetch(`http://127.0.0.1:${admin}/status.json`)).json()
+  t.match(document, {
+    ready: true,
+    workers: [{ worker: 1 }, { worker: 2 }],
+    tunnels: { open: 2 },
+    config: { hash: loaded.hash, last_reload: { result: 'rejected', problems: ['a.yaml:1:1: no'] } },
+  })
+  await running.drain()
+})

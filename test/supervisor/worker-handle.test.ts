@@ -1,0 +1,84 @@
+import t from 'tap'
+import { parseConfig } from '../../src/index.js'
+import { LocalLedger } from '../../src/limits/ledger.js'
+import { WorkerHandle } from '../../src/supervisor/worker-handle.js'
+import { counter } from './counter.js'
+import { FakeWorker, type Script } from './fake-worker.js'
+
+const loaded = parseConfig('version: 1\n')
+const start = {
+  loaded,
+  startId: 'start',
+  build: undefined,
+  passedSockets: undefined,
+  number: 1,
+  admin: undefined,
+}
+
+function handle(script?: Script) {
+  const failed: string[] = []
+  const fake = new FakeWorker(7, script)
+  const owner = {
+    passLog: () => {},
+    passError: () => {},
+    ledger: new LocalLedger(() => 0),
+    failedAttempt: (_: WorkerHandle, source: string) => void failed.push(source),
+  }
+  return { fake, failed, worker: new WorkerHandle(1, fake.process, owner, 0) }
+}
+
+t.test('of what was loaded the data is sent, which is all that a channel takes', async t => {
+  const { fake, worker } = handle()
+  await worker.start(start)
+  t.same(fake.started?.loaded.config, loaded.config)
+  t.notOk(fake.started !== undefined && 'lineOf' in fake.started.loaded)
+  await worker.reload({ ...loaded, hash: 'next' })
+  t.equal(fake.hash, 'next')
+})
+
+t.test('when it ends, whatever was asked of it fails, and its fault is told with its end', async t => {
+  const { fake, worker } = handle({ onReload: () => new Promise(() => {}) })
+  await worker.start(start)
+  worker.serving = true
+  const reloading = worker.reload(loaded)
+  worker.kill(new Error('no memory'))
+  worker.kill('later')
+  t.equal(worker.serving, false)
+  t.same(await worker.exited, { signal: 'SIGKILL', error: 'no memory' })
+  await t.rejects(reloading, /gone/)
+  await t.rejects(worker.reload(loaded), /gone/)
+  t.equal(worker.alive, false)
+  worker.drain()
+  worker.countFailedAttempt('a')
+  t.same(fake.told.slice(1), ['kill', 'kill'])
+})
+
+t.test('one that ends before it listens can not be started', async t => {
+  const { fake, worker } = handle()
+  const starting = worker.start(start)
+  fake.exit({ code: 1 })
+  await t.rejects(starting, /ended|gone/)
+})
+
+t.test('what it says of wrong credentials goes to its owner', async t => {
+  const { fake, failed } = handle()
+  await fake.supervisor.ask('failedAttempt', '192.0.2.1')
+  t.same(failed, ['192.0.2.1'])
+})
+
+t.test('what it told last of its metrics is kept, when it can not be asked any more', async t => {
+  let count = 0
+  const { worker } = handle({ onMetrics: () => [counter(++count)] })
+  await worker.start(start)
+  await worker.report()
+  t.equal(worker.lastReport, undefined, 'before it serves nobody asks')
+  worker.serving = true
+  await worker.report()
+  await worker.report()
+  t.same(worker.lastReport, [counter(2)])
+  const asked = worker.report()
+  worker.kill()
+  await asked
+  await worker.report()
+  t.same(worker.lastReport, [counter(2)])
+})
