@@ -354,7 +354,9 @@ t.test('tracing without what it needs is a fault of the configuration, all else 
   const started = async (yaml: string) => {
     const file = join(folder, 'sluice.yaml')
     await writeFile(file, `version: 1\n${yaml}`)
-    return startProgram(t, [node, '--import', NO_OPENTELEMETRY, ...rest, ...FREE, '--config', file])
+    // What registers the hook is deprecated in newer releases of Node, and says so.
+    const hook = ['--no-deprecation', '--import', NO_OPENTELEMETRY]
+    return startProgram(t, [node, ...hook, ...rest, ...FREE, '--config', file])
   }
   const traced = await started('tracing: { otlp: "http://127.0.0.1:1/v1/traces" }\n')
   t.equal(await traced.exited, 78)
