@@ -5,6 +5,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
+import { Authorities } from './clients/authorities.js'
 import type { BcryptThread } from './clients/bcrypt-thread.js'
 import type { FailedAttempts } from './clients/failed-attempts.js'
 import type { PasswordVerifier } from './clients/credential-check.js'
@@ -206,8 +207,8 @@ export class Generation {
   }
 
   /**
-   * Whether a tunnel of another generation could be had in this one, too. Credentials are checked again, and are not
-   * counted when they are wrong: nobody has sent them now.
+   * Whether a tunnel of another generation could be had in this one, too. Certificates and credentials are checked
+   * again; the latter are not counted when they are wrong: nobody has sent them now.
    */
   judge(): (tunnel: OpenTunnel) => Promise<boolean> {
     const { passwords } = this.#surroundings
@@ -216,10 +217,11 @@ export class Generation {
       { verify: (password, hash) => passwords.verifyInTime(password, hash) },
     )
     clients.adopt(this.#clients)
-    const { policy } = this.#current
+    const { policy, loaded } = this.#current
+    const authorities = new Authorities(loaded.files.tls ?? {})
     const { parents, origins } = this.#routing
     const { routes } = origins
-    return tunnel => isStillAllowed(tunnel, { clients, policy, routes, parents })
+    return tunnel => isStillAllowed(tunnel, { clients, authorities, policy, routes, parents })
   }
 
   /** Closes it when its last exchange is over. */

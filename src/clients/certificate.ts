@@ -1,4 +1,5 @@
 /** Client certificates: what a client proved at the TLS handshake, and whether that is what an entry asks for. */
+import type { X509Certificate } from 'node:crypto'
 import type { SubjectPattern } from '../config/subject.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
@@ -9,6 +10,8 @@ export type ClientCertificate =
       /** Its alternative names: DNS names in lower case, URIs, e-mail addresses, IP addresses in their canonical text. */
       readonly names: readonly string[]
       readonly subject: readonly { readonly attribute: string; readonly value: string }[]
+      /** What the client sent: its own first, and those of authorities between it and one that is known here. */
+      readonly chain: readonly X509Certificate[]
     }
   | {
       readonly kind: 'invalid'

@@ -7,6 +7,7 @@ import { createSecureContext } from 'node:tls'
 import type { FileReader } from './file-reader.js'
 import { type PemLabel, pemBlocks, pemLabels } from './pem.js'
 import type { Path } from './problem.js'
+import { parseRevocationList } from './revocation-list.js'
 import type { Config } from './schema.js'
 
 /** The content of `listen.tls`, in PEM. */
@@ -143,6 +144,7 @@ function readRevocationLists(name: string, reader: FileReader): string | undefin
   for (const [index, block] of file.blocks.entries()) {
     try {
       createSecureContext({ crl: block })
+      parseRevocationList(block)
     } catch (error) {
       reader.fault(
         at('crl'),

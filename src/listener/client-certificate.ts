@@ -4,6 +4,7 @@
  * The names come out as one list of texts, so each is let in only if it has the form of its kind: a DNS name that reads
  * `spiffe://example/ci`, or an e-mail address that reads `10.0.0.1`, would be taken for another kind otherwise.
  */
+import type { X509Certificate } from 'node:crypto'
 import type { PeerCertificate, TLSSocket } from 'node:tls'
 import type { ClientCertificate } from '../clients/certificate.js'
 import { parseHost } from '../http/authority.js'
@@ -27,11 +28,17 @@ export function readClientCertificate(socket: TLSSocket): ClientCertificate | un
       kind: 'valid',
       names: line === undefined ? [] : parseAlternativeNames(line).flatMap(name => formOf(name) ?? []),
       subject: attributesOf(certificate.toLegacyObject().subject),
+      chain: chainOf(certificate),
     }
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
     return { kind: 'invalid', error: 'SUBJECT_ALT_NAME_UNREADABLE' }
   }
+}
+
+function chainOf(certificate: X509Certificate): X509Certificate[] {
+  const { issuerCertificate } = certificate
+  return [certificate, ...(issuerCertificate === undefined ? [] : chainOf(issuerCertificate))]
 }
 
 /** The one text for a name, or undefined where it is not what its kind says, or of a kind that is not used. */

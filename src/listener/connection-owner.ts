@@ -43,9 +43,14 @@ export interface ConnectionOwner {
 }
 
 export interface OwnedConnection {
+  /** What its client proved. */
+  readonly clientCertificate?: ClientCertificate | undefined
   /** Ends what has run out of time; called often with the current time. */
   checkDeadline(now: number): void
-  /** Ends the connection when it is idle; otherwise the answer under way is its last. */
+  /**
+   * Ends the connection when it is idle; otherwise the answer under way is its last. A request whose head is on its way
+   * is answered yet where the whole proxy drains.
+   */
   drain(): void
   destroy(): void
 }

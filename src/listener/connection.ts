@@ -79,8 +79,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   drain(): void {
-    if (this.#state.request === 'idle' && !this.#reader.inHead) this.#close()
-    else this.#response.mustClose()
+    if (this.#state.request !== 'idle') this.#response.mustClose()
+    else if (!this.#reader.inHead || !this.#owner.draining) this.#close()
   }
 
   destroy(): void {

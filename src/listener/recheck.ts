@@ -2,6 +2,7 @@
  * Whether a tunnel that is open already would be let through now: the same questions as at its start, to clients, policy
  * and routes of another configuration, with the address that it really has.
  */
+import type { Authorities } from '../clients/authorities.js'
 import type { Clients } from '../clients/identify.js'
 import { ProxyError } from '../errors.js'
 import { chooseRoute, type OriginRoute } from '../origin/origin.js'
@@ -26,6 +27,8 @@ export interface OpenTunnel {
 
 export interface RecheckOptions {
   readonly clients: Clients
+  /** Of client certificates. */
+  readonly authorities: Pick<Authorities, 'judge'>
   readonly policy: Policy
   readonly routes: readonly OriginRoute[]
   readonly parents: Parents | undefined
@@ -33,13 +36,13 @@ export interface RecheckOptions {
 
 export async function isStillAllowed(
   { exchange, address, parent, verifiesServerName }: OpenTunnel,
-  { clients, policy, routes, parents }: RecheckOptions,
+  { clients, authorities, policy, routes, parents }: RecheckOptions,
 ): Promise<boolean> {
   const { facts, head } = exchange
   const client = await clients.identify({
     address: exchange.clientAddress,
     fields: head.fields,
-    certificate: exchange.clientCertificate,
+    certificate: authorities.judge(exchange.clientCertificate),
   })
   if (client instanceof ProxyError) return false
   const { target, method } = facts

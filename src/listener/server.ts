@@ -23,7 +23,7 @@ import type {
   ConnectionOwner,
   OwnedConnection,
 } from './connection-owner.js'
-import type { Handshake } from './handshake.js'
+import { Handshake } from './handshake.js'
 import type { Bindable } from './passed-sockets.js'
 import { Pumps } from './pumps.js'
 import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
@@ -75,7 +75,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   /** Those whose TLS has not begun. */
   readonly #clients = new WeakMap<Socket, ConnectedClient>()
   #settings: ServerSettings | undefined
-  #tls: TlsServer | undefined
+  #tls: { readonly server: TlsServer; files: TlsFiles } | undefined
   #ticker: NodeJS.Timeout | undefined
   #draining = false
   #onEmpty: (() => void) | undefined
@@ -107,7 +107,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   /** The same for clients that speak TLS to the proxy. */
   listenTls(address: TcpAddress, files: TlsFiles): Promise<TcpAddress> {
     const tls = createTlsServer(files, this)
-    this.#tls = tls
+    this.#tls = { server: tls, files }
     return this.#listen(address, {}, (socket, client) => {
       this.#clients.set(socket, client)
       tls.emit('connection', socket)
@@ -115,11 +115,20 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   }
 
   /**
-   * Goes on with other keys and certificates; connections that stand keep theirs.
+   * Goes on with other keys and certificates; connections that stand keep theirs. When others vouch for clients, or
+   * revoke them, those who came by certificate have to show it anew: their connections end when they are idle.
    * @throws OpenSSL's error when they are not what the configuration's check lets pass
    */
   secure(files: TlsFiles): void {
-    this.#tls?.setSecureContext(secureContextOptions(files))
+    const tls = this.#tls
+    if (tls === undefined) return
+    tls.server.setSecureContext(secureContextOptions(files))
+    const { clientCa, crl } = tls.files
+    tls.files = files
+    if (clientCa === files.clientCa && crl === files.crl) return
+    for (const connection of [...this.#connections]) {
+      if (connection instanceof Handshake || connection.clientCertificate !== undefined) connection.drain()
+    }
   }
 
   #listen(address: TcpAddress, options: ServerOpts, serve: Serve): Promise<TcpAddress>

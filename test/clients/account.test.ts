@@ -10,7 +10,7 @@ const asker = (credentials?: string, names?: readonly string[]) => ({
     credentials === undefined
       ? []
       : ['Proxy-Authorization', `Basic ${Buffer.from(credentials).toString('base64')}`],
-  certificate: names === undefined ? undefined : ({ kind: 'valid', names, subject: [] } as const),
+  certificate: names === undefined ? undefined : ({ kind: 'valid', names, subject: [], chain: [] } as const),
 })
 const account = (client: Partial<Client>, from = asker()) =>
   clientAccount({ name: 'ci', rules: 'all', ...client }, from, 'here')

@@ -15,6 +15,7 @@ const CERTIFICATE: ClientCertificate = {
     { attribute: 'emailAddress', value: 'ci@example' },
     { attribute: 'OU', value: 'a=b' },
   ],
+  chain: [],
 }
 
 const san = (...names: string[]): CertificateCondition => ({ san: names })
@@ -75,5 +76,5 @@ t.test('no certificate and one that is not valid match nothing', async t => {
     t.notOk(matchesCertificate(subject('*'), certificate))
     t.notOk(matchesCertificate(san('ci.example'), certificate))
   }
-  t.ok(matchesCertificate(subject('*'), { kind: 'valid', names: [], subject: [] }))
+  t.ok(matchesCertificate(subject('*'), { kind: 'valid', names: [], subject: [], chain: [] }))
 })

@@ -4,8 +4,8 @@ import type { ClientEntry } from '../../src/clients/identify.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import { as, byAddress, clientsOf, entry, MALFORMED } from './asked-clients.js'
 
-const VALID: ClientCertificate = { kind: 'valid', names: ['ci.example'], subject: [] }
-const OTHER: ClientCertificate = { kind: 'valid', names: ['other.example'], subject: [] }
+const VALID: ClientCertificate = { kind: 'valid', names: ['ci.example'], subject: [], chain: [] }
+const OTHER: ClientCertificate = { kind: 'valid', names: ['other.example'], subject: [], chain: [] }
 const EXPIRED: ClientCertificate = { kind: 'invalid', error: 'CERT_HAS_EXPIRED' }
 
 t.test('the first entry that holds the address decides', async t => {

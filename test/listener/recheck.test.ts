@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Authorities } from '../../src/clients/authorities.js'
 import { Clients } from '../../src/clients/identify.js'
 import { parseConfig } from '../../src/config/load.js'
 import { createPolicy } from '../../src/listener/create-policy.js'
@@ -17,7 +18,8 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
     attempts: NOBODY,
     key: Buffer.alloc(32),
   })
-  return { clients, policy: createPolicy(config), routes, parents: undefined }
+  const authorities = new Authorities({})
+  return { clients, authorities, policy: createPolicy(config), routes, parents: undefined }
 }
 
 function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): OpenTunnel {

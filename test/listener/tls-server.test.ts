@@ -111,7 +111,7 @@ t.test('the exchange gets to know what the client proved', { skip }, async t => 
       const client = await tlsClient(t, port, { ...certificate, ca: ca.cert, maxVersion })
       for (let requests = 0; requests < 2; requests++) {
         client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
-        t.same(JSON.parse((await readResponse(client)).body), expected)
+        t.match(JSON.parse((await readResponse(client)).body), expected)
       }
     }
   }

@@ -112,9 +112,12 @@ t.test('a client that may not use the proxy any more loses its tunnels, by passw
   const origin = await rawOrigin(t)
   /** Of the password "secret", at the lowest cost. */
   const hash = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
+  /** Of another one. */
+  const changed = '$2b$04$quZiFl6D8jJzmOeLsujp5.dJlLCIP1EttXbtJIh2JciOwQ1JaVK8W'
   const users = join(t.testdir(), 'users')
-  const yaml = (...names: string[]) => {
-    writeFileSync(users, names.map(name => `${name}:${hash}\n`).join(''))
+  const yaml = (...names: string[]) => yamlOf(names.map(name => `${name}:${hash}\n`).join(''))
+  const yamlOf = (text: string) => {
+    writeFileSync(users, text)
     return `clients: [{ name: people, basic: { htpasswd_file: ${users} }, rules: all }]\n${LOOPBACK_RULES}`
   }
   const proxy = await testProxy(t, yaml('ann', 'bob'))
@@ -133,8 +136,14 @@ t.test('a client that may not use the proxy any more loses its tunnels, by passw
   for (const { client } of ann) t.equal(await client.untilEnd(), '')
   t.ok(await passes(bob), 'which costs nobody else at that address anything')
   t.ok(await passes(await tunnel('bob')))
+
+  await proxy.reload(yaml('ann', 'bob'))
+  const again = await tunnel('ann')
+  t.match(await proxy.reload(yamlOf(`ann:${hash}\nbob:${changed}\n`)), { closedTunnels: 2 })
+  t.equal(await bob.client.untilEnd(), '', 'whose password is another one now')
+  t.ok(await passes(again))
   t.match(await proxy.reload('clients: [{ name: far, cidr: ["10.0.0.0/8"], rules: all }]\n'), {
-    closedTunnels: 2,
+    closedTunnels: 1,
   })
 })
 
@@ -234,36 +243,109 @@ t.test('what needs a restart is told as long as it differs from the start', asyn
 })
 
 t.test(
-  'a certificate that a new list revokes opens no connection; those that stand go on',
+  'a client loses its tunnels when its certificate is revoked, or its authority gone; others keep theirs',
+  { skip: needs('openssl') },
+  async t => {
+    const folder = t.testdir()
+    const [server, ca, other] = ['server', 'clients', 'other'].map(name => Authority.make(folder, name))
+    if (server === undefined || ca === undefined || other === undefined) throw new Error('three were made')
+    const { certFile, keyFile } = server.issue({ san: 'DNS:localhost' })
+    const [kept, revoked, strange] = [ca.issue(), ca.issue(), other.issue()]
+    const [authorities, lists] = [join(folder, 'authorities'), join(folder, 'lists')]
+    const yaml = (ca: string, crl: string) => {
+      writeFileSync(authorities, ca)
+      writeFileSync(lists, crl)
+      const tls = `{ address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile}, client_ca: ${authorities}, crl: ${lists} }`
+      return `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0", tls: ${tls} }
+clients: [{ name: some, certificate: { subject: ["*"] } }, { name: near, cidr: ["127.0.0.2"] }]
+${LOOPBACK_RULES}`
+    }
+    const none = ca.revoke([]) + other.revoke([])
+    const proxy = await testProxy(t, yaml(ca.cert + other.cert, none))
+    const origin = await rawOrigin(t)
+    const connect = ({ cert, key }: typeof kept) =>
+      tlsClient(t, proxy.tlsPort, { ca: server.cert, cert, key })
+    const tunnel = async (client: RawPeer) => {
+      client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+      t.equal((await readResponse(client)).status, 200)
+      return { client, upstream: await origin.accept() }
+    }
+    const tunnels: { client: RawPeer; upstream: RawPeer }[] = []
+    for (const client of [kept, revoked, strange]) tunnels.push(await tunnel(await connect(client)))
+    const [stays, isRevoked, isStrange] = tunnels
+    if (stays === undefined || isRevoked === undefined || isStrange === undefined) throw new Error('three')
+    t.match(await proxy.reload(yaml(ca.cert + other.cert, ca.revoke([]) + other.revoke([]))), {
+      closedTunnels: 0,
+    })
+
+    const one = ca.revoke([revoked])
+    t.match(await proxy.reload(yaml(ca.cert + other.cert, one + other.revoke([]))), {
+      closedTunnels: 1,
+      needsRestart: [],
+    })
+    t.equal(await isRevoked.client.untilEnd(), '')
+    t.match(await proxy.event('close'), { close_reason: 'policy' })
+    t.ok(await passes(stays))
+    t.ok(await passes(isStrange))
+
+    t.match(await proxy.reload(yaml(ca.cert, one)), { closedTunnels: 1 })
+    t.equal(await isStrange.client.untilEnd(), '')
+    t.ok(await passes(stays))
+    for (const client of [revoked, strange]) {
+      const again = await connect(client)
+      again.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+      t.equal((await readResponse(again)).status, 403)
+    }
+  },
+)
+
+t.test(
+  'other authorities or lists end the connections that stand on a certificate, each behind its answer',
   { skip: needs('openssl') },
   async t => {
     const folder = t.testdir()
     const [server, ca] = [Authority.make(folder, 'server'), Authority.make(folder, 'clients')]
     const { certFile, keyFile } = server.issue({ san: 'DNS:localhost' })
-    const [kept, revoked] = [ca.issue(), ca.issue()]
-    const crl = join(folder, 'clients.crl')
-    const yaml = (list: string) => {
-      writeFileSync(crl, list)
-      const tls = `{ address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile}, client_ca: ${ca.certFile}, crl: ${crl} }`
-      return `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0", tls: ${tls} }
-clients: [{ name: some, certificate: { subject: ["*"] } }]
-${LOOPBACK_RULES}`
+    const lists = join(folder, 'lists')
+    const yaml = (crl: string) => {
+      writeFileSync(lists, crl)
+      const tls = `{ address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile}, client_ca: ${ca.certFile}, crl: ${lists} }`
+      return `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0", tls: ${tls} }\n${LOOPBACK_RULES}`
     }
-    const proxy = await testProxy(t, yaml(ca.revoke([])))
+    const list = ca.revoke([])
+    const proxy = await testProxy(t, yaml(list))
     const origin = await rawOrigin(t)
-    const connect = async ({ cert, key }: typeof kept) => {
-      const client = await tlsClient(t, proxy.tlsPort, { ca: server.cert, cert, key })
-      client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
-      return { client, status: (await readResponse(client)).status }
+    const request = `GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`
+    const open = async (certificate: Partial<{ cert: string; key: string }>) => {
+      const client = await tlsClient(t, proxy.tlsPort, { ca: server.cert, ...certificate })
+      client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+      await readResponse(client, 'OPTIONS')
+      return client
     }
-    const before = await connect(revoked)
-    t.equal(before.status, 200)
+    const { cert, key } = ca.issue()
+    const [idle, half, busy, without] = [
+      await open({ cert, key }),
+      await open({ cert, key }),
+      await open({ cert, key }),
+      await open({}),
+    ]
+    busy.write(request)
     const upstream = await origin.accept()
-    t.match(await proxy.reload(yaml(ca.revoke([revoked]))), { closedTunnels: 0, needsRestart: [] })
-    t.equal((await connect(revoked)).status, 403)
-    t.equal((await connect(kept)).status, 200)
-    upstream.write('down')
-    t.equal(await before.client.until(4), 'down')
+    await upstream.until('\r\n\r\n')
+    half.write(request.slice(0, 20))
+    // Behind which what was sent before has come.
+    without.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+    await readResponse(without, 'OPTIONS')
+    await proxy.reload(yaml(list))
+    await proxy.reload(yaml(ca.revoke([])))
+    t.equal(await idle.untilEnd(), '')
+    t.equal(await half.untilEnd(), '')
+    upstream.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+    const last = await busy.untilEnd()
+    t.match(last, /^HTTP\/1\.1 200 OK\r\n/)
+    t.match(last, /\r\nConnection: close\r\n/i)
+    without.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+    t.equal((await readResponse(without, 'OPTIONS')).status, 200)
   },
 )
 
