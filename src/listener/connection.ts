@@ -2,8 +2,7 @@
  * One client connection: the codec driven on a socket (RFC 9112 §9).
  *
  * Requests are read one after another and answered in order; while one is unanswered the bytes behind it wait in a
- * bounded buffer and are not looked at, so that an error in them can not overtake an answer that is owed. When the
- * connection has to end while the client may still be sending, it lingers, so that the client sees the answer.
+ * bounded buffer and are not looked at, so that an error in them can not overtake an answer that is owed.
  */
 import type { Socket } from 'node:net'
 import type { ClientCertificate } from '../clients/certificate.js'
@@ -312,9 +311,10 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   #close(): void {
     if (this.#linger.active) return
+    const isIdle = this.#state.request === 'idle' && !this.#reader.inHead
     this.#response.flush()
     this.#deadline.set('write', this.#owner.limits.bodyIdleMs)
-    this.#linger.begin(() => this.#deadline.set('linger', LINGER_MS))
+    this.#linger.begin(isIdle, () => this.#deadline.set('linger', LINGER_MS))
     this.#adjustReading()
   }
 }

@@ -22,10 +22,13 @@ export class Linger {
     return this.#active
   }
 
-  /** @param sent called when the client has been sent everything, the FIN too */
-  begin(sent: () => void): void {
+  /**
+   * @param isIdle whether the client has sent nothing since its last answer: nothing is waited for then
+   * @param sent otherwise called when the client has been sent everything, the FIN too
+   */
+  begin(isIdle: boolean, sent: () => void): void {
     this.#active = true
-    this.#socket.end(sent)
+    this.#socket.end(isIdle ? () => this.#socket.destroy() : sent)
   }
 
   discard(chunk: Uint8Array): void {

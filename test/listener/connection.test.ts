@@ -234,6 +234,9 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
   idle.draining = true
   idle.connection.drain()
   t.equal(await idle.client.untilEnd(), '')
+  await settled(() => Number(idle.socket.destroyed))
+  t.ok(idle.isReleased, 'without a wait for the client to end it, too')
+  t.equal(await idle.client.outcome(), 'end')
 
   const busy = await servedConnection(t)
   busy.client.write(GET + GET)
@@ -246,6 +249,7 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
   t.equal(response.fields['connection'], 'close')
   t.equal(response.body, 'xx')
   t.equal(await busy.client.untilEnd(), '', 'the request behind it is not answered')
+  t.notOk(busy.isReleased, 'and costs no answer')
 
   const inHead = await servedConnection(t, answerWith(1))
   inHead.client.write('GET / HTTP/1.1\r\n')
