@@ -68,6 +68,24 @@ t.test('the methods of the specification, one after another', async t => {
   t.equal((await ask('get', '/')).status, 501, '4.1')
 })
 
+t.test('next of a listing is asked for as it stands there', async t => {
+  const { ask } = await world(t)
+  const names = ['a%20b', 'c%2Fd', 'e/', 'f%25']
+  for (const name of names) await ask('PUT', `/l/${name.replace('/', '/x')}`, 'x')
+  const seen: string[] = []
+  for (let next: string | null = '/l/?limit=1'; next !== null; ) {
+    const page = JSON.parse((await ask('GET', next)).body) as {
+      items: { name: string }[]
+      next: string | null
+    }
+    const [name = ''] = page.items.map(item => item.name)
+    seen.push(name)
+    if (page.next !== null) t.equal(page.next, `/l/?limit=1&after=${name}`)
+    next = page.next
+  }
+  t.same(seen, names)
+})
+
 t.test('methods of the route stand in Allow, and no others', async t => {
   const proxy = await testProxy(
     t,

@@ -21,11 +21,13 @@ import type { CollectionIndex } from './collection-index.js'
 import { serializeListingHtml } from './listing-html.js'
 import type { ListingItem, ListingPage } from './listing-page.js'
 import type { Objects } from './objects.js'
-import type { StorePath } from './store-path.js'
+import { encodeSegment, type StorePath } from './store-path.js'
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 const LIMIT = /^[1-9]\d{0,3}$/
+/** Raw, because names are bytes and no text. */
+const AFTER = /(?:^|&)after=([^&]*)/
 /** For a page of our own, made of other people's names. */
 const SECURITY_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -41,12 +43,9 @@ export class Listing {
   /** @throws ProxyError 400 on a bad `limit`, 404 when nothing is below, 412 */
   async send(context: AnswerContext, path: StorePath): Promise<Outcome> {
     const { exchange } = context
-    const parameters = new URLSearchParams(path.query ?? '')
-    const page = await this.#page(
-      path.text,
-      parameters.get('after') ?? '',
-      parseLimit(parameters.get('limit')),
-    )
+    const query = path.query ?? ''
+    const limit = parseLimit(new URLSearchParams(query).get('limit'))
+    const page = await this.#page(path.text, parseAfter(query), limit)
     if (page.items.length === 0 && path.text !== '/' && !(await this.hasMembers(path.text)))
       throw notFound(path.text)
 
@@ -83,8 +82,7 @@ export class Listing {
       const item = await this.#item(path, name)
       if (item === undefined) continue
       if (items.length === limit) {
-        const last = items.at(-1)?.name ?? ''
-        next = `${path}?limit=${limit}&after=${encodeURIComponent(last)}`
+        next = `${path}?limit=${limit}&after=${items.at(-1)?.name ?? ''}`
         break
       }
       items.push(item)
@@ -105,6 +103,14 @@ export class Listing {
       modified: new Date(metadata.modifiedMs).toISOString(),
     }
   }
+}
+
+/** The name behind which a page begins, in the one spelling that names have; the slash of a collection is its end. */
+function parseAfter(query: string): string {
+  const after = AFTER.exec(query)?.[1] ?? ''
+  return after.replace(/%[0-9A-Fa-f]{2}|[^A-Za-z0-9._~/-]/g, part =>
+    encodeSegment(part.length === 3 ? Buffer.from(part.slice(1), 'hex') : Buffer.from(part)),
+  )
 }
 
 function parseLimit(text: string | null): number {

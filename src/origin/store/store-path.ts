@@ -21,8 +21,8 @@ export interface StorePath {
 /** Each is a folder of its own on the disk, for which no limit of content counts. */
 const MAX_SEGMENTS = 64
 
-/** What `next` of a listing has beside a path: its largest `limit`, and the slash of a collection escaped. */
-const LONGEST_QUERY = '?limit=1000&after=%2F'.length
+/** What `next` of a listing has beside a path, with its largest `limit`. */
+const LONGEST_QUERY = '?limit=1000&after='.length
 
 const PERCENT = 0x25
 const HEX_PAIR = /^[0-9A-Fa-f]{2}$/
@@ -89,16 +89,16 @@ function decodeSegment(segment: string): Uint8Array {
 
 /**
  * A name is longer with its escapes than it may have come, and longest in the reference that goes on with a listing
- * behind it, as a query escapes the escapes again.
+ * behind it.
  * @param targetBytes the longest request target
  * @throws ProxyError 414 for a path that could not be asked for, or not be listed past
  */
 export function checkPathLength(text: string, targetBytes: number): void {
-  if (text.replaceAll('%', '%25').length + LONGEST_QUERY <= targetBytes) return
+  if (text.length + LONGEST_QUERY <= targetBytes) return
   throw new ProxyError('http_request_error', 'the path is too long with its escapes', {
     status: 414,
     reason: 'target_bytes',
-    detail: `With all but letters, digits and -._~ escaped, and escaped again in a listing's next, the path has to fit in limits.target_bytes, ${targetBytes}.`,
+    detail: `With all but letters, digits and -._~ escaped, and in a listing's next, the path has to fit in limits.target_bytes, ${targetBytes}.`,
   })
 }
 

@@ -86,6 +86,18 @@ t.test('limit and after go through it page by page', async t => {
     }
     t.same(seen, expected, `${limit}`)
   }
+  for (const [after, first] of [
+    ['d%2Fe', 'e'],
+    ['d%2fe', 'e'],
+    ['d%2', 'd%2Fe'],
+    ['b+c', 'c'],
+    ['b%20', 'b%20c'],
+    ['c', 'c/'],
+    ['c/', 'd%2Fe'],
+    ['f%C3%A9', `g${'x'.repeat(300)}`],
+  ] as const) {
+    t.equal((await names(server, `/c/?limit=1&after=${after}`))[0], first, after)
+  }
   t.equal((await server.request('/c/?after=zzz')).body, '{"path":"/c/","items":[],"next":null}\n')
   for (const [limit, status] of [
     ['1', 200],
