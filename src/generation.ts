@@ -129,6 +129,8 @@ export class Generation {
         now: wallClock,
         date,
         randomId: () => randomBytes(16).toString('hex'),
+        unreadable: (path, reason) =>
+          surroundings.logger.error({ event: 'store_unreadable', path, error: reason }),
       },
       now,
       onChange: (upstream, error) => logUpstream(surroundings.logger, upstream, error),

@@ -77,6 +77,7 @@ export async function storeServer(
     now: () => state.clock,
     date: () => DATE,
     randomId: () => `r${process.pid}-${++count}`,
+    unreadable: () => {},
     ...options,
   })
   const serve = async (exchange: ConnectionExchange): Promise<void> => {

@@ -21,6 +21,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
       now: () => 0,
       date: () => '',
       randomId: () => 'id',
+      unreadable: () => {},
     },
   )
   // Asked for nothing but the right to write: the exchange has no content, and no answer is begun.

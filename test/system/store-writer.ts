@@ -21,6 +21,7 @@ const store = await Store.open({
   now: Date.now,
   date: () => 'today',
   randomId: () => `${name}-${process.pid}-${++ids}`,
+  unreadable: () => {},
 })
 
 const serve = async (exchange: ConnectionExchange): Promise<void> => {

@@ -12,6 +12,9 @@ const UNUSABLE: ReadonlySet<string | undefined> = new Set([
   'ELOOP',
 ])
 
+/** Of the whole process, which says nothing about a file. */
+const SHORTAGE: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
+
 /** The system's name for an error. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
@@ -19,6 +22,11 @@ export function errorCode(error: unknown): string | undefined {
 
 export function isMissing(error: unknown): boolean {
   return errorCode(error) === 'ENOENT'
+}
+
+/** Whether the system can not read a file because of what that file is. */
+export function isUnreadable(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error && !SHORTAGE.has(errorCode(error))
 }
 
 /** Anything thrown while the store served a request, as what answers it. */

@@ -1,7 +1,8 @@
 /**
  * What a collection answers to GET and HEAD: the names below it, a page at a time, as JSON or as HTML.
  *
- * The index may name what is not there any more, or damaged, so each name that is shown has been looked up.
+ * The index may name what is not there any more, so each name that is shown has been looked up. One that can not be read
+ * is left out, and told to whoever runs the proxy: it keeps nobody from what stands beside it.
  */
 import { createHash } from 'node:crypto'
 import { ProxyError } from '../../errors.js'
@@ -18,8 +19,10 @@ import {
   validatorFields,
 } from './answers.js'
 import type { CollectionIndex } from './collection-index.js'
+import { errorCode, isUnreadable } from './failures.js'
 import { serializeListingHtml } from './listing-html.js'
 import type { ListingItem, ListingPage } from './listing-page.js'
+import { DamagedObject, type ObjectMetadata } from './object-file.js'
 import type { Objects } from './objects.js'
 import { encodeSegment, type StorePath } from './store-path.js'
 
@@ -31,13 +34,18 @@ const AFTER = /(?:^|&)after=([^&]*)/
 /** For a page of our own, made of other people's names. */
 const SECURITY_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
+/** Told of a resource that is there and can not be read; `reason` is `damaged`, or the system's name for the error. */
+export type Unreadable = (path: string, reason: string) => void
+
 export class Listing {
   readonly #index: CollectionIndex
   readonly #objects: Objects
+  readonly #unreadable: Unreadable
 
-  constructor(index: CollectionIndex, objects: Objects) {
+  constructor(index: CollectionIndex, objects: Objects, unreadable: Unreadable) {
     this.#index = index
     this.#objects = objects
+    this.#unreadable = unreadable
   }
 
   /** @throws ProxyError 400 on a bad `limit`, 404 when nothing is below, 412 */
@@ -93,7 +101,7 @@ export class Listing {
   /** undefined when there is no such thing any more. */
   async #item(path: string, name: string): Promise<ListingItem | undefined> {
     if (name.endsWith('/')) return (await this.hasMembers(path + name)) ? { name } : undefined
-    const metadata = await this.#objects.metadataIfWhole(path + name)
+    const metadata = await this.#metadata(path + name)
     if (metadata === undefined) return undefined
     return {
       name,
@@ -101,6 +109,17 @@ export class Listing {
       type: metadata.fields.contentType ?? null,
       etag: serializeEntityTag({ weak: false, opaque: metadata.etag }),
       modified: new Date(metadata.modifiedMs).toISOString(),
+    }
+  }
+
+  async #metadata(path: string): Promise<ObjectMetadata | undefined> {
+    try {
+      return await this.#objects.metadata(path)
+    } catch (error) {
+      const isDamaged = error instanceof DamagedObject
+      if (!isDamaged && !isUnreadable(error)) throw error
+      this.#unreadable(path, isDamaged ? 'damaged' : String(errorCode(error)))
+      return undefined
     }
   }
 }

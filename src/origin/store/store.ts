@@ -25,7 +25,7 @@ import { CollectionIndex } from './collection-index.js'
 import { ClientGone, discardContent } from './content.js'
 import { storeFailure } from './failures.js'
 import { Layout } from './layout.js'
-import { Listing } from './listing.js'
+import { Listing, type Unreadable } from './listing.js'
 import { type ObjectMetadata, validatorsOf } from './object-file.js'
 import { Objects } from './objects.js'
 import { Owner } from './owner.js'
@@ -56,6 +56,7 @@ export interface StoreOptions {
   readonly date: () => string
   /** Letters, digits and hyphens, never the same twice in any process. */
   readonly randomId: () => string
+  readonly unreadable: Unreadable
 }
 
 export class Store {
@@ -69,7 +70,7 @@ export class Store {
   #sweptAt = Number.NEGATIVE_INFINITY
 
   private constructor(options: StoreOptions, owner: Owner) {
-    const { directory, now, randomId, maxTotalBytes } = options
+    const { directory, now, randomId, maxTotalBytes, unreadable } = options
     const layout = new Layout(directory)
     const locks = new ResourceLocks(layout.locks, owner, now, randomId)
     const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
@@ -80,7 +81,7 @@ export class Store {
     this.#locks = locks
     this.#usage = usage
     this.#objects = new Objects({ layout, locks, index, usage })
-    this.#listing = new Listing(index, this.#objects)
+    this.#listing = new Listing(index, this.#objects, unreadable)
   }
 
   /** Removes what processes that are gone have left half-done; creates nothing. */

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ProxyError } from '../../../src/errors.js'
-import { errorCode, isMissing, storeFailure } from '../../../src/origin/store/failures.js'
+import { errorCode, isMissing, isUnreadable, storeFailure } from '../../../src/origin/store/failures.js'
 
 const systemError = (code: string): Error => Object.assign(new Error('failed'), { code })
 
@@ -17,6 +17,19 @@ t.test('the code of an error is the one that the system gave', async t => {
   }
   t.ok(isMissing(systemError('ENOENT')))
   t.notOk(isMissing(systemError('ENOTDIR')))
+})
+
+t.test('a file is unreadable when the system says so of it, and not of the process', async t => {
+  for (const [code, expected] of [
+    ['EIO', true],
+    ['EACCES', true],
+    ['EMFILE', false],
+    ['ENFILE', false],
+    ['ENOMEM', false],
+  ] as const) {
+    t.equal(isUnreadable(Object.assign(systemError(code), { syscall: 'open' })), expected, code)
+    t.notOk(isUnreadable(systemError(code)), 'where it was no call of the system')
+  }
 })
 
 t.test('a full disk is 507, a directory that can not be used 500, and each names its key', async t => {

@@ -284,6 +284,27 @@ t.test('a damaged file is told to who reads it, not listed, and can be replaced 
   await put(server, '/z', 'x'.repeat(9000))
 })
 
+t.test('what can not be read is left out of its listing, and told', async t => {
+  const told: string[] = []
+  const server = await storeServer(t, { unreadable: (path, reason) => void told.push(`${path} ${reason}`) })
+  const fileOf = (path: string) => new Layout(server.directory).objectFile(digestOf(path))
+  for (const path of ['/c/a', '/c/b', '/c/d/e', '/c/f']) await put(server, path, 'content')
+  const names = async () => {
+    const { items } = JSON.parse((await server.request('/c/')).body) as { items: { name: string }[] }
+    return items.map(({ name }) => name)
+  }
+  t.same(await names(), ['a', 'b', 'd/', 'f'])
+  t.same(told, [])
+  for (const path of ['/c/b', '/c/d/e']) {
+    rmSync(fileOf(path))
+    symlinkSync(fileOf(path), fileOf(path))
+  }
+  writeFileSync(fileOf('/c/f'), 'torn')
+  t.same(await names(), ['a'])
+  t.same(told, ['/c/b ELOOP', '/c/d/e ELOOP', '/c/f damaged'])
+  t.equal((await server.request('/c/b')).status, 500)
+})
+
 t.test('a name with dots and slashes in it does not lead out of the directory', async t => {
   const server = await storeServer(t)
   await put(server, '/..%2F..%2Fescaped', 'content')
