@@ -55,6 +55,11 @@ export async function patchResource(context: WriteContext, path: string): Promis
         if (content.length > context.maxObjectBytes) {
           throw tooLargeObject(context.maxObjectBytes)
         }
+        if (content.length > MAX_PATCH_TARGET_BYTES) {
+          throw cannotApply(
+            `the result would have more than ${MAX_PATCH_TARGET_BYTES} bytes, which no PATCH takes again; PUT it`,
+          )
+        }
         await room.replaces(current.size)
         await room.atLeast(content.length)
         version = new NewVersion(await context.temporary.create(), current.metadata.fields)

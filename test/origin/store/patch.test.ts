@@ -112,6 +112,16 @@ t.test('a result can be patched again, and no member of a resource is lost', asy
   t.match([add.status, add.body], [422, /nothing was changed: nested more than 500 deep/])
   t.equal((await patch(server, `{"b":{"c":${deep}}}`, MERGE_PATCH)).status, 400)
   t.equal((await patch(server, `{"b":${deep.slice(5, -1)}}`, MERGE_PATCH)).status, 204)
+  // {"a":"x..."} and as much of b as makes it the longest.
+  const [a, b] = [700_000, MAX_PATCH_TARGET_BYTES - 700_000 - '{"a":"","b":""}'.length]
+  await put(server, '/x', `{"a":"${'x'.repeat(a)}"}`)
+  const long = await patch(server, `{"b":"${'x'.repeat(b + 1)}"}`, MERGE_PATCH)
+  t.match(
+    [long.status, long.body],
+    [422, /nothing was changed: the result would have more than 1048576 bytes/],
+  )
+  t.equal((await patch(server, `{"b":"${'x'.repeat(b)}"}`, MERGE_PATCH)).status, 204)
+  t.equal((await patch(server, '{"a":null}', MERGE_PATCH)).status, 204)
   await put(server, '/x', '{"a":1,"a":2}')
   t.equal((await patch(server, '{"b":1}', MERGE_PATCH)).status, 422)
   t.equal((await server.request('/x')).body, '{"a":1,"a":2}')
