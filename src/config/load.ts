@@ -18,6 +18,7 @@ import { checkParentLoop, checkParentUse } from './parent-use.js'
 import { checkReferences, checkUse } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { ConfigSources } from './sources.js'
+import { checkStoreDirectories } from './store-directories.js'
 import { type Fault, readYaml } from './yaml-tree.js'
 
 /** Ten thousand rules have about one. */
@@ -119,7 +120,7 @@ export function parseConfig(
   if (root === undefined) throw configError(name, text, faults)
   const result = configSchema.safeParse(root.value)
   const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
-  const all = [...faults, ...issues, ...checkReferences(root)]
+  const all = [...faults, ...issues, ...checkReferences(root), ...checkStoreDirectories(root, folder)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(override(result.data))
   const read = readConfigFiles(config, new FileReader(root, folder, sources), nowMs)

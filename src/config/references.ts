@@ -5,7 +5,6 @@
  * It looks at the file as written, so that these mistakes are reported together with all others, however broken the
  * rest is.
  */
-import { normalize } from 'node:path'
 import { isExtensionMethod } from '../http/method.js'
 import { comparablePath } from '../http/path.js'
 import { classifyAddress } from '../net/address-class.js'
@@ -16,7 +15,6 @@ import { DEFAULT_ADMIN } from './listen.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
-import { DEFAULT_DIRECTORY } from './origins.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_RULES } from './schema.js'
 import { unixAndAddress, unusedSockets } from './unix-clients.js'
@@ -35,7 +33,6 @@ export function checkReferences(root: Located): Fault[] {
     ...listenTwice(root),
     ...emptyPins(root),
     ...originsTwice(root),
-    ...directoriesTwice(root),
   ]
 }
 
@@ -240,26 +237,6 @@ function originsTwice(root: Located): Fault[] {
     }))
   })
   return repeated(places, word => `an entry above is for ${word} already`)
-}
-
-/** Each store counts what it holds by itself: two on one directory would let in twice of max_total. */
-function directoriesTwice(root: Located): Fault[] {
-  const first = new Map<string, string | number>()
-  return entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
-    const store = node.children.get('store')
-    const directory = store?.children.get('directory')
-    const text = directory === undefined ? DEFAULT_DIRECTORY : directory.value
-    if (store === undefined || typeof text !== 'string') return []
-    const place = normalize(`${text}/`)
-    const other = first.get(place)
-    if (other === undefined) {
-      first.set(place, index)
-      return []
-    }
-    const path: Path = ['origins', index, 'store', 'directory']
-    const message = `${quoteKey(text)} is the directory of origins[${other}] already; give each store one of its own`
-    return [{ offset: directory?.start ?? store.key, path, message }]
-  })
 }
 
 function hostText(value: unknown): string {

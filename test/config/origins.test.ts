@@ -153,32 +153,6 @@ t.test('no two entries are for the same host and path', async t => {
   )
 })
 
-t.test('no two stores have the same directory, as each would fill it to max_total', async t => {
-  const again = (directory: string) =>
-    `${directory} is the directory of origins[0] already; give each store one of its own`
-  refuses(t, [
-    [
-      'origins: [{ path: /a, store: {} }, { path: /b, store: {} }]',
-      `2:48 origins[1].store.directory: ${again('"./data"')}`,
-    ],
-    [
-      'origins: [{ path: /a, store: { directory: data } }, { path: /b, store: {} }]',
-      `2:65 origins[1].store.directory: ${again('"./data"')}`,
-    ],
-    [
-      'origins: [{ path: /a, store: { directory: /x/data } }, { path: /b, store: { directory: /x//y/../data/ } }]',
-      `2:88 origins[1].store.directory: ${again('"/x//y/../data/"')}`,
-    ],
-  ])
-  for (const other of ['./data/b', './Data', '/data']) {
-    t.same(
-      problems(`origins: [{ path: /a, store: {} }, { path: /b, store: { directory: ${other} } }]`),
-      [],
-      other,
-    )
-  }
-})
-
 t.test('ca is read with the configuration', { skip: needs('openssl') }, async t => {
   const folder = t.testdir()
   const ca = Authority.make(folder)
