@@ -79,6 +79,35 @@ t.test(
   },
 )
 
+t.test('what follows an interim response is held to the same (RFC 9110 §15.2)', async t => {
+  const early = 'HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n'
+  const last = 'HTTP/1.1 200 '
+  for (const [text, expected] of [
+    [`${early}${last}${'x'.repeat(26)}\r\n${'x'.repeat(99)}`, []],
+    [`${early}${last}${'x'.repeat(28)}\r\n`, ['overlong']],
+    [`HTTP/1.1 100 Continue\r\n\r\n${early}${last}${'x'.repeat(28)}`, ['overlong']],
+    [`HTTP/1.1 100 Continue\n\n${last}${'x'.repeat(28)}`, ['overlong']],
+    [`${early}\r\n\r\n${last}${'x'.repeat(24)}`, ['overlong']],
+    [`${early}HTTP/2.0 200 OK\r\n`, ['foreign']],
+    [`HTTP/1.1 103 x\r\nLink: ${'x'.repeat(99)}\r\n\r\n${last}`, []],
+    [`HTTP/1.1 101 x\r\n\r\n${'x'.repeat(99)}`, []],
+    [`HTTP/1.1 200 x\r\n\r\nHTTP/2.0`, []],
+  ] as const) {
+    for (const pieces of [[text], [...text]]) {
+      const { calls, expect, see } = watching()
+      expect()
+      see(...pieces)
+      t.same(calls, expected, JSON.stringify(text))
+    }
+  }
+  const { watch, expect, see } = watching()
+  expect()
+  see('HTTP/1.0 103 x\r\n\r\n')
+  t.equal(watch.minor, 0)
+  see(last)
+  t.equal(watch.minor, 1)
+})
+
 t.test('less than a version is not judged', async t => {
   const { calls, expect, see } = watching()
   expect()

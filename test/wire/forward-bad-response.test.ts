@@ -129,6 +129,18 @@ for (const sender of SENDER_NAMES) {
     t.match(await proxy.event('close'), { status: 502, close_reason: 'failed', error, bytes_down: 0 })
   })
 
+  t.test(`a status line without an end behind an interim response is 502 too, by ${sender}`, async t => {
+    const { origin, proxy, client } = await forwarded(t)
+    client.write(getBy(sender, origin))
+    const peer = await origin.accept()
+    await peer.until('\r\n\r\n')
+    peer.write(`HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\nHTTP/1.1 200 ${LONG.repeat(17)}`)
+    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 103 /)
+    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 502 Sluice: /)
+    const error = 'http_response_header_section_size'
+    t.match(await proxy.event('close'), { status: 502, close_reason: 'failed', error, bytes_down: 0 })
+  })
+
   for (const [error, groups] of Object.entries(MALFORMED)) {
     for (const [what, responses] of Object.entries(groups) as [string, readonly string[]][]) {
       t.test(`${what} is 502, by ${sender}`, async t => {
