@@ -44,6 +44,16 @@ export function serializeTraceparent({ traceId, parentId, sampled }: TraceParent
   return `00-${traceId}-${parentId}-${sampled ? '01' : '00'}`
 }
 
+/** Of these fields, those that say which trace it is. */
+export function traceFields(fields: Fields): Fields {
+  const kept: string[] = []
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    const name = fields[i] as string
+    if (['traceparent', 'tracestate'].includes(lowerName(name))) kept.push(name, fields[i + 1] as string)
+  }
+  return kept
+}
+
 /** The fields with this traceparent in place of what they had; tracestate stays as it came, or goes. */
 export function withTrace(fields: Fields, { traceparent, continues }: OutgoingTrace): Fields {
   const kept: string[] = []

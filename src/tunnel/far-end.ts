@@ -99,15 +99,15 @@ async function askThrough(
   parent: Parent,
   { connection, reader }: Pick<FarEnd, 'connection' | 'reader'>,
   grant: Grant,
-  { signal, head: received }: Exchange,
+  exchange: Exchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
-  const request = serializeTunnelRequest(grant, received, options.pseudonym, parent.authorization)
+  const request = serializeTunnelRequest(grant, exchange, options.pseudonym, parent.authorization)
   const head = await askForTunnel(connection.socket, reader, request, {
     where: connection.where,
     timeoutMs: options.responseTimeoutMs,
     maxHeaderBytes: options.maxHeaderBytes,
-    signal,
+    signal: exchange.signal,
   })
   if (head.status < 300) return { connection, reader, parent: parent.url }
   connection.socket.destroy()

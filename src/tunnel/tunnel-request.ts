@@ -2,15 +2,16 @@
  * CONNECT as it is sent to a parent proxy, and its answer (RFC 9110 §9.3.6, RFC 9112 §3.2.3).
  *
  * What comes behind a 2xx is the tunnel, whatever the framing fields of that answer say. Via goes with the request, so
- * that one that goes round in a circle can be told.
+ * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
  */
 import type { Socket } from 'node:net'
 import { ProxyError } from '../errors.js'
-import type { CancelSignal } from '../exchange.js'
+import type { CancelSignal, Exchange } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
+import { endToEndFields } from '../http/connection.js'
 import { type Fields, listMembers } from '../http/fields.js'
+import { traceFields, withTrace } from '../http/trace-context.js'
 import { viaMember } from '../http/via.js'
-import type { RequestHead } from '../http1/request-reader.js'
 import { type ReceivedHead, ResponseHeadReader } from '../http1/response-head-reader.js'
 import type { SocketReader } from '../relay/read-buffer.js'
 import { upstreamFailure } from '../upstream/failures.js'
@@ -19,19 +20,21 @@ import { upstreamFailure } from '../upstream/failures.js'
 const MAX_INTERIM = 100
 
 /**
- * @param received the client's CONNECT, whose Via is carried on
+ * @param received the client's CONNECT, whose Via and trace are carried on
  * @param pseudonym this hop's name in Via
  * @param authorization the value of Proxy-Authorization, where the parent is shown one
  */
 export function serializeTunnelRequest(
   target: { readonly host: Host; readonly port: number },
-  received: Pick<RequestHead, 'fields' | 'minor'>,
+  { head: received, trace }: Pick<Exchange, 'head' | 'trace'>,
   pseudonym: string,
   authorization: string | undefined,
 ): string {
   const authority = serializeHostPort(target.host, target.port)
   const via = [...listMembers(received.fields, 'via'), viaMember(received.minor, pseudonym)].join(', ')
-  const fields: Fields = ['Host', authority, 'Via', via]
+  const traced = traceFields(endToEndFields(received.fields))
+  const traceContext = trace === undefined ? traced : withTrace(traced, trace)
+  const fields: Fields = ['Host', authority, 'Via', via, ...traceContext]
   const all = authorization === undefined ? fields : [...fields, 'Proxy-Authorization', authorization]
   let text = `CONNECT ${authority} HTTP/1.1\r\n`
   for (let i = 0; i + 1 < all.length; i += 2) text += `${all[i]}: ${all[i + 1]}\r\n`

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { parseTraceparent, serializeTraceparent, withTrace } from '../../src/http/trace-context.js'
+import {
+  parseTraceparent,
+  serializeTraceparent,
+  traceFields,
+  withTrace,
+} from '../../src/http/trace-context.js'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const PARENT = 'b7ad6b7169203331'
@@ -48,6 +53,11 @@ t.test('writes version 00 (W3C Trace Context §3.2)', async t => {
   const parent = { traceId: TRACE, parentId: PARENT }
   t.equal(serializeTraceparent({ ...parent, sampled: true }), `00-${TRACE}-${PARENT}-01`)
   t.equal(serializeTraceparent({ ...parent, sampled: false }), `00-${TRACE}-${PARENT}-00`)
+})
+
+t.test('finds the fields of a trace among others, as they came', async t => {
+  const fields = ['A', '1', 'TraceParent', 'x', 'traceparents', 'y', 'tracestate', '', 'TRACESTATE', 'b=2']
+  t.strictSame(traceFields(fields), ['TraceParent', 'x', 'tracestate', '', 'TRACESTATE', 'b=2'])
 })
 
 t.test('puts its own traceparent in place, and keeps tracestate with its trace alone (§3.3)', async t => {

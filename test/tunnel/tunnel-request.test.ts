@@ -1,13 +1,20 @@
 /** The request that asks a parent for a tunnel. What its answers become is in test/wire/parent-tunnel.test.ts. */
 import t from 'tap'
 import { parseHost } from '../../src/http/authority.js'
+import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import { serializeTunnelRequest } from '../../src/tunnel/tunnel-request.js'
+
+/** The client's CONNECT. */
+function asked(fields: readonly string[], minor: 0 | 1 = 1, trace?: OutgoingTrace) {
+  const head = { method: 'CONNECT', target: 'a.test:443', minor, fields, framing: { kind: 'none' } } as const
+  return { head, trace }
+}
 
 const target = (host: string, port: number) => ({ host: parseHost(host), port })
 
 t.test('host and port stand in target and Host, IPv6 in brackets (RFC 9112 §3.2.3)', async t => {
   t.equal(
-    serializeTunnelRequest(target('[2001:DB8::1]', 8443), { fields: [], minor: 1 }, 'p', undefined),
+    serializeTunnelRequest(target('[2001:DB8::1]', 8443), asked([]), 'p', undefined),
     'CONNECT [2001:db8::1]:8443 HTTP/1.1\r\nHost: [2001:db8::1]:8443\r\nVia: 1.1 p\r\n\r\n',
   )
 })
@@ -15,7 +22,7 @@ t.test('host and port stand in target and Host, IPv6 in brackets (RFC 9112 §3.2
 t.test('Via is carried on and gets this hop, in the version it was asked in (RFC 9110 §7.6.3)', async t => {
   const fields = ['Via', '1.1 a', 'X', 'y', 'via', '1.0 b (c), ,']
   t.match(
-    serializeTunnelRequest(target('a.test', 443), { fields, minor: 0 }, 'p', undefined),
+    serializeTunnelRequest(target('a.test', 443), asked(fields, 0), 'p', undefined),
     '\r\nVia: 1.1 a, 1.0 b (c), 1.0 p\r\n\r\n',
   )
 })
@@ -25,8 +32,35 @@ t.test(
   async t => {
     const fields = ['Proxy-Authorization', 'Basic x', 'User-Agent', 'x', 'Cookie', 'x']
     t.equal(
-      serializeTunnelRequest(target('a.test', 443), { fields, minor: 1 }, 'p', 'Basic y'),
+      serializeTunnelRequest(target('a.test', 443), asked(fields), 'p', 'Basic y'),
       'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.1 p\r\nProxy-Authorization: Basic y\r\n\r\n',
     )
+  },
+)
+
+t.test(
+  'the fields of a trace go on, and with this hop in it where it is traced (W3C Trace Context §4.3)',
+  async t => {
+    const fields = ['TraceParent', '00-nonsense', 'X', 'y', 'tracestate', 'a=1', 'TraceState', '']
+    const request = (connection: string, trace?: OutgoingTrace) =>
+      serializeTunnelRequest(
+        target('a.test', 443),
+        asked([...fields, 'Connection', connection], 1, trace),
+        'p',
+        'Basic y',
+      )
+    const start = 'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.1 p\r\n'
+    const end = 'Proxy-Authorization: Basic y\r\n\r\n'
+    const state = 'tracestate: a=1\r\nTraceState: \r\n'
+    t.equal(request('x'), `${start}TraceParent: 00-nonsense\r\n${state}${end}`)
+    t.equal(
+      request('x', { traceparent: '00-1-2-01', continues: true }),
+      `${start}${state}traceparent: 00-1-2-01\r\n${end}`,
+    )
+    t.equal(
+      request('x', { traceparent: '00-1-2-01', continues: false }),
+      `${start}traceparent: 00-1-2-01\r\n${end}`,
+    )
+    t.equal(request('TraceState'), `${start}TraceParent: 00-nonsense\r\n${end}`)
   },
 )

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { ANY_HOST, behindParent, connectTo } from '../kit/behind-parent.js'
 import { type Collector, collector } from '../kit/collector.js'
 import { SENDER_NAMES, SENDERS } from '../kit/forwarded.js'
 import { openTunnel } from '../kit/open-tunnel.js'
@@ -142,6 +143,24 @@ t.test('so does none of those of which no share is asked for', async t => {
   t.match(origin.requests[0]?.head, /\r\ntraceparent: 00-[0-9a-f]{32}-[0-9a-f]{16}-00\r\n/)
   await proxy.drain()
   t.same(sink.requests, [])
+})
+
+t.test('the CONNECT that asks a parent for a tunnel names our span', async t => {
+  const sink = await collector(t)
+  const yaml = `${ANY_HOST}tracing: { otlp: "${sink.url}" }\n`
+  const { parent, proxy, client } = await behindParent(t, '', yaml)
+  client.write(connectTo('a.test:443', `traceparent: 00-${TRACE}-${PARENT}-01\r\ntracestate: a=1\r\n`))
+  const peer = await parent.accept()
+  const head = await peer.until('\r\n\r\n')
+  peer.write('HTTP/1.1 200 OK\r\n\r\n')
+  await client.until('\r\n\r\n')
+  client.end()
+  peer.end()
+  await proxy.event('close')
+  await proxy.drain()
+  const below = sink.spans.find(({ kind }) => kind === 'client')
+  t.match(below, { traceId: TRACE, name: 'tunnel' })
+  t.same(traceLines(head), ['tracestate: a=1', `traceparent: 00-${TRACE}-${below?.spanId}-01`])
 })
 
 t.test('a tunnel belongs to the trace of its CONNECT, and its bytes are not touched', async t => {
