@@ -37,6 +37,7 @@ export class Decision {
       host: authority?.host.name ?? exchange.facts.host?.host.name,
       port: authority?.port ?? exchange.facts.host?.port,
       path: 'path' in target ? target.path : undefined,
+      logged: undefined,
     }
   }
 

@@ -28,9 +28,9 @@ import type { ExchangeSpans } from '../observe/exchange-spans.js'
 import type { Outcome } from '../outcome.js'
 import type { Policy } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
-import { openDirectly, openThroughParent } from '../tunnel/far-end.js'
+import { type FarEnd, openDirectly, openThroughParent } from '../tunnel/far-end.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
-import type { Dialer } from '../upstream/dial.js'
+import type { Dialer, Resolution } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import { Decision } from './decision.js'
@@ -119,27 +119,23 @@ async function route(visit: Visit, client: Client | ProxyError, options: RouteOp
       return answerHere(exchange, serverMethods(options.hop), options)
     case 'origin':
       return await answerOrigin(visit, client, target.path, options)
-    case 'authority': {
-      const { grant, way } = await permitTunnel(visit, target.authority, client, options)
-      const open = () =>
-        'take' in way
-          ? openThroughParent(grant, way, exchange, options.tunnel)
-          : openDirectly(way, exchange, options.tunnel)
-      return await tunnel(exchange, grant, open, options.tunnel)
-    }
+    case 'authority':
+      return await answerConnect(visit, target.authority, client, options)
     case 'absolute': {
       const { authority } = target
       if (method === 'TRACE' && !options.hop.trace) throw traceDisabled(resourceMethods(options.hop))
       const grant = admit(exchange, authority, client.rules, decision, options)
       const hops = decideMaxForwards(method, head.fields)
-      await enter(visit, client, hops.kind !== 'final' && grant.upgradable, options)
+      const entering = enter(visit, client, hops.kind !== 'final' && grant.upgradable, options)
+      if (entering !== undefined) await entering
       if (hops.kind === 'final') {
         decision.allow()
         return answerHere(exchange, passingMethods(authority, client.rules, options), options)
       }
       const fields = hops.kind === 'forward' ? hops.fields : head.fields
       const request = { ...target, fields, upgradable: grant.upgradable }
-      return await forward(exchange, request, await vet(exchange, grant, decision, options), options.forward)
+      const way = vet(exchange, grant, decision, options)
+      return await forward(exchange, request, way instanceof Promise ? await way : way, options.forward)
     }
   }
 }
@@ -173,21 +169,30 @@ async function answerOrigin(
   return await serveOrigin(exchange, request, from, route, origins.options)
 }
 
-/** The leave to open a tunnel; a failure has a status that a CONNECT may end with. */
-async function permitTunnel(
+/** A tunnel; what keeps it from being opened has a status that a CONNECT may end with. */
+async function answerConnect(
   visit: Visit,
   authority: Authority,
   client: Client,
   options: RouteOptions,
-): Promise<{ readonly grant: Grant; readonly way: Permit | Parents }> {
+): Promise<Outcome> {
   const { exchange, decision } = visit
+  let grant: Grant
+  let way: Permit | Parents
   try {
-    const grant = admit(exchange, authority, client.rules, decision, options)
-    await enter(visit, client, true, options)
-    return { grant, way: await vet(exchange, grant, decision, options) }
+    grant = admit(exchange, authority, client.rules, decision, options)
+    const entering = enter(visit, client, true, options)
+    if (entering !== undefined) await entering
+    const vetted = vet(exchange, grant, decision, options)
+    way = vetted instanceof Promise ? await vetted : vetted
   } catch (error) {
     throw connectFailure(toProxyError(error))
   }
+  const open = (): Promise<FarEnd> =>
+    'take' in way
+      ? openThroughParent(grant, way, exchange, options.tunnel)
+      : openDirectly(way, exchange, options.tunnel)
+  return await tunnel(exchange, grant, open, options.tunnel)
 }
 
 /** The same question for every form of request: by name here, and then in `vet` by address. */
@@ -214,12 +219,12 @@ function admit(
  * @param upgradable whether it is a tunnel if it asks to be one; a CONNECT always is
  * @throws ProxyError 429 or 503 when there is none
  */
-async function enter(
+function enter(
   visit: Visit,
   client: Client,
   upgradable: boolean,
   { shares, clients, forward: { upgrade } }: RouteOptions,
-): Promise<void> {
+): Promise<void> | undefined {
   const { exchange } = visit
   const { head, facts } = exchange
   const found = shares.enter({
@@ -229,9 +234,13 @@ async function enter(
       (upgradable && upgradeProtocol(head.fields, head.minor, upgrade) !== undefined),
     metered: exchange,
   })
-  const stay = found instanceof Promise ? await found : found
-  if (stay instanceof ProxyError) throw stay
-  visit.stay = stay
+  const begin = (stay: Stay | ProxyError): void => {
+    if (stay instanceof ProxyError) throw stay
+    visit.stay = stay
+  }
+  if (found instanceof Promise) return found.then(begin)
+  begin(found)
+  return undefined
 }
 
 function askerOf({ clientAddress, clientCertificate, head }: ConnectionExchange): Asker {
@@ -239,20 +248,23 @@ function askerOf({ clientAddress, clientCertificate, head }: ConnectionExchange)
 }
 
 /** @returns the addresses to connect to, or the parents of which one is to find them */
-async function vet(
+function vet(
   exchange: ConnectionExchange,
   grant: Grant,
   decision: Decision,
   { parents, dialer }: RouteOptions,
-): Promise<Permit | Parents> {
+): Permit | Parents | Promise<Permit> {
   if (parents?.takes(grant.host) === true) {
     dialer.checkBehindParent(grant)
     decision.allow()
     return parents
   }
-  const { permit, dnsMs } = await dialer.permit(grant, exchange)
-  decision.allow(dnsMs)
-  return permit
+  const allow = ({ permit, dnsMs }: Resolution): Permit => {
+    decision.allow(dnsMs)
+    return permit
+  }
+  const known = dialer.permitAtOnce(grant)
+  return known === undefined ? dialer.permit(grant, exchange).then(allow) : allow(known)
 }
 
 /** The answer to an OPTIONS or TRACE that goes no further; `allowed` are the methods that its target takes. */

@@ -5,10 +5,12 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { ProxyError } from '../errors.js'
 import type { Outcome } from '../outcome.js'
-import { createIsoTime, type EventFields, eventFields, eventLine } from './event-line.js'
+import { createIsoTime, member } from './event-line.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
 import { LOG_SCHEMA } from './log.js'
 import { withoutQuery } from './query.js'
+
+const END = '}\n'
 
 export interface AccessLogOptions {
   readonly logger: Logger
@@ -21,7 +23,6 @@ export interface AccessLogOptions {
 export class AccessLog implements ExchangeObserver {
   readonly #write: (line: string) => void
   readonly #time: () => string
-  readonly #subjects = new WeakMap<Subject, string>()
   readonly #includesQuery: boolean
   readonly #infoEnabled: boolean
   readonly #warnEnabled: boolean
@@ -40,59 +41,58 @@ export class AccessLog implements ExchangeObserver {
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
     const denied = event.decision !== 'allow'
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
-    this.#emit(denied ? 'warn' : 'info', 'decision', subject, {
-      decision: event.decision,
-      rule: event.rule,
-      reason: event.reason,
-      would_deny: event.wouldDeny,
-      dns_ms: round(event.dnsMs),
-      config_hash: configHash,
-    })
+    this.#write(
+      this.#beginning(denied ? 'warn' : 'info', 'decision', subject) +
+        member('decision', event.decision) +
+        member('rule', event.rule) +
+        member('reason', event.reason) +
+        member('would_deny', event.wouldDeny) +
+        member('dns_ms', round(event.dnsMs)) +
+        member('config_hash', configHash) +
+        END,
+    )
   }
 
   /** Of a tunnel that is cut for its server name this is the refusal: its decision was to allow it. */
   close(subject: Subject, outcome: Outcome, durationMs: number): void {
     const denied = outcome.serverName !== undefined
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
-    this.#emit(denied ? 'warn' : 'info', 'close', subject, {
-      handler: outcome.handler,
-      status: outcome.status,
-      close_reason: outcome.closeReason,
-      error: outcome.error?.type,
-      reason: outcome.error?.reason ?? outcome.serverName?.fault,
-      server_name: outcome.serverName?.sent,
-      cause: internalCause(outcome.error),
-      address: outcome.address,
-      parent: outcome.parent,
-      connect_ms: round(outcome.connectMs),
-      first_byte_ms: round(outcome.firstByteMs),
-      bytes_up: outcome.bytesUp,
-      bytes_down: outcome.bytesDown,
-      duration_ms: round(durationMs),
-    })
+    this.#write(
+      this.#beginning(denied ? 'warn' : 'info', 'close', subject) +
+        member('handler', outcome.handler) +
+        member('status', outcome.status) +
+        member('close_reason', outcome.closeReason) +
+        member('error', outcome.error?.type) +
+        member('reason', outcome.error?.reason ?? outcome.serverName?.fault) +
+        member('server_name', outcome.serverName?.sent) +
+        member('cause', internalCause(outcome.error)) +
+        member('address', outcome.address) +
+        member('parent', outcome.parent) +
+        member('connect_ms', round(outcome.connectMs)) +
+        member('first_byte_ms', round(outcome.firstByteMs)) +
+        member('bytes_up', outcome.bytesUp) +
+        member('bytes_down', outcome.bytesDown) +
+        member('duration_ms', round(durationMs)) +
+        END,
+    )
   }
 
-  #emit(level: string, event: string, subject: Subject, fields: EventFields): void {
-    const beginning = `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"`
-    this.#write(eventLine(beginning + this.#subject(subject), fields))
+  #beginning(level: string, event: string, subject: Subject): string {
+    subject.logged ??= this.#subject(subject)
+    return `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"${subject.logged}`
   }
 
-  /** The fields of the subject, made for the first of its two events. */
   #subject(subject: Subject): string {
-    const made = this.#subjects.get(subject)
-    if (made !== undefined) return made
-    const text = eventFields('', {
-      id: subject.id,
-      client: subject.client,
-      client_address: subject.clientAddress,
-      kind: subject.kind,
-      method: subject.method,
-      host: subject.host,
-      port: subject.port,
-      path: this.#path(subject.path),
-    })
-    this.#subjects.set(subject, text)
-    return text
+    return (
+      member('id', subject.id) +
+      member('client', subject.client) +
+      member('client_address', subject.clientAddress) +
+      member('kind', subject.kind) +
+      member('method', subject.method) +
+      member('host', subject.host) +
+      member('port', subject.port) +
+      member('path', this.#path(subject.path))
+    )
   }
 
   #path(path: string | undefined): string | undefined {

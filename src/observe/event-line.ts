@@ -3,26 +3,16 @@
  * general serializer makes them. The layout is the logger's own, so that both kinds of line read alike.
  */
 
-/** Fields of an event, in order; undefined ones are left out. */
-export type EventFields = Readonly<Record<string, string | number | undefined>>
-
 /** Text that stands in JSON as it is. */
 const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 
-/** @param beginning the line so far, from `{` on, with at least one field and no comma behind it */
-export function eventLine(beginning: string, fields: EventFields): string {
-  return `${eventFields(beginning, fields)}}\n`
-}
-
-/** The line so far with further fields, still open. */
-export function eventFields(beginning: string, fields: EventFields): string {
-  let line = beginning
-  for (const key in fields) {
-    const value = fields[key]
-    if (value === undefined) continue
-    line += typeof value === 'number' ? `,"${key}":${value}` : `,"${key}":${quote(value)}`
-  }
-  return line
+/**
+ * One member of an event with the comma in front; nothing for undefined.
+ * @param key a name that needs no escapes
+ */
+export function member(key: string, value: string | number | undefined): string {
+  if (value === undefined) return ''
+  return typeof value === 'number' ? `,"${key}":${value}` : `,"${key}":${quote(value)}`
 }
 
 /** JSON text of a string: ASCII without controls, whatever the string holds. */

@@ -17,6 +17,8 @@ export interface Subject {
   readonly host?: string | undefined
   readonly port?: number | undefined
   readonly path?: string | undefined
+  /** What the log says of it in both. */
+  logged?: string | undefined
 }
 
 export const DECISIONS = ['allow', 'deny', 'would_deny'] as const

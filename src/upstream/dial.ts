@@ -83,6 +83,17 @@ export class Dialer {
   }
 
   /**
+   * What `permit` would say when nobody has to be asked: for a literal, and for a name whose addresses are kept.
+   * @throws ProxyError 403 when an address is refused, 508 when it is our own
+   */
+  permitAtOnce(grant: Grant): Resolution | undefined {
+    const { host } = grant
+    if (host.kind !== 'name') return { permit: this.#vet(grant, [host.name]), dnsMs: undefined }
+    const addresses = this.#options.resolver.kept(host.name)
+    return addresses === undefined ? undefined : { permit: this.#vet(grant, addresses), dnsMs: 0 }
+  }
+
+  /**
    * Resolves the granted host, unless it is a literal, and has every address judged.
    * @param asker whose signal ends the wait; it is looked at only when something has to be asked
    * @throws ProxyError 502 or 504 from DNS, 403 when an address is refused, 508 when it is our own

@@ -9,6 +9,8 @@ import type { DnsCache } from './dns-cache.js'
 import { errorCode, isNotFound, outOfDescriptors } from './failures.js'
 
 export interface Resolver {
+  /** The addresses of a name that need not be asked for now; undefined when they have to be. */
+  kept(name: string): readonly string[] | undefined
   /**
    * @param name a host name in lower case, without trailing dot
    * @param asker whose signal ends the wait; it is looked at only when there is something to wait for
@@ -20,6 +22,10 @@ export interface Resolver {
 
 export function createResolver(cache: DnsCache, timeoutMs: number): Resolver {
   return {
+    kept(name) {
+      const addresses = cache.kept(name)
+      return addresses === undefined || addresses.length === 0 ? undefined : addresses
+    },
     async resolve(name, asker) {
       // RFC 6761 §6.4: the answer for .invalid is known, and asking would only tell somebody about it.
       if (name === 'invalid' || name.endsWith('.invalid')) throw failed(name)

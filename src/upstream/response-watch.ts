@@ -88,7 +88,8 @@ export class ResponseWatch {
 
   /** Empty lines in front are skipped, as the parsers skip them: some origins send one behind their content. */
   #readStart(chunk: Uint8Array): Uint8Array {
-    for (const [at, byte] of chunk.entries()) {
+    for (let at = 0; at < chunk.length; at++) {
+      const byte = chunk[at] as number
       this.#lineBytes += 1
       if (this.#lineBytes > this.#maxLineBytes) return this.#fail(this.#onOverlong)
       if (this.#start === '' && (byte === CR || byte === LF)) continue

@@ -251,9 +251,11 @@ const UNASKED_101 = 'bad upgrade'
 /** undici's raw fields, one character a byte. */
 function decodeFields(raw: unknown): Fields {
   if (!Array.isArray(raw)) return []
-  return raw.map((part: unknown) => {
-    if (Buffer.isBuffer(part)) return part.toString('latin1')
-    if (typeof part === 'string') return part
-    throw new ProxyError('http_protocol_error', 'unreadable response field')
-  })
+  const fields: string[] = []
+  for (const part of raw as unknown[]) {
+    if (typeof part === 'string') fields.push(part)
+    else if (part instanceof Buffer) fields.push(part.toString('latin1'))
+    else throw new ProxyError('http_protocol_error', 'unreadable response field')
+  }
+  return fields
 }

@@ -6,7 +6,8 @@ import type { Subject } from '../../src/observe/exchange-observer.js'
 import { createLogger, type LogLevel } from '../../src/observe/log.js'
 import type { Outcome } from '../../src/outcome.js'
 
-const SUBJECT: Subject = {
+/** A new one, as what the log says of one is made once. */
+const subject = (other: Partial<Subject> = {}): Subject => ({
   id: 'a-1',
   client: 'ci',
   clientAddress: '10.0.0.1',
@@ -15,7 +16,8 @@ const SUBJECT: Subject = {
   host: 'a.test',
   port: 80,
   path: '/a?b',
-}
+  ...other,
+})
 const OUTCOME: Outcome = {
   handler: 'forward',
   status: 200,
@@ -35,9 +37,9 @@ const IDENTITY = '"id":"a-1","client":"ci","client_address":"10.0.0.1","kind":"f
 
 t.test('a decision is one line, its keys in a fixed order', async t => {
   const { log, lines } = accessLog()
-  log.decision(SUBJECT, { decision: 'allow', rule: 'web', dnsMs: 1.23456 }, 'abc')
-  log.decision(SUBJECT, { decision: 'deny', reason: 'no_rule' }, 'abc')
-  log.decision(SUBJECT, { decision: 'would_deny', reason: 'no_rule', wouldDeny: 'no rule' }, 'abc')
+  log.decision(subject(), { decision: 'allow', rule: 'web', dnsMs: 1.23456 }, 'abc')
+  log.decision(subject(), { decision: 'deny', reason: 'no_rule' }, 'abc')
+  log.decision(subject(), { decision: 'would_deny', reason: 'no_rule', wouldDeny: 'no rule' }, 'abc')
   const target = '"host":"a.test","port":80,"path":"/a"'
   t.strictSame(lines, [
     `{"level":"info",${TIME},"event":"decision",${IDENTITY},${target},"decision":"allow","rule":"web","dns_ms":1.235,"config_hash":"abc"}\n`,
@@ -57,7 +59,7 @@ t.test('so is a close; what is not known is left out', async t => {
   }
   log.close(bare, OUTCOME, 12)
   log.close(
-    SUBJECT,
+    subject(),
     {
       ...OUTCOME,
       status: 502,
@@ -78,8 +80,8 @@ t.test('so is a close; what is not known is left out', async t => {
 t.test('a tunnel cut for its server name is a warning, and what was sent is told in ASCII', async t => {
   const { log, lines } = accessLog('warn')
   const cut = { ...OUTCOME, handler: 'tunnel', closeReason: 'server_name' } as const
-  log.close(SUBJECT, { ...cut, serverName: { fault: 'sni_mismatch', sent: 'b\x1b\x9b\n"\xff' } }, 0)
-  log.close(SUBJECT, { ...cut, serverName: { fault: 'sni_missing' } }, 0)
+  log.close(subject(), { ...cut, serverName: { fault: 'sni_mismatch', sent: 'b\x1b\x9b\n"\xff' } }, 0)
+  log.close(subject(), { ...cut, serverName: { fault: 'sni_missing' } }, 0)
   const close = '"handler":"tunnel","status":200,"close_reason":"server_name"'
   const line = `{"level":"warn",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a",${close}`
   const rest = '"bytes_up":0,"bytes_down":7,"duration_ms":0}\n'
@@ -91,7 +93,7 @@ t.test('a tunnel cut for its server name is a warning, and what was sent is told
 
 t.test('the line begins like those of the logger itself', async t => {
   const { log, logger, lines } = accessLog()
-  log.close(SUBJECT, OUTCOME, 0)
+  log.close(subject(), OUTCOME, 0)
   logger.info({ event: 'x' })
   const [own = '', other = ''] = lines
   const keys = (line: string) => Object.keys(JSON.parse(line)).slice(0, 4)
@@ -114,7 +116,7 @@ t.test('what follows ? or # is left out unless asked for', async t => {
       ['include', path],
     ] as const) {
       const { log, lines } = accessLog('info', query)
-      log.close({ ...SUBJECT, path }, OUTCOME, 0)
+      log.close(subject({ path }), OUTCOME, 0)
       t.equal(JSON.parse(lines[0] ?? '').path, expected, `${path} ${query}`)
     }
   }
@@ -131,9 +133,9 @@ t.test('at level warn only refusals are written, above it nothing', async t => {
   ]
   for (const [level, count] of table) {
     const { log, lines } = accessLog(level)
-    log.decision(SUBJECT, { decision: 'allow' }, '')
-    log.decision(SUBJECT, { decision: 'deny' }, '')
-    log.close(SUBJECT, OUTCOME, 0)
+    log.decision(subject(), { decision: 'allow' }, '')
+    log.decision(subject(), { decision: 'deny' }, '')
+    log.close(subject(), OUTCOME, 0)
     t.equal(lines.length, count, level)
     if (count === 1) t.match(lines[0], '"decision":"deny"')
   }
@@ -142,7 +144,7 @@ t.test('at level warn only refusals are written, above it nothing', async t => {
 t.test('no text that a client chose breaks out of its string', async t => {
   const { log, lines } = accessLog()
   const hostile = '"},{"\\\n\r\x00\x1b[2J\x7f\x9b\u2028é'
-  log.close({ ...SUBJECT, method: hostile, host: hostile, path: hostile }, OUTCOME, 0)
+  log.close(subject({ method: hostile, host: hostile, path: hostile }), OUTCOME, 0)
   t.match(lines[0], /^\{[\x20-\x7e]*\}\n$/)
   const { method, host, path } = JSON.parse(lines[0] ?? '')
   t.strictSame([method, host, path], [hostile, hostile, hostile])
@@ -151,6 +153,15 @@ t.test('no text that a client chose breaks out of its string', async t => {
 t.test('takes any pino logger', async t => {
   const lines: string[] = []
   const logger = pino({ level: 'info' }, { write: line => void lines.push(line) })
-  new AccessLog({ logger, query: 'omit', wallClock: () => 0 }).close(SUBJECT, OUTCOME, 0)
+  new AccessLog({ logger, query: 'omit', wallClock: () => 0 }).close(subject(), OUTCOME, 0)
   t.equal(lines.length, 1)
+})
+
+t.test('the path stands in both events of one subject as it was asked for the first', async t => {
+  const { log, lines } = accessLog()
+  const one = subject()
+  log.decision(one, { decision: 'allow' }, 'abc')
+  log.close(one, OUTCOME, 0)
+  for (const line of lines) t.match(line, `${IDENTITY},"host":"a.test","port":80,"path":"/a"`)
+  t.equal(lines.length, 2)
 })

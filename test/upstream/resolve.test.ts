@@ -95,6 +95,10 @@ t.test(
       },
     }
     t.same(await resolver.resolve('a.test', asker), ['192.0.2.1'])
+    t.same(resolver.kept('a.test'), ['192.0.2.1'])
+    t.equal(resolver.kept('c.test'), undefined, 'nobody has asked for it')
+    await t.rejects(resolver.resolve('none.test', never), { message: /./, type: 'dns_error' })
+    t.equal(resolver.kept('none.test'), undefined, 'resolve tells that it has none')
     await t.rejects(resolver.resolve('b.test', asker), { message: 'asked for the signal' })
   },
 )

@@ -82,7 +82,7 @@ class Recorder implements UpstreamEvents {
 
 const KINDS = { undici: UndiciSender, 'node:http': NodeSender } as const
 const DIALER = new Dialer({
-  resolver: { resolve: async () => [] },
+  resolver: { kept: () => undefined, resolve: async () => [] },
   policy: () => policy({ rules: {} }),
   connectTimeoutMs: 10_000,
   now: () => performance.now(),
@@ -209,7 +209,7 @@ for (const [kind, Kind] of Object.entries(KINDS)) {
     await t.test('a request that is cancelled while dialling leaves no socket', async t => {
       const { connector, sockets } = dialled()
       const dialer = new Dialer({
-        resolver: { resolve: async () => [] },
+        resolver: { kept: () => undefined, resolve: async () => [] },
         policy: () => policy({ rules: {} }),
         connectTimeoutMs: 10_000,
         connector,
