@@ -1,9 +1,10 @@
 import { X509Certificate } from 'node:crypto'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Authorities } from '../../src/clients/authorities.js'
 import type { ClientCertificate } from '../../src/clients/certificate.js'
-import { Authority, type Issued } from '../kit/authority.js'
+import { Authority, type Issued, openssl } from '../kit/authority.js'
 import { needs } from '../system/command.js'
 
 const skip = needs('openssl')
@@ -27,6 +28,25 @@ t.test('a certificate holds as long as its authority does (RFC 5280 §6.1)', { s
   t.equal(kindOf({ clientCa: other.cert + ca.cert }, client), 'valid')
   t.equal(kindOf({ clientCa: other.cert }, client), 'invalid')
   t.equal(kindOf({ clientCa: again.cert }, client), 'invalid')
+  // Which key it was signed with, the signature alone tells of one that does not name it.
+  writeFileSync(join(folder, 'unnamed'), 'authorityKeyIdentifier=none\nsubjectKeyIdentifier=none\n')
+  const request = [
+    'req',
+    '-new',
+    '-key',
+    client.keyFile,
+    '-config',
+    'settings',
+    '-subj',
+    '/CN=x',
+    '-out',
+    'csr',
+  ]
+  openssl(folder, ...request)
+  const signing = ['-CA', ca.certFile, '-CAkey', ca.keyFile, '-set_serial', '9', '-extfile', 'unnamed']
+  const unnamed = { cert: openssl(folder, 'x509', '-req', '-in', 'csr', ...signing) }
+  t.equal(kindOf({ clientCa: ca.cert }, unnamed), 'valid')
+  t.equal(kindOf({ clientCa: again.cert }, unnamed), 'invalid')
   t.equal(kindOf({}, client), 'invalid')
   t.equal(kindOf({ clientCa: other.cert }, client, ca), 'invalid', 'whatever the client sends with it')
 })
@@ -39,6 +59,25 @@ t.test('a chain may go by what the client sent, and ends at an authority of the 
   t.equal(kindOf({ clientCa: root.cert + below.cert }, client), 'valid')
   t.equal(kindOf({ clientCa: root.cert }, client), 'invalid')
   t.equal(kindOf({ clientCa: below.cert }, client, below), 'invalid')
+})
+
+t.test('authorities that have issued each other lead nowhere', { skip }, async t => {
+  const folder = t.testdir()
+  const [a, b, other] = ['a', 'b', 'other'].map(name => Authority.make(folder, name))
+  if (a === undefined || b === undefined || other === undefined) throw new Error('three were made')
+  writeFileSync(join(folder, 'authority'), 'basicConstraints=CA:TRUE\n')
+  /** The same name and key as `of` has, issued by another. */
+  const cross = (of: Authority, name: string, by: Authority) => {
+    openssl(
+      folder,
+      ...['req', '-new', '-key', of.keyFile, '-config', 'settings', '-subj', `/CN=${name}`, '-out', 'csr'],
+    )
+    const signing = ['-CA', by.certFile, '-CAkey', by.keyFile, '-set_serial', '9', '-extfile', 'authority']
+    return { cert: openssl(folder, 'x509', '-req', '-in', 'csr', ...signing) }
+  }
+  const sent = [a.issue(), cross(a, 'a', b), cross(b, 'b', a)]
+  t.equal(kindOf({ clientCa: b.cert }, ...sent), 'valid')
+  t.equal(kindOf({ clientCa: other.cert }, ...sent), 'invalid')
 })
 
 t.test('one that a list revokes does not hold, nor what was issued under it', { skip }, async t => {
