@@ -462,7 +462,7 @@ t.test('prints what the README shows', async t => {
   const section = readme.slice(readme.indexOf('## Why was this refused?'))
   const config = /^```yaml\n((?:(?!```).)*nexus\.corp\.example.*?)^```/ms.exec(readme)?.[1]
   const [, url = '', output = ''] =
-    /^sluice explain --config sluice\.yaml (\S+)\n```\n\n```\n(.*?)^```/ms.exec(section) ?? []
+    /^node dist\/bin\.js explain --config sluice\.yaml (\S+)\n```\n\n```\n(.*?)^```/ms.exec(section) ?? []
   const { explain } = world(t, config)
   t.equal((await explain({ url })).stdout, output)
 })
