@@ -263,6 +263,8 @@ export function runCommand(host: RunHost, done: (code: number) => void): Command
  * @throws RangeError with one clause for whoever wrote the command line
  */
 function checkArguments(args: Readonly<Record<string, unknown>>): true {
+  // Yargs asks here even when it has shown the help, with options of no type.
+  if (args['help'] === true) return true
   for (const name of ['config', 'admin', 'log-format']) {
     if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
   }

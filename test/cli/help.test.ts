@@ -1,0 +1,31 @@
+/** `--help` as users ask for it: behind whatever else they have typed. */
+import t from 'tap'
+import { installProgram, startProgram } from './program.js'
+
+const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
+  [
+    '',
+    ['run', 'check', 'explain', 'rules', 'exec', 'schema', '--config', '--listen', '--admin', '--log-format'],
+  ],
+  ['run', ['--config', '--listen', '--admin', '--log-format']],
+  ['--listen 127.0.0.1:1', ['--listen', '--admin']],
+  ['--admin 1 --listen x', ['--listen', '--admin']],
+  ['--config nowhere.yaml', ['--config']],
+  ['check', ['<file>']],
+  ['explain', ['<url>', '--config', '--client', '--method', '--json']],
+  ['explain --client nobody', ['--client']],
+  ['rules', ['--client', '--group-subdomains']],
+  ['exec', ['--config', '--client', '--log']],
+  ['schema', ['schema']],
+]
+
+t.test('--help names what a command takes, whatever stands in front of it, and ends with 0', async t => {
+  const program = await installProgram(t)
+  for (const [args, says] of ASKED) {
+    const given = [...args.split(' ').filter(word => word !== ''), '--help']
+    const run = startProgram(t, [...program, ...given])
+    const code = await run.exited
+    t.strictSame([code, run.stderr], [0, ''], given.join(' '))
+    for (const word of says) t.match(run.stdout, word, `${given.join(' ')}: ${word}`)
+  }
+})
