@@ -3,90 +3,6 @@ import { type Loaded, parseConfig } from '../../src/index.js'
 import { fleet, load } from './fake-fleet.js'
 import type { Script } from './fake-worker.js'
 
-t.test('all workers begin with the same, but for their number', async t => {
-  const { start, workers, events } = fleet()
-  const running = await start(load(), 3)
-  t.same(
-    workers.map(({ started }) => [started?.startId, started?.number, started?.admin]),
-    [1, 2, 3].map(number => ['start', number, undefined]),
-  )
-  t.equal(running.proxy[0]?.port, 3128)
-  t.match(
-    events.map(({ event, worker, worker_pid }) => [event, worker, worker_pid]),
-    [1, 2, 3].map(number => ['worker_started', number, 999 + number]),
-  )
-  await running.drain()
-  t.same(
-    workers.map(({ told }) => told),
-    workers.map(() => ['start', 'drain']),
-  )
-})
-
-t.test('what the first worker can not do is told once, and no other is started', async t => {
-  const { start, workers } = fleet({
-    onStart: () => {
-      throw new Error('listen EADDRINUSE: address already in use 127.0.0.1:1')
-    },
-  })
-  await t.rejects(start(), { message: 'listen EADDRINUSE: address already in use 127.0.0.1:1' })
-  t.equal(workers.length, 1)
-  t.same(workers[0]?.told, ['start', 'kill'])
-})
-
-t.test('a first worker that ends without a word is told too', async t => {
-  const { start, workers, until } = fleet({ onStart: () => new Promise(() => {}) })
-  const starting = start()
-  await until(() => workers[0]?.told.length === 1)
-  workers[0]?.exit({ signal: 'SIGSEGV' })
-  await t.rejects(starting, /SIGSEGV|ended/)
-})
-
-t.test('a worker that dies is replaced, later each time', async t => {
-  const { start, workers, events, pauses, until, advance } = fleet()
-  const running = await start()
-  for (const [index, ms] of [100, 200, 400].entries()) {
-    workers[index + 1]?.exit({ signal: 'SIGKILL' })
-    await until(() => pauses.length === index + 1)
-    t.equal(pauses[index]?.ms, ms)
-    t.equal(workers.length, index + 2, 'not before that')
-    pauses[index]?.end()
-    await until(() => events.at(-1)?.event === 'worker_started')
-  }
-  t.match(events.at(-2), {
-    level: 'error',
-    event: 'worker_exited',
-    worker: 4,
-    worker_pid: 1003,
-    signal: 'SIGKILL',
-    restart_ms: 400,
-  })
-  advance(10_000)
-  workers[4]?.exit({ code: 70 })
-  await until(() => pauses.length === 4)
-  t.equal(pauses[3]?.ms, 100, 'after ten seconds of life as the first time')
-  t.same(workers[0]?.told, ['start'], 'the other does not notice')
-  await running.drain()
-  t.equal(workers.length, 5, 'nobody is replaced at the end')
-})
-
-t.test('a later worker that can not start is tried again', async t => {
-  let tries = 0
-  const failing = {
-    onStart: () => {
-      tries += 1
-      if (tries === 1) throw new Error('no memory')
-    },
-  }
-  const { start, workers, events, pauses, until } = fleet({}, failing)
-  const running = await start()
-  await until(() => pauses.length === 1)
-  t.match(events.at(-1), { event: 'worker_exited', worker: 2, error: 'no memory', restart_ms: 100 })
-  pauses[0]?.end()
-  await until(() => events.at(-1)?.['worker'] === 3)
-  t.equal(workers.length, 3)
-  await running.drain()
-})
-
 t.test('a reload is for all, and for those that come later', async t => {
   const { start, workers, pauses, until } = fleet({ onReload: () => 3 })
   const running = await start()
@@ -180,29 +96,6 @@ t.test('a worker that does not end by the deadline is ended', async t => {
   t.equal(running.drain(), drained, 'it ends once')
 })
 
-t.test('wrong credentials that one was sent the others count', async t => {
-  const { start, workers, until } = fleet()
-  const running = await start(load(), 3)
-  await workers[1]?.supervisor.ask('failedAttempt', '192.0.2.1')
-  await until(() => workers[2]?.told.includes('failed 192.0.2.1') === true)
-  t.same(workers[0]?.told, ['start', 'failed 192.0.2.1'])
-  t.same(workers[1]?.told, ['start'])
-  await running.drain()
-})
-
-t.test('what workers write goes on in whole lines', async t => {
-  const { start, workers, passed, until } = fleet()
-  const running = await start()
-  workers[0]?.stdout.write('{"a":')
-  workers[1]?.stdout.write('{"b":1}\n')
-  await until(() => passed.log !== '')
-  workers[0]?.stdout.write('1}\n')
-  workers[0]?.stderr.write('oh\n')
-  await until(() => passed.error !== '' && passed.log.includes('a'))
-  t.same(passed, { log: '{"b":1}\n{"a":1}\n', error: 'oh\n' })
-  await running.drain()
-})
-
 t.test('the admin listener is the own of the supervisor, and ready while a worker serves', async t => {
   const { start, workers, pauses, until } = fleet()
   const loaded = parseConfig('version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\n')
@@ -268,15 +161,6 @@ t.test('before the drain it goes on for shutdown.delay, and is no longer ready a
   await drained
   t.same(workers[1]?.told, ['start', 'drain'])
   t.same(workers[2]?.told, ['start', 'drain'])
-})
-
-t.test('why the first worker could not start keeps its name', async t => {
-  const { start } = fleet({
-    onStart: () => {
-      throw Object.assign(new Error('not installed'), { name: 'TracingUnavailable' })
-    },
-  })
-  await t.rejects(start(), { name: 'TracingUnavailable', message: 'not installed' })
 })
 
 t.test('sockets of systemd are gone with the last worker that has them', async t => {

@@ -1,0 +1,165 @@
+/**
+ * The workers, each in a place of its own: there is one in every place until the end, and another takes the place of one
+ * that dies.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Logger } from 'pino'
+import type { LoadedConfig } from '../generation.js'
+import type { LocalLedger } from '../limits/ledger.js'
+import type { Listeners } from '../listener/create-policy.js'
+import { Backoff } from './backoff.js'
+import type { WorkerStart } from './messages.js'
+import { WorkerHandle } from './worker-handle.js'
+import type { WorkerExit, WorkerProcess } from './worker-process.js'
+
+export interface FleetOptions {
+  readonly logger: Logger
+  readonly fork: () => WorkerProcess
+  /** Get whole lines that a worker wrote to its standard output, and to its standard error. */
+  readonly passLog: (lines: string) => void
+  readonly passError: (lines: string) => void
+  /** Resolves when so many milliseconds are over, or at once when the signal says so. */
+  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+  readonly ledger: LocalLedger
+  /** What is the same for all that begin from now on; `loaded` is the configuration in force. */
+  readonly start: () => Omit<WorkerStart, 'number'>
+  readonly begun: (worker: WorkerHandle) => void
+  readonly ended: (worker: WorkerHandle) => void
+}
+
+export class Fleet {
+  readonly #options: FleetOptions
+  readonly #workers = new Set<WorkerHandle>()
+  readonly #stopping = new AbortController()
+  #forked = 0
+  #places: readonly Promise<void>[] = []
+
+  constructor(options: FleetOptions) {
+    this.#options = options
+    // Every place may be waiting for its next worker.
+    setMaxListeners(0, this.#stopping.signal)
+  }
+
+  /** No process is left. */
+  get isEmpty(): boolean {
+    return this.#workers.size === 0
+  }
+
+  get serving(): WorkerHandle[] {
+    return [...this.#workers].filter(({ serving }) => serving)
+  }
+
+  /**
+   * The first worker alone, as what it can not do the others can not do either; and then all others at once.
+   *
+   * @param count how many
+   * @returns what the first listens on
+   * @throws what it could not do; no process is left then
+   */
+  async start(count: number): Promise<Listeners> {
+    const first = this.#fork()
+    let bound: Listeners
+    try {
+      bound = await this.#bringUp(first)
+    } catch (error) {
+      const isTold = first.alive
+      first.kill()
+      const exit = await first.exited
+      if (isTold) throw error
+      throw new Error(exit.error ?? `a worker ended with ${exit.signal ?? exit.code}`, { cause: error })
+    }
+    const others = Array.from({ length: count - 1 }, () => this.#fork())
+    const up = others.map(worker => this.#bringUpOrKill(worker))
+    this.#places = [first, ...others].map(worker => this.#keepUp(worker))
+    await Promise.all(up)
+    return bound
+  }
+
+  /** Nobody is replaced from here on: ends those that serve in order, and all others at once. */
+  stop(): void {
+    this.#stopping.abort()
+    for (const worker of this.#workers) {
+      if (worker.serving) worker.drain()
+      else worker.kill()
+    }
+  }
+
+  kill(fault: string): void {
+    for (const worker of this.#workers) worker.kill(fault)
+  }
+
+  /** Resolves when the last one is gone, after a stop. */
+  async gone(): Promise<void> {
+    await Promise.all(this.#places)
+  }
+
+  #fork(): WorkerHandle {
+    const { fork, passLog, passError, ledger, begun, ended, now } = this.#options
+    this.#forked += 1
+    const failedAttempt = (from: WorkerHandle, source: string): void => {
+      for (const worker of this.#workers) if (worker !== from) worker.countFailedAttempt(source)
+    }
+    const owner = { passLog, passError, ledger, failedAttempt }
+    const worker = new WorkerHandle(this.#forked, fork(), owner, now())
+    this.#workers.add(worker)
+    begun(worker)
+    void worker.exited.then(() => {
+      this.#workers.delete(worker)
+      ended(worker)
+    })
+    return worker
+  }
+
+  /** Rejects when it can not serve, or ends before it does. */
+  async #bringUp(worker: WorkerHandle): Promise<Listeners> {
+    const { logger, start } = this.#options
+    const begin = { ...start(), number: worker.number }
+    const bound = await worker.start(begin)
+    let loaded: LoadedConfig = begin.loaded
+    while (loaded !== start().loaded) {
+      loaded = start().loaded
+      await worker.reload(loaded)
+    }
+    worker.serving = true
+    logger.info({ event: 'worker_started', worker: worker.number, worker_pid: worker.pid })
+    return bound
+  }
+
+  async #bringUpOrKill(worker: WorkerHandle): Promise<void> {
+    try {
+      await this.#bringUp(worker)
+    } catch (error) {
+      worker.kill(error)
+    }
+  }
+
+  /** Sees to it that there is a worker in this place until the end; resolves when the last one is gone. */
+  async #keepUp(first: WorkerHandle): Promise<void> {
+    const { pause, now } = this.#options
+    const { signal } = this.#stopping
+    const backoff = new Backoff()
+    for (let worker = first; ; ) {
+      const exit = await worker.exited
+      const restartMs = signal.aborted ? undefined : backoff.delayMs(now() - worker.startedAt)
+      this.#logExit(worker, exit, restartMs)
+      if (restartMs !== undefined) await pause(restartMs, signal)
+      if (signal.aborted) return
+      worker = this.#fork()
+      void this.#bringUpOrKill(worker)
+    }
+  }
+
+  #logExit({ number, pid }: WorkerHandle, exit: WorkerExit, restartMs: number | undefined): void {
+    if (restartMs === undefined && exit.code === 0) return
+    const level = restartMs === undefined ? 'warn' : 'error'
+    this.#options.logger[level]({
+      event: 'worker_exited',
+      worker: number,
+      worker_pid: pid,
+      ...exit,
+      restart_ms: restartMs,
+    })
+  }
+}
