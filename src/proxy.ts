@@ -7,7 +7,7 @@ import type { Control } from './admin/control.js'
 import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
-import type { ListenAddress, TcpAddress } from './config/listen-address.js'
+import { isTcp, type ListenAddress, type TcpAddress } from './config/listen-address.js'
 import { restartKeys } from './config/restart-keys.js'
 import { Generation, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
@@ -61,10 +61,14 @@ export interface ProxyEnvironment {
 
 /** What a proxy has to know that is one of several worker processes. */
 export interface WorkerPlace {
-  /** No other worker of this start has it. */
+  /** From 1; no other worker of this start, before or after, has it. */
   readonly number: number
   /** Where the supervisor has the admin listener, which no worker has. */
   readonly admin: ListenAddress | undefined
+  /** Whether each worker binds its TCP addresses itself; where they do not, node:cluster binds for all of them. */
+  readonly reusePort: boolean
+  /** What the first of them listens on; undefined for that one. */
+  readonly bound: Listeners | undefined
 }
 
 export interface Reloaded {
@@ -145,6 +149,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
       environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
     headerFailed: (address, reason) =>
       environment.logger.warn({ event: 'proxy_header_error', client_address: address, error: reason }),
+    reusePort: worker?.reusePort === true,
   })
   const metrics: Metrics = new Metrics({
     configHash: () => current.hash,
@@ -292,11 +297,18 @@ async function listen(
   const addresses = bindables(config.listen, passedSockets)
   if (worker === undefined) await removeStaleSockets([...addresses.proxy, addresses.admin])
   const proxy: ListenAddress[] = []
-  for (const address of addresses.proxy) proxy.push(await server.listen(address))
+  // Port 0 has become what it did for the first worker; node:cluster sees to that by itself.
+  const known = worker?.reusePort === true ? worker.bound : undefined
+  for (const [index, address] of addresses.proxy.entries()) {
+    const same = known?.proxy[index]
+    // A socket of systemd is told by its address, too, and is not bound here.
+    const isOwn = 'port' in address && same !== undefined && isTcp(same)
+    proxy.push(await server.listen(isOwn ? same : address))
+  }
   let tls: TcpAddress | undefined
   if (config.listen.tls !== undefined) {
     if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')
-    tls = await server.listenTls(config.listen.tls.address, files.tls)
+    tls = await server.listenTls(known?.tls ?? config.listen.tls.address, files.tls)
   }
   if (worker !== undefined) return { proxy, tls, admin: worker.admin }
   return { proxy, tls, admin: addresses.admin && (await admin.listen(addresses.admin)) }

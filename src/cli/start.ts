@@ -1,11 +1,12 @@
 /** Whether `sluice run` is one proxy in this process, or a supervisor of several in others. */
-import { availableParallelism } from 'node:os'
+import { availableParallelism, platform } from 'node:os'
 import type { Loaded } from '../config/load.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { Log } from '../observe/log.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import { createProcessMetrics } from '../observe/process-metrics.js'
 import { type RunningProxy, startProxy } from '../proxy.js'
+import { canReusePort } from '../supervisor/port-sharing.js'
 import { startSupervisor } from '../supervisor/supervisor.js'
 import type { WorkerProcess } from '../supervisor/worker-process.js'
 import type { Io } from './io.js'
@@ -31,6 +32,7 @@ export function startProxies(loaded: Loaded, log: Log, host: StartHost): Promise
   return startSupervisor(loaded, {
     ...shared,
     workers: count,
+    reusePort: canReusePort(platform(), build.node),
     passedSockets,
     fork: host.fork,
     passLog: log.pass,

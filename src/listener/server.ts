@@ -55,6 +55,8 @@ export interface ServerOptions {
   readonly handshakeFailed: (clientAddress: string, code: string) => void
   /** A load balancer that sent no good one, and what is wrong with it. */
   readonly headerFailed: (balancerAddress: string, reason: string) => void
+  /** As for bindServer. */
+  readonly reusePort?: boolean
 }
 
 /** Takes a connection over. */
@@ -143,7 +145,8 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
       else this.#add(new BalancerConnection(socket, address, this, told => this.#take(socket, told, serve)))
     })
     this.#servers.push(server)
-    const bound = await bindServer(server, address, BACKLOG)
+    const { reusePort = false } = this.#options
+    const bound = await bindServer(server, address, { backlog: BACKLOG, reusePort })
     overTcp = isTcp(bound)
     return bound
   }

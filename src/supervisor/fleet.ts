@@ -4,9 +4,9 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
-import type { LoadedConfig } from '../generation.js'
 import type { LocalLedger } from '../limits/ledger.js'
 import type { Listeners } from '../listener/create-policy.js'
+import type { WorkerPlace } from '../proxy.js'
 import { Backoff } from './backoff.js'
 import type { WorkerStart } from './messages.js'
 import { WorkerHandle } from './worker-handle.js'
@@ -24,7 +24,10 @@ export interface FleetOptions {
   readonly now: () => number
   readonly ledger: LocalLedger
   /** What is the same for all that begin from now on; `loaded` is the configuration in force. */
-  readonly start: () => Omit<WorkerStart, 'number'>
+  readonly start: () => Omit<WorkerStart, 'place'>
+  readonly place: () => Omit<WorkerPlace, 'number' | 'bound'>
+  /** Called when the first worker is about to listen. @throws why it may not */
+  readonly probe: () => Promise<void>
   readonly begun: (worker: WorkerHandle) => void
   readonly ended: (worker: WorkerHandle) => void
 }
@@ -34,6 +37,8 @@ export class Fleet {
   readonly #workers = new Set<WorkerHandle>()
   readonly #stopping = new AbortController()
   #forked = 0
+  /** What the first worker listens on. */
+  #bound: Listeners | undefined
   #places: readonly Promise<void>[] = []
 
   constructor(options: FleetOptions) {
@@ -62,7 +67,9 @@ export class Fleet {
     const first = this.#fork()
     let bound: Listeners
     try {
-      bound = await this.#bringUp(first)
+      await first.ready
+      await this.#options.probe()
+      bound = this.#bound = await this.#bringUp(first)
     } catch (error) {
       const isTold = first.alive
       first.kill()
@@ -114,16 +121,17 @@ export class Fleet {
 
   /** Rejects when it can not serve, or ends before it does. */
   async #bringUp(worker: WorkerHandle): Promise<Listeners> {
-    const { logger, start } = this.#options
-    const begin = { ...start(), number: worker.number }
-    const bound = await worker.start(begin)
-    let loaded: LoadedConfig = begin.loaded
+    const { logger, start, place } = this.#options
+    const begin = start()
+    const { number } = worker
+    const bound = await worker.start({ ...begin, place: { ...place(), number, bound: this.#bound } })
+    let { loaded } = begin
     while (loaded !== start().loaded) {
       loaded = start().loaded
       await worker.reload(loaded)
     }
     worker.serving = true
-    logger.info({ event: 'worker_started', worker: worker.number, worker_pid: worker.pid })
+    logger.info({ event: 'worker_started', worker: number, worker_pid: worker.pid })
     return bound
   }
 

@@ -1,5 +1,5 @@
 /**
- * Connections on their way to a worker.
+ * Connections on their way to a worker that does not accept them itself.
  *
  * node:cluster keeps a connection that it hands on until the worker has said that it has it. When the worker dies before
  * that, it forgets the connection and leaves it open: the client would wait for an answer for ever, where a closed

@@ -2,14 +2,13 @@
  * What the supervisor and its workers say to each other. All of it is plain data, which the structured clone of the
  * channel between processes takes as it is.
  */
-import type { ListenAddress } from '../config/listen-address.js'
 import type { LoadedConfig } from '../generation.js'
 import type { Listeners } from '../listener/create-policy.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
-import type { Reloaded } from '../proxy.js'
+import type { Reloaded, WorkerPlace } from '../proxy.js'
 
 /** What a worker begins with. */
 export interface WorkerStart {
@@ -20,10 +19,7 @@ export interface WorkerStart {
   readonly build: BuildInfo | undefined
   /** Open in the supervisor, which binds for its workers. */
   readonly passedSockets: PassedSockets | undefined
-  /** From 1; no other worker of this start, before or after, has it. */
-  readonly number: number
-  /** Where the supervisor has its admin listener. */
-  readonly admin: ListenAddress | undefined
+  readonly place: WorkerPlace
 }
 
 /** What is asked of the other side, by its name: what goes with it, and what comes back. */

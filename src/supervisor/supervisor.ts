@@ -20,6 +20,7 @@ import { Fleet, type FleetOptions } from './fleet.js'
 import { FleetMetrics } from './fleet-metrics.js'
 import { likeStarted } from './like-started.js'
 import { pause } from './pause.js'
+import { probePorts } from './port-sharing.js'
 import type { WorkerHandle } from './worker-handle.js'
 
 export interface SupervisorOptions
@@ -33,6 +34,8 @@ export interface SupervisorOptions
   readonly processMetrics?: Registry
   /** How many. */
   readonly workers: number
+  /** Whether each binds its TCP addresses itself: see canReusePort. */
+  readonly reusePort: boolean
   /** What systemd passed on. */
   readonly passedSockets?: PassedSockets
   /** Milliseconds since the epoch. */
@@ -102,13 +105,17 @@ class Supervisor {
       pause: this.#pause,
     })
     const now = options.now ?? (() => performance.now())
-    const { startId, build, passedSockets } = options
+    const { startId, build, passedSockets, reusePort } = options
     this.#fleet = new Fleet({
       ...options,
       now,
       pause: this.#pause,
       ledger: new LocalLedger(now),
-      start: () => ({ loaded: this.#inForce, startId, build, passedSockets, admin: this.#adminAddress }),
+      start: () => ({ loaded: this.#inForce, startId, build, passedSockets }),
+      place: () => ({ admin: this.#adminAddress, reusePort }),
+      probe: async () => {
+        if (reusePort) await probePorts(loaded.config.listen)
+      },
       begun: worker => this.metrics.begun(worker),
       ended: worker => this.#ended(worker),
     })

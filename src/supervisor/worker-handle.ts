@@ -28,11 +28,12 @@ export class WorkerHandle {
   serving = false
   /** What it told last of what it has counted. */
   lastReport: MetricsReport | undefined
+  /** Resolves when it can be told something; rejects when it ends before. */
+  readonly ready: Promise<void>
   readonly exited: Promise<WorkerExit>
   readonly #process: WorkerProcess
   readonly #worker: Conversation<WorkerCalls, SupervisorCalls>
   readonly #holdings: Holdings
-  readonly #ready: Promise<void>
   #onReady: () => void = () => {}
   #onGone: (error: Error) => void = () => {}
   #alive = true
@@ -44,11 +45,11 @@ export class WorkerHandle {
     this.startedAt = startedAt
     this.#process = child
     this.#holdings = new Holdings(owner.ledger)
-    this.#ready = new Promise((resolve, reject) => {
+    this.ready = new Promise((resolve, reject) => {
       this.#onReady = resolve
       this.#onGone = reject
     })
-    this.#ready.catch(() => {})
+    this.ready.catch(() => {})
     this.#worker = new Conversation<WorkerCalls, SupervisorCalls>(child, {
       ready: () => {
         this.#onReady()
@@ -82,7 +83,7 @@ export class WorkerHandle {
   }
 
   async start(start: WorkerStart): Promise<Listeners> {
-    await this.#ready
+    await this.ready
     return this.#worker.ask('start', { ...start, loaded: plain(start.loaded) })
   }
 

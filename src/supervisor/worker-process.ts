@@ -1,9 +1,10 @@
 /**
  * A worker as a process, by node:cluster.
  *
- * The supervisor accepts connections and hands them to the workers in turn. Where each worker accepts for itself
- * (SCHED_NONE) less is done for each connection, but those that are idle, or first, take as many as they like: the tunnels
- * of one minute, which stay for hours, may then all be in one process, and all that wait in it are lost with it.
+ * Of what workers do not bind themselves (see port-sharing) the supervisor accepts the connections and hands them to the
+ * workers in turn. Where all of them accept from one socket (SCHED_NONE) less is done for each connection, but those that
+ * are idle, or first, take as many as they like: the tunnels of one minute, which stay for hours, may then all be in one
+ * process, and all that wait in it are lost with it.
  */
 import cluster, { type Worker } from 'node:cluster'
 import { Readable } from 'node:stream'

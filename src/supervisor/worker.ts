@@ -66,7 +66,7 @@ class Worker {
     this.#supervisor.receive(messages)
   }
 
-  async #start({ loaded, startId, build, passedSockets, number, admin }: WorkerStart): Promise<Listeners> {
+  async #start({ loaded, startId, build, passedSockets, place }: WorkerStart): Promise<Listeners> {
     const log = createLog({ level: loaded.config.log.level, format: 'json', color: false })
     this.#host.onUncaught(error =>
       log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'),
@@ -82,7 +82,7 @@ class Worker {
       processMetrics: createProcessMetrics(),
       ...(passedSockets === undefined ? {} : { passedSockets }),
       attempts,
-      worker: { number, admin },
+      worker: place,
       ledger: new RemoteLedger(this.#supervisor),
     })
     this.#attempts = attempts

@@ -1,16 +1,23 @@
 /** `sluice run` with two workers, as a process, and what tests ask of it. */
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
+import { platform } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { canReusePort } from '../../src/supervisor/port-sharing.js'
 import { openTunnel, type Tunnel } from '../kit/open-tunnel.js'
 import type { RawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
 import { temporaryDirectory } from '../system/command.js'
 import { type Program, startProgram } from './program.js'
 
 export const RULES = 'rules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1/32"] } }'
 export const FREE = 'proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0"'
+
+/** For `skip`: why workers do not bind their ports themselves here. */
+export const NO_REUSE_PORT = canReusePort(platform(), process.versions.node)
+  ? false
+  : `Node ${process.versions.node} on ${platform()} has no reusePort`
 
 export interface Fleet extends Program {
   readonly port: number
@@ -44,6 +51,16 @@ export function startedPids({ stdout }: Program): number[] {
   return [...stdout.matchAll(/"worker_started".*"worker_pid":(\d+)/g)].map(([, pid]) => Number(pid))
 }
 
+/** How many requests each worker was sent so far, by its number less one. */
+export function requestsOf({ stdout }: Program): number[] {
+  const counts: number[] = []
+  for (const [, number] of stdout.matchAll(/"event":"decision","id":"[0-9a-f]+-([0-9a-z]+)-/g)) {
+    const index = Number.parseInt(number ?? '', 36) - 1
+    counts[index] = (counts[index] ?? 0) + 1
+  }
+  return Array.from(counts, count => count ?? 0)
+}
+
 /** Gone, or dead and not yet fetched by whoever took it over. */
 export function isGone(pid: number): boolean {
   try {
@@ -63,6 +80,8 @@ export async function untilRefused(t: Test, port: number): Promise<void> {
     try {
       ;(await rawClient(t, port)).destroy()
     } catch (error) {
+      // It was waiting to be accepted.
+      if ((error as NodeJS.ErrnoException).code === 'ECONNRESET') continue
       t.match(error, { code: 'ECONNREFUSED' })
       return
     }
@@ -70,7 +89,10 @@ export async function untilRefused(t: Test, port: number): Promise<void> {
 }
 
 export async function options(t: Test, port: number): Promise<string> {
-  const client = await rawClient(t, port)
+  return ask(await rawClient(t, port))
+}
+
+export function ask(client: RawPeer): Promise<string> {
   client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
   return client.untilEnd()
 }

@@ -1,8 +1,10 @@
 import { existsSync, readdirSync, statSync, unlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
+import { constants } from 'node:os'
 import { basename, dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { bindServer } from '../../src/listener/bind.js'
+import { NO_REUSE_PORT } from '../cli/fleet.js'
 import { socketPath, unixClient } from '../kit/unix-socket.js'
 
 function server(t: Test) {
@@ -66,4 +68,34 @@ t.test('a descriptor that is no socket is an error', async t => {
     message:
       /^listen\.proxy: descriptor 4000, passed by systemd as "web", is no stream socket to listen on \(E[A-Z]+\)$/,
   })
+})
+
+t.test('several may share a port that all of them share', { skip: NO_REUSE_PORT }, async t => {
+  const bound = await bindServer(server(t), { host: '127.0.0.1', port: 0 }, { reusePort: true })
+  t.same(await bindServer(server(t), bound, { reusePort: true }), bound)
+  await t.rejects(bindServer(server(t), bound), { code: 'EADDRINUSE' })
+})
+
+t.test('an error is worded as if it was bound here, where node:cluster says it in another way', async t => {
+  const failing = (error: Error) => {
+    const created = createServer()
+    created.listen = () => {
+      created.emit('error', error)
+      return created
+    }
+    return bindServer(created, { host: '127.0.0.1', port: 80 })
+  }
+  const otherwise = (code: string, errno: number, message: string) =>
+    Object.assign(new Error(message), { code, errno, syscall: 'bind' })
+  const { EACCES, EADDRINUSE } = constants.errno
+  await t.rejects(failing(otherwise('EADDRINUSE', -EADDRINUSE, 'bind EADDRINUSE 127.0.0.1:80')), {
+    message: 'listen EADDRINUSE: address already in use 127.0.0.1:80',
+    code: 'EADDRINUSE',
+  })
+  await t.rejects(failing(otherwise('EACCES', -EACCES, 'bind EACCES /run/a b')), {
+    message: 'listen EACCES: permission denied /run/a b',
+  })
+  for (const message of ['bind EACCES: permission denied 127.0.0.1:80', 'something else']) {
+    await t.rejects(failing(otherwise('EACCES', -EACCES, message)), { message })
+  }
 })

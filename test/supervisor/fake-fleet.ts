@@ -9,6 +9,10 @@ export const load = (rest = ''): Loaded =>
 
 /** @param scripts of the workers, in the order they are forked; for further ones the last */
 export function fleet(...scripts: Script[]) {
+  return fleetThat({ reusePort: false }, ...scripts)
+}
+
+export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scripts: Script[]) {
   const workers: FakeWorker[] = []
   const events: { event: string; [key: string]: unknown }[] = []
   const passed = { log: '', error: '' }
@@ -23,6 +27,7 @@ export function fleet(...scripts: Script[]) {
       logger: createLogger('info', { write: line => void events.push(JSON.parse(line)) }),
       startId: 'start',
       workers: count,
+      reusePort,
       passedSockets,
       fork: () => {
         const worker = new FakeWorker(

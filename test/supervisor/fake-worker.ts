@@ -48,7 +48,7 @@ export class FakeWorker {
           this.started = start
           await onStart?.(start)
           this.hash = start.loaded.hash
-          return { proxy: start.loaded.config.listen.proxy, tls: undefined, admin: start.admin }
+          return { proxy: start.loaded.config.listen.proxy, tls: undefined, admin: start.place.admin }
         },
         reload: async loaded => {
           this.told.push('reload')

@@ -1,11 +1,13 @@
+import { createServer } from 'node:net'
 import t from 'tap'
-import { fleet, load } from './fake-fleet.js'
+import { parseConfig } from '../../src/index.js'
+import { fleet, fleetThat, load } from './fake-fleet.js'
 
 t.test('all workers begin with the same, but for their number', async t => {
   const { start, workers, events } = fleet()
   const running = await start(load(), 3)
   t.same(
-    workers.map(({ started }) => [started?.startId, started?.number, started?.admin]),
+    workers.map(({ started }) => [started?.startId, started?.place.number, started?.place.admin]),
     [1, 2, 3].map(number => ['start', number, undefined]),
   )
   t.equal(running.proxy[0]?.port, 3128)
@@ -115,4 +117,45 @@ t.test('why the first worker could not start keeps its name', async t => {
     },
   })
   await t.rejects(start(), { name: 'TracingUnavailable', message: 'not installed' })
+})
+
+t.test('what the first listens on is told to all others, and to those that come later', async t => {
+  const { start, workers, pauses, until } = fleetThat({ reusePort: true })
+  const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\n')
+  const running = await start(loaded, 3)
+  workers[0]?.exit({ signal: 'SIGKILL' })
+  await until(() => pauses.length === 1)
+  pauses[0]?.end()
+  await until(() => workers[3]?.hash !== undefined)
+  const bound = { proxy: [{ host: '127.0.0.1', port: 0 }], tls: undefined, admin: undefined }
+  t.same(
+    workers.map(({ started }) => started?.place),
+    [undefined, bound, bound, bound].map((known, index) => ({
+      number: index + 1,
+      admin: undefined,
+      reusePort: true,
+      bound: known,
+    })),
+  )
+  await running.drain()
+})
+
+t.test('where workers share a port, nobody else may have it when the first is about to listen', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  const loaded = parseConfig(`version: 1\nlisten: { proxy: ["127.0.0.1:${port}"], admin: false }\n`)
+  const sharing = fleetThat({ reusePort: true })
+  await t.rejects(sharing.start(loaded), {
+    code: 'EADDRINUSE',
+    message: `listen EADDRINUSE: address already in use 127.0.0.1:${port}`,
+  })
+  t.same(
+    sharing.workers.map(({ told }) => told),
+    [['kill']],
+  )
+  const handed = fleetThat({ reusePort: false })
+  await (await handed.start(loaded)).drain()
+  t.equal(handed.workers.length, 2, 'where they do not, that is for node:cluster to find out')
+  await new Promise(resolve => server.close(resolve))
 })

@@ -15,6 +15,7 @@ const running = await startSupervisor(loaded, {
   logger,
   startId: 'abc',
   workers: 2,
+  reusePort: false,
   fork: createFork(program),
   passLog: print,
   passError: text => void process.stderr.write(text),

@@ -101,7 +101,7 @@ t.test('the admin listener is the own of the supervisor, and ready while a worke
   const loaded = parseConfig('version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\n')
   const running = await start(loaded)
   const { port = 0 } = running.admin ?? {}
-  t.same(workers[1]?.started?.admin, { host: '127.0.0.1', port }, 'and the workers know where it is')
+  t.same(workers[1]?.started?.place.admin, { host: '127.0.0.1', port }, 'and the workers know where it is')
   const ready = async () => (await fetch(`http://127.0.0.1:${port}/ready`)).status
   t.equal(await ready(), 200)
   workers[0]?.exit({ code: 1 })

@@ -11,8 +11,7 @@ const start = {
   startId: 'start',
   build: undefined,
   passedSockets: undefined,
-  number: 1,
-  admin: undefined,
+  place: { number: 1, admin: undefined, reusePort: false, bound: undefined },
 }
 
 function handle(script?: Script) {

@@ -5,6 +5,7 @@ import { serializeMetrics } from '../../src/observe/exposition.js'
 import { Conversation } from '../../src/supervisor/conversation.js'
 import type { Message, SupervisorCalls, WorkerCalls } from '../../src/supervisor/messages.js'
 import { runWorker } from '../../src/supervisor/worker.js'
+import { NO_REUSE_PORT } from '../cli/fleet.js'
 import { parseExposition } from '../kit/exposition.js'
 import { rawClient } from '../kit/raw-peer.js'
 
@@ -14,6 +15,8 @@ const load = (rest: string) => {
   )
   return { config, hash, files, folder }
 }
+
+const FIRST = { number: 1, admin: undefined, reusePort: false, bound: undefined }
 
 /** A worker in this process, as its supervisor sees it. */
 async function worker() {
@@ -71,8 +74,7 @@ t.test('is a proxy without an admin listener of its own, and ends when it was dr
     startId: 'start',
     build: undefined,
     passedSockets: undefined,
-    number: 2,
-    admin,
+    place: { ...FIRST, number: 2, admin },
   }
   const bound = await conversation.ask('start', start)
   t.same(bound.admin, admin)
@@ -81,6 +83,26 @@ t.test('is a proxy without an admin listener of its own, and ends when it was dr
   await conversation.ask('drain', undefined)
   await ended
   await t.rejects(rawClient(t, port), { code: 'ECONNREFUSED' })
+})
+
+t.test('listens where the first one does, when it binds for itself', { skip: NO_REUSE_PORT }, async t => {
+  const [first, second] = [await worker(), await worker()]
+  const start = {
+    loaded: load(''),
+    startId: 'start',
+    build: undefined,
+    passedSockets: undefined,
+    place: { ...FIRST, reusePort: true },
+  }
+  const bound = await first.conversation.ask('start', start)
+  t.same(
+    await second.conversation.ask('start', { ...start, place: { ...start.place, number: 2, bound } }),
+    bound,
+  )
+  await first.conversation.ask('drain', undefined)
+  t.equal(await answer(t, bound.proxy[0]?.port ?? 0, ''), '200')
+  await second.conversation.ask('drain', undefined)
+  await Promise.all([first.ended, second.ended])
 })
 
 t.test('tells what it can not do', async t => {
@@ -98,8 +120,7 @@ t.test('reloads, tells of wrong passwords, and counts those of others', async t 
     startId: 'start',
     build: undefined,
     passedSockets: undefined,
-    number: 1,
-    admin: undefined,
+    place: FIRST,
   }
   const bound = await conversation.ask('start', start)
   const port = bound.proxy[0]?.port ?? 0
@@ -125,8 +146,7 @@ t.test('tells what it has counted, and what its process takes', async t => {
     startId: 'start',
     build,
     passedSockets: undefined,
-    number: 1,
-    admin: undefined,
+    place: FIRST,
   }
   const bound = await conversation.ask('start', start)
   await answer(t, bound.proxy[0]?.port ?? 0, '')
@@ -147,8 +167,7 @@ t.test('limits are counted in the books of its supervisor', async t => {
     startId: 'start',
     build: undefined,
     passedSockets: undefined,
-    number: 1,
-    admin: undefined,
+    place: FIRST,
   }
   const port = (await conversation.ask('start', start)).proxy[0]?.port ?? 0
   // Held by another worker.

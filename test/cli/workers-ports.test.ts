@@ -1,0 +1,206 @@
+/** How workers of `sluice run` share what they listen on: who gets a connection, and who else may have the port. */
+import { readFileSync } from 'node:fs'
+import { createServer, type ListenOptions } from 'node:net'
+import t, { type Test } from 'tap'
+import { Authority } from '../kit/authority.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { socketPath, unixClient } from '../kit/unix-socket.js'
+import { needs } from '../system/command.js'
+import {
+  ask,
+  configured,
+  FREE,
+  NO_REUSE_PORT,
+  options,
+  requestsOf,
+  startedPids,
+  startWorkers,
+  untilRefused,
+} from './fleet.js'
+import { installProgram, type Program, startProgram } from './program.js'
+
+const program = await installProgram(t)
+
+const IN_USE = 'sluice: cannot listen: listen EADDRINUSE: address already in use'
+
+async function startOnUnixSocket(t: Test) {
+  const path = await socketPath(t)
+  const file = await configured(
+    t,
+    `listen: { proxy: ["unix:${path}"], admin: false }\nclients: [{ name: local, unix: true }]`,
+  )
+  const running = startProgram(t, [...program, '--config', file])
+  await running.said(/"event":"listening"/)
+  return { running, connect: () => unixClient(t, path) }
+}
+
+/** Sockets that listen on the port on 127.0.0.1, whoever has them. */
+function listeningSockets(port: number): number {
+  const local = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
+  const lines = readFileSync('/proc/net/tcp', 'latin1').split('\n')
+  return lines.filter(line => new RegExp(`^ *\\d+: ${local} 00000000:0000 0A `).test(line)).length
+}
+
+async function stop(t: Test, { child, exited }: Program): Promise<void> {
+  child.kill('SIGTERM')
+  t.equal(await exited, 0)
+}
+
+t.test('of connections over TCP each worker gets its part', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const count = 100
+  for (let i = 0; i < count; i++) await options(t, fleet.port)
+  await stop(t, fleet)
+  const [first = 0, second = 0] = requestsOf(fleet)
+  t.equal(first + second, count)
+  // What is left to chance falls short of a fifth in one of a hundred million runs.
+  t.ok(Math.min(first, second) >= count / 5, `${first} and ${second}`)
+})
+
+t.test('connections over a Unix socket are handed out in turn', async t => {
+  const { running, connect } = await startOnUnixSocket(t)
+  const count = 60
+  for (let i = 0; i < count; i++) t.match(await ask(await connect()), /^HTTP\/1\.1 200 /)
+  await stop(t, running)
+  const [first = 0] = requestsOf(running)
+  // One that has not yet said that it has the last one is passed over.
+  t.ok(Math.abs(first - count / 2) <= 6, `${first} of ${count}`)
+})
+
+t.test('a connection over a Unix socket on its way to a worker that dies is closed', async t => {
+  const { running, connect } = await startOnUnixSocket(t)
+  const [first = 0] = startedPids(running)
+  process.kill(first, 'SIGSTOP')
+  const answers: Promise<string>[] = []
+  // All but one go to the other.
+  for (let i = 0; i < 6; i++) answers.push(ask(await connect()))
+  let served = 0
+  for (const answer of answers) void answer.then(text => (served += Number(text.includes(' 200 '))))
+  while (served < 5) await new Promise(resolve => setImmediate(resolve))
+  process.kill(first, 'SIGKILL')
+  t.equal((await Promise.all(answers)).filter(text => text === '').length, 1)
+  t.match(await ask(await connect()), /^HTTP\/1\.1 200 /)
+  await stop(t, running)
+})
+
+/** Connections that have sent a request; some are for a worker that has been halted. */
+async function halfHeldConnections(t: Test, port: number): Promise<Promise<string>[]> {
+  const clients: RawPeer[] = await Promise.all(Array.from({ length: 40 }, () => rawClient(t, port)))
+  return clients.map(client => ask(client))
+}
+
+t.test('a connection over TCP that a worker has not accepted ends with it', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGSTOP')
+  const answers = await halfHeldConnections(t, fleet.port)
+  await fleet.said(/"event":"decision"/)
+  process.kill(first, 'SIGKILL')
+  const texts = await Promise.all(answers)
+  t.ok(texts.some(text => text.startsWith('HTTP/1.1 200 ')))
+  t.ok(texts.some(text => text === ''))
+  t.ok(texts.every(text => text === '' || text.startsWith('HTTP/1.1 200 ')))
+  for (let i = 0; i < 20; i++) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+  await stop(t, fleet)
+})
+
+t.test('at a stop, connections that are not accepted are answered or end', async t => {
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGSTOP')
+  const answers = await halfHeldConnections(t, fleet.port)
+  fleet.child.kill('SIGTERM')
+  await fleet.said(/"event":"stopping"/)
+  process.kill(first, 'SIGCONT')
+  for (const answer of await Promise.all(answers)) t.match(answer, /^$|^HTTP\/1\.1 200 /)
+  t.equal(await fleet.exited, 0)
+  await untilRefused(t, fleet.port)
+})
+
+t.test(
+  'each worker has a socket of its own, and so has the one that replaces it',
+  { skip: NO_REUSE_PORT },
+  async t => {
+    const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+    t.equal(listeningSockets(fleet.port), 2)
+    t.equal(listeningSockets(fleet.adminPort), 1)
+    const [first = 0] = fleet.pids()
+    process.kill(first, 'SIGKILL')
+    await fleet.said(/"worker_exited","worker":1/)
+    t.equal(listeningSockets(fleet.port), 1)
+    await fleet.said(/"worker_started","worker":3/)
+    t.equal(listeningSockets(fleet.port), 2)
+    while (!requestsOf(fleet)[2]) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+    await stop(t, fleet)
+    t.equal(listeningSockets(fleet.port), 0)
+  },
+)
+
+t.test(
+  'what port 0 became stays when all workers die at once, by TLS too',
+  { skip: NO_REUSE_PORT || needs('openssl') },
+  async t => {
+    const { certFile, keyFile } = Authority.make(t.testdir()).issue({ san: 'IP:127.0.0.1' })
+    const fleet = await startWorkers(
+      t,
+      program,
+      `listen: { ${FREE}, tls: { address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile} } }`,
+    )
+    const [, tls = ''] = await fleet.said(/"event":"listening".*"tls":"127\.0\.0\.1:(\d+)"/)
+    t.equal(listeningSockets(Number(tls)), 2)
+    for (const pid of fleet.pids()) process.kill(pid, 'SIGKILL')
+    await fleet.said(/"worker_started","worker":3/)
+    await fleet.said(/"worker_started","worker":4/)
+    t.same([fleet.port, Number(tls)].map(listeningSockets), [2, 2])
+    t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+    await stop(t, fleet)
+    t.same([fleet.port, Number(tls)].map(listeningSockets), [0, 0])
+  },
+)
+
+t.test('a port that another Sluice has is in use, whatever workers it has', async t => {
+  const first = await startWorkers(t, program, `listen: { ${FREE} }`)
+  const file = await configured(t, `listen: { proxy: ["127.0.0.1:${first.port}"], admin: false }`)
+  const startSecond = async () => {
+    const second = startProgram(t, [...program, '--config', file])
+    t.equal(await second.exited, 69)
+    t.equal(second.stderr, `${IN_USE} 127.0.0.1:${first.port}\n`)
+    t.equal(second.stdout, '')
+  }
+  await startSecond()
+  const [pid = 0] = first.pids()
+  process.kill(pid, 'SIGKILL')
+  await first.said(/"worker_started","worker":3/)
+  await startSecond()
+  await stop(t, first)
+})
+
+t.test(
+  'a port that another program shares with whoever likes to is in use',
+  { skip: NO_REUSE_PORT },
+  async t => {
+    const server = createServer()
+    const address: ListenOptions & { reusePort: boolean } = { host: '127.0.0.1', port: 0, reusePort: true }
+    await new Promise<void>(resolve => server.listen(address, resolve))
+    t.teardown(() => server.close())
+    const { port } = server.address() as { port: number }
+    const file = await configured(t, `listen: { proxy: ["127.0.0.1:0", "127.0.0.1:${port}"], admin: false }`)
+    const running = startProgram(t, [...program, '--config', file])
+    t.equal(await running.exited, 69)
+    t.equal(running.stderr, `${IN_USE} 127.0.0.1:${port}\n`)
+  },
+)
+
+t.test('two addresses of one configuration do not share a port', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  await new Promise(resolve => server.close(resolve))
+  const file = await configured(
+    t,
+    `listen: { proxy: ["127.0.0.1:${port}", "0.0.0.0:${port}"], admin: false }`,
+  )
+  const running = startProgram(t, [...program, '--config', file])
+  t.equal(await running.exited, 69)
+  t.equal(running.stderr, `${IN_USE} 0.0.0.0:${port}\n`)
+})
