@@ -16,9 +16,11 @@ import { ConfigSources } from '../config/sources.js'
 import { FileWatch } from '../config/watch.js'
 import { createLog, type Log } from '../observe/log.js'
 import type { Reloaded, RunningProxy } from '../proxy.js'
+import { WorkerEnded } from '../supervisor/fleet.js'
 import { isTracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
+import type { Io } from './io.js'
 import { neededOpenFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
@@ -71,14 +73,8 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   } catch (error) {
     await log.flush()
     // The signal may have been for all processes, and ended a worker that was about to start.
-    if (signal !== undefined && loaded.config.workers !== 1) return EXIT.ok
-    const message = error instanceof Error ? error.message : String(error)
-    if (isTracingUnavailable(error)) {
-      host.io.stderr(`sluice: ${message}\n`)
-      return EXIT.config
-    }
-    host.io.stderr(`sluice: cannot listen: ${message}\n`)
-    return EXIT.unavailable
+    if (error instanceof WorkerEnded && signal !== undefined) return EXIT.ok
+    return tellWhyNot(error, host.io)
   }
   const reloader = createReloader(args, proxy, log.logger, loaded, sources)
   await announce(proxy, loaded, log, host)
@@ -101,6 +97,15 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   log.logger.info({ event: 'stopped' })
   await log.flush()
   return fault === undefined ? EXIT.ok : EXIT.unavailable
+}
+
+/** @returns the exit code of a program that could not start */
+function tellWhyNot(error: unknown, io: Io): number {
+  const message = error instanceof Error ? error.message : String(error)
+  const isListening = !isTracingUnavailable(error) && !(error instanceof WorkerEnded)
+  io.stderr(`sluice: ${isListening ? 'cannot listen: ' : ''}${message}\n`)
+  if (isListening) return EXIT.unavailable
+  return error instanceof WorkerEnded ? EXIT.software : EXIT.config
 }
 
 const READ_ONCE =

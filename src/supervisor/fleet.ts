@@ -32,6 +32,15 @@ export interface FleetOptions {
   readonly ended: (worker: WorkerHandle) => void
 }
 
+/** The first worker ended before it served, and has not told why. */
+export class WorkerEnded extends Error {
+  override readonly name = 'WorkerEnded'
+
+  constructor({ error, signal, code }: WorkerExit) {
+    super(`the first worker ended before it served: ${error ?? signal ?? `exit code ${code}`}`)
+  }
+}
+
 export class Fleet {
   readonly #options: FleetOptions
   readonly #workers = new Set<WorkerHandle>()
@@ -61,7 +70,7 @@ export class Fleet {
    *
    * @param count how many
    * @returns what the first listens on
-   * @throws what it could not do; no process is left then
+   * @throws what it could not do, or WorkerEnded; no process is left then
    */
   async start(count: number): Promise<Listeners> {
     const first = this.#fork()
@@ -75,7 +84,7 @@ export class Fleet {
       first.kill()
       const exit = await first.exited
       if (isTold) throw error
-      throw new Error(exit.error ?? `a worker ended with ${exit.signal ?? exit.code}`, { cause: error })
+      throw new WorkerEnded(exit)
     }
     const others = Array.from({ length: count - 1 }, () => this.#fork())
     const up = others.map(worker => this.#bringUpOrKill(worker))

@@ -49,8 +49,7 @@ const LOST_SOCKETS = 'all workers have ended at once, and the sockets of systemd
 const GRACE_MS = 5000
 
 /**
- * @throws what the first worker could not do, or the system's error when the admin address can not be bound; no process
- *   is left then
+ * @throws what startProxy throws, here or in the first worker, or WorkerEnded; no process is left then
  */
 export async function startSupervisor(
   loaded: LoadedConfig,

@@ -26,10 +26,10 @@ export interface Fleet extends Program {
   pids(): number[]
 }
 
-export async function configured(t: Test, yaml: string): Promise<string> {
+export async function configured(t: Test, yaml: string, workers = 2): Promise<string> {
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
   const shutdown = yaml.includes('shutdown:') ? '' : 'shutdown: { drain: 0s }\n'
-  await writeFile(file, `version: 1\nworkers: 2\n${shutdown}${yaml}\n`)
+  await writeFile(file, `version: 1\nworkers: ${workers}\n${shutdown}${yaml}\n`)
   return file
 }
 

@@ -1,6 +1,5 @@
 /** `sluice run` with worker processes: what is lost when one dies, what is left at the end, and that they are one proxy. */
 import { writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import t from 'tap'
 import { Authority } from '../kit/authority.js'
@@ -57,21 +56,6 @@ t.test('a worker that is killed takes its own connections alone, and another tak
     .split('\n')
     .map(line => JSON.parse(line).event)
   t.same(events.slice(-1), ['stopped'])
-})
-
-t.test('what can not be listened on is told once, with 69', async t => {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => server.close())
-  const { port } = server.address() as { port: number }
-  const file = await configured(t, `listen: { proxy: ["127.0.0.1:0", "127.0.0.1:${port}"], admin: false }`)
-  const running = startProgram(t, [...program, '--config', file])
-  t.equal(await running.exited, 69)
-  t.equal(
-    running.stderr,
-    `sluice: cannot listen: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`,
-  )
-  t.equal(running.stdout, '')
 })
 
 t.test('the first signal waits for what is open in a worker, the second ends all of them', async t => {

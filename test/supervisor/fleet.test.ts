@@ -38,7 +38,26 @@ t.test('a first worker that ends without a word is told too', async t => {
   const starting = start()
   await until(() => workers[0]?.told.length === 1)
   workers[0]?.exit({ signal: 'SIGSEGV' })
-  await t.rejects(starting, /SIGSEGV|ended/)
+  await t.rejects(starting, {
+    name: 'WorkerEnded',
+    message: 'the first worker ended before it served: SIGSEGV',
+  })
+})
+
+t.test('how it ended is told', async t => {
+  for (const [exit, told] of [
+    [{ code: 1 }, 'exit code 1'],
+    [{ error: 'spawn EAGAIN' }, 'spawn EAGAIN'],
+  ] as const) {
+    const { start, workers, until } = fleet({ onStart: () => new Promise(() => {}) })
+    const starting = start()
+    await until(() => workers.length === 1)
+    workers[0]?.exit(exit)
+    await t.rejects(starting, {
+      name: 'WorkerEnded',
+      message: `the first worker ended before it served: ${told}`,
+    })
+  }
 })
 
 t.test('a worker that dies is replaced, later each time', async t => {

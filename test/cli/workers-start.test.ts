@@ -1,0 +1,118 @@
+/** Starts of `sluice run` that fail: with worker processes they end as they do without. */
+import { cp, copyFile, mkdir, readdir, symlink } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join, resolve } from 'node:path'
+import t, { type Test } from 'tap'
+import { type RunHost, run } from '../../src/cli/run.js'
+import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
+import type { WorkerExit } from '../../src/supervisor/worker-process.js'
+import { FakeWorker } from '../supervisor/fake-worker.js'
+import { temporaryDirectory } from '../system/command.js'
+import { configured, FREE } from './fleet.js'
+import { installProgram, startProgram } from './program.js'
+
+const BUILD = resolve(import.meta.dirname, '../..')
+
+const program = await installProgram(t)
+
+/** The program without what it needs for traces. */
+async function installWithoutTracing(t: Test): Promise<readonly string[]> {
+  const directory = await temporaryDirectory(t)
+  const installed = resolve(BUILD, '../node_modules')
+  await copyFile(join(BUILD, '../package.json'), join(directory, 'package.json'))
+  await cp(join(BUILD, 'src'), join(directory, 'dist'), { recursive: true })
+  await mkdir(join(directory, 'node_modules'))
+  for (const name of await readdir(installed)) {
+    if (name === '@opentelemetry') continue
+    await symlink(join(installed, name), join(directory, 'node_modules', name))
+  }
+  return [process.execPath, join(directory, 'dist/bin.js')]
+}
+
+/** That it ends in the same way whatever `workers` says. */
+async function endsAlike(
+  t: Test,
+  command: readonly string[],
+  yaml: string,
+  expected: { readonly code: number; readonly stderr: RegExp },
+): Promise<void> {
+  const seen: unknown[] = []
+  for (const workers of [1, 2]) {
+    const file = await configured(t, yaml, workers)
+    const running = startProgram(t, [...command, '--config', file])
+    t.equal(await running.exited, expected.code, `workers: ${workers}`)
+    t.match(running.stderr, expected.stderr)
+    t.equal(running.stdout, '')
+    seen.push(running.stderr)
+  }
+  t.equal(seen[0], seen[1])
+}
+
+t.test('what can not be listened on is told in the same words, with 69', async t => {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as { port: number }
+  const folder = await temporaryDirectory(t)
+  const table: readonly [string, RegExp][] = [
+    [
+      `["127.0.0.1:0", "127.0.0.1:${port}"]`,
+      /: listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
+    ],
+    ['["192.0.2.1:80"]', /: listen EADDRNOTAVAIL: address not available 192\.0\.2\.1:80\n$/],
+    ['["192.0.2.1:0"]', /: listen EADDRNOTAVAIL: address not available 192\.0\.2\.1\n$/],
+    ['["unix:/proc/a.sock"]', /: listen E[A-Z]+: [a-z ]+ \/proc\/a\.sock\n$/],
+    [`["unix:${folder}/a/b.sock"]`, /: \S+ can not be made: there is no folder \S+\n$/],
+    ['["systemd"]', /: listen\.proxy is systemd, and systemd passed no socket: LISTEN_FDS is not set\n$/],
+  ]
+  for (const [proxy, stderr] of table) {
+    await endsAlike(t, program, `listen: { proxy: ${proxy}, admin: false }`, { code: 69, stderr })
+  }
+  const admin = `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:${port}" }`
+  await endsAlike(t, program, admin, { code: 69, stderr: /^sluice: cannot listen: listen EADDRINUSE: / })
+})
+
+t.test('that tracing is not installed is told with 78', async t => {
+  const yaml = `listen: { ${FREE} }\ntracing: { otlp: "http://127.0.0.1:1/v1/traces" }`
+  await endsAlike(t, await installWithoutTracing(t), yaml, {
+    code: 78,
+    stderr: /^sluice: tracing needs the optional dependencies [^\n]*\n$/,
+  })
+})
+
+/** Starts, with a first worker that ends before it serves. */
+async function startInVain(t: Test, exit: WorkerExit, isStopped: boolean) {
+  let stderr = ''
+  const host: RunHost = {
+    io: { stdout: () => {}, stderr: text => (stderr += text), color: false },
+    startId: 'start',
+    build: { version: '1.2.3', node: '20.0.0' },
+    passedSockets: NOTHING_PASSED,
+    terminal: false,
+    color: false,
+    notifyService: async () => undefined,
+    openFilesLimit: () => undefined,
+    fork: () => {
+      const worker: FakeWorker = new FakeWorker(7, { onStart: () => worker.exit(exit) })
+      return worker.process
+    },
+    awaitStop: () => (isStopped ? Promise.resolve('SIGINT') : new Promise(() => {})),
+    onReload: () => {},
+    onUncaught: () => {},
+  }
+  const config = await configured(t, 'listen: { proxy: ["127.0.0.1:0"], admin: false }')
+  return { code: await run({ config }, host), stderr }
+}
+
+t.test('a first worker that ends before it serves is a fault, unless a stop was asked for', async t => {
+  for (const [exit, told] of [
+    [{ signal: 'SIGKILL' }, 'SIGKILL'],
+    [{ code: 1 }, 'exit code 1'],
+  ] as const) {
+    t.same(await startInVain(t, exit, false), {
+      code: 70,
+      stderr: `sluice: the first worker ended before it served: ${told}\n`,
+    })
+    t.same(await startInVain(t, exit, true), { code: 0, stderr: '' })
+  }
+})
