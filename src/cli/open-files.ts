@@ -1,5 +1,5 @@
 /**
- * How many files the process may have open, and how many its limits need: where the system has fewer, it is the system
+ * How many files a process may have open, and how many the limits need: where the system has fewer, it is the system
  * that refuses connections, without a word, before the limits would.
  */
 import type { Config } from '../config/schema.js'
@@ -16,7 +16,17 @@ export function parseOpenFilesLimit(text: string): number | undefined {
   return limit === undefined ? undefined : Number(limit)
 }
 
-/** A tunnel has two, one of which is that of its client's connection. */
-export function neededOpenFiles({ connections, tunnels }: Config['limits']): number {
-  return connections + tunnels + OWN_FILES
+/**
+ * How much more than its part a worker may come to have. When one of two dies, the other has one half, and gets one half
+ * of what the clients of the dead one open again; with more workers it is less.
+ */
+const IMBALANCE = 1.5
+
+/**
+ * In each process. A tunnel has two, one of which is that of its client's connection.
+ * @param workers how many have the connections that limits allow to all of them together
+ */
+export function neededOpenFiles({ connections, tunnels }: Config['limits'], workers: number): number {
+  const part = workers === 1 ? 1 : IMBALANCE / workers
+  return Math.ceil((connections + tunnels) * part) + OWN_FILES
 }

@@ -24,7 +24,7 @@ import type { Io } from './io.js'
 import { neededOpenFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
-import { type StartHost, startProxies } from './start.js'
+import { countWorkers, type StartHost, startProxies } from './start.js'
 import { logWarnings } from './warnings.js'
 
 export interface RunArguments {
@@ -183,13 +183,15 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
   })
   logWarnings(logger, loaded, served(proxy))
   const openFiles = host.openFilesLimit()
-  const needed = neededOpenFiles(loaded.config.limits)
+  const workers = countWorkers(loaded.config)
+  const needed = neededOpenFiles(loaded.config.limits, workers)
+  const inEach = workers === 1 ? 'the process' : `each of ${workers} workers`
   if (openFiles !== undefined && openFiles < needed) {
     logger.warn({
       event: 'few_file_descriptors',
       limit: openFiles,
       needed,
-      message: `limits.connections and limits.tunnels need ${needed} file descriptors, and the process may have ${openFiles}; raise that (ulimit -n), or lower the limits`,
+      message: `limits.connections and limits.tunnels need ${needed} file descriptors, and ${inEach} may have ${openFiles}; raise that (ulimit -n), or lower the limits`,
     })
   }
   await log.flush()

@@ -1,6 +1,7 @@
 /** Whether `sluice run` is one proxy in this process, or a supervisor of several in others. */
 import { availableParallelism, platform } from 'node:os'
 import type { Loaded } from '../config/load.js'
+import type { Config } from '../config/schema.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { Log } from '../observe/log.js'
 import type { BuildInfo } from '../observe/metrics.js'
@@ -22,10 +23,14 @@ export interface StartHost {
   fork(): WorkerProcess
 }
 
+/** How many processes serve clients. */
+export function countWorkers({ workers }: Config): number {
+  return workers === 'auto' ? availableParallelism() : workers
+}
+
 /** @throws what startProxy and startSupervisor throw */
 export function startProxies(loaded: Loaded, log: Log, host: StartHost): Promise<RunningProxy> {
-  const { workers } = loaded.config
-  const count = workers === 'auto' ? availableParallelism() : workers
+  const count = countWorkers(loaded.config)
   const { startId, build, passedSockets } = host
   const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
   if (count === 1) return startProxy(loaded, { ...shared, passedSockets })

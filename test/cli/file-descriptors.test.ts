@@ -10,11 +10,11 @@ import { installProgram, type Program, startProgram } from './program.js'
 const program = await installProgram(t)
 const FEW = 400
 
-async function start(t: Test): Promise<{ readonly program: Program; readonly port: number }> {
+async function start(t: Test, workers = 1): Promise<{ readonly program: Program; readonly port: number }> {
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
   await writeFile(
     file,
-    'version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlog: { format: json }\nshutdown: { drain: 0s }\n',
+    `version: 1\nworkers: ${workers}\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlog: { format: json }\nshutdown: { drain: 0s }\n`,
   )
   const limited = ['sh', '-c', `ulimit -n ${FEW}; exec "$@"`, 'sh', ...program, '--config', file]
   const started = startProgram(t, limited)
@@ -80,5 +80,14 @@ t.test('what stands goes on, what is new is refused, and afterwards there is roo
   for (const client of others) t.notOk(client.socket.destroyed)
   started.child.kill('SIGTERM')
   for (const client of [...others, again]) client.destroy()
+  t.equal(await started.exited, 0)
+})
+
+t.test('it is said what each worker needs', async t => {
+  const { program: started } = await start(t, 3)
+  await started.said(
+    /"few_file_descriptors","limit":400,"needed":15064,.* need 15064 file descriptors, and each of 3 workers may have 400; /,
+  )
+  started.child.kill('SIGTERM')
   t.equal(await started.exited, 0)
 })

@@ -18,5 +18,11 @@ t.test('the soft limit is what counts', async t => {
 
 t.test('every connection needs one, a tunnel a second, and the process has some of its own', async t => {
   const { limits } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n').config
-  t.equal(neededOpenFiles(limits), 174)
+  t.equal(neededOpenFiles(limits, 1), 174)
+})
+
+t.test('of several workers each needs its part, and half of that more', async t => {
+  const { limits } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n').config
+  t.equal(neededOpenFiles(limits, 2), 64 + 83)
+  t.equal(neededOpenFiles(limits, 4), 64 + 42)
 })
