@@ -120,6 +120,7 @@ async function serveSupervisor(): Promise<never> {
     send: messages => process.send?.(messages, undefined, undefined, () => {}),
     onMessage: listener => process.on('message', listener),
     onUncaught,
+    pid: process.pid,
   })
   process.exit(EXIT.ok)
 }
@@ -134,6 +135,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
   startId: randomBytes(4).toString('hex'),
   build: { version, node: process.versions.node },
+  pid: process.pid,
   passedSockets: parsePassedSockets(service, process.pid),
   notifyService: createNotify(service['NOTIFY_SOCKET'], process.env),
   fork: createFork(fileURLToPath(import.meta.url)),

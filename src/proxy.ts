@@ -7,7 +7,7 @@ import type { Control } from './admin/control.js'
 import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
 import { FailedAttempts } from './clients/failed-attempts.js'
-import { isTcp, type ListenAddress, type TcpAddress } from './config/listen-address.js'
+import type { ListenAddress, TcpAddress } from './config/listen-address.js'
 import { restartKeys } from './config/restart-keys.js'
 import { Generation, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
@@ -15,6 +15,7 @@ import { type Ledger, LocalLedger } from './limits/ledger.js'
 import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { configuredListeners, type Listeners } from './listener/create-policy.js'
+import { samePorts } from './listener/same-ports.js'
 import { ProxyServer } from './listener/server.js'
 import { removeStaleSockets } from './listener/unix-socket.js'
 import type { MetricsReport } from './observe/exposition.js'
@@ -40,6 +41,8 @@ export interface ProxyEnvironment {
   readonly build?: BuildInfo
   /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
   readonly processMetrics?: Registry
+  /** Of this process, for its status. */
+  readonly pid?: number
   /** What systemd passed on. */
   readonly passedSockets?: PassedSockets
   /** Absent for a proxy that is alone. */
@@ -196,6 +199,8 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   let stopped: Promise<void> | undefined
   const status = async (): Promise<readonly WorkerStatus[]> => [
     recorder.report({
+      worker: worker?.number ?? 1,
+      pid: environment.pid,
       config: current.config,
       configHash: current.hash,
       tunnels: server.pumps.list(MAX_TUNNELS),
@@ -297,14 +302,9 @@ async function listen(
   const addresses = bindables(config.listen, passedSockets)
   if (worker === undefined) await removeStaleSockets([...addresses.proxy, addresses.admin])
   const proxy: ListenAddress[] = []
-  // Port 0 has become what it did for the first worker; node:cluster sees to that by itself.
+  // Where workers do not bind for themselves, node:cluster sees to it.
   const known = worker?.reusePort === true ? worker.bound : undefined
-  for (const [index, address] of addresses.proxy.entries()) {
-    const same = known?.proxy[index]
-    // A socket of systemd is told by its address, too, and is not bound here.
-    const isOwn = 'port' in address && same !== undefined && isTcp(same)
-    proxy.push(await server.listen(isOwn ? same : address))
-  }
+  for (const address of samePorts(addresses.proxy, known?.proxy)) proxy.push(await server.listen(address))
   let tls: TcpAddress | undefined
   if (config.listen.tls !== undefined) {
     if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')

@@ -95,9 +95,10 @@ function describeConfig({
   }
 }
 
-function describeWorker(status: WorkerStatus, index: number): DocumentWorker {
+function describeWorker(status: WorkerStatus): DocumentWorker {
   return {
-    worker: index + 1,
+    worker: status.worker,
+    pid: status.pid ?? null,
     started: isoTime(status.startedMs),
     config_hash: status.configHash,
     busy: rounded(status.busy),

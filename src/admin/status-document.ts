@@ -53,8 +53,9 @@ export interface StatusDocument {
 }
 
 export interface DocumentWorker {
-  /** From 1 on. */
+  /** Its number, as in the log; 1 where there is no other. */
   readonly worker: number
+  readonly pid: number | null
   readonly started: string
   readonly config_hash: string
   /** The part of the last second in which the event loop was busy, from 0 to 1. */

@@ -17,6 +17,8 @@ export interface StartHost {
   readonly io: Io
   readonly startId: string
   readonly build: BuildInfo
+  /** Of this process. */
+  readonly pid: number
   /** What systemd passed on. */
   readonly passedSockets: PassedSockets
   /** Starts one worker process more. */
@@ -33,7 +35,7 @@ export function startProxies(loaded: Loaded, log: Log, host: StartHost): Promise
   const count = countWorkers(loaded.config)
   const { startId, build, passedSockets } = host
   const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
-  if (count === 1) return startProxy(loaded, { ...shared, passedSockets })
+  if (count === 1) return startProxy(loaded, { ...shared, pid: host.pid, passedSockets })
   return startSupervisor(loaded, {
     ...shared,
     workers: count,

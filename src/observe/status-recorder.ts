@@ -17,7 +17,7 @@ export interface StatusOptions {
 }
 
 /** What is asked for when somebody looks. */
-export interface StatusSources {
+export interface StatusSources extends Pick<WorkerStatus, 'worker' | 'pid'> {
   readonly config: Config
   readonly configHash: string
   readonly tunnels: ListedTunnels
@@ -72,8 +72,10 @@ export class StatusRecorder implements ExchangeObserver {
     this.#loop = loop
   }
 
-  report({ config, configHash, tunnels, upstreams }: StatusSources): WorkerStatus {
+  report({ worker, pid, config, configHash, tunnels, upstreams }: StatusSources): WorkerStatus {
     return {
+      worker,
+      pid,
       startedMs: this.#startedMs,
       configHash,
       busy: this.#busy,

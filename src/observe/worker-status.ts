@@ -80,6 +80,10 @@ export interface UpstreamStatus {
 }
 
 export interface WorkerStatus {
+  /** Its number, from 1 on; no other worker of this start, before or after, has it. */
+  readonly worker: number
+  /** Of its process; undefined where that is not told. */
+  readonly pid: number | undefined
   /** Milliseconds since the epoch. */
   readonly startedMs: number
   readonly configHash: string

@@ -20,6 +20,8 @@ export interface WorkerHost extends Port {
   onMessage(listener: (messages: readonly Message[]) => void): void
   /** What became of an exception that nobody caught goes here. */
   onUncaught(report: (error: unknown) => void): void
+  /** Of its process. */
+  readonly pid: number
 }
 
 /** Resolves when it was drained, and nothing is left to do but to end. */
@@ -78,6 +80,7 @@ class Worker {
     const proxy = await startProxy(deepFreeze(loaded), {
       logger: log.logger,
       startId,
+      pid: this.#host.pid,
       ...(build === undefined ? {} : { build }),
       processMetrics: createProcessMetrics(),
       ...(passedSockets === undefined ? {} : { passedSockets }),

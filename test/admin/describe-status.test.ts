@@ -25,6 +25,8 @@ function worker(requests: number[]): WorkerStatus {
   for (let i = 0; i < 10; i++) dns.add(10)
   const none = new LatencyWindow().counts()
   return {
+    worker: 3,
+    pid: 700,
     startedMs: 1000,
     configHash: 'abc',
     busy: 0.123456,
@@ -55,13 +57,16 @@ t.test('is plain JSON, with rates of the last five seconds and null for what is 
   t.equal(document.rates.requests_per_second, 2.2)
   t.equal(document.tunnels.open, 4)
   t.same(document.workers[0], {
-    worker: 1,
+    worker: 3,
+    pid: 700,
     started: '1970-01-01T00:00:01.000Z',
     config_hash: 'abc',
     busy: 0.123,
     requests_per_second: 2,
     tunnels: 2,
   })
+  const unknown = { ...worker([]), pid: undefined }
+  t.equal(describeStatus([unknown], FACTS, true, 0).workers[0]?.pid, null)
   t.equal(document.latency.dns.count, 20)
   t.ok(Math.abs((document.latency.dns.p50 ?? 0) - 10) < 2)
   t.same(document.latency.dial, { count: 0, p50: null, p95: null, p99: null })

@@ -408,6 +408,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
       color: false,
       startId: 'test',
       build: { version: '1.2.3', node: '20.0.0' },
+      pid: 1,
       passedSockets: NOTHING_PASSED,
       notifyService: async () => undefined,
       openFilesLimit: () => undefined,

@@ -39,6 +39,14 @@ t.test('numbers are those of all workers, and none falls when one dies', async t
   await options(t, fleet.port)
   await fleet.said(/(?:"event":"close"(?:.|\n)*){11}/)
   t.equal((await scrape(fleet)).sum('sluice_requests_total', 'method="OPTIONS"'), 11)
+  const status = await (await fetch(`http://127.0.0.1:${fleet.adminPort}/status.json`)).json()
+  const pids = fleet.pids()
+  t.match(status, {
+    workers: [
+      { worker: 2, pid: pids[1] },
+      { worker: 3, pid: pids[2] },
+    ],
+  })
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
 })

@@ -87,6 +87,7 @@ async function startInVain(t: Test, exit: WorkerExit, isStopped: boolean) {
     io: { stdout: () => {}, stderr: text => (stderr += text), color: false },
     startId: 'start',
     build: { version: '1.2.3', node: '20.0.0' },
+    pid: 1,
     passedSockets: NOTHING_PASSED,
     terminal: false,
     color: false,

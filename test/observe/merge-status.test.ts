@@ -15,6 +15,8 @@ const traffic = (endSecond: number, requests: number[]): Traffic => {
   }
 }
 const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
+  worker: 1,
+  pid: undefined,
   startedMs: 0,
   configHash: 'h',
   busy: 0,

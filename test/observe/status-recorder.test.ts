@@ -35,7 +35,15 @@ t.test('keeps what both events of an exchange say, and samples once a second', a
   clock.ms = 6000
   recorder.sample()
   const tunnels = { open: 0, listed: [] }
-  const report = recorder.report({ config: defaultConfig().config, configHash: 'h', tunnels, upstreams: [] })
+  const report = recorder.report({
+    worker: 2,
+    pid: 7,
+    config: defaultConfig().config,
+    configHash: 'h',
+    tunnels,
+    upstreams: [],
+  })
+  t.same([report.worker, report.pid], [2, 7])
   t.equal(report.startedMs, 5000)
   t.equal(report.configHash, 'h')
   t.same(report.traffic.requests, [3])

@@ -18,6 +18,7 @@ const NO_TRAFFIC = { requests: [], denied: [], opened: [], bytesUp: [], bytesDow
 
 const STATUS = {
   startedMs: 0,
+  pid: undefined,
   busy: 0,
   traffic: { endSecond: 0, ...NO_TRAFFIC },
   latencies: { dns: [], dial: [], firstByte: [] },
@@ -57,7 +58,7 @@ export class FakeWorker {
           return { needsRestart: [], closedTunnels }
         },
         metrics: () => onMetrics?.() ?? [],
-        status: () => ({ ...STATUS, configHash: this.hash ?? '' }),
+        status: () => ({ ...STATUS, worker: this.started?.place.number ?? 0, configHash: this.hash ?? '' }),
         closeTunnel: id => id === `tunnel-${pid}`,
         drain: () => {
           this.told.push('drain')

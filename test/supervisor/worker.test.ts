@@ -53,6 +53,7 @@ async function worker() {
       toWorker = listener
     },
     onUncaught: () => {},
+    pid: 700,
   })
   await ready
   return { conversation, ended, failed, ledger }

@@ -72,7 +72,7 @@ ${table('latency', 'Latency in milliseconds', ['of', '#p50', '#p95', '#p99', '#c
 </section>
 <section aria-labelledby="workers-title">
 <h2 id="workers-title">Workers</h2>
-${table('workers', 'Workers', ['worker', '#busy', '#requests/s', '#tunnels', '~configuration'], 'No worker reports.')}
+${table('workers', 'Workers', ['worker', '#process', '#busy', '#requests/s', '#tunnels', '~configuration'], 'No worker reports.')}
 </section>
 <section id="upstreams-section" aria-labelledby="upstreams-title" hidden>
 <h2 id="upstreams-title">Upstreams of origins</h2>

@@ -18,10 +18,11 @@ function createFigures(): (status: Status) => void {
   )
   const workers = textTable<Status['workers'][number]>(
     'workers',
-    ['', NUMBER, NUMBER, NUMBER, 'wide'],
+    ['', NUMBER, NUMBER, NUMBER, NUMBER, 'wide'],
     ({ worker, started }) => `${worker} ${started}`,
     worker => [
       String(worker.worker),
+      String(worker.pid ?? '–'),
       `${Math.round(worker.busy * 100)} %`,
       formatNumber(worker.requests_per_second),
       worker.tunnels.toLocaleString('en'),
