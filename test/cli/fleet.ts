@@ -35,7 +35,12 @@ export async function configured(t: Test, yaml: string, workers = 2): Promise<st
 
 /** @param program of installProgram */
 export async function startWorkers(t: Test, program: readonly string[], yaml: string): Promise<Fleet> {
-  const running = startProgram(t, [...program, '--config', await configured(t, yaml)])
+  return startFleet(t, program, await configured(t, yaml))
+}
+
+/** @param program of installProgram */
+export async function startFleet(t: Test, program: readonly string[], file: string): Promise<Fleet> {
+  const running = startProgram(t, [...program, '--config', file])
   const [line] = await running.said(/.*"event":"listening".*\n/)
   const { proxy, admin } = JSON.parse(line) as { proxy: string[]; admin: string }
   const port = Number(proxy[0]?.split(':').at(-1))

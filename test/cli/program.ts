@@ -1,7 +1,7 @@
 /** The compiled program as a process of its own, laid out as it is installed: package.json above the code. */
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFile, symlink } from 'node:fs/promises'
+import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
 import { temporaryDirectory } from '../system/command.js'
@@ -15,6 +15,22 @@ export async function installProgram(t: Test): Promise<readonly string[]> {
   await copyFile(join(BUILD, '../package.json'), join(directory, 'package.json'))
   await symlink(join(BUILD, 'src'), join(directory, 'dist'))
   return [process.execPath, '--preserve-symlinks-main', join(directory, 'dist/bin.js')]
+}
+
+/**
+ * The same as files of its own, with links to the packages that it uses.
+ * @param absent a package, or all of one scope, that is not there
+ */
+export async function installCopy(t: Test, absent?: string): Promise<readonly string[]> {
+  const directory = await temporaryDirectory(t)
+  const packages = join(BUILD, '../node_modules')
+  await copyFile(join(BUILD, '../package.json'), join(directory, 'package.json'))
+  await cp(join(BUILD, 'src'), join(directory, 'dist'), { recursive: true })
+  await mkdir(join(directory, 'node_modules'))
+  for (const name of await readdir(packages)) {
+    if (name !== absent) await symlink(join(packages, name), join(directory, 'node_modules', name))
+  }
+  return [process.execPath, join(directory, 'dist/bin.js')]
 }
 
 export interface Program {

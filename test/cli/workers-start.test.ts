@@ -1,7 +1,5 @@
 /** Starts of `sluice run` that fail: with worker processes they end as they do without. */
-import { cp, copyFile, mkdir, readdir, symlink } from 'node:fs/promises'
 import { createServer } from 'node:net'
-import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import { type RunHost, run } from '../../src/cli/run.js'
 import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
@@ -9,25 +7,9 @@ import type { WorkerExit } from '../../src/supervisor/worker-process.js'
 import { FakeWorker } from '../supervisor/fake-worker.js'
 import { temporaryDirectory } from '../system/command.js'
 import { configured, FREE } from './fleet.js'
-import { installProgram, startProgram } from './program.js'
-
-const BUILD = resolve(import.meta.dirname, '../..')
+import { installCopy, installProgram, startProgram } from './program.js'
 
 const program = await installProgram(t)
-
-/** The program without what it needs for traces. */
-async function installWithoutTracing(t: Test): Promise<readonly string[]> {
-  const directory = await temporaryDirectory(t)
-  const installed = resolve(BUILD, '../node_modules')
-  await copyFile(join(BUILD, '../package.json'), join(directory, 'package.json'))
-  await cp(join(BUILD, 'src'), join(directory, 'dist'), { recursive: true })
-  await mkdir(join(directory, 'node_modules'))
-  for (const name of await readdir(installed)) {
-    if (name === '@opentelemetry') continue
-    await symlink(join(installed, name), join(directory, 'node_modules', name))
-  }
-  return [process.execPath, join(directory, 'dist/bin.js')]
-}
 
 /** That it ends in the same way whatever `workers` says. */
 async function endsAlike(
@@ -74,7 +56,7 @@ t.test('what can not be listened on is told in the same words, with 69', async t
 
 t.test('that tracing is not installed is told with 78', async t => {
   const yaml = `listen: { ${FREE} }\ntracing: { otlp: "http://127.0.0.1:1/v1/traces" }`
-  await endsAlike(t, await installWithoutTracing(t), yaml, {
+  await endsAlike(t, await installCopy(t, '@opentelemetry'), yaml, {
     code: 78,
     stderr: /^sluice: tracing needs the optional dependencies [^\n]*\n$/,
   })

@@ -1,6 +1,6 @@
 /** `sluice run` with worker processes: what is lost when one dies, what is left at the end, and that they are one proxy. */
 import { writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import t from 'tap'
 import { Authority } from '../kit/authority.js'
 import { openTunnel } from '../kit/open-tunnel.js'
@@ -11,11 +11,9 @@ import {
   configured,
   echoes,
   FREE,
-  type Fleet,
   isGone,
   options,
   RULES,
-  startedPids,
   startWorkers,
   tunnelsOfAll,
   untilGone,
@@ -181,36 +179,4 @@ t.test('wrong passwords count in all workers', async t => {
   t.equal(looked + statuses.filter(status => status === '429').length, 60)
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
-})
-
-t.test('a reload reaches all workers, and those that come later', async t => {
-  const origin = await rawOrigin(t)
-  const before = await configured(t, `listen: { ${FREE} }\n${RULES}`)
-  const after = await configured(t, `listen: { ${FREE} }\nrules: {}`)
-  const [node = '', ...flags] = program
-  const bin = flags.pop() ?? ''
-  const script = resolve(import.meta.dirname, '../supervisor/reloading-program.js')
-  const running = startProgram(t, [node, ...flags, script, bin, before])
-  const [, port = ''] = await running.said(/"listening".*"port":(\d+)/)
-  const fleet: Fleet = Object.assign(running, {
-    port: Number(port),
-    adminPort: 0,
-    pids: () => startedPids(running),
-  })
-  const tunnels = (await tunnelsOfAll(t, fleet, origin)).flat()
-  running.child.stdin.write(`${after}\n`)
-  const [, closed = ''] = await running.said(/"event":"reloaded","closedTunnels":(\d+),"needsRestart":\[\]/)
-  t.equal(Number(closed), tunnels.length, 'those that are no longer allowed are closed in all of them')
-  for (const { client } of tunnels) await client.untilEnd()
-  const [first = 0] = fleet.pids()
-  process.kill(first, 'SIGKILL')
-  await running.said(/"worker_started","worker":3/)
-  for (let i = 0; i < 16; i++) {
-    const client = await rawClient(t, fleet.port)
-    client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
-    t.match(await client.untilEnd(), /^HTTP\/1\.1 403 /)
-  }
-  running.child.stdin.end()
-  t.equal(await running.exited, 0)
-  await untilGone(fleet.pids())
 })

@@ -1,0 +1,127 @@
+/** What is left of `sluice run` with worker processes when it has ended, in whatever way: nothing. */
+import { existsSync, readFileSync } from 'node:fs'
+import t, { type Test } from 'tap'
+import { collector } from '../kit/collector.js'
+import { openTunnel } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { socketPath, unixClient } from '../kit/unix-socket.js'
+import {
+  ask,
+  configured,
+  type Fleet,
+  FREE,
+  isGone,
+  options,
+  requestsOf,
+  RULES,
+  startFleet,
+  startWorkers,
+  untilGone,
+  untilRefused,
+} from './fleet.js'
+import { installCopy, installProgram } from './program.js'
+
+const program = await installProgram(t)
+
+t.test('spans of all workers are sent before they end', async t => {
+  const collecting = await collector(t)
+  const fleet = await startWorkers(
+    t,
+    // With --preserve-symlinks-main, Node 20 loads a package behind a link wrongly in a worker of node:cluster.
+    await installCopy(t),
+    `listen: { ${FREE} }\ntracing: { otlp: "${collecting.url}", sample: 1 }`,
+  )
+  // By themselves they are sent only after some seconds.
+  let sent = 0
+  while (Math.min(...[0, 1].map(index => requestsOf(fleet)[index] ?? 0)) === 0) {
+    t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+    sent += 1
+  }
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+  t.equal(collecting.spans.filter(({ kind }) => kind === 'server').length, sent)
+  t.ok(collecting.requests.length >= 2, 'each has sent its own')
+  t.ok(fleet.pids().every(isGone))
+})
+
+/** Processes that the process has started and that have not ended. */
+function childrenOf(pid: number): number[] {
+  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim().split(' ').map(Number)
+}
+
+interface Standing extends Fleet {
+  /** Process ids of all workers. */
+  readonly workers: readonly number[]
+  /** Sees to it that nothing is left, but files of sockets where nobody could remove them: those nobody listens on. */
+  isGone(t: Test, files: 'removed' | 'stale'): Promise<void>
+}
+
+/** With a tunnel that stands, and a stop that would wait for it. */
+async function standing(t: Test, drain: string): Promise<Standing> {
+  const paths = [await socketPath(t), await socketPath(t, 'admin.sock')] as const
+  const file = await configured(
+    t,
+    `listen: { proxy: ["127.0.0.1:0", "unix:${paths[0]}"], admin: "unix:${paths[1]}" }\n${RULES}\nclients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]\nshutdown: { drain: ${drain} }`,
+  )
+  const fleet = await startFleet(t, program, file)
+  const origin = await rawOrigin(t)
+  const { client } = await openTunnel(t, fleet, origin)
+  t.match(await ask(await unixClient(t, paths[0])), /^HTTP\/1\.1 200 /)
+  const workers = childrenOf(fleet.child.pid ?? 0)
+  t.same(workers.length, 2)
+  return Object.assign(fleet, {
+    workers,
+    isGone: async (t: Test, files: 'removed' | 'stale') => {
+      await client.untilEnd()
+      await untilGone([...workers, ...fleet.pids()])
+      await untilRefused(t, fleet.port)
+      const left = paths.filter(path => existsSync(path))
+      if (files === 'removed') t.same(left, [])
+      for (const path of left) await t.rejects(unixClient(t, path), { code: 'ECONNREFUSED' })
+      const next = await startFleet(t, program, file)
+      next.child.kill('SIGTERM')
+      t.equal(await next.exited, 0, 'and it can be started again')
+      t.same(
+        paths.filter(path => existsSync(path)),
+        [],
+      )
+    },
+  })
+}
+
+t.test('SIGTERM: after the drain', async t => {
+  const fleet = await standing(t, '0s')
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+  t.ok(fleet.workers.every(isGone), 'at once')
+  await fleet.isGone(t, 'removed')
+})
+
+t.test('two SIGTERM: at once', async t => {
+  const fleet = await standing(t, '60s')
+  fleet.child.kill('SIGTERM')
+  await fleet.said(/"event":"stopping"/)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 130)
+  await fleet.isGone(t, 'stale')
+})
+
+t.test('SIGKILL of the supervisor: the workers end', async t => {
+  const fleet = await standing(t, '60s')
+  fleet.child.kill('SIGKILL')
+  t.equal(await fleet.exited, null)
+  await fleet.isGone(t, 'stale')
+})
+
+t.test('SIGKILL of a worker, and SIGTERM before and after another takes its place', async t => {
+  for (const isReplaced of [false, true]) {
+    const fleet = await standing(t, '0s')
+    const [first = 0] = fleet.workers
+    process.kill(first, 'SIGKILL')
+    await fleet.said(isReplaced ? /"worker_started","worker":3/ : /"worker_exited","worker":1/)
+    fleet.child.kill('SIGTERM')
+    t.equal(await fleet.exited, 0)
+    t.ok(fleet.pids().every(isGone))
+    await fleet.isGone(t, 'removed')
+  }
+})
