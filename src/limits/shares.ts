@@ -126,11 +126,20 @@ export class Shares {
     })
   }
 
-  /** Books what has passed since; called often with the current time. */
+  /**
+   * Books what has passed since; called often with the current time. Of clients with tunnels it is asked how they
+   * stand even if nothing has passed: the ledger may be shared, and the bytes be used up elsewhere.
+   */
   meter(now: number): void {
     if (this.#limits.bytesPerHour === undefined || now < this.#meteredAt + METER_MS) return
     this.#meteredAt = now
-    for (const stay of this.#open) this.#book(stay)
+    const passed = new Map<string, number>()
+    for (const stay of this.#open) {
+      const bytes = stay.takeBytes()
+      if (bytes === 0 && !stay.isTunnel) continue
+      passed.set(stay.account, (passed.get(stay.account) ?? 0) + bytes)
+    }
+    for (const [account, bytes] of passed) this.#book(account, bytes)
   }
 
   #askForBytes(
@@ -186,15 +195,14 @@ export class Shares {
 
   readonly #end = (stay: OpenStay): void => {
     if (!this.#open.delete(stay)) return
-    this.#book(stay)
+    const bytes = stay.takeBytes()
+    if (bytes > 0) this.#book(stay.account, bytes)
     for (const key of stay.held) this.#ledger.release(key)
   }
 
-  #book(stay: OpenStay): void {
+  #book(account: string, bytes: number): void {
     const limit = this.#limits.bytesPerHour
-    const bytes = limit === undefined ? 0 : stay.takeBytes()
-    if (limit === undefined || bytes === 0) return
-    const { account } = stay
+    if (limit === undefined) return
     void whenKnown(this.#ledger.spend(`bytes ${account}`, bytes, limit), wait => {
       if (wait > 0) this.#stopTunnels(account)
     })
@@ -217,6 +225,10 @@ class OpenStay implements Stay {
     this.account = account
     this.metered = metered
     this.#end = end
+  }
+
+  get isTunnel(): boolean {
+    return this.held.length > 0
   }
 
   /** The bytes that have passed since it was asked last. */

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { FREE, options, RULES, startWorkers, untilGone } from './fleet.js'
+import { FREE, options, RULES, startWorkers, tunnelsOfAll, untilGone } from './fleet.js'
 import { installProgram } from './program.js'
 
 const program = await installProgram(t)
@@ -70,4 +70,16 @@ t.test('so many connections of one client, and the first request on one more is 
   fleet.child.kill('SIGTERM')
   for (const client of clients) client.destroy()
   t.equal(await fleet.exited, 0)
+})
+
+t.test('who has used up its bytes in one worker loses its quiet tunnels in the others', async t => {
+  const origin = await rawOrigin(t)
+  const yaml = `listen: { ${FREE} }\n${RULES}\nlimits: { bytes_per_hour: 10KiB }`
+  const fleet = await startWorkers(t, program, yaml)
+  const tunnels = await tunnelsOfAll(t, fleet, origin)
+  tunnels[0]?.[0]?.client.write('x'.repeat(10 * 1024))
+  for (const { client } of tunnels.flat()) await client.outcome()
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+  t.equal([...fleet.stdout.matchAll(/"close_reason":"bytes"/g)].length, tunnels.flat().length)
 })

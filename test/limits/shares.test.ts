@@ -132,6 +132,31 @@ t.test('who has used up its bytes loses its tunnels, nobody else does', async t 
   t.same([busy.stopped, idle.stopped, other.stopped], [['bytes'], ['bytes'], []])
 })
 
+t.test('tunnels of who has used up its bytes elsewhere are closed, quiet as they may be', async t => {
+  const ledger = new LaterLedger()
+  const questions: string[] = []
+  const spend = ledger.spend.bind(ledger)
+  ledger.spend = (key, bytes, limit) => {
+    questions.push(`${key} ${bytes}`)
+    return spend(key, bytes, limit)
+  }
+  const limits = { ...LIMITS, bytesPerHour: 1024 }
+  const [here, there] = [new Shares(limits, ledger, () => {}), new Shares(limits, ledger, () => {})]
+  const [busy, quiet, alsoQuiet, other] = [new Flow(), new Flow(), new Flow(), new Flow()]
+  await here.enter(entrant('a', false, busy))
+  await there.enter(entrant('a', true, quiet))
+  await there.enter(entrant('a', true, alsoQuiet))
+  await there.enter(entrant('b', true, other))
+  await there.enter(entrant('c', false))
+  busy.bytesPassed = 1024
+  here.meter(1e6)
+  questions.length = 0
+  there.meter(1e6)
+  t.same(questions, ['bytes a 0', 'bytes b 0'], 'one question for each client that has tunnels')
+  await new Promise(resolve => setImmediate(resolve))
+  t.same([quiet.stopped, alsoQuiet.stopped, other.stopped], [['bytes'], ['bytes'], []])
+})
+
 t.test('other limits hold for what is asked from then on; bytes count from when somebody counts', async t => {
   const { shares: all, clock } = shares()
   const flow = new Flow()
