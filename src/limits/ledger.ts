@@ -27,8 +27,13 @@ export interface Ledger {
   spend(key: string, bytes: number, limit: number): number | Promise<number>
 }
 
-/** Keys remembered of rates, and of bytes; the one quiet for longest is forgotten for a further one. */
+/**
+ * Keys remembered of rates, and of bytes. For a further one the rate that was asked for longest ago is forgotten, and of
+ * bytes those of which the most are left: nobody gets rid of what is used up by asking under many names.
+ */
 const MAX_KEYS = 10_000
+/** Keys of bytes that are forgotten at once, as they have to be sorted for it. */
+const FORGOTTEN_KEYS = 1000
 const HOUR_MS = 3_600_000
 
 interface Bucket {
@@ -46,7 +51,7 @@ export class LocalLedger implements Ledger {
   readonly #now: () => number
   /** No more keys than things that are held. */
   readonly #held = new Map<string, number>()
-  /** The key that was used last stands last, here and below. */
+  /** The key that was used last stands last. */
   readonly #buckets = new Map<string, Bucket>()
   readonly #hours = new Map<string, Hour>()
 
@@ -78,7 +83,9 @@ export class LocalLedger implements Ledger {
     const bucket = this.#buckets.get(key) ?? { tokens: burst, filledAt: now }
     bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * rate)
     bucket.filledAt = now
-    putLast(this.#buckets, key, bucket)
+    this.#buckets.delete(key)
+    if (this.#buckets.size >= MAX_KEYS) forgetFirst(this.#buckets)
+    this.#buckets.set(key, bucket)
     if (bucket.tokens < 1) return (1 - bucket.tokens) / rate
     bucket.tokens -= 1
     return 0
@@ -92,18 +99,24 @@ export class LocalLedger implements Ledger {
       hour = undefined
     }
     if (hour === undefined && bytes === 0) return 0
-    hour ??= { endsAt: now + HOUR_MS, bytes: 0 }
+    if (hour === undefined) {
+      if (this.#hours.size >= MAX_KEYS) this.#forgetHours(now, limit)
+      hour = { endsAt: now + HOUR_MS, bytes: 0 }
+      this.#hours.set(key, hour)
+    }
     hour.bytes += bytes
-    putLast(this.#hours, key, hour)
     return hour.bytes < limit ? 0 : (hour.endsAt - now) / 1000
+  }
+
+  /** Those that are over first, then those with the most left, and of those with none the one that is over first. */
+  #forgetHours(now: number, limit: number): void {
+    const used = ({ endsAt, bytes }: Hour): number => (endsAt <= now ? 0 : Math.min(bytes, limit))
+    const hours = [...this.#hours].sort(([, a], [, b]) => used(a) - used(b) || a.endsAt - b.endsAt)
+    for (const [key] of hours.slice(0, FORGOTTEN_KEYS)) this.#hours.delete(key)
   }
 }
 
-function putLast<T>(map: Map<string, T>, key: string, value: T): void {
-  map.delete(key)
-  if (map.size >= MAX_KEYS) {
-    const [quietest] = map.keys()
-    if (quietest !== undefined) map.delete(quietest)
-  }
-  map.set(key, value)
+function forgetFirst(map: Map<string, unknown>): void {
+  const [first] = map.keys()
+  if (first !== undefined) map.delete(first)
 }

@@ -97,15 +97,40 @@ t.test('an hour of bytes begins with its first, and is over after an hour', asyn
   t.equal(spend(100), 3600)
 })
 
-t.test('of rates and bytes the keys that were quiet for longest are forgotten', async t => {
+t.test('of rates the keys that were quiet for longest are forgotten', async t => {
   const ledger = new LocalLedger(() => 0)
-  for (const ask of [(key: string) => ledger.take(key, 1, 1), (key: string) => ledger.spend(key, 1, 1)]) {
-    ask('first')
-    ask('second')
-    t.ok(ask('first') > 0)
-    for (let i = 0; i < 9999; i++) ask(`k${i}`)
-    t.ok(ask('first') > 0, 'it was asked for after the second')
-  }
-  t.equal(ledger.take('second', 1, 1), 0)
-  t.equal(ledger.spend('second', 0, 1), 0)
+  const ask = (key: string) => ledger.take(key, 1, 1)
+  ask('first')
+  ask('second')
+  t.ok(ask('first') > 0)
+  for (let i = 0; i < 9999; i++) ask(`k${i}`)
+  t.ok(ask('first') > 0, 'it was asked for after the second')
+  t.equal(ask('second'), 0)
+})
+
+t.test('bytes that are used up are not forgotten for those of any number of others', async t => {
+  const ledger = new LocalLedger(() => 0)
+  t.equal(ledger.spend('spent', 100, 100), 3600)
+  t.equal(ledger.spend('nearly', 99, 100), 0)
+  for (let i = 0; i < 30_000; i++) ledger.spend(`2001:db8:0:${i.toString(16)}`, 98, 100)
+  t.equal(ledger.spend('spent', 0, 100), 3600)
+  t.equal(ledger.spend('nearly', 1, 100), 3600)
+})
+
+t.test('of bytes no more than 10,000 keys are remembered, those with the most', async t => {
+  const clock = new ManualClock()
+  const ledger = new LocalLedger(clock.now)
+  const isKnown = (key: string) => ledger.spend(key, 1, 50) > 0
+  ledger.spend('least', 49, 51)
+  for (let i = 1; i < 10_000; i++) ledger.spend(`k${i}`, 50, 51)
+  t.ok(ledger.spend('least', 2, 51) > 0, 'as many as are remembered')
+  clock.advance(1)
+  ledger.spend('further', 1, 51)
+  t.notOk(isKnown('k1'), 'of those with as much the first whose hour is over')
+  t.ok(isKnown('k9999'))
+  t.ok(ledger.spend('least', 0, 51) > 0)
+  clock.advance(3_600_000 - 1)
+  for (let i = 0; i < 8000; i++) ledger.spend(`n${i}`, 2, 51)
+  t.equal(ledger.spend('further', 49, 51), 0)
+  t.ok(ledger.spend('further', 1, 51) > 0, 'those whose hour is over went before it')
 })
