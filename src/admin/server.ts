@@ -131,7 +131,7 @@ export class AdminServer {
   #sendAutoConfig(response: ServerResponse, { host }: Authority): void {
     const text = serializeProxyAutoConfig(host, this.#control.facts().listeners)
     if (text === undefined)
-      send(response, 404, 'browsers can not use Unix sockets, and listen.proxy has nothing else')
+      send(response, 404, `listen.proxy has nothing that a browser can reach as ${host.name}`)
     else send(response, 200, text, 'application/x-ns-proxy-autoconfig')
   }
 

@@ -62,8 +62,21 @@ t.test(
       ['localhost', listeners(['[fd00::5]:3128']), 'PROXY [fd00::5]:3128'],
       ['sluice.test', listeners(['127.0.0.1:3128', '10.0.0.5:3129']), 'PROXY 10.0.0.5:3129'],
       ['localhost', listeners(['127.0.0.1:1', '10.0.0.5:2']), 'PROXY localhost:1; PROXY 10.0.0.5:2'],
-      ['localhost', listeners(['127.0.0.1:1', '[::1]:1']), 'PROXY localhost:1'],
-      ['sluice.test', listeners(['127.0.0.1:3128']), 'PROXY sluice.test:3128'],
+      ['localhost', listeners(['127.0.0.1:1', '[::1]:1']), 'PROXY localhost:1; PROXY [::1]:1'],
+      ['[::1]', listeners(['127.0.0.1:3128']), 'PROXY 127.0.0.1:3128'],
+      ['127.0.0.1', listeners(['[::1]:3128']), 'PROXY [::1]:3128'],
+      ['localhost', listeners(['[::1]:3128']), 'PROXY [::1]:3128'],
+      ['localhost', listeners(['127.0.0.5:3128']), 'PROXY 127.0.0.5:3128'],
+      ['127.0.0.1', listeners(['127.0.0.5:3128']), 'PROXY 127.0.0.5:3128'],
+      ['127.0.0.5', listeners(['0.0.0.0:3128']), 'PROXY 127.0.0.5:3128'],
+      ['localhost', listeners(['0.0.0.0:3128']), 'PROXY localhost:3128'],
+      ['[::1]', listeners(['0.0.0.0:3128']), 'PROXY 127.0.0.1:3128'],
+      ['[::ffff:10.0.0.9]', listeners(['0.0.0.0:3128']), 'PROXY 10.0.0.9:3128'],
+      ['10.0.0.9', listeners(['[::]:3128']), 'PROXY 10.0.0.9:3128'],
+      ['[fd00::9]', listeners(['[::]:3128']), 'PROXY [fd00::9]:3128'],
+      ['[fd00::9]', listeners(['0.0.0.0:1', '10.0.0.5:2']), 'PROXY 10.0.0.5:2'],
+      ['[fd00::9]', listeners(['127.0.0.1:1', '[::]:2']), 'PROXY [fd00::9]:2'],
+      ['sluice.test', listeners(['127.0.0.1:3128']), 'PROXY 127.0.0.1:3128'],
       ['sluice.test', listeners(['127.0.0.1:3128'], '0.0.0.0:3129'), 'HTTPS sluice.test:3129'],
       [
         'sluice.test',
@@ -77,6 +90,11 @@ t.test(
 )
 
 t.test('there is none where browsers can not connect at all', async t => {
-  const proxy = [parseListenAddress('unix:/run/sluice.sock')]
-  t.equal(serializeProxyAutoConfig(parseHost('localhost'), { proxy, tls: undefined }), undefined)
+  const table: [string, string][] = [
+    ['localhost', 'unix:/run/sluice.sock'],
+    ['10.0.0.9', '127.0.0.1:3128'],
+    ['[fd00::9]', '0.0.0.0:3128'],
+  ]
+  for (const [asked, proxy] of table)
+    t.equal(serializeProxyAutoConfig(parseHost(asked), listeners([proxy])), undefined, `${asked} ${proxy}`)
 })
