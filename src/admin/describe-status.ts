@@ -156,12 +156,19 @@ function describeDenial(group: DenialGroup): DocumentDenial {
   }
 }
 
-/** By the names that they have in the file. */
+const SIZES: readonly string[] = [
+  'headerBytes',
+  'targetBytes',
+  'bytesPerHour',
+  'bodyMinRate',
+] satisfies (keyof Config['limits'])[]
+
+/** By the names that they have in the file; those that are absent from it and have no default are no limits. */
 function describeLimits(limits: Config['limits']): DocumentLimit[] {
   return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
     if (typeof value !== 'number') return []
     const key = name.replace(/Ms$/, '').replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
-    const unit = name.endsWith('Ms') ? 'ms' : name.endsWith('Bytes') ? 'bytes' : 'count'
+    const unit = name.endsWith('Ms') ? 'ms' : SIZES.includes(name) ? 'bytes' : 'count'
     return [{ key, value, unit }]
   })
 }

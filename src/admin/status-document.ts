@@ -113,7 +113,7 @@ export interface DocumentUpstream {
   readonly failures: number
 }
 
-/** A key of `limits` in the configuration. */
+/** A key of `limits` in the configuration; `body_min_rate` in bytes a second. */
 export interface DocumentLimit {
   readonly key: string
   readonly value: number

@@ -73,13 +73,25 @@ t.test('is plain JSON, with rates of the last five seconds and null for what is 
   t.equal(document.traffic.end, '1970-01-01T00:01:00.000Z')
 })
 
-t.test('limits have the names and the units of the file', async t => {
-  const { limits } = describeStatus([], FACTS, true, 0)
-  const found = new Map(limits.map(({ key, value, unit }) => [key, `${value} ${unit}`]))
-  t.equal(found.get('tunnel_idle'), '600000 ms')
-  t.equal(found.get('header_bytes'), '16384 bytes')
-  t.equal(found.get('header_fields'), '100 count')
-  t.equal(found.size, Object.keys(FACTS.config.limits).length)
+t.test('limits have the names and the units of the file; one that does not hold is left out', async t => {
+  const { config } = FACTS
+  const limitsOf = (limits: ProgramFacts['config']['limits']): Map<string, string> => {
+    const found = describeStatus([], { ...FACTS, config: { ...config, limits } }, true, 0).limits
+    return new Map(found.map(({ key, value, unit }) => [key, `${value} ${unit}`]))
+  }
+  const byDefault = limitsOf(config.limits)
+  t.equal(byDefault.get('tunnel_idle'), '600000 ms')
+  t.equal(byDefault.get('header_fields'), '100 count')
+  t.equal(byDefault.size, Object.keys(config.limits).length)
+  t.notOk(byDefault.has('bytes_per_hour'))
+  const all = limitsOf({ ...config.limits, requestsPerSecond: 5, bytesPerHour: 2048 })
+  t.equal(all.get('requests_per_second'), '5 count')
+  const sizes = ['header_bytes 16384', 'target_bytes 8192', 'bytes_per_hour 2048', 'body_min_rate 1024']
+  for (const size of sizes) {
+    const [key = '', value] = size.split(' ')
+    t.equal(all.get(key), `${value} bytes`, key)
+  }
+  t.equal([...all.values()].filter(value => value.endsWith('bytes')).length, sizes.length)
 })
 
 t.test('a rejected reload is told with its problems', async t => {
