@@ -78,24 +78,28 @@ export class Shares {
 
   /**
    * A connection was accepted.
-   * @param source what connections from the same client have in common
+   * @param source what connections from the same client have in common; undefined as long as nobody knows
    * @param shed closes it; called, now or later, when there are too many to tell each that it has no place
    */
-  connect(source: string, shed: () => void): ConnectionSlot {
+  connect(source: string | undefined, shed: () => void): ConnectionSlot {
     const slot = new Slot()
     const ledger = this.#ledger
     const { connections, connectionsPerClient } = this.#limits
-    const own = `connections ${source}`
-    const answered = whenKnown(ledger.acquire(own, connectionsPerClient), mayHaveOne => {
+    const own = source === undefined ? undefined : `connections ${source}`
+    const share = own === undefined || ledger.acquire(own, connectionsPerClient)
+    const answered = whenKnown(share, mayHaveOne => {
       if (!mayHaveOne) return this.#refuse(slot, 'connections_per_client', connectionsPerClient, shed)
       return whenKnown(ledger.acquire('connections', connections), isRoom => {
+        const giveBack = (): void => {
+          if (own !== undefined) ledger.release(own)
+        }
         if (isRoom) {
           slot.grant(() => {
             ledger.release('connections')
-            ledger.release(own)
+            giveBack()
           })
         } else {
-          ledger.release(own)
+          giveBack()
           this.#refuse(slot, 'connections', connections, shed)
         }
       })

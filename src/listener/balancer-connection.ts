@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net'
 import { parseProxyHeader, type ProxyHeader } from '../net/proxy-header.js'
-import type { ConnectionOwner, OwnedConnection } from './connection-owner.js'
+import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline } from './deadline.js'
 
 export interface BalancerOwner extends Pick<ConnectionOwner, 'limits' | 'now' | 'released'> {
@@ -15,20 +15,26 @@ export interface BalancerOwner extends Pick<ConnectionOwner, 'limits' | 'now' | 
 
 export class BalancerConnection implements OwnedConnection {
   readonly #socket: Socket
-  readonly #address: string
+  readonly #balancer: ConnectedClient
   readonly #owner: BalancerOwner
-  readonly #serve: (clientAddress: string) => void
+  readonly #serve: (client: ConnectedClient) => void
   readonly #deadline: Deadline
   #received: Buffer = Buffer.alloc(0)
   #isOver = false
 
   /**
-   * @param address of the balancer
-   * @param serve takes the socket over, with the address of its client; what follows the header waits in it
+   * @param balancer whose place is given back when there is no good header
+   * @param serve takes the socket and the place over, with the address of its client; what follows the header waits in
+   *   the socket
    */
-  constructor(socket: Socket, address: string, owner: BalancerOwner, serve: (clientAddress: string) => void) {
+  constructor(
+    socket: Socket,
+    balancer: ConnectedClient,
+    owner: BalancerOwner,
+    serve: (client: ConnectedClient) => void,
+  ) {
     this.#socket = socket
-    this.#address = address
+    this.#balancer = balancer
     this.#owner = owner
     this.#serve = serve
     this.#deadline = new Deadline(() => owner.now())
@@ -71,6 +77,7 @@ export class BalancerConnection implements OwnedConnection {
   readonly #onClose = (): void => {
     if (!this.#isOver && this.#received.length > 0) this.#fail('the connection ended before it was whole')
     this.#isOver = true
+    this.#balancer.slot.release()
     this.#owner.released(this)
   }
 
@@ -88,13 +95,14 @@ export class BalancerConnection implements OwnedConnection {
     socket.pause()
     for (const [event, listener] of this.#listeners) socket.off(event, listener)
     if (this.#received.length > length) socket.unshift(this.#received.subarray(length))
-    this.#serve(source?.text ?? this.#address)
+    const { address, slot } = this.#balancer
+    this.#serve({ address: source?.text ?? address, slot })
     this.#owner.released(this)
   }
 
   #fail(reason: string): void {
     if (this.#isOver) return
-    this.#owner.headerFailed(this.#address, reason)
+    this.#owner.headerFailed(this.#balancer.address, reason)
     this.destroy()
   }
 }

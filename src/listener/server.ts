@@ -141,8 +141,8 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
       const address = overTcp ? socket.remoteAddress : UNIX_CLIENT
       // A client that is gone again has no address left that could be judged.
       if (address === undefined) socket.destroy()
-      else if (!this.#isBalancer(address)) this.#take(socket, address, serve)
-      else this.#add(new BalancerConnection(socket, address, this, told => this.#take(socket, told, serve)))
+      else if (this.#isBalancer(address)) this.#awaitHeader(socket, address, serve)
+      else this.#take(socket, address, serve)
     })
     this.#servers.push(server)
     const { reusePort = false } = this.#options
@@ -156,6 +156,26 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     const slot = this.#options.shares.connect(this.#current.sourceOf(address), () => socket.destroy())
     if (socket.destroyed) slot.release()
     else serve(socket, { address, slot })
+  }
+
+  /** Until it is known whose it is, it is a connection as any other, and of nobody. */
+  #awaitHeader(socket: Socket, address: string, serve: Serve): void {
+    let connection: BalancerConnection | undefined
+    const { shares } = this.#options
+    const slot = shares.connect(undefined, () => (connection ?? socket).destroy())
+    if (socket.destroyed) {
+      slot.release()
+      return
+    }
+    connection = new BalancerConnection(socket, { address, slot }, this, client => {
+      // That it has no place is told as it is; else it asks for one anew, as a connection of its client.
+      if (slot.refusal !== undefined) serve(socket, client)
+      else {
+        slot.release()
+        this.#take(socket, client.address, serve)
+      }
+    })
+    this.#add(connection)
   }
 
   #isBalancer(address: string): boolean {

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { BalancerConnection } from '../../src/listener/balancer-connection.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { rawClient } from '../kit/raw-peer.js'
+import { A_PLACE } from '../kit/no-limits.js'
 import { LIMITS } from './served-connection.js'
 
 const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'
@@ -23,14 +24,14 @@ async function balanced(t: Test) {
   let wake = (): void => {}
   const connection = new BalancerConnection(
     socket,
-    '10.0.0.1',
+    { address: '10.0.0.1', slot: { ...A_PLACE, release: () => void events.push('given back') } },
     {
       limits: LIMITS,
       now: clock.now,
       released: () => void events.push('released'),
       headerFailed: (balancer, reason) => void events.push(`${balancer} ${reason}`),
     },
-    clientAddress => {
+    ({ address: clientAddress }) => {
       events.push(`client ${clientAddress}`)
       socket.on('data', chunk => {
         text += chunk.toString('latin1')
@@ -85,7 +86,7 @@ t.test('a bad header closes the connection without an answer', async t => {
   client.write('GET / HTTP/1.1\r\n\r\n')
   await closed
   t.equal(await client.untilEnd(), '')
-  t.same(events, ['10.0.0.1 does not begin with a PROXY header', 'released'])
+  t.same(events, ['10.0.0.1 does not begin with a PROXY header', 'given back', 'released'])
 })
 
 t.test('has as long as a request head, however often something comes', async t => {
@@ -96,7 +97,7 @@ t.test('has as long as a request head, however often something comes', async t =
   t.notOk(socket.destroyed)
   pass(1)
   await closed
-  t.same(events, ['10.0.0.1 not received in time', 'released'])
+  t.same(events, ['10.0.0.1 not received in time', 'given back', 'released'])
 })
 
 t.test('a connection that ends in the middle has failed, one that said nothing has not', async t => {
@@ -104,16 +105,16 @@ t.test('a connection that ends in the middle has failed, one that said nothing h
   await half.say('PROXY')
   half.client.end()
   await half.closed
-  t.same(half.events, ['10.0.0.1 the connection ended before it was whole', 'released'])
+  t.same(half.events, ['10.0.0.1 the connection ended before it was whole', 'given back', 'released'])
   const reset = await balanced(t)
   await reset.say('PROXY')
   reset.client.reset()
   await reset.closed
-  t.same(reset.events, ['10.0.0.1 the connection ended before it was whole', 'released'])
+  t.same(reset.events, ['10.0.0.1 the connection ended before it was whole', 'given back', 'released'])
   const silent = await balanced(t)
   silent.client.end()
   await silent.closed
-  t.same(silent.events, ['released'])
+  t.same(silent.events, ['given back', 'released'])
 })
 
 t.test('ends at a drain, and when it is told to, and neither is news', async t => {
@@ -122,6 +123,6 @@ t.test('ends at a drain, and when it is told to, and neither is news', async t =
     await say('PROXY')
     connection[end]()
     await closed
-    t.same(events, ['released'], end)
+    t.same(events, ['given back', 'released'], end)
   }
 })

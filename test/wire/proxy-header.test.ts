@@ -3,7 +3,7 @@ import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
 import { Authority } from '../kit/authority.js'
 import { binaryHeader } from '../kit/proxy-header.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { type RawPeer, rawClient } from '../kit/raw-peer.js'
 import { readResponse } from '../kit/read-response.js'
 import { type TestProxy, testProxy } from '../kit/test-proxy.js'
 import { TlsPeer } from '../kit/tls-client.js'
@@ -126,6 +126,49 @@ t.test('a header from anybody else is a bad request, and so is a second one', as
     t.match(await peer.untilEnd(), /^HTTP\/1\.1 400 /)
   }
 })
+
+t.test(
+  'counts in limits.connections before its header is whole, and for its client from then on',
+  async t => {
+    const limits = 'connections: 3, connections_per_client: 1'
+    const proxy = await balanced(t, `${CLIENTS}limits: { ${limits} }\n`)
+    const half = await Promise.all([1, 2, 3].map(() => rawClient(t, proxy.port)))
+    for (const peer of half) await new Promise<void>(resolve => peer.socket.write('PROXY ', () => resolve()))
+    const further = await rawClient(t, proxy.port)
+    further.write(Buffer.concat([LINE, Buffer.from(REQUEST)]))
+    t.match(await further.untilEnd(), /^HTTP\/1\.1 503 Sluice: the proxy has too many connections\r\n/)
+    const metrics = await (await fetch(`http://127.0.0.1:${proxy.adminPort}/metrics`)).text()
+    t.match(metrics, '\nsluice_limit_rejections_total{limit="connections"} 1\n', 'told once')
+
+    const [first, second, third] = half as [RawPeer, RawPeer, RawPeer]
+    const rest = LINE.subarray('PROXY '.length)
+    first.write(Buffer.concat([rest, Buffer.from('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')]))
+    t.equal((await readResponse(first)).status, 200, 'what it counted as is not in its own way')
+    second.write(Buffer.concat([rest, Buffer.from(REQUEST)]))
+    t.match(await second.untilEnd(), /^HTTP\/1\.1 429 Sluice: too many connections from this address\r\n/)
+    third.reset()
+    await proxy.event('proxy_header_error')
+    // The places of those two are free.
+    for (const address of ['192.0.2.8', '192.0.2.9']) {
+      const peer = await rawClient(t, proxy.port)
+      peer.write(`PROXY TCP4 ${address} 198.51.100.7 1 2\r\nOPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n`)
+      t.equal((await readResponse(peer)).status, 200, address)
+    }
+  },
+)
+
+t.test(
+  'of those without a place more than a hundred are closed, and that is no news of the balancer',
+  async t => {
+    const proxy = await balanced(t, `${CLIENTS}limits: { connections: 1 }\n`)
+    const first = await rawClient(t, proxy.port)
+    first.write(Buffer.concat([LINE, Buffer.from('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')]))
+    await readResponse(first)
+    const peers = await Promise.all(Array.from({ length: 101 }, () => rawClient(t, proxy.port)))
+    await Promise.race(peers.map(peer => peer.outcome()))
+    t.notOk(proxy.events.some(({ event }) => event === 'proxy_header_error'))
+  },
+)
 
 t.test('drains while a header is awaited', async t => {
   const proxy = await balanced(t, `${CLIENTS}shutdown: { drain: 1h }\n`)
