@@ -6,13 +6,7 @@ import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { fileURLToPath } from 'node:url'
 import { EXIT } from './cli/exit-codes.js'
-import { streamIo } from './cli/io.js'
-import { main } from './cli/main.js'
-import { parseOpenFilesLimit } from './cli/open-files.js'
-import { createNotify } from './cli/service-manager.js'
-import { parsePassedSockets } from './listener/passed-sockets.js'
-import { runWorker } from './supervisor/worker.js'
-import { createFork, killWorkers } from './supervisor/worker-process.js'
+import { outOfFiles, parseOpenFilesLimit } from './cli/open-files.js'
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
@@ -61,6 +55,21 @@ function openFilesLimit(): number | undefined {
     return parseOpenFilesLimit(readFileSync('/proc/self/limits', 'latin1'))
   } catch {
     return undefined
+  }
+}
+
+/** While there are descriptors left to find it out with. */
+const limitAtStart = openFilesLimit()
+
+/** The rest of the program, which can not be read without file descriptors. */
+async function read<T>(program: Promise<T>): Promise<T> {
+  try {
+    return await program
+  } catch (error) {
+    const few = outOfFiles(error, limitAtStart)
+    if (few === undefined) throw error
+    process.stderr.write(`sluice: ${few}\n`)
+    process.exit(EXIT.system)
   }
 }
 
@@ -116,6 +125,7 @@ async function serveSupervisor(): Promise<never> {
   // A terminal sends them to all of its processes.
   for (const signal of PASSED_SIGNALS) process.on(signal, () => {})
   process.on('disconnect', () => process.exit(EXIT.software))
+  const { runWorker } = await read(import('./supervisor/worker.js'))
   await runWorker({
     send: messages => process.send?.(messages, undefined, undefined, () => {}),
     onMessage: listener => process.on('message', listener),
@@ -126,6 +136,17 @@ async function serveSupervisor(): Promise<never> {
 }
 
 if (cluster.isWorker) await serveSupervisor()
+
+const [{ main }, { streamIo }, { createNotify }, { parsePassedSockets }, { createFork, killWorkers }] =
+  await read(
+    Promise.all([
+      import('./cli/main.js'),
+      import('./cli/io.js'),
+      import('./cli/service-manager.js'),
+      import('./listener/passed-sockets.js'),
+      import('./supervisor/worker-process.js'),
+    ]),
+  )
 
 process.on('exit', killWorkers)
 

@@ -13,6 +13,8 @@ export const EXIT = {
   unavailable: 69,
   /** A fault of the program itself. */
   software: 70,
+  /** The system has no file descriptor left to start with. */
+  system: 71,
   /** A file to be written can not be. */
   cannotCreate: 73,
   /** What was to be printed could not be. */

@@ -16,6 +16,30 @@ export function parseOpenFilesLimit(text: string): number | undefined {
   return limit === undefined ? undefined : Number(limit)
 }
 
+/** For a start: Node reads the modules of a program all at once. */
+const START_FILES = 256
+const OUT_OF_FILES = /\bE[MN]FILE\b/
+
+/**
+ * Whether a start has failed for want of descriptors. Node takes a package whose files it can not open for one that is
+ * missing, or that has less in it.
+ *
+ * @param limit how many files the process may have open, if that is known
+ * @returns what to tell of it, in one line; undefined when it has failed for another reason
+ */
+export function outOfFiles(error: unknown, limit: number | undefined): string | undefined {
+  const isLow = limit !== undefined && limit < START_FILES
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const isMissing = cause instanceof TypeError || ('code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND')
+    if (!OUT_OF_FILES.test(cause.message) && !(isLow && isMissing)) continue
+    const remedy = isLow
+      ? `; a start needs ${START_FILES}, and the process may have ${limit} (ulimit -n)`
+      : ''
+    return `too few file descriptors: ${cause.message}${remedy}`
+  }
+  return undefined
+}
+
 /**
  * How much more than its part a worker may come to have. When one of two dies, the other has one half, and gets one half
  * of what the clients of the dead one open again; with more workers it is less.

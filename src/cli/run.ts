@@ -20,8 +20,7 @@ import { WorkerEnded } from '../supervisor/fleet.js'
 import { isTracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
-import type { Io } from './io.js'
-import { neededOpenFiles } from './open-files.js'
+import { neededOpenFiles, outOfFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
 import { countWorkers, type StartHost, startProxies } from './start.js'
@@ -74,7 +73,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     await log.flush()
     // The signal may have been for all processes, and ended a worker that was about to start.
     if (error instanceof WorkerEnded && signal !== undefined) return EXIT.ok
-    return tellWhyNot(error, host.io)
+    return tellWhyNot(error, host)
   }
   const reloader = createReloader(args, proxy, log.logger, loaded, sources)
   await announce(proxy, loaded, log, host)
@@ -100,7 +99,12 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
 }
 
 /** @returns the exit code of a program that could not start */
-function tellWhyNot(error: unknown, io: Io): number {
+function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost): number {
+  const few = outOfFiles(error, openFilesLimit())
+  if (few !== undefined) {
+    io.stderr(`sluice: ${few}\n`)
+    return EXIT.system
+  }
   const message = error instanceof Error ? error.message : String(error)
   const isListening = !isTracingUnavailable(error) && !(error instanceof WorkerEnded)
   io.stderr(`sluice: ${isListening ? 'cannot listen: ' : ''}${message}\n`)

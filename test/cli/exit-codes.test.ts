@@ -10,6 +10,7 @@ t.test('exit codes are those of sysexits.h', async t => {
     noInput: 66,
     unavailable: 69,
     software: 70,
+    system: 71,
     cannotCreate: 73,
     ioError: 74,
     temporary: 75,

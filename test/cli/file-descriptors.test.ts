@@ -91,3 +91,17 @@ t.test('it is said what each worker needs', async t => {
   started.child.kill('SIGTERM')
   t.equal(await started.exited, 0)
 })
+
+t.test('too few to start with: one line that says so, and 71', async t => {
+  for (const few of [24, 40, 64]) {
+    const limited = ['sh', '-c', `ulimit -n ${few}; exec "$@"`, 'sh', ...program, 'schema']
+    const started = startProgram(t, limited)
+    const code = await started.exited
+    // Newer releases of Node read one module after another, and need fewer.
+    if (code === 0 && !process.version.startsWith('v20.')) continue
+    t.equal(code, 71, `${few}`)
+    t.equal(started.stdout, '')
+    const remedy = `a start needs 256, and the process may have ${few} \\(ulimit -n\\)`
+    t.match(started.stderr, new RegExp(`^sluice: too few file descriptors: .*; ${remedy}\n$`))
+  }
+})

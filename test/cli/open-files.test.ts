@@ -1,5 +1,5 @@
 import t from 'tap'
-import { neededOpenFiles, parseOpenFilesLimit } from '../../src/cli/open-files.js'
+import { neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/cli/open-files.js'
 import { parseConfig } from '../../src/config/load.js'
 
 const proc = (soft: string) =>
@@ -25,4 +25,37 @@ t.test('of several workers each needs its part, and half of that more', async t 
   const { limits } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n').config
   t.equal(neededOpenFiles(limits, 2), 64 + 83)
   t.equal(neededOpenFiles(limits, 4), 64 + 42)
+})
+
+t.test('a start that failed for want of descriptors is told as that, whatever Node takes it for', async t => {
+  const failed = (message: string, code: string, cause?: Error) =>
+    Object.assign(new Error(message, { cause }), { code })
+  const missing = failed("Cannot find package '/a/index.js'", 'ERR_MODULE_NOT_FOUND')
+  const remedy = '; a start needs 256, and the process may have 255 (ulimit -n)'
+  const table: [unknown, number | undefined, string | undefined][] = [
+    [
+      failed('EMFILE: too many open files, open a', 'EMFILE'),
+      255,
+      `EMFILE: too many open files, open a${remedy}`,
+    ],
+    [failed('EMFILE: too many open files, open a', 'EMFILE'), 256, 'EMFILE: too many open files, open a'],
+    [failed('listen ENFILE', 'ENFILE'), undefined, 'listen ENFILE'],
+    [
+      new Error('the first worker ended: spawn node EMFILE'),
+      256,
+      'the first worker ended: spawn node EMFILE',
+    ],
+    [missing, 255, `Cannot find package '/a/index.js'${remedy}`],
+    [new Error('not installed', { cause: missing }), 255, `Cannot find package '/a/index.js'${remedy}`],
+    [new TypeError('a is not a constructor'), 255, `a is not a constructor${remedy}`],
+    [new TypeError('a is not a constructor'), 256, undefined],
+    [missing, 256, undefined],
+    [missing, undefined, undefined],
+    [failed('listen EADDRINUSE', 'EADDRINUSE'), 255, undefined],
+    ['EMFILE', 255, undefined],
+  ]
+  for (const [error, limit, expected] of table) {
+    const text = expected === undefined ? undefined : `too few file descriptors: ${expected}`
+    t.equal(outOfFiles(error, limit), text, `${error} ${limit}`)
+  }
 })
