@@ -66,6 +66,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   #pump: RunningPump | undefined
   #responded = false
   #failure: ProxyError | undefined
+  #failedAs: CloseReason = 'failed'
   readonly #gone = new GoneSignal()
 
   constructor(connection: ExchangeConnection, id: string, head: RequestHead, facts: RequestFacts) {
@@ -90,6 +91,11 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   /** Why the request itself broke off, when it did: its answer, whatever the handler made of it. */
   get failure(): ProxyError | undefined {
     return this.#failure
+  }
+
+  /** What is said then of how it ended. */
+  get failedAs(): CloseReason {
+    return this.#failedAs
   }
 
   // --- Metered ---
@@ -225,8 +231,9 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   }
 
   /** The request broke off in a way that has an answer of its own, if none was begun. */
-  fail(error: ProxyError): void {
+  fail(error: ProxyError, closeReason: CloseReason = 'failed'): void {
     this.#failure = error
+    this.#failedAs = closeReason
     this.gone()
   }
 }

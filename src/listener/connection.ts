@@ -17,7 +17,7 @@ import type { ConnectionSlot } from '../limits/connection-slot.js'
 import { classify } from './classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
-import { Deadline, timedOut } from './deadline.js'
+import { Deadline, notTaken, timedOut } from './deadline.js'
 import { LINGER_MS, Linger } from './linger.js'
 import { errorResponse } from './respond.js'
 import { ResponseSide } from './response-side.js'
@@ -70,6 +70,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
         return
       case 'write':
       case 'linger':
+        this.#exchange?.fail(notTaken(), 'idle')
         this.destroy()
         return
       case 'none':
@@ -141,8 +142,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
       return
     }
     // A CONNECT is read to its end only when it turns out that no tunnel follows, and the next request may.
-    const challenged = error.status === 407 && method === 'CONNECT'
-    if (challenged && this.#reader.buffered === 0) this.#endEmptyRequest()
+    if (error.status === 407 && method === 'CONNECT' && this.#reader.buffered === 0) this.#endEmptyRequest()
     if (error.close || this.#state.request !== 'done') this.#response.mustClose()
     const { head, body } = errorResponse(error, this.#owner.date(), { hint, note: this.#owner.errorNote })
     this.respond(head)

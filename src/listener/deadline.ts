@@ -55,3 +55,12 @@ export function tooSlow(bytesPerSecond: number): ProxyError {
     detail: `The request content came more slowly than limits.body_min_rate allows (${serializeSize(bytesPerSecond)} a second over limits.body_idle).`,
   })
 }
+
+/** What became of a client that has taken nothing of its response for too long; it is not answered again. */
+export function notTaken(): ProxyError {
+  return new ProxyError('http_request_error', 'response not taken in time', {
+    status: 408,
+    close: true,
+    reason: 'body_idle',
+  })
+}

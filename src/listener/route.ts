@@ -79,7 +79,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   visit.stay.leave()
   if (exchange.failure !== undefined) {
     const status = exchange.responded ? outcome.status : exchange.failure.status
-    outcome = { ...outcome, status, closeReason: 'failed', error: exchange.failure }
+    outcome = { ...outcome, status, closeReason: exchange.failedAs, error: exchange.failure }
   }
   if (outcome.error !== undefined) {
     decision.deny(outcome.error)

@@ -47,6 +47,7 @@ export const LIMIT_REASONS = [
   'target_bytes',
   'header_bytes',
   'request_timeout',
+  'body_idle',
   'body_min_rate',
   'authentication_rate',
   'authentication_busy',

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { ManualClock } from '../kit/manual-clock.js'
+import { pour } from '../kit/pour.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { readResponse } from '../kit/read-response.js'
@@ -69,5 +70,37 @@ t.test('limits.body_idle ends content that stops coming with 408, and the upstre
   )
   client.end()
   peer.end()
+  await proxy.drain()
+})
+
+t.test('limits.body_idle ends a client that takes nothing of its response, and says so', async t => {
+  const total = 40 * 1024 * 1024
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 7s }`, { now: clock.now })
+  const origin = await rawOrigin(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
+  await client.until('\r\n\r\n')
+  client.socket.pause()
+  await pour(peer.socket, total).stalled()
+  clock.advance(6999)
+  await turns()
+  t.equal(proxy.events.length, 1)
+  clock.advance(1)
+  await peer.closed()
+  await checkEvents(
+    t,
+    proxy,
+    0,
+    { kind: 'forward', decision: 'allow' },
+    { status: 200, close_reason: 'idle', error: 'http_request_error', reason: 'body_idle' },
+  )
+  const metrics = await (await fetch(`http://127.0.0.1:${proxy.adminPort}/metrics`)).text()
+  t.match(metrics, '\nsluice_limit_rejections_total{limit="body_idle"} 1\n')
+  client.socket.resume()
+  await client.untilEnd()
   await proxy.drain()
 })
