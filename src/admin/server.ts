@@ -96,7 +96,9 @@ export class AdminServer {
     const resource = this.#resources.get(path)
     const tunnel = CLOSE_TUNNEL.exec(path)?.[1]
     const { method = '' } = request
-    if (asked === undefined)
+    // Whoever stands in between may have gone by the other one.
+    if ((request.headersDistinct['host']?.length ?? 0) > 1) send(response, 400, 'there can be one Host only')
+    else if (asked === undefined)
       send(response, 403, 'Host must be localhost, an IP address or a name of listen.admin_hosts')
     else if (tunnel !== undefined) {
       if (method === 'POST') void this.#closeTunnel(tunnel, request, response)

@@ -144,6 +144,10 @@ t.test(
     }
     t.equal(status(await ask('GET /health HTTP/1.1\r\n\r\n')), 400, 'HTTP/1.1 has a Host')
     t.equal(status(await ask('GET /health HTTP/1.0\r\n\r\n')), 403)
+    for (const second of ['localhost', 'evil.example', '']) {
+      const twice = await ask(`GET /none HTTP/1.1\r\nHost: localhost\r\nhost: ${second}\r\n\r\n`)
+      t.equal(status(twice), 400, `and one alone (RFC 9112 §3.2): ${second}`)
+    }
     const refused = await get('/metrics', 'GET', 'evil.example')
     t.match(refused, 'Host must be localhost, an IP address or a name of listen.admin_hosts\n')
     t.notMatch(refused, 'a_total')
