@@ -24,7 +24,7 @@ export interface ProgramFacts {
 
 /** What the admin listener may know of the rest, and do to it. */
 export interface Control {
-  /** Whether new requests are welcome: false once the proxy is draining. */
+  /** Whether new requests are welcome: false once the proxy is draining, and while no process serves. */
   ready(): boolean
   facts(): ProgramFacts
   /** The metrics, one report for each worker. */

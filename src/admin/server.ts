@@ -110,7 +110,7 @@ export class AdminServer {
 
   #sendReady(response: ServerResponse): void {
     if (this.#control.ready()) send(response, 200, 'ready')
-    else send(response, 503, 'draining')
+    else send(response, 503, 'not ready')
   }
 
   #sendPage(response: ServerResponse): void {

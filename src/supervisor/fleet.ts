@@ -8,7 +8,9 @@ import type { LocalLedger } from '../limits/ledger.js'
 import type { Listeners } from '../listener/create-policy.js'
 import type { WorkerPlace } from '../proxy.js'
 import { Backoff } from './backoff.js'
+import { keepBeating } from './heartbeat.js'
 import type { WorkerStart } from './messages.js'
+import type { Pause } from './patience.js'
 import { WorkerHandle } from './worker-handle.js'
 import type { WorkerExit, WorkerProcess } from './worker-process.js'
 
@@ -18,8 +20,7 @@ export interface FleetOptions {
   /** Get whole lines that a worker wrote to its standard output, and to its standard error. */
   readonly passLog: (lines: string) => void
   readonly passError: (lines: string) => void
-  /** Resolves when so many milliseconds are over, or at once when the signal says so. */
-  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
+  readonly pause: Pause
   /** Milliseconds, monotonic. */
   readonly now: () => number
   readonly ledger: LocalLedger
@@ -59,6 +60,11 @@ export class Fleet {
   /** No process is left. */
   get isEmpty(): boolean {
     return this.#workers.size === 0
+  }
+
+  /** Those that serve, and are known to do anything at all. */
+  get answering(): WorkerHandle[] {
+    return this.serving.filter(({ answering }) => answering)
   }
 
   get serving(): WorkerHandle[] {
@@ -130,7 +136,7 @@ export class Fleet {
 
   /** Rejects when it can not serve, or ends before it does. */
   async #bringUp(worker: WorkerHandle): Promise<Listeners> {
-    const { logger, start, place } = this.#options
+    const { logger, start, place, pause } = this.#options
     const begin = start()
     const { number } = worker
     const bound = await worker.start({ ...begin, place: { ...place(), number, bound: this.#bound } })
@@ -140,6 +146,7 @@ export class Fleet {
       await worker.reload(loaded)
     }
     worker.serving = true
+    void keepBeating(worker, pause, worker.gone)
     logger.info({ event: 'worker_started', worker: number, worker_pid: worker.pid })
     return bound
   }

@@ -35,6 +35,8 @@ export type WorkerCalls = {
   reload: { content: LoadedConfig; answer: Reloaded }
   /** What it has counted, its process included. */
   metrics: { content: undefined; answer: MetricsReport }
+  /** Answered at once by a worker that does anything at all. */
+  beat: { content: undefined; answer: undefined }
   /** How it does. */
   status: { content: undefined; answer: WorkerStatus }
   /** Ends the tunnel of an exchange; answered with whether there was one. */

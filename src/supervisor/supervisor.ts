@@ -19,6 +19,7 @@ import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { Fleet, type FleetOptions } from './fleet.js'
 import { FleetMetrics } from './fleet-metrics.js'
 import { likeStarted } from './like-started.js'
+import { isSettledWithin } from './patience.js'
 import { pause } from './pause.js'
 import { probePorts } from './port-sharing.js'
 import type { WorkerHandle } from './worker-handle.js'
@@ -44,6 +45,9 @@ export interface SupervisorOptions
 
 /** They close with the last worker that has them, and systemd alone can open them again. */
 const LOST_SOCKETS = 'all workers have ended at once, and the sockets of systemd with them'
+
+/** Seconds in which a worker has to answer for whoever looks, or asks to have a tunnel closed. */
+const ANSWER_SECONDS = 2
 
 /** How much longer than the deadline of a drain a worker may take to end. */
 const GRACE_MS = 5000
@@ -146,7 +150,12 @@ class Supervisor {
     let closedTunnels = 0
     const done = new Set<WorkerHandle>()
     const fleet = this.#fleet
-    for (let first = fleet.serving[0]; first !== undefined && done.size === 0; first = fleet.serving[0]) {
+    const asked = new Set<WorkerHandle>()
+    const next = (): WorkerHandle | undefined => fleet.serving.find(worker => !asked.has(worker))
+    for (let first = next(); first !== undefined && done.size === 0; first = next()) {
+      asked.add(first)
+      // The others do not wait for one that does nothing: it is told with them.
+      if (!(await isSettledWithin(first.beat(), ANSWER_SECONDS, this.#pause))) continue
       try {
         closedTunnels += (await first.reload(loaded)).closedTunnels
         done.add(first)
@@ -177,15 +186,21 @@ class Supervisor {
     this.metrics.configReloaded(state.result)
   }
 
-  /** Of those that answer. */
-  async status(): Promise<readonly WorkerStatus[]> {
-    const asked = this.#fleet.serving.map(worker => worker.status().catch(() => undefined))
-    return (await Promise.all(asked)).filter(status => status !== undefined)
+  status(): Promise<readonly WorkerStatus[]> {
+    return this.#ask(worker => worker.status())
   }
 
   async closeTunnel(id: string): Promise<boolean> {
-    const asked = this.#fleet.serving.map(worker => worker.closeTunnel(id).catch(() => false))
-    return (await Promise.all(asked)).includes(true)
+    return (await this.#ask(worker => worker.closeTunnel(id))).includes(true)
+  }
+
+  /** What those say that answer in time. */
+  async #ask<T extends WorkerStatus | boolean>(question: (worker: WorkerHandle) => Promise<T>): Promise<T[]> {
+    const answers = this.#fleet.answering.map(async worker => {
+      const asked = question(worker).catch(() => undefined)
+      return (await isSettledWithin(asked, ANSWER_SECONDS, this.#pause)) ? asked : undefined
+    })
+    return (await Promise.all(answers)).filter(answer => answer !== undefined)
   }
 
   drain(): Promise<void> {
@@ -223,7 +238,7 @@ class Supervisor {
   #control(startedMs: number): Control {
     const { build } = this.#options
     return {
-      ready: () => !this.#leaving && this.#fleet.serving.length > 0,
+      ready: () => !this.#leaving && this.#fleet.answering.length > 0,
       facts: () => {
         const { config, hash: configHash } = this.#inForce
         const [lastReload, needsRestart] = [this.#lastReload, this.#needsRestart]

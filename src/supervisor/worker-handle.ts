@@ -6,6 +6,7 @@ import type { MetricsReport } from '../observe/exposition.js'
 import type { Reloaded } from '../proxy.js'
 import type { LocalLedger } from '../limits/ledger.js'
 import { Conversation } from './conversation.js'
+import type { Beating } from './heartbeat.js'
 import { Holdings } from './holdings.js'
 import type { SupervisorCalls, WorkerCalls, WorkerStart } from './messages.js'
 import { passWholeLines } from './whole-lines.js'
@@ -21,11 +22,12 @@ export interface WorkerOwner {
   failedAttempt(worker: WorkerHandle, source: string): void
 }
 
-export class WorkerHandle {
+export class WorkerHandle implements Beating {
   readonly number: number
   readonly startedAt: number
   /** Whether it serves clients, under the configuration in force. */
   serving = false
+  answering = true
   /** What it told last of what it has counted. */
   lastReport: MetricsReport | undefined
   /** Resolves when it can be told something; rejects when it ends before. */
@@ -36,7 +38,7 @@ export class WorkerHandle {
   readonly #holdings: Holdings
   #onReady: () => void = () => {}
   #onGone: (error: Error) => void = () => {}
-  #alive = true
+  readonly #gone = new AbortController()
   #fault: string | undefined
 
   /** @param startedAt milliseconds, monotonic */
@@ -79,7 +81,12 @@ export class WorkerHandle {
 
   /** False once its end is known. */
   get alive(): boolean {
-    return this.#alive
+    return !this.#gone.signal.aborted
+  }
+
+  /** Aborted then. */
+  get gone(): AbortSignal {
+    return this.#gone.signal
   }
 
   async start(start: WorkerStart): Promise<Listeners> {
@@ -89,6 +96,10 @@ export class WorkerHandle {
 
   reload(loaded: LoadedConfig): Promise<Reloaded> {
     return this.#worker.ask('reload', plain(loaded))
+  }
+
+  beat(): Promise<void> {
+    return this.#worker.ask('beat', undefined)
   }
 
   status(): Promise<WorkerStatus> {
@@ -127,7 +138,7 @@ export class WorkerHandle {
   }
 
   #ended(exit: WorkerExit): WorkerExit {
-    this.#alive = false
+    this.#gone.abort()
     this.serving = false
     this.#worker.end()
     this.#holdings.releaseAll()

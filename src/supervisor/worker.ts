@@ -45,6 +45,7 @@ class Worker {
       start: start => this.#start(start),
       reload: loaded => this.#reload(loaded),
       metrics: () => this.#metrics(),
+      beat: () => undefined,
       status: () => this.#status(),
       closeTunnel: async id => (await this.#running?.proxy.closeTunnel(id)) ?? false,
       drain: async () => {

@@ -62,7 +62,7 @@ t.test('/health answers while the process lives, /ready while requests are welco
   control.isReady = false
   const ready = await get('/ready')
   t.equal(status(ready), 503)
-  t.match(body(ready), 'draining\n')
+  t.match(body(ready), 'not ready\n')
   t.equal(status(await get('/health')), 200)
 })
 

@@ -4,6 +4,12 @@ import { NOTHING_PASSED, type PassedSockets } from '../../src/listener/passed-so
 import { startSupervisor } from '../../src/supervisor/supervisor.js'
 import { FakeWorker, type Script } from './fake-worker.js'
 
+/** A pause that lasts until the test ends it. */
+export interface FakePause {
+  readonly ms: number
+  readonly end: () => void
+}
+
 export const load = (rest = ''): Loaded =>
   parseConfig(`version: 1\nworkers: 2\nlisten: { admin: false }\nshutdown: { drain: 1s }\n${rest}`)
 
@@ -17,7 +23,10 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
   const events: { event: string; [key: string]: unknown }[] = []
   const passed = { log: '', error: '' }
   /** Milliseconds of the pauses, and how to end each. */
-  const pauses: { ms: number; end: () => void }[] = []
+  const pauses: FakePause[] = []
+  /** Those before a worker is asked again whether it does anything, and those in which an answer is waited for. */
+  const beats: FakePause[] = []
+  const steps: FakePause[] = []
   let nowMs = 0
   const until = async (holds: () => boolean) => {
     while (!holds()) await new Promise(resolve => setImmediate(resolve))
@@ -46,8 +55,10 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
       now: () => nowMs,
       pause: (ms, signal) =>
         new Promise(resolve => {
-          pauses.push({ ms, end: resolve })
-          signal.addEventListener('abort', () => resolve())
+          const list = ms === 4000 ? beats : ms === 1000 ? steps : pauses
+          list.push({ ms, end: resolve })
+          if (signal.aborted) resolve()
+          else signal.addEventListener('abort', () => resolve())
         }),
     })
   return {
@@ -56,6 +67,8 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
     events,
     passed,
     pauses,
+    beats,
+    steps,
     until,
     advance: (ms: number) => {
       nowMs += ms

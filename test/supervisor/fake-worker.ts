@@ -38,6 +38,8 @@ export class FakeWorker {
   /** The hash of the configuration it is under. */
   hash: string | undefined
   exit: (exit: WorkerExit) => void = () => {}
+  /** Hears nothing, until it is killed. */
+  frozen = false
 
   constructor(pid: number, { onStart, onReload, onMetrics, drains = true }: Script = {}) {
     let toSupervisor: Parameters<WorkerProcess['onMessage']>[0] = () => {}
@@ -58,6 +60,7 @@ export class FakeWorker {
           return { needsRestart: [], closedTunnels }
         },
         metrics: () => onMetrics?.() ?? [],
+        beat: () => undefined,
         status: () => ({ ...STATUS, worker: this.started?.place.number ?? 0, configHash: this.hash ?? '' }),
         closeTunnel: id => id === `tunnel-${pid}`,
         drain: () => {
@@ -82,7 +85,9 @@ export class FakeWorker {
       onMessage: listener => {
         toSupervisor = listener
       },
-      send: messages => this.supervisor.receive(structuredClone([...messages])),
+      send: messages => {
+        if (!this.frozen) this.supervisor.receive(structuredClone([...messages]))
+      },
       kill: () => {
         this.told.push('kill')
         this.exit({ signal: 'SIGKILL' })

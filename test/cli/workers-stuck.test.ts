@@ -1,0 +1,35 @@
+/** A worker process of `sluice run` that stands still, and does not end by itself. */
+import { writeFile } from 'node:fs/promises'
+import t from 'tap'
+import { rawOrigin } from '../kit/raw-origin.js'
+import { configured, FREE, RULES, startFleet, tunnelsOfAll } from './fleet.js'
+import { installProgram } from './program.js'
+
+const program = await installProgram(t)
+/** It takes 15 to 20 seconds until nobody believes in it any more. */
+const PATIENCE = { timeout: 59_000 }
+
+t.test('it is ended and replaced, and a reload reaches the others before that', PATIENCE, async t => {
+  const origin = await rawOrigin(t)
+  const file = await configured(t, '')
+  const head = `version: 1\nworkers: 2\nshutdown: { drain: 0s }\nlisten: { ${FREE} }\n`
+  await writeFile(file, `${head}${RULES}\n`)
+  const fleet = await startFleet(t, program, file)
+  const [lost = [], cut = []] = await tunnelsOfAll(t, fleet, origin)
+  const [first = 0] = fleet.pids()
+  process.kill(first, 'SIGSTOP')
+  const status = await (await fetch(`http://127.0.0.1:${fleet.adminPort}/status.json`)).json()
+  t.match(status, { workers: [{ worker: 2 }] })
+  await writeFile(file, `${head}rules: {}\n`)
+  for (const { client } of cut) await client.outcome()
+  await fleet.said(/"close_reason":"policy"/)
+  t.notMatch(fleet.stdout, '"worker_exited"')
+  for (const { client } of lost) await client.outcome()
+  await fleet.said(
+    /"worker_exited","worker":1,"worker_pid":\d+,"signal":"SIGKILL","error":"it did not answer for 15 s"/,
+  )
+  await fleet.said(/"event":"config_reloaded"/)
+  await fleet.said(/"worker_started","worker":3/)
+  fleet.child.kill('SIGTERM')
+  t.equal(await fleet.exited, 0)
+})

@@ -1,0 +1,102 @@
+/** Workers that do nothing any more, and do not end by themselves. */
+import t from 'tap'
+import { parseConfig } from '../../src/index.js'
+import { fleet, load } from './fake-fleet.js'
+
+const turns = async (): Promise<void> => {
+  for (let turn = 0; turn < 5; turn++) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** Has a worker asked whether it does anything: the one that began to serve first, and was not asked yet. */
+async function beat({ beats }: ReturnType<typeof fleet>): Promise<void> {
+  beats.shift()?.end()
+  await turns()
+}
+
+/** Lets a second pass for whoever waits for an answer. */
+async function second({ steps }: ReturnType<typeof fleet>): Promise<void> {
+  for (const { end } of steps.splice(0)) end()
+  await turns()
+}
+
+t.test('who looks, or closes a tunnel, waits two seconds for a worker that does nothing', async t => {
+  const fake = fleet()
+  const { start, workers } = fake
+  const running = await start(load())
+  await second(fake)
+  for (const worker of workers.slice(0, 1)) worker.frozen = true
+  for (const ask of [
+    async () =>
+      t.same(
+        (await running.status()).map(({ worker }) => worker),
+        [2],
+      ),
+    async () => t.equal(await running.closeTunnel('tunnel-1001'), true),
+    async () => t.equal(await running.closeTunnel('tunnel-1000'), false, 'nobody knows'),
+  ]) {
+    let answered = false
+    const asked = ask().then(() => {
+      answered = true
+    })
+    await second(fake)
+    t.equal(answered, false)
+    await second(fake)
+    await asked
+  }
+  workers[0]?.exit({ signal: 'SIGKILL' })
+  await running.drain()
+})
+
+t.test(
+  'one that does nothing any more is killed and replaced, and a reload goes on with the others',
+  async t => {
+    const fake = fleet()
+    const { start, workers, events, pauses, until } = fake
+    const running = await start()
+    await second(fake)
+    const [first] = workers
+    if (first !== undefined) first.frozen = true
+    const loaded = load('deny: { hosts: [a.test] }')
+    await beat(fake)
+    const reload = running.reload(loaded)
+    await turns()
+    for (let passed = 0; passed < 15; passed++) {
+      t.equal(workers[1]?.hash === loaded.hash, passed >= 2, `${passed} s`)
+      t.equal(first?.told.includes('kill'), false, `${passed} s`)
+      await second(fake)
+    }
+    t.equal(first?.told.includes('kill'), true)
+    t.match(await reload, { closedTunnels: 0 })
+    await until(() => pauses.length === 1)
+    t.match(
+      events.find(({ event }) => event === 'worker_exited'),
+      { worker: 1, signal: 'SIGKILL', error: 'it did not answer for 15 s', restart_ms: 100 },
+    )
+    pauses[0]?.end()
+    await until(() => workers.length === 3 && workers[2]?.hash !== undefined)
+    t.equal(workers[2]?.hash, loaded.hash)
+    await until(() => events.filter(({ event }) => event === 'worker_started').length === 3)
+    await running.drain()
+  },
+)
+
+t.test('is not ready while no worker does anything', async t => {
+  const fake = fleet()
+  const { start, workers } = fake
+  const running = await start(parseConfig('version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\n'))
+  const { admin } = running
+  if (admin === undefined || !('port' in admin)) throw new Error('no admin listener')
+  const ready = async () => (await fetch(`http://127.0.0.1:${admin.port}/ready`)).status
+  t.equal(await ready(), 200)
+  for (const worker of workers) worker.frozen = true
+  await beat(fake)
+  await second(fake)
+  await second(fake)
+  t.equal(await ready(), 200, 'the other one may be well')
+  await beat(fake)
+  await second(fake)
+  await second(fake)
+  t.equal(await ready(), 503)
+  for (const worker of workers) worker.exit({ signal: 'SIGKILL' })
+  await running.drain()
+})
