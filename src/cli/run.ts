@@ -63,15 +63,17 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   const log = openLog(loaded.config, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
   let signal: string | undefined
+  const interrupt = new AbortController()
   const stop = host.awaitStop().then(name => {
     signal = name
+    interrupt.abort()
   })
   let proxy: RunningProxy
   try {
-    proxy = await startProxies(loaded, log, host)
+    proxy = await startProxies(loaded, log, host, interrupt.signal)
   } catch (error) {
     await log.flush()
-    // The signal may have been for all processes, and ended a worker that was about to start.
+    // Which has ended all workers, whether they served by then or not.
     if (error instanceof WorkerEnded && signal !== undefined) return EXIT.ok
     return tellWhyNot(error, host)
   }

@@ -30,8 +30,16 @@ export function countWorkers({ workers }: Config): number {
   return workers === 'auto' ? availableParallelism() : workers
 }
 
-/** @throws what startProxy and startSupervisor throw */
-export function startProxies(loaded: Loaded, log: Log, host: StartHost): Promise<RunningProxy> {
+/**
+ * @param interrupt ends a start that takes its time
+ * @throws what startProxy and startSupervisor throw
+ */
+export function startProxies(
+  loaded: Loaded,
+  log: Log,
+  host: StartHost,
+  interrupt: AbortSignal,
+): Promise<RunningProxy> {
   const count = countWorkers(loaded.config)
   const { startId, build, passedSockets } = host
   const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
@@ -42,6 +50,7 @@ export function startProxies(loaded: Loaded, log: Log, host: StartHost): Promise
     reusePort: canReusePort(platform(), build.node),
     passedSockets,
     fork: host.fork,
+    interrupt,
     passLog: log.pass,
     passError: host.io.stderr,
   })

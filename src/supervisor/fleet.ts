@@ -10,7 +10,8 @@ import type { WorkerPlace } from '../proxy.js'
 import { Backoff } from './backoff.js'
 import { keepBeating } from './heartbeat.js'
 import type { WorkerStart } from './messages.js'
-import type { Pause } from './patience.js'
+import { isSettledWithin } from './patience.js'
+import type { Pause } from './pause.js'
 import { WorkerHandle } from './worker-handle.js'
 import type { WorkerExit, WorkerProcess } from './worker-process.js'
 
@@ -32,6 +33,10 @@ export interface FleetOptions {
   readonly begun: (worker: WorkerHandle) => void
   readonly ended: (worker: WorkerHandle) => void
 }
+
+const INTERRUPTED = 'interrupted'
+/** Seconds in which a worker has to serve. */
+const START_SECONDS = 30
 
 /** The first worker ended before it served, and has not told why. */
 export class WorkerEnded extends Error {
@@ -75,16 +80,32 @@ export class Fleet {
    * The first worker alone, as what it can not do the others can not do either; and then all others at once.
    *
    * @param count how many
+   * @param interrupt ends all of them before that, whatever they do
    * @returns what the first listens on
-   * @throws what it could not do, or WorkerEnded; no process is left then
+   * @throws what it could not do, or WorkerEnded, when it was interrupted too; no process is left then
    */
-  async start(count: number): Promise<Listeners> {
+  async start(count: number, interrupt: AbortSignal): Promise<Listeners> {
+    const end = (): void => {
+      this.#stopping.abort()
+      this.kill()
+    }
+    interrupt.addEventListener('abort', end)
+    try {
+      if (interrupt.aborted) throw new WorkerEnded({ error: INTERRUPTED })
+      const bound = await this.#start(count)
+      if (!interrupt.aborted) return bound
+      await this.gone()
+      throw new WorkerEnded({ error: INTERRUPTED })
+    } finally {
+      interrupt.removeEventListener('abort', end)
+    }
+  }
+
+  async #start(count: number): Promise<Listeners> {
     const first = this.#fork()
     let bound: Listeners
     try {
-      await first.ready
-      await this.#options.probe()
-      bound = this.#bound = await this.#bringUp(first)
+      bound = this.#bound = await this.#inTime(first, this.#bringUpFirst(first))
     } catch (error) {
       const isTold = first.alive
       first.kill()
@@ -92,7 +113,7 @@ export class Fleet {
       if (isTold) throw error
       throw new WorkerEnded(exit)
     }
-    const others = Array.from({ length: count - 1 }, () => this.#fork())
+    const others = this.#stopping.signal.aborted ? [] : Array.from({ length: count - 1 }, () => this.#fork())
     const up = others.map(worker => this.#bringUpOrKill(worker))
     this.#places = [first, ...others].map(worker => this.#keepUp(worker))
     await Promise.all(up)
@@ -108,7 +129,7 @@ export class Fleet {
     }
   }
 
-  kill(fault: string): void {
+  kill(fault?: string): void {
     for (const worker of this.#workers) worker.kill(fault)
   }
 
@@ -134,6 +155,12 @@ export class Fleet {
     return worker
   }
 
+  async #bringUpFirst(first: WorkerHandle): Promise<Listeners> {
+    await first.ready
+    await this.#options.probe()
+    return this.#bringUp(first)
+  }
+
   /** Rejects when it can not serve, or ends before it does. */
   async #bringUp(worker: WorkerHandle): Promise<Listeners> {
     const { logger, start, place, pause } = this.#options
@@ -153,10 +180,17 @@ export class Fleet {
 
   async #bringUpOrKill(worker: WorkerHandle): Promise<void> {
     try {
-      await this.#bringUp(worker)
+      await this.#inTime(worker, this.#bringUp(worker))
     } catch (error) {
       worker.kill(error)
     }
+  }
+
+  /** Ends it when it takes too long. */
+  async #inTime(worker: WorkerHandle, up: Promise<Listeners>): Promise<Listeners> {
+    const isInTime = await isSettledWithin(up, START_SECONDS, this.#options.pause)
+    if (!isInTime) worker.kill(`it did not serve within ${START_SECONDS} s`)
+    return up
   }
 
   /** Sees to it that there is a worker in this place until the end; resolves when the last one is gone. */

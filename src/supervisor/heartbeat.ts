@@ -2,7 +2,8 @@
  * Whether a worker still does anything. One whose event loop stands still, because it was stopped or is in an endless
  * loop, does not end by itself; what the supervisor asks of all workers would wait for it.
  */
-import { isSettledWithin, type Pause } from './patience.js'
+import { isSettledWithin } from './patience.js'
+import type { Pause } from './pause.js'
 
 const BEAT_MS = 4000
 /** Seconds without an answer after which it is asked nothing more than that. */

@@ -1,7 +1,5 @@
 /** How long another process is waited for. */
-
-/** Resolves when so many milliseconds are over, or at once when the signal says so. */
-export type Pause = (ms: number, signal: AbortSignal) => Promise<void>
+import type { Pause } from './pause.js'
 
 /** One step of the wait. */
 const STEP_MS = 1000

@@ -39,6 +39,8 @@ export interface SupervisorOptions
   readonly reusePort: boolean
   /** What systemd passed on. */
   readonly passedSockets?: PassedSockets
+  /** Ends a start that is under way, whatever a worker does. */
+  readonly interrupt?: AbortSignal
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
 }
@@ -136,7 +138,8 @@ class Supervisor {
     this.#hasPassed = proxy.some(address => 'fd' in address)
     this.#adminAddress = admin && (await this.#admin.listen(admin))
     try {
-      this.#listeners = await this.#fleet.start(this.#options.workers)
+      const { workers, interrupt = new AbortController().signal } = this.#options
+      this.#listeners = await this.#fleet.start(workers, interrupt)
     } catch (error) {
       await this.#close()
       throw error

@@ -1,9 +1,10 @@
 /** A worker process of `sluice run` that stands still, and does not end by itself. */
+import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
 import { rawOrigin } from '../kit/raw-origin.js'
-import { configured, FREE, RULES, startFleet, tunnelsOfAll } from './fleet.js'
-import { installProgram } from './program.js'
+import { configured, FREE, isGone, RULES, startFleet, tunnelsOfAll } from './fleet.js'
+import { installProgram, startProgram } from './program.js'
 
 const program = await installProgram(t)
 /** It takes 15 to 20 seconds until nobody believes in it any more. */
@@ -32,4 +33,19 @@ t.test('it is ended and replaced, and a reload reaches the others before that', 
   await fleet.said(/"worker_started","worker":3/)
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
+})
+
+t.test('a stop does not wait for one that never came to serve', async t => {
+  const running = startProgram(t, [...program, '--config', await configured(t, `listen: { ${FREE} }`)])
+  const { pid = 0 } = running.child
+  let worker = ''
+  while (worker === '') {
+    await new Promise(resolve => setImmediate(resolve))
+    worker = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  }
+  process.kill(Number(worker), 'SIGSTOP')
+  running.child.kill('SIGTERM')
+  t.equal(await running.exited, 0)
+  t.ok(isGone(Number(worker)))
+  t.equal(running.stdout + running.stderr, '')
 })

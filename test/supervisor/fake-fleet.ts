@@ -27,6 +27,7 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
   /** Those before a worker is asked again whether it does anything, and those in which an answer is waited for. */
   const beats: FakePause[] = []
   const steps: FakePause[] = []
+  const interrupt = new AbortController()
   let nowMs = 0
   const until = async (holds: () => boolean) => {
     while (!holds()) await new Promise(resolve => setImmediate(resolve))
@@ -46,6 +47,7 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
         workers.push(worker)
         return worker.process
       },
+      interrupt: interrupt.signal,
       passLog: lines => {
         passed.log += lines
       },
@@ -66,6 +68,7 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
     workers,
     events,
     passed,
+    interrupt: () => interrupt.abort(),
     pauses,
     beats,
     steps,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { keepBeating } from '../../src/supervisor/heartbeat.js'
-import type { Pause } from '../../src/supervisor/patience.js'
+import type { Pause } from '../../src/supervisor/pause.js'
 
 /** A worker whose time is the test's: each pause is told, and lasts until it is ended. */
 function beating() {

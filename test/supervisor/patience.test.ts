@@ -1,5 +1,6 @@
 import t from 'tap'
-import { isSettledWithin, type Pause } from '../../src/supervisor/patience.js'
+import { isSettledWithin } from '../../src/supervisor/patience.js'
+import type { Pause } from '../../src/supervisor/pause.js'
 
 /** Pauses that are over at once, or never, and how many there were. */
 function pauses(ends: boolean) {

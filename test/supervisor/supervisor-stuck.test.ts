@@ -100,3 +100,54 @@ t.test('is not ready while no worker does anything', async t => {
   for (const worker of workers) worker.exit({ signal: 'SIGKILL' })
   await running.drain()
 })
+
+const NEVER = { onStart: () => new Promise<void>(() => {}) }
+
+t.test('a first worker that does not serve within half a minute is the end of the start', async t => {
+  const fake = fleet(NEVER)
+  const { start, workers } = fake
+  const starting = t.rejects(start(), {
+    name: 'WorkerEnded',
+    message: 'the first worker ended before it served: it did not serve within 30 s',
+  })
+  await turns()
+  for (let passed = 0; passed < 30; passed++) {
+    t.equal(workers[0]?.told.includes('kill'), false, `${passed} s`)
+    await second(fake)
+  }
+  await starting
+  t.equal(workers.length, 1)
+})
+
+t.test('another one is replaced then', async t => {
+  const fake = fleet({}, NEVER, {})
+  const { start, workers, events, pauses, until } = fake
+  const starting = start()
+  await until(() => workers[1]?.told.includes('start') === true)
+  for (let passed = 0; passed < 30; passed++) await second(fake)
+  const running = await starting
+  await until(() => pauses.length === 1)
+  t.match(
+    events.find(({ event }) => event === 'worker_exited'),
+    { worker: 2, error: 'it did not serve within 30 s', restart_ms: 100 },
+  )
+  pauses[0]?.end()
+  await until(() => events.some(({ event, worker }) => event === 'worker_started' && worker === 3))
+  await running.drain()
+})
+
+t.test('a start is interrupted whatever a worker does, and none is left', async t => {
+  for (const scripts of [[NEVER], [{}, NEVER]]) {
+    const { start, workers, interrupt, until } = fleet(...scripts)
+    const starting = t.rejects(start(), { name: 'WorkerEnded' })
+    await until(() => workers[scripts.length - 1]?.told.includes('start') === true)
+    interrupt()
+    await starting
+    t.equal(workers.length, scripts.length)
+    t.ok(workers.every(({ told }) => told.includes('kill')))
+  }
+  const { start, workers, interrupt } = fleet()
+  interrupt()
+  await t.rejects(start(), { name: 'WorkerEnded' })
+  t.equal(workers.length, 0)
+})
