@@ -9,7 +9,7 @@
 import cluster, { type Worker } from 'node:cluster'
 import { Readable } from 'node:stream'
 import type { Port } from './conversation.js'
-import { closeHandedConnections } from './handed-connections.js'
+import { HandedConnections } from './handed-connections.js'
 import type { Message } from './messages.js'
 
 /** How a process ended: by itself with a code, by a signal, or before it began. */
@@ -35,10 +35,11 @@ export interface WorkerProcess extends Port {
  * @returns starts one process more
  */
 export function createFork(program: string): () => WorkerProcess {
+  const handed = new HandedConnections()
   return () => {
     cluster.schedulingPolicy = cluster.SCHED_RR
     cluster.setupPrimary({ exec: program, args: [], silent: true, serialization: 'advanced' })
-    return new ClusterProcess(cluster.fork())
+    return new ClusterProcess(cluster.fork(), handed)
   }
 }
 
@@ -51,9 +52,9 @@ class ClusterProcess implements WorkerProcess {
   readonly exited: Promise<WorkerExit>
   readonly #worker: Worker
 
-  constructor(worker: Worker) {
+  constructor(worker: Worker, handed: HandedConnections) {
     this.#worker = worker
-    closeHandedConnections(worker.process)
+    handed.watch(worker.process)
     this.exited = new Promise(resolve => {
       worker.on('error', (error: Error) => resolve({ error: error.message }))
       worker.process.on('close', (code, signal) =>

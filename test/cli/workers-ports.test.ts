@@ -3,15 +3,19 @@ import { readFileSync } from 'node:fs'
 import { createServer, type ListenOptions } from 'node:net'
 import t, { type Test } from 'tap'
 import { Authority } from '../kit/authority.js'
+import { openTunnel } from '../kit/open-tunnel.js'
+import { rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
 import { socketPath, unixClient } from '../kit/unix-socket.js'
 import { needs } from '../system/command.js'
 import {
   ask,
   configured,
+  echoes,
   FREE,
   NO_REUSE_PORT,
   options,
+  RULES,
   requestsOf,
   startedPids,
   startWorkers,
@@ -102,6 +106,25 @@ t.test('a connection over TCP that a worker has not accepted ends with it', asyn
   t.ok(texts.every(text => text === '' || text.startsWith('HTTP/1.1 200 ')))
   for (let i = 0; i < 20; i++) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
   await stop(t, fleet)
+})
+
+t.test('a connection that comes to a worker as it drains is closed, whatever else it waits for', async t => {
+  const origin = await rawOrigin(t)
+  const fleet = await startWorkers(t, program, `listen: { ${FREE} }\n${RULES}\nshutdown: { drain: 60s }`)
+  const opened = await openTunnel(t, fleet, origin)
+  for (const pid of fleet.pids()) process.kill(pid, 'SIGSTOP')
+  fleet.child.kill('SIGTERM')
+  await fleet.said(/"event":"stopping"/)
+  while ((await fetch(`http://127.0.0.1:${fleet.adminPort}/ready`)).status !== 503);
+  // Both have been told by now, and will hear of these only after that.
+  const clients = await Promise.all(Array.from({ length: 6 }, () => rawClient(t, fleet.port)))
+  for (const pid of fleet.pids()) process.kill(pid, 'SIGCONT')
+  // Where the kernel has them, they are reset.
+  for (const client of clients) t.equal(await client.untilEnd().catch(() => ''), '')
+  t.ok(await echoes(opened), 'the tunnel is untouched')
+  opened.client.end()
+  opened.upstream.end()
+  t.equal(await fleet.exited, 0)
 })
 
 t.test('at a stop, connections that are not accepted are answered or end', async t => {

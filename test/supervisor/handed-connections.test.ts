@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { EventEmitter } from 'node:events'
 import t from 'tap'
-import { closeHandedConnections } from '../../src/supervisor/handed-connections.js'
+import { HandedConnections } from '../../src/supervisor/handed-connections.js'
 
 class Handle {
   fd = 9
@@ -11,13 +11,21 @@ class Handle {
   }
 }
 
-t.test('what was on its way to a worker is closed when that ends', async t => {
+type Hand = (message: unknown, handle?: unknown) => boolean
+
+function worker() {
   const sent: unknown[][] = []
   const send = (...args: unknown[]) => sent.push(args) > 0
-  const worker = Object.assign(new EventEmitter(), { send }) as unknown as ChildProcess
-  closeHandedConnections(worker)
+  const child = Object.assign(new EventEmitter(), { send }) as unknown as ChildProcess
+  // Read each time: it is replaced.
+  const hand: Hand = (...args) => (child.send as Hand)(...args)
+  return { child, sent, hand }
+}
+
+t.test('what was on its way to a worker is closed when that ends', async t => {
+  const { child, sent, hand } = worker()
+  new HandedConnections().watch(child)
   const [arrived, first, second] = [new Handle(), new Handle(), new Handle()]
-  const hand = worker.send as (message: unknown, handle?: unknown) => boolean
   t.equal(hand('a', arrived), true)
   arrived.close()
   const close = t.capture(arrived, 'close')
@@ -30,7 +38,41 @@ t.test('what was on its way to a worker is closed when that ends', async t => {
     ['c', undefined],
     ['d', second],
   ])
-  worker.emit('close', null, 'SIGKILL')
+  child.emit('close', null, 'SIGKILL')
   t.same([first.fd, second.fd], [-1, -1])
   t.same(close(), [], 'what has arrived is left alone')
+})
+
+t.test('what a worker refuses is closed, unless another has it by then', async t => {
+  const handed = new HandedConnections()
+  const [first, second] = [worker(), worker()]
+  const [moved, refused, other] = [new Handle(), new Handle(), new Handle()]
+  // As node:cluster does, which listens before.
+  first.child.on('internalMessage', ({ ack }: { ack: number }) => {
+    if (ack === 1) second.hand({ seq: 4 }, moved)
+  })
+  for (const { child } of [first, second]) handed.watch(child)
+  first.hand({ seq: 1 }, moved)
+  first.hand({ seq: 2 }, refused)
+  first.hand({ seq: 3 }, other)
+  second.child.emit('internalMessage', { ack: 2, accepted: false })
+  t.equal(refused.fd, 9, 'the numbers are those of each worker')
+  first.child.emit('internalMessage', { ack: 1, accepted: false })
+  first.child.emit('internalMessage', { ack: 2, accepted: false })
+  first.child.emit('internalMessage', { ack: 3, accepted: true })
+  first.child.emit('internalMessage', 'NODE_SOMETHING')
+  t.same([moved.fd, refused.fd, other.fd], [9, -1, 9])
+  first.child.emit('close', 0, null)
+  t.equal(moved.fd, 9, 'it is on its way to the other')
+  second.child.emit('internalMessage', { ack: 4, accepted: false })
+  t.equal(moved.fd, -1)
+})
+
+t.test('what is closed is handed to nobody', async t => {
+  const { child, sent, hand } = worker()
+  new HandedConnections().watch(child)
+  const handle = new Handle()
+  handle.close()
+  t.equal(hand({ seq: 1 }, handle), true)
+  t.same(sent, [])
 })
