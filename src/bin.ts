@@ -167,6 +167,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   onReload,
   onSignal,
   onUncaught,
+  onExit: listener => process.on('exit', listener),
 })
 
 // Nothing is left to do. What does not end by itself now, a write to a reader that has stalled above all, is ended.

@@ -14,6 +14,7 @@ import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { ConfigSources } from '../config/sources.js'
 import { FileWatch } from '../config/watch.js'
+import { findSocketFile, removeSocketFile, type SocketFile } from '../listener/unix-socket.js'
 import { createLog, type Log } from '../observe/log.js'
 import type { Reloaded, RunningProxy } from '../proxy.js'
 import { WorkerEnded } from '../supervisor/fleet.js'
@@ -48,6 +49,8 @@ export interface RunHost extends StartHost {
   onReload(listener: () => void): void
   /** What became of an exception that nobody caught goes here. */
   onUncaught(report: (error: unknown) => void): void
+  /** Called at the end of the process, when nothing can be waited for any more. */
+  onExit(listener: () => void): void
 }
 
 /** @returns the exit code, once everything is closed */
@@ -77,6 +80,8 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     if (error instanceof WorkerEnded && signal !== undefined) return EXIT.ok
     return tellWhyNot(error, host)
   }
+  let sockets = socketFiles(proxy)
+  host.onExit(() => sockets.forEach(removeSocketFile))
   const reloader = createReloader(args, proxy, log.logger, loaded, sources)
   await announce(proxy, loaded, log, host)
   reload = () => {
@@ -95,6 +100,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   if (fault === undefined) log.logger.info({ event: 'stopping', signal })
   else log.logger.fatal({ event: 'stopping', error: fault.message })
   await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
+  sockets = []
   log.logger.info({ event: 'stopped' })
   await log.flush()
   return fault === undefined ? EXIT.ok : EXIT.unavailable
@@ -226,6 +232,13 @@ function reachable(address: TcpAddress): TcpAddress {
   if (address.host === '0.0.0.0') return { ...address, host: '127.0.0.1' }
   if (address.host === '::') return { ...address, host: '::1' }
   return address
+}
+
+/** Left behind by an end that closes nothing: that of a second signal. */
+function socketFiles({ proxy, admin }: RunningProxy): SocketFile[] {
+  return [...proxy, admin].flatMap(address =>
+    address !== undefined && 'path' in address ? (findSocketFile(address.path) ?? []) : [],
+  )
 }
 
 /** Where clients are served. */

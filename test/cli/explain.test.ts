@@ -421,6 +421,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
       environment: {},
       onSignal: () => () => {},
       onUncaught: () => {},
+      onExit: () => {},
     })
     return { code, ...said }
   }

@@ -35,6 +35,7 @@ async function sluice(...argv: string[]) {
     onReload: () => {},
     onSignal: () => () => {},
     onUncaught: () => {},
+    onExit: () => {},
   })
   return { code, ...said }
 }
@@ -216,6 +217,7 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     onReload: () => {},
     onSignal: () => () => {},
     onUncaught: () => {},
+    onExit: () => {},
   }
   t.equal(await main(['schema'], '1.2.3', broken), 70)
 })

@@ -54,6 +54,8 @@ export function startProgram(
     readonly env?: Readonly<Record<string, string>>
     readonly cwd?: string
     readonly descriptors?: readonly number[]
+    /** At the head of a process group, whose number is its process id. */
+    readonly group?: boolean
   } = {},
 ): Program {
   // The test runner hooks itself into every child through NODE_OPTIONS, which changes what the program may and does.
@@ -61,6 +63,7 @@ export function startProgram(
     stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],
     env: { PATH: process.env['PATH'], ...options.env },
     cwd: options.cwd,
+    detached: options.group ?? false,
   }) as ChildProcessWithoutNullStreams
   const text = { stdout: '', stderr: '' }
   const waiting = new Set<() => void>()

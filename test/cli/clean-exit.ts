@@ -1,0 +1,118 @@
+/** What a program may leave when it ends, however that comes about: processes, ports, socket files. */
+import { writeFileSync } from 'node:fs'
+import { readdir } from 'node:fs/promises'
+import { type AddressInfo, createServer, type Server } from 'node:net'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { killGroup, processesOf } from '../kit/process-group.js'
+import { temporaryDirectory } from '../system/command.js'
+import { type Program, startProgram } from './program.js'
+
+/** Of all tests that look for what is left. */
+export const skip = process.platform === 'linux' ? false : 'reads /proc, which Linux alone has'
+
+export interface Running extends Program {
+  /** Its process id, and that of its group. */
+  readonly pid: number
+  readonly file: string
+  /** Where clients are served; resolves when they are. */
+  port(): Promise<number>
+}
+
+/** Where the program listens; `taken` is a port that is not free. */
+export interface Place {
+  readonly folder: string
+  readonly taken: number
+}
+
+export interface Case {
+  readonly name: string
+  /** How many; otherwise it is tried with one process and with two workers. */
+  readonly workers?: number
+  readonly listen?: (place: Place) => string
+  readonly drain?: string
+  /** What ends it. */
+  readonly end?: End
+  /** Null: a signal that it can not hear. */
+  readonly code: number | null
+}
+
+export type End = (t: Test, running: Running) => Promise<void>
+
+const LISTEN = ({ folder }: Place): string =>
+  `{ proxy: ["unix:${folder}/proxy.sock", "127.0.0.1:0"], admin: "unix:${folder}/admin.sock" }`
+
+function configuration(place: Place, { listen = LISTEN, drain = '60s' }: Case, workers: number): string {
+  return `version: 1
+workers: ${workers}
+listen: ${listen(place)}
+clients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]
+rules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }
+reload: { watch: false }
+shutdown: { drain: ${drain} }
+`
+}
+
+/** @param program of installProgram */
+export function runCases(t: Test, program: readonly string[], cases: readonly Case[]): void {
+  for (const each of cases) {
+    for (const workers of each.workers === undefined ? [1, 2] : [each.workers]) {
+      const name = `${each.name}, with ${workers === 1 ? 'one process' : `${workers} workers`}`
+      void t.test(name, { skip }, async t => {
+        const taken = await bind(t, 0)
+        const place = { folder: await temporaryDirectory(t), taken: (taken.address() as AddressInfo).port }
+        const file = join(place.folder, 'sluice.yaml')
+        writeFileSync(file, configuration(place, each, workers))
+        const running = start(t, program, file)
+        await each.end?.(t, running)
+        t.equal(await running.exited, each.code, running.stderr)
+        await checkNothingLeft(t, running)
+        t.same(await readdir(place.folder), ['sluice.yaml'], 'no socket file is left')
+      })
+    }
+  }
+}
+
+export function start(t: Test, program: readonly string[], file: string): Running {
+  const started = startGroup(t, [...program, '--config', file])
+  const port = async (): Promise<number> => Number((await started.said(LISTENING))[1])
+  return Object.assign(started, { file, port })
+}
+
+const LISTENING = /"event":"listening".*"127\.0\.0\.1:(\d+)"/
+
+/** In a process group of its own, which is killed with the test. */
+export function startGroup(t: Test, command: readonly string[]): Program & { readonly pid: number } {
+  const started = startProgram(t, command, { group: true })
+  // Where there is no process there is no group either: 0 would be that of the test.
+  const pid = started.child.pid ?? -1
+  t.teardown(() => killGroup(pid))
+  return Object.assign(started, { pid })
+}
+
+/** @param port where it served clients, when it said so in another way than the log */
+export async function checkNothingLeft(
+  t: Test,
+  { pid, stdout }: Program & { readonly pid: number },
+  port = Number(LISTENING.exec(stdout)?.[1] ?? 0),
+): Promise<void> {
+  // Of what was killed the system may be taking the last apart.
+  await untilTrue(() => processesOf(pid).length === 0)
+  const server = await bind(t, port)
+  await new Promise(resolve => server.close(resolve))
+}
+
+/** Rejects when the port is taken. */
+async function bind(t: Test, port: number): Promise<Server> {
+  const server = createServer()
+  t.teardown(() => server.close())
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject)
+    server.listen({ port, host: '127.0.0.1' }, resolve)
+  })
+  return server
+}
+
+export async function untilTrue(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await new Promise(resolve => setImmediate(resolve))
+}
