@@ -1,0 +1,196 @@
+/** The program with workers, in a process group of its own: its log as it comes, and its workers, killed one by one. */
+import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
+import type { Test } from 'tap'
+import { killGroup, processesOf, stateOf } from '../kit/process-group.js'
+import { clientPorts, isListener } from './held-sockets.js'
+import { type LogLine, PROGRAM } from './program.js'
+
+export interface Worker {
+  readonly number: number
+  readonly pid: number
+}
+
+export interface Kill extends Worker {
+  /** When it was stopped, and when its end was told; milliseconds, monotonic. */
+  readonly stoppedAt: number
+  endedAt: number
+  /** Ports of the clients that it had, and of those that the others had. */
+  readonly clients: ReadonlySet<number>
+  readonly othersClients: ReadonlySet<number>
+}
+
+/** Something that a client was owed and did not get. */
+export interface Failure {
+  readonly what: string
+  /** Of the client; undefined when it was not connected. */
+  readonly clientPort: number | undefined
+  readonly connectedAt: number
+  readonly failedAt: number
+  /** Of the request; undefined for a tunnel. */
+  readonly path: string | undefined
+}
+
+/** Of these there are many, and what is in them is looked at as they come. */
+const EXCHANGES = new Set(['decision', 'close'])
+
+/** Of what the load does by itself: whole exchanges, and clients that were gone when the origin answered. */
+const ENDS = new Set(['complete', 'client_gone'])
+
+export class SoakFleet {
+  readonly exited: Promise<number | null>
+  readonly kills: Kill[] = []
+  /** Lines that are no JSON. */
+  readonly broken: string[] = []
+  /** All but those of exchanges. */
+  readonly events: LogLine[] = []
+  /** Exchanges that did not end as the load lets them end. */
+  readonly odd: LogLine[] = []
+  /** The configuration that each worker has decided by last. */
+  readonly decidedBy = new Map<number, string>()
+  /** The worker that has decided on a request, by its path. */
+  readonly #deciders = new Map<string, number>()
+  readonly #child: ChildProcessByStdio<null, Readable, Readable>
+  readonly #group: number
+  readonly #waiting = new Set<() => void>()
+  #ended = false
+  #stderr = ''
+
+  constructor(t: Test, configFile: string) {
+    this.#child = spawn(process.execPath, [PROGRAM, '--config', configFile], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env['PATH'] },
+      detached: true,
+    })
+    // Where there is no process, there is no group either: 0 would be that of the test.
+    this.#group = this.#child.pid ?? -1
+    t.teardown(() => killGroup(this.#group))
+    this.exited = once(this.#child, 'close').then(([code]) => {
+      this.#ended = true
+      this.#wake()
+      return code as number | null
+    })
+    this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text
+    })
+    createInterface({ input: this.#child.stdout }).on('line', line => this.#read(line))
+  }
+
+  get stderr(): string {
+    return this.#stderr
+  }
+
+  signal(name: NodeJS.Signals): void {
+    this.#child.kill(name)
+  }
+
+  /** The `count`th event that has one of these names, past or future. */
+  async event(names: readonly string[], count = 1): Promise<LogLine> {
+    for (;;) {
+      const found = this.events.filter(({ event }) => names.includes(String(event)))[count - 1]
+      if (found !== undefined) return found
+      if (this.#ended) throw new Error(`it has ended without ${names} ${count}: ${this.#stderr}`)
+      await new Promise<void>(resolve => this.#waiting.add(resolve))
+    }
+  }
+
+  /** Those that serve, the oldest first. */
+  get serving(): Worker[] {
+    const gone = new Set([...this.#named('worker_exited'), ...this.kills].map(({ number }) => number))
+    return this.#named('worker_started').filter(({ number }) => !gone.has(number))
+  }
+
+  async untilServing(count: number): Promise<void> {
+    while (this.serving.length < count) {
+      if (this.#ended) throw new Error(`it has ended: ${this.#stderr}`)
+      await new Promise<void>(resolve => this.#waiting.add(resolve))
+    }
+  }
+
+  /** Ends a worker by force, having seen which connections are its own. */
+  async kill({ number, pid }: Worker, port: number): Promise<void> {
+    const others = this.serving.flatMap(worker => (worker.pid === pid ? [] : [worker.pid]))
+    const stoppedAt = performance.now()
+    process.kill(pid, 'SIGSTOP')
+    while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
+    const ports = clientPorts([pid, ...others], port)
+    process.kill(pid, 'SIGKILL')
+    this.kills.push({
+      number,
+      pid,
+      stoppedAt,
+      endedAt: Number.POSITIVE_INFINITY,
+      clients: ports.get(pid) ?? new Set(),
+      othersClients: new Set(others.flatMap(other => [...(ports.get(other) ?? [])])),
+    })
+  }
+
+  /**
+   * What a killed worker, and none of the others, had to do with it, when there was one while the connection stood: it
+   * had the connection, or this was on its way to a worker; undefined when there was none.
+   */
+  excuse({ clientPort, connectedAt, failedAt, path }: Failure): 'held' | 'on its way' | undefined {
+    if (clientPort === undefined) return undefined
+    const during = this.kills.filter(kill => kill.stoppedAt <= failedAt && connectedAt <= kill.endedAt)
+    if (during.some(({ clients }) => clients.has(clientPort))) return 'held'
+    const decider = path === undefined ? undefined : this.#deciders.get(path)
+    const unheld = during.some(
+      ({ number, othersClients }) =>
+        !othersClients.has(clientPort) && (decider === undefined || decider === number),
+    )
+    return unheld ? 'on its way' : undefined
+  }
+
+  /** Whether the supervisor accepts the connections, and hands them to the workers. */
+  isAcceptedFor(port: number): boolean {
+    return isListener(this.#group, port)
+  }
+
+  /** Processes of the group that have not ended. */
+  processes(): number[] {
+    return processesOf(this.#group)
+  }
+
+  #named(event: string): Worker[] {
+    return this.events.flatMap(line =>
+      line['event'] === event ? [{ number: Number(line['worker']), pid: Number(line['worker_pid']) }] : [],
+    )
+  }
+
+  #read(text: string): void {
+    let line: LogLine
+    try {
+      line = JSON.parse(text) as LogLine
+    } catch {
+      this.broken.push(text)
+      return
+    }
+    if (EXCHANGES.has(String(line['event']))) {
+      this.#exchange(line)
+      return
+    }
+    this.events.push(line)
+    if (line['event'] === 'worker_exited') {
+      for (const kill of this.kills) if (kill.number === line['worker']) kill.endedAt = performance.now()
+    }
+    this.#wake()
+  }
+
+  #exchange(line: LogLine): void {
+    if (line['event'] === 'close') {
+      if (!ENDS.has(String(line['close_reason']))) this.odd.push(line)
+      return
+    }
+    const number = Number.parseInt(String(line['id']).split('-')[1] ?? '', 36)
+    this.decidedBy.set(number, String(line['config_hash']))
+    if (typeof line['path'] === 'string') this.#deciders.set(line['path'], number)
+  }
+
+  #wake(): void {
+    const waiting = [...this.#waiting]
+    this.#waiting.clear()
+    for (const resolve of waiting) resolve()
+  }
+}
