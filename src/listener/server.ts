@@ -25,6 +25,7 @@ import type {
 } from './connection-owner.js'
 import { Handshake } from './handshake.js'
 import type { Bindable } from './passed-sockets.js'
+import { tellInvalidRequest } from './invalid-request.js'
 import { Pumps } from './pumps.js'
 import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
 
@@ -246,24 +247,8 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
 
   refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
     const { observer, configHash, clientName } = this.#current
-    const subject = {
-      id: this.nextId(),
-      client: clientName(clientAddress),
-      clientAddress,
-      kind: 'invalid',
-      method,
-      path: withoutUserinfo(target),
-    } as const
-    observer.decision(subject, { decision: 'deny', reason: error.reason, refusal: error }, configHash)
-    const outcome = {
-      handler: 'refusal',
-      status: error.status,
-      closeReason: 'refused',
-      bytesUp: 0,
-      bytesDown: 0,
-      error,
-    } as const
-    observer.close(subject, outcome, 0, 'deny')
+    const request = { id: this.nextId(), client: clientName(clientAddress), clientAddress, method, target }
+    tellInvalidRequest(observer, configHash, request, error)
   }
 
   released(connection: OwnedConnection): void {
@@ -316,10 +301,4 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   #checkEmpty(): void {
     if (this.#connections.size === 0 && this.pumps.size === 0) this.#onEmpty?.()
   }
-}
-
-/** A refused target may be one because a password stands in it; which is no reason to write that into a log. */
-function withoutUserinfo(target: string): string {
-  if (!target.startsWith('/')) return target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1')
-  return target.replace(/\/\/[^/?#]*@/g, '//')
 }

@@ -81,6 +81,7 @@ async function startInVain(t: Test, exit: WorkerExit, isStopped: boolean) {
     },
     awaitStop: () => (isStopped ? Promise.resolve('SIGINT') : new Promise(() => {})),
     onReload: () => {},
+    onExit: () => {},
     onUncaught: () => {},
   }
   const config = await configured(t, 'listen: { proxy: ["127.0.0.1:0"], admin: false }')
