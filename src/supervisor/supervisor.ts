@@ -151,17 +151,15 @@ class Supervisor {
   async reload(loaded: LoadedConfig): Promise<Reloaded> {
     const needsRestart = restartKeys(this.#start.config, loaded.config)
     let closedTunnels = 0
-    const done = new Set<WorkerHandle>()
     const fleet = this.#fleet
-    const asked = new Set<WorkerHandle>()
-    const next = (): WorkerHandle | undefined => fleet.serving.find(worker => !asked.has(worker))
-    for (let first = next(); first !== undefined && done.size === 0; first = next()) {
-      asked.add(first)
-      // The others do not wait for one that does nothing: it is told with them.
-      if (!(await isSettledWithin(first.beat(), ANSWER_SECONDS, this.#pause))) continue
+    const late = await this.#late()
+    let done: WorkerHandle | undefined
+    for (const first of fleet.serving) {
+      if (late.has(first)) continue
       try {
         closedTunnels += (await first.reload(loaded)).closedTunnels
-        done.add(first)
+        done = first
+        break
       } catch (error) {
         if (first.alive && first.serving) throw error
       }
@@ -169,19 +167,32 @@ class Supervisor {
     // From here on whoever starts to serve does it under this one.
     this.#inForce = likeStarted(this.#start, this.#inForce, loaded)
     this.#needsRestart = needsRestart
-    const others = fleet.serving.filter(worker => !done.has(worker))
+    const others = fleet.serving.filter(worker => worker !== done)
     const counts = await Promise.all(
-      others.map(async worker => {
-        try {
-          return (await worker.reload(loaded)).closedTunnels
-        } catch (error) {
-          worker.kill(error)
-          return 0
-        }
+      others.map(worker => {
+        const reloaded = worker.reload(loaded).then(
+          ({ closedTunnels }) => closedTunnels,
+          error => {
+            worker.kill(error)
+            return 0
+          },
+        )
+        // One that does nothing does it first of all when it wakes up, or is replaced.
+        return late.has(worker) ? 0 : reloaded
       }),
     )
     for (const count of counts) closedTunnels += count
     return { needsRestart, closedTunnels }
+  }
+
+  /** Those that do not answer within the time. */
+  async #late(): Promise<ReadonlySet<WorkerHandle>> {
+    const late = new Set<WorkerHandle>()
+    const asked = this.#fleet.serving.map(async worker => {
+      if (!(await isSettledWithin(worker.beat(), ANSWER_SECONDS, this.#pause))) late.add(worker)
+    })
+    await Promise.all(asked)
+    return late
   }
 
   reloaded(state: ReloadState): void {
