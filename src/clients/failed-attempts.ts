@@ -12,6 +12,9 @@ const WINDOW_MS = 60_000
 /** Sources remembered; the one quiet for longest is forgotten for a further one. */
 const MAX_SOURCES = 10_000
 
+/** Sources, the one that failed last last, with how many milliseconds ago each of its attempts was, the oldest first. */
+export type RecentFailures = readonly (readonly [name: string, agesMs: readonly number[]])[]
+
 interface Source {
   /** When they were found wrong, oldest first. */
   failures: number[]
@@ -76,6 +79,21 @@ export class FailedAttempts {
   /** Counts one that was found wrong elsewhere. */
   count(name: string): void {
     this.#fail(name, this.#sources.get(name) ?? this.#add(name))
+  }
+
+  /** Those that count still, as plain data. */
+  recent(): RecentFailures {
+    const now = this.#now()
+    for (const source of this.#sources.values()) this.#expire(source)
+    return [...this.#sources].flatMap(([name, { failures }]) =>
+      failures.length === 0 ? [] : [[name, failures.map(time => now - time)] as const],
+    )
+  }
+
+  /** Counts what somebody else has counted; to be called once, before all else. */
+  adopt(recent: RecentFailures): void {
+    const now = this.#now()
+    for (const [name, ages] of recent) this.#add(name).failures = ages.map(age => now - age)
   }
 
   #add(name: string): Source {

@@ -4,6 +4,7 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
+import { FailedAttempts } from '../clients/failed-attempts.js'
 import type { LocalLedger } from '../limits/ledger.js'
 import type { Listeners } from '../listener/create-policy.js'
 import type { WorkerPlace } from '../proxy.js'
@@ -26,7 +27,7 @@ export interface FleetOptions {
   readonly now: () => number
   readonly ledger: LocalLedger
   /** What is the same for all that begin from now on; `loaded` is the configuration in force. */
-  readonly start: () => Omit<WorkerStart, 'place'>
+  readonly start: () => Omit<WorkerStart, 'place' | 'failures'>
   readonly place: () => Omit<WorkerPlace, 'number' | 'bound'>
   /** Called when the first worker is about to listen. @throws why it may not */
   readonly probe: () => Promise<void>
@@ -50,6 +51,7 @@ export class WorkerEnded extends Error {
 export class Fleet {
   readonly #options: FleetOptions
   readonly #workers = new Set<WorkerHandle>()
+  readonly #attempts: FailedAttempts
   readonly #stopping = new AbortController()
   #forked = 0
   /** What the first worker listens on. */
@@ -58,6 +60,7 @@ export class Fleet {
 
   constructor(options: FleetOptions) {
     this.#options = options
+    this.#attempts = new FailedAttempts(options.now)
     // Every place may be waiting for its next worker.
     setMaxListeners(0, this.#stopping.signal)
   }
@@ -142,6 +145,7 @@ export class Fleet {
     const { fork, passLog, passError, ledger, begun, ended, now } = this.#options
     this.#forked += 1
     const failedAttempt = (from: WorkerHandle, source: string): void => {
+      this.#attempts.count(source)
       for (const worker of this.#workers) if (worker !== from) worker.countFailedAttempt(source)
     }
     const owner = { passLog, passError, ledger, failedAttempt }
@@ -164,9 +168,16 @@ export class Fleet {
   /** Rejects when it can not serve, or ends before it does. */
   async #bringUp(worker: WorkerHandle): Promise<Listeners> {
     const { logger, start, place, pause } = this.#options
+    // What it is told before it listens is lost.
+    await worker.ready
     const begin = start()
     const { number } = worker
-    const bound = await worker.start({ ...begin, place: { ...place(), number, bound: this.#bound } })
+    const failures = this.#attempts.recent()
+    const bound = await worker.start({
+      ...begin,
+      failures,
+      place: { ...place(), number, bound: this.#bound },
+    })
     let { loaded } = begin
     while (loaded !== start().loaded) {
       loaded = start().loaded

@@ -2,6 +2,7 @@
  * What the supervisor and its workers say to each other. All of it is plain data, which the structured clone of the
  * channel between processes takes as it is.
  */
+import type { RecentFailures } from '../clients/failed-attempts.js'
 import type { LoadedConfig } from '../generation.js'
 import type { Listeners } from '../listener/create-policy.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
@@ -17,6 +18,8 @@ export interface WorkerStart {
   /** The same in all workers. */
   readonly startId: string
   readonly build: BuildInfo | undefined
+  /** Wrong credentials that other workers were sent, as far as they count still. */
+  readonly failures: RecentFailures
   /** Open in the supervisor, which binds for its workers. */
   readonly passedSockets: PassedSockets | undefined
   readonly place: WorkerPlace

@@ -69,7 +69,7 @@ class Worker {
     this.#supervisor.receive(messages)
   }
 
-  async #start({ loaded, startId, build, passedSockets, place }: WorkerStart): Promise<Listeners> {
+  async #start({ loaded, startId, build, failures, passedSockets, place }: WorkerStart): Promise<Listeners> {
     const log = createLog({ level: loaded.config.log.level, format: 'json', color: false })
     this.#host.onUncaught(error =>
       log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'),
@@ -78,6 +78,9 @@ class Worker {
       () => performance.now(),
       source => this.#supervisor.tell('failedAttempt', source),
     )
+    attempts.adopt(failures)
+    // What comes while it starts counts, too.
+    this.#attempts = attempts
     const proxy = await startProxy(deepFreeze(loaded), {
       logger: log.logger,
       startId,
@@ -89,7 +92,6 @@ class Worker {
       worker: place,
       ledger: new RemoteLedger(this.#supervisor),
     })
-    this.#attempts = attempts
     this.#running = { proxy, log }
     return { proxy: proxy.proxy, tls: proxy.tls, admin: proxy.admin }
   }

@@ -105,6 +105,40 @@ t.test('IPv4 is counted by address, mapped or not, and IPv6 by /64', async t => 
   t.not(sourceOf('::ffff:192.0.2.1'), sourceOf('::ffff:0:1'))
 })
 
+t.test('what counts still can be handed to somebody whose clock is another one', async t => {
+  const clock = new ManualClock()
+  const attempts = new FailedAttempts(clock.now)
+  fail(attempts, 'old', 1)
+  fail(attempts, 'a', 10)
+  attempts.begin('pending', 'x')
+  clock.advance(30_000)
+  fail(attempts, 'a', 9)
+  fail(attempts, 'b', 20)
+  clock.advance(20_000)
+  fail(attempts, 'old', 1)
+  clock.advance(10_001)
+  const recent = attempts.recent()
+  t.same(recent, [
+    ['a', Array(9).fill(30_001)],
+    ['b', Array(20).fill(30_001)],
+    ['old', [10_001]],
+  ])
+
+  const later = new ManualClock()
+  later.advance(1e6)
+  const told: string[] = []
+  const heir = new FailedAttempts(later.now, source => told.push(source))
+  heir.adopt(recent)
+  t.same(heir.recent(), recent)
+  t.equal(heir.waitSeconds('b'), 30)
+  t.equal(heir.waitSeconds('a'), 0)
+  fail(heir, 'a', 11)
+  t.equal(heir.waitSeconds('a'), 30)
+  later.advance(29_999)
+  t.equal(heir.waitSeconds('b'), 0)
+  t.same(told, Array(11).fill('a'), 'nobody is told of what they know')
+})
+
 t.test('those found wrong elsewhere count too, and those found wrong here are told, once each', async t => {
   const clock = new ManualClock()
   const told: string[] = []

@@ -107,12 +107,19 @@ t.test('a later worker that can not start is tried again', async t => {
 })
 
 t.test('wrong credentials that one was sent the others count', async t => {
-  const { start, workers, until } = fleet()
+  const { start, workers, pauses, advance, until } = fleet()
   const running = await start(load(), 3)
+  t.same(workers[2]?.started?.failures, [])
   await workers[1]?.supervisor.ask('failedAttempt', '192.0.2.1')
   await until(() => workers[2]?.told.includes('failed 192.0.2.1') === true)
   t.same(workers[0]?.told, ['start', 'failed 192.0.2.1'])
   t.same(workers[1]?.told, ['start'])
+  advance(1000)
+  workers[1]?.exit({ signal: 'SIGKILL' })
+  await until(() => pauses.length === 1)
+  pauses[0]?.end()
+  await until(() => workers[3]?.started !== undefined)
+  t.same(workers[3]?.started?.failures, [['192.0.2.1', [1000]]], 'one that comes later knows of them')
   await running.drain()
 })
 

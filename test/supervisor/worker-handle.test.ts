@@ -10,6 +10,7 @@ const start = {
   loaded,
   startId: 'start',
   build: undefined,
+  failures: [],
   passedSockets: undefined,
   place: { number: 1, admin: undefined, reusePort: false, bound: undefined },
 }
