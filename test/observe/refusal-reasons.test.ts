@@ -8,7 +8,7 @@ import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from '../../src/observe/re
 import { readSourceFiles } from '../architecture/source-files.js'
 
 /** Of errors that come after the decision, when nothing is denied any more. */
-const AFTER_DECISION = new Set(['loop', 'parent_credentials'])
+const AFTER_DECISION = new Set(['loop', 'parent_credentials', 'body_idle'])
 
 /** `reason: 'word'`, and the third argument of malformed. */
 const REASON = /\breason: '(\w+)'|malformed\([^\n]*, \d{3}, '(\w+)'\)/g
