@@ -220,7 +220,7 @@ export class Generation {
     )
     clients.adopt(this.#clients)
     const { policy, loaded } = this.#current
-    const authorities = new Authorities(loaded.files.tls ?? {})
+    const authorities = new Authorities(loaded.files.tls ?? {}, this.#surroundings.wallClock())
     const { parents, origins } = this.#routing
     const { routes } = origins
     return tunnel => isStillAllowed(tunnel, { clients, authorities, policy, routes, parents })

@@ -1,36 +1,58 @@
 /**
  * What a revocation list revokes (RFC 5280 §5.1): the serial numbers of one authority's certificates. TLS asks OpenSSL
  * for that once, at the handshake; this is for certificates whose connection stands already, which Node has no way to
- * ask about again. Both are read as far as that needs, in DER: nothing is verified here.
+ * ask about again. Both are read as far as that needs.
  */
+import { constants, type KeyObject, verify } from 'node:crypto'
+import {
+  canonicalName,
+  elementOf,
+  type Element,
+  integer,
+  members,
+  parseTime,
+  read,
+  sequence,
+  TAG,
+} from './der.js'
 
-/** Issuer and serial number, as the bytes that stand in the file; together they name one certificate. */
+/** Issuer and serial number; together they name one certificate. */
 export interface CertificateId {
-  /** The whole name in DER, in hexadecimal. */
+  /** The name in a form that is the same however it is encoded (RFC 5280 §7.1). */
   readonly issuer: string
   /** Hexadecimal. */
   readonly serial: string
 }
 
 export interface RevocationList {
+  /** As in a CertificateId. */
   readonly issuer: string
   readonly serials: ReadonlySet<string>
+  /** Milliseconds since the epoch; a list that does not say until when it holds does so for good. */
+  readonly fromMs: number
+  readonly untilMs: number
+  /** Whether the owner of this key has made it: two authorities may have one name. */
+  isSignedBy(key: KeyObject): boolean
 }
 
-const INTEGER = 0x02
-const SEQUENCE = 0x30
-const UTC_TIME = 0x17
-const GENERALIZED_TIME = 0x18
-/** Where a certificate gives its version, and where a list has its extensions. */
-const CONTEXT_0 = 0xa0
-
-/** A type and the bytes after it, and whatever stands behind them. */
-interface Element {
-  readonly tag: number
-  readonly content: Buffer
-  /** With type and length. */
-  readonly whole: Buffer
-}
+/** Signature algorithms (RFC 5758, RFC 8017, RFC 8410) and digests, by their identifiers in DER: what `verify` calls the digest. */
+const DIGESTS: ReadonlyMap<string, string | null> = new Map([
+  ['2a864886f70d010105', 'sha1'],
+  ['2a864886f70d01010b', 'sha256'],
+  ['2a864886f70d01010c', 'sha384'],
+  ['2a864886f70d01010d', 'sha512'],
+  ['2a8648ce3d0401', 'sha1'],
+  ['2a8648ce3d040302', 'sha256'],
+  ['2a8648ce3d040303', 'sha384'],
+  ['2a8648ce3d040304', 'sha512'],
+  ['2b6570', null],
+  ['2b6571', null],
+  ['608648016503040201', 'sha256'],
+  ['608648016503040202', 'sha384'],
+  ['608648016503040203', 'sha512'],
+])
+/** RSASSA-PSS, whose digest stands in its parameters. */
+const PSS = '2a864886f70d01010a'
 
 /**
  * @param pem one block of a file
@@ -38,15 +60,20 @@ interface Element {
  */
 export function parseRevocationList(pem: string): RevocationList {
   const base64 = pem.replace(/-----[^-]+-----/g, '')
-  const [signed] = members(sequence(read(Buffer.from(base64, 'base64'))))
+  const [signed, algorithm, signature] = members(sequence(read(Buffer.from(base64, 'base64'))))
   const parts = members(sequence(signed))
-  if (parts[0]?.tag === INTEGER) parts.shift()
-  const [, issuer, ...rest] = parts
-  const revoked = rest.find(({ tag }) => tag !== UTC_TIME && tag !== GENERALIZED_TIME)
-  const entries = revoked?.tag === SEQUENCE ? members(revoked.content) : []
+  if (parts[0]?.tag === TAG.integer) parts.shift()
+  const [, issuer, from, ...rest] = parts
+  const until =
+    rest[0]?.tag === TAG.utcTime || rest[0]?.tag === TAG.generalizedTime ? rest.shift() : undefined
+  const entries = rest[0]?.tag === TAG.sequence ? members(rest[0].content) : []
+  const made = { signed: elementOf(signed, TAG.sequence).whole, algorithm: sequence(algorithm), signature }
   return {
-    issuer: sequenceOf(issuer).whole.toString('hex'),
+    issuer: canonicalName(issuer),
     serials: new Set(entries.map(entry => integer(members(sequence(entry))[0]))),
+    fromMs: parseTime(from),
+    untilMs: until === undefined ? Number.POSITIVE_INFINITY : parseTime(until),
+    isSignedBy: key => isSigned(made, key),
   }
 }
 
@@ -57,44 +84,27 @@ export function parseRevocationList(pem: string): RevocationList {
 export function parseCertificateId(der: Buffer): CertificateId {
   const [signed] = members(sequence(read(der)))
   const parts = members(sequence(signed))
-  if (parts[0]?.tag === CONTEXT_0) parts.shift()
+  if (parts[0]?.tag === TAG.context0) parts.shift()
   const [serial, , issuer] = parts
-  return { issuer: sequenceOf(issuer).whole.toString('hex'), serial: integer(serial) }
+  return { issuer: canonicalName(issuer), serial: integer(serial) }
 }
 
-function sequence(element: Element | undefined): Buffer {
-  return sequenceOf(element).content
-}
-
-function sequenceOf(element: Element | undefined): Element {
-  if (element?.tag !== SEQUENCE) throw new RangeError('expected a SEQUENCE')
-  return element
-}
-
-function integer(element: Element | undefined): string {
-  if (element?.tag !== INTEGER) throw new RangeError('expected an INTEGER')
-  return element.content.toString('hex')
-}
-
-function members(content: Buffer): Element[] {
-  const found: Element[] = []
-  for (let rest = content; rest.length > 0; ) {
-    const element = read(rest)
-    found.push(element)
-    rest = rest.subarray(element.whole.length)
+/** False for what can not be told, too: an algorithm that is not in the table, or one that is none of this key's. */
+function isSigned(
+  { signed, algorithm, signature }: { signed: Buffer; algorithm: Buffer; signature: Element | undefined },
+  key: KeyObject,
+): boolean {
+  // The first byte of a BIT STRING counts the bits that its last one lacks.
+  const bits = signature?.tag === TAG.bitString ? signature.content.subarray(1) : Buffer.alloc(0)
+  try {
+    const [identifier, parameters] = members(algorithm)
+    const isPss = identifier?.content.toString('hex') === PSS
+    const digest = isPss ? members(sequence(members(sequence(parameters))[0]?.inside))[0] : identifier
+    const name = DIGESTS.get(digest?.content.toString('hex') ?? '')
+    if (name === undefined) return false
+    const padding = isPss ? { padding: constants.RSA_PKCS1_PSS_PADDING } : {}
+    return verify(name, signed, { key, ...padding }, bits)
+  } catch {
+    return false
   }
-  return found
-}
-
-/** The element that the bytes begin with: a type, a length of one byte or of as many as the first says, the content. */
-function read(bytes: Buffer): Element {
-  const [tag, first] = bytes
-  if (tag === undefined || first === undefined) throw new RangeError('cut short')
-  const more = first < 0x80 ? 0 : first - 0x80
-  const start = 2 + more
-  if ((more === 0 && first >= 0x80) || more > 4 || start > bytes.length) throw new RangeError('no length')
-  const length = more === 0 ? first : bytes.readUIntBE(2, more)
-  const whole = bytes.subarray(0, start + length)
-  if (whole.length < start + length) throw new RangeError('cut short')
-  return { tag, content: whole.subarray(start), whole }
 }

@@ -1,4 +1,5 @@
 /** The pumps of raw bytes that run now (tunnels and upgraded connections), and what has passed through all there ever were. */
+import { setImmediate } from 'node:timers/promises'
 import type { CloseReason } from '../outcome.js'
 import type { Exchange } from '../exchange.js'
 import type { ListedTunnels, TunnelStatus } from '../observe/worker-status.js'
@@ -111,6 +112,8 @@ export class Pumps implements PumpRegistry {
   ): Promise<number> {
     let stopped = 0
     for (const pump of [...only]) {
+      // What else goes on does not wait for all of them.
+      await setImmediate()
       const tunnel = this.#running.get(pump)?.tunnel
       if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#running.has(pump)) continue
       stopped += 1

@@ -1,5 +1,5 @@
-import { X509Certificate } from 'node:crypto'
-import { writeFileSync } from 'node:fs'
+import { generateKeyPairSync, X509Certificate } from 'node:crypto'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parseCertificateId, parseRevocationList } from '../../src/config/revocation-list.js'
@@ -17,9 +17,13 @@ t.test('names what is revoked by issuer and serial number (RFC 5280 §5.1)', { s
   const folder = t.testdir()
   const [ca, other] = [Authority.make(folder), Authority.make(folder, 'other')]
   const [kept, ...revoked] = [ca.issue(), ca.issue(), ca.issue()]
-  t.same(parseRevocationList(ca.revoke([])), { issuer: idOf(kept.cert).issuer, serials: new Set() })
+  const empty = parseRevocationList(ca.revoke([]))
+  t.same([empty.issuer, empty.serials], [idOf(kept.cert).issuer, new Set()])
   const list = parseRevocationList(ca.revoke(revoked))
-  t.same(list, { issuer: idOf(kept.cert).issuer, serials: new Set(['02', '03']) })
+  t.same([list.issuer, list.serials], [idOf(kept.cert).issuer, new Set(['02', '03'])])
+  t.equal(list.untilMs - list.fromMs, 86_400_000)
+  const old = parseRevocationList(ca.revoke([], false))
+  t.same([old.fromMs, old.untilMs], [Date.UTC(2020, 0, 1), Date.UTC(2020, 1, 1)])
   t.same(idOf(kept.cert), { issuer: list.issuer, serial: '01' })
   t.not(idOf(other.issue().cert).issuer, list.issuer)
   t.equal(idOf(ca.cert).issuer, list.issuer, 'an authority has issued itself')
@@ -61,7 +65,7 @@ t.test('reads lists of both versions, of any length, and serial numbers of any',
   ]
   const subject = `/C=DE/O=${'Example '.repeat(7)}/OU=${'b'.repeat(64)}/CN=x`
   const pem = openssl(folder, ...long, '-config', 'settings', '-subj', subject)
-  t.match(idOf(pem), { issuer: /^3081/, serial: /^[0-9a-f]{38,40}$/ })
+  t.match(idOf(pem), { issuer: /^\[\[\[.{150,}\]\]\]$/, serial: /^[0-9a-f]{38,40}$/ })
 })
 
 t.test('what is cut short or something else is no list', { skip }, async t => {
@@ -73,5 +77,44 @@ t.test('what is cut short or something else is no list', { skip }, async t => {
   for (const hex of ['3080', '3085', '30850000000001', '0500', '3000', '30023000', '3003300102']) {
     t.throws(() => parseRevocationList(pemOf(Buffer.from(hex, 'hex'))), RangeError, hex)
     t.throws(() => parseCertificateId(Buffer.from(hex, 'hex')), RangeError, hex)
+  }
+})
+
+t.test('tells who has signed it, with every kind of key (RFC 5280 §5.1.1.3)', { skip }, async t => {
+  const rsa = ['rsa:2048']
+  const pss = ['-sigopt', 'rsa_padding_mode:pss', '-sigopt', 'rsa_pss_saltlen:32']
+  const curve = (name: string) => ['ec', '-pkeyopt', `ec_paramgen_curve:${name}`]
+  const table: readonly (readonly [key: readonly string[], options: readonly string[]])[] = [
+    [rsa, ['-md', 'sha1']],
+    [rsa, ['-md', 'sha256']],
+    [rsa, ['-md', 'sha384']],
+    [rsa, ['-md', 'sha512']],
+    [rsa, ['-md', 'sha256', ...pss]],
+    [rsa, ['-md', 'sha512', ...pss]],
+    [curve('P-256'), ['-md', 'sha256']],
+    [curve('P-384'), ['-md', 'sha384']],
+    [curve('P-521'), ['-md', 'sha512']],
+    [['ed25519'], ['-md', 'default']],
+    [['ed448'], ['-md', 'default']],
+  ]
+  for (const [key, options] of table) {
+    const folder = t.testdir()
+    const kind = [...key, ...options].join(' ')
+    writeFileSync(
+      join(folder, 'settings'),
+      '[req]\ndistinguished_name = n\n[n]\n[ca]\ndefault_ca = s\n[s]\ndatabase = d\n',
+    )
+    writeFileSync(join(folder, 'd'), '')
+    const made = ['-nodes', '-config', 'settings', '-subj', '/CN=x', '-keyout', 'key', '-out', 'cert']
+    openssl(folder, 'req', '-x509', '-newkey', ...key, ...made)
+    const self = ['-config', 'settings', '-cert', 'cert', '-keyfile', 'key', '-gencrl', '-crldays', '1']
+    const pem = openssl(folder, 'ca', ...self, ...options)
+    const { publicKey } = new X509Certificate(readFileSync(join(folder, 'cert')))
+    t.equal(parseRevocationList(pem).isSignedBy(publicKey), true, kind)
+    const bytes = bytesOf(pem)
+    bytes[bytes.length - 1] = (bytes.at(-1) ?? 0) ^ 1
+    t.equal(parseRevocationList(pemOf(bytes)).isSignedBy(publicKey), false, `${kind}: another signature`)
+    const { publicKey: stranger } = generateKeyPairSync('ed25519')
+    t.equal(parseRevocationList(pem).isSignedBy(stranger), false, `${kind}: another key`)
   }
 })

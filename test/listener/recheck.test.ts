@@ -18,7 +18,7 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
     attempts: NOBODY,
     key: Buffer.alloc(32),
   })
-  const authorities = new Authorities({})
+  const authorities = new Authorities({}, 0)
   return { clients, authorities, policy: createPolicy(config), routes, parents: undefined }
 }
 
