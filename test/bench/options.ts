@@ -3,7 +3,7 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 /** `store` has a peer of its own, nginx; `policy` is the time of one decision, beside no peer. */
-export const CASES = ['forward', 'connect', 'tunnel', 'memory', 'store', 'policy'] as const
+export const CASES = ['forward', 'connect', 'tunnel', 'memory', 'idle', 'store', 'policy'] as const
 export type Case = (typeof CASES)[number]
 
 export const SUBJECTS = ['direct', 'sluice', 'squid', 'tinyproxy', 'nginx'] as const

@@ -17,6 +17,9 @@ export type Starter = (children: Children, directory: string) => Promise<Running
 
 const START_MS = 10_000
 
+/** One address has all connections here, and is one client: what it may have by default is for one of many. */
+const LIMITS = '{ connections_per_client: 20000, tunnels_per_client: 10000 }'
+
 /** @param nodeArgs options of Node itself, such as those of the profiler */
 export function sluice(program: string, nodeArgs: readonly string[] = []): Starter {
   return (children, directory) =>
@@ -26,6 +29,7 @@ export function sluice(program: string, nodeArgs: readonly string[] = []): Start
 listen: { proxy: ["127.0.0.1:${port}"], admin: "127.0.0.1:0" }
 rules:
   bench: { hosts: ["127.0.0.1"], ports: ["any"], addresses: ["127.0.0.1/32"] }
+limits: ${LIMITS}
 log: { format: json }
 shutdown: { drain: 0s }
 `,
@@ -54,6 +58,7 @@ cache_log ${directory}/cache.log
 pid_filename ${directory}/squid.pid
 coredump_dir ${directory}
 pinger_enable off
+max_filedescriptors 19500
 shutdown_lifetime 0 seconds
 `,
     })

@@ -1,4 +1,5 @@
 /** The figures as people read them: medians, ratios of the same round, and what to make of them. */
+import { MANY_TUNNELS } from './idle.js'
 import { SUBJECTS } from './options.js'
 import type { Results, Row } from './run.js'
 import { QUIET, type Sample } from './sample.js'
@@ -24,7 +25,7 @@ const HOW_TO_READ = [
 ]
 
 export function printReport(results: Results): void {
-  const { cores, machine, missing, rows, memory } = results
+  const { cores, machine, missing, rows, memory, idle } = results
   print(
     `${machine}; ${cores.proxy === undefined ? 'no core of its own for anybody (taskset, two cores)' : `proxy on core ${cores.proxy}, load and origin on core ${cores.load}`}`,
   )
@@ -32,6 +33,7 @@ export function printReport(results: Results): void {
   for (const name of missing) print(`${name} is not installed and not measured.`)
   for (const row of rows) printRow(row)
   printMemory(memory)
+  printIdle(idle)
 }
 
 function printRow({ measure, unit, samples }: Row): void {
@@ -109,6 +111,42 @@ function printMemory(memory: Results['memory']): void {
     const compared = own === undefined || name === 'sluice' ? '' : ((median(own) ?? 0) / bytes).toFixed(2)
     print(columns([name, (bytes / 1024).toFixed(1), compared]))
   }
+}
+
+/** Sluice/squid at most, and how much more the slowest requests may take beside the tunnels. */
+const IDLE_GOALS = { memory: 1, p99: 2 }
+
+function printIdle({ sluice: own, ...others }: Results['idle']): void {
+  if (own === undefined) return
+  print('')
+  print(
+    `${MANY_TUNNELS.toLocaleString('en')} idle tunnels: KiB resident of each; GET on new connections, in ms,`,
+  )
+  print('without them and beside them: 99th percentile in the quietest rounds, and processor time')
+  print(columns(['', 'KiB', 'Sluice/it', 'p99', 'beside', 'ratio', 'CPU', 'beside', 'ratio']))
+  for (const [name, figures] of Object.entries({ sluice: own, ...others })) {
+    const { bytes, alone, beside } = figures
+    const compared = figures === own ? '' : (own.bytes / bytes).toFixed(2)
+    const pairs = (['p99', 'cpu'] as const).flatMap(key => [
+      alone[key],
+      beside[key],
+      beside[key] / alone[key],
+    ])
+    print(columns([name, (bytes / 1024).toFixed(1), compared, ...pairs.map(value => value.toFixed(2))]))
+  }
+  const p99 = own.beside.p99 / own.alone.p99
+  print(
+    `goal p99 less than ${IDLE_GOALS.p99} x that without: ${p99.toFixed(2)}: ${told(p99 < IDLE_GOALS.p99)}`,
+  )
+  if (others.squid === undefined) return
+  const memory = own.bytes / others.squid.bytes
+  print(
+    `goal memory at most ${IDLE_GOALS.memory} x squid: ${memory.toFixed(2)}: ${told(memory <= IDLE_GOALS.memory)}`,
+  )
+}
+
+function told(met: boolean): string {
+  return met ? 'met' : 'not met'
 }
 
 /** The median of the ratios of the samples taken in the same round. */

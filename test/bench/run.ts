@@ -4,6 +4,7 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import type { Children, Cores } from './children.js'
 import { forwardLoad } from './forward-load.js'
+import { type IdleFigures, measureIdle } from './idle.js'
 import type { Options, SubjectName } from './options.js'
 import type { Origins } from './origin.js'
 import { coreSeconds, cpuSeconds, residentBytes } from './process-usage.js'
@@ -17,6 +18,8 @@ export const CONNECT_CONCURRENCY = 32
 export const TUNNELS = 4
 const IDLE_TUNNELS = 1000
 const WARM_TUNNELS = 50
+/** tinyproxy has a limit of its own on connections, below that. */
+const IDLE_SUBJECTS = ['sluice', 'squid'] as const
 const MAX_RETRIES = 2
 /** The first round is for compilers too. */
 const WARM_UP = 3
@@ -34,6 +37,7 @@ export interface Results {
   readonly rows: readonly Row[]
   /** Bytes resident for each idle tunnel. */
   readonly memory: Partial<Record<SubjectName, number[]>>
+  readonly idle: Partial<Record<SubjectName, IdleFigures>>
 }
 
 interface Subject {
@@ -72,7 +76,9 @@ export async function runCases(
   const storeMeasures = storeMeasuresOf(options)
   const missing = options.subjects.filter(name => {
     const known = [
-      ...(measures.length > 0 || options.cases.includes('memory') ? [proxies] : []),
+      ...(measures.length > 0 || options.cases.includes('memory') || options.cases.includes('idle')
+        ? [proxies]
+        : []),
       ...(storeMeasures.length > 0 ? [servers] : []),
     ]
     return known.some(starters => name in starters && starters[name] === undefined)
@@ -90,8 +96,17 @@ export async function runCases(
       memory[name] = [await bytesPerTunnel(start, children, join(directory, `${name}-memory`), origins)]
     }
   }
+  const idle: Partial<Record<SubjectName, IdleFigures>> = {}
+  if (options.cases.includes('idle')) {
+    for (const name of IDLE_SUBJECTS.filter(subject => options.subjects.includes(subject))) {
+      const start = proxies[name]
+      if (start === undefined) continue
+      progress(`idle tunnels, ${name}`)
+      idle[name] = await measureIdle(start, children, join(directory, `${name}-idle`), origins)
+    }
+  }
   progress('')
-  return { machine: cpus()[0]?.model ?? 'unknown', cores, missing, rows, memory }
+  return { machine: cpus()[0]?.model ?? 'unknown', cores, missing, rows, memory, idle }
 }
 
 /** Starts the subjects, measures them in turn, and stops them. */

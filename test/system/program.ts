@@ -48,11 +48,14 @@ rules:
 `
 }
 
-/** Starts the program with this configuration; it has stopped when the test has ended. */
-export async function startSluice(t: Test, yaml: string): Promise<Sluice> {
+/**
+ * Starts the program with this configuration; it has stopped when the test has ended.
+ * @param nodeArgs options of Node itself
+ */
+export async function startSluice(t: Test, yaml: string, nodeArgs: readonly string[] = []): Promise<Sluice> {
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
   await writeFile(file, yaml)
-  const child = spawn(process.execPath, [PROGRAM, '--config', file, '--log-format', 'json'], {
+  const child = spawn(process.execPath, [...nodeArgs, PROGRAM, '--config', file, '--log-format', 'json'], {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'] },
   })
