@@ -5,7 +5,12 @@
  */
 import { X509Certificate } from 'node:crypto'
 import { pemBlocks } from '../config/pem.js'
-import { parseCertificateId, parseRevocationList, type RevocationList } from '../config/revocation-list.js'
+import {
+  type CertificateId,
+  parseCertificateId,
+  parseRevocationList,
+  type RevocationList,
+} from '../config/revocation-list.js'
 import type { TlsFiles } from '../config/tls-files.js'
 import type { ClientCertificate } from './certificate.js'
 
@@ -69,12 +74,13 @@ export class Authorities {
    */
   #isRevoked(certificate: X509Certificate, issuer: X509Certificate): boolean {
     if (this.#lists === undefined) return false
-    const { issuer: name, serial } = parseCertificateId(certificate.raw)
-    const lists = this.#listsOf(issuer, name)
+    const id = idOf(certificate)
+    if (id === undefined) return true
+    const lists = this.#listsOf(issuer, id.issuer)
     const newestMs = Math.max(...lists.map(({ fromMs }) => fromMs))
     const newest = lists.filter(({ fromMs }) => fromMs === newestMs)
     const isKnown = newest.some(({ fromMs, untilMs }) => fromMs <= this.#nowMs && this.#nowMs < untilMs)
-    return !isKnown || newest.some(({ serials }) => serials.has(serial))
+    return !isKnown || newest.some(({ serials }) => serials.has(id.serial))
   }
 
   #listsOf({ fingerprint256, publicKey }: X509Certificate, name: string): readonly RevocationList[] {
@@ -83,5 +89,15 @@ export class Authorities {
     const lists = this.#lists?.filter(list => list.issuer === name && list.isSignedBy(publicKey)) ?? []
     this.#byIssuer.set(fingerprint256, lists)
     return lists
+  }
+}
+
+/** @returns undefined for what can not be read: OpenSSL takes more than DER, and clients send what they like */
+function idOf({ raw }: X509Certificate): CertificateId | undefined {
+  try {
+    return parseCertificateId(raw)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
   }
 }

@@ -1,9 +1,10 @@
-import { X509Certificate } from 'node:crypto'
+import { sign, X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { Authorities } from '../../src/clients/authorities.js'
 import type { ClientCertificate } from '../../src/clients/certificate.js'
+import { members, read } from '../../src/config/der.js'
 import { Authority, type Issued, openssl } from '../kit/authority.js'
 import { needs } from '../system/command.js'
 
@@ -164,4 +165,31 @@ t.test('certificates that all seem to have issued each other are looked at once 
   const junk = [1, 2, 3, 4, 5].flatMap(() => [cross(p, 'p', q), cross(q, 'q', p)])
   // Every way through all of them would be looked for until long after the limit of this test.
   t.equal(kindOf({ clientCa: other.cert }, p.issue(), ...junk), 'invalid')
+})
+
+/** Signed anew with a length that DER does not have: OpenSSL takes that as it is. */
+function withoutLength({ cert }: Pick<Issued, 'cert'>, by: Issued): Pick<Issued, 'cert'> {
+  const [signed, algorithm] = members(read(new X509Certificate(cert).raw).content)
+  if (signed === undefined || algorithm === undefined) throw new Error('a certificate has both')
+  const part = Buffer.concat([Buffer.from([0x30, 0x80]), signed.content, Buffer.alloc(2)])
+  const signature = sign('sha256', part, by.key)
+  const bits = Buffer.concat([Buffer.from([0x03, signature.length + 1, 0]), signature])
+  const whole = Buffer.concat([Buffer.from([0x30, 0x80]), part, algorithm.whole, bits, Buffer.alloc(2)])
+  return { cert: `-----BEGIN CERTIFICATE-----\n${whole.toString('base64')}\n-----END CERTIFICATE-----\n` }
+}
+
+t.test('one that can not be read does not hold, and stops nothing', { skip }, async t => {
+  const folder = t.testdir()
+  const [ca, junk, other] = [
+    Authority.make(folder),
+    Authority.make(folder, 'junk'),
+    Authority.make(folder, 'other'),
+  ]
+  writeFileSync(join(folder, 'authority'), 'basicConstraints=CA:TRUE\n')
+  const request = ['-config', 'settings', '-subj', '/CN=ca', '-out', 'csr']
+  openssl(folder, 'req', '-new', '-key', ca.keyFile, ...request)
+  const signing = ['-CA', junk.certFile, '-CAkey', junk.keyFile, '-set_serial', '9', '-extfile', 'authority']
+  const between = withoutLength({ cert: openssl(folder, 'x509', '-req', '-in', 'csr', ...signing) }, junk)
+  const files = { clientCa: other.cert, crl: ca.revoke([]) + other.revoke([]) }
+  t.equal(kindOf(files, ca.issue(), between, junk), 'invalid')
 })
