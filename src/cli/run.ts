@@ -15,8 +15,8 @@ import type { Config } from '../config/schema.js'
 import { ConfigSources } from '../config/sources.js'
 import { FileWatch } from '../config/watch.js'
 import { findSocketFile, removeSocketFile, type SocketFile } from '../listener/unix-socket.js'
-import { createLog, type Log } from '../observe/log.js'
-import type { Reloaded, RunningProxy } from '../proxy.js'
+import { atLevel, createLog, type Log } from '../observe/log.js'
+import type { RunningProxy } from '../proxy.js'
 import { WorkerEnded } from '../supervisor/fleet.js'
 import { isTracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
@@ -137,7 +137,7 @@ function createReloader(
     {
       file,
       load: read => loadConfig(file, read, { kind: 'regular', override: config => override(config, args) }),
-      apply: next => applyTo(proxy, next, logger),
+      apply: next => atLevel(logger, next.config.log.level, () => proxy.reload(next)),
       warn: next => logWarnings(logger, next, served(proxy)),
       watch: new FileWatch({ onChange: () => reloader.request('change') }),
       logger,
@@ -152,18 +152,6 @@ function createReloader(
 /** A pipe is at its end once it was read. One that is gone for the moment may be a file again. */
 function isRegularFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() !== false
-}
-
-async function applyTo(proxy: RunningProxy, loaded: Loaded, logger: Logger): Promise<Reloaded> {
-  const before = logger.level
-  // First: what is made of the configuration asks for the level once.
-  logger.level = loaded.config.log.level
-  try {
-    return await proxy.reload(loaded)
-  } catch (error) {
-    logger.level = before
-    throw error
-  }
 }
 
 /** The command line beats the file. */

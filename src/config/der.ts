@@ -22,8 +22,6 @@ export interface Element {
   readonly content: Buffer
   /** With type and length. */
   readonly whole: Buffer
-  /** What its content begins with, where that is one more element. */
-  readonly inside: Element
 }
 
 /**
@@ -40,14 +38,7 @@ export function read(bytes: Buffer): Element {
   const whole = bytes.subarray(0, start + length)
   if (whole.length < start + length) throw new RangeError('cut short')
   const content = whole.subarray(start)
-  return {
-    tag,
-    content,
-    whole,
-    get inside() {
-      return read(content)
-    },
-  }
+  return { tag, content, whole }
 }
 
 /** @throws RangeError */

@@ -99,7 +99,7 @@ function isSigned(
   try {
     const [identifier, parameters] = members(algorithm)
     const isPss = identifier?.content.toString('hex') === PSS
-    const digest = isPss ? members(sequence(members(sequence(parameters))[0]?.inside))[0] : identifier
+    const digest = isPss ? digestOfPss(sequence(parameters)) : identifier
     const name = DIGESTS.get(digest?.content.toString('hex') ?? '')
     if (name === undefined) return false
     const padding = isPss ? { padding: constants.RSA_PKCS1_PSS_PADDING } : {}
@@ -107,4 +107,10 @@ function isSigned(
   } catch {
     return false
   }
+}
+
+/** The first parameter is the algorithm of the digest. */
+function digestOfPss(parameters: Buffer): Element | undefined {
+  const algorithm = read(elementOf(members(parameters)[0], TAG.context0).content)
+  return members(sequence(algorithm))[0]
 }

@@ -65,6 +65,21 @@ function asItIs(line: string): string {
   return line
 }
 
+/**
+ * Has the work done at another level, which stays when it is done, and does not when it fails. It is set first, as what is
+ * made of a configuration asks for it once.
+ */
+export async function atLevel<T>(logger: Logger, level: LogLevel, work: () => Promise<T>): Promise<T> {
+  const before = logger.level
+  logger.level = level
+  try {
+    return await work()
+  } catch (error) {
+    logger.level = before
+    throw error
+  }
+}
+
 /** @param stream takes whole lines */
 export function createLogger(level: LogLevel, stream: DestinationStream): Logger {
   return pino(

@@ -6,17 +6,15 @@ import type { Registry } from 'prom-client'
 import type { MetricsReport } from '../observe/exposition.js'
 import { type BuildInfo, Metrics, type RELOAD_RESULTS } from '../observe/metrics.js'
 import { PastCounts } from '../observe/past-counts.js'
-
-/** Far more than a worker takes that can still be of use, and less than who asks waits. */
-const ANSWER_MS = 2000
+import { ANSWER_SECONDS, isSettledWithin } from './patience.js'
+import type { Pause } from './pause.js'
 
 export interface FleetMetricsOptions {
   readonly configHash: () => string
   readonly build: BuildInfo | undefined
   /** Of the supervisor's process. */
   readonly process: Registry | undefined
-  /** Resolves when so many milliseconds are over, or at once when the signal says so. */
-  readonly pause: (ms: number, signal: AbortSignal) => Promise<void>
+  readonly pause: Pause
 }
 
 /** A worker, as far as this is concerned. */
@@ -30,7 +28,7 @@ export interface Reporter {
 export class FleetMetrics {
   readonly #own: Metrics
   readonly #past = new PastCounts()
-  readonly #pause: FleetMetricsOptions['pause']
+  readonly #pause: Pause
   readonly #reporters = new Set<Reporter>()
 
   constructor({ configHash, build, process, pause }: FleetMetricsOptions) {
@@ -53,11 +51,9 @@ export class FleetMetrics {
   }
 
   async reports(): Promise<readonly MetricsReport[]> {
-    const answered = new AbortController()
-    const late = this.#pause(ANSWER_MS, answered.signal)
     const asked = Promise.all([...this.#reporters].map(worker => worker.report()))
-    const [own] = await Promise.all([this.#own.report(), Promise.race([asked, late])])
-    answered.abort()
+    const answered = isSettledWithin(asked, ANSWER_SECONDS, this.#pause)
+    const [own] = await Promise.all([this.#own.report(), answered])
     // From here on without a pause: a worker that ends meanwhile would be counted twice.
     const workers = [...this.#reporters].flatMap(({ lastReport }) =>
       lastReport === undefined ? [] : [lastReport],

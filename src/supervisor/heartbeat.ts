@@ -2,13 +2,11 @@
  * Whether a worker still does anything. One whose event loop stands still, because it was stopped or is in an endless
  * loop, does not end by itself; what the supervisor asks of all workers would wait for it.
  */
-import { isSettledWithin } from './patience.js'
+import { ANSWER_SECONDS, isSettledWithin } from './patience.js'
 import type { Pause } from './pause.js'
 
 const BEAT_MS = 4000
-/** Seconds without an answer after which it is asked nothing more than that. */
-const LATE_SECONDS = 2
-/** Seconds after that. A worker that is merely busy looks up from its work far sooner. */
+/** Seconds after those. A worker that is merely busy looks up from its work far sooner. */
 const STUCK_SECONDS = 13
 
 /** A worker, as far as this is concerned. */
@@ -29,9 +27,9 @@ export async function keepBeating(worker: Beating, pause: Pause, gone: AbortSign
     await pause(BEAT_MS, gone)
     if (gone.aborted) return
     const beat = worker.beat()
-    worker.answering = await isSettledWithin(beat, LATE_SECONDS, pause)
+    worker.answering = await isSettledWithin(beat, ANSWER_SECONDS, pause)
     if (worker.answering) continue
     worker.answering = await isSettledWithin(beat, STUCK_SECONDS, pause)
-    if (!worker.answering) worker.kill(`it did not answer for ${LATE_SECONDS + STUCK_SECONDS} s`)
+    if (!worker.answering) worker.kill(`it did not answer for ${ANSWER_SECONDS + STUCK_SECONDS} s`)
   }
 }

@@ -1,6 +1,9 @@
 /** How long another process is waited for. */
 import type { Pause } from './pause.js'
 
+/** Seconds in which a worker has to answer for whoever looks: far more than takes one that is of use. */
+export const ANSWER_SECONDS = 2
+
 /** One step of the wait. */
 const STEP_MS = 1000
 

@@ -19,7 +19,7 @@ import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { Fleet, type FleetOptions } from './fleet.js'
 import { FleetMetrics } from './fleet-metrics.js'
 import { likeStarted } from './like-started.js'
-import { isSettledWithin } from './patience.js'
+import { ANSWER_SECONDS, isSettledWithin } from './patience.js'
 import { pause } from './pause.js'
 import { probePorts } from './port-sharing.js'
 import type { WorkerHandle } from './worker-handle.js'
@@ -47,9 +47,6 @@ export interface SupervisorOptions
 
 /** They close with the last worker that has them, and systemd alone can open them again. */
 const LOST_SOCKETS = 'all workers have ended at once, and the sockets of systemd with them'
-
-/** Seconds in which a worker has to answer for whoever looks, or asks to have a tunnel closed. */
-const ANSWER_SECONDS = 2
 
 /** How much longer than the deadline of a drain a worker may take to end. */
 const GRACE_MS = 5000

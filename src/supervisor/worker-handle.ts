@@ -89,8 +89,8 @@ export class WorkerHandle implements Beating {
     return this.#gone.signal
   }
 
-  async start(start: WorkerStart): Promise<Listeners> {
-    await this.ready
+  /** To be called when it is ready. */
+  start(start: WorkerStart): Promise<Listeners> {
     return this.#worker.ask('start', { ...start, loaded: plain(start.loaded) })
   }
 

@@ -7,7 +7,7 @@ import { deepFreeze } from '../config/freeze.js'
 import type { LoadedConfig } from '../generation.js'
 import type { Listeners } from '../listener/create-policy.js'
 import type { MetricsReport } from '../observe/exposition.js'
-import { createLog, type Log } from '../observe/log.js'
+import { atLevel, createLog, type Log } from '../observe/log.js'
 import { createProcessMetrics } from '../observe/process-metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import { type Reloaded, type RunningProxy, startProxy } from '../proxy.js'
@@ -99,15 +99,7 @@ class Worker {
   async #reload(loaded: LoadedConfig): Promise<Reloaded> {
     if (this.#running === undefined) throw new TypeError('a worker that was not started')
     const { proxy, log } = this.#running
-    const { level } = log.logger
-    // First: what is made of the configuration asks for the level once.
-    log.logger.level = loaded.config.log.level
-    try {
-      return await proxy.reload(deepFreeze(loaded))
-    } catch (error) {
-      log.logger.level = level
-      throw error
-    }
+    return atLevel(log.logger, loaded.config.log.level, () => proxy.reload(deepFreeze(loaded)))
   }
 
   async #status(): Promise<WorkerStatus> {

@@ -27,7 +27,7 @@ t.test('lengths are one byte, or as many as that says', async t => {
   for (const hex of ['', '04', '0480', '0485', '04850000000001']) {
     t.throws(() => read(Buffer.from(hex, 'hex')), RangeError, hex)
   }
-  t.equal(read(read(Buffer.from('a003020105', 'hex')).inside.whole).tag, TAG.integer)
+  t.equal(read(read(Buffer.from('a003020105', 'hex')).content).tag, TAG.integer)
 })
 
 t.test('members follow one another, and nothing is between them', async t => {

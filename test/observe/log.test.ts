@@ -2,7 +2,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { AccessLog } from '../../src/observe/access-log.js'
-import { createLog, createLogger, type LogOptions } from '../../src/observe/log.js'
+import { atLevel, createLog, createLogger, type LogOptions } from '../../src/observe/log.js'
 
 const HOSTILE = 'a\x00\x07\x1b[2J\x1b]0;x\x07\x7f\x85\x9b2Jé\u2028'
 
@@ -102,4 +102,17 @@ t.test('lines of other processes are passed as they are, and made readable where
   t.equal(await written(t, { level: 'error' }, log => log.pass(lines)), lines)
   const pretty = await written(t, { format: 'pretty' }, log => log.pass(lines))
   t.match(pretty, /^\[[\d:.]+\] INFO: a\n\[[\d:.]+\] WARN: b \{"n":1\}\n$/)
+})
+
+t.test('work at another level leaves it, unless it fails', async t => {
+  const logger = createLogger('info', { write: () => {} })
+  t.equal(await atLevel(logger, 'debug', async () => logger.level), 'debug')
+  t.equal(logger.level, 'debug')
+  await t.rejects(
+    atLevel(logger, 'warn', async () => {
+      throw new Error(logger.level)
+    }),
+    { message: 'warn' },
+  )
+  t.equal(logger.level, 'debug')
 })

@@ -18,13 +18,16 @@ class FakeReporter implements Reporter {
 
 function fleet() {
   let late = () => {}
+  const isLate = new Promise<void>(resolve => {
+    late = resolve
+  })
   const metrics = new FleetMetrics({
     configHash: () => 'abc',
     build: { version: '1.2.3', node: '20.0.0' },
     process: undefined,
     pause: (_ms, signal) =>
       new Promise(resolve => {
-        late = resolve
+        void isLate.then(resolve)
         signal.addEventListener('abort', () => resolve())
       }),
   })
@@ -33,7 +36,7 @@ function fleet() {
   for (const worker of workers) metrics.begun(worker)
   const scrape = async (): Promise<Exposition> =>
     parseExposition((await serializeMetrics(await metrics.reports(), 'text')).text, 'text')
-  return { metrics, workers, scrape, late: () => late() }
+  return { metrics, workers, scrape, late }
 }
 
 t.test('the numbers of all are added up, and what the supervisor counts is there once', async t => {
