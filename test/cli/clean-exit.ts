@@ -98,18 +98,29 @@ export async function checkNothingLeft(
 ): Promise<void> {
   // Of what was killed the system may be taking the last apart.
   await untilTrue(() => processesOf(pid).length === 0)
-  const server = await bind(t, port)
+  const server = await bindAtLast(t, port)
   await new Promise(resolve => server.close(resolve))
+}
+
+/** The system may have given a port that was free to another test, which gives it back; one that is left stays. */
+async function bindAtLast(t: Test, port: number): Promise<Server> {
+  for (;;) {
+    try {
+      return await bind(t, port)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    }
+  }
 }
 
 /** Rejects when the port is taken. */
 async function bind(t: Test, port: number): Promise<Server> {
   const server = createServer()
-  t.teardown(() => server.close())
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen({ port, host: '127.0.0.1' }, resolve)
   })
+  t.teardown(() => server.close())
   return server
 }
 

@@ -1,24 +1,41 @@
 /** The processes of a group, from /proc (Linux): what a program that leads one has left behind. */
 import { readdirSync, readFileSync } from 'node:fs'
 
+/** Where proc(5) says they are, among the fields behind the name. */
+const STATE = 0
+const GROUP = 2
+const THREADS = 17
+
 /** `T` when it is stopped, `Z` when it is dead and nobody has asked how it ended; undefined when it is gone. */
 export function stateOf(pid: number): string | undefined {
-  return statOf(pid)[0]
+  return statOf(pid)[STATE]
 }
 
-/** @returns process ids of those that have not ended */
+/**
+ * Of a process that is killed the first thread may be dead while others still hold its files and ports: it has
+ * ended when none is left beside it.
+ * @returns process ids of those that have not ended
+ */
 export function processesOf(group: number): number[] {
   return readdirSync('/proc').flatMap(name => {
     const pid = Number(name)
     if (!Number.isInteger(pid)) return []
-    const [state, , of] = statOf(pid)
-    return Number(of) === group && state !== 'Z' ? [pid] : []
+    const fields = statOf(pid)
+    const hasEnded = fields[STATE] === 'Z' && Number(fields[THREADS]) <= 1
+    return Number(fields[GROUP]) === group && !hasEnded ? [pid] : []
   })
 }
 
 /** Ends all of it by force. */
 export function killGroup(group: number): void {
-  for (const pid of processesOf(group)) process.kill(pid, 'SIGKILL')
+  for (const pid of processesOf(group)) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch (error) {
+      // It has ended in between.
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+    }
+  }
 }
 
 /** The fields behind the name, which may hold anything, of /proc/PID/stat. */
