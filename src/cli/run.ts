@@ -14,10 +14,12 @@ import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { ConfigSources } from '../config/sources.js'
 import { FileWatch } from '../config/watch.js'
-import { findSocketFile, removeSocketFile, type SocketFile } from '../listener/unix-socket.js'
+import { SocketFiles } from '../listener/socket-files.js'
 import { atLevel, createLog, type Log } from '../observe/log.js'
 import type { RunningProxy } from '../proxy.js'
 import { WorkerEnded } from '../supervisor/fleet.js'
+import { isSettledWithin } from '../supervisor/patience.js'
+import { pause } from '../supervisor/pause.js'
 import { isTracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
@@ -71,17 +73,20 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     signal = name
     interrupt.abort()
   })
+  const sockets = new SocketFiles(socketPaths(loaded.config))
+  host.onExit(() => sockets.remove())
   let proxy: RunningProxy
   try {
     proxy = await startProxies(loaded, log, host, interrupt.signal)
   } catch (error) {
+    sockets.closed()
     await log.flush()
     // Which has ended all workers, whether they served by then or not.
-    if (error instanceof WorkerEnded && signal !== undefined) return EXIT.ok
+    if (error instanceof WorkerEnded && (signal !== undefined || (await isForAll(error, stop))))
+      return EXIT.ok
     return tellWhyNot(error, host)
   }
-  let sockets = socketFiles(proxy)
-  host.onExit(() => sockets.forEach(removeSocketFile))
+  sockets.made()
   const reloader = createReloader(args, proxy, log.logger, loaded, sources)
   await announce(proxy, loaded, log, host)
   reload = () => {
@@ -100,10 +105,19 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   if (fault === undefined) log.logger.info({ event: 'stopping', signal })
   else log.logger.fatal({ event: 'stopping', error: fault.message })
   await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
-  sockets = []
+  sockets.closed()
   log.logger.info({ event: 'stopped' })
   await log.flush()
   return fault === undefined ? EXIT.ok : EXIT.unavailable
+}
+
+function socketPaths({ listen: { proxy, admin } }: Config): string[] {
+  return [...proxy, admin].flatMap(address => (address !== false && 'path' in address ? address.path : []))
+}
+
+/** A terminal sends its signal to all processes: it may have ended a worker that just begins, and be heard here later. */
+function isForAll({ signal }: WorkerEnded, stop: Promise<unknown>): boolean | Promise<boolean> {
+  return (signal === 'SIGINT' || signal === 'SIGTERM') && isSettledWithin(stop, 1, pause)
 }
 
 /** @returns the exit code of a program that could not start */
@@ -220,13 +234,6 @@ function reachable(address: TcpAddress): TcpAddress {
   if (address.host === '0.0.0.0') return { ...address, host: '127.0.0.1' }
   if (address.host === '::') return { ...address, host: '::1' }
   return address
-}
-
-/** Left behind by an end that closes nothing: that of a second signal. */
-function socketFiles({ proxy, admin }: RunningProxy): SocketFile[] {
-  return [...proxy, admin].flatMap(address =>
-    address !== undefined && 'path' in address ? (findSocketFile(address.path) ?? []) : [],
-  )
 }
 
 /** Where clients are served. */

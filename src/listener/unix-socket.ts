@@ -1,7 +1,7 @@
 /**
  * The file of a Unix socket. Before it is bound: one that a process left behind when it died is in the way and is
- * removed, one that somebody still accepts connections on is not touched. When it is closed, or the process ends without
- * that: what another process has put in its place stays.
+ * removed, one that somebody still accepts connections on is not touched. When it is closed: what another process has
+ * put in its place stays.
  */
 import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { lstat, stat, unlink } from 'node:fs/promises'
@@ -67,30 +67,6 @@ export function keepReplacement(
   // Unlike a rename it fails when something is there again.
   linkSync(aside, path)
   unlinkSync(aside)
-}
-
-/** The file of a socket that is listened on: one that comes to its path later may have its number, but is younger. */
-export interface SocketFile {
-  readonly path: string
-  readonly dev: bigint
-  readonly ino: bigint
-  readonly birthtimeNs: bigint
-}
-
-/** @returns undefined when there is none */
-export function findSocketFile(path: string): SocketFile | undefined {
-  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  return found && { path, dev: found.dev, ino: found.ino, birthtimeNs: found.birthtimeNs }
-}
-
-/** Removes it, unless it is gone, or another is there. For the end of a process, which stops for nothing. */
-export function removeSocketFile({ path, dev, ino, birthtimeNs }: SocketFile): void {
-  try {
-    const there = findSocketFile(path)
-    if (there?.dev === dev && there.ino === ino && there.birthtimeNs === birthtimeNs) unlinkSync(path)
-  } catch {
-    // It is in the way of nobody: the next to listen there removes it.
-  }
 }
 
 function inUse(message: string): Error {

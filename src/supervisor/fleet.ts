@@ -42,9 +42,12 @@ const START_SECONDS = 30
 /** The first worker ended before it served, and has not told why. */
 export class WorkerEnded extends Error {
   override readonly name = 'WorkerEnded'
+  /** The signal that ended it. */
+  readonly signal: string | undefined
 
   constructor({ error, signal, code }: WorkerExit) {
     super(`the first worker ended before it served: ${error ?? signal ?? `exit code ${code}`}`)
+    this.signal = signal
   }
 }
 

@@ -1,5 +1,6 @@
 /** Starts of `sluice run` that fail: with worker processes they end as they do without. */
 import { createServer } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { type RunHost, run } from '../../src/cli/run.js'
 import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
@@ -63,7 +64,7 @@ t.test('that tracing is not installed is told with 78', async t => {
 })
 
 /** Starts, with a first worker that ends before it serves. */
-async function startInVain(t: Test, exit: WorkerExit, isStopped: boolean) {
+async function startInVain(t: Test, exit: WorkerExit, stopped: Promise<string>) {
   let stderr = ''
   const host: RunHost = {
     io: { stdout: () => {}, stderr: text => (stderr += text), color: false },
@@ -79,7 +80,7 @@ async function startInVain(t: Test, exit: WorkerExit, isStopped: boolean) {
       const worker: FakeWorker = new FakeWorker(7, { onStart: () => worker.exit(exit) })
       return worker.process
     },
-    awaitStop: () => (isStopped ? Promise.resolve('SIGINT') : new Promise(() => {})),
+    awaitStop: () => stopped,
     onReload: () => {},
     onExit: () => {},
     onUncaught: () => {},
@@ -92,11 +93,19 @@ t.test('a first worker that ends before it serves is a fault, unless a stop was 
   for (const [exit, told] of [
     [{ signal: 'SIGKILL' }, 'SIGKILL'],
     [{ code: 1 }, 'exit code 1'],
+    [{ signal: 'SIGINT' }, 'SIGINT'],
   ] as const) {
-    t.same(await startInVain(t, exit, false), {
+    t.same(await startInVain(t, exit, new Promise(() => {})), {
       code: 70,
       stderr: `sluice: the first worker ended before it served: ${told}\n`,
     })
-    t.same(await startInVain(t, exit, true), { code: 0, stderr: '' })
+    t.same(await startInVain(t, exit, Promise.resolve('SIGINT')), { code: 0, stderr: '' })
+  }
+})
+
+t.test('a first worker that is ended by a signal for all processes is no fault', async t => {
+  for (const signal of ['SIGINT', 'SIGTERM']) {
+    const heardLater = delay(100, signal)
+    t.same(await startInVain(t, { signal }, heardLater), { code: 0, stderr: '' })
   }
 })

@@ -2,12 +2,7 @@ import { existsSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
-import {
-  findSocketFile,
-  removeSocketFile,
-  removeStaleSocket,
-  removeStaleSockets,
-} from '../../src/listener/unix-socket.js'
+import { removeStaleSocket, removeStaleSockets } from '../../src/listener/unix-socket.js'
 import { staleSocket } from '../kit/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 
@@ -64,24 +59,4 @@ t.test('a folder that is not there is said to be missing', async t => {
     code: 'ENOENT',
     message: `${join(folder, 's')} can not be made: there is no folder ${folder}`,
   })
-})
-
-t.test('at the end of a process its own socket is removed, and no other in its place', async t => {
-  const path = await staleSocket(t)
-  const own = findSocketFile(path)
-  t.ok(own)
-  if (own === undefined) return
-  for (const other of [
-    { ...own, dev: own.dev + 1n },
-    { ...own, ino: own.ino + 1n },
-    { ...own, birthtimeNs: own.birthtimeNs + 1n },
-  ]) {
-    removeSocketFile(other)
-    t.ok(existsSync(path))
-  }
-  removeSocketFile(own)
-  t.notOk(existsSync(path))
-  removeSocketFile(own)
-  t.equal(findSocketFile(path), undefined)
-  removeSocketFile({ ...own, path: '\0' })
 })
