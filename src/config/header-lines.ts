@@ -4,6 +4,7 @@
  */
 import { trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
+import { textLines } from './text-lines.js'
 
 /** What is wrong, and in which line of the file (from 1). */
 export interface HeaderFault {
@@ -39,18 +40,13 @@ export function parseHeaderLines(text: string): HeaderLines {
   const headers: Record<string, string> = Object.create(null)
   const names = new Set<string>()
   const faults: HeaderFault[] = []
-  for (const [index, raw] of text
-    .replace(/^\ufeff/, '')
-    .split('\n')
-    .entries()) {
-    const line = raw.replace(/\r$/, '')
-    if (line.trim() === '' || line.startsWith('#')) continue
+  for (const { number, text: line } of textLines(text)) {
     const colon = line.indexOf(':')
     const name = line.slice(0, Math.max(0, colon))
     const value = trimOws(line.slice(colon + 1))
     const message = faultOf(name, value, names)
     if (message === undefined) headers[name] = value
-    else faults.push({ line: index + 1, message })
+    else faults.push({ line: number, message })
     names.add(name.toLowerCase())
   }
   if (names.size === 0) faults.push({ line: 1, message: 'it holds no field' })

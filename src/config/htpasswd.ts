@@ -2,6 +2,7 @@
  * htpasswd files: a name and a hash a line, `#` begins a comment. Of the formats that have been in use only bcrypt is
  * read: the others can be tried out by the billion.
  */
+import { textLines } from './text-lines.js'
 
 /** What is wrong, and in which line of the file (from 1). */
 export interface HtpasswdFault {
@@ -27,18 +28,13 @@ const MIN_COST = 4
 export function parseHtpasswd(text: string): Htpasswd {
   const users = new Map<string, string>()
   const faults: HtpasswdFault[] = []
-  for (const [index, raw] of text
-    .replace(/^\ufeff/, '')
-    .split('\n')
-    .entries()) {
-    const line = raw.replace(/\r$/, '')
-    if (line.trim() === '' || line.startsWith('#')) continue
+  for (const { number, text: line } of textLines(text)) {
     const colon = line.indexOf(':')
     const name = line.slice(0, colon)
     const hash = line.slice(colon + 1)
     const message = faultOf(colon, name, hash, users)
     if (message === undefined) users.set(name, hash)
-    else faults.push({ line: index + 1, message })
+    else faults.push({ line: number, message })
   }
   if (users.size === 0 && faults.length === 0) faults.push({ line: 1, message: 'it names nobody' })
   return { users, faults }

@@ -1,12 +1,10 @@
 /** `sluice explain` as it is called: what it prints and which code it ends with. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { type ExplainArguments, runExplain } from '../../src/cli/explain.js'
-import { main } from '../../src/cli/main.js'
 import type { AddressLookup } from '../../src/upstream/lookup.js'
-import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
+import { fakeHost, sluice } from './fake-host.js'
 
 const CONFIG = `version: 1
 clients:
@@ -57,23 +55,10 @@ function world(t: Test, config = CONFIG) {
     return found
   }
   const explain = async (args: Partial<ExplainArguments> & { url: string }, color = false) => {
-    const said = { stdout: '', stderr: '' }
+    const { host, said } = fakeHost()
     const code = await runExplain(
       { config: file, client: '127.0.0.1', json: false, ...args },
-      {
-        io: {
-          stdout: text => {
-            said.stdout += text
-          },
-          stderr: text => {
-            said.stderr += text
-          },
-          color: false,
-        },
-        color,
-        lookup,
-        now: () => time,
-      },
+      { io: host.io, color, lookup, now: () => time },
     )
     return { code, stdout: said.stdout.replaceAll(file, 'sluice.yaml'), stderr: said.stderr }
   }
@@ -392,41 +377,9 @@ t.test('a client that nothing names is 64, a file that can not be used 78', asyn
 })
 
 t.test('as a command it reads its options, and refuses what it does not understand with 64', async t => {
-  const sluice = async (...argv: string[]) => {
-    const said = { stdout: '', stderr: '' }
-    const code = await main(['explain', ...argv], '1.2.3', {
-      io: {
-        stdout: text => {
-          said.stdout += text
-        },
-        stderr: text => {
-          said.stderr += text
-        },
-        color: false,
-      },
-      terminal: false,
-      color: false,
-      startId: 'test',
-      build: { version: '1.2.3', node: '20.0.0' },
-      pid: 1,
-      passedSockets: NOTHING_PASSED,
-      notifyService: async () => undefined,
-      openFilesLimit: () => undefined,
-      fork: () => {
-        throw new Error('a process was started')
-      },
-      awaitStop: () => new Promise<string>(() => {}),
-      onReload: () => {},
-      stdin: { terminal: true, open: () => Readable.from([]) },
-      environment: {},
-      onSignal: () => () => {},
-      onUncaught: () => {},
-      onExit: () => {},
-    })
-    return { code, ...said }
-  }
   const { file } = world(t)
   const asked = await sluice(
+    'explain',
     'http://192.0.2.1:8080/',
     '--config',
     file,
@@ -437,7 +390,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
   )
   t.equal(asked.code, 1)
   t.match(JSON.parse(asked.stdout), { method: 'PUT', client: 'ci', reason: 'literal' })
-  const plain = await sluice('127.0.0.1:443')
+  const plain = await sluice('explain', '127.0.0.1:443')
   t.match(plain, {
     code: 1,
     stdout: /^CONNECT 127\.0\.0\.1:443 for client private at 127\.0\.0\.1 \(default\)/,
@@ -451,7 +404,7 @@ t.test('as a command it reads its options, and refuses what it does not understa
     [['a:1', '--config='], '--config needs the name of a file'],
     [['ftp://a/'], 'expected https://, http://, wss://, ws:// or host:port, found "ftp://a/"'],
   ] as const) {
-    t.strictSame(await sluice(...argv), {
+    t.strictSame(await sluice('explain', ...argv), {
       code: 64,
       stdout: '',
       stderr: `sluice: ${line}\nTry sluice --help.\n`,

@@ -1,44 +1,9 @@
 /** The command line, as far as it ends by itself. */
 import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { main } from '../../src/cli/main.js'
-import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
-
-async function sluice(...argv: string[]) {
-  const said = { stdout: '', stderr: '' }
-  const code = await main(argv, '1.2.3', {
-    io: {
-      stdout: text => {
-        said.stdout += text
-      },
-      stderr: text => {
-        said.stderr += text
-      },
-      color: false,
-    },
-    terminal: false,
-    color: false,
-    startId: 'test',
-    build: { version: '1.2.3', node: '20.0.0' },
-    pid: 1,
-    passedSockets: NOTHING_PASSED,
-    notifyService: async () => undefined,
-    environment: {},
-    stdin: { terminal: true, open: () => Readable.from([]) },
-    openFilesLimit: () => undefined,
-    fork: () => {
-      throw new Error('a process was started')
-    },
-    awaitStop: () => Promise.resolve('SIGTERM'),
-    onReload: () => {},
-    onSignal: () => () => {},
-    onUncaught: () => {},
-    onExit: () => {},
-  })
-  return { code, ...said }
-}
+import { fakeHost, sluice, VERSION } from './fake-host.js'
 
 async function usage(t: Test, argv: string[], line: string) {
   t.strictSame(
@@ -190,34 +155,16 @@ t.test('a command that succeeds is 0', async t => {
 })
 
 t.test('a fault of the program itself is 70, with where it happened', async t => {
-  const broken = {
+  const { host } = fakeHost({
     io: {
       stdout: () => {
         throw new Error('broken')
       },
-      stderr: (text: string) => {
+      stderr: text => {
         t.match(text, /^sluice: Error: broken\n {4}at .*main\.test/)
       },
       color: false,
     },
-    terminal: false,
-    color: false,
-    startId: 'test',
-    build: { version: '1.2.3', node: '20.0.0' },
-    pid: 1,
-    passedSockets: NOTHING_PASSED,
-    notifyService: async () => undefined,
-    environment: {},
-    stdin: { terminal: false, open: () => Readable.from([]) },
-    openFilesLimit: () => undefined,
-    fork: () => {
-      throw new Error('a process was started')
-    },
-    awaitStop: () => new Promise<string>(() => {}),
-    onReload: () => {},
-    onSignal: () => () => {},
-    onUncaught: () => {},
-    onExit: () => {},
-  }
-  t.equal(await main(['schema'], '1.2.3', broken), 70)
+  })
+  t.equal(await main(['schema'], VERSION, host), 70)
 })

@@ -2,11 +2,11 @@
 import { createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { type RunHost, run } from '../../src/cli/run.js'
-import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
+import { run } from '../../src/cli/run.js'
 import type { WorkerExit } from '../../src/supervisor/worker-process.js'
 import { FakeWorker } from '../supervisor/fake-worker.js'
 import { temporaryDirectory } from '../system/command.js'
+import { fakeHost } from './fake-host.js'
 import { configured, FREE } from './fleet.js'
 import { installCopy, installProgram, startProgram } from './program.js'
 
@@ -65,28 +65,15 @@ t.test('that tracing is not installed is told with 78', async t => {
 
 /** Starts, with a first worker that ends before it serves. */
 async function startInVain(t: Test, exit: WorkerExit, stopped: Promise<string>) {
-  let stderr = ''
-  const host: RunHost = {
-    io: { stdout: () => {}, stderr: text => (stderr += text), color: false },
-    startId: 'start',
-    build: { version: '1.2.3', node: '20.0.0' },
-    pid: 1,
-    passedSockets: NOTHING_PASSED,
-    terminal: false,
-    color: false,
-    notifyService: async () => undefined,
-    openFilesLimit: () => undefined,
+  const { host, said } = fakeHost({
     fork: () => {
       const worker: FakeWorker = new FakeWorker(7, { onStart: () => worker.exit(exit) })
       return worker.process
     },
     awaitStop: () => stopped,
-    onReload: () => {},
-    onExit: () => {},
-    onUncaught: () => {},
-  }
+  })
   const config = await configured(t, 'listen: { proxy: ["127.0.0.1:0"], admin: false }')
-  return { code: await run({ config }, host), stderr }
+  return { code: await run({ config }, host), stderr: said.stderr }
 }
 
 t.test('a first worker that ends before it serves is a fault, unless a stop was asked for', async t => {

@@ -1,23 +1,15 @@
 /** A load balancer that says whose connection it passes on (The PROXY protocol, §2). */
-import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { BalancerConnection } from '../../src/listener/balancer-connection.js'
+import { accepted } from '../kit/accepted.js'
 import { ManualClock } from '../kit/manual-clock.js'
-import { rawClient } from '../kit/raw-peer.js'
 import { A_PLACE } from '../kit/no-limits.js'
 import { LIMITS } from './served-connection.js'
 
 const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'
 
 async function balanced(t: Test) {
-  const server = createServer({ allowHalfOpen: true })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
-  const address = server.address()
-  const client = await rawClient(t, typeof address === 'object' && address !== null ? address.port : 0)
-  const socket = await accepted
-  server.close()
-  t.teardown(() => socket.destroy())
+  const { client, socket } = await accepted(t, { allowHalfOpen: true })
   const clock = new ManualClock()
   const events: string[] = []
   let text = ''

@@ -1,21 +1,13 @@
-import { createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { Handshake } from '../../src/listener/handshake.js'
+import { accepted } from '../kit/accepted.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { A_PLACE } from '../kit/no-limits.js'
-import { rawClient } from '../kit/raw-peer.js'
 import { LIMITS } from './served-connection.js'
 
 /** A handshake over a real socket: nobody speaks TLS here, the test says what became of it. */
 async function handshaking(t: Test) {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
-  const address = server.address()
-  const client = await rawClient(t, typeof address === 'object' && address !== null ? address.port : 0)
-  const socket = await accepted
-  server.close()
-  t.teardown(() => socket.destroy())
+  const { client, socket } = await accepted(t)
   const clock = new ManualClock()
   const events: string[] = []
   const owner = {

@@ -1,13 +1,14 @@
 /** One Connection over a real socket, with a clock that the test moves and exchanges that the test answers. */
-import { createServer, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import type { ProxyError } from '../../src/errors.js'
 import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner } from '../../src/listener/connection-owner.js'
+import { accepted } from '../kit/accepted.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { A_PLACE } from '../kit/no-limits.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import type { RawPeer } from '../kit/raw-peer.js'
 
 export const LIMITS: ConnectionLimits = {
   headerTimeoutMs: 1000,
@@ -77,15 +78,7 @@ export async function servedConnection(
   t: Test,
   answer: (exchange: ConnectionExchange) => void = () => {},
 ): Promise<ServedConnection> {
-  const server = createServer({ allowHalfOpen: true, noDelay: true })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  const client = await rawClient(t, address.port)
-  const socket = await accepted
-  server.close()
-  t.teardown(() => socket.destroy())
+  const { client, socket } = await accepted(t, { allowHalfOpen: true, noDelay: true })
   return new ServedConnection(client, socket, answer)
 }
 

@@ -6,6 +6,7 @@ import { rawClient } from '../kit/raw-peer.js'
 import { checkEvents } from '../kit/refusal.js'
 import { settled, turns } from '../kit/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { endsPassApart, holdsUp, resetsPass } from '../kit/tunnel-bytes.js'
 
 /** A drain that is through before this has run found nothing left open. */
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
@@ -140,52 +141,12 @@ t.test('a server may speak first', async t => {
 
 t.test('the end of one direction leaves the other open', async t => {
   const proxy = await testProxy(t, PATIENT)
-  const first = await openTunnel(t, proxy)
-  first.client.write('question')
-  first.client.end()
-  t.equal(await first.upstream.untilEnd(), 'question')
-  for (const part of ['an', 'swer']) {
-    first.upstream.write(part)
-    t.equal(await first.client.until(part.length), part)
-  }
-  first.upstream.end()
-  t.equal(await first.client.untilEnd(), '')
-  t.equal(await first.client.outcome(), 'end')
-
-  const second = await openTunnel(t, proxy)
-  second.upstream.write('bye')
-  second.upstream.end()
-  t.equal(await second.client.untilEnd(), 'bye')
-  second.client.write('still here')
-  t.equal(await second.upstream.until(10), 'still here')
-  second.client.end()
-  t.equal(await second.upstream.untilEnd(), '')
-  t.match(await proxy.event('close', 2), { close_reason: 'complete', bytes_up: 10, bytes_down: 3 })
-  await proxy.drain()
+  await endsPassApart(t, proxy, () => openTunnel(t, proxy))
 })
 
 t.test('a reset on either side is a reset on the other', async t => {
   const proxy = await testProxy(t, PATIENT)
-  const sides = [
-    ['client', 'upstream', 'client_reset'],
-    ['upstream', 'client', 'upstream_reset'],
-  ] as const
-  let tunnels = 0
-  for (const [from, to, reason] of sides) {
-    for (const halfClosed of [false, true]) {
-      const tunnel = await openTunnel(t, proxy)
-      tunnel[from].write('x')
-      await tunnel[to].until(1)
-      if (halfClosed) {
-        tunnel[to].end()
-        await tunnel[from].untilEnd()
-      }
-      tunnel[from].reset()
-      t.equal(await tunnel[to].outcome(), 'reset', `${from}, ${halfClosed}`)
-      t.match(await proxy.event('close', ++tunnels), { close_reason: reason, status: 200 })
-    }
-  }
-  await proxy.drain()
+  await resetsPass(t, proxy, () => openTunnel(t, proxy))
 })
 
 t.test('what a reset cut short never ends as if it were whole', async t => {
@@ -271,30 +232,5 @@ t.test('a tunnel survives every limit of requests', async t => {
 
 t.test('a side that does not read holds the other one up, and loses nothing', async t => {
   const proxy = await testProxy(t, PATIENT)
-  const total = 64 << 20
-  const piece = Buffer.alloc(1 << 20, 'x')
-  for (const [from, to] of [
-    ['client', 'upstream'],
-    ['upstream', 'client'],
-  ] as const) {
-    const tunnel = await openTunnel(t, proxy)
-    const writer = tunnel[from].socket
-    const reader = tunnel[to].socket
-    reader.pause()
-    for (let written = 0; written < total; written += piece.length) writer.write(piece)
-    const waiting = await settled(() => writer.writableLength)
-    t.ok(waiting > total / 2, `${waiting} bytes wait at the ${from}`)
-    let received = 0
-    reader.removeAllListeners('data')
-    reader.on('data', (chunk: Buffer) => {
-      received += chunk.length
-    })
-    reader.resume()
-    while (received < total) await turns(1)
-    t.equal(received, total)
-    t.equal(writer.writableLength, 0)
-    tunnel.client.end()
-    tunnel.upstream.end()
-  }
-  await proxy.drain()
+  await holdsUp(t, proxy, () => openTunnel(t, proxy), 64 << 20)
 })

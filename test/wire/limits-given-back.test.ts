@@ -1,23 +1,8 @@
 /** However exchanges and tunnels end, what was counted of them is given back. */
 import t from 'tap'
-import type { LocalLedger } from '../../src/limits/ledger.js'
-import { limited } from '../kit/limited.js'
+import { heldOf, limited, NOTHING } from '../kit/limited.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { settled } from '../kit/settled.js'
-
-async function gone(ledger: LocalLedger): Promise<Record<string, number>> {
-  const keys = ['connections', 'connections 127.0.0.1', 'tunnels', 'tunnels private address 127.0.0.1']
-  const held = () => JSON.stringify(Object.fromEntries(keys.map(key => [key, ledger.held(key)])))
-  return JSON.parse(await settled(held)) as Record<string, number>
-}
-
-const NOTHING = {
-  connections: 0,
-  'connections 127.0.0.1': 0,
-  tunnels: 0,
-  'tunnels private address 127.0.0.1': 0,
-}
 
 /** Small, fast and the same at every run. */
 function randomNumbers(seed: number): () => number {
@@ -67,5 +52,5 @@ t.test('however exchanges and tunnels end, nothing stays counted', async t => {
   }
   t.ok(most > 0)
   for (const peer of [...clients, ...upstreams]) peer.destroy()
-  t.same(await gone(ledger), NOTHING)
+  t.same(await heldOf(ledger), NOTHING)
 })

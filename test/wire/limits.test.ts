@@ -1,7 +1,7 @@
 /** Counts of connections and tunnels: what those are told for whom there is no room, and that nothing that stands is lost. */
 import t, { type Test } from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
-import { limited, passes, refusal } from '../kit/limited.js'
+import { heldOf, limited, NOTHING, passes, refusal } from '../kit/limited.js'
 import { openTunnel } from '../kit/open-tunnel.js'
 import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
@@ -16,19 +16,6 @@ async function connect(t: Test, { port }: TestProxy, origin: RawOrigin, fields =
   const client = await rawClient(t, port)
   client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n${fields}\r\n`)
   return client
-}
-
-async function gone(ledger: LocalLedger): Promise<Record<string, number>> {
-  const keys = ['connections', 'connections 127.0.0.1', 'tunnels', 'tunnels private address 127.0.0.1']
-  const held = () => JSON.stringify(Object.fromEntries(keys.map(key => [key, ledger.held(key)])))
-  return JSON.parse(await settled(held)) as Record<string, number>
-}
-
-const NOTHING = {
-  connections: 0,
-  'connections 127.0.0.1': 0,
-  tunnels: 0,
-  'tunnels private address 127.0.0.1': 0,
 }
 
 t.test('tunnels_per_client: one more is 429, and those that stand go on (RFC 6585 §4)', async t => {
@@ -53,7 +40,7 @@ t.test('tunnels_per_client: one more is 429, and those that stand go on (RFC 658
   await proxy.event('close', 2)
   await openTunnel(t, proxy, origin)
   await proxy.drain()
-  t.same(await gone(ledger), NOTHING)
+  t.same(await heldOf(ledger), NOTHING)
 })
 
 t.test('tunnels: when the proxy is full it is 503, whoever asks (RFC 9110 §15.6.4)', async t => {
@@ -141,7 +128,7 @@ t.test('connections: one more is told so in answer to its first request, and clo
   next.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal((await readResponse(next)).status, 200)
   await proxy.drain()
-  t.same(await gone(ledger), NOTHING)
+  t.same(await heldOf(ledger), NOTHING)
 })
 
 t.test('connections_per_client: 429; beyond a hundred that wait for it they are closed at once', async t => {
