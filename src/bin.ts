@@ -131,6 +131,7 @@ async function serveSupervisor(): Promise<never> {
     onMessage: listener => process.on('message', listener),
     onUncaught,
     pid: process.pid,
+    openFilesLimit,
   })
   process.exit(EXIT.ok)
 }

@@ -14,6 +14,7 @@ import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
 import type { Exchange } from './exchange.js'
 import type { ConnectionExchange } from './listener/connection-exchange.js'
+import type { Descriptors } from './limits/descriptors.js'
 import type { Shares } from './limits/shares.js'
 import { createPolicy, type Listeners } from './listener/create-policy.js'
 import { isStillAllowed, type OpenTunnel } from './listener/recheck.js'
@@ -60,6 +61,7 @@ export interface Surroundings {
   /** Of every exchange, beside the log. */
   readonly observer: ExchangeObserver
   readonly shares: Shares
+  readonly descriptors: Descriptors
   /** Undefined where nothing is traced. */
   readonly spans: ExchangeSpans | undefined
 }
@@ -105,6 +107,7 @@ export class Generation {
       resolver: names.resolver,
       policy,
       connectTimeoutMs: limits.connectTimeoutMs,
+      descriptors: surroundings.descriptors,
       now,
       ...(surroundings.connector === undefined ? {} : { connector: surroundings.connector }),
     })
@@ -129,6 +132,7 @@ export class Generation {
         now: wallClock,
         date,
         randomId: () => randomBytes(16).toString('hex'),
+        descriptors: surroundings.descriptors,
         unreadable: (path, reason) =>
           surroundings.logger.error({ event: 'store_unreadable', path, error: reason }),
       },

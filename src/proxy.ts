@@ -11,6 +11,7 @@ import type { ListenAddress, TcpAddress } from './config/listen-address.js'
 import { restartKeys } from './config/restart-keys.js'
 import { Generation, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
+import { type Descriptors, NO_DESCRIPTOR_KEPT } from './limits/descriptors.js'
 import { type Ledger, LocalLedger } from './limits/ledger.js'
 import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
@@ -52,6 +53,7 @@ export interface ProxyEnvironment {
   /** In place of the system's resolver and of `dns.servers`. */
   readonly lookup?: AddressLookup
   readonly connector?: Connector
+  readonly descriptors?: Descriptors
   /** Milliseconds, monotonic. */
   readonly now?: () => number
   /** Milliseconds since the epoch. */
@@ -141,6 +143,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limit =>
     metrics.exchanges.limitReached(limit),
   )
+  const { descriptors = NO_DESCRIPTOR_KEPT } = environment
   let exchanges = 0
   const server: ProxyServer = new ProxyServer({
     now,
@@ -148,6 +151,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     nextId: () => `${idPrefix}-${(++exchanges).toString(36)}`,
     serve: exchange => current.serve(exchange),
     shares,
+    descriptors,
     handshakeFailed: (clientAddress, code) =>
       environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
     headerFailed: (address, reason) =>
@@ -190,6 +194,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     startedLate: (pump: RunningPump) => void server.pumps.stopUnless(current.judge(), [pump]),
     observer: new ObserverPair(metrics.exchanges, recorder),
     shares,
+    descriptors,
     spans: spanExport?.spans,
   }
   const configured = configuredListeners(loaded.config)

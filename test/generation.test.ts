@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../src/limits/descriptors.js'
 import { BcryptThread } from '../src/clients/bcrypt-thread.js'
 import { FailedAttempts } from '../src/clients/failed-attempts.js'
 import { parseConfig } from '../src/config/load.js'
@@ -35,6 +36,7 @@ function generation(t: Test): Generation {
       spans: undefined,
       observer: { decision: () => {}, close: () => {} },
       shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
+      descriptors: NO_DESCRIPTOR_KEPT,
     },
     configuredListeners(loaded.config),
   )

@@ -43,8 +43,6 @@ export interface RunHost extends StartHost {
   /** Whether standard output takes colour. */
   readonly color: boolean
   readonly notifyService: NotifyService
-  /** How many files the process may have open; undefined where that is not known. */
-  openFilesLimit(): number | undefined
   /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
   awaitStop(): Promise<string>
   /** Called once, before anything else; from then on the listener is called each time that a reload is asked for. */

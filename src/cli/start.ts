@@ -2,6 +2,7 @@
 import { availableParallelism, platform } from 'node:os'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
+import { LimitedDescriptors } from '../limits/descriptors.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { Log } from '../observe/log.js'
 import type { BuildInfo } from '../observe/metrics.js'
@@ -21,6 +22,8 @@ export interface StartHost {
   readonly pid: number
   /** What systemd passed on. */
   readonly passedSockets: PassedSockets
+  /** How many files the process may have open; undefined where that is not known. */
+  openFilesLimit(): number | undefined
   /** Starts one worker process more. */
   fork(): WorkerProcess
 }
@@ -41,9 +44,12 @@ export function startProxies(
   interrupt: AbortSignal,
 ): Promise<RunningProxy> {
   const count = countWorkers(loaded.config)
-  const { startId, build, passedSockets } = host
+  const { startId, build, passedSockets, pid, openFilesLimit } = host
   const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
-  if (count === 1) return startProxy(loaded, { ...shared, pid: host.pid, passedSockets })
+  if (count === 1) {
+    const descriptors = new LimitedDescriptors(openFilesLimit, () => performance.now())
+    return startProxy(loaded, { ...shared, pid, passedSockets, descriptors })
+  }
   return startSupervisor(loaded, {
     ...shared,
     workers: count,

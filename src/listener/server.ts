@@ -10,6 +10,7 @@ import type { TlsFiles } from '../config/tls-files.js'
 import type { ProxyError } from '../errors.js'
 import { type Cidr, cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
+import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 import type { Shares } from '../limits/shares.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
 import { BalancerConnection, type BalancerOwner } from './balancer-connection.js'
@@ -52,6 +53,7 @@ export interface ServerOptions {
   readonly nextId: () => string
   readonly serve: (exchange: ConnectionExchange) => void
   readonly shares: Pick<Shares, 'connect' | 'meter'>
+  readonly descriptors: Descriptors
   /** A client that TLS did not come to stand with, and Node's code for why. */
   readonly handshakeFailed: (clientAddress: string, code: string) => void
   /** A load balancer that sent no good one, and what is wrong with it. */
@@ -138,15 +140,15 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   #listen(address: Bindable, options: ServerOpts, serve: Serve): Promise<ListenAddress>
   async #listen(address: Bindable, options: ServerOpts, serve: Serve): Promise<ListenAddress> {
     let overTcp = !('path' in address)
+    const { reusePort = false, descriptors } = this.#options
     const server = createServer({ ...options, noDelay: true }, socket => {
       const address = overTcp ? socket.remoteAddress : UNIX_CLIENT
       // A client that is gone again has no address left that could be judged.
-      if (address === undefined) socket.destroy()
+      if (address === undefined || descriptors.isKept(descriptorOf(socket))) socket.destroy()
       else if (this.#isBalancer(address)) this.#awaitHeader(socket, address, serve)
       else this.#take(socket, address, serve)
     })
     this.#servers.push(server)
-    const { reusePort = false } = this.#options
     const bound = await bindServer(server, address, { backlog: BACKLOG, reusePort })
     overTcp = isTcp(bound)
     return bound

@@ -10,7 +10,7 @@ import { Store, type StoreOptions } from './store/store.js'
 
 export type StoreRouteOptions = Pick<
   StoreOptions,
-  'methods' | 'targetBytes' | 'now' | 'date' | 'randomId' | 'unreadable'
+  'methods' | 'targetBytes' | 'now' | 'date' | 'randomId' | 'descriptors' | 'unreadable'
 > & {
   /** What a relative `directory` starts from. */
   readonly folder: string

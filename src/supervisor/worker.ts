@@ -5,6 +5,7 @@
 import { FailedAttempts } from '../clients/failed-attempts.js'
 import { deepFreeze } from '../config/freeze.js'
 import type { LoadedConfig } from '../generation.js'
+import { LimitedDescriptors } from '../limits/descriptors.js'
 import type { Listeners } from '../listener/create-policy.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { atLevel, createLog, type Log } from '../observe/log.js'
@@ -22,6 +23,8 @@ export interface WorkerHost extends Port {
   onUncaught(report: (error: unknown) => void): void
   /** Of its process. */
   readonly pid: number
+  /** How many files the process may have open; undefined where that is not known. */
+  openFilesLimit(): number | undefined
 }
 
 /** Resolves when it was drained, and nothing is left to do but to end. */
@@ -90,6 +93,7 @@ class Worker {
       ...(passedSockets === undefined ? {} : { passedSockets }),
       attempts,
       worker: place,
+      descriptors: new LimitedDescriptors(this.#host.openFilesLimit, () => performance.now()),
       ledger: new RemoteLedger(this.#supervisor),
     })
     this.#running = { proxy, log }

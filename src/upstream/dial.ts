@@ -15,6 +15,7 @@ import { type SecureContext, connect as tlsConnect } from 'node:tls'
 import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
+import { type Descriptors, descriptorOf, noDescriptor } from '../limits/descriptors.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
@@ -35,6 +36,7 @@ export interface DialerOptions {
   /** The policy in force now: a permit is made by the one that is asked last. */
   readonly policy: () => Policy
   readonly connectTimeoutMs: number
+  readonly descriptors: Descriptors
   readonly connector?: Connector
   /** The machine's addresses, as far as their interfaces are up; `os.networkInterfaces` outside of tests. */
   readonly interfaces?: typeof networkInterfaces
@@ -137,8 +139,8 @@ export class Dialer {
     const { host, port } = permit.grant
     const where = serializeHostPort(host, port)
     const started = this.#options.now()
-    const open = (address: IpAddress): Socket =>
-      this.#connector({
+    const open = (address: IpAddress): Socket => {
+      const socket = this.#connector({
         host: address.text,
         port,
         family: address.family,
@@ -147,6 +149,14 @@ export class Dialer {
         noDelay: true,
         ...(onRead === undefined ? {} : { onread: onRead() }),
       })
+      // Told right before the system opens it.
+      socket.once('connectionAttempt', () => {
+        queueMicrotask(() => {
+          if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
+        })
+      })
+      return socket
+    }
     try {
       const { socket, address } = await raceAttempts(permit.addresses, {
         open,

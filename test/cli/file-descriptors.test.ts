@@ -1,24 +1,32 @@
 /** A process that runs out of file descriptors refuses what is new, keeps what it has, and recovers. */
+import { readdirSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { settled } from '../kit/settled.js'
+import { socketPath, unixClient } from '../kit/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 import { installProgram, type Program, startProgram } from './program.js'
 
 const program = await installProgram(t)
 const FEW = 400
+const skip = process.platform === 'linux' ? false : 'reads /proc, which Linux alone has'
 
-async function start(t: Test, workers = 1): Promise<{ readonly program: Program; readonly port: number }> {
+async function start(
+  t: Test,
+  workers = 1,
+  listen = '127.0.0.1:0',
+): Promise<{ readonly program: Program; readonly port: number }> {
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
   await writeFile(
     file,
-    `version: 1\nworkers: ${workers}\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlog: { format: json }\nshutdown: { drain: 0s }\n`,
+    `version: 1\nworkers: ${workers}\nlisten: { proxy: ["${listen}"], admin: false }\nclients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlog: { format: json }\nreload: { watch: false }\nshutdown: { drain: 0s }\n`,
   )
   const limited = ['sh', '-c', `ulimit -n ${FEW}; exec "$@"`, 'sh', ...program, '--config', file]
   const started = startProgram(t, limited)
-  const [, port] = await started.said(/"proxy":\["127\.0\.0\.1:(\d+)"\]/)
+  const [, port] = await started.said(/"proxy":\["(?:127\.0\.0\.1:|unix:.*)(\d*)"\]/)
   return { program: started, port: Number(port) }
 }
 
@@ -80,6 +88,51 @@ t.test('what stands goes on, what is new is refused, and afterwards there is roo
   for (const client of others) t.notOk(client.socket.destroyed)
   started.child.kill('SIGTERM')
   for (const client of [...others, again]) client.destroy()
+  t.equal(await started.exited, 0)
+})
+
+t.test('a worker that runs out is still passed connections, and loses none', { skip }, async t => {
+  const path = await socketPath(t)
+  const { program: started } = await start(t, 2, `unix:${path}`)
+  const supervisor = started.child.pid ?? 0
+  const held = () => readdirSync(`/proc/${supervisor}/fd`).length
+  const before = held()
+  const origin = await rawOrigin(t)
+  const ask = async (request: string): Promise<RawPeer | undefined> => {
+    const client = await unixClient(t, path)
+    client.write(`${request} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    const head = await client.until('\r\n\r\n').catch(() => '')
+    if (head.startsWith('HTTP/1.1 200 ')) return client
+    client.destroy()
+    return undefined
+  }
+  const clients: RawPeer[] = []
+  // Until both have run out: with tunnels, which take two each, and then with what fills the rest.
+  for (const request of [`CONNECT ${origin.authority}`, 'OPTIONS *']) {
+    for (let refused = 0; refused < 20; ) {
+      const asked = await Promise.all(Array.from({ length: 10 }, () => ask(request)))
+      for (const client of asked) {
+        if (client === undefined) refused += 1
+        else clients.push(client)
+      }
+    }
+  }
+  // The supervisor holds none of them, once the last is passed on.
+  while (held() > before) await settled(held)
+  // A tunnel is over when both of its ends are.
+  for (const client of clients) client.destroy()
+  for (const peer of origin.peers) peer.destroy()
+  // Both serve again: the number of a worker is part of the ids that it gives.
+  const later = await rawOrigin(t)
+  const decisions = new RegExp(`"decision","id":"[^"]+-(\\d)-[^\n]*"port":${later.port},`, 'g')
+  const numbers = new Set<string>()
+  while (numbers.size < 2) {
+    const client = await ask(`CONNECT ${later.authority}`)
+    client?.destroy()
+    for (const peer of later.peers) peer.destroy()
+    for (const [, number = ''] of started.stdout.matchAll(decisions)) numbers.add(number)
+  }
+  started.child.kill('SIGTERM')
   t.equal(await started.exited, 0)
 })
 

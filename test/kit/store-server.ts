@@ -1,6 +1,7 @@
 /** A store behind real sockets, and requests to it in bytes. */
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import type { ProxyError } from '../../src/errors.js'
 import { resourceMethods } from '../../src/http/allow.js'
 import { Connection } from '../../src/listener/connection.js'
@@ -77,6 +78,7 @@ export async function storeServer(
     now: () => state.clock,
     date: () => DATE,
     randomId: () => `r${process.pid}-${++count}`,
+    descriptors: NO_DESCRIPTOR_KEPT,
     unreadable: () => {},
     ...options,
   })

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
 import { ProxyServer } from '../../src/listener/server.js'
 import type { Exchange } from '../../src/exchange.js'
@@ -164,6 +165,18 @@ t.test('an address that can not be bound leaves nothing open', async t => {
   t.equal(await settled(listening), before)
 })
 
+t.test('a connection with one of the last descriptors is closed at once', async t => {
+  let isFull = true
+  const proxy = await testProxy(t, '', { descriptors: { isKept: () => isFull } })
+  const refused = await rawClient(t, proxy.port)
+  refused.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+  t.equal(await refused.untilEnd().catch(() => ''), '')
+  isFull = false
+  const client = await rawClient(t, proxy.port)
+  client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
+  t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 200 /)
+})
+
 t.test('a drain ends although something that it stops does not report back', async t => {
   const server = new ProxyServer({
     now: () => performance.now(),
@@ -171,6 +184,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     nextId: () => '',
     serve: () => {},
     shares: NO_LIMITS,
+    descriptors: NO_DESCRIPTOR_KEPT,
     handshakeFailed: () => {},
     headerFailed: () => {},
   })

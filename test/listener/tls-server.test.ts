@@ -2,6 +2,7 @@
 import { type ConnectionOptions, connect, type Server, type TLSSocket } from 'node:tls'
 import { connect as connectTcp } from 'node:net'
 import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger } from '../../src/index.js'
 import { bindServer } from '../../src/listener/bind.js'
 import { ProxyServer } from '../../src/listener/server.js'
@@ -33,6 +34,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
       content.end()
     },
     shares: NO_LIMITS,
+    descriptors: NO_DESCRIPTOR_KEPT,
     handshakeFailed: () => {},
     headerFailed: () => {},
   })

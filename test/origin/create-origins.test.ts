@@ -1,4 +1,5 @@
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { serializeAllow } from '../../src/http/allow.js'
 import { createOrigins, type OriginsOptions } from '../../src/origin/create-origins.js'
 import type { Upstream } from '../../src/origin/passthrough.js'
@@ -19,6 +20,7 @@ const OPTIONS: OriginsOptions = {
     now: () => 0,
     date: () => '',
     randomId: () => 'x',
+    descriptors: NO_DESCRIPTOR_KEPT,
     unreadable: () => {},
   },
   upstreamCa: new Map(),

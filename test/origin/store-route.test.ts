@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import type { Exchange } from '../../src/exchange.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import { StoreRoute } from '../../src/origin/store-route.js'
@@ -21,6 +22,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
       now: () => 0,
       date: () => '',
       randomId: () => 'id',
+      descriptors: NO_DESCRIPTOR_KEPT,
       unreadable: () => {},
     },
   )

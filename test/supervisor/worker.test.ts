@@ -54,6 +54,7 @@ async function worker() {
     },
     onUncaught: () => {},
     pid: 700,
+    openFilesLimit: () => undefined,
   })
   await ready
   return { conversation, ended, failed, ledger }

@@ -3,6 +3,7 @@
  * is about to write and what was acknowledged. Arguments: directory, and a name of its own for its resources.
  */
 import { createServer } from 'node:net'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
@@ -21,6 +22,7 @@ const store = await Store.open({
   now: Date.now,
   date: () => 'today',
   randomId: () => `${name}-${process.pid}-${++ids}`,
+  descriptors: NO_DESCRIPTOR_KEPT,
   unreadable: () => {},
 })
 

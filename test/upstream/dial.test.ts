@@ -1,10 +1,12 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type TcpNetConnectOpts } from 'node:net'
 import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { ProxyError } from '../../src/errors.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import type { OwnListener, Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
+import { rawOrigin } from '../kit/raw-origin.js'
 import { dialled, toLoopback } from '../kit/dialled.js'
 import { grantOf, policy, request } from '../policy/policy-fixture.js'
 
@@ -34,6 +36,7 @@ function dialer(options: Partial<DialerOptions> & { addresses?: Record<string, s
     resolver: { kept: nothing, resolve: async name => addresses[name] ?? [] },
     policy: () => POLICY,
     connectTimeoutMs: 60_000,
+    descriptors: NO_DESCRIPTOR_KEPT,
     now: () => performance.now(),
     ...rest,
   })
@@ -309,4 +312,17 @@ t.test('a permit for an upstream of the configuration', async t => {
     )
     await t.rejects(permit, { message: /./, type: 'proxy_loop_detected', reason: 'own_address', status: 508 })
   })
+})
+
+t.test('a connection that would have one of the last descriptors is none', async t => {
+  const origin = await rawOrigin(t)
+  const permit = await permitFor(origin.authority)
+  const asked: (number | undefined)[] = []
+  const isKept = (descriptor: number | undefined): boolean => asked.push(descriptor) > 0
+  await t.rejects(dialer({ descriptors: { isKept } }).connect(permit, never), {
+    type: 'connection_limit_reached',
+    message: `out of file descriptors: ${origin.authority}`,
+  })
+  t.equal(asked.length, 1)
+  t.type(asked[0], 'number')
 })

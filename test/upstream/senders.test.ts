@@ -1,5 +1,6 @@
 /** Both senders against one origin: what they report, and how long they keep a connection. */
 import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import type { ProxyError } from '../../src/errors.js'
 import { type Permit, permitConfigured } from '../../src/policy/permit.js'
 import { Dialer } from '../../src/upstream/dial.js'
@@ -85,6 +86,7 @@ const DIALER = new Dialer({
   resolver: { kept: () => undefined, resolve: async () => [] },
   policy: () => policy({ rules: {} }),
   connectTimeoutMs: 10_000,
+  descriptors: NO_DESCRIPTOR_KEPT,
   now: () => performance.now(),
 })
 
@@ -212,6 +214,7 @@ for (const [kind, Kind] of Object.entries(KINDS)) {
         resolver: { kept: () => undefined, resolve: async () => [] },
         policy: () => policy({ rules: {} }),
         connectTimeoutMs: 10_000,
+        descriptors: NO_DESCRIPTOR_KEPT,
         connector,
         now: () => 0,
       })

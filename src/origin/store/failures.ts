@@ -1,5 +1,6 @@
 /** What the file system's errors mean for the answer: no room is 507, and anything else is a fault of the set-up. */
 import { ProxyError, toProxyError } from '../../errors.js'
+import { outOfDescriptors } from '../../upstream/failures.js'
 
 const NO_ROOM: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
 /** ENOENT is a link that leads nowhere, or what was in use and has been taken away: a name nobody has stored is none. */
@@ -47,5 +48,5 @@ export function storeFailure(error: unknown): ProxyError {
       cause: error,
     })
   }
-  return toProxyError(error)
+  return outOfDescriptors(error, 'the store') ?? toProxyError(error)
 }

@@ -9,6 +9,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { close, closeSync, fstat, open, read } from 'node:fs'
 import { promisify } from 'node:util'
 import { ProxyError } from '../../errors.js'
+import { type Descriptors, noDescriptor } from '../../limits/descriptors.js'
 import type { Validators } from '../../http/conditional.js'
 import { errorCode, isMissing } from './failures.js'
 import type { RepresentationFields } from './representation-fields.js'
@@ -79,15 +80,19 @@ export function startDigest(fields: RepresentationFields): Hash {
 /**
  * Opens the version that is current; it stays readable as it is, whatever is written or deleted meanwhile.
  * @returns undefined when there is none; otherwise the caller closes it
- * @throws DamagedObject, and what the system throws
+ * @throws DamagedObject, and what the system throws; EMFILE when it would have one of the descriptors that are kept
  */
-export async function openObject(path: string): Promise<OpenObject | undefined> {
+export async function openObject(path: string, descriptors: Descriptors): Promise<OpenObject | undefined> {
   let file: number
   try {
     file = await openFile(path, 'r')
   } catch (error) {
     if (isMissing(error)) return undefined
     throw error
+  }
+  if (descriptors.isKept(file)) {
+    closeSync(file)
+    throw noDescriptor()
   }
   let object: OpenObject
   try {

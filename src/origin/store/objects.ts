@@ -8,6 +8,7 @@
  */
 import { rm, stat } from 'node:fs/promises'
 import type { CancelSignal } from '../../exchange.js'
+import type { Descriptors } from '../../limits/descriptors.js'
 import type { CollectionIndex } from './collection-index.js'
 import { inDirectory, syncDirectory } from './durable.js'
 import { isMissing } from './failures.js'
@@ -22,6 +23,7 @@ export interface ObjectsOptions {
   readonly locks: ResourceLocks
   readonly index: CollectionIndex
   readonly usage: Usage
+  readonly descriptors: Descriptors
 }
 
 export class Objects {
@@ -33,7 +35,8 @@ export class Objects {
 
   /** @returns undefined when there is no such resource; otherwise the caller closes it. @throws DamagedObject */
   open(path: string): Promise<OpenObject | undefined> {
-    return openObject(this.#options.layout.objectFile(digestOf(path)))
+    const { layout, descriptors } = this.#options
+    return openObject(layout.objectFile(digestOf(path)), descriptors)
   }
 
   /** The metadata of the current version; undefined when there is no such resource. @throws DamagedObject */

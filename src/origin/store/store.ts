@@ -6,6 +6,7 @@
  * path is a resource, or could be one: PUT creates it.
  */
 import type { ProxyError } from '../../errors.js'
+import type { Descriptors } from '../../limits/descriptors.js'
 import type { Exchange } from '../../exchange.js'
 import { serializeAllow } from '../../http/allow.js'
 import { type Method, methodProperties } from '../../http/method.js'
@@ -56,6 +57,7 @@ export interface StoreOptions {
   readonly date: () => string
   /** Letters, digits and hyphens, never the same twice in any process. */
   readonly randomId: () => string
+  readonly descriptors: Descriptors
   readonly unreadable: Unreadable
 }
 
@@ -70,17 +72,17 @@ export class Store {
   #sweptAt = Number.NEGATIVE_INFINITY
 
   private constructor(options: StoreOptions, owner: Owner) {
-    const { directory, now, randomId, maxTotalBytes, unreadable } = options
+    const { directory, now, randomId, maxTotalBytes, descriptors, unreadable } = options
     const layout = new Layout(directory)
     const locks = new ResourceLocks(layout.locks, owner, now, randomId)
-    const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
+    const temporary = new TemporaryFiles(layout.temporary, owner, randomId, descriptors)
     const index = new CollectionIndex(layout, temporary)
     const usage = new Usage({ objects: layout.objects, maxTotalBytes, now })
     this.#options = options
     this.#temporary = temporary
     this.#locks = locks
     this.#usage = usage
-    this.#objects = new Objects({ layout, locks, index, usage })
+    this.#objects = new Objects({ layout, locks, index, usage, descriptors })
     this.#listing = new Listing(index, this.#objects, unreadable)
   }
 

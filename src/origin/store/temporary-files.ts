@@ -4,6 +4,7 @@
  */
 import { type FileHandle, open, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type Descriptors, noDescriptor } from '../../limits/descriptors.js'
 import { inDirectory } from './durable.js'
 import { namesIn } from './folder.js'
 import type { Owner } from './owner.js'
@@ -23,12 +24,14 @@ export class TemporaryFiles {
   readonly #root: string
   readonly #owner: Owner
   readonly #randomId: () => string
+  readonly #descriptors: Descriptors
 
   /** @param root the folder of the folders */
-  constructor(root: string, owner: Owner, randomId: () => string) {
+  constructor(root: string, owner: Owner, randomId: () => string, descriptors: Descriptors) {
     this.#root = root
     this.#owner = owner
     this.#randomId = randomId
+    this.#descriptors = descriptors
   }
 
   get #folder(): string {
@@ -38,7 +41,11 @@ export class TemporaryFiles {
   /** Opened at once: a folder with nothing in it may be gone the next moment, by a sweep or a store that closes. */
   async create(): Promise<TemporaryFile> {
     const path = join(this.#folder, this.#randomId())
-    return { path, file: await inDirectory(this.#folder, () => open(path, 'wx', 0o600)) }
+    const file = await inDirectory(this.#folder, () => open(path, 'wx', 0o600))
+    if (!this.#descriptors.isKept(file.fd)) return { path, file }
+    await file.close()
+    await rm(path, { force: true })
+    throw noDescriptor()
   }
 
   /**

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { CollectionIndex } from '../../../src/origin/store/collection-index.js'
 import { digestOf, Layout } from '../../../src/origin/store/layout.js'
 import { Owner } from '../../../src/origin/store/owner.js'
@@ -13,6 +14,7 @@ async function world(directory: string): Promise<{ index: CollectionIndex; layou
     layout.temporary,
     await Owner.ofThisProcess('a'),
     () => `${directory.length}-${++count}`,
+    NO_DESCRIPTOR_KEPT,
   )
   return { layout, index: new CollectionIndex(layout, temporary) }
 }

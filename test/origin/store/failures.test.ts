@@ -51,6 +51,16 @@ t.test('a full disk is 507, a directory that can not be used 500, and each names
   t.notMatch(reason, /^store_/)
 })
 
+t.test('that no file can be opened any more passes: 503', async t => {
+  for (const code of ['EMFILE', 'ENFILE']) {
+    t.match(storeFailure(systemError(code)), {
+      status: 503,
+      reason: 'file_descriptors',
+      fields: ['Retry-After', '1'],
+    })
+  }
+})
+
 t.test('an error that is an answer already stays the one it is', async t => {
   const error = new ProxyError('http_request_error', 'no', { status: 412 })
   t.equal(storeFailure(error), error)

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { NewVersion } from '../../../src/origin/store/new-version.js'
 import { openObject, startDigest } from '../../../src/origin/store/object-file.js'
 
@@ -28,7 +29,7 @@ t.test('pieces become the content, and a rename the current version', async t =>
   await version.publish(`${folder}/current`, folder)
   await version.discard()
   t.notOk(existsSync(path))
-  const object = await openObject(`${folder}/current`)
+  const object = await openObject(`${folder}/current`, NO_DESCRIPTOR_KEPT)
   t.same(object?.metadata, metadata)
   await object?.close()
 })

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import {
   type ObjectMetadata,
   openObject,
@@ -41,7 +42,7 @@ t.test('a version is read whole, whichever way its length has it read', async t 
     const { bytes, metadata } = fileOf(content)
     await writeFile(file, bytes)
     const before = openFiles()
-    const object = await openObject(file)
+    const object = await openObject(file, NO_DESCRIPTOR_KEPT)
     if (object === undefined) throw new Error('nothing is there')
     t.same(object.metadata, metadata)
     t.equal(object.size, size)
@@ -71,7 +72,7 @@ t.test('a trailer may be longer than what is read of a long file first', async t
   const path = `/${'x'.repeat(3000)}`
   const { bytes, metadata } = fileOf(contentOfFile(100_000), path)
   await writeFile(file, bytes)
-  const object = await openObject(file)
+  const object = await openObject(file, NO_DESCRIPTOR_KEPT)
   t.same(object?.metadata, metadata)
   await object?.close()
 })
@@ -99,14 +100,22 @@ t.test('what is no version, or not all of one, is an error and is closed', async
   ]) {
     await writeFile(file, bytes)
     await t.rejects(
-      openObject(file),
+      openObject(file, NO_DESCRIPTOR_KEPT),
       { name: 'ProxyError', status: 500, reason: 'store_damaged' },
       JSON.stringify(bytes.toString('latin1', 0, 40)),
     )
   }
-  await t.rejects(openObject(join(file, '..')), { name: 'ProxyError', reason: 'store_damaged' }, 'a folder')
-  await t.rejects(openObject(join(file, 'below')), { code: 'ENOTDIR' }, 'not known to be damaged')
-  t.equal(await openObject(join(file, '../missing')), undefined)
+  await t.rejects(
+    openObject(join(file, '..'), NO_DESCRIPTOR_KEPT),
+    { name: 'ProxyError', reason: 'store_damaged' },
+    'a folder',
+  )
+  await t.rejects(
+    openObject(join(file, 'below'), NO_DESCRIPTOR_KEPT),
+    { code: 'ENOTDIR' },
+    'not known to be damaged',
+  )
+  t.equal(await openObject(join(file, '../missing'), NO_DESCRIPTOR_KEPT), undefined)
   t.equal(openFiles(), before)
 })
 
@@ -117,7 +126,7 @@ t.test('a trailer has names as long as a target may be, and bytes that are two i
     const fields = { contentType: `text/a; x="${'\u00e9'.repeat(20)}"` }
     const metadata = { ...fileOf(content, path).metadata, fields }
     await writeFile(file, Buffer.concat([content, serializeTrailer(metadata)]))
-    const object = await openObject(file)
+    const object = await openObject(file, NO_DESCRIPTOR_KEPT)
     t.same(object?.metadata, metadata)
     t.ok((await object?.read(0, 7))?.equals(content))
     await object?.close()
@@ -133,3 +142,15 @@ t.test('a tag is of the fields as well as of the content, and strong (RFC 9110 Â
   const { metadata } = fileOf(Buffer.from('content'))
   t.same(validatorsOf(metadata), { etag: { weak: false, opaque: 'e' }, lastModifiedMs: 7 })
 })
+
+t.test(
+  'what would have one of the last descriptors is not opened, and what is not there is not there',
+  async t => {
+    const file = join(t.testdir(), 'object')
+    await writeFile(file, fileOf(contentOfFile(200)).bytes)
+    const before = openFiles()
+    await t.rejects(openObject(file, { isKept: () => true }), { code: 'EMFILE' })
+    t.equal(await openObject(`${file}s`, { isKept: () => true }), undefined)
+    t.equal(openFiles(), before)
+  },
+)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { CollectionIndex } from '../../../src/origin/store/collection-index.js'
 import { Layout } from '../../../src/origin/store/layout.js'
 import { NewVersion } from '../../../src/origin/store/new-version.js'
@@ -13,12 +14,12 @@ async function world(directory: string) {
   const randomId = (): string => `id${++count}`
   const layout = new Layout(directory)
   const owner = await Owner.ofThisProcess('a')
-  const temporary = new TemporaryFiles(layout.temporary, owner, randomId)
+  const temporary = new TemporaryFiles(layout.temporary, owner, randomId, NO_DESCRIPTOR_KEPT)
   const index = new CollectionIndex(layout, temporary)
   const usage = new Usage({ objects: layout.objects, maxTotalBytes: 1000, now: () => 0 })
   const locks = new ResourceLocks(layout.locks, owner, Date.now, randomId)
   const { signal } = new AbortController()
-  const all = new Objects({ layout, locks, index, usage })
+  const all = new Objects({ layout, locks, index, usage, descriptors: NO_DESCRIPTOR_KEPT })
   const objects = {
     open: (path: string) => all.open(path),
     metadata: (path: string) => all.metadata(path),

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import t from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
 import { put, storeServer } from '../../kit/store-server.js'
@@ -9,7 +10,7 @@ t.test('the sweep removes what nobody will finish, and nothing else', async t =>
   const root = `${t.testdir()}/tmp`
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
-  const files = new TemporaryFiles(root, owner, () => 'next')
+  const files = new TemporaryFiles(root, owner, () => 'next', NO_DESCRIPTOR_KEPT)
   await files.sweep(Date.now())
   t.notOk(existsSync(root), 'it creates nothing')
   const { path: mine, file } = await files.create()
@@ -27,7 +28,12 @@ t.test('the sweep removes what nobody will finish, and nothing else', async t =>
 })
 
 t.test('closing removes the folder when it is empty, and no file that is in it', async t => {
-  const files = new TemporaryFiles(`${t.testdir()}/tmp`, await Owner.ofThisProcess('a'), () => 'next')
+  const files = new TemporaryFiles(
+    `${t.testdir()}/tmp`,
+    await Owner.ofThisProcess('a'),
+    () => 'next',
+    NO_DESCRIPTOR_KEPT,
+  )
   const { path, file } = await files.create()
   t.teardown(() => file.close())
   t.ok(existsSync(path), 'it is there from the beginning')
@@ -42,7 +48,7 @@ t.test('whoever takes the empty folder away meanwhile costs nobody a file', asyn
   const root = `${t.testdir()}/tmp`
   const owner = await Owner.ofThisProcess('a')
   let count = 0
-  const [one, two] = [1, 2].map(() => new TemporaryFiles(root, owner, () => `${++count}`))
+  const [one, two] = [1, 2].map(() => new TemporaryFiles(root, owner, () => `${++count}`, NO_DESCRIPTOR_KEPT))
   for (let round = 0; round < 200; round++) {
     const [created] = await Promise.all([one?.create(), two?.close()])
     if (created === undefined) throw new Error('no file')
@@ -77,4 +83,12 @@ t.test('a store sweeps when it is opened, and with a write when ten minutes have
   await put(server, '/x', 'content')
   await server.store.close()
   t.notOk(existsSync(folder))
+})
+
+t.test('a file that would have one of the last descriptors is not made', async t => {
+  const root = `${t.testdir()}/tmp`
+  const owner = await Owner.ofThisProcess('a')
+  const files = new TemporaryFiles(root, owner, () => 'next', { isKept: () => true })
+  await t.rejects(files.create(), { code: 'EMFILE' })
+  t.same(readdirSync(`${root}/sluice-${owner.id}`), [])
 })
