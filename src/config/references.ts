@@ -228,7 +228,7 @@ function originsTwice(root: Located): Fault[] {
     const path = node.children.get('path')
     const host = node.children.get('host')
     if (path === undefined || typeof path.value !== 'string') return []
-    const hosts = host === undefined ? ['every host'] : [host.value].flat().map(hostText)
+    const hosts = host === undefined ? ['every host'] : [host.value].flat().filter(isText).map(hostText)
     const place = comparablePath(path.value)
     return hosts.map(text => ({
       offset: path.start,
@@ -239,11 +239,15 @@ function originsTwice(root: Located): Fault[] {
   return repeated(places, word => `an entry above is for ${word} already`)
 }
 
-function hostText(value: unknown): string {
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+function hostText(text: string): string {
   try {
-    return serializeHostPattern(parseHostPattern(String(value)))
+    return serializeHostPattern(parseHostPattern(text))
   } catch {
-    return String(value)
+    return text
   }
 }
 

@@ -93,6 +93,14 @@ t.test('host is a name, names below one, an address or a block of them, or a lis
       '2:19 origins[0].host: expected a list of hosts, found an empty list',
     ],
   ])
+  for (const [bad, place, found] of [
+    ['{}', '2:19 origins[0].host', `${expected}, or a list of them, found a map`],
+    ['{ a: b }', '2:19 origins[0].host', `${expected}, or a list of them, found a map`],
+    ['[{}]', '2:20 origins[0].host[0]', `${expected}, found a map`],
+    ['[[a]]', '2:20 origins[0].host[0]', `${expected}, found a list`],
+  ]) {
+    refuses(t, [[`origins: [{ host: ${bad}, path: /, ${UP} }]`, `${place}: ${found}`]])
+  }
   t.match(problems(`origins: [{ host: "a:80", path: /, ${UP} }]`), [/"a:80", with a port/])
 })
 
