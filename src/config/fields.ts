@@ -7,7 +7,7 @@
  */
 import * as z from 'zod'
 import { parseCidr } from '../net/cidr.js'
-import { parseHostPattern } from '../net/host-pattern.js'
+import { EXPECTED_PATTERN, parseHostPattern } from '../net/host-pattern.js'
 import { parsePorts } from '../net/ports.js'
 import { DURATION_PATTERN, expectedDuration, parseDuration, serializeDuration } from './durations.js'
 import { nearest } from './nearest.js'
@@ -130,9 +130,11 @@ export function somePorts() {
   return nonEmptyList(port, `${EXPECTED_PORTS}; a rule without ports can never match`).transform(parsePorts)
 }
 
-export const hostPattern = parsed(
-  text('a host name, "*.example.com", "*", an IP address or a CIDR'),
-  parseHostPattern,
+export const hostPattern = parsed(text(EXPECTED_PATTERN), value => parseHostPattern(value))
+
+/** As a rule has them, which has a key for ports too. */
+export const ruleHostPattern = parsed(text(EXPECTED_PATTERN), value =>
+  parseHostPattern(value, { ports: "ports go into the rule's ports" }),
 )
 
 export const cidr = parsed(text('an IP address or a CIDR such as "10.0.0.0/8"'), parseCidr)

@@ -34,11 +34,15 @@ const tls = section({
   ...(clientCa === undefined ? {} : { clientCa }),
 }))
 
-const adminHost = parsed(text('a host name'), value => {
-  const pattern = parseHostPattern(value)
+const EXPECTED_ADMIN_HOST = 'a host name'
+
+const adminHost = parsed(text(EXPECTED_ADMIN_HOST), value => {
+  const refused = (hint = '') => new RangeError(`expected ${EXPECTED_ADMIN_HOST}, found "${value}"${hint}`)
+  // What is said of wildcards and blocks is of how to write them.
+  if (value.includes('*') || (value.includes('/') && !value.includes('://'))) throw refused()
+  const pattern = parseHostPattern(value, { expected: EXPECTED_ADMIN_HOST })
   if (pattern.kind === 'exact') return pattern.name
-  const hint = pattern.kind === 'address' ? '; addresses need not be listed' : ''
-  throw new RangeError(`expected a host name, found "${value}"${hint}`)
+  throw refused(pattern.kind === 'address' ? '; addresses need not be listed' : '')
 })
 
 const MODE_PATTERN = '^0?[0-7]{3}$'

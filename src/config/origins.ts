@@ -34,7 +34,7 @@ const host = parsed(
   }),
   (value): readonly HostPattern[] =>
     [value].flat().map(written => {
-      const pattern = parseHostPattern(written)
+      const pattern = parseHostPattern(written, { expected: EXPECTED_HOST })
       if (pattern.kind !== 'any') return pattern
       throw new RangeError(`expected ${EXPECTED_HOST}, found "*"; leave the key out for every host`)
     }),

@@ -34,7 +34,8 @@ const direct = parsed(text(EXPECTED_DIRECT), parseDirectHost)
 
 /** `.example.com`, as other programs write it in NO_PROXY, is `*.example.com`. */
 function parseDirectHost(written: string): HostPattern {
-  const pattern = parseHostPattern(written.startsWith('.') ? `*${written}` : written)
+  const isBelow = written.startsWith('.') && !written.includes('/')
+  const pattern = parseHostPattern(isBelow ? `*${written}` : written, { expected: EXPECTED_DIRECT, written })
   if (pattern.kind !== 'any') return pattern
   throw new RangeError(`expected ${EXPECTED_DIRECT}, found "*"; leave parent out to send nothing through one`)
 }

@@ -22,6 +22,7 @@ import {
   oneOf,
   parsed,
   ports,
+  ruleHostPattern,
   section,
   somePorts,
   text,
@@ -117,7 +118,7 @@ const clients = list(client, 'a list of clients, each with name and cidr, unix, 
   .describe('Who may use the proxy. The first entry all of whose conditions a client meets decides.')
 
 const rule = section({
-  hosts: nonEmptyList(hostPattern, EXPECTED_HOSTS).describe(
+  hosts: nonEmptyList(ruleHostPattern, EXPECTED_HOSTS).describe(
     'Hosts it allows: names, "*.example.com" for all names below, "*" for every name, IP addresses, CIDRs.',
   ),
   ports: z.exactOptional(somePorts()).describe('Ports, in place of connect.ports and forward.ports.'),

@@ -18,28 +18,42 @@ export type HostPattern =
   | { readonly kind: 'address'; readonly ip: IpAddress }
   | { readonly kind: 'cidr'; readonly cidr: Cidr }
 
-const EXPECTED = 'expected a host name, "*.example.com", "*", an IP address or a CIDR'
+/** What messages say a key expects that takes every pattern. */
+export const EXPECTED_PATTERN = 'a host name, "*.example.com", "*", an IP address or a CIDR'
 const WITH_PORT = /^[^:]*:\d*$|\]:\d*$/
+
+/** How messages speak of the key that a pattern stands under. */
+export interface PatternKey {
+  /** What it takes, where that is not every pattern. */
+  readonly expected?: string
+  /** What stands there, where the pattern was made of it. */
+  readonly written?: string
+  /** What to do with a port. */
+  readonly ports?: string
+}
 
 /**
  * @param text a pattern; names in any case, with or without a trailing dot, and in letters beyond ASCII or the xn--
  *   form of them; IPv6 with or without brackets
  * @throws RangeError with a clause that says what was expected
  */
-export function parseHostPattern(text: string): HostPattern {
+export function parseHostPattern(text: string, key: PatternKey = {}): HostPattern {
+  const { expected = EXPECTED_PATTERN, written = text, ports = 'leave it out' } = key
+  const refused: Refused = clause =>
+    new RangeError(`expected ${expected}, found "${written}"${clause === undefined ? '' : `, ${clause}`}`)
   if (text === '*') return { kind: 'any' }
   const bracketed = text.startsWith('[') && text.endsWith(']')
   const ip = parseIpAddress(bracketed ? text.slice(1, -1) : text)
   if (ip !== undefined && !(bracketed && ip.family === 4)) return { kind: 'address', ip }
-  if (text.includes('://')) throw refused(text, 'a URL; write its host alone')
+  if (text.includes('://')) throw refused('a URL; write its host alone')
   if (text.includes('/')) return { kind: 'cidr', cidr: parseCidr(text) }
-  if (WITH_PORT.test(text)) throw refused(text, "with a port; ports go into the rule's ports")
-  if (text.startsWith('*.')) return { kind: 'suffix', suffix: `.${nameOf(text, text.slice(2))}` }
-  if (text.includes('*')) throw refused(text, 'where * is not the whole first label')
-  const host = hostOf(text, text)
+  if (WITH_PORT.test(text)) throw refused(`with a port; ${ports}`)
+  if (text.startsWith('*.')) return { kind: 'suffix', suffix: `.${nameOf(text.slice(2), refused)}` }
+  if (text.includes('*')) throw refused('where * is not the whole first label')
+  const host = hostOf(text, refused)
   if (host.kind === 'name') return { kind: 'exact', name: host.name }
   const literal = parseIpAddress(host.name)
-  if (literal === undefined) throw refused(text)
+  if (literal === undefined) throw refused()
   return { kind: 'address', ip: literal }
 }
 
@@ -59,24 +73,22 @@ export function serializeHostPattern(pattern: HostPattern): string {
   }
 }
 
-function nameOf(text: string, rest: string) {
-  const host = hostOf(text, rest)
-  if (host.kind !== 'name') throw refused(text, 'where * stands before an address; write a CIDR')
+type Refused = (clause?: string) => RangeError
+
+function nameOf(text: string, refused: Refused): string {
+  const host = hostOf(text, refused)
+  if (host.kind !== 'name') throw refused('which is below an address; write a CIDR')
   return host.name
 }
 
-function hostOf(text: string, host: string): Host {
-  const ascii = parseInternationalName(host)
+function hostOf(text: string, refused: Refused): Host {
+  const ascii = parseInternationalName(text)
   if (ascii === undefined) {
-    throw refused(text, 'with characters that would not stay as they are; write the xn-- form')
+    throw refused('with characters that would not stay as they are; write the xn-- form')
   }
   try {
     return parseHost(ascii)
   } catch {
-    throw refused(text)
+    throw refused()
   }
-}
-
-function refused(text: string, clause?: string): RangeError {
-  return new RangeError(`${EXPECTED}, found "${text}"${clause === undefined ? '' : `, ${clause}`}`)
 }

@@ -101,7 +101,13 @@ t.test('host is a name, names below one, an address or a block of them, or a lis
   ]) {
     refuses(t, [[`origins: [{ host: ${bad}, path: /, ${UP} }]`, `${place}: ${found}`]])
   }
-  t.match(problems(`origins: [{ host: "a:80", path: /, ${UP} }]`), [/"a:80", with a port/])
+  refuses(t, [
+    [
+      `origins: [{ host: "a:80", path: /, ${UP} }]`,
+      `2:19 origins[0].host: ${expected}, found "a:80", with a port; leave it out`,
+    ],
+    [`origins: [{ host: [a, "-"], path: /, ${UP} }]`, `2:19 origins[0].host: ${expected}, found "-"`],
+  ])
 })
 
 t.test('path begins with a slash, and holds what a path can hold', async t => {

@@ -42,7 +42,19 @@ t.test('what is none is refused, with what was expected', async t => {
       '2:39 parent.no_proxy[0]: expected a host name, ".example.com", an IP address or a CIDR, found "*"; leave parent out to send nothing through one',
     ],
   ])
-  t.equal(problems('parent: { url: "http://p", no_proxy: ["a.test:80"] }').length, 1)
+  const direct = 'expected a host name, ".example.com", an IP address or a CIDR'
+  for (const [written, problem] of [
+    ['a.test:80', `${direct}, found "a.test:80", with a port; leave it out`],
+    ['.a.test:80', `${direct}, found ".a.test:80", with a port; leave it out`],
+    ['.0.0.1', `${direct}, found ".0.0.1"`],
+    ['.', `${direct}, found "."`],
+    ['.10.0.0.1', `${direct}, found ".10.0.0.1", which is below an address; write a CIDR`],
+    ['.a.test/8', 'expected an IP address or a CIDR such as 10.0.0.0/8, found ".a.test/8"'],
+  ]) {
+    refuses(t, [
+      [`parent: { url: "http://p", no_proxy: ["${written}"] }`, `2:39 parent.no_proxy[0]: ${problem}`],
+    ])
+  }
 })
 
 t.test('credentials in a URL are refused, and shown nowhere', async t => {

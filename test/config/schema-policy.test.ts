@@ -178,6 +178,10 @@ t.test('hosts and addresses that are none', t => {
     t.same(rest, [])
   }
   t.match(
+    problems('rules: { a: { hosts: ["a.b:1"] } }')[0],
+    /, found "a\.b:1", with a port; ports go into the rule's ports$/,
+  )
+  t.match(
     problems('rules: { a: { hosts: [7] } }')[0],
     /^2:23 rules\.a\.hosts\[0\]: expected a host name, .*, found 7$/,
   )
@@ -195,6 +199,10 @@ t.test('deny', t => {
     addresses: [{ text: '192.0.2.0/24' }],
   })
   refuses(t, [
+    [
+      'deny: { hosts: ["a.b:1"] }',
+      '2:17 deny.hosts[0]: expected a host name, "*.example.com", "*", an IP address or a CIDR, found "a.b:1", with a port; leave it out',
+    ],
     ['deny: { hosts: "*" }', `2:16 deny.hosts: ${HOSTS}, found "*"`],
     ['deny: { addresses: "::1" }', `2:20 deny.addresses: ${CIDRS}, found "::1"`],
     ['deny: [a.b]', '2:7 deny: expected a map of hosts, addresses, found a list'],

@@ -50,6 +50,22 @@ t.test('listen', t => {
       'listen: { admin_hosts: ["10.0.0.1"] }',
       '2:25 listen.admin_hosts[0]: expected a host name, found "10.0.0.1"; addresses need not be listed',
     ],
+    ...[
+      ['*foo.a', ''],
+      ['*.1.2.3.4', ''],
+      ['10.0.0.1/8', ''],
+      ['::1/8', ''],
+      ['a/b', ''],
+      ['-', ''],
+      ['a.test:80', ', with a port; leave it out'],
+      ['http://a.test', ', a URL; write its host alone'],
+    ].map(
+      ([host, clause]) =>
+        [
+          `listen: { admin_hosts: ["${host}"] }`,
+          `2:25 listen.admin_hosts[0]: expected a host name, found "${host}"${clause}`,
+        ] as const,
+    ),
     ['error_note: " "', '2:13 error_note: expected one line of at most 300 characters'],
     ['listen: { tls: 1 }', '2:16 listen.tls: expected a map of address, cert, key, client_ca, crl, found 1'],
     [

@@ -53,7 +53,7 @@ t.test('refuses everything else, and says what to write', async t => {
     ['', /expected a host name, "\*\.example\.com", "\*", an IP address or a CIDR, found ""$/],
     ['https://example.com', /a URL; write its host alone/],
     ['https://example.com/path', /a URL/],
-    ['example.com:443', /with a port; ports go into the rule's ports/],
+    ['example.com:443', /with a port; leave it out$/],
     ['example.com:', /with a port/],
     ['[::1]:443', /with a port/],
     ['*:443', /with a port/],
@@ -65,8 +65,8 @@ t.test('refuses everything else, and says what to write', async t => {
     ['*.', /expected a host name/],
     ['*.*.com', /expected a host name/],
     ['*..com', /expected a host name/],
-    ['*.1.2.3.4', /before an address; write a CIDR/],
-    ['*.[::1]', /before an address/],
+    ['*.1.2.3.4', /which is below an address; write a CIDR/],
+    ['*.[::1]', /below an address/],
     ['*.2.3.4', /expected a host name/],
     ['.example.com', /expected a host name/],
     ['example..com', /expected a host name/],
@@ -103,4 +103,15 @@ t.test('refuses everything else, and says what to write', async t => {
   ]
   for (const [text, message] of table)
     t.throws(() => parseHostPattern(text), { name: 'RangeError', message }, text)
+})
+
+t.test('says what the key takes that it stands under, and what stands there', async t => {
+  const key = { expected: 'a name', written: '.b', ports: 'put it elsewhere' }
+  for (const [text, message] of [
+    ['*.', 'expected a name, found ".b"'],
+    ['a:1', 'expected a name, found ".b", with a port; put it elsewhere'],
+    ['*.1.2.3.4', 'expected a name, found ".b", which is below an address; write a CIDR'],
+  ] as const) {
+    t.throws(() => parseHostPattern(text, key), { name: 'RangeError', message }, text)
+  }
 })

@@ -5,7 +5,7 @@ import { NoProxy } from '../../src/policy/no-proxy.js'
 
 t.test('names by name, addresses by address, the most specific entry first', async t => {
   const noProxy = new NoProxy(
-    ['a.test', '*.b.test', '*.c.b.test', '10.0.0.0/8', '10.0.0.1', '::1'].map(parseHostPattern),
+    ['a.test', '*.b.test', '*.c.b.test', '10.0.0.0/8', '10.0.0.1', '::1'].map(text => parseHostPattern(text)),
   )
   for (const [host, entry] of [
     ['a.test', 'a.test'],

@@ -34,7 +34,7 @@ export function policyInput(text: PolicyText): PolicyInput {
     sni: text.sni ?? 'none',
     rules: new Map(Object.entries(text.rules).map(([name, rule]) => [name, ruleInput(rule)])),
     deny: {
-      hosts: (text.denyHosts ?? []).map(parseHostPattern),
+      hosts: (text.denyHosts ?? []).map(host => parseHostPattern(host)),
       addresses: (text.denyAddresses ?? []).map(parseCidr),
     },
   }
@@ -47,7 +47,7 @@ export function policy(text: PolicyText, options?: PolicyOptions): Policy {
 function ruleInput(text: RuleText): RuleInput {
   const { hosts, ports, methods, addresses = [], addressesOnly = false, sni } = text
   return {
-    hosts: hosts.map(parseHostPattern),
+    hosts: hosts.map(host => parseHostPattern(host)),
     ...(ports === undefined ? {} : { ports: parsePorts(ports) }),
     ...(methods === undefined ? {} : { methods }),
     addresses: addresses.map(parseCidr),
