@@ -52,10 +52,16 @@ export function text(expected: string, meta: { pattern?: string; maxLength?: num
   return z.string({ error: `expected ${expected}` }).meta(meta)
 }
 
-/** Of a file or a folder; a relative one starts at the configuration file. */
-export const filePath = text('the path of a file').refine(path => path !== '' && !path.includes('\0'), {
-  error: 'expected the path of a file',
-})
+/** A relative one starts at the configuration file. */
+export const filePath = path('the path of a file')
+export const directoryPath = path('the path of a directory')
+
+function path(expected: string) {
+  return parsed(text(expected), value => {
+    if (value !== '' && !value.includes('\0')) return value
+    throw new RangeError(`expected ${expected}, found ${JSON.stringify(value)}`)
+  })
+}
 
 /** Names that people give to rules and clients; they go into logs and messages as they are. */
 export const NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,62}$'

@@ -1,4 +1,7 @@
-/** Reads the files that keys of the configuration name. What is wrong with one is a fault of the key that names it. */
+/**
+ * Reads the files that keys of the configuration name, and looks at the directories. What is wrong with one is a fault of
+ * the key that names it.
+ */
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { valueAt } from './issues.js'
@@ -11,6 +14,13 @@ export interface FileText {
   readonly text: string
   /** Whether every user of the machine may read it. */
   readonly isPublic: boolean
+}
+
+/** Why nothing can ever be at a path. What is missing can be made, and what may not be seen can be there. */
+const NO_PLACE: Readonly<Record<string, string>> = {
+  ENOTDIR: 'a part of its path is not a directory',
+  ELOOP: 'its symbolic links lead in a circle',
+  ENAMETOOLONG: 'it is too long',
 }
 
 /** A file of credentials or certificates is never larger. */
@@ -50,7 +60,7 @@ export class FileReader {
    * @returns undefined when it can not be read, which is a fault then
    */
   read(path: Path, name: string): FileText | undefined {
-    const full = resolve(this.#folder, name)
+    const full = this.#fullPath(name)
     const unusable = (message: string): undefined => {
       this.#sources.add(full, message)
       this.fault(path, message)
@@ -69,14 +79,44 @@ export class FileReader {
       this.#sources.add(full, bytes)
       return { text: bytes.toString('utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
     } catch (error) {
-      const where = isAbsolute(name)
-        ? ''
-        : `; a relative path starts at the configuration file, this is ${full}`
-      return unusable(`${name}: ${readErrorText(error)}${where}`)
+      return unusable(`${name}: ${readErrorText(error)}${this.#where(name)}`)
     }
   }
 
+  /**
+   * A directory has not to be there yet, but what is there has to be one.
+   *
+   * @param path the key that names the directory
+   * @param name the directory, as the key has it
+   */
+  checkDirectory(path: Path, name: string): void {
+    const problem = directoryProblem(this.#fullPath(name))
+    if (problem === undefined) return
+    this.#sources.add(this.#fullPath(name), problem)
+    this.fault(path, `${name}${problem}${this.#where(name)}`)
+  }
+
+  #fullPath(name: string): string {
+    return resolve(this.#folder, name)
+  }
+
+  #where(name: string): string {
+    if (isAbsolute(name)) return ''
+    return `; a relative path starts at the configuration file, this is ${this.#fullPath(name)}`
+  }
+
+  /** Of a key that is left out, that of the one it belongs to. */
   #offset(path: Path): number {
-    return valueAt(this.#root, ...path)?.start ?? 0
+    return valueAt(this.#root, ...path)?.start ?? valueAt(this.#root, ...path.slice(0, -1))?.key ?? 0
+  }
+}
+
+function directoryProblem(path: string): string | undefined {
+  try {
+    return statSync(path).isDirectory() ? undefined : ' is not a directory'
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+    const reason = NO_PLACE[code]
+    return reason === undefined ? undefined : `: ${reason}`
   }
 }

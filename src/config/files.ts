@@ -1,7 +1,7 @@
 /**
  * The files that a configuration names, read with it: who may log in, what the TLS listener needs, who vouches for
  * upstreams, what a parent proxy asks for, and what the collector of spans does. A file that is missing or wrong is a
- * problem of the key that names it, told with all others.
+ * problem of the key that names it, told with all others, and so is a place that can hold no store.
  */
 import type { FileReader } from './file-reader.js'
 import { parseHeaderLines } from './header-lines.js'
@@ -24,6 +24,9 @@ export interface ConfigFiles {
   readonly tracingHeaders: Readonly<Record<string, string>>
 }
 
+/** Of a configuration that names none. */
+export const NO_FILES: ConfigFiles = { htpasswd: new Map(), upstreamCa: new Map(), tracingHeaders: {} }
+
 export interface ReadFiles {
   readonly files: ConfigFiles
   readonly faults: readonly Fault[]
@@ -41,6 +44,7 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
   const upstreamCa = readUpstreamCa(config, reader, nowMs)
   const parent = config.parent === undefined ? undefined : readParentFiles(config.parent, reader, nowMs)
   const tracingHeaders = readTracingHeaders(config, reader)
+  checkDirectories(config, reader)
   const files = {
     htpasswd,
     upstreamCa,
@@ -73,6 +77,13 @@ function readUpstreamCa(config: Config, reader: FileReader, nowMs: number): Conf
     if (certificates !== undefined) authorities.set(origin.ca, certificates.text)
   }
   return authorities
+}
+
+function checkDirectories(config: Config, reader: FileReader): void {
+  for (const [index, origin] of config.origins.entries()) {
+    if (origin.kind !== 'store') continue
+    reader.checkDirectory(['origins', index, 'store', 'directory'], origin.store.directory)
+  }
 }
 
 function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFiles['tracingHeaders'] {

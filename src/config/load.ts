@@ -9,7 +9,7 @@ import { open } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { LineCounter } from 'yaml'
 import { FileReader } from './file-reader.js'
-import { type ConfigFiles, readConfigFiles } from './files.js'
+import { type ConfigFiles, NO_FILES, readConfigFiles, type ReadFiles } from './files.js'
 import { deepFreeze } from './freeze.js'
 import { faultsOfIssues, valueAt } from './issues.js'
 import { ConfigError, formatPath, type Path, type Problem } from './problem.js'
@@ -19,7 +19,7 @@ import { checkReferences, checkUse } from './references.js'
 import { type Config, configSchema } from './schema.js'
 import { ConfigSources } from './sources.js'
 import { checkStoreDirectories } from './store-directories.js'
-import { type Fault, readYaml } from './yaml-tree.js'
+import { type Fault, type Located, readYaml } from './yaml-tree.js'
 
 /** Ten thousand rules have about one. */
 const MAX_BYTES = 16 * 1024 * 1024
@@ -116,6 +116,18 @@ export function parseConfig(
   sources = new ConfigSources(),
   override: Override = config => config,
 ): Loaded {
+  return parseText(text, name, folder, override, (config, root) =>
+    readConfigFiles(config, new FileReader(root, folder, sources), nowMs),
+  )
+}
+
+function parseText(
+  text: string,
+  name: string,
+  folder: string,
+  override: Override,
+  readFiles: (config: Config, root: Located) => ReadFiles,
+): Loaded {
   const { root, faults } = readYaml(text)
   if (root === undefined) throw configError(name, text, faults)
   const result = configSchema.safeParse(root.value)
@@ -123,7 +135,7 @@ export function parseConfig(
   const all = [...faults, ...issues, ...checkReferences(root), ...checkStoreDirectories(root, folder)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(override(result.data))
-  const read = readConfigFiles(config, new FileReader(root, folder, sources), nowMs)
+  const read = readFiles(config, root)
   const unusable = [...checkParentLoop(root, config), ...read.faults]
   if (unusable.length > 0) throw configError(name, text, unusable)
   const warnings = [...checkUse(root, config), ...checkParentUse(root, config), ...read.warnings]
@@ -147,12 +159,14 @@ export const NO_FILE = 'default'
 /**
  * What no file at all means: that nothing is configured, but for a store to try things with. A page that a browser
  * shows can have any name lead to this machine, so it is for requests that name it by its address, or as localhost.
+ * Where its directory can not be, all but the store works.
  */
 export function defaultConfig(override?: Override): Loaded {
   const origins =
     'origins: [{ host: [localhost, "0.0.0.0/0", "::/0"], path: /, store: { directory: ./data } }]'
   const text = `version: 1\n${origins}\n`
-  const parsed = parseConfig(text, undefined, undefined, undefined, undefined, override)
+  const none = { files: NO_FILES, faults: [], warnings: [] }
+  const parsed = parseText(text, 'configuration', '.', override ?? (config => config), () => none)
   return Object.freeze({ ...parsed, hash: NO_FILE, lineOf: () => undefined })
 }
 

@@ -8,6 +8,7 @@ import { comparablePath, hasDotSegment } from '../http/path.js'
 import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
 import {
   cidr,
+  directoryPath,
   EXPECTED_CIDRS,
   filePath,
   list,
@@ -61,7 +62,7 @@ const forward = parsed(
 export const DEFAULT_DIRECTORY = './data'
 
 const store = section({
-  directory: filePath
+  directory: directoryPath
     .prefault(DEFAULT_DIRECTORY)
     .describe('Where it keeps what it holds; made at the first write.'),
   write: list(cidr, EXPECTED_CIDRS)

@@ -38,6 +38,14 @@ t.test('a bad file: every problem with its place on stderr, exit 78', async t =>
   ])
 })
 
+t.test('a store whose directory is a file is said with its place', async t => {
+  const yaml = 'version: 1\norigins:\n  - path: /\n    store: { directory: /dev/null }\n'
+  const file = join(t.testdir({ 'f.yaml': yaml }), 'f.yaml')
+  const { io, said } = recorder()
+  t.equal(await runCheck(file, io), 78)
+  t.equal(said.stderr, `${file}:4:25: origins[0].store.directory: /dev/null is not a directory\n`)
+})
+
 t.test('warnings are said, and the file is still good', async t => {
   const file = join(t.testdir({ 'f.yaml': 'version: 1\nclients: []\n' }), 'f.yaml')
   const { io, said } = recorder()

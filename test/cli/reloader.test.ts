@@ -280,6 +280,26 @@ t.test('two never run at once, and what comes meanwhile leads to one more', asyn
   ])
 })
 
+t.test('a store whose directory is a file is rejected, and taken when the file is gone', async t => {
+  const { reloader, applied, events, write, remove, rest, watched, timers } = await world(t, {
+    'a.yaml': FIRST,
+    data: 'a file',
+  })
+  write('a.yaml', `${FIRST}\norigins: [{ path: /, store: {} }]\n`)
+  reloader.request('change')
+  await rest()
+  timers.fire()
+  await rest()
+  t.match(events, [
+    { event: 'config_rejected', problems: [/a\.yaml:\d+:\d+: origins\[0\]\.store\.directory: /] },
+  ])
+  t.same(watched(), ['a.yaml', 'data'])
+  remove('data')
+  reloader.request('change')
+  await rest()
+  t.match(applied, [{ config: { origins: [{ kind: 'store' }] } }])
+})
+
 t.test('what can not be applied is rejected, and can be tried again', async t => {
   const made = await world(t)
   const { reloader, applied, events, states, write, rest } = made

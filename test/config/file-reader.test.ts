@@ -69,6 +69,51 @@ t.test(
   },
 )
 
+t.test('a directory that can never be one is a fault, and watched', async t => {
+  const folder = t.testdir({
+    dir: {},
+    file: '',
+    link: t.fixture('symlink', 'file'),
+    loop: t.fixture('symlink', 'loop'),
+  })
+  const { root } = readYaml(YAML)
+  if (root === undefined) throw new Error('no tree')
+  const sources = new ConfigSources()
+  const reader = new FileReader(root, folder, sources)
+  const names = ['dir', '.', 'none', 'none/below', join(folder, 'dir/a')]
+  for (const name of names) reader.checkDirectory(PATH, name)
+  t.same(reader.faults, [])
+  t.same(sources.paths, [])
+  const bad = ['file', 'link', 'file/below', 'loop', 'x'.repeat(256), join(folder, 'file')]
+  for (const name of bad) reader.checkDirectory(PATH, name)
+  const hint = (name: string) =>
+    `; a relative path starts at the configuration file, this is ${join(folder, name)}`
+  const long = 'x'.repeat(256)
+  t.same(
+    reader.faults.map(({ message }) => message),
+    [
+      `file is not a directory${hint('file')}`,
+      `link is not a directory${hint('link')}`,
+      `file/below: a part of its path is not a directory${hint('file/below')}`,
+      `loop: its symbolic links lead in a circle${hint('loop')}`,
+      `${long}: it is too long${hint(long)}`,
+      `${join(folder, 'file')} is not a directory`,
+    ],
+  )
+  t.same(
+    sources.paths,
+    bad.slice(0, -1).map(name => join(folder, name)),
+  )
+})
+
+t.test('the fault of a key that is left out is at the one that it belongs to', async t => {
+  const { root } = readYaml('version: 1\nsection: {}\n')
+  if (root === undefined) throw new Error('no tree')
+  const reader = new FileReader(root, t.testdir({ file: '' }), new ConfigSources())
+  reader.checkDirectory(['section', 'key'], 'file')
+  t.match(reader.faults, [{ offset: 'version: 1\n'.length, path: ['section', 'key'] }])
+})
+
 t.test('what is no regular file is not read: it may never begin, or never end', async t => {
   const folder = t.testdir({})
   execFileSync('mkfifo', [join(folder, 'pipe')])

@@ -48,6 +48,19 @@ t.test('an entry with store, and what is left out', async t => {
   })
 })
 
+t.test('a path is not empty, and that of a store is one of a directory', async t => {
+  const directory = '2:42 origins[0].store.directory: expected the path of a directory'
+  refuses(t, [
+    ['origins: [{ path: /, store: { directory: "" } }]', `${directory}, found ""`],
+    ['origins: [{ path: /, store: { directory: "a\\0" } }]', `${directory}, found "a\\u0000"`],
+    ['origins: [{ path: /, store: { directory: {} } }]', `${directory}, found a map`],
+    [
+      'origins: [{ path: /, forward: "https://a", ca: "" }]',
+      '2:48 origins[0].ca: expected the path of a file, found ""',
+    ],
+  ])
+})
+
 t.test('exactly one of forward and store, with the keys that belong to it', async t => {
   refuses(t, [
     ['origins: [{ path: / }]', '2:11 origins[0]: expected forward or store, found neither'],

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { parseConfig } from '../../src/config/load.js'
+import { defaultConfig, parseConfig } from '../../src/config/load.js'
 import { ConfigError, quoteKey } from '../../src/config/problem.js'
 
 /** What is said of stores in these directories; undefined, the one that a store has that names none. */
@@ -41,7 +41,32 @@ t.test('links are followed, of a directory that is not there yet those above it'
   const path = 'origins[1].store.directory'
   t.same(problems(folder, 'data', 'link'), [again('4:37', path, 'link')])
   t.same(problems(folder, 'data/a/b', 'link/a/b'), [again('4:37', path, 'link/a/b')])
-  t.same(problems(folder, 'data', 'other', 'circle', 'data/other'), [])
+  t.same(problems(folder, 'data', 'other', 'data/other'), [])
+  t.match(problems(folder, 'data', 'circle'), [
+    /^4:37 origins\[1\]\.store\.directory: circle: its symbolic links lead in a circle; /,
+  ])
+})
+
+t.test('what is a file, or below one, can hold no store', async t => {
+  const folder = t.testdir({ data: 'a file' })
+  const where = (name: string) =>
+    `; a relative path starts at the configuration file, this is ${join(folder, name)}`
+  t.same(problems(folder, undefined), [
+    `3:17 origins[0].store.directory: ./data is not a directory${where('data')}`,
+  ])
+  t.same(problems(folder, 'other', 'data/x'), [
+    `4:37 origins[1].store.directory: data/x: a part of its path is not a directory${where('data/x')}`,
+  ])
+})
+
+t.test('the defaults hold wherever the process is, also beside a file of the name of their store', t => {
+  const folder = t.testdir({ data: 'a file' })
+  const before = process.cwd()
+  t.teardown(() => process.chdir(before))
+  process.chdir(folder)
+  t.match(defaultConfig().config.origins, [{ store: { directory: './data' } }])
+  t.throws(() => parseConfig('version: 1\norigins: [{ path: /, store: {} }]'), /\.\/data is not a directory/)
+  t.end()
 })
 
 t.test('is told with everything else that is wrong', async t => {
