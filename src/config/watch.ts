@@ -8,8 +8,8 @@
  * apart are alike, so that a file that is being written is left alone until it rests.
  */
 import { watch as watchByEvents } from 'node:fs'
-import { realpath, stat } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { readlink, realpath, stat } from 'node:fs/promises'
+import { dirname, isAbsolute } from 'node:path'
 import { type Schedule, systemSchedule } from './schedule.js'
 
 /** What has changed is told when it has rested for so long. */
@@ -29,7 +29,7 @@ export interface FileWatchOptions {
 interface Look {
   /** Of all files in one text. */
   readonly state: string
-  /** Those that the files, and the links to them, lie in. */
+  /** Those that the files, and the links to them, lie in; of files that are missing, too. */
   readonly folders: ReadonlySet<string>
 }
 
@@ -130,8 +130,8 @@ async function lookAt(paths: readonly string[]): Promise<Look> {
   const states = await Promise.all(
     paths.map(async path => {
       folders.add(dirname(path))
+      for await (const folder of foldersOf(path)) folders.add(folder)
       try {
-        folders.add(dirname(await realpath(path)))
         const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
         return [path, dev, ino, size, mtimeNs, ctimeNs].join(' ')
       } catch (error) {
@@ -140,6 +140,25 @@ async function lookAt(paths: readonly string[]): Promise<Look> {
     }),
   )
   return { state: states.join('\n'), folders }
+}
+
+/** As many links in a row as Linux follows. */
+const MOST_LINKS = 40
+
+/** Those of a path and of the links that it leads over, and of the end of them, which need not be there. */
+async function* foldersOf(path: string): AsyncGenerator<string> {
+  let at = path
+  try {
+    for (let links = 0; links <= MOST_LINKS; links++) {
+      const folder = await realpath(dirname(at))
+      yield folder
+      const link = await readlink(at)
+      // Not normalized: `..` behind a link is another folder than the text says.
+      at = isAbsolute(link) ? link : `${folder}/${link}`
+    }
+  } catch {
+    // No such folder, or no link any more.
+  }
 }
 
 function watchFolder(folder: string, onEvent: () => void): { close(): void } {

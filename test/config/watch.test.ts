@@ -120,6 +120,18 @@ for (const [how, options] of [
       await change()
     })
 
+    t.test('of a file behind links that goes and comes back', async t => {
+      const folder = t.testdir({ here: {}, between: {}, there: { a: 'one' } })
+      symlinkSync(join(folder, 'between/link'), join(folder, 'here/link'))
+      symlinkSync('../there/a', join(folder, 'between/link'))
+      const { change } = watching(t, [join(folder, 'here/link')], options)
+      await change()
+      unlinkSync(join(folder, 'there/a'))
+      await change()
+      writeFileSync(join(folder, 'there/a'), 'one')
+      await change()
+    })
+
     t.test('of any one of several files, also of one that is not there yet', async t => {
       const folder = t.testdir({ one: { a: '' }, two: { b: '' } })
       const paths = [join(folder, 'one/a'), join(folder, 'two/b'), join(folder, 'two/c')]
