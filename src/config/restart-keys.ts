@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { deepFreeze } from './freeze.js'
 import type { Config } from './schema.js'
+import { DEFAULT_SAMPLE } from './tracing.js'
 
 /** By its key, what of it stays as it was at the start. */
 const READ_ONCE: Readonly<Record<string, (config: Config) => unknown>> = {
@@ -15,7 +16,8 @@ const READ_ONCE: Readonly<Record<string, (config: Config) => unknown>> = {
   workers: config => config.workers,
   'log.format': config => config.log.format,
   'tracing.otlp': config => config.tracing?.otlp,
-  'tracing.sample': config => config.tracing?.sample,
+  // One that the file leaves out is not news beside otlp, which it can not.
+  'tracing.sample': config => config.tracing?.sample ?? DEFAULT_SAMPLE,
 }
 
 /** @returns those that differ, in the order of the file's documentation */

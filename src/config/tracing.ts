@@ -39,6 +39,9 @@ function refused(text: string, clause: string): RangeError {
   return new RangeError(`${EXPECTED_URL}, found "${text}", ${clause}`)
 }
 
+/** `tracing.sample` when the key is absent. */
+export const DEFAULT_SAMPLE = 1
+
 const EXPECTED_SHARE = 'expected a number from 0 to 1'
 
 export const tracing = section({
@@ -50,7 +53,7 @@ export const tracing = section({
     .number({ error: EXPECTED_SHARE })
     .min(0, { error: EXPECTED_SHARE })
     .max(1, { error: EXPECTED_SHARE })
-    .prefault(1)
+    .prefault(DEFAULT_SAMPLE)
     .describe(
       'The share of the traces that begin here of which spans are sent; others are as their sender says.',
     ),

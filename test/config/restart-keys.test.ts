@@ -22,7 +22,9 @@ t.test('what is read at the start alone is named', async t => {
     ),
     ['listen.proxy', 'listen.admin', 'workers', 'log.format'],
   )
-  t.same(restartKeys(before, traced('a')), ['tracing.otlp', 'tracing.sample'])
+  t.same(restartKeys(before, traced('a')), ['tracing.otlp'], 'no key that the file does not have')
+  t.same(restartKeys(before, traced('a', ', sample: 0.5')), ['tracing.otlp', 'tracing.sample'])
+  t.same(restartKeys(traced('a'), before), ['tracing.otlp'])
   t.same(restartKeys(traced('a'), traced('b')), ['tracing.otlp'])
   t.same(restartKeys(traced('a'), traced('a', ', sample: 0.5')), ['tracing.sample'])
   t.same(restartKeys(traced('a'), traced('a', ', sample: 1')), [])
