@@ -4,6 +4,7 @@
  * default, that the proxy itself never connects to. GET changes nothing.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
 import type { Authority } from '../http/authority.js'
@@ -18,7 +19,15 @@ import { readStatusPage, type StatusPage } from './page/status-page.js'
 import { serializeProxyAutoConfig } from './proxy-auto-config.js'
 import type { StatusDocument } from './status-document.js'
 
+export interface AdminServerOptions {
+  /** Milliseconds since the epoch. */
+  readonly wallClock?: () => number
+  readonly idleTimeoutMs?: number
+}
+
 const REQUEST_TIMEOUT_MS = 10_000
+/** How long a connection lives on which nothing moves. Who reads /events has something each second. */
+const IDLE_TIMEOUT_MS = 60_000
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const HEADERS = {
   'Cache-Control': 'no-store',
@@ -48,6 +57,8 @@ export class AdminServer {
   readonly #wallClock: () => number
   readonly #server: Server
   readonly #streams = new EventStreams(() => this.#status())
+  /** Connections on which the end of an answer has not been handed to the system. */
+  readonly #answering = new WeakSet<Socket>()
   #page: StatusPage | undefined
 
   /** What GET and HEAD are for. */
@@ -61,16 +72,15 @@ export class AdminServer {
     ['/ready', (_request, response) => this.#sendReady(response)],
   ])
 
-  /**
-   * @param hosts names, canonical, that Host may have beside localhost
-   * @param wallClock milliseconds since the epoch
-   */
-  constructor(control: Control, hosts: () => readonly string[], wallClock: () => number = Date.now) {
+  /** @param hosts names, canonical, that Host may have beside localhost */
+  constructor(control: Control, hosts: () => readonly string[], options: AdminServerOptions = {}) {
+    const { wallClock = Date.now, idleTimeoutMs = IDLE_TIMEOUT_MS } = options
     this.#control = control
     this.#hosts = hosts
     this.#wallClock = wallClock
-    this.#server = createServer((request, response) => this.#answer(request, response))
+    this.#server = createServer((request, response) => this.#accept(request, response))
     this.#server.requestTimeout = REQUEST_TIMEOUT_MS
+    this.#server.timeout = idleTimeoutMs
     this.#server.on('clientError', (_error, socket) => socket.destroy())
   }
 
@@ -88,6 +98,19 @@ export class AdminServer {
       this.#server.close(() => resolve())
       this.#server.closeAllConnections()
     })
+  }
+
+  /** One at a time on a connection, so that whoever reads no answers has not many of them waiting here. */
+  #accept(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request
+    if (this.#answering.has(socket)) {
+      response.setHeader('Connection', 'close')
+      send(response, 503, 'a connection has one request at a time here')
+      return
+    }
+    this.#answering.add(socket)
+    response.once('close', () => this.#answering.delete(socket))
+    this.#answer(request, response)
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {

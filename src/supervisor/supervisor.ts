@@ -122,11 +122,9 @@ class Supervisor {
       ended: worker => this.#ended(worker),
     })
     const wallClock = options.wallClock ?? Date.now
-    this.#admin = new AdminServer(
-      this.#control(wallClock()),
-      () => this.#inForce.config.listen.adminHosts,
+    this.#admin = new AdminServer(this.#control(wallClock()), () => this.#inForce.config.listen.adminHosts, {
       wallClock,
-    )
+    })
   }
 
   async start(): Promise<Listeners> {

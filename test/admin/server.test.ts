@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import type { Control } from '../../src/admin/control.js'
-import { AdminServer } from '../../src/admin/server.js'
+import { AdminServer, type AdminServerOptions } from '../../src/admin/server.js'
 import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
 import { parseExposition } from '../kit/exposition.js'
@@ -27,7 +27,7 @@ const CONTROL: Control = {
   closeTunnel: async () => false,
 }
 
-async function admin(t: Test) {
+async function admin(t: Test, options: AdminServerOptions = {}) {
   const control = {
     ...CONTROL,
     isReady: true,
@@ -35,7 +35,7 @@ async function admin(t: Test) {
     ready: () => control.isReady,
     metrics: () => control.reports(),
   }
-  const server = new AdminServer(control, () => ['sluice.test', 'metrics.sluice.test'])
+  const server = new AdminServer(control, () => ['sluice.test', 'metrics.sluice.test'], options)
   const { port } = await server.listen({ host: '127.0.0.1', port: 0 })
   t.teardown(() => server.close())
   const ask = async (request: string) => {
@@ -280,6 +280,67 @@ t.test('/events is a stream until it is left, or the listener closes', async t =
   await server.close()
   await watcher.untilEnd().catch(() => undefined)
   t.ok(watcher.socket.readableEnded || watcher.socket.destroyed)
+})
+
+t.test('a connection has one request at a time: no more are worked on before the answer is sent', async t => {
+  const { control, port } = await admin(t)
+  let asked = 0
+  let answer: (reports: MetricsReport[]) => void = () => {}
+  control.reports = () => {
+    asked += 1
+    return new Promise(resolve => {
+      answer = resolve
+    })
+  }
+  const metrics = 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'
+  const client = await rawClient(t, port)
+  client.write(metrics.repeat(3))
+  client.write('POST /tunnels/x-1/close HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n')
+  // It has come when a request behind it, on another connection, is answered.
+  const other = await rawClient(t, port)
+  other.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  await other.until('alive\n')
+  answer([REPORT])
+  const first = await client.until('a_total 2\n')
+  t.equal(status(first), 200)
+  const rest = await client.untilEnd()
+  const refused = rest.slice(rest.indexOf('HTTP/1.1'))
+  t.match(refused, /^HTTP\/1\.1 503 Service Unavailable\r\nConnection: close\r\n/)
+  t.match(body(refused), 'a connection has one request at a time here\n')
+  t.equal(refused.split('HTTP/1.1').length, 2, 'and none after the one that says so')
+  t.equal(asked, 1)
+  for (let i = 0; i < 3; i++) {
+    other.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    t.equal(status((await other.until('HTTP/1.1 200 OK\r\n')).slice(-17)), 200, 'one after the other is fine')
+    await other.until('alive\n')
+  }
+})
+
+t.test('a connection takes one place of those who watch, however often it asks', async t => {
+  const { port } = await admin(t)
+  const events = 'GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n'
+  const greedy = await rawClient(t, port)
+  greedy.write(events.repeat(40))
+  await greedy.until('event: status\n')
+  const other = await rawClient(t, port)
+  other.write(events)
+  t.equal(status(await other.until('\r\n\r\n')), 200)
+})
+
+t.test('a connection ends when nothing moves on it, and /events that are read go on', async t => {
+  const { control, port } = await admin(t, { idleTimeoutMs: 1500 })
+  control.reports = () => Promise.resolve([[{ ...REPORT[0], help: 'x'.repeat(20_000_000) }] as MetricsReport])
+  const watcher = await rawClient(t, port)
+  watcher.write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  const deaf = await rawClient(t, port)
+  deaf.socket.pause()
+  deaf.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  for (let i = 0; i < 5; i++) await watcher.until('event: status\n')
+  deaf.socket.resume()
+  const received = await deaf.untilEnd()
+  t.match(received.slice(0, 20), 'HTTP/1.1 200 OK')
+  t.ok(received.length < 20_000_000, 'it was cut')
+  t.equal(watcher.socket.readableEnded, false)
 })
 
 t.test('what is not HTTP gets no answer and does no harm', async t => {
