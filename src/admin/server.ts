@@ -23,6 +23,7 @@ export interface AdminServerOptions {
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
   readonly idleTimeoutMs?: number
+  readonly readPage?: () => StatusPage
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
@@ -55,6 +56,7 @@ export class AdminServer {
   readonly #control: Control
   readonly #hosts: () => readonly string[]
   readonly #wallClock: () => number
+  readonly #readPage: () => StatusPage
   readonly #server: Server
   readonly #streams = new EventStreams(() => this.#status())
   /** Connections on which the end of an answer has not been handed to the system. */
@@ -74,10 +76,11 @@ export class AdminServer {
 
   /** @param hosts names, canonical, that Host may have beside localhost */
   constructor(control: Control, hosts: () => readonly string[], options: AdminServerOptions = {}) {
-    const { wallClock = Date.now, idleTimeoutMs = IDLE_TIMEOUT_MS } = options
+    const { wallClock = Date.now, idleTimeoutMs = IDLE_TIMEOUT_MS, readPage = readStatusPage } = options
     this.#control = control
     this.#hosts = hosts
     this.#wallClock = wallClock
+    this.#readPage = readPage
     this.#server = createServer((request, response) => this.#accept(request, response))
     this.#server.requestTimeout = REQUEST_TIMEOUT_MS
     this.#server.timeout = idleTimeoutMs
@@ -137,7 +140,13 @@ export class AdminServer {
   }
 
   #sendPage(response: ServerResponse): void {
-    this.#page ??= readStatusPage()
+    try {
+      this.#page ??= this.#readPage()
+    } catch {
+      // Out of descriptors, say: the next request may have more luck.
+      send(response, 500, 'the page can not be had')
+      return
+    }
     const { html, contentSecurityPolicy } = this.#page
     response.setHeader('Content-Security-Policy', contentSecurityPolicy)
     response.setHeader('Referrer-Policy', 'no-referrer')

@@ -212,6 +212,23 @@ t.test('the page comes with a policy that lets nothing else run, and may not be 
   t.equal(body(await get('/', 'HEAD')), '')
 })
 
+t.test('a page that can not be read is 500, and is read again for the next request', async t => {
+  let fails = true
+  const { get } = await admin(t, {
+    readPage: () => {
+      if (fails) throw Object.assign(new Error('too many open files'), { code: 'EMFILE' })
+      return { html: '<!doctype html>', contentSecurityPolicy: "default-src 'none'" }
+    },
+  })
+  const answer = await get('/')
+  t.equal(status(answer), 500)
+  t.match(body(answer), 'the page can not be had\n')
+  fails = false
+  t.equal(status(await get('/')), 200)
+  fails = true
+  t.equal(status(await get('/')), 200, 'once read, it is kept')
+})
+
 t.test(
   'a tunnel is closed by a POST of JSON from the page itself or from no page, and by nothing else',
   async t => {
