@@ -1,4 +1,7 @@
-/** The event of spans that nobody will get, `spans_lost`: at once, and then once a minute as long as it goes on. */
+/**
+ * The event of spans that nobody will get, `spans_lost`, for each reason with its own number: at once, and then once a
+ * minute as long as it goes on.
+ */
 import type { Logger } from 'pino'
 
 const INTERVAL_MS = 60_000
@@ -6,9 +9,9 @@ const INTERVAL_MS = 60_000
 export class SpanLosses {
   readonly #logger: Logger
   readonly #now: () => number
+  /** How many have not been told, by why. */
+  readonly #lost = new Map<string, number>()
   #told = Number.NEGATIVE_INFINITY
-  #lost = 0
-  #error = ''
 
   /** @param now milliseconds, monotonic */
   constructor(logger: Logger, now: () => number) {
@@ -16,18 +19,17 @@ export class SpanLosses {
     this.#now = now
   }
 
-  /** @param error why, of the last of them */
+  /** @param error why */
   add(spans: number, error: string): void {
-    this.#lost += spans
-    this.#error = error
+    this.#lost.set(error, (this.#lost.get(error) ?? 0) + spans)
     if (this.#now() - this.#told >= INTERVAL_MS) this.tell()
   }
 
   /** Tells what has not been told. */
   tell(): void {
-    if (this.#lost === 0) return
-    this.#logger.warn({ event: 'spans_lost', spans: this.#lost, error: this.#error })
+    if (this.#lost.size === 0) return
+    for (const [error, spans] of this.#lost) this.#logger.warn({ event: 'spans_lost', spans, error })
     this.#told = this.#now()
-    this.#lost = 0
+    this.#lost.clear()
   }
 }

@@ -104,6 +104,22 @@ t.test('what is closed has sent everything; what had no room is told', async t =
   ])
 })
 
+t.test(
+  'with a collector that does not answer, what had no room and what was left at the stop add up',
+  async t => {
+    const sink = await collector(t, 'none')
+    const { exporter, events } = await open(t, 'http://c.test:4318/v1/traces', sink.port, 3)
+    for (let i = 0; i < 10; i++) exchange(exporter)
+    await exporter.close()
+    t.match(events, [
+      { event: 'spans_lost', spans: 1, error: 'too many spans wait' },
+      { event: 'spans_lost', spans: 6, error: 'too many spans wait' },
+      { event: 'spans_lost', spans: 3, error: 'not sent before the stop' },
+    ])
+    t.equal(events.length, 3)
+  },
+)
+
 t.test('what is not installed is said, and how to have it', async t => {
   const missing = Object.assign(new Error("Cannot find package '@opentelemetry/sdk-trace'"), {
     code: 'ERR_MODULE_NOT_FOUND',

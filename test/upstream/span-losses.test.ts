@@ -22,8 +22,15 @@ t.test('a loss is told at once, those behind it once a minute, and what is left 
   losses.add(5, 'c')
   t.same(told, [])
   clock.advance(1)
-  losses.add(6, 'd')
-  t.same(told.splice(0), [['warn', 'spans_lost', 15, 'd']])
+  losses.add(6, 'b')
+  t.same(
+    told.splice(0),
+    [
+      ['warn', 'spans_lost', 10, 'b'],
+      ['warn', 'spans_lost', 5, 'c'],
+    ],
+    'each reason with its own number',
+  )
   losses.add(1, 'e')
   losses.tell()
   losses.tell()
