@@ -253,8 +253,9 @@ export class Generation {
 
   /** A tunnel stands. When another configuration is in force by now, it is for that one to judge it. */
   #addTunnel(pump: RunningPump, exchange: Exchange, upstream: PumpUpstream): void {
-    const { pumps, startedLate } = this.#surroundings
+    const { pumps, startedLate, observer } = this.#surroundings
     pumps.add(pump, exchange, upstream)
+    observer.tunnelOpened?.(upstream.connectMs)
     this.#tunnels += 1
     void pump.finished.then(() => {
       this.#tunnels -= 1

@@ -1,6 +1,6 @@
 /**
  * What is counted of exchanges: requests, refusals, bytes, and the times that names, connections and tunnels took.
- * It is made of the same two events as the log, whatever the level of that is.
+ * It is made of the same events as the log, whatever the level of that is.
  */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { METHOD_NAMES } from '../http/method.js'
@@ -13,6 +13,7 @@ import {
   type DecisionEvent,
   EXCHANGE_KINDS,
   type ExchangeObserver,
+  isTunnel,
   type Subject,
 } from './exchange-observer.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from './refusal-reasons.js'
@@ -94,6 +95,10 @@ export class ExchangeMetrics implements ExchangeObserver {
     if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
   }
 
+  tunnelOpened(connectMs: number | undefined): void {
+    this.#dialled(connectMs)
+  }
+
   close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void {
     const key = requestKey(subject, outcome.status, decided)
     this.#requests.set(key, (this.#requests.get(key) ?? 0) + 1)
@@ -101,8 +106,8 @@ export class ExchangeMetrics implements ExchangeObserver {
     else {
       this.#bytesUp += outcome.bytesUp
       this.#bytesDown += outcome.bytesDown
+      this.#dialled(outcome.connectMs)
     }
-    if (outcome.connectMs !== undefined) this.#dialSeconds.observe(outcome.connectMs / 1000)
     if (outcome.serverName !== undefined) this.#denied.add(outcome.serverName.fault)
     if (outcome.error !== undefined) this.#failed(outcome.error, outcome.address)
   }
@@ -122,6 +127,10 @@ export class ExchangeMetrics implements ExchangeObserver {
       if (code !== '101' && !(kind === 'connect' && code === '200')) requests += count
     }
     return { requests, denied, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
+  }
+
+  #dialled(connectMs: number | undefined): void {
+    if (connectMs !== undefined) this.#dialSeconds.observe(connectMs / 1000)
   }
 
   #failed({ type, reason, side }: ProxyError, address: string | undefined): void {
@@ -169,11 +178,6 @@ export class ExchangeMetrics implements ExchangeObserver {
       },
     })
   }
-}
-
-/** Whether its bytes went through a tunnel: after CONNECT, or after an upgrade. */
-function isTunnel({ handler, status }: Outcome): boolean {
-  return status === 101 || (handler === 'tunnel' && status === 200)
 }
 
 /** One number for the four labels of a request, as a mixed-radix number. */

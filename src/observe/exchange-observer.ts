@@ -1,4 +1,7 @@
-/** Who is told of every exchange, once when it is decided and once when it is over: the log and the metrics. */
+/**
+ * Who is told of every exchange, once when it is decided and once when it is over, and of a tunnel when it stands: the
+ * log and the metrics.
+ */
 import type { Outcome } from '../outcome.js'
 
 /** What was asked for: the form of the target, or `invalid` when the request never got that far. */
@@ -49,10 +52,20 @@ export interface Refusal {
 export interface ExchangeObserver {
   decision(subject: Subject, event: DecisionEvent, configHash: string): void
   /**
+   * A tunnel stands: it may take hours until it is over.
+   * @param connectMs as its outcome will have it
+   */
+  tunnelOpened?(connectMs: number | undefined): void
+  /**
    * @param durationMs from its head to its end
    * @param decided what `decision` was told before
    */
   close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void
+}
+
+/** Whether its bytes went through a tunnel: after CONNECT, or after an upgrade. */
+export function isTunnel({ handler, status }: Outcome): boolean {
+  return status === 101 || (handler === 'tunnel' && status === 200)
 }
 
 /** Tells both. */
@@ -68,6 +81,11 @@ export class ObserverPair implements ExchangeObserver {
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
     this.#first.decision(subject, event, configHash)
     this.#second.decision(subject, event, configHash)
+  }
+
+  tunnelOpened(connectMs: number | undefined): void {
+    this.#first.tunnelOpened?.(connectMs)
+    this.#second.tunnelOpened?.(connectMs)
   }
 
   close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void {

@@ -1,7 +1,7 @@
 /** Keeps what the status page shows: the traffic of the last seconds, how long things took, what was refused. */
 import type { Config } from '../config/schema.js'
 import type { Outcome } from '../outcome.js'
-import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
+import { type DecisionEvent, type ExchangeObserver, isTunnel, type Subject } from './exchange-observer.js'
 import { LatencyWindow } from './latency-window.js'
 import { RecentDenials } from './recent-denials.js'
 import { type Totals, TrafficRing } from './traffic-ring.js'
@@ -55,8 +55,12 @@ export class StatusRecorder implements ExchangeObserver {
     this.#denials.decision(subject, event, configHash)
   }
 
+  tunnelOpened(connectMs: number | undefined): void {
+    if (connectMs !== undefined) this.#dial.add(connectMs)
+  }
+
   close(subject: Subject, outcome: Outcome): void {
-    if (outcome.connectMs !== undefined) this.#dial.add(outcome.connectMs)
+    if (outcome.connectMs !== undefined && !isTunnel(outcome)) this.#dial.add(outcome.connectMs)
     if (outcome.firstByteMs !== undefined) this.#firstByte.add(outcome.firstByteMs)
     this.#denials.close(subject, outcome)
   }

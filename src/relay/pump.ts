@@ -54,6 +54,8 @@ export interface PumpUpstream {
   readonly address: string
   /** The URL of the parent proxy that this is the address of. */
   readonly parent: string | undefined
+  /** Milliseconds from dialling to an established connection; absent when one was reused. */
+  readonly connectMs?: number | undefined
 }
 
 /** The pumps that run now: whoever keeps them calls `check` now and then, and may `stop` them. */

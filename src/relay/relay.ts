@@ -232,6 +232,7 @@ class Relay implements UpstreamEvents {
     this.#options.pumps.add(pump, this.#exchange, {
       address: socket.remoteAddress ?? '',
       parent: this.#options.parent,
+      connectMs: this.#connectMs,
     })
     void pump.finished.then(result => {
       this.#bytesDown = result.bytesDown

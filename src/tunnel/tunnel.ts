@@ -54,7 +54,11 @@ export async function tunnel(
   const running = grant.verifyServerName
     ? verified(switched, farEnd, grant.host, options)
     : startPump(switched, switched.rest, farEnd, NOTHING, options.limits, options)
-  options.pumps.add(running, exchange, { address: farEnd.connection.address.text, parent: farEnd.parent })
+  options.pumps.add(running, exchange, {
+    address: farEnd.connection.address.text,
+    parent: farEnd.parent,
+    connectMs,
+  })
   const result: VerifiedResult = await running.finished
   const outcome: Outcome = {
     handler: 'tunnel',

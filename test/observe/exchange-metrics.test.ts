@@ -125,6 +125,20 @@ t.test('times are in seconds, and only of what took any', async t => {
   t.equal(scraped.value('sluice_dial_seconds_sum'), 2)
 })
 
+t.test('the dial of a tunnel counts when the tunnel stands, and not again when it is over', async t => {
+  const { metrics, scrape } = measured()
+  const count = async () => (await scrape()).value('sluice_dial_seconds_count')
+  metrics.tunnelOpened(undefined)
+  t.equal(await count(), 0)
+  metrics.tunnelOpened(2000)
+  t.equal(await count(), 1)
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', connectMs: 2000 }, 1, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, status: 101, connectMs: 2000 }, 1, 'allow')
+  t.equal(await count(), 1)
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502, connectMs: 2000 }, 1, 'allow')
+  t.equal(await count(), 2, 'one that never stood')
+})
+
 t.test('a failure counts as one to connect while nothing was connected to', async t => {
   for (const type of Object.keys(PROXY_ERRORS) as ProxyErrorType[]) {
     const { metrics, scrape } = measured()

@@ -6,6 +6,7 @@ t.test('a pair tells both, the first first', async t => {
   const told: unknown[] = []
   const named = (name: string): ExchangeObserver => ({
     decision: (...args) => void told.push([name, 'decision', ...args]),
+    tunnelOpened: connectMs => void told.push([name, 'tunnelOpened', connectMs]),
     close: (...args) => void told.push([name, 'close', ...args]),
   })
   const pair = new ObserverPair(named('a'), named('b'))
@@ -13,10 +14,13 @@ t.test('a pair tells both, the first first', async t => {
   const event = { decision: 'allow' } as const
   const outcome: Outcome = { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 1 }
   pair.decision(subject, event, 'hash')
+  pair.tunnelOpened(7)
   pair.close(subject, outcome, 5, 'allow')
   t.same(told, [
     ['a', 'decision', subject, event, 'hash'],
     ['b', 'decision', subject, event, 'hash'],
+    ['a', 'tunnelOpened', 7],
+    ['b', 'tunnelOpened', 7],
     ['a', 'close', subject, outcome, 5, 'allow'],
     ['b', 'close', subject, outcome, 5, 'allow'],
   ])

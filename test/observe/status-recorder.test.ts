@@ -86,3 +86,34 @@ t.test('samples by itself between start and stop', async t => {
   recorder.stop()
   t.equal(asked, 2)
 })
+
+t.test('the dial of a tunnel is kept when the tunnel stands, and not again when it is over', t => {
+  const recorder = new StatusRecorder({
+    now: () => 0,
+    wallClock: () => 0,
+    totals: () => ({ requests: 0, denied: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }),
+  })
+  const { config } = defaultConfig()
+  const dials = () =>
+    recorder
+      .report({ worker: 1, pid: 1, config, configHash: '', tunnels: { open: 0, listed: [] }, upstreams: [] })
+      .latencies.dial.reduce((sum, count) => sum + count, 0)
+  recorder.tunnelOpened(undefined)
+  t.equal(dials(), 0)
+  recorder.tunnelOpened(20)
+  t.equal(dials(), 1)
+  const subject = {
+    id: 'x',
+    client: undefined,
+    clientAddress: '::1',
+    kind: 'connect',
+    method: 'CONNECT',
+  } as const
+  const over = { closeReason: 'complete', bytesUp: 0, bytesDown: 0, connectMs: 20 } as const
+  recorder.close(subject, { ...over, handler: 'tunnel', status: 200 })
+  recorder.close(subject, { ...over, handler: 'forward', status: 101 })
+  t.equal(dials(), 1)
+  recorder.close(subject, { ...over, handler: 'tunnel', status: 502 })
+  t.equal(dials(), 2)
+  t.end()
+})
