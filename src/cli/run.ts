@@ -79,7 +79,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   } catch (error) {
     sockets.closed()
     await log.flush()
-    // Which has ended all workers, whether they served by then or not.
+    // Which ends a start in which nobody serves yet.
     if (error instanceof WorkerEnded && (signal !== undefined || (await isForAll(error, stop))))
       return EXIT.ok
     return tellWhyNot(error, host)

@@ -34,7 +34,7 @@ export function countWorkers({ workers }: Config): number {
 }
 
 /**
- * @param interrupt ends a start that takes its time
+ * @param interrupt ends a start that takes its time, or what of it is not done by then
  * @throws what startProxy and startSupervisor throw
  */
 export function startProxies(

@@ -35,7 +35,6 @@ export interface FleetOptions {
   readonly ended: (worker: WorkerHandle) => void
 }
 
-const INTERRUPTED = 'interrupted'
 /** Seconds in which a worker has to serve. */
 const START_SECONDS = 30
 
@@ -86,22 +85,19 @@ export class Fleet {
    * The first worker alone, as what it can not do the others can not do either; and then all others at once.
    *
    * @param count how many
-   * @param interrupt ends all of them before that, whatever they do
+   * @param interrupt ends those that do not serve by then, whatever they do; the others are to be stopped
    * @returns what the first listens on
-   * @throws what it could not do, or WorkerEnded, when it was interrupted too; no process is left then
+   * @throws what it could not do, or WorkerEnded, when it was interrupted before it served too; no process is left then
    */
   async start(count: number, interrupt: AbortSignal): Promise<Listeners> {
     const end = (): void => {
       this.#stopping.abort()
-      this.kill()
+      for (const worker of this.#workers) if (!worker.serving) worker.kill()
     }
     interrupt.addEventListener('abort', end)
     try {
-      if (interrupt.aborted) throw new WorkerEnded({ error: INTERRUPTED })
-      const bound = await this.#start(count)
-      if (!interrupt.aborted) return bound
-      await this.gone()
-      throw new WorkerEnded({ error: INTERRUPTED })
+      if (interrupt.aborted) throw new WorkerEnded({ error: 'interrupted' })
+      return await this.#start(count)
     } finally {
       interrupt.removeEventListener('abort', end)
     }

@@ -140,18 +140,38 @@ t.test('another one is replaced then', async t => {
   await running.drain()
 })
 
-t.test('a start is interrupted whatever a worker does, and none is left', async t => {
-  for (const scripts of [[NEVER], [{}, NEVER]]) {
-    const { start, workers, interrupt, until } = fleet(...scripts)
-    const starting = t.rejects(start(), { name: 'WorkerEnded' })
-    await until(() => workers[scripts.length - 1]?.told.includes('start') === true)
-    interrupt()
-    await starting
-    t.equal(workers.length, scripts.length)
-    t.ok(workers.every(({ told }) => told.includes('kill')))
-  }
+t.test('a start is interrupted whatever the first worker does, and none is left', async t => {
+  const { start, workers, interrupt, until } = fleet(NEVER)
+  const starting = t.rejects(start(), { name: 'WorkerEnded' })
+  await until(() => workers[0]?.told.includes('start') === true)
+  interrupt()
+  await starting
+  t.equal(workers.length, 1)
+  t.ok(workers[0]?.told.includes('kill'))
+})
+
+t.test('a start that is interrupted before it begins starts nothing', async t => {
   const { start, workers, interrupt } = fleet()
   interrupt()
   await t.rejects(start(), { name: 'WorkerEnded' })
   t.equal(workers.length, 0)
+})
+
+t.test('a start that is interrupted when one serves leaves that one to be stopped in order', async t => {
+  const { start, workers, interrupt, until } = fleet({}, NEVER, NEVER)
+  const starting = start(load(), 3)
+  await until(() => workers[2]?.told.includes('start') === true)
+  interrupt()
+  const running = await starting
+  t.equal(running.proxy[0]?.port, 3128)
+  await running.drain()
+  const [first, ...others] = workers
+  t.same(first?.told, ['start', 'drain'])
+  t.same(
+    others.map(({ told }) => [...new Set(told)]),
+    [
+      ['start', 'kill'],
+      ['start', 'kill'],
+    ],
+  )
 })
