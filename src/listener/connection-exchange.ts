@@ -67,6 +67,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   #responded = false
   #failure: ProxyError | undefined
   #failedAs: CloseReason = 'failed'
+  #goneAs: CloseReason = 'client_gone'
   readonly #gone = new GoneSignal()
 
   constructor(connection: ExchangeConnection, id: string, head: RequestHead, facts: RequestFacts) {
@@ -96,6 +97,11 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   /** What is said then of how it ended. */
   get failedAs(): CloseReason {
     return this.#failedAs
+  }
+
+  /** What is said of how it ended when nobody is there to take its answer. */
+  get goneAs(): CloseReason {
+    return this.#goneAs
   }
 
   // --- Metered ---
@@ -225,7 +231,12 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
     return this.#gone
   }
 
-  /** The client is gone. */
+  /** Its connection is about to be ended from this side. */
+  endAs(reason: CloseReason = this.#goneAs): void {
+    this.#goneAs = reason
+  }
+
+  /** The client is gone, or has been sent away. */
   gone(): void {
     this.#gone.fire()
   }

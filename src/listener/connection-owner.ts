@@ -2,6 +2,7 @@
 import type { ClientCertificate } from '../clients/certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
+import type { CloseReason } from '../outcome.js'
 import type { HeadLimits } from '../http1/head-limits.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import type { ContentLimits } from './content-pace.js'
@@ -52,5 +53,6 @@ export interface OwnedConnection {
    * is answered yet where the whole proxy drains.
    */
   drain(): void
-  destroy(): void
+  /** @param reason for what is logged of an answer under way; without it the client is gone */
+  destroy(reason?: CloseReason): void
 }

@@ -83,7 +83,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     else if (!this.#reader.inHead || !this.#owner.draining) this.#close()
   }
 
-  destroy(): void {
+  destroy(reason?: ConnectionExchange['goneAs']): void {
+    this.#exchange?.endAs(reason)
     this.#response.destroy()
   }
 
@@ -219,10 +220,9 @@ export class Connection implements ExchangeConnection, OwnedConnection {
         return event !== undefined
       }
       case 'content': {
-        const exchange = this.#exchange
-        if (exchange === undefined || !exchange.flowing) return false
+        if (this.#exchange?.flowing !== true) return false
         const event = this.#reader.next()
-        if (event !== undefined) this.#deliver(event, exchange)
+        if (event !== undefined) this.#deliver(event, this.#exchange)
         return event !== undefined
       }
       case 'done':

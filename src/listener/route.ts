@@ -80,7 +80,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   if (exchange.failure !== undefined) {
     const status = exchange.responded ? outcome.status : exchange.failure.status
     outcome = { ...outcome, status, closeReason: exchange.failedAs, error: exchange.failure }
-  }
+  } else if (outcome.closeReason === 'client_gone') outcome = { ...outcome, closeReason: exchange.goneAs }
   if (outcome.error !== undefined) {
     decision.deny(outcome.error)
     exchange.refuse(

@@ -199,7 +199,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     await new Promise<void>(resolve => {
       let timer = setTimeout(() => {
         this.pumps.stop('shutdown')
-        for (const connection of this.#connections) connection.destroy()
+        for (const connection of this.#connections) connection.destroy('shutdown')
         // A stop does not depend on what it stops.
         timer = setTimeout(resolve, CLOSE_MS)
       }, deadlineMs)

@@ -97,7 +97,33 @@ t.test('a drain ends tunnels and requests that are left at its deadline', async 
     closes.find(({ kind }) => kind === 'connect'),
     { close_reason: 'shutdown', status: 200 },
   )
+  t.match(
+    closes.find(({ kind }) => kind === 'forward'),
+    { close_reason: 'shutdown', status: 0 },
+  )
   t.equal(closes.length, 2)
+})
+
+t.test('content that passes still at the deadline of a drain was ended by that', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t, `${LOOPBACK_RULES}shutdown: { drain: 50ms }\n`)
+  const [download, upload] = [await rawClient(t, proxy.port), await rawClient(t, proxy.port)]
+  download.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+  const peer = await origin.accept()
+  peer.write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345')
+  await download.until('12345')
+  upload.write(`PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n1234`)
+  await (await origin.accept()).until('1234')
+  await proxy.drain()
+  t.match(
+    proxy.events
+      .filter(({ event }) => event === 'close')
+      .sort((a, b) => Number(a['status']) - Number(b['status'])),
+    [
+      { method: 'PUT', close_reason: 'shutdown', status: 0, bytes_up: 4 },
+      { method: 'GET', close_reason: 'shutdown', status: 200, bytes_down: 5 },
+    ],
+  )
 })
 
 t.test('a tunnel that is made while the proxy drains counts', async t => {
