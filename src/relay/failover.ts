@@ -27,7 +27,7 @@ export interface NextHops<Hop> {
 
 /**
  * @param send sends the request to one of them
- * @returns what became of it with the last one tried
+ * @returns what became of it with the last one that a connection to stood, or else with the last one tried
  * @throws whatever the client going away throws
  */
 export async function relayToOneOf<Hop extends NextHop>(
@@ -37,24 +37,26 @@ export async function relayToOneOf<Hop extends NextHop>(
   send: (hop: Hop) => Promise<Outcome>,
 ): Promise<Outcome> {
   const tried = new Set<Hop>()
-  let outcome: Outcome | undefined
+  let last: Outcome | undefined
+  let told: Outcome | undefined
   for (;;) {
-    const hop = outcome === undefined || mayMove(exchange, outcome) ? hops.take(tried) : undefined
+    const hop = last === undefined || mayMove(exchange, last) ? hops.take(tried) : undefined
     if (hop === undefined) break
     tried.add(hop)
     try {
-      outcome = await send(hop)
+      last = await send(hop)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      outcome = failed(handler, toProxyError(error))
+      last = failed(handler, toProxyError(error))
     }
-    const { error } = outcome
-    if (outcome.address !== undefined) hops.reached(hop)
+    const { error, address } = last
+    if (address !== undefined) hops.reached(hop)
     else if (error?.side === 'upstream') hops.unreached(hop, error)
-    if (error !== undefined) outcome = { ...outcome, error: explained(error, hop) }
+    if (error !== undefined) last = { ...last, error: explained(error, hop) }
+    if (error === undefined || address !== undefined || told?.address === undefined) told = last
   }
-  if (outcome === undefined) throw new TypeError('no next hop at all')
-  return outcome
+  if (told === undefined) throw new TypeError('no next hop at all')
+  return told
 }
 
 /** Whether a request that failed may be sent to another next hop. */

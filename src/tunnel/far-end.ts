@@ -31,7 +31,7 @@ export interface FarEndOptions {
   readonly maxHeaderBytes: number
 }
 
-/** Why no parent has made a tunnel, and how far the last that was asked was. */
+/** Why no parent has made a tunnel, and how far it was. */
 export class UnopenedTunnel extends Error {
   readonly error: ProxyError
   /** The URL of that parent. */
@@ -71,10 +71,11 @@ export async function openThroughParent(
 ): Promise<FarEnd> {
   checkLoop(exchange.head.fields, options.pseudonym)
   const tried = new Set<Parent>()
-  let failure: UnopenedTunnel | undefined
+  let last: UnopenedTunnel | undefined
+  let told: UnopenedTunnel | undefined
   for (;;) {
-    const parent = failure === undefined || mayMove(failure.error) ? parents.take(tried) : undefined
-    if (parent === undefined) throw failure ?? new TypeError('no parent at all')
+    const parent = last === undefined || mayMove(last.error) ? parents.take(tried) : undefined
+    if (parent === undefined) throw told ?? new TypeError('no parent at all')
     tried.add(parent)
     let connection: Connection | undefined
     try {
@@ -83,7 +84,9 @@ export async function openThroughParent(
       return await askThrough(parent, reached, grant, exchange, options)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      failure = new UnopenedTunnel(explained(toProxyError(error), parent), parent.url, connection)
+      last = new UnopenedTunnel(explained(toProxyError(error), parent), parent.url, connection)
+      // What one has answered says more than that another could not be reached.
+      if (connection !== undefined || told?.connection === undefined) told = last
     }
   }
 }

@@ -9,6 +9,8 @@ interface Failure {
   readonly message: string
 }
 
+const HANG_UP: Failure = { type: 'connection_terminated', message: 'connection closed by the origin' }
+
 const FAILURES: Readonly<Record<string, Failure>> = {
   ECONNREFUSED: { type: 'connection_refused', message: 'connection refused' },
   ECONNRESET: { type: 'connection_terminated', message: 'connection reset' },
@@ -22,7 +24,7 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   EINVAL: { type: 'destination_ip_unroutable', message: 'address not usable' },
   EACCES: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
   EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
-  UND_ERR_SOCKET: { type: 'connection_terminated', message: 'connection closed by the origin' },
+  UND_ERR_SOCKET: HANG_UP,
   UND_ERR_HEADERS_OVERFLOW: {
     type: 'http_response_header_section_size',
     message: 'response header section too large',
@@ -41,6 +43,11 @@ const FAILURES: Readonly<Record<string, Failure>> = {
 export function errorCode(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' ? code : ''
+}
+
+/** What node:http says when a connection ended without an answer, with the code of a reset. */
+function isHangUp(error: unknown): boolean {
+  return error instanceof Error && error.message === 'socket hang up'
 }
 
 /** Whether an error of DNS says that a name has no address: that there is no such name, or no such record. */
@@ -77,7 +84,7 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
   const full = outOfDescriptors(error, where)
   if (full !== undefined) return full
   const code = errorCode(error)
-  const known = FAILURES[code]
+  const known = isHangUp(error) ? HANG_UP : FAILURES[code]
   if (known !== undefined) {
     return new ProxyError(known.type, `${known.message}: ${where}`, { cause: error })
   }

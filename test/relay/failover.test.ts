@@ -16,13 +16,14 @@ const SENT: Outcome = { handler: 'forward', status: 200, closeReason: 'complete'
 async function tried(
   method: string,
   first: Partial<Outcome> | Error,
-  content = { bytes: 0 },
+  content: { readonly bytes?: number } = {},
   responded = false,
+  second: Partial<Outcome> = { address: 'b:1' },
 ) {
   const went: string[] = []
   const exchange = {
     facts: { method },
-    content,
+    content: { bytes: 0, ...content },
     responded,
     signal: new AbortController().signal,
   } as unknown as Exchange
@@ -33,7 +34,7 @@ async function tried(
   }
   const outcome = await relayToOneOf('forward', exchange, hops, async hop => {
     went.push(hop.url)
-    if (hop.url === 'b') return { ...SENT, address: 'b:1' }
+    if (hop.url === 'b') return { ...SENT, ...second }
     if (first instanceof Error) throw first
     return { ...SENT, ...first }
   })
@@ -60,9 +61,20 @@ t.test('what may have been seen goes on by an idempotent method alone (RFC 9110 
     t.match(outcome.error, { type: 'connection_terminated', detail: 'key leads to a: dead.' })
   }
   t.same((await tried('PUT', seen, { bytes: 1 })).went, ['a', 'a up'], 'content is read once')
-  t.same((await tried('GET', seen, { bytes: 0 }, true)).went, ['a', 'a up'], 'the answer has begun')
+  t.same((await tried('GET', seen, {}, true)).went, ['a', 'a up'], 'the answer has begun')
   const other = { error: new ProxyError('http_protocol_error', 'm'), address: 'a:1' }
   t.same((await tried('GET', other)).went, ['a', 'a up'])
+})
+
+t.test('what is told is the failure of one that was reached, if any was', async t => {
+  const seen = { error: dead, address: 'a:1' }
+  const { went, outcome } = await tried('GET', seen, {}, false, { error: refused })
+  t.same(went, ['a', 'a up', 'b', 'b down'])
+  t.match(outcome, { address: 'a:1', error: { detail: 'key leads to a: dead.' } })
+  const other = await tried('GET', { error: refused }, {}, false, { error: dead, address: 'b:1' })
+  t.match(other.outcome, { address: 'b:1', error: { detail: 'key leads to b: dead.' } })
+  const none = await tried('GET', { error: refused }, {}, false, { error: refused })
+  t.match(none.outcome, { address: undefined, error: { detail: 'key leads to b: refused.' } })
 })
 
 t.test('a refusal of our own is final', async t => {

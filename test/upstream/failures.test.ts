@@ -81,3 +81,17 @@ t.test('of the errors of DNS two say that a name has no address', async t => {
   }
   t.notOk(isNotFound(undefined))
 })
+
+t.test('a connection that ended is no reset, whichever sender it was', async t => {
+  const message = 'connection closed by the origin: h:1'
+  t.equal(
+    upstreamFailure(Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }), 'h:1').message,
+    message,
+  )
+  t.equal(
+    upstreamFailure(Object.assign(new Error('other'), { code: 'UND_ERR_SOCKET' }), 'h:1').message,
+    message,
+  )
+  const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
+  t.equal(upstreamFailure(reset, 'h:1').message, 'connection reset: h:1')
+})

@@ -123,6 +123,22 @@ t.test('an answer of 5xx to CONNECT, or none, is for the next to better', async 
   }
 })
 
+t.test('where no other can be reached then, that 5xx is what is told', async t => {
+  const both = await pair(t)
+  both.down.add('b')
+  const client = await ask(t, both, connectTo('h.example:443'))
+  await answer(both.a, 'HTTP/1.1 503 Full\r\n\r\n')
+  const response = await readResponse(client)
+  t.equal(response.status, 502)
+  t.match(response.body, `parent.url leads to http://${both.a.authority}`)
+  t.match(await both.proxy.event('close'), {
+    reason: 'parent_failed',
+    parent: `http://${both.a.authority}`,
+    address: both.a.authority,
+  })
+  t.same(both.dials, ['a', 'b'])
+})
+
 t.test('any other refusal is final, and so is silence', async t => {
   for (const [bytes, status] of [
     ['HTTP/1.1 403 No\r\n\r\n', 502],
