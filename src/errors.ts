@@ -99,6 +99,20 @@ export function malformed(message: string, status = 400, reason = 'malformed'): 
   return new ProxyError('http_request_error', message, { status, close: true, reason })
 }
 
+/**
+ * Something took longer, or was larger, than the configuration lets it.
+ *
+ * @param key that sets the bound
+ */
+export function beyond(
+  key: string,
+  type: ProxyErrorType,
+  message: string,
+  options: Omit<ProxyErrorOptions, 'detail'> = {},
+): ProxyError {
+  return new ProxyError(type, message, { ...options, detail: `${message}; ${key} sets the bound.` })
+}
+
 /** What anything thrown is as a ProxyError: itself, or an internal error that keeps the original as its cause. */
 export function toProxyError(error: unknown): ProxyError {
   if (error instanceof ProxyError) return error

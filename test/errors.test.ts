@@ -1,5 +1,12 @@
 import t from 'tap'
-import { malformed, PROXY_ERRORS, ProxyError, type ProxyErrorType, toProxyError } from '../src/errors.js'
+import {
+  beyond,
+  malformed,
+  PROXY_ERRORS,
+  ProxyError,
+  type ProxyErrorType,
+  toProxyError,
+} from '../src/errors.js'
 
 /** The status of every type, written out: a change of the table has to be meant. */
 const STATUSES: Record<ProxyErrorType, number> = {
@@ -96,3 +103,9 @@ t.test(
     }
   },
 )
+
+t.test('what is beyond a bound says which key sets it', async t => {
+  const error = beyond('limits.x', 'http_response_timeout', 'no answer in time', { close: true })
+  t.match(error, { status: 504, message: 'no answer in time', close: true })
+  t.equal(error.detail, 'no answer in time; limits.x sets the bound.')
+})

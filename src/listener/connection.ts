@@ -59,11 +59,11 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   checkDeadline(now: number): void {
     switch (this.#deadline.takeExpired(now)) {
       case 'head':
-        if (this.#reader.inHead) this.#refuseUnread(timedOut('request head'))
+        if (this.#reader.inHead) this.#refuseUnread(timedOut('head'))
         else this.#socket.destroy()
         return
       case 'content':
-        this.#exchange?.fail(timedOut('request content'))
+        this.#exchange?.fail(timedOut('content'))
         return
       case 'keepalive':
         this.#close()

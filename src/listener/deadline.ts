@@ -3,7 +3,7 @@
  * connections looks at all of them now and then, so that setting a deadline costs two assignments.
  */
 import { serializeSize } from '../config/sizes.js'
-import { malformed, ProxyError } from '../errors.js'
+import { beyond, ProxyError } from '../errors.js'
 
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
@@ -42,8 +42,13 @@ export class Deadline {
 }
 
 /** The answer to a client that took too long (RFC 9110 §15.5.9). */
-export function timedOut(what: string): ProxyError {
-  return malformed(`${what} not received in time`, 408, 'request_timeout')
+export function timedOut(what: 'head' | 'content'): ProxyError {
+  const key = what === 'head' ? 'limits.header_timeout' : 'limits.body_idle'
+  return beyond(key, 'http_request_error', `request ${what} not received in time`, {
+    status: 408,
+    close: true,
+    reason: 'request_timeout',
+  })
 }
 
 /** The answer to a client whose content comes, but too slowly. */

@@ -9,7 +9,7 @@
  * asks for nothing that the first did not, and the client would get no answer at all otherwise.
  */
 import type { Socket } from 'node:net'
-import { ProxyError, toProxyError } from '../errors.js'
+import { beyond, ProxyError, toProxyError } from '../errors.js'
 import type { Exchange, ResponseContent } from '../exchange.js'
 import { type Fields, listMembers } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
@@ -127,7 +127,10 @@ class Relay implements UpstreamEvents {
     this.#sent = true
     if (this.#over || this.#status !== 0) return
     this.#timer = setTimeout(() => {
-      this.#finish('failed', new ProxyError('http_response_timeout', 'no response from upstream in time'))
+      this.#finish(
+        'failed',
+        beyond('limits.response_timeout', 'http_response_timeout', 'no response from upstream in time'),
+      )
     }, this.#options.responseTimeoutMs)
   }
 

@@ -5,7 +5,7 @@
  * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
  */
 import type { Socket } from 'node:net'
-import { ProxyError } from '../errors.js'
+import { beyond, ProxyError } from '../errors.js'
 import type { CancelSignal, Exchange } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { endToEndFields } from '../http/connection.js'
@@ -87,7 +87,14 @@ export function askForTunnel(
       ['close', closed],
     ] as const
     const timer = setTimeout(
-      () => fail(new ProxyError('http_response_timeout', `no answer to CONNECT in time: ${where}`)),
+      () =>
+        fail(
+          beyond(
+            'limits.response_timeout',
+            'http_response_timeout',
+            `no answer to CONNECT in time: ${where}`,
+          ),
+        ),
       timeoutMs,
     )
     const read = (chunk: Buffer): void => {

@@ -12,7 +12,7 @@
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { type SecureContext, connect as tlsConnect } from 'node:tls'
-import { ProxyError } from '../errors.js'
+import { beyond, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type Descriptors, descriptorOf, noDescriptor } from '../limits/descriptors.js'
@@ -162,7 +162,8 @@ export class Dialer {
         open,
         signal,
         timeoutMs: this.#options.connectTimeoutMs,
-        timedOut: () => new ProxyError('connection_timeout', `no connection in time: ${where}`),
+        timedOut: () =>
+          beyond('limits.connect_timeout', 'connection_timeout', `no connection in time: ${where}`),
       })
       const own = this.#options.policy().vetOwnAddress(permit.grant, address)
       if (own !== undefined && this.#isOnThisMachine(socket, address)) {

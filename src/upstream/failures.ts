@@ -2,7 +2,7 @@
  * What a system, DNS or HTTP client error code means to whoever asked: one table, so that the same failure is told
  * the same way on a tunnel and on a forwarded request (RFC 9209 §2.3).
  */
-import { ProxyError, type ProxyErrorType } from '../errors.js'
+import { beyond, ProxyError, type ProxyErrorType } from '../errors.js'
 
 interface Failure {
   readonly type: ProxyErrorType
@@ -25,19 +25,14 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   EACCES: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
   EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
   UND_ERR_SOCKET: HANG_UP,
-  UND_ERR_HEADERS_OVERFLOW: {
-    type: 'http_response_header_section_size',
-    message: 'response header section too large',
-  },
-  HPE_HEADER_OVERFLOW: {
-    type: 'http_response_header_section_size',
-    message: 'response header section too large',
-  },
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: {
     type: 'http_response_incomplete',
     message: 'response shorter or longer than it declares',
   },
 }
+
+/** What undici and node:http say of a header section that is larger than they may read. */
+const OVERFLOWS: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_OVERFLOW', 'HPE_HEADER_OVERFLOW'])
 
 /** The `code` of anything thrown, or ''. */
 export function errorCode(error: unknown): string {
@@ -85,6 +80,7 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
   if (full !== undefined) return full
   const code = errorCode(error)
   const known = isHangUp(error) ? HANG_UP : FAILURES[code]
+  if (OVERFLOWS.has(code)) return overlong(where, error)
   if (known !== undefined) {
     return new ProxyError(known.type, `${known.message}: ${where}`, { cause: error })
   }
@@ -100,7 +96,8 @@ export function notHttp(where: string, cause?: unknown): ProxyError {
   return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause })
 }
 
-/** A response whose first line is longer than its header section may be. */
-export function overlong(where: string): ProxyError {
-  return new ProxyError('http_response_header_section_size', `response header section too large: ${where}`)
+/** A response whose header section, or whose first line alone, is larger than it may be. */
+export function overlong(where: string, cause?: unknown): ProxyError {
+  const message = `response header section too large: ${where}`
+  return beyond('limits.header_bytes', 'http_response_header_section_size', message, { cause })
 }

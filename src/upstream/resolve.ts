@@ -3,7 +3,7 @@
  * clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
  */
 
-import { ProxyError } from '../errors.js'
+import { beyond, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import type { DnsCache } from './dns-cache.js'
 import { errorCode, isNotFound, outOfDescriptors } from './failures.js'
@@ -47,7 +47,7 @@ async function withLimit<T>(
   let onAbort: (() => void) | undefined
   const limit = new Promise<never>((_, reject) => {
     timer = setTimeout(() => {
-      reject(new ProxyError('dns_timeout', `no DNS answer in time for ${name}`))
+      reject(beyond('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`))
     }, timeoutMs)
     onAbort = () => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
