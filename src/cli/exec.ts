@@ -63,7 +63,7 @@ export async function exec(args: ExecArguments, host: ExecHost): Promise<number>
 }
 
 async function execLogged(
-  { command, client: clientName }: ExecArguments,
+  { command, client: clientName, log }: ExecArguments,
   loaded: Loaded,
   client: Client | undefined,
   fd: number | undefined,
@@ -101,6 +101,8 @@ async function execLogged(
   const end = await runChild(program, args, { env, onSignal: host.onSignal })
   await proxy.drain()
   await file?.flush()
+  if (file?.fault !== undefined)
+    io.stderr(`sluice: ${log}: not all of the log could be written (${file.fault})\n`)
   if (end.problem !== undefined) io.stderr(`sluice: ${end.problem}\n`)
   io.stderr(refusals.report())
   return end.code

@@ -27,6 +27,7 @@ export class LogSink {
   readonly #maxLength: number
   readonly #tellLost: (lines: number) => string
   #lost = 0
+  #fault: string | undefined
   #text = ''
   #writing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
@@ -42,10 +43,15 @@ export class LogSink {
     this.#maxLength = maxLength
   }
 
+  /** The system's code for why the last lines that it did not take are lost. */
+  get fault(): string | undefined {
+    return this.#fault
+  }
+
   /** @param line whole lines, with their line ends */
   write(line: string): void {
     if (this.#text.length + line.length > this.#maxLength) {
-      this.#lost += line.split('\n').length - 1
+      this.#lost += lineEnds(line)
       return
     }
     this.#admitLoss()
@@ -97,11 +103,20 @@ export class LogSink {
         : (await writeBytes(this.#fd, bytes, 0, bytes.length, null)).bytesWritten
       return bytes.subarray(written)
     } catch (error) {
-      if (!(error instanceof Error && 'code' in error && error.code === 'EAGAIN')) return Buffer.alloc(0)
+      const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+      if (code !== 'EAGAIN') {
+        this.#fault = code
+        this.#lost += lineEnds(Buffer.from(bytes).toString('latin1'))
+        return Buffer.alloc(0)
+      }
       await delay(RETRY_MS)
       return bytes
     }
   }
+}
+
+function lineEnds(text: string): number {
+  return text.split('\n').length - 1
 }
 
 function isRegularFile(fd: number): boolean {

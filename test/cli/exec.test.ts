@@ -10,6 +10,7 @@ import { installProgram, startProgram } from './program.js'
 t.jobs = 2
 
 const program = await installProgram(t)
+const NO_FULL = process.platform === 'linux' ? false : 'no /dev/full'
 
 /** Asks the proxy of its environment for the requests that are its arguments, and prints the status of each. */
 const CLIENT = `
@@ -184,6 +185,17 @@ t.test('--log writes the log to a file, from which sluice rules drafts', async t
     rules.stdout,
     `rules:\n  tunnel-${origin.port}:\n    hosts: [127.0.0.1]\n    ports: [${origin.port}]\n`,
   )
+})
+
+t.test('a log that can not be written whole is told', { skip: NO_FULL }, async t => {
+  const origin = await rawOrigin(t)
+  const config = await configured(t, allowing(origin.port))
+  const { code, stderr } = await run(t, [
+    ...['--config', config, '--log', '/dev/full'],
+    ...client(`CONNECT ${origin.authority}`),
+  ])
+  t.equal(code, 0)
+  t.equal(stderr, 'sluice: /dev/full: not all of the log could be written (ENOSPC)\n')
 })
 
 t.test('signals go to the program, which may take its time; what it leaves open is closed', async t => {

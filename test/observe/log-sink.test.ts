@@ -120,10 +120,19 @@ t.test('a reader that is gone costs its lines and nothing else', async t => {
 t.test('so does a device without room', { skip: process.platform !== 'linux' && 'no /dev/full' }, async t => {
   const fd = openSync('/dev/full', 'w')
   t.teardown(() => closeSync(fd))
-  const sink = new LogSink(fd, lines => `lost ${lines}\n`)
-  sink.write('a\n')
+  const told: number[] = []
+  const sink = new LogSink(fd, lines => {
+    told.push(lines)
+    return `lost ${lines}\n`
+  })
+  t.equal(sink.fault, undefined)
+  sink.write('a\nb\n')
   await sink.flush()
-  t.pass()
+  t.equal(sink.fault, 'ENOSPC')
+  t.same(told, [], 'there is nowhere to tell it yet')
+  sink.write('c\n')
+  await sink.flush()
+  t.same(told, [2])
 })
 
 t.test('of several lines that are lost together each is counted', async t => {

@@ -2,7 +2,9 @@
  * HEAD is answered without content (method specification, 4.4; RFC 9110 §9.3.2): each error of the table of errors,
  * provoked through the whole proxy where a request for a head can, and by the response writer for all of them.
  */
+import { writeFileSync } from 'node:fs'
 import { connect, Socket } from 'node:net'
+import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
 import type { ProxyEnvironment } from '../../src/index.js'
@@ -117,11 +119,11 @@ t.test('4.4 each error that HEAD can meet is answered without content, and the n
       const origin = await scriptedOrigin(t, () => answer)
       // What is no HTTP never becomes a request there.
       const tls = await scriptedOrigin(t)
-      const directory = t.testdir({ file: 'no directory' })
+      const file = join(t.testdir({}), 'file')
       const origins = `origins:
   - { path: /up, forward: "http://${origin.authority}" }
   - { path: /tls, forward: "https://${tls.authority}" }
-  - { path: /file, store: { directory: ${JSON.stringify(`${directory}/file`)} } }
+  - { path: /file, store: { directory: ${JSON.stringify(file)} } }
 `
       const proxy = await testProxy(t, `${LOOPBACK_RULES}${origins}${provoked.yaml ?? ''}`, {
         wallClock: WALL_CLOCK,
@@ -135,6 +137,8 @@ t.test('4.4 each error that HEAD can meet is answered without content, and the n
         },
         ...provoked.environment,
       })
+      // Only now: the configuration would be wrong.
+      writeFileSync(file, 'no directory')
       const client = await rawClient(t, proxy.port)
       const target = provoked.target.replace('UP', origin.authority)
       client.write(`HEAD ${target} HTTP/1.1\r\nHost: h\r\n${provoked.fields ?? ''}\r\n`)
