@@ -1,9 +1,9 @@
-import { existsSync, readdirSync, renameSync, unlinkSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { SocketFiles } from '../../src/listener/socket-files.js'
-import { staleSocket } from '../kit/unix-socket.js'
+import { socketPath, staleSocket } from '../kit/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 
 async function listen(t: Test, path: string): Promise<void> {
@@ -49,8 +49,7 @@ t.test('what was there before the start stays', async t => {
 })
 
 t.test('what another process puts in the place of one stays', async t => {
-  const path = await staleSocket(t)
-  unlinkSync(path)
+  const path = await socketPath(t)
   const files = new SocketFiles([path])
   await listen(t, path)
   files.made()
@@ -61,8 +60,7 @@ t.test('what another process puts in the place of one stays', async t => {
 })
 
 t.test('once all are closed nothing is removed', async t => {
-  const path = await staleSocket(t)
-  unlinkSync(path)
+  const path = await socketPath(t)
   const files = new SocketFiles([path])
   await listen(t, path)
   files.closed()
