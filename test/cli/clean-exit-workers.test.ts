@@ -1,7 +1,6 @@
 /** What becomes of workers before the program stops, or as it does: nothing of them is left either. */
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
 import t from 'tap'
 import { processesOf } from '../kit/process-group.js'
 import { type Case, runCases, untilTrue } from './clean-exit.js'
@@ -59,17 +58,6 @@ runCases(t, await installProgram(t), [
       running.child.kill('SIGTERM')
     },
     code: 0,
-  },
-  {
-    name: 'two signals as it has made its sockets, and its workers hang',
-    workers: 2,
-    end: async (_t, { pid, file, child }) => {
-      await untilTrue(() => readdirSync(dirname(file)).length === 3)
-      for (const worker of processesOf(pid)) if (worker !== pid) process.kill(worker, 'SIGSTOP')
-      child.kill('SIGTERM')
-      child.kill('SIGINT')
-    },
-    code: 130,
   },
   {
     name: 'two signals while a worker hangs',

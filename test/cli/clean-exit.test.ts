@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { ESTABLISHED } from '../kit/open-tunnel.js'
+import { stateOf } from '../kit/process-group.js'
 import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { type End, type Running, runCases, untilTrue } from './clean-exit.js'
@@ -69,6 +70,17 @@ runCases(t, await installProgram(t), [
       running.child.kill('SIGTERM')
     },
     code: 0,
+  },
+  {
+    name: 'two signals as it has made its sockets',
+    end: async (_t, { pid, file, child }) => {
+      await untilTrue(() => readdirSync(dirname(file)).length === 3)
+      // It hears both at once then: the first alone would end it in no time.
+      child.kill('SIGSTOP')
+      await untilTrue(() => stateOf(pid) === 'T')
+      for (const signal of ['SIGTERM', 'SIGINT', 'SIGCONT'] as const) child.kill(signal)
+    },
+    code: 130,
   },
   {
     name: 'SIGTERM as its configuration is read again',
