@@ -79,7 +79,8 @@ export function startProgram(
   }
   child.stdin.on('error', () => {})
   let ended = false
-  child.on('exit', () => {
+  // Its exit may be known before its last words were read.
+  child.on('close', () => {
     ended = true
     wake()
   })
