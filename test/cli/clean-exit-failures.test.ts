@@ -32,12 +32,12 @@ runCases(t, program, [
       await running.port()
       running.child.kill('SIGKILL')
       t.equal(await running.exited, null)
-      await checkNothingLeft(t, running)
+      await checkNothingLeft(running)
       const next = start(t, program, running.file)
       await next.port()
       next.child.kill('SIGTERM')
       t.equal(await next.exited, 0)
-      await checkNothingLeft(t, next)
+      await checkNothingLeft(next)
     },
     code: null,
   },
@@ -55,6 +55,6 @@ for (const [name, script, end, code] of [
     const [, pid = '', port = ''] = await exec.said(/^(\d+) (\d+)$/m)
     end(exec, Number(pid))
     t.equal(await exec.exited, code)
-    await checkNothingLeft(t, exec, Number(port))
+    await checkNothingLeft(exec, Number(port))
   })
 }

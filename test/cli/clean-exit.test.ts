@@ -3,6 +3,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
+import { untilFree } from '../kit/free-port.js'
 import { ESTABLISHED } from '../kit/open-tunnel.js'
 import { stateOf } from '../kit/process-group.js'
 import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
@@ -55,6 +56,8 @@ runCases(t, await installProgram(t), [
       const { tunnel, far, request, asked } = await opened(t, running, await rawOrigin(t))
       running.child.kill('SIGTERM')
       await running.said(/"event":"stopping"/)
+      // Until it does not listen any more, a worker may not have been told, and would keep the connection open.
+      await untilFree(await running.port())
       asked.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
       t.match(await request.untilEnd(), /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nConnection: close\r\n[\s\S]*ok$/)
       for (const end of [tunnel, far, request]) end.end()

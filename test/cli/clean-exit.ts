@@ -4,6 +4,7 @@ import { readdir } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
+import { untilFree } from '../kit/free-port.js'
 import { killGroup, processesOf } from '../kit/process-group.js'
 import { temporaryDirectory } from '../system/command.js'
 import { type Program, startProgram } from './program.js'
@@ -59,14 +60,14 @@ export function runCases(t: Test, program: readonly string[], cases: readonly Ca
     for (const workers of each.workers === undefined ? [1, 2] : [each.workers]) {
       const name = `${each.name}, with ${workers === 1 ? 'one process' : `${workers} workers`}`
       void t.test(name, { skip }, async t => {
-        const taken = await bind(t, 0)
+        const taken = await bind(t)
         const place = { folder: await temporaryDirectory(t), taken: (taken.address() as AddressInfo).port }
         const file = join(place.folder, 'sluice.yaml')
         writeFileSync(file, configuration(place, each, workers))
         const running = start(t, program, file)
         await each.end?.(t, running)
         t.equal(await running.exited, each.code, running.stderr)
-        await checkNothingLeft(t, running)
+        await checkNothingLeft(running)
         t.same(await readdir(place.folder), ['sluice.yaml'], 'no socket file is left')
       })
     }
@@ -92,34 +93,19 @@ export function startGroup(t: Test, command: readonly string[]): Program & { rea
 
 /** @param port where it served clients, when it said so in another way than the log */
 export async function checkNothingLeft(
-  t: Test,
   { pid, stdout }: Program & { readonly pid: number },
   port = Number(LISTENING.exec(stdout)?.[1] ?? 0),
 ): Promise<void> {
   // Of what was killed the system may be taking the last apart.
   await untilTrue(() => processesOf(pid).length === 0)
-  const server = await bindAtLast(t, port)
-  await new Promise(resolve => server.close(resolve))
+  // The system may have given it to another test, which gives it back; one that is left stays.
+  await untilFree(port)
 }
 
-/** The system may have given a port that was free to another test, which gives it back; one that is left stays. */
-async function bindAtLast(t: Test, port: number): Promise<Server> {
-  for (;;) {
-    try {
-      return await bind(t, port)
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
-    }
-  }
-}
-
-/** Rejects when the port is taken. */
-async function bind(t: Test, port: number): Promise<Server> {
+/** On a port that is free. */
+async function bind(t: Test): Promise<Server> {
   const server = createServer()
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ port, host: '127.0.0.1' }, resolve)
-  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
   return server
 }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { canReusePort } from '../../src/supervisor/port-sharing.js'
 import { openTunnel, type Tunnel } from '../kit/open-tunnel.js'
+import { hasEnded, stateOf } from '../kit/process-group.js'
 import type { RawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
 import { temporaryDirectory } from '../system/command.js'
@@ -66,31 +67,44 @@ export function requestsOf({ stdout }: Program): number[] {
   return Array.from(counts, count => count ?? 0)
 }
 
-/** Gone, or dead and not yet fetched by whoever took it over. */
-export function isGone(pid: number): boolean {
-  try {
-    return /^State:\s+Z/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'))
-  } catch {
-    return true
-  }
-}
-
 export async function untilGone(pids: readonly number[]): Promise<void> {
-  while (!pids.every(isGone)) await new Promise(resolve => setImmediate(resolve))
+  while (!pids.every(hasEnded)) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** A process that is being taken apart may have its sockets for a moment more. */
-export async function untilRefused(t: Test, port: number): Promise<void> {
+/** Halts a process; it does nothing more once this resolves. */
+export async function halt(pid: number): Promise<void> {
+  process.kill(pid, 'SIGSTOP')
+  while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
+}
+
+/** Kills workers, all of which are gone when the supervisor finds out about the first. */
+export async function killAtOnce({ child }: Program, pids: readonly number[]): Promise<void> {
+  const { pid = 0 } = child
+  await halt(pid)
+  for (const worker of pids) process.kill(worker, 'SIGKILL')
+  await untilGone(pids)
+  process.kill(pid, 'SIGCONT')
+}
+
+/** Waits for a worker that halts, and gives its process id. */
+export async function halted({ child: { pid = 0 } }: Program): Promise<number> {
   for (;;) {
-    try {
-      ;(await rawClient(t, port)).destroy()
-    } catch (error) {
-      // It was waiting to be accepted.
-      if ((error as NodeJS.ErrnoException).code === 'ECONNRESET') continue
-      t.match(error, { code: 'ECONNREFUSED' })
-      return
-    }
+    for (const worker of childrenOf(pid)) if (stateOf(worker) === 'T') return worker
+    await new Promise(resolve => setImmediate(resolve))
   }
+}
+
+/** Processes that the process has started and that have not ended. */
+export function childrenOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1')
+  return [...children.matchAll(/\d+/g)].map(Number)
+}
+
+/** The program, whose worker of that number halts before it does anything. */
+export function haltingWorker([node = '', ...rest]: readonly string[], number: number): readonly string[] {
+  const script = `import cluster from 'node:cluster'
+if (cluster.worker?.id === ${number}) process.kill(process.pid, 'SIGSTOP')`
+  return [node, '--import', `data:text/javascript,${encodeURIComponent(script)}`, ...rest]
 }
 
 export async function options(t: Test, port: number): Promise<string> {

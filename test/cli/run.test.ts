@@ -1,11 +1,11 @@
 /** `sluice run` in the foreground: what it says, what it touches, how it stops. */
 import { existsSync } from 'node:fs'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { Authority } from '../kit/authority.js'
 import { parseExposition } from '../kit/exposition.js'
+import { freePort } from '../kit/free-port.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { socketPath, unixClient } from '../kit/unix-socket.js'
@@ -33,15 +33,6 @@ function confinement(): string[] {
 const NO_USER = `data:text/javascript,${encodeURIComponent(
   "import os from 'node:os'; import { syncBuiltinESMExports } from 'node:module'; os.userInfo = () => { throw new Error('no user') }; syncBuiltinESMExports()",
 )}`
-
-/** A port that nothing listens on. */
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  return typeof address === 'object' && address !== null ? address.port : 0
-}
 
 t.test('off a terminal it logs JSON alone, needs no home and no user, and writes no file', async t => {
   const home = await temporaryDirectory(t)

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { rawClient } from '../kit/raw-peer.js'
 import { socketPath, staleSocket, unixClient } from '../kit/unix-socket.js'
-import { configured, FREE, startedPids, startWorkers } from './fleet.js'
+import { configured, FREE, killAtOnce, startedPids, startWorkers } from './fleet.js'
 import { installProgram, startProgram } from './program.js'
 
 const program = await installProgram(t)
@@ -57,7 +57,7 @@ t.test('a Unix socket is there again when all workers have died at once', async 
   )
   const running = startProgram(t, [...program, '--config', file])
   await running.said(/"event":"listening"/)
-  for (const pid of startedPids(running)) process.kill(pid, 'SIGKILL')
+  await killAtOnce(running, startedPids(running))
   await running.said(/"worker_started","worker":[34]/)
   t.equal(statSync(path).mode & 0o777, 0o600)
   const client = await unixClient(t, path)
@@ -105,7 +105,7 @@ t.test('all workers serve on the sockets of systemd, those that come later too',
 
 t.test('when all workers die at once, and the sockets of systemd with them, the program ends', async t => {
   const { running } = await activated(t)
-  for (const pid of startedPids(running)) process.kill(pid, 'SIGKILL')
+  await killAtOnce(running, startedPids(running))
   t.equal(await running.exited, 69)
   t.match(running.stdout, /"level":"fatal".*"event":"stopping","error":"all workers have ended at once, and/)
 })

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type ListenOptions } from 'node:net'
 import t, { type Test } from 'tap'
 import { Authority } from '../kit/authority.js'
+import { freePort, untilFree } from '../kit/free-port.js'
 import { openTunnel } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
@@ -13,13 +14,15 @@ import {
   configured,
   echoes,
   FREE,
+  halted,
+  haltingWorker,
+  killAtOnce,
   NO_REUSE_PORT,
   options,
   RULES,
   requestsOf,
   startedPids,
   startWorkers,
-  untilRefused,
 } from './fleet.js'
 import { installProgram, type Program, startProgram } from './program.js'
 
@@ -137,20 +140,22 @@ t.test('at a stop, connections that are not accepted are answered or end', async
   process.kill(first, 'SIGCONT')
   for (const answer of await Promise.all(answers)) t.match(answer, /^$|^HTTP\/1\.1 200 /)
   t.equal(await fleet.exited, 0)
-  await untilRefused(t, fleet.port)
+  await untilFree(fleet.port)
 })
 
 t.test(
   'each worker has a socket of its own, and so has the one that replaces it',
   { skip: NO_REUSE_PORT },
   async t => {
-    const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
+    const fleet = await startWorkers(t, haltingWorker(program, 3), `listen: { ${FREE} }`)
     t.equal(listeningSockets(fleet.port), 2)
     t.equal(listeningSockets(fleet.adminPort), 1)
     const [first = 0] = fleet.pids()
     process.kill(first, 'SIGKILL')
     await fleet.said(/"worker_exited","worker":1/)
+    const next = await halted(fleet)
     t.equal(listeningSockets(fleet.port), 1)
+    process.kill(next, 'SIGCONT')
     await fleet.said(/"worker_started","worker":3/)
     t.equal(listeningSockets(fleet.port), 2)
     while (!requestsOf(fleet)[2]) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
@@ -171,7 +176,7 @@ t.test(
     )
     const [, tls = ''] = await fleet.said(/"event":"listening".*"tls":"127\.0\.0\.1:(\d+)"/)
     t.equal(listeningSockets(Number(tls)), 2)
-    for (const pid of fleet.pids()) process.kill(pid, 'SIGKILL')
+    await killAtOnce(fleet, fleet.pids())
     await fleet.said(/"worker_started","worker":3/)
     await fleet.said(/"worker_started","worker":4/)
     t.same([fleet.port, Number(tls)].map(listeningSockets), [2, 2])
@@ -215,10 +220,7 @@ t.test(
 )
 
 t.test('two addresses of one configuration do not share a port', async t => {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as { port: number }
-  await new Promise(resolve => server.close(resolve))
+  const port = await freePort()
   const file = await configured(
     t,
     `listen: { proxy: ["127.0.0.1:${port}", "0.0.0.0:${port}"], admin: false }`,

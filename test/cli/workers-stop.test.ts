@@ -1,23 +1,24 @@
 /** What is left of `sluice run` with worker processes when it has ended, in whatever way: nothing. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { collector } from '../kit/collector.js'
+import { untilFree } from '../kit/free-port.js'
 import { openTunnel } from '../kit/open-tunnel.js'
+import { hasEnded } from '../kit/process-group.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { socketPath, unixClient } from '../kit/unix-socket.js'
 import {
   ask,
+  childrenOf,
   configured,
   type Fleet,
   FREE,
-  isGone,
   options,
   requestsOf,
   RULES,
   startFleet,
   startWorkers,
   untilGone,
-  untilRefused,
 } from './fleet.js'
 import { installCopy, installProgram } from './program.js'
 
@@ -41,13 +42,8 @@ t.test('spans of all workers are sent before they end', async t => {
   t.equal(await fleet.exited, 0)
   t.equal(collecting.spans.filter(({ kind }) => kind === 'server').length, sent)
   t.ok(collecting.requests.length >= 2, 'each has sent its own')
-  t.ok(fleet.pids().every(isGone))
+  t.ok(fleet.pids().every(hasEnded))
 })
-
-/** Processes that the process has started and that have not ended. */
-function childrenOf(pid: number): number[] {
-  return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').trim().split(' ').map(Number)
-}
 
 interface Standing extends Fleet {
   /** Process ids of all workers. */
@@ -74,7 +70,7 @@ async function standing(t: Test, drain: string): Promise<Standing> {
     isGone: async (t: Test, files: 'removed' | 'stale') => {
       await client.untilEnd()
       await untilGone([...workers, ...fleet.pids()])
-      await untilRefused(t, fleet.port)
+      await untilFree(fleet.port)
       const left = paths.filter(path => existsSync(path))
       if (files === 'removed') t.same(left, [])
       for (const path of left) await t.rejects(unixClient(t, path), { code: 'ECONNREFUSED' })
@@ -93,7 +89,7 @@ t.test('SIGTERM: after the drain', async t => {
   const fleet = await standing(t, '0s')
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
-  t.ok(fleet.workers.every(isGone), 'at once')
+  t.ok(fleet.workers.every(hasEnded), 'at once')
   await fleet.isGone(t, 'removed')
 })
 
@@ -121,7 +117,7 @@ t.test('SIGKILL of a worker, and SIGTERM before and after another takes its plac
     await fleet.said(isReplaced ? /"worker_started","worker":3/ : /"worker_exited","worker":1/)
     fleet.child.kill('SIGTERM')
     t.equal(await fleet.exited, 0)
-    t.ok(fleet.pids().every(isGone))
+    t.ok(fleet.pids().every(hasEnded))
     await fleet.isGone(t, 'removed')
   }
 })

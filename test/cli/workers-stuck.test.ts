@@ -1,9 +1,9 @@
 /** A worker process of `sluice run` that stands still, and does not end by itself. */
-import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
+import { hasEnded } from '../kit/process-group.js'
 import { rawOrigin } from '../kit/raw-origin.js'
-import { configured, FREE, isGone, RULES, startFleet, tunnelsOfAll } from './fleet.js'
+import { configured, FREE, halted, haltingWorker, RULES, startFleet, tunnelsOfAll } from './fleet.js'
 import { installProgram, startProgram } from './program.js'
 
 const program = await installProgram(t)
@@ -36,19 +36,11 @@ t.test('it is ended and replaced, and a reload reaches the others before that', 
 })
 
 t.test('a stop does not wait for one that never came to serve', async t => {
-  const running = startProgram(t, [...program, '--config', await configured(t, `listen: { ${FREE} }`)])
-  const { pid = 0 } = running.child
-  let worker = ''
-  // Until it has begun as a program of its own, the other one waits for it in the middle of starting it.
-  const hasBegun = () =>
-    worker !== '' && !readFileSync(`/proc/${worker}/cmdline`, 'utf8').includes('--config')
-  while (!hasBegun()) {
-    await new Promise(resolve => setImmediate(resolve))
-    worker = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
-  }
-  process.kill(Number(worker), 'SIGSTOP')
+  const file = await configured(t, `listen: { ${FREE} }`)
+  const running = startProgram(t, [...haltingWorker(program, 1), '--config', file])
+  const worker = await halted(running)
   running.child.kill('SIGTERM')
   t.equal(await running.exited, 0)
-  t.ok(isGone(Number(worker)))
+  t.ok(hasEnded(worker))
   t.equal(running.stdout + running.stderr, '')
 })

@@ -12,18 +12,25 @@ export function stateOf(pid: number): string | undefined {
 }
 
 /**
- * Of a process that is killed the first thread may be dead while others still hold its files and ports: it has
- * ended when none is left beside it.
- * @returns process ids of those that have not ended
+ * Whether it is gone, or dead and not yet fetched by whoever took it over. Of a process that is killed the first thread
+ * may be dead while others still hold its files and ports: it has ended when none is left beside it.
  */
+export function hasEnded(pid: number): boolean {
+  return isOver(statOf(pid))
+}
+
+/** @returns process ids of those that have not ended */
 export function processesOf(group: number): number[] {
   return readdirSync('/proc').flatMap(name => {
     const pid = Number(name)
     if (!Number.isInteger(pid)) return []
     const fields = statOf(pid)
-    const hasEnded = fields[STATE] === 'Z' && Number(fields[THREADS]) <= 1
-    return Number(fields[GROUP]) === group && !hasEnded ? [pid] : []
+    return Number(fields[GROUP]) === group && !isOver(fields) ? [pid] : []
   })
+}
+
+function isOver(fields: readonly string[]): boolean {
+  return fields.length === 0 || (fields[STATE] === 'Z' && Number(fields[THREADS]) <= 1)
 }
 
 /** Ends all of it by force. */

@@ -5,6 +5,7 @@ import { parseConfig } from '../../src/index.js'
 import { bindServer } from '../../src/listener/bind.js'
 import { canReusePort, probePorts } from '../../src/supervisor/port-sharing.js'
 import { NO_REUSE_PORT } from '../cli/fleet.js'
+import { freePort } from '../kit/free-port.js'
 import { socketPath } from '../kit/unix-socket.js'
 
 t.test('a port is shared on Linux, by Node from 22.12 and from 23.1 on', async t => {
@@ -32,7 +33,8 @@ const listen = (yaml: string) => parseConfig(`version: 1\nlisten: ${yaml}\n`).co
 
 async function taken(t: Test, reusePort: boolean) {
   const server = createServer()
-  const { port } = await bindServer(server, { host: '127.0.0.1', port: 0 }, { reusePort })
+  const port = await freePort()
+  await bindServer(server, { host: '127.0.0.1', port }, { reusePort })
   t.teardown(() => server.close())
   return { port, free: () => new Promise(resolve => server.close(resolve)) }
 }
@@ -49,8 +51,7 @@ t.test('what somebody has is in use, be it shared or not, and what nobody has is
 })
 
 t.test('one that conflicts with another is in use', async t => {
-  const { port, free } = await taken(t, false)
-  await free()
+  const port = await freePort()
   const conflicting = listen(`{ proxy: ["127.0.0.1:${port}", "0.0.0.0:${port}"] }`)
   await t.rejects(probePorts(conflicting), { code: 'EADDRINUSE', message: new RegExp(` 0.0.0.0:${port}$`) })
   await probePorts(listen(`{ proxy: ["127.0.0.1:${port}"] }`))
