@@ -44,6 +44,12 @@ async function passes({ client, upstream }: Tunnel): Promise<boolean> {
   return (await upstream.until(2)) === 'up' && (await client.until(4)) === 'down'
 }
 
+/** Another file in the place of this one: what is written in place may be looked at before all of it is there. */
+function replace(file: string, text: string): void {
+  writeFileSync(`${file}.new`, text)
+  renameSync(`${file}.new`, file)
+}
+
 async function stop(t: Test, { child, exited, event }: Running): Promise<void> {
   child.kill('SIGTERM')
   t.equal(await exited, 0)
@@ -53,14 +59,10 @@ async function stop(t: Test, { child, exited, event }: Running): Promise<void> {
 t.test('a file that another takes the place of takes effect by itself', async t => {
   const [a, b] = [await rawOrigin(t), await rawOrigin(t)]
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
-  const replace = (text: string) => {
-    writeFileSync(`${file}.new`, text)
-    renameSync(`${file}.new`, file)
-  }
-  replace(allowing([a.port, b.port], 'shutdown: { drain: 0s }\n'))
+  replace(file, allowing([a.port, b.port], 'shutdown: { drain: 0s }\n'))
   const running = await start(t, '--config', file)
   const [toA, toB] = [await openTunnel(t, running, a), await openTunnel(t, running, b)]
-  replace(allowing([b.port], 'shutdown: { drain: 0s }\nvia: other\n'))
+  replace(file, allowing([b.port], 'shutdown: { drain: 0s }\nvia: other\n'))
   const reloaded = await running.event('config_reloaded')
   t.match(reloaded, { level: 'info', changed: ['rules', 'via'], changed_files: [], closed_tunnels: 1 })
   t.same(reloaded['needs_restart'], [], 'the command line beats this file, too')
@@ -125,7 +127,7 @@ t.test('who may log in is what the htpasswd file says now', async t => {
   }
   t.equal(await ask(), 407)
   const { config_hash: before } = await running.event('listening')
-  writeFileSync(users, `bob:${hash}\nann:${hash}\n`)
+  replace(users, `bob:${hash}\nann:${hash}\n`)
   t.match(await running.event('config_reloaded'), {
     config_hash: before,
     changed: [],
@@ -280,13 +282,12 @@ t.test(
     writeFileSync(file, 'version: 1\n')
     const running = await start(t, '--config', file)
     const pipe = async () => {
-      rmSync(file)
-      await run('mkfifo', [file])
+      await run('mkfifo', [`${file}.pipe`])
+      renameSync(`${file}.pipe`, file)
     }
     await pipe()
     t.match(await running.event('config_rejected'), { problems: [/not a regular file$/] })
-    rmSync(file)
-    writeFileSync(file, 'version: 1\nvia: back\n')
+    replace(file, 'version: 1\nvia: back\n')
     t.match(await running.event('config_reloaded'), { changed: ['via'] })
     await pipe()
     await running.event('config_rejected', 2)
