@@ -5,6 +5,7 @@ import { platform } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { canReusePort } from '../../src/supervisor/port-sharing.js'
+import { type Exposition, parseExposition } from '../kit/exposition.js'
 import { openTunnel, type Tunnel } from '../kit/open-tunnel.js'
 import { hasEnded, stateOf } from '../kit/process-group.js'
 import type { RawOrigin } from '../kit/raw-origin.js'
@@ -105,6 +106,21 @@ export function haltingWorker([node = '', ...rest]: readonly string[], number: n
   const script = `import cluster from 'node:cluster'
 if (cluster.worker?.id === ${number}) process.kill(process.pid, 'SIGSTOP')`
   return [node, '--import', `data:text/javascript,${encodeURIComponent(script)}`, ...rest]
+}
+
+/**
+ * `/metrics`, once they are so: of a worker that does not answer within two seconds they are what it told last, and those
+ * of one that was never asked are missing.
+ */
+export async function scrapeUntil(
+  { adminPort }: Fleet,
+  holds: (metrics: Exposition) => boolean,
+): Promise<Exposition> {
+  for (;;) {
+    const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`)
+    const metrics = parseExposition(await answer.text(), 'text')
+    if (holds(metrics)) return metrics
+  }
 }
 
 export async function options(t: Test, port: number): Promise<string> {

@@ -1,8 +1,9 @@
 /** Limits of `sluice run` with worker processes: they hold over all of them. */
 import t from 'tap'
+import type { Exposition } from '../kit/exposition.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { FREE, options, RULES, startWorkers, tunnelsOfAll, untilGone } from './fleet.js'
+import { FREE, options, RULES, scrapeUntil, startWorkers, tunnelsOfAll, untilGone } from './fleet.js'
 import { installProgram } from './program.js'
 
 const program = await installProgram(t)
@@ -42,8 +43,9 @@ t.test('as many tunnels as the limit says, in all of them, and those of a dead o
   const second = await open(limit)
   t.ok(second.opened.length > 0, 'what the dead one held is given back')
   t.equal(second.opened.length + second.refused, limit)
-  const standing = await fetch(`http://127.0.0.1:${fleet.adminPort}/metrics`)
-  t.match(await standing.text(), new RegExp(`^sluice_tunnels_active ${limit}$`, 'm'), 'and no more than that')
+  const active = (metrics: Exposition) => metrics.value('sluice_tunnels_active') ?? 0
+  const standing = await scrapeUntil(fleet, metrics => active(metrics) >= limit)
+  t.equal(active(standing), limit, 'and no more than that')
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
 })

@@ -1,16 +1,19 @@
 /** `/metrics` of `sluice run` with worker processes: one proxy's numbers, whichever worker has counted them. */
-import t from 'tap'
-import { parseExposition } from '../kit/exposition.js'
+import t, { type Test } from 'tap'
+import type { Exposition } from '../kit/exposition.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
-import { type Fleet, FREE, options, RULES, startWorkers, tunnelsOfAll } from './fleet.js'
+import { type Fleet, FREE, options, RULES, scrapeUntil, startWorkers, tunnelsOfAll } from './fleet.js'
 import { installProgram } from './program.js'
 
 const program = await installProgram(t)
 
-async function scrape({ adminPort }: Fleet) {
-  const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`)
-  return parseExposition(await answer.text(), 'text')
+/** Once so many requests were counted; never more. */
+async function counted(t: Test, fleet: Fleet, requests: number) {
+  const sum = (metrics: Exposition) => metrics.sum('sluice_requests_total', 'method="OPTIONS"')
+  const metrics = await scrapeUntil(fleet, metrics => sum(metrics) >= requests)
+  t.equal(sum(metrics), requests)
+  return metrics
 }
 
 t.test('numbers are those of all workers, and none falls when one dies', async t => {
@@ -20,9 +23,10 @@ t.test('numbers are those of all workers, and none falls when one dies', async t
   for (let i = 0; i < 10; i++) await options(t, fleet.port)
   // Counted when they are over.
   await fleet.said(/(?:"event":"close"(?:.|\n)*){10}/)
-  const before = await scrape(fleet)
-  t.equal(before.value('sluice_tunnels_active'), tunnels.flat().length)
-  t.equal(before.sum('sluice_requests_total', 'method="OPTIONS"'), 10)
+  const all = tunnels.flat().length
+  await scrapeUntil(fleet, metrics => metrics.value('sluice_tunnels_active') === all)
+  const before = await counted(t, fleet, 10)
+  t.equal(before.value('sluice_tunnels_active'), all)
   t.equal(before.sum('sluice_build_info'), 1)
   t.equal(before.sum('sluice_config_info'), 1)
   t.equal(before.value('sluice_config_reloads_total{result="applied"}'), 0)
@@ -32,14 +36,18 @@ t.test('numbers are those of all workers, and none falls when one dies', async t
   const [first = 0] = fleet.pids()
   process.kill(first, 'SIGKILL')
   await fleet.said(/"worker_started","worker":3/)
-  const after = await scrape(fleet)
+  const after = await scrapeUntil(fleet, () => true)
   t.equal(after.sum('sluice_requests_total', 'method="OPTIONS"'), 10)
   t.equal(after.value('sluice_tunnels_active'), tunnels[1]?.length)
   t.ok((after.value('process_cpu_seconds_total') ?? 0) >= (before.value('process_cpu_seconds_total') ?? 0))
   await options(t, fleet.port)
   await fleet.said(/(?:"event":"close"(?:.|\n)*){11}/)
-  t.equal((await scrape(fleet)).sum('sluice_requests_total', 'method="OPTIONS"'), 11)
-  const status = await (await fetch(`http://127.0.0.1:${fleet.adminPort}/status.json`)).json()
+  await counted(t, fleet, 11)
+  let status: { workers: unknown[] }
+  do {
+    const answer = await fetch(`http://127.0.0.1:${fleet.adminPort}/status.json`)
+    status = (await answer.json()) as typeof status
+  } while (status.workers.length < 2)
   const pids = fleet.pids()
   t.match(status, {
     workers: [

@@ -1,11 +1,20 @@
 /** SIGHUP to `sluice run` with worker processes: a configuration is that of all, and tunnels go on that it allows. */
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { parseExposition } from '../kit/exposition.js'
 import { openTunnel } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
-import { configured, echoes, FREE, type Fleet, RULES, startFleet, tunnelsOfAll, untilGone } from './fleet.js'
+import {
+  configured,
+  echoes,
+  FREE,
+  type Fleet,
+  RULES,
+  scrapeUntil,
+  startFleet,
+  tunnelsOfAll,
+  untilGone,
+} from './fleet.js'
 import { installProgram } from './program.js'
 
 const program = await installProgram(t)
@@ -17,11 +26,6 @@ async function reloaded(fleet: Fleet, count: number): Promise<Record<string, unk
   const line = '\\{[^\\n]*"event":"config_reloaded"[^\\n]*\\}\\n'
   const [text] = await fleet.said(new RegExp(`(?:${line}(?:.|\\n)*?){${count - 1}}${line}`))
   return JSON.parse(text.trimEnd().split('\n').at(-1) ?? '') as Record<string, unknown>
-}
-
-async function scrape({ adminPort }: Fleet) {
-  const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`)
-  return parseExposition(await answer.text(), 'text')
 }
 
 t.test('ten reloads cut no tunnel, and one that denies their host closes those of both workers', async t => {
@@ -37,8 +41,8 @@ t.test('ten reloads cut no tunnel, and one that denies their host closes those o
     t.match(await reloaded(fleet, count), { changed: ['via'], closed_tunnels: 0 })
   }
   for (const tunnel of tunnels.flat()) t.ok(await echoes(tunnel))
-  const between = await scrape(fleet)
-  t.equal(between.value('sluice_tunnels_active'), tunnels.flat().length)
+  const all = tunnels.flat().length
+  const between = await scrapeUntil(fleet, metrics => metrics.value('sluice_tunnels_active') === all)
   t.equal(between.value('sluice_config_reloads_total{result="applied"}'), 10)
 
   await writeFile(file, `${HEAD}rules: {}\nvia: a10\n`)
@@ -46,8 +50,7 @@ t.test('ten reloads cut no tunnel, and one that denies their host closes those o
   const last = await reloaded(fleet, 11)
   t.match(last, { changed: ['rules'], closed_tunnels: tunnels.flat().length })
   for (const { client } of tunnels.flat()) await client.untilEnd()
-  const after = await scrape(fleet)
-  t.equal(after.value('sluice_tunnels_active'), 0)
+  const after = await scrapeUntil(fleet, metrics => metrics.value('sluice_tunnels_active') === 0)
   t.equal(after.value('sluice_config_reloads_total{result="applied"}'), 11)
 
   const [first = 0] = fleet.pids()
