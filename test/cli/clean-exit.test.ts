@@ -5,10 +5,10 @@ import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { untilFree } from '../kit/free-port.js'
 import { ESTABLISHED } from '../kit/open-tunnel.js'
-import { stateOf } from '../kit/process-group.js'
 import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { type End, type Running, runCases, untilTrue } from './clean-exit.js'
+import { halt } from './fleet.js'
 import { installProgram } from './program.js'
 
 t.jobs = 2
@@ -76,12 +76,23 @@ runCases(t, await installProgram(t), [
   },
   {
     name: 'two signals as it has made its sockets',
+    workers: 1,
+    delay: '1h',
     end: async (_t, { pid, file, child }) => {
       await untilTrue(() => readdirSync(dirname(file)).length === 3)
-      // It hears both at once then: the first alone would end it in no time.
-      child.kill('SIGSTOP')
-      await untilTrue(() => stateOf(pid) === 'T')
+      // It hears both at once then.
+      await halt(pid)
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGCONT'] as const) child.kill(signal)
+    },
+    code: 130,
+  },
+  {
+    name: 'two signals as its second worker starts',
+    workers: 2,
+    delay: '1h',
+    end: async (_t, { child, said }) => {
+      await said(/"event":"worker_started","worker":1,/)
+      for (const signal of ['SIGTERM', 'SIGINT'] as const) child.kill(signal)
     },
     code: 130,
   },

@@ -31,6 +31,7 @@ export interface Case {
   /** How many; otherwise it is tried with one process and with two workers. */
   readonly workers?: number
   readonly listen?: (place: Place) => string
+  readonly delay?: string
   readonly drain?: string
   /** What ends it. */
   readonly end?: End
@@ -43,14 +44,18 @@ export type End = (t: Test, running: Running) => Promise<void>
 const LISTEN = ({ folder }: Place): string =>
   `{ proxy: ["unix:${folder}/proxy.sock", "127.0.0.1:0"], admin: "unix:${folder}/admin.sock" }`
 
-function configuration(place: Place, { listen = LISTEN, drain = '60s' }: Case, workers: number): string {
+function configuration(
+  place: Place,
+  { listen = LISTEN, delay = '0s', drain = '60s' }: Case,
+  workers: number,
+): string {
   return `version: 1
 workers: ${workers}
 listen: ${listen(place)}
 clients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]
 rules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }
 reload: { watch: false }
-shutdown: { drain: ${drain} }
+shutdown: { delay: ${delay}, drain: ${drain} }
 `
 }
 
