@@ -140,13 +140,13 @@ t.test('where no other can be reached then, that 5xx is what is told', async t =
 })
 
 t.test('any other refusal is final, and so is silence', async t => {
-  for (const [bytes, status] of [
-    ['HTTP/1.1 403 No\r\n\r\n', 502],
-    ['HTTP/1.1 407 No\r\n\r\n', 502],
-    ['HTTP/1.1 404 No\r\n\r\n', 502],
-    ['', 504],
+  for (const [bytes, status, limits] of [
+    ['HTTP/1.1 403 No\r\n\r\n', 502, ''],
+    ['HTTP/1.1 407 No\r\n\r\n', 502, ''],
+    ['HTTP/1.1 404 No\r\n\r\n', 502, ''],
+    ['', 504, 'limits: { response_timeout: 50ms }'],
   ] as const) {
-    const both = await pair(t, 'limits: { response_timeout: 50ms }')
+    const both = await pair(t, limits)
     const client = await ask(t, both)
     await answer(both.a, bytes)
     t.equal((await readResponse(client)).status, status)
