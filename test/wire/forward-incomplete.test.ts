@@ -1,6 +1,7 @@
 /** An origin or a client that goes away half-way: nothing that is cut off ever looks whole (RFC 9112 §8). */
 import t from 'tap'
 import { forwarded, getBy, SENDER_NAMES } from '../kit/forwarded.js'
+import { holdTimers } from '../kit/held-timers.js'
 import type { RawPeer } from '../kit/raw-peer.js'
 import { LOOPBACK_RULES } from '../kit/test-proxy.js'
 
@@ -226,17 +227,23 @@ t.test('an answer that begins before the end of the content may end after it', a
   t.match(await peer.until('\r\n\r\n'), 'GET / ', 'both connections are kept')
 })
 
+/** limits.response_timeout, held. */
+const RESPONSE_MS = 7777
+
 for (const sender of SENDER_NAMES) {
   t.test(`response_timeout runs from the last byte of the request to the head, by ${sender}`, async t => {
+    const timers = holdTimers(t, RESPONSE_MS)
     const { origin, proxy, client } = await forwarded(
       t,
-      `${LOOPBACK_RULES}limits: { response_timeout: 50ms }\n`,
+      `${LOOPBACK_RULES}limits: { response_timeout: ${RESPONSE_MS}ms }\n`,
     )
     client.write(getBy(sender, origin))
     const peer = await origin.accept()
     await peer.until('\r\n\r\n')
     peer.write('HTTP/1.1 103 Early Hints\r\n\r\n')
     await client.until('\r\n\r\n')
+    t.same([timers.set, timers.running], [1, 1], 'an interim response neither ends nor renews it')
+    await timers.fire()
     const head = await client.until('\r\n\r\n')
     t.match(head, /^HTTP\/1\.1 504 Sluice: no response from upstream in time\r\n/)
     t.match(head, 'Proxy-Status: sluice;error=http_response_timeout')
@@ -255,26 +262,28 @@ for (const sender of SENDER_NAMES) {
     await second.until('\r\n\r\n')
     second.write(`${OK}Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n`)
     await client.until('\r\n\r\n')
-    await new Promise(resolve => setTimeout(resolve, 150))
+    t.same([timers.set, timers.running], [2, 0])
     second.write('6\r\ndata\n\n\r\n')
     await client.until('6\r\ndata\n\n\r\n')
-    await new Promise(resolve => setTimeout(resolve, 150))
+    t.same([timers.set, timers.running], [2, 0])
     second.write('0\r\n\r\n')
     t.equal(await client.until('0\r\n\r\n'), '0\r\n\r\n')
   })
 }
 
 t.test('response_timeout does not run while content is sent', async t => {
+  const timers = holdTimers(t, RESPONSE_MS)
   const { origin, proxy, client } = await forwarded(
     t,
-    `${LOOPBACK_RULES}limits: { response_timeout: 50ms }\n`,
+    `${LOOPBACK_RULES}limits: { response_timeout: ${RESPONSE_MS}ms }\n`,
   )
   client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\na`)
   const peer = await origin.accept()
   await peer.until('\r\n\r\na')
-  await new Promise(resolve => setTimeout(resolve, 150))
+  t.equal(timers.set, 0)
   client.write('b')
   await peer.until('b')
+  await timers.fire()
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 504 /)
   t.match(await proxy.event('close'), { status: 504, bytes_up: 2 })
 })
