@@ -1,6 +1,7 @@
 /** Rates: requests a second, bytes an hour, and bodies that trickle. */
 import t from 'tap'
 import { limited, refusal } from '../kit/limited.js'
+import { ManualClock } from '../kit/manual-clock.js'
 import { openTunnel } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
@@ -29,6 +30,10 @@ t.test('requests_per_second: 429 until the next one comes in', async t => {
 t.test('bytes_per_hour: tunnels end, and what follows is 429 until the hour is over', async t => {
   const { proxy, clock, ledger } = await limited(t, 'bytes_per_hour: 1KiB')
   const origin = await rawOrigin(t)
+  // Bytes are booked once a second, and with the deadlines: when this one is over, the next time is a second from now.
+  const silent = await rawClient(t, proxy.port)
+  clock.advance(10_000)
+  t.equal(await silent.untilEnd(), '')
   const [busy, idle] = [await openTunnel(t, proxy, origin), await openTunnel(t, proxy, origin)]
   busy.client.write('x'.repeat(600))
   await busy.upstream.until(600)
@@ -68,7 +73,9 @@ t.test('bytes_per_hour: requests under way are finished, and count', async t => 
 })
 
 t.test('body_min_rate: content that trickles is 408 (RFC 9110 §15.5.9)', async t => {
-  const proxy = await testProxy(t, `${LOOPBACK_RULES}limits: { body_min_rate: 1GiB, body_idle: 500ms }\n`)
+  const clock = new ManualClock()
+  const limits = 'limits: { body_min_rate: 1GiB, body_idle: 7s }\n'
+  const proxy = await testProxy(t, LOOPBACK_RULES + limits, { now: clock.now })
   const origin = await rawOrigin(t)
   const client = await rawClient(t, proxy.port)
   client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n`)
@@ -79,6 +86,7 @@ t.test('body_min_rate: content that trickles is 408 (RFC 9110 §15.5.9)', async 
     for (;;) {
       client.write('x')
       await upstream.until(1)
+      clock.advance(10)
     }
   })().catch(() => {})
   const response = await readResponse(client)
