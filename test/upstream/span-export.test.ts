@@ -8,8 +8,12 @@ import { type Permit, permitConfigured } from '../../src/policy/permit.js'
 import type { Connection } from '../../src/upstream/dial.js'
 import { openSpanExport, type SpanExport, TracingUnavailable } from '../../src/upstream/span-export.js'
 import { collector } from '../kit/collector.js'
+import { holdTimers } from '../kit/held-timers.js'
 
 const OUTCOME: Outcome = { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 0 }
+
+/** How long a close waits for the collector, as long as the tests say. */
+const flush = holdTimers(t, 2000)
 
 interface Opened {
   readonly exporter: SpanExport
@@ -110,7 +114,9 @@ t.test(
     const sink = await collector(t, 'none')
     const { exporter, events } = await open(t, 'http://c.test:4318/v1/traces', sink.port, 3)
     for (let i = 0; i < 10; i++) exchange(exporter)
-    await exporter.close()
+    const closed = exporter.close()
+    await flush.fire()
+    await closed
     t.match(events, [
       { event: 'spans_lost', spans: 1, error: 'too many spans wait' },
       { event: 'spans_lost', spans: 6, error: 'too many spans wait' },
