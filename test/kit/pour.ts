@@ -4,8 +4,10 @@ import type { Socket } from 'node:net'
 
 /** What content is made of: its period divides no size of a buffer, so that a lost or doubled one shows. */
 const PIECE = Buffer.alloc(64 * 1024, Buffer.from(Array.from({ length: 251 }, (_, i) => i)))
-/** How long nothing may be taken before the reader counts as stalled. */
-const STALL_MS = 100
+/** How often in a row nothing more may have been taken before the reader counts as stalled. */
+const STALL_LOOKS = 20
+/** The sockets are waited on between two looks, however long the process stood still: then it is one look that is late. */
+const LOOK_MS = 5
 
 /** Makes the 64 KiB from an offset on, a multiple of that. */
 export type PieceAt = (offset: number) => Buffer
@@ -57,13 +59,14 @@ export function pour(
     stalled: () =>
       new Promise(resolve => {
         let before = -1
+        let same = 0
         const timer = setInterval(() => {
-          if (taken() === before) {
-            clearInterval(timer)
-            resolve(before)
-          }
+          same = taken() === before ? same + 1 : 0
           before = taken()
-        }, STALL_MS)
+          if (same < STALL_LOOKS) return
+          clearInterval(timer)
+          resolve(before)
+        }, LOOK_MS)
       }),
   }
 }
