@@ -145,16 +145,14 @@ t.test('bytes behind a refused CONNECT are never taken for a request (RFC 9110 Â
 })
 
 t.test('bytes behind a CONNECT that waits are not answered when it fails', async t => {
-  let fail = (_: Error): void => {}
-  const proxy = await testProxy(t, RULES, {
-    lookup: () =>
-      new Promise((_resolve, reject) => {
-        fail = reject
-      }),
+  let asked = (_fail: (error: Error) => void): void => {}
+  const failing = new Promise<(error: Error) => void>(resolve => {
+    asked = resolve
   })
+  const proxy = await testProxy(t, RULES, { lookup: () => new Promise((_resolve, reject) => asked(reject)) })
   const client = await rawClient(t, proxy.port)
   client.write('CONNECT a.example:443 HTTP/1.1\r\nHost: h\r\n\r\nOPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
-  await turns()
+  const fail = await failing
   client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   await turns()
   fail(Object.assign(new Error('no'), { code: 'ENOTFOUND' }))
