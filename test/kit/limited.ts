@@ -5,7 +5,7 @@ import { parseExposition } from './exposition.js'
 import { ManualClock } from './manual-clock.js'
 import type { Tunnel } from './open-tunnel.js'
 import { DATE, WALL_CLOCK } from './refusal.js'
-import { settled } from './settled.js'
+import { turns } from './settled.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
 
 export interface Limited {
@@ -41,18 +41,12 @@ export async function limited(t: Test, limits: string, yaml = ''): Promise<Limit
   return { proxy, ledger, clock, rejected }
 }
 
-/** What is held of the limits on connections and tunnels, once that is settled. */
-export async function heldOf(ledger: LocalLedger): Promise<Record<string, number>> {
-  const held = () =>
-    JSON.stringify(Object.fromEntries(Object.keys(NOTHING).map(key => [key, ledger.held(key)])))
-  return JSON.parse(await settled(held)) as Record<string, number>
-}
+/** What the limits on connections and tunnels are counted under here. */
+const COUNTED = ['connections', 'connections 127.0.0.1', 'tunnels', 'tunnels private address 127.0.0.1']
 
-export const NOTHING = {
-  connections: 0,
-  'connections 127.0.0.1': 0,
-  tunnels: 0,
-  'tunnels private address 127.0.0.1': 0,
+/** Waits until nothing is held any more. */
+export async function givenBack(ledger: LocalLedger, keys: readonly string[] = COUNTED): Promise<void> {
+  while (keys.some(key => ledger.held(key) > 0)) await turns(1)
 }
 
 /** The whole answer, byte by byte. */
