@@ -1,5 +1,6 @@
 /** Clients that name themselves by Proxy-Authorization: what they are answered, byte for byte. */
 import { hashSync } from 'bcryptjs'
+import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../kit/manual-clock.js'
 import { rawOrigin } from '../kit/raw-origin.js'
@@ -252,8 +253,20 @@ t.test('requests wait for a password that is being checked, in order', async t =
 t.test('a guess is logged although nobody waits for the answer', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
+  // The thread that checks passwords is asked when the client has gone, however fast it would be.
+  const { postMessage } = Worker.prototype
+  const held: (() => void)[] = []
+  Worker.prototype.postMessage = function (this: Worker, ...args: Parameters<typeof postMessage>): void {
+    held.push(() => postMessage.apply(this, args))
+  }
+  t.teardown(() => {
+    Worker.prototype.postMessage = postMessage
+  })
   client.write(get('a.test', credentials('ann:wrong')))
   client.end()
+  await client.closed()
+  t.equal(held.length, 1)
+  for (const ask of held) ask()
   await checkEvents(
     t,
     proxy,
