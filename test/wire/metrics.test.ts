@@ -75,13 +75,15 @@ origins: [{ path: /store, store: { directory: ${JSON.stringify(await temporaryDi
     client.destroy()
     peer.destroy()
   }
+  // Nothing is sent on a connection that ends just now.
+  const last = 'Connection: close\r\nContent-Length: 0\r\n\r\n'
   const ok = 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello'
   await forward('GET', '127.0.0.1', ok)
   await forward('GET', 'up.test', ok)
   await forward('HEAD', 'up.test', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\n')
-  await forward('POST', '127.0.0.1', 'HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n', 'content')
-  await forward('PROPFIND', '127.0.0.1', 'HTTP/1.1 207 Multi-Status\r\nContent-Length: 0\r\n\r\n')
-  await forward('GET', 'up.test', 'HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n')
+  await forward('POST', '127.0.0.1', `HTTP/1.1 201 Created\r\n${last}`, 'content')
+  await forward('PROPFIND', '127.0.0.1', `HTTP/1.1 207 Multi-Status\r\n${last}`)
+  await forward('GET', 'up.test', `HTTP/1.1 503 No\r\n${last}`)
   const host = 'Host: x\r\n\r\n'
   await send(403, `GET http://other.test/ HTTP/1.1\r\n${host}`)
   await send(403, `GET http://private.test/ HTTP/1.1\r\n${host}`)
