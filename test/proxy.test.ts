@@ -1,6 +1,7 @@
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { createLogger, parseConfig, startProxy } from '../src/index.js'
+import { freePort, isFree } from './kit/free-port.js'
 import { rawOrigin } from './kit/raw-origin.js'
 import { type RawPeer, rawClient } from './kit/raw-peer.js'
 import { LOOPBACK_RULES, testProxy } from './kit/test-proxy.js'
@@ -18,15 +19,6 @@ function portOf(server: ReturnType<typeof createServer>): number {
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
   return address.port
-}
-
-/** A port that nothing listens on. */
-async function free(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const port = portOf(server)
-  await new Promise(resolve => server.close(resolve))
-  return port
 }
 
 async function ask(client: RawPeer, request: string): Promise<string> {
@@ -50,7 +42,7 @@ t.test('port 0 becomes a port of its own for each listener', async t => {
 })
 
 t.test('leaves nothing open when one of its addresses is taken', async t => {
-  const [first, used] = [await free(), await taken(t)]
+  const [first, used] = [await freePort(), await taken(t)]
   for (const listen of [
     `{ proxy: ["127.0.0.1:${first}", "127.0.0.1:${used}"], admin: false }`,
     `{ proxy: ["127.0.0.1:${first}"], admin: "127.0.0.1:${used}" }`,
@@ -60,7 +52,7 @@ t.test('leaves nothing open when one of its addresses is taken', async t => {
       code: 'EADDRINUSE',
       message: new RegExp(`127\\.0\\.0\\.1:${used}`),
     })
-    await t.rejects(rawClient(t, first), { code: 'ECONNREFUSED' })
+    t.ok(await isFree(first, '127.0.0.1'))
   }
 })
 

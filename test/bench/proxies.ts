@@ -3,8 +3,9 @@
  * it comes by default, loopback allowed.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { join } from 'node:path'
+import { freePort } from '../kit/free-port.js'
 import { type Children, findProgram } from './children.js'
 
 export interface RunningProxy {
@@ -126,17 +127,5 @@ function accepts(port: number): Promise<boolean> {
       resolve(true)
     })
     socket.once('error', () => resolve(false))
-  })
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer()
-    server.once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address()
-      const port = address !== null && typeof address === 'object' ? address.port : 0
-      server.close(() => resolve(port))
-    })
   })
 }

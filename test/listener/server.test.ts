@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
@@ -7,6 +5,7 @@ import { ProxyServer } from '../../src/listener/server.js'
 import type { Exchange } from '../../src/exchange.js'
 import { AccessLog } from '../../src/observe/access-log.js'
 import type { Pump } from '../../src/relay/pump.js'
+import { untilFree } from '../kit/free-port.js'
 import { NO_LIMITS } from '../kit/no-limits.js'
 import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
@@ -17,18 +16,6 @@ import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
 import { LIMITS } from './served-connection.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
-
-async function isRefused(port: number): Promise<boolean> {
-  const socket = connect({ host: '127.0.0.1', port })
-  try {
-    await once(socket, 'connect')
-    return false
-  } catch {
-    return true
-  } finally {
-    socket.destroy()
-  }
-}
 
 t.test('a drain stops accepting, ends idle connections and finishes requests', async t => {
   const origin = await rawOrigin(t)
@@ -46,7 +33,7 @@ t.test('a drain stops accepting, ends idle connections and finishes requests', a
   const drained = proxy.drain().then(() => {
     isDrained = true
   })
-  t.ok(await isRefused(proxy.port))
+  await untilFree(proxy.port)
   // Neither has to close its own side.
   for (const client of [fresh, idle]) t.equal(await client.untilEnd(), '')
   t.notOk(isDrained)

@@ -2,22 +2,14 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
-import { connect, createServer } from 'node:net'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { freePort } from '../kit/free-port.js'
 import { needs, proxyVariables, run, temporaryDirectory } from './command.js'
 import { type Echo, makeCertificates, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  await new Promise(resolve => server.close(resolve))
-  return address.port
-}
 
 /** Whether something listens there; it says nothing of itself, so it is asked until it does. */
 async function listens(port: number): Promise<boolean> {

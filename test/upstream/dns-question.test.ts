@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { type DnsServer, parseDnsServer } from '../../src/config/dns-server.js'
 import { askServers, type DnsQuestion, stepsFor } from '../../src/upstream/dns-question.js'
 import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
+import { freePort } from '../kit/free-port.js'
 import { holdTimers } from '../kit/held-timers.js'
 import { settled } from '../kit/settled.js'
 
@@ -33,9 +34,7 @@ function ask(servers: readonly (TestDnsServer | DnsServer)[], options: Partial<D
 
 /** An address with nobody behind it: it was a server's a moment ago. */
 async function deserted(): Promise<DnsServer> {
-  const server = await startDnsServer()
-  await server.close()
-  return parseDnsServer(server.address)
+  return parseDnsServer(`127.0.0.1:${await freePort()}`)
 }
 
 t.test('answers with the addresses of one type and how long each holds', async t => {

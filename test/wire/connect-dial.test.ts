@@ -1,6 +1,7 @@
-import { createServer, Socket } from 'node:net'
+import { Socket } from 'node:net'
 import t from 'tap'
 import { dialled, toLoopback } from '../kit/dialled.js'
+import { freePort } from '../kit/free-port.js'
 import { ESTABLISHED } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
@@ -98,17 +99,13 @@ t.test('DNS that takes longer than dns.timeout is 504 (RFC 9209 §2.3.1)', async
 })
 
 t.test('a connection that is refused is 502', async t => {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  await new Promise(resolve => server.close(resolve))
-  if (address === null || typeof address === 'string') throw new Error('no port')
+  const port = await freePort()
   const proxy = await testProxy(t, LOOPBACK_RULES, { wallClock: WALL_CLOCK })
   const client = await rawClient(t, proxy.port)
-  client.write(`CONNECT 127.0.0.1:${address.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+  client.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nHost: h\r\n\r\n`)
   const response = await readResponse(client)
   checkRefusal(t, response, { status: 502, close: true })
-  t.match(response.reason, `connection refused: 127.0.0.1:${address.port}`)
+  t.match(response.reason, `connection refused: 127.0.0.1:${port}`)
   t.equal(await client.untilEnd(), '')
   await checkEvents(
     t,
