@@ -19,6 +19,15 @@ const FLUSH_INTERVAL_MS = 200
 const FLUSH_LIMIT_MS = 1000
 /** Pause before a descriptor that is full (EAGAIN) is tried again. */
 const RETRY_MS = 10
+const LF = 10
+
+/** A line in the text that tells of a loss. */
+interface Told {
+  /** Where it ends, in characters. */
+  readonly end: number
+  /** How many lines more than itself are lost when it is. */
+  readonly more: number
+}
 
 export class LogSink {
   readonly #fd: number
@@ -29,6 +38,10 @@ export class LogSink {
   #lost = 0
   #fault: string | undefined
   #text = ''
+  /** Of the text that waits. */
+  #told: Told[] = []
+  /** What was written last has no line end. */
+  #torn = false
   #writing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
 
@@ -69,7 +82,9 @@ export class LogSink {
   }
 
   #admitLoss(): void {
-    if (this.#lost > 0) this.#text += this.#tellLost(this.#lost)
+    if (this.#lost === 0) return
+    this.#text += this.#tellLost(this.#lost)
+    this.#told.push({ end: this.#text.length, more: this.#lost - 1 })
     this.#lost = 0
   }
 
@@ -89,28 +104,39 @@ export class LogSink {
     do {
       clearTimeout(this.#timer)
       this.#timer = undefined
-      let bytes: Uint8Array = Buffer.from(this.#text)
+      const [text, told] = [this.#text, this.#told]
       this.#text = ''
-      while (bytes.length > 0) bytes = await this.#writeSome(bytes)
+      this.#told = []
+      await this.#writeText(text, told)
     } while (this.#text.length >= BUFFER_LENGTH)
   }
 
-  /** @returns what is left to write */
-  async #writeSome(bytes: Uint8Array): Promise<Uint8Array> {
+  async #writeText(text: string, told: readonly Told[]): Promise<void> {
+    const start = this.#torn ? '\n' : ''
+    const bytes = Buffer.from(start + text)
+    let written = 0
     try {
-      const written = this.#isFile
-        ? writeSync(this.#fd, bytes)
-        : (await writeBytes(this.#fd, bytes, 0, bytes.length, null)).bytesWritten
-      return bytes.subarray(written)
+      while (written < bytes.length) written += await this.#writeSome(bytes.subarray(written))
     } catch (error) {
-      const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
-      if (code !== 'EAGAIN') {
-        this.#fault = code
-        this.#lost += lineEnds(Buffer.from(bytes).toString('latin1'))
-        return Buffer.alloc(0)
+      this.#fault = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+      const rest = bytes.subarray(Math.max(written, start.length))
+      this.#lost += lineEnds(rest.toString('latin1'))
+      for (const { end, more } of told) {
+        if (Buffer.byteLength(start + text.slice(0, end)) > written) this.#lost += more
       }
+    }
+    if (written > 0) this.#torn = bytes[written - 1] !== LF
+  }
+
+  /** @returns how many bytes were written */
+  async #writeSome(bytes: Uint8Array): Promise<number> {
+    try {
+      if (this.#isFile) return writeSync(this.#fd, bytes)
+      return (await writeBytes(this.#fd, bytes, 0, bytes.length, null)).bytesWritten
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
       await delay(RETRY_MS)
-      return bytes
+      return 0
     }
   }
 }

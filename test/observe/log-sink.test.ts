@@ -4,6 +4,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { LogSink } from '../../src/observe/log-sink.js'
+import { needs } from '../system/command.js'
 
 function file(t: Test) {
   const path = join(t.testdir({}), 'log')
@@ -34,6 +35,22 @@ function pipe(t: Test, maxLength?: number) {
     leave: () => closeSync(reader),
   }
 }
+
+// Node itself goes on at this signal; the runner of the tests ends a process that does not listen to it.
+process.on('SIGXFSZ', () => {})
+
+/** Has files of this process grow to so many bytes at most, meanwhile. */
+async function withFileSize(bytes: number, task: () => Promise<void>): Promise<void> {
+  const limit = (size: string) => execFileSync('prlimit', [`--pid=${process.pid}`, `--fsize=${size}:`])
+  limit(String(bytes))
+  try {
+    await task()
+  } finally {
+    limit('unlimited')
+  }
+}
+
+const skip = needs('prlimit')
 
 t.test('keeps lines back until it is flushed, and writes them in order', async t => {
   const { sink, read } = file(t)
@@ -137,4 +154,28 @@ t.test('of several lines that are lost together each is counted', async t => {
   sink.write('a\nb\nc\n')
   await sink.flush()
   t.equal(read(), '123456789\nlost 3\n')
+})
+
+t.test('a file without room: all that it did not take is told, on a line of its own', { skip }, async t => {
+  const { sink, read } = file(t)
+  await withFileSize(10, async () => {
+    sink.write('1\n2\n')
+    await sink.flush()
+    sink.write('3456789\nabc\n')
+    await sink.flush()
+    t.equal(read(), '1\n2\n345678', 'as much as there is room for')
+    t.equal(sink.fault, 'EFBIG')
+    for (let i = 0; i < 3; i++) {
+      sink.write('d\n')
+      await sink.flush()
+    }
+  })
+  await withFileSize(18, async () => {
+    sink.write('e\n')
+    await sink.flush()
+    t.equal(read(), '1\n2\n345678\nlost 5\n')
+  })
+  sink.write('f\n')
+  await sink.flush()
+  t.equal(read(), '1\n2\n345678\nlost 5\nlost 1\nf\n', 'nothing is told twice')
 })
