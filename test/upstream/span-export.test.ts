@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
@@ -32,7 +33,7 @@ async function open(t: Test, url: string, port: number, most?: number): Promise<
     if (address === undefined) throw new Error('no address')
     const socket = connect({ host: '127.0.0.1', port })
     t.teardown(() => socket.destroy())
-    await new Promise(resolve => socket.once('connect', resolve))
+    await once(socket, 'connect')
     return { socket, address, port: permit.grant.port, where: '', connectMs: 0 }
   }
   const exporter = await openSpanExport({
@@ -115,6 +116,7 @@ t.test(
     const { exporter, events } = await open(t, 'http://c.test:4318/v1/traces', sink.port, 3)
     for (let i = 0; i < 10; i++) exchange(exporter)
     const closed = exporter.close()
+    await sink.collected(3)
     await flush.fire()
     await closed
     t.match(events, [

@@ -307,6 +307,7 @@ t.test('a stop does not wait long for a collector that does not answer', async t
   const proxy = await testProxy(t, tracing(sink))
   await ask(t, proxy, 'OPTIONS * HTTP/1.1\r\nHost: x\r\n')
   const drained = proxy.drain()
+  await sink.collected(1)
   await flush.fire()
   await drained
   t.match(await proxy.event('spans_lost'), { spans: 1, error: 'not sent before the stop' })
