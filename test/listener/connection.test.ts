@@ -16,6 +16,7 @@ t.test('reads no further behind an unanswered request than a bound, and goes on 
   const request = Buffer.from(`GET / HTTP/1.1\r\nHost: h\r\nX: ${'x'.repeat(MIB / 2)}\r\n\r\n`)
   const count = 128
   for (let i = 0; i < count; i++) client.write(request)
+  while (!socket.isPaused()) await turns(1)
   const read = await settled(() => socket.bytesRead)
   // The bound, and two reads of the system's that were under way.
   t.ok(read <= GET.length + 3 * 64 * 1024, `${read} bytes read`)
@@ -50,6 +51,7 @@ t.test('ends a client that takes nothing of its answers', async t => {
   const served = await servedConnection(t, answerWith(MIB))
   served.client.socket.pause()
   served.client.write(GET.repeat(100))
+  await served.arrived()
   await settled(() => served.exchanges.length)
   served.pass(LIMITS.bodyIdleMs - 1)
   t.notOk(served.socket.destroyed)
@@ -60,7 +62,7 @@ t.test('ends a client that takes nothing of its answers', async t => {
 t.test('a slow request head is 408 (RFC 9110 §15.5.9)', async t => {
   const served = await servedConnection(t)
   served.client.write('GET /slow HTTP/1.1\r\nHo')
-  await turns()
+  await served.arrived()
   served.pass(LIMITS.headerTimeoutMs - 1)
   await turns()
   t.equal(served.client.received, '')
@@ -77,7 +79,7 @@ t.test('bytes that trickle in do not make the time for a head longer', async t =
   const served = await servedConnection(t)
   for (const byte of 'GET / HT') {
     served.client.write(byte)
-    await turns(3)
+    await served.arrived()
     served.pass(LIMITS.headerTimeoutMs / 8)
   }
   t.equal((await readResponse(served.client)).status, 408)
@@ -89,7 +91,7 @@ t.test('the time for a later head runs from its first byte', async t => {
   await readResponse(served.client)
   served.pass(LIMITS.keepaliveIdleMs - 1)
   served.client.write('G')
-  await turns()
+  await served.arrived()
   served.pass(LIMITS.headerTimeoutMs - 1)
   await turns()
   t.equal(served.client.received, '')
@@ -101,7 +103,7 @@ t.test('a new connection that sends nothing is ended without a word (RFC 9112 §
   for (const bytes of ['', '\r\n']) {
     const served = await servedConnection(t)
     served.client.write(bytes)
-    await turns()
+    await served.arrived()
     served.pass(LIMITS.headerTimeoutMs - 1)
     t.notOk(served.socket.destroyed)
     served.pass(1)
@@ -140,10 +142,10 @@ t.test('request content that stops coming is 408', async t => {
     })
   })
   served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12')
-  await turns()
+  await served.arrived()
   served.pass(LIMITS.bodyIdleMs - 1)
   served.client.write('34')
-  await turns()
+  await served.arrived()
   t.equal(received, '1234')
   served.pass(LIMITS.bodyIdleMs - 1)
   await turns()
@@ -160,11 +162,11 @@ t.test('the time for content does not run while nobody wants it', async t => {
     exchange.content.start({ data: () => false, end: () => answerWith(1)(exchange) })
   })
   served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n12')
-  await turns()
+  await served.arrived()
   served.pass(10 * LIMITS.bodyIdleMs)
   served.exchanges[0]?.content.resume()
   served.client.write('34')
-  await turns()
+  await served.arrived()
   served.exchanges[0]?.content.resume()
   t.equal((await readResponse(served.client)).status, 200)
 })
@@ -203,6 +205,7 @@ t.test('an answer under way is never cut short in a way that looks whole (RFC 91
     const resets = t.capture(served.socket, 'resetAndDestroy', served.socket.resetAndDestroy)
     served.client.socket.pause()
     served.client.write('GET / HTTP/1.0\r\n\r\n')
+    await served.arrived()
     await settled(() => served.socket.writableLength)
     cut(served)
     t.ok(served.socket.destroyed)
@@ -219,6 +222,7 @@ t.test('an HTTP/1.0 client that is slow with the end of its answer gets all of i
   })
   served.client.socket.pause()
   served.client.write('GET / HTTP/1.0\r\n\r\n')
+  await served.arrived()
   await settled(() => served.socket.writableLength)
   t.ok(served.socket.writableLength > 0)
   served.pass(LIMITS.bodyIdleMs - 1)
@@ -240,7 +244,7 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
 
   const busy = await servedConnection(t)
   busy.client.write(GET + GET)
-  await turns()
+  await busy.arrived()
   busy.draining = true
   busy.connection.drain()
   const [exchange] = busy.exchanges
@@ -253,7 +257,7 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
 
   const inHead = await servedConnection(t, answerWith(1))
   inHead.client.write('GET / HTTP/1.1\r\n')
-  await turns()
+  await inHead.arrived()
   inHead.draining = true
   inHead.connection.drain()
   inHead.client.write('Host: h\r\n\r\n')

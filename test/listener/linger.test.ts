@@ -15,7 +15,7 @@ t.test(
     await readResponse(served.client)
     t.equal(await served.client.untilEnd(), '', 'half-closed at once')
     served.client.write('more')
-    await turns()
+    await served.arrived()
     served.pass(LINGER_MS - 1)
     t.notOk(served.socket.destroyed)
     served.client.end()
@@ -41,7 +41,7 @@ t.test('the wait for the client is bounded in time (RFC 9112 §9.6)', async t =>
   await served.client.untilEnd()
   for (let i = 0; i < 10; i++) {
     served.client.write('more')
-    await turns(2)
+    await served.arrived()
     t.notOk(served.socket.destroyed)
     served.pass(LINGER_MS / 10)
   }
@@ -52,6 +52,7 @@ t.test('the wait begins when the client has been sent everything', async t => {
   const served = await servedConnection(t, answerWith(16 * 1024 * 1024))
   served.client.socket.pause()
   served.client.write(CLOSING)
+  await served.arrived()
   await settled(() => served.socket.writableLength)
   t.ok(served.socket.writableLength > 0)
   served.pass(LIMITS.bodyIdleMs - 1)

@@ -6,6 +6,7 @@ import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner } from '../../src/listener/connection-owner.js'
 import { accepted } from '../kit/accepted.js'
+import { arrived } from '../kit/arrived.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { A_PLACE } from '../kit/no-limits.js'
 import type { RawPeer } from '../kit/raw-peer.js'
@@ -39,6 +40,11 @@ export class ServedConnection implements ConnectionOwner {
     this.socket = socket
     this.#answer = answer
     this.connection = new Connection(socket, this, { address: '127.0.0.1', slot: A_PLACE })
+  }
+
+  /** Until the server has read all that the client wrote. */
+  arrived(): Promise<void> {
+    return arrived(this.client.socket, this.socket)
   }
 
   /** Moves the clock, and has the deadline looked at. */

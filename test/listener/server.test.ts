@@ -73,11 +73,11 @@ t.test('a drain ends tunnels and requests that are left at its deadline', async 
   const waiting = await rawClient(t, proxy.port)
   waiting.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
   const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
   await proxy.drain()
   t.equal(await client.untilEnd(), '')
   t.equal(await upstream.untilEnd(), '')
   t.equal(await waiting.untilEnd(), '')
-  await peer.until('\r\n\r\n')
   t.equal(await peer.untilEnd(), '')
   const closes = proxy.events.filter(({ event }) => event === 'close')
   t.match(
@@ -115,16 +115,14 @@ t.test('content that passes still at the deadline of a drain was ended by that',
 
 t.test('a tunnel that is made while the proxy drains counts', async t => {
   const origin = await rawOrigin(t)
-  let answer = (_: readonly string[]): void => {}
-  const proxy = await testProxy(t, PATIENT, {
-    lookup: () =>
-      new Promise(resolve => {
-        answer = resolve
-      }),
+  let asked = (_: (addresses: readonly string[]) => void): void => {}
+  const asking = new Promise<(addresses: readonly string[]) => void>(resolve => {
+    asked = resolve
   })
+  const proxy = await testProxy(t, PATIENT, { lookup: () => new Promise(resolve => asked(resolve)) })
   const client = await rawClient(t, proxy.port)
   client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: a.test\r\n\r\n`)
-  await turns()
+  const answer = await asking
   let isDrained = false
   const drained = proxy.drain().then(() => {
     isDrained = true
