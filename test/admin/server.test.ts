@@ -1,9 +1,12 @@
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import t, { type Test } from 'tap'
 import type { Control } from '../../src/admin/control.js'
 import { AdminServer, type AdminServerOptions } from '../../src/admin/server.js'
 import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
+import { acceptedSockets } from '../kit/arrived.js'
 import { parseExposition } from '../kit/exposition.js'
+import { untilFree } from '../kit/free-port.js'
 import { rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
@@ -344,20 +347,51 @@ t.test('a connection takes one place of those who watch, however often it asks',
   t.equal(status(await other.until('\r\n\r\n')), 200)
 })
 
-t.test('a connection ends when nothing moves on it, and /events that are read go on', async t => {
-  const { control, port } = await admin(t, { idleTimeoutMs: 1500 })
-  control.reports = () => Promise.resolve([[{ ...REPORT[0], help: 'x'.repeat(20_000_000) }] as MetricsReport])
-  const watcher = await rawClient(t, port)
-  watcher.write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
-  const deaf = await rawClient(t, port)
-  deaf.socket.pause()
-  deaf.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
-  for (let i = 0; i < 5; i++) await watcher.until('event: status\n')
-  deaf.socket.resume()
-  const received = await deaf.untilEnd()
-  t.match(received.slice(0, 20), 'HTTP/1.1 200 OK')
-  t.ok(received.length < 20_000_000, 'it was cut')
-  t.equal(watcher.socket.readableEnded, false)
+t.test('a connection ends when nothing moves on it', async t => {
+  const { control, port } = await admin(t, { idleTimeoutMs: 500 })
+  const acceptedSocket = acceptedSockets(t)
+  let asked = false
+  control.reports = () => {
+    asked = true
+    return Promise.resolve([[{ ...REPORT[0], help: 'x'.repeat(20_000_000) }] as MetricsReport])
+  }
+  for (;;) {
+    const deaf = await rawClient(t, port)
+    deaf.socket.pause()
+    deaf.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    const socket = await acceptedSocket(deaf.socket)
+    if (!socket.closed) await new Promise(resolve => socket.once('close', resolve))
+    deaf.socket.resume()
+    const received = await deaf.untilEnd()
+    // A process that stands still may find the time over before it has read the request.
+    if (!asked) continue
+    t.match(received.slice(0, 20), 'HTTP/1.1 200 OK')
+    t.ok(received.length < 20_000_000, 'it was cut')
+    return
+  }
+})
+
+t.test('/events that are read go on, however long', async t => {
+  const { port } = await admin(t, { idleTimeoutMs: 1500 })
+  const lateness = monitorEventLoopDelay()
+  lateness.enable()
+  t.teardown(() => lateness.disable())
+  for (;;) {
+    lateness.reset()
+    const watcher = await rawClient(t, port)
+    watcher.write('GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    const watch = async () => {
+      for (let i = 0; i < 5; i++) await watcher.until('event: status\n')
+    }
+    const cut = await watch().then(
+      () => false,
+      () => true,
+    )
+    // A process that stands still sends nothing either, and is right to end the connection.
+    if (cut && lateness.max > 250e6) continue
+    t.equal(cut, false)
+    return
+  }
 })
 
 t.test('what is not HTTP gets no answer and does no harm', async t => {
@@ -402,5 +436,6 @@ t.test('goes on answering while the proxy drains', async t => {
   peer.end()
   client.end()
   await drained
-  await t.rejects(fetch(`${url}/health`), 'and then it is gone')
+  // Waits for ever if it is not gone then.
+  await untilFree(proxy.adminPort)
 })
