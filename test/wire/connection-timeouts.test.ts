@@ -1,4 +1,5 @@
 import t from 'tap'
+import { acceptedSockets, arrived } from '../kit/arrived.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { pour } from '../kit/pour.js'
 import { rawOrigin } from '../kit/raw-origin.js'
@@ -14,10 +15,11 @@ t.test('limits.header_timeout ends a slow head with 408 (RFC 9110 §15.5.9)', as
   const clock = new ManualClock()
   const environment = { now: clock.now, wallClock: WALL_CLOCK }
   const proxy = await testProxy(t, `${PATIENT}limits: { header_timeout: 7s }`, environment)
+  const acceptedSocket = acceptedSockets(t)
   const client = await rawClient(t, proxy.port)
   const silent = await rawClient(t, proxy.port)
   client.write('GET /slow?secret HTTP/1.1\r\nHost:')
-  await turns()
+  for (const { socket } of [client, silent]) await arrived(socket, await acceptedSocket(socket))
   clock.advance(7000)
   checkRefusal(t, await readResponse(client), { status: 408, close: true })
   t.equal(await client.untilEnd(), '')

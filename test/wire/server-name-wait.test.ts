@@ -1,5 +1,6 @@
 /** While a tunnel waits for its hello: what comes from upstream, what time there is, and who may leave. */
 import t from 'tap'
+import { acceptedSockets, arrived } from '../kit/arrived.js'
 import { clientHello } from '../kit/client-hello.js'
 import { dialled, toLoopback } from '../kit/dialled.js'
 import { ManualClock } from '../kit/manual-clock.js'
@@ -88,6 +89,7 @@ t.test('a client that stays after the alert is closed when its time is up', asyn
 t.test('limits.tunnel_idle and tunnel_lifetime run from the 200', async t => {
   const clock = new ManualClock()
   const limits = 'limits: { header_timeout: 1m, tunnel_idle: 10s, tunnel_lifetime: 25s }\n'
+  const acceptedSocket = acceptedSockets(t)
   const { proxy, open } = await verifiedTunnels(t, VERIFYING + limits, { now: clock.now })
   const hello = clientHello('a.test')
   const idle = await open()
@@ -99,7 +101,9 @@ t.test('limits.tunnel_idle and tunnel_lifetime run from the 200', async t => {
     if (at < 2) passed.client.write(hello.subarray(at, at + 1))
     else passed.client.write(hello.subarray(at))
     if (at === 2) await passed.upstream.until(hello.length)
-    else await turns()
+    for (const { client } of [slow, passed]) {
+      await arrived(client.socket, await acceptedSocket(client.socket))
+    }
   }
   await checkCut(t, idle, '')
   t.match(await proxy.event('close'), { close_reason: 'idle', reason: undefined })

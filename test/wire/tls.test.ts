@@ -2,6 +2,7 @@
 import { connect as connectTcp } from 'node:net'
 import { createServer, connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
+import { acceptedSockets, arrived } from '../kit/arrived.js'
 import { ManualClock } from '../kit/manual-clock.js'
 import { ESTABLISHED } from '../kit/open-tunnel.js'
 import { rawOrigin } from '../kit/raw-origin.js'
@@ -206,14 +207,17 @@ t.test(
   async t => {
     const clock = new ManualClock()
     const proxy = await tlsProxy(t, `${PATIENT}limits: { header_timeout: 7s }\n`, { now: clock.now })
+    const acceptedSocket = acceptedSockets(t)
     const slow = await rawClient(t, proxy.tlsPort)
     slow.write('\x16\x03\x01')
-    await turns()
+    await arrived(slow.socket, await acceptedSocket(slow.socket))
     clock.advance(6_000)
     // In TLS 1.2 it is the server that is through with the handshake first.
     const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert, maxVersion: 'TLSv1.2' })
+    const accepted = await acceptedSocket(client.socket)
+    const before = accepted.bytesRead
     client.write('GET / HTTP/1.1\r\n')
-    await turns()
+    while (accepted.bytesRead === before) await turns(1)
     clock.advance(1_000)
     t.equal(await slow.untilEnd(), '')
     slow.end()
