@@ -1,6 +1,6 @@
 /** What a TLS client and the server make out, and what of it an exchange gets to know. */
 import { type ConnectionOptions, connect, type Server, type TLSSocket } from 'node:tls'
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger } from '../../src/index.js'
@@ -9,6 +9,7 @@ import { ProxyServer } from '../../src/listener/server.js'
 import { createTlsServer, secureContextOptions } from '../../src/listener/tls-server.js'
 import type { TlsFiles } from '../../src/config/tls-files.js'
 import { AccessLog } from '../../src/observe/access-log.js'
+import { arrived } from '../kit/arrived.js'
 import { Authority } from '../kit/authority.js'
 import { A_PLACE, NO_LIMITS } from '../kit/no-limits.js'
 import { rawClient } from '../kit/raw-peer.js'
@@ -202,11 +203,10 @@ t.test(
 t.test('one that resets the connection is told as what it did', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const { port, server, failures, failure } = await bare(t, ca.issue())
-  const accepted = new Promise<void>(resolve => server.once('connection', () => resolve()))
+  const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
   const client = connectTcp({ host: '127.0.0.1', port })
   client.write('\x16\x03\x01')
-  await accepted
-  for (let i = 0; i < 10; i++) await new Promise(setImmediate)
+  await arrived(client, await accepted)
   client.resetAndDestroy()
   await failure()
   t.same(failures, ['ECONNRESET'])

@@ -98,18 +98,18 @@ t.test('bytes sent along with the CONNECT arrive first, and once', async t => {
 
 t.test('bytes sent while the connection is being made wait for it', async t => {
   const origin = await rawOrigin(t)
-  let answer = (_: readonly string[]): void => {}
-  const proxy = await testProxy(t, PATIENT, {
-    lookup: () =>
-      new Promise(resolve => {
-        answer = resolve
-      }),
-  })
+  type Answer = (addresses: readonly string[]) => void
+  let asked = (_: Answer): void => {}
+  const proxy = await testProxy(t, PATIENT, { lookup: () => new Promise(resolve => asked(resolve)) })
   // Fits into the buffer; goes over its bound; is more than the sockets hold.
   for (const size of [1000, 100_000, 16 << 20]) {
+    const asking = new Promise<Answer>(resolve => {
+      asked = resolve
+    })
     const client = await rawClient(t, proxy.port)
-    client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    client.write(`CONNECT a${size}.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
     client.write('x'.repeat(size - 3))
+    const answer = await asking
     await settled(() => client.socket.writableLength)
     client.write('end')
     answer(['127.0.0.1'])
