@@ -27,7 +27,7 @@ async function killedWriter(directory: string, name: string, lifeMs: number): Pr
     said += text
   })
   const closed = once(child, 'close') as Promise<[number | null, string | null]>
-  await begun
+  await Promise.race([begun, closed])
   await delay(lifeMs)
   child.kill('SIGKILL')
   const [, signal] = await closed

@@ -58,16 +58,21 @@ const address = server.address()
 if (address === null || typeof address === 'string') throw new Error('no port')
 const url = `http://127.0.0.1:${address.port}`
 
+/** Resolves when it is said: what waits in this process for a reader that is late ends with it. */
+function say(text: string): Promise<void> {
+  return new Promise(resolve => process.stdout.write(text, () => resolve()))
+}
+
 /** One write, announced and acknowledged on the standard output. */
 async function write(method: WriteMethod, path: string, round: number): Promise<void> {
-  process.stdout.write(line('?', method, path, round))
+  await say(line('?', method, path, round))
   const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
   const content = { headers: { 'Content-Type': type }, body: JSON.stringify(contentOf(round)) }
   const response = await fetch(url + path, { method, ...(method === 'DELETE' ? {} : content) })
   if (response.status !== 201 && response.status !== 204) {
     throw new Error(`${method} ${path}: ${response.status}`)
   }
-  process.stdout.write(line('!', method, response.headers.get('location') ?? path, round))
+  await say(line('!', method, response.headers.get('location') ?? path, round))
 }
 
 /** A resource of its own, over and over. */
@@ -84,7 +89,7 @@ async function postOn(collection: string): Promise<never> {
 async function shareOn(): Promise<never> {
   const path = `${SHARED}#${name}`
   for (let round = 0; ; round++) {
-    process.stdout.write(line('?', 'PATCH', path, round))
+    await say(line('?', 'PATCH', path, round))
     const [type, patch] =
       round % 2 === 0
         ? ['merge-patch', { [name]: round }]
@@ -95,7 +100,7 @@ async function shareOn(): Promise<never> {
       body: JSON.stringify(patch),
     })
     if (response.status !== 204) throw new Error(`${path}: ${response.status} ${await response.text()}`)
-    process.stdout.write(line('!', 'PATCH', path, round))
+    await say(line('!', 'PATCH', path, round))
   }
 }
 
