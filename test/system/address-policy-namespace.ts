@@ -139,25 +139,33 @@ t.test('an answer that changes between two queries is judged each time, and dial
   const dns = await dnsServer(t)
   const proxy = await start(t, dns, 'rules: { web: { hosts: ["*"] } }')
   const statuses: number[] = []
-  for (const address of [
-    '93.184.216.34',
-    '127.0.0.1',
-    '10.0.0.0',
-    '1.1.1.1',
-    '169.254.169.254',
-    '93.184.216.34',
-  ]) {
-    dns.zone = { 'rebind.test': records(address) }
+  for (const [address, next] of [
+    ['93.184.216.34', '127.0.0.1'],
+    ['127.0.0.1', '93.184.216.34'],
+    ['10.0.0.0', '93.184.216.34'],
+    ['1.1.1.1', '10.0.0.0'],
+    ['169.254.169.254', '1.1.1.1'],
+    ['93.184.216.34', '169.254.169.254'],
+  ] as const) {
+    dns.zone = { 'rebind.test': changing(address, next) }
     statuses.push((await byTunnel(t, proxy, 'rebind.test')).status)
   }
   t.same(statuses, [200, 403, 403, 200, 403, 200])
   t.same(arrivals.splice(0), ['93.184.216.34 443', '1.1.1.1 443', '93.184.216.34 443'])
-  t.equal(
-    dns.queries.length,
-    6 * 2,
-    'one question for A and one for AAAA each time: nothing is resolved twice',
-  )
 })
+
+/** The first question gets one IPv4 address, all others the next: whoever asks again to dial has that one. */
+function changing(first: string, next: string): NameRecords {
+  let answer = first
+  return {
+    get A() {
+      const given = answer
+      answer = next
+      return [given]
+    },
+    ttl: 0,
+  }
+}
 
 t.test('one address among several, or behind an alias, denies the name', async t => {
   const dns = await dnsServer(t)
@@ -175,8 +183,9 @@ t.test('one address among several, or behind an alias, denies the name', async t
     t.equal((await byHttp(t, proxy, name)).status, 403, name)
   }
   t.same(arrivals.splice(0), [])
-  t.equal((await byTunnel(t, proxy, 'public.test')).status, 200)
-  t.same(arrivals.splice(0), ['2606:2800:220:1::1 443'])
+  t.match(await byTunnel(t, proxy, 'public.test'), { status: 200, body: 'at 2606:2800:220:1::1' })
+  // Dialled first; where that takes a while the other is dialled beside it.
+  t.equal(arrivals.splice(0)[0], '2606:2800:220:1::1 443')
 })
 
 t.test('an exception is for the hosts of its rule, and for metadata only by its very address', async t => {
