@@ -80,6 +80,8 @@ export async function startOrigin(
     certificates === undefined
       ? createServer(listener)
       : createTlsServer({ cert: certificates.cert, key: certificates.key }, listener)
+  // Closing a connection as the next request comes would lose that.
+  server.keepAliveTimeout = 0
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
     server.closeAllConnections()
