@@ -103,13 +103,10 @@ export class SoakFleet {
   }
 
   async untilServing(count: number): Promise<void> {
-    while (this.serving.length < count) {
-      if (this.#ended) throw new Error(`it has ended: ${this.#stderr}`)
-      await new Promise<void>(resolve => this.#waiting.add(resolve))
-    }
+    while (this.serving.length < count) await this.#next()
   }
 
-  /** Ends a worker by force, having seen which connections are its own. */
+  /** Ends a worker by force, having seen which connections are its own; resolves when its end is told. */
   async kill({ number, pid }: Worker, port: number): Promise<void> {
     const others = this.serving.flatMap(worker => (worker.pid === pid ? [] : [worker.pid]))
     const stoppedAt = performance.now()
@@ -117,14 +114,16 @@ export class SoakFleet {
     while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
     const ports = clientPorts([pid, ...others], port)
     process.kill(pid, 'SIGKILL')
-    this.kills.push({
+    const kill: Kill = {
       number,
       pid,
       stoppedAt,
       endedAt: Number.POSITIVE_INFINITY,
       clients: ports.get(pid) ?? new Set(),
       othersClients: new Set(others.flatMap(other => [...(ports.get(other) ?? [])])),
-    })
+    }
+    this.kills.push(kill)
+    while (kill.endedAt === Number.POSITIVE_INFINITY) await this.#next()
   }
 
   /**
@@ -151,6 +150,12 @@ export class SoakFleet {
   /** Processes of the group that have not ended. */
   processes(): number[] {
     return processesOf(this.#group)
+  }
+
+  /** Until there is another event. */
+  async #next(): Promise<void> {
+    if (this.#ended) throw new Error(`it has ended: ${this.#stderr}`)
+    await new Promise<void>(resolve => this.#waiting.add(resolve))
   }
 
   #named(event: string): Worker[] {

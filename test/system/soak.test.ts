@@ -5,11 +5,11 @@
  * What a killed worker had is lost; nothing else may be. So each connection is told by the worker that has it.
  */
 import { existsSync, renameSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { parseExposition } from '../kit/exposition.js'
+import { untilFree } from '../kit/free-port.js'
 import { temporaryDirectory } from './command.js'
 import { needsBuild } from './program.js'
 import { type Failure, SoakFleet } from './soak-fleet.js'
@@ -63,7 +63,7 @@ function replace(place: Place, version: number): void {
   renameSync(`${place.file}.new`, place.file)
 }
 
-/** Kills the oldest worker again and again; one is left to serve. */
+/** Kills the oldest worker again and again, each when the end of the last is known; one is left to serve. */
 async function killWorkers(fleet: SoakFleet, port: number, signal: AbortSignal): Promise<void> {
   while (await paused(KILL_MS, signal)) {
     const [oldest, ...others] = fleet.serving
@@ -206,19 +206,8 @@ t.test(`${SECONDS} seconds`, { skip }, async t => {
   t.equal(fleet.stderr, '')
   t.same(fleet.processes(), [], 'no process is left')
   t.notOk(existsSync(unixPath), 'no socket file is left')
-  await bindable(t, proxyPort)
-  await bindable(t, Number(String(admin).split(':').at(-1)))
+  for (const port of [proxyPort, Number(String(admin).split(':').at(-1))]) await untilFree(port)
   t.comment(
     `${requests.sent} requests, ${tunnels.echoed} echoes, ${fleet.kills.length} kills: ${failures.length - lost} requests and ${lost} tunnels lost with them, ${onTheWay} of them on their way`,
   )
 })
-
-async function bindable(t: Test, port: number): Promise<void> {
-  const server = createServer()
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject)
-    server.listen({ port, host: '127.0.0.1' }, resolve)
-  })
-  await new Promise(resolve => server.close(resolve))
-  t.pass(`port ${port} is free`)
-}
