@@ -5,10 +5,10 @@ import { dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { untilFree } from '../kit/free-port.js'
 import { ESTABLISHED } from '../kit/open-tunnel.js'
+import { halt } from '../kit/process-group.js'
 import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { type End, type Running, runCases, untilTrue } from './clean-exit.js'
-import { halt } from './fleet.js'
 import { installProgram } from './program.js'
 
 t.jobs = 2

@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { canReusePort } from '../../src/supervisor/port-sharing.js'
 import { type Exposition, parseExposition } from '../kit/exposition.js'
 import { openTunnel, type Tunnel } from '../kit/open-tunnel.js'
-import { hasEnded, stateOf } from '../kit/process-group.js'
+import { halt, hasEnded, stateOf } from '../kit/process-group.js'
 import type { RawOrigin } from '../kit/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/raw-peer.js'
 import { temporaryDirectory } from '../system/command.js'
@@ -70,12 +70,6 @@ export function requestsOf({ stdout }: Program): number[] {
 
 export async function untilGone(pids: readonly number[]): Promise<void> {
   while (!pids.every(hasEnded)) await new Promise(resolve => setImmediate(resolve))
-}
-
-/** Halts a process; it does nothing more once this resolves. */
-export async function halt(pid: number): Promise<void> {
-  process.kill(pid, 'SIGSTOP')
-  while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
 }
 
 /** Kills workers, all of which are gone when the supervisor finds out about the first. */

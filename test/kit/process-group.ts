@@ -1,4 +1,4 @@
-/** The processes of a group, from /proc (Linux): what a program that leads one has left behind. */
+/** Processes and their groups, from /proc (Linux): what a program that leads one has left behind. */
 import { readdirSync, readFileSync } from 'node:fs'
 
 /** Where proc(5) says they are, among the fields behind the name. */
@@ -31,6 +31,12 @@ export function processesOf(group: number): number[] {
 
 function isOver(fields: readonly string[]): boolean {
   return fields.length === 0 || (fields[STATE] === 'Z' && Number(fields[THREADS]) <= 1)
+}
+
+/** Halts a process; it does nothing more once this resolves. */
+export async function halt(pid: number): Promise<void> {
+  process.kill(pid, 'SIGSTOP')
+  while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
 }
 
 /** Ends all of it by force. */

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
-import { killGroup, processesOf, stateOf } from '../kit/process-group.js'
+import { halt, killGroup, processesOf } from '../kit/process-group.js'
 import { clientPorts, isListener } from './held-sockets.js'
 import { type LogLine, PROGRAM } from './program.js'
 
@@ -110,8 +110,7 @@ export class SoakFleet {
   async kill({ number, pid }: Worker, port: number): Promise<void> {
     const others = this.serving.flatMap(worker => (worker.pid === pid ? [] : [worker.pid]))
     const stoppedAt = performance.now()
-    process.kill(pid, 'SIGSTOP')
-    while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
+    await halt(pid)
     const ports = clientPorts([pid, ...others], port)
     process.kill(pid, 'SIGKILL')
     const kill: Kill = {
