@@ -62,7 +62,7 @@ shutdown: { drain: 0s }
       { event: 'close', id: 'app-1', status: 200, duration_ms: 0, time: '1970-01-01T00:00:00.000Z' },
     ],
   )
-  await untilFree(proxy.proxy[0]?.port ?? 0)
+  await t.resolves(untilFree(proxy.proxy[0]?.port ?? 0))
 })
 
 t.test('a file that can not be used is an error that says where', async t => {

@@ -7,8 +7,9 @@
  * permit holds all of ours, so that the wait is longer). Half an answer is never "not found".
  */
 import type { DnsServer } from '../config/dns-server.js'
-import { beyond, ProxyError } from '../errors.js'
+import { ProxyError } from '../errors.js'
 import { type AddressRecord, askServers, type DnsQuestion, stepsFor } from './dns-question.js'
+import { unanswered } from './failures.js'
 import type { Answer, NameSource } from './lookup.js'
 
 export interface DnsServersOptions {
@@ -46,8 +47,7 @@ export class DnsServers implements NameSource {
     if (this.#closed) throw stopping()
     const controller = new AbortController()
     const { signal } = controller
-    const timedOut = (): void =>
-      controller.abort(beyond('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`))
+    const timedOut = (): void => controller.abort(unanswered(name))
     const timers = [setTimeout(timedOut, this.#endMs)]
     this.#running.add(controller)
     const ask = async (type: DnsQuestion['type']): Promise<readonly AddressRecord[]> => {

@@ -91,6 +91,11 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
   return new ProxyError('connection_terminated', `connection failed: ${where}`, { cause: error })
 }
 
+/** No DNS server has answered for the name in time (RFC 9209 §2.3.1). */
+export function unanswered(name: string): ProxyError {
+  return beyond('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`)
+}
+
 /** A response that can not be read as HTTP/1.1. */
 export function notHttp(where: string, cause?: unknown): ProxyError {
   return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause })

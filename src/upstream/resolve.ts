@@ -3,10 +3,10 @@
  * clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
  */
 
-import { beyond, ProxyError } from '../errors.js'
+import { ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import type { DnsCache } from './dns-cache.js'
-import { errorCode, isNotFound, outOfDescriptors } from './failures.js'
+import { errorCode, isNotFound, outOfDescriptors, unanswered } from './failures.js'
 
 export interface Resolver {
   /** The addresses of a name that need not be asked for now; undefined when they have to be. */
@@ -46,9 +46,7 @@ async function withLimit<T>(
   let timer: NodeJS.Timeout | undefined
   let onAbort: (() => void) | undefined
   const limit = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      reject(beyond('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`))
-    }, timeoutMs)
+    timer = setTimeout(() => reject(unanswered(name)), timeoutMs)
     onAbort = () => reject(signal.reason)
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()

@@ -437,5 +437,5 @@ t.test('goes on answering while the proxy drains', async t => {
   client.end()
   await drained
   // Waits for ever if it is not gone then.
-  await untilFree(proxy.adminPort)
+  await t.resolves(untilFree(proxy.adminPort))
 })

@@ -140,7 +140,7 @@ t.test('at a stop, connections that are not accepted are answered or end', async
   process.kill(first, 'SIGCONT')
   for (const answer of await Promise.all(answers)) t.match(answer, /^$|^HTTP\/1\.1 200 /)
   t.equal(await fleet.exited, 0)
-  await untilFree(fleet.port)
+  await t.resolves(untilFree(fleet.port))
 })
 
 t.test(

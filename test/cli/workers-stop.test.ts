@@ -70,7 +70,7 @@ async function standing(t: Test, drain: string): Promise<Standing> {
     isGone: async (t: Test, files: 'removed' | 'stale') => {
       await client.untilEnd()
       await untilGone([...workers, ...fleet.pids()])
-      await untilFree(fleet.port)
+      await t.resolves(untilFree(fleet.port))
       const left = paths.filter(path => existsSync(path))
       if (files === 'removed') t.same(left, [])
       for (const path of left) await t.rejects(unixClient(t, path), { code: 'ECONNREFUSED' })

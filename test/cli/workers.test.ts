@@ -48,7 +48,7 @@ t.test('a worker that is killed takes its own connections alone, and another tak
   t.equal(await fleet.exited, 0)
   for (const { client } of kept) await client.untilEnd()
   t.ok(pids.every(hasEnded), 'no process is left')
-  await untilFree(fleet.port)
+  await t.resolves(untilFree(fleet.port))
   t.equal(fleet.stderr, '')
   const events = fleet.stdout
     .trimEnd()
@@ -80,7 +80,7 @@ t.test('when the supervisor is killed its workers end', async t => {
   fleet.child.kill('SIGKILL')
   await fleet.exited
   await untilGone(pids)
-  await untilFree(fleet.port)
+  await t.resolves(untilFree(fleet.port))
 })
 
 t.test('under load the log has whole lines of all workers, and no id twice', async t => {

@@ -33,7 +33,7 @@ t.test('a drain stops accepting, ends idle connections and finishes requests', a
   const drained = proxy.drain().then(() => {
     isDrained = true
   })
-  await untilFree(proxy.port)
+  await t.resolves(untilFree(proxy.port))
   // Neither has to close its own side.
   for (const client of [fresh, idle]) t.equal(await client.untilEnd(), '')
   t.notOk(isDrained)

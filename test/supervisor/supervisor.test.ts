@@ -116,7 +116,7 @@ t.test('the admin listener is the own of the supervisor, and ready while a worke
   while ((await ready()) !== 200);
   await running.drain()
   // Waits for ever if somebody listens there then.
-  await untilFree(port)
+  await t.resolves(untilFree(port))
 })
 
 t.test('a worker that comes later has keys and certificates that fit the listener of the others', async t => {

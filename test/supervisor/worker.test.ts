@@ -86,7 +86,7 @@ t.test('is a proxy without an admin listener of its own, and ends when it was dr
   t.equal(await answer(t, port, ''), '200')
   await conversation.ask('drain', undefined)
   await ended
-  await untilFree(port)
+  await t.resolves(untilFree(port))
 })
 
 t.test('listens where the first one does, when it binds for itself', { skip: NO_REUSE_PORT }, async t => {

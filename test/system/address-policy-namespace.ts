@@ -8,6 +8,7 @@ import t, { type Test } from 'tap'
 import { type NameRecords, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
 import { rawClient } from '../kit/raw-peer.js'
 import { readResponse } from '../kit/read-response.js'
+import { turns } from '../kit/settled.js'
 import { run } from './command.js'
 import { REACHED, REFUSED } from './address-policy-table.js'
 import { type Sluice, startSluice } from './program.js'
@@ -79,6 +80,22 @@ async function byHttp(t: Test, proxy: Sluice, host: string, port = HTTP) {
   return answer
 }
 
+/** How long a DNS server is silent before it is asked again, and an address before the next is dialled beside it. */
+const ASKED_AGAIN_MS = 1000
+const DIALLED_BESIDE_MS = 250
+
+/** Asks again until it took less than so long: nothing was done then that is done after that time alone. */
+async function within<T>(ms: number, ask: () => Promise<T>): Promise<T> {
+  for (;;) {
+    const startMs = performance.now()
+    const result = await ask()
+    if (performance.now() - startMs < ms) return result
+    // What was sent meanwhile comes before what is asked next.
+    await turns()
+    arrivals.length = 0
+  }
+}
+
 async function dnsServer(t: Test): Promise<TestDnsServer> {
   const dns = await startDnsServer()
   t.teardown(() => dns.close())
@@ -139,6 +156,8 @@ t.test('an answer that changes between two queries is judged each time, and dial
   const dns = await dnsServer(t)
   const proxy = await start(t, dns, 'rules: { web: { hosts: ["*"] } }')
   const statuses: number[] = []
+  const arrived: string[] = []
+  let queries = 0
   for (const [address, next] of [
     ['93.184.216.34', '127.0.0.1'],
     ['127.0.0.1', '93.184.216.34'],
@@ -147,11 +166,19 @@ t.test('an answer that changes between two queries is judged each time, and dial
     ['169.254.169.254', '1.1.1.1'],
     ['93.184.216.34', '169.254.169.254'],
   ] as const) {
-    dns.zone = { 'rebind.test': changing(address, next) }
-    statuses.push((await byTunnel(t, proxy, 'rebind.test')).status)
+    const round = await within(ASKED_AGAIN_MS, async () => {
+      const before = dns.queries.length
+      dns.zone = { 'rebind.test': changing(address, next) }
+      const { status } = await byTunnel(t, proxy, 'rebind.test')
+      return { status, arrived: arrivals.splice(0), queries: dns.queries.length - before }
+    })
+    statuses.push(round.status)
+    arrived.push(...round.arrived)
+    queries += round.queries
   }
   t.same(statuses, [200, 403, 403, 200, 403, 200])
-  t.same(arrivals.splice(0), ['93.184.216.34 443', '1.1.1.1 443', '93.184.216.34 443'])
+  t.same(arrived, ['93.184.216.34 443', '1.1.1.1 443', '93.184.216.34 443'])
+  t.equal(queries, 6 * 2, 'one question for A and one for AAAA each time: nothing is resolved twice')
 })
 
 /** The first question gets one IPv4 address, all others the next: whoever asks again to dial has that one. */
@@ -183,9 +210,12 @@ t.test('one address among several, or behind an alias, denies the name', async t
     t.equal((await byHttp(t, proxy, name)).status, 403, name)
   }
   t.same(arrivals.splice(0), [])
-  t.match(await byTunnel(t, proxy, 'public.test'), { status: 200, body: 'at 2606:2800:220:1::1' })
-  // Dialled first; where that takes a while the other is dialled beside it.
-  t.equal(arrivals.splice(0)[0], '2606:2800:220:1::1 443')
+  const one = await within(DIALLED_BESIDE_MS, async () => {
+    const answer = await byTunnel(t, proxy, 'public.test')
+    return { ...answer, arrived: arrivals.splice(0) }
+  })
+  t.match(one, { status: 200, body: 'at 2606:2800:220:1::1' })
+  t.same(one.arrived, ['2606:2800:220:1::1 443'])
 })
 
 t.test('an exception is for the hosts of its rule, and for metadata only by its very address', async t => {

@@ -206,7 +206,9 @@ t.test(`${SECONDS} seconds`, { skip }, async t => {
   t.equal(fleet.stderr, '')
   t.same(fleet.processes(), [], 'no process is left')
   t.notOk(existsSync(unixPath), 'no socket file is left')
-  for (const port of [proxyPort, Number(String(admin).split(':').at(-1))]) await untilFree(port)
+  for (const port of [proxyPort, Number(String(admin).split(':').at(-1))]) {
+    await t.resolves(untilFree(port), `port ${port} is free`)
+  }
   t.comment(
     `${requests.sent} requests, ${tunnels.echoed} echoes, ${fleet.kills.length} kills: ${failures.length - lost} requests and ${lost} tunnels lost with them, ${onTheWay} of them on their way`,
   )

@@ -32,7 +32,7 @@ function ask(servers: readonly (TestDnsServer | DnsServer)[], options: Partial<D
   })
 }
 
-/** An address with nobody behind it: it was a server's a moment ago. */
+/** An address with nobody behind it. */
 async function deserted(): Promise<DnsServer> {
   return parseDnsServer(`127.0.0.1:${await freePort()}`)
 }
