@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
-import { installProgram, startProgram } from './cli/program.js'
+import { installProgram, startProgram } from './kit/processes/program.js'
 import { needs, run, temporaryDirectory } from './system/command.js'
 
 /** Compiled to .build/test. */

@@ -10,7 +10,7 @@ import { configuredListeners } from '../src/listener/create-policy.js'
 import type { ConnectionExchange } from '../src/listener/connection-exchange.js'
 import { createLogger } from '../src/observe/log.js'
 import { ReadBuffers } from '../src/relay/read-buffer.js'
-import { A_PLACE } from './kit/no-limits.js'
+import { A_PLACE } from './kit/fakes/no-limits.js'
 
 function generation(t: Test): Generation {
   const passwords = new BcryptThread()

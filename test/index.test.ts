@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'
 import * as sluice from '../src/index.js'
-import { untilFree } from './kit/free-port.js'
-import { rawClient } from './kit/raw-peer.js'
+import { untilFree } from './kit/peers/free-port.js'
+import { rawClient } from './kit/peers/raw-peer.js'
 
 t.test('exports what embedding needs, and nothing else', async t => {
   t.strictSame(Object.keys(sluice).sort(), [

@@ -1,10 +1,10 @@
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { createLogger, parseConfig, startProxy } from '../src/index.js'
-import { freePort, isFree } from './kit/free-port.js'
-import { rawOrigin } from './kit/raw-origin.js'
-import { type RawPeer, rawClient } from './kit/raw-peer.js'
-import { LOOPBACK_RULES, testProxy } from './kit/test-proxy.js'
+import { freePort, isFree } from './kit/peers/free-port.js'
+import { rawOrigin } from './kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from './kit/peers/raw-peer.js'
+import { LOOPBACK_RULES, testProxy } from './kit/proxies/test-proxy.js'
 
 const environment = { logger: createLogger('silent', { write: () => {} }), startId: 'test' }
 

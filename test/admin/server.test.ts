@@ -4,12 +4,12 @@ import type { Control } from '../../src/admin/control.js'
 import { AdminServer, type AdminServerOptions } from '../../src/admin/server.js'
 import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
-import { acceptedSockets } from '../kit/arrived.js'
-import { parseExposition } from '../kit/exposition.js'
-import { untilFree } from '../kit/free-port.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { acceptedSockets } from '../kit/peers/arrived.js'
+import { parseExposition } from '../kit/peers/exposition.js'
+import { untilFree } from '../kit/peers/free-port.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const REPORT: MetricsReport = [
   { name: 'a_total', help: 'A.', type: 'counter', aggregator: 'sum', values: [{ value: 2, labels: {} }] },

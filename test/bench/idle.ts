@@ -6,7 +6,7 @@
 import { mkdir } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
-import { allowOpenFiles } from '../kit/open-files.js'
+import { allowOpenFiles } from '../kit/processes/open-files.js'
 import type { Children } from './children.js'
 import type { Origins } from './origin.js'
 import { cpuSeconds, residentBytes } from './process-usage.js'

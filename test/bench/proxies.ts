@@ -5,7 +5,7 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { freePort } from '../kit/free-port.js'
+import { freePort } from '../kit/peers/free-port.js'
 import { type Children, findProgram } from './children.js'
 
 export interface RunningProxy {

@@ -2,10 +2,10 @@
 import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
-import { processesOf } from '../kit/process-group.js'
-import { type Case, runCases, untilTrue } from './clean-exit.js'
-import { startedPids } from './fleet.js'
-import { installProgram } from './program.js'
+import { processesOf } from '../kit/processes/process-group.js'
+import { type Case, runCases, untilTrue } from '../kit/processes/clean-exit.js'
+import { startedPids } from '../kit/processes/fleet.js'
+import { installProgram } from '../kit/processes/program.js'
 
 t.jobs = 2
 

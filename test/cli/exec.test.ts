@@ -3,9 +3,9 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
-import { rawOrigin } from '../kit/raw-origin.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { needs, temporaryDirectory } from '../system/command.js'
-import { installProgram, startProgram } from './program.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 t.jobs = 2
 

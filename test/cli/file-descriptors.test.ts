@@ -3,12 +3,12 @@ import { readdirSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { settled, turns } from '../kit/settled.js'
-import { socketPath, unixClient } from '../kit/unix-socket.js'
+import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { settled, turns } from '../kit/peers/settled.js'
+import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
-import { installProgram, type Program, startProgram } from './program.js'
+import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 const FEW = 400

@@ -1,6 +1,6 @@
 /** `--help` as users ask for it: behind whatever else they have typed. */
 import t from 'tap'
-import { installProgram, startProgram } from './program.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
   [

@@ -2,7 +2,7 @@ import t from 'tap'
 import { type RefusalContext, Refusals } from '../../src/cli/refusals.js'
 import { defaultConfig, parseConfig } from '../../src/config/load.js'
 import { parseHost } from '../../src/http/authority.js'
-import { policyOf } from '../kit/policy-of.js'
+import { policyOf } from '../kit/proxies/policy-of.js'
 
 function decision(method: string, authority: string, more: object): string {
   const colon = authority.lastIndexOf(':')

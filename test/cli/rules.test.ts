@@ -8,11 +8,11 @@ import { runCheck } from '../../src/cli/check.js'
 import { type RulesArguments, rulesCommand, runRules } from '../../src/cli/rules.js'
 import { parseConfig } from '../../src/config/load.js'
 import { parseHost } from '../../src/http/authority.js'
-import { policyOf } from '../kit/policy-of.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { testProxy } from '../kit/test-proxy.js'
-import { installProgram, startProgram } from './program.js'
+import { policyOf } from '../kit/proxies/policy-of.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 function event(host: string, more: object = {}): string {
   const fields = { event: 'decision', client: 'ci', kind: 'connect', method: 'CONNECT', host, port: 443 }

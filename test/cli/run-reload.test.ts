@@ -3,12 +3,12 @@ import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { mkdir, open, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { openTunnel, type Tunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
+import { openTunnel, type Tunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
 import { needs, run, temporaryDirectory } from '../system/command.js'
-import { installProgram, type Program, startProgram } from './program.js'
+import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
 
 t.jobs = 2
 

@@ -4,10 +4,10 @@ import { chmod, readFile, rename, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
-import { rawClient } from '../kit/raw-peer.js'
-import { socketPath, unixClient } from '../kit/unix-socket.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import { needs, temporaryDirectory } from '../system/command.js'
-import { installProgram, startProgram } from './program.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 t.jobs = 2
 

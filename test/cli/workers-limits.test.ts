@@ -1,10 +1,18 @@
 /** Limits of `sluice run` with worker processes: they hold over all of them. */
 import t from 'tap'
-import type { Exposition } from '../kit/exposition.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { FREE, options, RULES, scrapeUntil, startWorkers, tunnelsOfAll, untilGone } from './fleet.js'
-import { installProgram } from './program.js'
+import type { Exposition } from '../kit/peers/exposition.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import {
+  FREE,
+  options,
+  RULES,
+  scrapeUntil,
+  startWorkers,
+  tunnelsOfAll,
+  untilGone,
+} from '../kit/processes/fleet.js'
+import { installProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

@@ -2,10 +2,10 @@
 import { existsSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { rawClient } from '../kit/raw-peer.js'
-import { socketPath, staleSocket, unixClient } from '../kit/unix-socket.js'
-import { configured, FREE, killAtOnce, startedPids, startWorkers } from './fleet.js'
-import { installProgram, startProgram } from './program.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { socketPath, staleSocket, unixClient } from '../kit/peers/unix-socket.js'
+import { configured, FREE, killAtOnce, startedPids, startWorkers } from '../kit/processes/fleet.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 const ASK = 'OPTIONS * HTTP/1.0\r\n\r\n'

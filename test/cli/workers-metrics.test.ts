@@ -1,10 +1,18 @@
 /** `/metrics` of `sluice run` with worker processes: one proxy's numbers, whichever worker has counted them. */
 import t, { type Test } from 'tap'
-import type { Exposition } from '../kit/exposition.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { type Fleet, FREE, options, RULES, scrapeUntil, startWorkers, tunnelsOfAll } from './fleet.js'
-import { installProgram } from './program.js'
+import type { Exposition } from '../kit/peers/exposition.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import {
+  type Fleet,
+  FREE,
+  options,
+  RULES,
+  scrapeUntil,
+  startWorkers,
+  tunnelsOfAll,
+} from '../kit/processes/fleet.js'
+import { installProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

@@ -2,12 +2,12 @@
 import { readFileSync } from 'node:fs'
 import { createServer, type ListenOptions } from 'node:net'
 import t, { type Test } from 'tap'
-import { Authority } from '../kit/authority.js'
-import { freePort, untilFree } from '../kit/free-port.js'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { socketPath, unixClient } from '../kit/unix-socket.js'
+import { Authority } from '../kit/peers/authority.js'
+import { freePort, untilFree } from '../kit/peers/free-port.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import { needs } from '../system/command.js'
 import {
   ask,
@@ -23,8 +23,8 @@ import {
   requestsOf,
   startedPids,
   startWorkers,
-} from './fleet.js'
-import { installProgram, type Program, startProgram } from './program.js'
+} from '../kit/processes/fleet.js'
+import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

@@ -1,9 +1,9 @@
 /** SIGHUP to `sluice run` with worker processes: a configuration is that of all, and tunnels go on that it allows. */
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 import {
   configured,
   echoes,
@@ -14,8 +14,8 @@ import {
   startFleet,
   tunnelsOfAll,
   untilGone,
-} from './fleet.js'
-import { installProgram } from './program.js'
+} from '../kit/processes/fleet.js'
+import { installProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

@@ -7,8 +7,8 @@ import type { WorkerExit } from '../../src/supervisor/worker-process.js'
 import { FakeWorker } from '../supervisor/fake-worker.js'
 import { temporaryDirectory } from '../system/command.js'
 import { fakeHost } from './fake-host.js'
-import { configured, FREE } from './fleet.js'
-import { installCopy, installProgram, startProgram } from './program.js'
+import { configured, FREE } from '../kit/processes/fleet.js'
+import { installCopy, installProgram, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

@@ -1,12 +1,12 @@
 /** What is left of `sluice run` with worker processes when it has ended, in whatever way: nothing. */
 import { existsSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { collector } from '../kit/collector.js'
-import { untilFree } from '../kit/free-port.js'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { hasEnded } from '../kit/process-group.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { socketPath, unixClient } from '../kit/unix-socket.js'
+import { collector } from '../kit/peers/collector.js'
+import { untilFree } from '../kit/peers/free-port.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { hasEnded } from '../kit/processes/process-group.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import {
   ask,
   childrenOf,
@@ -19,8 +19,8 @@ import {
   startFleet,
   startWorkers,
   untilGone,
-} from './fleet.js'
-import { installCopy, installProgram } from './program.js'
+} from '../kit/processes/fleet.js'
+import { installCopy, installProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

@@ -1,10 +1,18 @@
 /** A worker process of `sluice run` that stands still, and does not end by itself. */
 import { writeFile } from 'node:fs/promises'
 import t from 'tap'
-import { hasEnded } from '../kit/process-group.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { configured, FREE, halted, haltingWorker, RULES, startFleet, tunnelsOfAll } from './fleet.js'
-import { installProgram, startProgram } from './program.js'
+import { hasEnded } from '../kit/processes/process-group.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import {
+  configured,
+  FREE,
+  halted,
+  haltingWorker,
+  RULES,
+  startFleet,
+  tunnelsOfAll,
+} from '../kit/processes/fleet.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 /** It takes 15 to 20 seconds until nobody believes in it any more. */

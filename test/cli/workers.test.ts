@@ -2,12 +2,12 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { Authority } from '../kit/authority.js'
-import { untilFree } from '../kit/free-port.js'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { hasEnded } from '../kit/process-group.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { Authority } from '../kit/peers/authority.js'
+import { untilFree } from '../kit/peers/free-port.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { hasEnded } from '../kit/processes/process-group.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 import { needs, temporaryDirectory } from '../system/command.js'
 import {
   configured,
@@ -20,8 +20,8 @@ import {
   startWorkers,
   tunnelsOfAll,
   untilGone,
-} from './fleet.js'
-import { installProgram, startProgram } from './program.js'
+} from '../kit/processes/fleet.js'
+import { installProgram, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 

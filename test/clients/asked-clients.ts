@@ -5,7 +5,7 @@ import { FailedAttempts } from '../../src/clients/failed-attempts.js'
 import { type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'
 import { ProxyError } from '../../src/errors.js'
 import { parseCidr } from '../../src/net/cidr.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { AskedVerifier, usersOf } from './asked-verifier.js'
 
 const FILES = { team: usersOf({ ann: 'one', bob: 'two' }), guests: usersOf({ eve: 'three', bob: 'four' }) }

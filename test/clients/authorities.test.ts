@@ -5,7 +5,7 @@ import t from 'tap'
 import { Authorities } from '../../src/clients/authorities.js'
 import type { ClientCertificate } from '../../src/clients/certificate.js'
 import { members, read } from '../../src/config/der.js'
-import { Authority, type Issued, openssl } from '../kit/authority.js'
+import { Authority, type Issued, openssl } from '../kit/peers/authority.js'
 import { needs } from '../system/command.js'
 
 const skip = needs('openssl')

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { attemptSource, FailedAttempts } from '../../src/clients/failed-attempts.js'
 import { parseIpAddress } from '../../src/net/ip-address.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 /** `count` wrong attempts of different credentials, one after another. */
 function fail(attempts: FailedAttempts, source: string, count: number): void {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
-import { Authority } from '../kit/authority.js'
+import { Authority } from '../kit/peers/authority.js'
 import { needs } from '../system/command.js'
 import { load, problems, refuses } from './problems-of.js'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { keepReadOnce, restartKeys } from '../../src/config/restart-keys.js'
-import { Authority } from '../kit/authority.js'
+import { Authority } from '../kit/peers/authority.js'
 import { needs } from '../system/command.js'
 
 const config = (yaml: string) => parseConfig(`version: 1\n${yaml}`).config

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { parseCertificateId, parseRevocationList } from '../../src/config/revocation-list.js'
-import { Authority, openssl } from '../kit/authority.js'
+import { Authority, openssl } from '../kit/peers/authority.js'
 import { needs } from '../system/command.js'
 
 const skip = needs('openssl')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type Loaded, parseConfig } from '../../src/config/load.js'
 import { ConfigError, type Problem } from '../../src/config/problem.js'
-import { Authority, openssl } from '../kit/authority.js'
+import { Authority, openssl } from '../kit/peers/authority.js'
 import { needs } from '../system/command.js'
 
 const skip = needs('openssl')

@@ -3,7 +3,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, utimesSync, wri
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { FileWatch } from '../../src/config/watch.js'
-import { ManualSchedule } from '../kit/manual-schedule.js'
+import { ManualSchedule } from '../kit/fakes/manual-schedule.js'
 
 /** By events alone: there is no look without one before the test is over. */
 const BY_EVENTS = { quietMs: 10, pollMs: 600_000 }

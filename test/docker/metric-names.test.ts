@@ -3,7 +3,7 @@ import t from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
 import { Metrics } from '../../src/observe/metrics.js'
 import { createProcessMetrics } from '../../src/observe/process-metrics.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 import { OTHER_METRICS, SLUICE_METRICS } from './metric-names.js'
 
 t.test(

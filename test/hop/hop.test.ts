@@ -1,8 +1,8 @@
 import t from 'tap'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const ALLOW = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH'
 const ALLOW_OF_RESOURCE = 'GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH'

@@ -6,8 +6,8 @@ import {
   LimitedDescriptors,
   NO_DESCRIPTOR_KEPT,
 } from '../../src/limits/descriptors.js'
-import { accepted } from '../kit/accepted.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { accepted } from '../kit/peers/accepted.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 t.test('the last descriptors are kept, as the limit is now', async t => {
   const clock = new ManualClock()

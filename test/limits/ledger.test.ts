@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 t.test('as many are held as the limit says, and one that is given back is there again', async t => {
   const ledger = new LocalLedger(() => 0)

@@ -4,8 +4,8 @@ import { ProxyError } from '../../src/errors.js'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import type { LimitName } from '../../src/limits/refusals.js'
 import { type ShareLimits, Shares, type Stay, UNCOUNTED } from '../../src/limits/shares.js'
-import { LaterLedger } from '../kit/later-ledger.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { LaterLedger } from '../kit/fakes/later-ledger.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 const LIMITS: ShareLimits = { connections: 3, connectionsPerClient: 2, tunnels: 3, tunnelsPerClient: 2 }
 

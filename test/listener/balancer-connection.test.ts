@@ -1,9 +1,9 @@
 /** A load balancer that says whose connection it passes on (The PROXY protocol, §2). */
 import t, { type Test } from 'tap'
 import { BalancerConnection } from '../../src/listener/balancer-connection.js'
-import { accepted } from '../kit/accepted.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { A_PLACE } from '../kit/no-limits.js'
+import { accepted } from '../kit/peers/accepted.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { LIMITS } from './served-connection.js'
 
 const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'

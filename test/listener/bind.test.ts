@@ -4,8 +4,8 @@ import { constants } from 'node:os'
 import { basename, dirname } from 'node:path'
 import t, { type Test } from 'tap'
 import { bindServer } from '../../src/listener/bind.js'
-import { NO_REUSE_PORT } from '../cli/fleet.js'
-import { socketPath, unixClient } from '../kit/unix-socket.js'
+import { NO_REUSE_PORT } from '../kit/processes/fleet.js'
+import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 
 function server(t: Test) {
   const created = createServer(socket => {

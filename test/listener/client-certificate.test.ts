@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import type { ClientCertificate } from '../../src/clients/certificate.js'
 import { readClientCertificate } from '../../src/listener/client-certificate.js'
 import { secureContextOptions } from '../../src/listener/tls-server.js'
-import { Authority, type Issued } from '../kit/authority.js'
+import { Authority, type Issued } from '../kit/peers/authority.js'
 import { needs } from '../system/command.js'
 
 const skip = needs('openssl')

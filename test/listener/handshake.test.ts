@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { Handshake } from '../../src/listener/handshake.js'
-import { accepted } from '../kit/accepted.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { A_PLACE } from '../kit/no-limits.js'
+import { accepted } from '../kit/peers/accepted.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { LIMITS } from './served-connection.js'
 
 /** A handshake over a real socket: nobody speaks TLS here, the test says what became of it. */

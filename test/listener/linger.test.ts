@@ -1,6 +1,6 @@
 import t from 'tap'
-import { readResponse } from '../kit/read-response.js'
-import { settled, turns } from '../kit/settled.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { settled, turns } from '../kit/peers/settled.js'
 import { answerWith, LIMITS, servedConnection } from './served-connection.js'
 
 const LINGER_MS = 5000

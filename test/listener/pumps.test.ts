@@ -1,5 +1,5 @@
 import t from 'tap'
-import { A_PLACE } from '../kit/no-limits.js'
+import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { Pumps } from '../../src/listener/pumps.js'
 import { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { Exchange } from '../../src/exchange.js'

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents } from '../kit/refusal.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents } from '../kit/proxies/refusal.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 t.test('every exchange leaves its decision and its close, told apart by an id', async t => {
   const origin = await rawOrigin(t)

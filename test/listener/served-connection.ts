@@ -5,11 +5,11 @@ import type { ProxyError } from '../../src/errors.js'
 import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionLimits, ConnectionOwner } from '../../src/listener/connection-owner.js'
-import { accepted } from '../kit/accepted.js'
-import { arrived } from '../kit/arrived.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { A_PLACE } from '../kit/no-limits.js'
-import type { RawPeer } from '../kit/raw-peer.js'
+import { accepted } from '../kit/peers/accepted.js'
+import { arrived } from '../kit/peers/arrived.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { A_PLACE } from '../kit/fakes/no-limits.js'
+import type { RawPeer } from '../kit/peers/raw-peer.js'
 
 export const LIMITS: ConnectionLimits = {
   headerTimeoutMs: 1000,

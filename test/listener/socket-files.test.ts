@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { SocketFiles } from '../../src/listener/socket-files.js'
-import { socketPath, staleSocket } from '../kit/unix-socket.js'
+import { socketPath, staleSocket } from '../kit/peers/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 
 async function listen(t: Test, path: string): Promise<void> {

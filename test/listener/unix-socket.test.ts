@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { removeStaleSocket, removeStaleSockets } from '../../src/listener/unix-socket.js'
-import { staleSocket } from '../kit/unix-socket.js'
+import { staleSocket } from '../kit/peers/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 
 t.test('removes a socket that nobody accepts on, and minds none that is not there', async t => {

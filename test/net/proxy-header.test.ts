@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { ipAddressFromBytes } from '../../src/net/ip-address.js'
 import { parseProxyHeader } from '../../src/net/proxy-header.js'
-import { binaryHeader } from '../kit/proxy-header.js'
+import { binaryHeader } from '../kit/peers/proxy-header.js'
 
 const text = (line: string): Buffer => Buffer.from(line, 'latin1')
 const told = (bytes: Buffer) => parseProxyHeader(bytes)?.source?.text

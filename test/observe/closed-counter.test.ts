@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { ClosedCounter } from '../../src/observe/closed-counter.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 function counter(...values: string[]) {
   const registry = new Registry()

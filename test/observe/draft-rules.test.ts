@@ -8,7 +8,7 @@ import { type DraftOptions, draftRules } from '../../src/observe/draft-rules.js'
 import { type LoggedTarget, parseLogLine } from '../../src/observe/log-event.js'
 import { serializeRules } from '../../src/observe/rules-yaml.js'
 import { Sightings } from '../../src/observe/sightings.js'
-import { policyOf } from '../kit/policy-of.js'
+import { policyOf } from '../kit/proxies/policy-of.js'
 
 /** `METHOD host:port`, or `UPGRADE host:port`; IPv6 in brackets. */
 function seen(...lines: string[]): Sightings {

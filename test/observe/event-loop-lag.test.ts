@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { registerEventLoopLag } from '../../src/observe/event-loop-lag.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 t.test('a loop that stood still for a while was late by as much, once', async t => {
   const registry = new Registry()

@@ -1,9 +1,9 @@
 /** The log of whole exchanges, as a proxy writes it. */
 import t, { type Test } from 'tap'
 import { createLogger } from '../../src/index.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { LOOPBACK_RULES, type LogEvent, type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { LOOPBACK_RULES, type LogEvent, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 const DNS = {
   lookup: async (name: string) => {

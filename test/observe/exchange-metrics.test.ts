@@ -7,7 +7,7 @@ import { ExchangeMetrics } from '../../src/observe/exchange-metrics.js'
 import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/observe/exchange-observer.js'
 import { DIAL_ERRORS } from '../../src/observe/refusal-reasons.js'
 import type { Outcome } from '../../src/outcome.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 const SUBJECT: Subject = {
   id: 'a',

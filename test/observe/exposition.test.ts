@@ -1,7 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { type MetricsReport, serializeMetrics } from '../../src/observe/exposition.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 /** What one worker says, as it comes out at the other end of a pipe. */
 async function report(count: number): Promise<MetricsReport> {

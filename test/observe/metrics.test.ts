@@ -2,7 +2,7 @@ import { Counter, Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
 import { Metrics, type MetricsOptions } from '../../src/observe/metrics.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 function opened(t: Test, options: Partial<MetricsOptions> = {}) {
   const metrics = new Metrics({

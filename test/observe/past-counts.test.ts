@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
 import { type MetricsReport, serializeMetrics } from '../../src/observe/exposition.js'
 import { PastCounts } from '../../src/observe/past-counts.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 /** @param label of all values */
 async function report(label: string, count: number): Promise<MetricsReport> {

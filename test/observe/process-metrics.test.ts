@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { createProcessMetrics } from '../../src/observe/process-metrics.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 t.test('processor time, memory and start of the process, and nothing whose names are not told', async t => {
   const { families } = parseExposition(await createProcessMetrics().metrics(), 'text')

@@ -4,7 +4,7 @@ import { parseHost } from '../../src/http/authority.js'
 import { parseLoggedTarget } from '../../src/observe/log-event.js'
 import { draftRemedy } from '../../src/observe/remedy.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { policyOf } from '../kit/policy-of.js'
+import { policyOf } from '../kit/proxies/policy-of.js'
 
 interface Asked {
   readonly method: string

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { registerUpstreams, type UpstreamHealth } from '../../src/observe/upstream-metrics.js'
-import { parseExposition } from '../kit/exposition.js'
+import { parseExposition } from '../kit/peers/exposition.js'
 
 t.test('each upstream is up or down, with its failures by error', async t => {
   const registry = new Registry()

@@ -2,7 +2,7 @@ import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { Upstreams } from '../../src/origin/upstreams.js'
 import { DOWN_MS } from '../../src/upstream/availability.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 const NONE: ReadonlySet<string> = new Set()
 const REFUSED = new ProxyError('connection_refused', 'refused')

@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Pump, type PumpLimits } from '../../src/relay/pump.js'
 import { BufferedReader, ReadBuffers } from '../../src/relay/read-buffer.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { RawPeer } from '../kit/raw-peer.js'
-import { settled, turns } from '../kit/settled.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { RawPeer } from '../kit/peers/raw-peer.js'
+import { settled, turns } from '../kit/peers/settled.js'
 
 const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
 

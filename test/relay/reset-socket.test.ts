@@ -1,8 +1,8 @@
 import { Socket } from 'node:net'
 import t from 'tap'
 import { resetSocket } from '../../src/relay/reset-socket.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 
 t.test('resets a TCP connection', async t => {
   const origin = await rawOrigin(t)

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import t from 'tap'
-import { turns } from '../kit/settled.js'
+import { turns } from '../kit/peers/settled.js'
 import { StreamReader } from '../../src/relay/stream-reader.js'
 
 t.test('gives what comes to whoever started last, and first what was taken back', async t => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { type MetricsReport, serializeMetrics } from '../../src/observe/exposition.js'
 import { FleetMetrics, type Reporter } from '../../src/supervisor/fleet-metrics.js'
-import { type Exposition, parseExposition } from '../kit/exposition.js'
+import { type Exposition, parseExposition } from '../kit/peers/exposition.js'
 import { counter, gauge } from './counter.js'
 
 class FakeReporter implements Reporter {

@@ -4,9 +4,9 @@ import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/index.js'
 import { bindServer } from '../../src/listener/bind.js'
 import { canReusePort, probePorts } from '../../src/supervisor/port-sharing.js'
-import { NO_REUSE_PORT } from '../cli/fleet.js'
-import { freePort } from '../kit/free-port.js'
-import { socketPath } from '../kit/unix-socket.js'
+import { NO_REUSE_PORT } from '../kit/processes/fleet.js'
+import { freePort } from '../kit/peers/free-port.js'
+import { socketPath } from '../kit/peers/unix-socket.js'
 
 t.test('a port is shared on Linux, by Node from 22.12 and from 23.1 on', async t => {
   const table: readonly [string, string, boolean][] = [

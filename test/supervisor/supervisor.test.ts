@@ -1,6 +1,6 @@
 import t from 'tap'
 import { type Loaded, parseConfig } from '../../src/index.js'
-import { untilFree } from '../kit/free-port.js'
+import { untilFree } from '../kit/peers/free-port.js'
 import { fleet, load } from './fake-fleet.js'
 import type { Script } from './fake-worker.js'
 

@@ -5,10 +5,10 @@ import { serializeMetrics } from '../../src/observe/exposition.js'
 import { Conversation } from '../../src/supervisor/conversation.js'
 import type { Message, SupervisorCalls, WorkerCalls } from '../../src/supervisor/messages.js'
 import { runWorker } from '../../src/supervisor/worker.js'
-import { NO_REUSE_PORT } from '../cli/fleet.js'
-import { parseExposition } from '../kit/exposition.js'
-import { untilFree } from '../kit/free-port.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { NO_REUSE_PORT } from '../kit/processes/fleet.js'
+import { parseExposition } from '../kit/peers/exposition.js'
+import { untilFree } from '../kit/peers/free-port.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 
 const load = (rest: string) => {
   const { config, hash, files, folder } = parseConfig(

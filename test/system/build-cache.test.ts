@@ -10,8 +10,8 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { type RawResponse, readResponse } from '../kit/read-response.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { type RawResponse, readResponse } from '../kit/peers/read-response.js'
 import { temporaryDirectory } from './command.js'
 import { needsBuild, type Sluice, startSluice } from './program.js'
 

@@ -9,8 +9,8 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { parseExposition } from '../kit/exposition.js'
-import { allowOpenFiles } from '../kit/open-files.js'
+import { parseExposition } from '../kit/peers/exposition.js'
+import { allowOpenFiles } from '../kit/processes/open-files.js'
 import { allowing, needsBuild, type Sluice, startSluice } from './program.js'
 
 const TUNNELS = Number(process.env['IDLE_TUNNELS'] ?? 9000)

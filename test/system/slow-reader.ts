@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { drain } from '../kit/pour.js'
+import { drain } from '../kit/peers/pour.js'
 
 const MIB = 1024 ** 2
 /** What has come through before the memory is first looked at, and between two looks. */

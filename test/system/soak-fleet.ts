@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
-import { halt, killGroup, processesOf } from '../kit/process-group.js'
+import { halt, killGroup, processesOf } from '../kit/processes/process-group.js'
 import { clientPorts, isListener } from './held-sockets.js'
 import { type LogLine, PROGRAM } from './program.js'
 

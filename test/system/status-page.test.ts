@@ -1,9 +1,9 @@
 /** The status page in a real browser. */
 import t, { type Test } from 'tap'
 import type { Page } from 'playwright-core'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 import { artifactsFolder, BROWSER, openPage, screenshot, startBrowser } from './browser.js'
 import { needs } from './command.js'
 import { allowing, needsBuild, type Sluice, startSluice } from './program.js'

@@ -9,7 +9,7 @@ import { readdirSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { put, type StoreServer, storeServer } from '../kit/store-server.js'
+import { put, type StoreServer, storeServer } from '../kit/proxies/store-server.js'
 import { contentOf, type Held, Journal, roundOf, SHARED } from './store-journal.js'
 
 const WRITER = fileURLToPath(new URL('store-writer.js', import.meta.url))

@@ -1,7 +1,7 @@
 /** Fills the disk that holds the directory given, through a store. */
 import { readdirSync } from 'node:fs'
 import t from 'tap'
-import { put, storeServer } from '../kit/store-server.js'
+import { put, storeServer } from '../kit/proxies/store-server.js'
 
 const [, , directory = ''] = process.argv
 

@@ -8,7 +8,7 @@ import { Connection } from '../../src/listener/connection.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
 import { Store } from '../../src/origin/store/store.js'
-import { A_PLACE } from '../kit/no-limits.js'
+import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { contentOf, line, SHARED, type WriteMethod } from './store-journal.js'
 
 const [directory = '', name = ''] = process.argv.slice(2)

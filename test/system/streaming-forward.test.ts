@@ -4,9 +4,9 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { drain, pour, pouredDigest } from '../kit/pour.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 
 const TOTAL = 1024 ** 3
 const WARM = 128 * 1024 ** 2

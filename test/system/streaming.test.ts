@@ -1,7 +1,7 @@
 /** The memory of the proxy while very much goes through a tunnel to somebody slow. */
 import t from 'tap'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { pour, pouredDigest } from '../kit/pour.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { pour, pouredDigest } from '../kit/peers/pour.js'
 import { drainSlowly, proxyProcess } from './slow-reader.js'
 
 const TOTAL = 1024 ** 3

@@ -13,7 +13,7 @@ import {
   records,
   serverNameExtension,
   vector,
-} from '../kit/client-hello.js'
+} from '../kit/peers/client-hello.js'
 
 function readIn(pieces: readonly Uint8Array[]): { verdict: HelloVerdict | undefined; held: Buffer } {
   const reader = new ClientHelloReader()

@@ -16,7 +16,7 @@ import {
   serverNameExtension,
   uint,
   vector,
-} from '../kit/client-hello.js'
+} from '../kit/peers/client-hello.js'
 import { needs, run } from '../system/command.js'
 
 const MAX_BYTES = 32 * 1024

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { HandshakeReader, type HandshakeVerdict } from '../../src/tunnel/handshake-message.js'
-import { handshake, record, records } from '../kit/client-hello.js'
+import { handshake, record, records } from '../kit/peers/client-hello.js'
 
 const TYPE = 7
 const BODY = Buffer.from('what it says')

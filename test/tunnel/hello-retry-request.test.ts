@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ServerHelloReader } from '../../src/tunnel/hello-retry-request.js'
-import { clientHello, extension, handshake, record, records, uint } from '../kit/client-hello.js'
+import { clientHello, extension, handshake, record, records, uint } from '../kit/peers/client-hello.js'
 import {
   FATAL_ALERT,
   RETRY_MESSAGE,
@@ -8,7 +8,7 @@ import {
   RETRY_REQUEST,
   SERVER_HELLO,
   serverHelloMessage,
-} from '../kit/server-hello.js'
+} from '../kit/peers/server-hello.js'
 
 /** The verdict on all the bytes at once; and the same a byte at a time, with how many of them it took. */
 function read(bytes: Uint8Array): { verdict: string | undefined; after: number } {

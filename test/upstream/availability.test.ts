@@ -1,7 +1,7 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { Availability, DOWN_MS } from '../../src/upstream/availability.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 const ERROR = new ProxyError('connection_refused', 'm')
 

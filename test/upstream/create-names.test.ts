@@ -2,9 +2,9 @@ import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { createNames } from '../../src/upstream/create-names.js'
 import type { AddressLookup } from '../../src/upstream/lookup.js'
-import { startDnsServer, type Zone } from '../kit/dns-server.js'
-import { holdTimers } from '../kit/held-timers.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { startDnsServer, type Zone } from '../kit/peers/dns-server.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 const never = { signal: new AbortController().signal }
 

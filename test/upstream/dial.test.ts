@@ -6,8 +6,8 @@ import { ProxyError } from '../../src/errors.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import type { OwnListener, Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { dialled, toLoopback } from '../kit/dialled.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { dialled, toLoopback } from '../kit/fakes/dialled.js'
 import { grantOf, policy, request } from '../policy/policy-fixture.js'
 
 /** What the system says of an interface beside its address. */

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import type { CancelSignal } from '../../src/exchange.js'
 import { DialledAgent } from '../../src/upstream/dialled-agent.js'
-import { rawOrigin } from '../kit/raw-origin.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
 
 /** What becomes of a GET of a host that nothing leads to, by this agent: the status, or the error's code. */
 function get(agent: DialledAgent, url = 'http://nowhere.test/x'): Promise<number | string> {

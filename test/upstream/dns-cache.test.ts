@@ -1,7 +1,7 @@
 import t from 'tap'
 import { DnsCache, FAILURE_TTL_MS, MAX_ADDRESSES, MAX_NAMES } from '../../src/upstream/dns-cache.js'
 import type { Answer, Lookup } from '../../src/upstream/lookup.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 const TIMES = { timeoutMs: 3000, minTtlMs: 1000, maxTtlMs: 300_000, negativeTtlMs: 2000 }
 

@@ -2,10 +2,10 @@ import { existsSync, readdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { type DnsServer, parseDnsServer } from '../../src/config/dns-server.js'
 import { askServers, type DnsQuestion, stepsFor } from '../../src/upstream/dns-question.js'
-import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
-import { freePort } from '../kit/free-port.js'
-import { holdTimers } from '../kit/held-timers.js'
-import { settled } from '../kit/settled.js'
+import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/peers/dns-server.js'
+import { freePort } from '../kit/peers/free-port.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { settled } from '../kit/peers/settled.js'
 
 /** Longer than any test may take: nothing happens by this clock. */
 const NEVER_MS = 3_600_000

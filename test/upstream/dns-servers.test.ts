@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap'
 import { parseDnsServer } from '../../src/config/dns-server.js'
 import { DnsServers } from '../../src/upstream/dns-servers.js'
-import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/dns-server.js'
-import { holdTimers } from '../kit/held-timers.js'
+import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/peers/dns-server.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
 
 /** Longer than any test may take, and than the process may live: what is not ended would keep it. */
 const NEVER_MS = 3_600_000

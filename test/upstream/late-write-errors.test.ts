@@ -1,9 +1,9 @@
 import t, { type Test } from 'tap'
 import { readBeforeFailing } from '../../src/upstream/late-write-errors.js'
-import { holdTimers } from '../kit/held-timers.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { settled } from '../kit/settled.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { settled } from '../kit/peers/settled.js'
 
 /** A client that is writing much to a peer that has stopped reading. */
 async function writing(t: Test) {

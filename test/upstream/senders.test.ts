@@ -15,9 +15,9 @@ import type {
 } from '../../src/upstream/sender.js'
 import { type SenderOptions, UndiciSender } from '../../src/upstream/undici-sender.js'
 import { policy } from '../policy/policy-fixture.js'
-import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
-import { dialled } from '../kit/dialled.js'
-import { turns } from '../kit/settled.js'
+import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
+import { dialled } from '../kit/fakes/dialled.js'
+import { turns } from '../kit/peers/settled.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const REQUEST: UpstreamRequest = {

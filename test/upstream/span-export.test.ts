@@ -8,8 +8,8 @@ import type { Outcome } from '../../src/outcome.js'
 import { type Permit, permitConfigured } from '../../src/policy/permit.js'
 import type { Connection } from '../../src/upstream/dial.js'
 import { openSpanExport, type SpanExport, TracingUnavailable } from '../../src/upstream/span-export.js'
-import { collector } from '../kit/collector.js'
-import { holdTimers } from '../kit/held-timers.js'
+import { collector } from '../kit/peers/collector.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
 
 const OUTCOME: Outcome = { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 0 }
 

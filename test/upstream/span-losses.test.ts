@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createLogger } from '../../src/observe/log.js'
 import { SpanLosses } from '../../src/upstream/span-losses.js'
-import { ManualClock } from '../kit/manual-clock.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 t.test('a loss is told at once, those behind it once a minute, and what is left at the end', async t => {
   const told: unknown[] = []

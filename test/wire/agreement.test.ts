@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { runExplain } from '../../src/cli/explain.js'
-import { dialled } from '../kit/dialled.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { dialled } from '../kit/fakes/dialled.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 const ANSWERS: Readonly<Record<string, readonly string[]>> = {
   'a.test': ['93.184.216.34'],

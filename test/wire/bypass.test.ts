@@ -1,9 +1,9 @@
 import t from 'tap'
-import { dialled, toLoopback } from '../kit/dialled.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { dialled, toLoopback } from '../kit/fakes/dialled.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 import { ANSWERS, POLICIES, REFUSED } from './bypass-table.js'
 
 /** A public address, for every name that has no other. */

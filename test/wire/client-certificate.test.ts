@@ -3,11 +3,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { needs } from '../system/command.js'
-import { Authority, type Issued } from '../kit/authority.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { readResponse } from '../kit/read-response.js'
-import { testProxy } from '../kit/test-proxy.js'
-import { tlsClient } from '../kit/tls-client.js'
+import { Authority, type Issued } from '../kit/peers/authority.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
+import { tlsClient } from '../kit/peers/tls-client.js'
 
 const CLIENTS = `
 clients:

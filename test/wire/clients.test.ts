@@ -1,7 +1,7 @@
 /** Who may use the proxy by address alone, and which rules. */
 import t from 'tap'
-import { rawClient } from '../kit/raw-peer.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 t.test('an unknown client is refused with 403 that names its address and the key', async t => {
   const proxy = await testProxy(

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { dialled, toLoopback } from '../kit/dialled.js'
-import { ESTABLISHED } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { dialled, toLoopback } from '../kit/fakes/dialled.js'
+import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const ANY = `
 rules:

@@ -1,12 +1,12 @@
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { createRandom } from '../fuzz/random.js'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { settled, turns } from '../kit/settled.js'
-import { digest, digestOf, randomContent, readInFits, writeInPieces } from '../kit/streams.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { settled, turns } from '../kit/peers/settled.js'
+import { digest, digestOf, randomContent, readInFits, writeInPieces } from '../kit/peers/streams.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 const MIB = 1 << 20

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { dialled } from '../kit/dialled.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents, checkRefusal, DATE, WALL_CLOCK } from '../kit/refusal.js'
-import { turns } from '../kit/settled.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { dialled } from '../kit/fakes/dialled.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents, checkRefusal, DATE, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { turns } from '../kit/peers/settled.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const RULES = `
 deny: { hosts: ["*.evil.example"], addresses: ["203.0.113.0/24"] }

@@ -1,12 +1,12 @@
 import t from 'tap'
-import { ManualClock } from '../kit/manual-clock.js'
-import { ESTABLISHED, openTunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { checkEvents } from '../kit/refusal.js'
-import { settled, turns } from '../kit/settled.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
-import { endsPassApart, holdsUp, resetsPass } from '../kit/tunnel-bytes.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { ESTABLISHED, openTunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { checkEvents } from '../kit/proxies/refusal.js'
+import { settled, turns } from '../kit/peers/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
+import { endsPassApart, holdsUp, resetsPass } from '../kit/proxies/tunnel-bytes.js'
 
 /** A drain that is through before this has run found nothing left open. */
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`

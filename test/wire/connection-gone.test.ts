@@ -1,11 +1,11 @@
 import { Socket } from 'node:net'
 import t from 'tap'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents } from '../kit/refusal.js'
-import { turns } from '../kit/settled.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents } from '../kit/proxies/refusal.js'
+import { turns } from '../kit/peers/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 /** A drain that is through before this has run found nothing left open. */
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const environment = { wallClock: WALL_CLOCK }
 const LIMITS = `${LOOPBACK_RULES}limits: { target_bytes: 256B, header_bytes: 1KiB, header_fields: 10 }\n`

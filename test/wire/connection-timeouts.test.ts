@@ -1,13 +1,13 @@
 import t from 'tap'
-import { acceptedSockets, arrived } from '../kit/arrived.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { pour } from '../kit/pour.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
-import { turns } from '../kit/settled.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { pour } from '../kit/peers/pour.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { turns } from '../kit/peers/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 

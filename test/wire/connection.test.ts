@@ -1,10 +1,10 @@
 import t from 'tap'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { DATE, WALL_CLOCK } from '../kit/refusal.js'
-import { turns } from '../kit/settled.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { DATE, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { turns } from '../kit/peers/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const SERVER_OPTIONS = 'OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'
 const ANSWER = `HTTP/1.1 200 OK\r\nDate: ${DATE}\r\nAllow: GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH\r\nContent-Length: 0\r\n\r\n`

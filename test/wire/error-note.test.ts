@@ -1,8 +1,8 @@
 /** What stands in the body of a refusal, as a client sees it. */
 import t from 'tap'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const NOTE = 'Fragen? #egress – „größer“ 🙂'
 const CONFIG = `

@@ -1,7 +1,7 @@
 /** Responses that are not HTTP/1.1 as it is written down: 502, and nothing of them reaches anybody else. */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/forwarded.js'
-import { rawClient } from '../kit/raw-peer.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 
 const OK = 'HTTP/1.1 200 OK\r\n'
 const HI = 'Content-Length: 2\r\n\r\nhi'

@@ -2,8 +2,8 @@
 
 import type { Test } from 'tap'
 import t from 'tap'
-import { DATE, type Forwarded, forwarded, getBy, SENDER_NAMES } from '../kit/forwarded.js'
-import type { RawPeer } from '../kit/raw-peer.js'
+import { DATE, type Forwarded, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import type { RawPeer } from '../kit/peers/raw-peer.js'
 
 const TAIL = `Date: ${DATE}\r\nVia: 1.1 sluice-test\r\n`
 const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n'

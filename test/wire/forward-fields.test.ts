@@ -1,6 +1,6 @@
 /** The header section of forwarded messages, as bytes, in both directions. */
 import t from 'tap'
-import { DATE, forwarded, getBy, SENDER_NAMES, type SenderName } from '../kit/forwarded.js'
+import { DATE, forwarded, getBy, SENDER_NAMES, type SenderName } from '../kit/proxies/forwarded.js'
 
 /** What each sender writes itself: before and after the fields that came. */
 function sentHead(sender: SenderName, authority: string, fields: string): string {
@@ -179,7 +179,7 @@ t.test('a request that has been here before is answered 508 (RFC 9110 §7.6.3)',
 })
 
 t.test('the name in Via is the one of the configuration', async t => {
-  const { LOOPBACK_RULES } = await import('../kit/test-proxy.js')
+  const { LOOPBACK_RULES } = await import('../kit/proxies/test-proxy.js')
   const { origin, client } = await forwarded(t, `${LOOPBACK_RULES}via: egress-1\n`)
   client.write(`GET http://${origin.authority}/ HTTP/1.0\r\n\r\n`)
   const peer = await origin.accept()

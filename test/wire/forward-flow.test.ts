@@ -1,7 +1,7 @@
 /** Content is passed on as fast as the slower side takes it, and is never gathered. */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/forwarded.js'
-import { drain, pour, pouredDigest } from '../kit/pour.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
 
 const TOTAL = 40 * 1024 * 1024
 /** What may be under way: the buffers of the system on both connections, and little of ours. */

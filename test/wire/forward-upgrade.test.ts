@@ -1,7 +1,7 @@
 /** Upgrade (RFC 9110 §7.8): which protocols are offered on, and the tunnel that a switch makes. */
 import t from 'tap'
-import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/forwarded.js'
-import { LOOPBACK_RULES } from '../kit/test-proxy.js'
+import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 
 const SWITCH =
   'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-X: a\r\n\r\n'

@@ -3,9 +3,9 @@
  * and those of the store, with the next request on the same connection behind each.
  */
 import t from 'tap'
-import { readResponse } from '../kit/read-response.js'
-import { settled } from '../kit/settled.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/three-ways.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { settled } from '../kit/peers/settled.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
 
 const STATUSES = Array.from({ length: 400 }, (_, i) => 200 + i)
 const SMUGGLED = 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad'

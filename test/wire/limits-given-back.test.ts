@@ -1,8 +1,8 @@
 /** However exchanges and tunnels end, what was counted of them is given back. */
 import t from 'tap'
-import { givenBack, limited } from '../kit/limited.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
+import { givenBack, limited } from '../kit/proxies/limited.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 
 /** Small, fast and the same at every run. */
 function randomNumbers(seed: number): () => number {

@@ -1,13 +1,13 @@
 /** CONNECT: the method specification, 3, 4.8, 7 and 8 (RFC 9110 §9.3.6), through the whole proxy. */
 import { Socket } from 'node:net'
 import t from 'tap'
-import { dialled, toLoopback } from '../kit/dialled.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
-import { settled } from '../kit/settled.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { dialled, toLoopback } from '../kit/fakes/dialled.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { settled } from '../kit/peers/settled.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const ANY_NAME = 'rules: { any: { hosts: ["*.test"], addresses: ["127.0.0.1"] } }\n'
 const LOOKUP = async (): Promise<string[]> => ['127.0.0.1']

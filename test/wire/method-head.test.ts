@@ -3,8 +3,8 @@
  * files of their own, head-statuses and head-errors.
  */
 import t from 'tap'
-import { readResponse } from '../kit/read-response.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/three-ways.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
 
 /** The fields of a head, in their order, without its status line. */
 const fieldLines = (head: string): string[] => head.split('\r\n').slice(1, -2)

@@ -1,10 +1,10 @@
 /** Which method a request has: the method specification, 4.1, 7 and 9 (RFC 9110 §9.1, §15.6.2). */
 import t from 'tap'
 import { METHOD_NAMES } from '../../src/http/method.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { threeWays, UPSTREAM_WAYS, WAYS } from '../kit/three-ways.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { threeWays, UPSTREAM_WAYS, WAYS } from '../kit/proxies/three-ways.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const NINE = [...METHOD_NAMES]
 const others = (name: string): string[] => [

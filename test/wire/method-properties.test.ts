@@ -4,9 +4,9 @@
  */
 import t from 'tap'
 import { METHODS, type KnownMethod } from '../../src/http/method.js'
-import { readResponse } from '../kit/read-response.js'
-import { type ScriptedAnswer, OK } from '../kit/scripted-origin.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/three-ways.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { type ScriptedAnswer, OK } from '../kit/peers/scripted-origin.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
 
 interface Row {
   readonly safe: boolean

@@ -1,10 +1,10 @@
 /** Max-Forwards, TRACE and extension methods in requests to `origins` (RFC 9110 §7.6.2, §9.3.8, §16.1). */
 import t, { type Test } from 'tap'
-import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
-import { type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 const TRACE_ON = 'trace: { enabled: true }\n'
 const EXTRA = 'methods: { extra: [PROPFIND, REPORT] }\n'

@@ -1,12 +1,12 @@
 /** Several upstreams of one origin: balance, failover, and what is never sent twice. */
 import { connect, Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { dialled } from '../kit/dialled.js'
-import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { turns } from '../kit/settled.js'
-import { type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { dialled } from '../kit/fakes/dialled.js'
+import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { turns } from '../kit/peers/settled.js'
+import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 

@@ -1,10 +1,10 @@
 /** Requests in origin-form, passed on to the upstreams of `origins`: the bytes at both ends. */
 import t, { type Test } from 'tap'
-import { type RawOrigin, rawOrigin } from '../kit/raw-origin.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { checkRefusal, WALL_CLOCK } from '../kit/refusal.js'
-import { type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 2\r\n\r\nok'
 

@@ -1,11 +1,11 @@
 /** http:// requests through a parent proxy: absolute-form on the wire, and whose credentials go where. */
 import t from 'tap'
-import { ANY_HOST, behindParent, connectTo } from '../kit/behind-parent.js'
-import { dialled } from '../kit/dialled.js'
-import { SENDER_NAMES, SENDERS } from '../kit/forwarded.js'
-import type { RawPeer } from '../kit/raw-peer.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
+import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/behind-parent.js'
+import { dialled } from '../kit/fakes/dialled.js'
+import { SENDER_NAMES, SENDERS } from '../kit/proxies/forwarded.js'
+import type { RawPeer } from '../kit/peers/raw-peer.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 

@@ -1,12 +1,12 @@
 /** Load balancers that tell whose connection they pass on (The PROXY protocol, versions 1 and 2). */
 import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
-import { Authority } from '../kit/authority.js'
-import { binaryHeader } from '../kit/proxy-header.js'
-import { type RawPeer, rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { type TestProxy, testProxy } from '../kit/test-proxy.js'
-import { TlsPeer } from '../kit/tls-client.js'
+import { Authority } from '../kit/peers/authority.js'
+import { binaryHeader } from '../kit/peers/proxy-header.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
+import { TlsPeer } from '../kit/peers/tls-client.js'
 import { needs } from '../system/command.js'
 
 const LINE = Buffer.from('PROXY TCP4 192.0.2.1 198.51.100.7 56324 3128\r\n', 'latin1')

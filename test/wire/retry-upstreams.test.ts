@@ -3,10 +3,10 @@
  * of its answer, and how often the two of them have seen the request then.
  */
 import t from 'tap'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { OK, scriptedOrigin } from '../kit/scripted-origin.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { OK, scriptedOrigin } from '../kit/peers/scripted-origin.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const YAML = 'trace: { enabled: true }\nmethods: { extra: [PROPFIND] }\n'
 /** Nothing, a byte, within each line of the head, and all of it but a byte. */

@@ -3,10 +3,10 @@
  * answer, and how often it has seen the request then.
  */
 import t, { type Test } from 'tap'
-import type { RawPeer } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { OK } from '../kit/scripted-origin.js'
-import { type ThreeWays, threeWays, UPSTREAM_WAYS } from '../kit/three-ways.js'
+import type { RawPeer } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { OK } from '../kit/peers/scripted-origin.js'
+import { type ThreeWays, threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
 
 const YAML = 'trace: { enabled: true }\nmethods: { extra: [PROPFIND] }\n'
 const IDEMPOTENT = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'TRACE']

@@ -2,21 +2,27 @@
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { connect as tlsConnect, createServer } from 'node:tls'
-import { Authority } from '../kit/authority.js'
-import { clientHello } from '../kit/client-hello.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { ESTABLISHED } from '../kit/open-tunnel.js'
-import { RawPeer, rawClient } from '../kit/raw-peer.js'
+import { Authority } from '../kit/peers/authority.js'
+import { clientHello } from '../kit/peers/client-hello.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import {
   CHANGE_CIPHER_SPEC,
   earlyData,
   FATAL_ALERT,
   RETRY_REQUEST,
   SERVER_HELLO,
-} from '../kit/server-hello.js'
-import { turns } from '../kit/settled.js'
-import { testProxy } from '../kit/test-proxy.js'
-import { ALERT, close, VERIFYING, type VerifiedTunnels, verifiedTunnels } from '../kit/verified-tunnels.js'
+} from '../kit/peers/server-hello.js'
+import { turns } from '../kit/peers/settled.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
+import {
+  ALERT,
+  close,
+  VERIFYING,
+  type VerifiedTunnels,
+  verifiedTunnels,
+} from '../kit/proxies/verified-tunnels.js'
 
 const HELLO = clientHello('a.test')
 

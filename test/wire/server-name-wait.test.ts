@@ -1,14 +1,14 @@
 /** While a tunnel waits for its hello: what comes from upstream, what time there is, and who may leave. */
 import t from 'tap'
-import { acceptedSockets, arrived } from '../kit/arrived.js'
-import { clientHello } from '../kit/client-hello.js'
-import { dialled, toLoopback } from '../kit/dialled.js'
-import { ManualClock } from '../kit/manual-clock.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { settled, turns } from '../kit/settled.js'
-import { testProxy } from '../kit/test-proxy.js'
-import { ALERT, checkCut, close, VERIFYING, verifiedTunnels } from '../kit/verified-tunnels.js'
+import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
+import { clientHello } from '../kit/peers/client-hello.js'
+import { dialled, toLoopback } from '../kit/fakes/dialled.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { settled, turns } from '../kit/peers/settled.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
+import { ALERT, checkCut, close, VERIFYING, verifiedTunnels } from '../kit/proxies/verified-tunnels.js'
 
 const FINISHED = 'what TLS goes on to say'
 

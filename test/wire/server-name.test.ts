@@ -2,12 +2,12 @@
 import { once } from 'node:events'
 import t from 'tap'
 import { connect as tlsConnect } from 'node:tls'
-import { clientHello, handshake, helloBody, paddedHello, records } from '../kit/client-hello.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { turns } from '../kit/settled.js'
-import { testProxy } from '../kit/test-proxy.js'
-import { ALERT, checkCut, close, VERIFYING, verifiedTunnels } from '../kit/verified-tunnels.js'
+import { clientHello, handshake, helloBody, paddedHello, records } from '../kit/peers/client-hello.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { turns } from '../kit/peers/settled.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
+import { ALERT, checkCut, close, VERIFYING, verifiedTunnels } from '../kit/proxies/verified-tunnels.js'
 
 const FINISHED = 'what TLS goes on to say'
 

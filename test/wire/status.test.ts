@@ -1,10 +1,10 @@
 import t from 'tap'
 import type { StatusDocument } from '../../src/admin/status-document.js'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
-import { openTunnel } from '../kit/open-tunnel.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/test-proxy.js'
+import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 async function statusOf({ adminPort }: TestProxy): Promise<StatusDocument> {
   const response = await fetch(`http://127.0.0.1:${adminPort}/status.json`)

@@ -1,8 +1,8 @@
 /** The store behind a route of `origins`, through the whole proxy (specification 4.3 to 4.11). */
 import t, { type Test } from 'tap'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { testProxy } from '../kit/test-proxy.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const yaml = (directory: string, write = '["127.0.0.0/8"]') =>
   `origins: [{ path: /, store: { directory: ${JSON.stringify(directory)}, write: ${write}, max_object: 1KiB } }]`

@@ -1,12 +1,12 @@
 /** Without `tracing` the fields of a trace pass as they come, and nothing that tracing needs is loaded. */
 import { createRequire } from 'node:module'
 import t from 'tap'
-import { collector } from '../kit/collector.js'
-import { SENDER_NAMES, SENDERS } from '../kit/forwarded.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { scriptedOrigin } from '../kit/scripted-origin.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
+import { collector } from '../kit/peers/collector.js'
+import { SENDER_NAMES, SENDERS } from '../kit/proxies/forwarded.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const FIELDS = 'TraceParent: 00-nonsense\r\ntracestate: b=2, a=1\r\nTRACESTATE: \r\n'
 

@@ -3,11 +3,11 @@ import { existsSync, statSync } from 'node:fs'
 import { request } from 'node:http'
 import t, { type Test } from 'tap'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
-import { rawOrigin } from '../kit/raw-origin.js'
-import { rawClient } from '../kit/raw-peer.js'
-import { readResponse } from '../kit/read-response.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/test-proxy.js'
-import { socketPath, staleSocket, unixClient } from '../kit/unix-socket.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { readResponse } from '../kit/peers/read-response.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
+import { socketPath, staleSocket, unixClient } from '../kit/peers/unix-socket.js'
 
 const environment = { logger: createLogger('silent', { write: () => {} }), startId: 'test' }
 /** Of the password "secret", at the lowest cost. */

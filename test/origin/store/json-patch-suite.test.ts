@@ -4,7 +4,7 @@ import t from 'tap'
 import { ProxyError } from '../../../src/errors.js'
 import { applyJsonPatch, parseJsonPatch } from '../../../src/origin/store/json-patch.js'
 import type { JsonValue } from '../../../src/origin/store/json-value.js'
-import { put, storeServer } from '../../kit/store-server.js'
+import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 interface SuiteCase {
   readonly comment?: string

@@ -2,7 +2,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { digestOf, Layout } from '../../../src/origin/store/layout.js'
-import { DATE, put, type StoreServer, storeServer } from '../../kit/store-server.js'
+import { DATE, put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 
 async function names(server: StoreServer, target: string): Promise<string[]> {
   const response = await server.request(target)

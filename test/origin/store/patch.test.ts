@@ -1,8 +1,8 @@
 import t from 'tap'
 import { ACCEPT_PATCH } from '../../../src/origin/store/answers.js'
 import { MAX_PATCH_BYTES, MAX_PATCH_TARGET_BYTES } from '../../../src/origin/store/patch.js'
-import type { RawResponse } from '../../kit/read-response.js'
-import { put, type StoreServer, storeServer } from '../../kit/store-server.js'
+import type { RawResponse } from '../../kit/peers/read-response.js'
+import { put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 
 const JSON_PATCH = 'application/json-patch+json'
 const MERGE_PATCH = 'application/merge-patch+json'

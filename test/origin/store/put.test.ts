@@ -1,8 +1,8 @@
 import { readdirSync, rmSync } from 'node:fs'
 import t from 'tap'
-import { readResponse } from '../../kit/read-response.js'
-import { settled, turns } from '../../kit/settled.js'
-import { DATE, put, requestText, storeServer } from '../../kit/store-server.js'
+import { readResponse } from '../../kit/peers/read-response.js'
+import { settled, turns } from '../../kit/peers/settled.js'
+import { DATE, put, requestText, storeServer } from '../../kit/proxies/store-server.js'
 
 const EARLIER = 'Sun, 01 Mar 2026 11:59:59 GMT'
 

@@ -3,7 +3,7 @@ import {
   parseRepresentationFields,
   serializeRepresentationFields,
 } from '../../../src/origin/store/representation-fields.js'
-import { put, storeServer } from '../../kit/store-server.js'
+import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 t.test('fields that are kept come back as they were sent (RFC 9110 §8.3, §8.4, §8.5)', async t => {
   for (const [sent, kept] of [

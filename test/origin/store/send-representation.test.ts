@@ -1,7 +1,7 @@
 import t from 'tap'
-import { readResponse } from '../../kit/read-response.js'
-import { settled } from '../../kit/settled.js'
-import { DATE, put, requestText, START_MS, storeServer } from '../../kit/store-server.js'
+import { readResponse } from '../../kit/peers/read-response.js'
+import { settled } from '../../kit/peers/settled.js'
+import { DATE, put, requestText, START_MS, storeServer } from '../../kit/proxies/store-server.js'
 
 const LATER = 'Sun, 01 Mar 2026 12:00:01 GMT'
 const EARLIER = 'Sun, 01 Mar 2026 11:59:59 GMT'

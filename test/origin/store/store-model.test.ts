@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import type { RawResponse } from '../../kit/read-response.js'
-import { storeServer } from '../../kit/store-server.js'
+import type { RawResponse } from '../../kit/peers/read-response.js'
+import { storeServer } from '../../kit/proxies/store-server.js'
 
 const TARGETS = ['/a', '/A', '/c/a', '/c/b', '/c/a/b', '/..a', '/c%2Fa'] as const
 const COLLECTIONS = ['/', '/c/', '/c/a/'] as const

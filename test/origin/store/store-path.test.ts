@@ -6,7 +6,7 @@ import {
   parseStorePath,
   splitPath,
 } from '../../../src/origin/store/store-path.js'
-import { put, storeServer } from '../../kit/store-server.js'
+import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 t.test('a path has one spelling (RFC 3986 §6.2.2)', async t => {
   for (const [target, text] of [

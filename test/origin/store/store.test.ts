@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { digestOf, Layout } from '../../../src/origin/store/layout.js'
-import { readResponse } from '../../kit/read-response.js'
-import { DATE, put, requestText, storeServer } from '../../kit/store-server.js'
+import { readResponse } from '../../kit/peers/read-response.js'
+import { DATE, put, requestText, storeServer } from '../../kit/proxies/store-server.js'
 
 t.test('PUT creates with 201 and Location, and replaces with 204 (RFC 9110 §9.3.4)', async t => {
   const server = await storeServer(t)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
-import { put, storeServer } from '../../kit/store-server.js'
+import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 t.test('the sweep removes what nobody will finish, and nothing else', async t => {
   const root = `${t.testdir()}/tmp`

@@ -1,8 +1,8 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { Usage } from '../../../src/origin/store/usage.js'
-import { readResponse } from '../../kit/read-response.js'
-import { put, storeServer } from '../../kit/store-server.js'
+import { readResponse } from '../../kit/peers/read-response.js'
+import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 function usageOf(
   t: Test,

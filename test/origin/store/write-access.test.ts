@@ -1,5 +1,5 @@
 import t from 'tap'
-import { put, storeServer } from '../../kit/store-server.js'
+import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 const UNSAFE = [
   ['PUT', '/x'],

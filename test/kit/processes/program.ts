@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../../system/command.js'
 
 /** Compiled to .build/test/cli. */
-const BUILD = resolve(import.meta.dirname, '../..')
+const BUILD = resolve(import.meta.dirname, '../../..')
 
 /** @returns node and its arguments, to which those of the program are added */
 export async function installProgram(t: Test): Promise<readonly string[]> {

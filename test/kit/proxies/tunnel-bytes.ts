@@ -1,7 +1,7 @@
 /** What tunnels do with bytes and with ends, whatever the client speaks to the proxy. */
 import type { Test } from 'tap'
 import type { Tunnel } from './open-tunnel.js'
-import { settled, turns } from './settled.js'
+import { settled, turns } from '../peers/settled.js'
 import type { TestProxy } from './test-proxy.js'
 
 /** @param open opens one more */

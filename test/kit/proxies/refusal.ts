@@ -1,6 +1,6 @@
 /** What every response that Sluice makes itself because it refuses or fails has to look like. */
 import type { Test } from 'tap'
-import type { RawResponse } from './read-response.js'
+import type { RawResponse } from '../peers/read-response.js'
 import type { LogEvent, TestProxy } from './test-proxy.js'
 
 /** A wall clock for ProxyEnvironment, and the Date it makes. */

@@ -1,6 +1,6 @@
 /** The policy that a configuration means, without a proxy around it. */
-import type { Config } from '../../src/index.js'
-import { Policy } from '../../src/policy/decision.js'
+import type { Config } from '../../../src/index.js'
+import { Policy } from '../../../src/policy/decision.js'
 
 export function policyOf({ connect, forward, rules, deny }: Config): Policy {
   return new Policy({

@@ -1,9 +1,9 @@
 /** A whole proxy with a TLS listener beside the plain one, and the authority that its certificate is issued under. */
 import type { Test } from 'tap'
-import type { ProxyEnvironment } from '../../src/index.js'
-import { Authority } from './authority.js'
+import type { ProxyEnvironment } from '../../../src/index.js'
+import { Authority } from '../peers/authority.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
-import { type TlsPeer, tlsClient } from './tls-client.js'
+import { type TlsPeer, tlsClient } from '../peers/tls-client.js'
 
 export interface TlsProxy extends TestProxy {
   readonly ca: Authority

@@ -1,7 +1,7 @@
 /** A tunnel through a proxy, with the test at both of its ends. */
 import type { Test } from 'tap'
-import { type RawOrigin, rawOrigin } from './raw-origin.js'
-import { type RawPeer, rawClient } from './raw-peer.js'
+import { type RawOrigin, rawOrigin } from '../peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../peers/raw-peer.js'
 
 export const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
 

@@ -1,9 +1,9 @@
 /** One proxy with the three ways a request can end at a resource: forwarded, through a route, and in the store. */
 import type { Test } from 'tap'
-import type { ProxyEnvironment } from '../../src/index.js'
-import { type RawPeer, rawClient } from './raw-peer.js'
-import { type RawResponse, readResponse } from './read-response.js'
-import { type Script, type ScriptedOrigin, scriptedOrigin } from './scripted-origin.js'
+import type { ProxyEnvironment } from '../../../src/index.js'
+import { type RawPeer, rawClient } from '../peers/raw-peer.js'
+import { type RawResponse, readResponse } from '../peers/read-response.js'
+import { type Script, type ScriptedOrigin, scriptedOrigin } from '../peers/scripted-origin.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
 
 /** Those that lead to another server. */

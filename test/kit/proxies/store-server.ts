@@ -1,17 +1,17 @@
 /** A store behind real sockets, and requests to it in bytes. */
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
-import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
-import type { ProxyError } from '../../src/errors.js'
-import { resourceMethods } from '../../src/http/allow.js'
-import { Connection } from '../../src/listener/connection.js'
-import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
-import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
-import { Store, type StoreOptions } from '../../src/origin/store/store.js'
-import type { Outcome } from '../../src/outcome.js'
-import { A_PLACE } from './no-limits.js'
-import { type RawPeer, rawClient } from './raw-peer.js'
-import { type RawResponse, readResponse } from './read-response.js'
+import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
+import type { ProxyError } from '../../../src/errors.js'
+import { resourceMethods } from '../../../src/http/allow.js'
+import { Connection } from '../../../src/listener/connection.js'
+import type { ConnectionExchange } from '../../../src/listener/connection-exchange.js'
+import type { ConnectionOwner } from '../../../src/listener/connection-owner.js'
+import { Store, type StoreOptions } from '../../../src/origin/store/store.js'
+import type { Outcome } from '../../../src/outcome.js'
+import { A_PLACE } from '../fakes/no-limits.js'
+import { type RawPeer, rawClient } from '../peers/raw-peer.js'
+import { type RawResponse, readResponse } from '../peers/read-response.js'
 
 /** 2026-03-01T12:00:00.250Z */
 export const START_MS = Date.UTC(2026, 2, 1, 12, 0, 0, 250)

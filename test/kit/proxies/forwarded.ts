@@ -1,8 +1,8 @@
 /** A client, a proxy and an origin, and requests that take one or the other way out of the proxy. */
 import type { Test } from 'tap'
-import type { ProxyEnvironment } from '../../src/index.js'
-import { type RawOrigin, rawOrigin } from './raw-origin.js'
-import { type RawPeer, rawClient } from './raw-peer.js'
+import type { ProxyEnvironment } from '../../../src/index.js'
+import { type RawOrigin, rawOrigin } from '../peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../peers/raw-peer.js'
 import { type TestProxy, testProxy } from './test-proxy.js'
 
 /** The fields that send a GET this way: undici takes what has no content, node:http all that says anything of it. */

@@ -1,11 +1,11 @@
 /** A proxy with limits, its clock and its books, and what those are told who have run into a limit. */
 import type { Test } from 'tap'
-import { LocalLedger } from '../../src/limits/ledger.js'
-import { parseExposition } from './exposition.js'
-import { ManualClock } from './manual-clock.js'
+import { LocalLedger } from '../../../src/limits/ledger.js'
+import { parseExposition } from '../peers/exposition.js'
+import { ManualClock } from '../fakes/manual-clock.js'
 import type { Tunnel } from './open-tunnel.js'
 import { DATE, WALL_CLOCK } from './refusal.js'
-import { turns } from './settled.js'
+import { turns } from '../peers/settled.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
 
 export interface Limited {

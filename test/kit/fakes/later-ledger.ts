@@ -1,5 +1,5 @@
 /** A ledger that is elsewhere. */
-import { type Ledger, LocalLedger } from '../../src/limits/ledger.js'
+import { type Ledger, LocalLedger } from '../../../src/limits/ledger.js'
 
 /** Answers of a ledger that is elsewhere: later, in the order of the questions. */
 export class LaterLedger implements Ledger {

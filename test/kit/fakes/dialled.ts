@@ -1,6 +1,6 @@
 /** A connector that writes down what it is asked to dial, and leads it to loopback or nowhere. */
 import { connect, Socket, type TcpNetConnectOpts } from 'node:net'
-import type { Connector } from '../../src/upstream/dial.js'
+import type { Connector } from '../../../src/upstream/dial.js'
 
 export interface Dialled {
   /** `host port`, in the order they were dialled. */

@@ -4,9 +4,9 @@ import { readdir } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { untilFree } from '../kit/free-port.js'
-import { killGroup, processesOf } from '../kit/process-group.js'
-import { temporaryDirectory } from '../system/command.js'
+import { untilFree } from '../peers/free-port.js'
+import { killGroup, processesOf } from './process-group.js'
+import { temporaryDirectory } from '../../system/command.js'
 import { type Program, startProgram } from './program.js'
 
 /** Of all tests that look for what is left. */

@@ -1,9 +1,9 @@
 /** Tunnels that have to begin with TLS for their host, with the test at both of their ends. */
 import type { Test } from 'tap'
-import type { ProxyEnvironment } from '../../src/index.js'
+import type { ProxyEnvironment } from '../../../src/index.js'
 import { ESTABLISHED, type Tunnel } from './open-tunnel.js'
-import { rawOrigin } from './raw-origin.js'
-import { rawClient } from './raw-peer.js'
+import { rawOrigin } from '../peers/raw-origin.js'
+import { rawClient } from '../peers/raw-peer.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
 
 /** A drain that is through before this has run found nothing left open. */

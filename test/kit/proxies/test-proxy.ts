@@ -7,7 +7,7 @@ import {
   parseConfig,
   type Reloaded,
   startProxy,
-} from '../../src/index.js'
+} from '../../../src/index.js'
 
 export interface LogEvent {
   readonly event: string

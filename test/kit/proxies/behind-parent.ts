@@ -1,8 +1,8 @@
 /** A client, a proxy, and a parent proxy that the test speaks for. */
 import type { Test } from 'tap'
-import type { ProxyEnvironment } from '../../src/index.js'
-import { type RawOrigin, rawOrigin } from './raw-origin.js'
-import { type RawPeer, rawClient } from './raw-peer.js'
+import type { ProxyEnvironment } from '../../../src/index.js'
+import { type RawOrigin, rawOrigin } from '../peers/raw-origin.js'
+import { type RawPeer, rawClient } from '../peers/raw-peer.js'
 import { type TestProxy, testProxy } from './test-proxy.js'
 
 /** Every name, and addresses of documentation and loopback, which nothing in the tests connects to. */
