@@ -5,8 +5,8 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isatty } from 'node:tty'
 import { fileURLToPath } from 'node:url'
-import { EXIT } from './cli/exit-codes.js'
-import { outOfFiles, parseOpenFilesLimit } from './cli/open-files.js'
+import { EXIT } from './run/exit-codes.js'
+import { outOfFiles, parseOpenFilesLimit } from './run/open-files.js'
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
@@ -142,8 +142,8 @@ const [{ main }, { streamIo }, { createNotify }, { parsePassedSockets }, { creat
   await read(
     Promise.all([
       import('./cli/main.js'),
-      import('./cli/io.js'),
-      import('./cli/service-manager.js'),
+      import('./run/io.js'),
+      import('./run/service-manager.js'),
       import('./listener/passed-sockets.js'),
       import('./supervisor/worker-process.js'),
     ]),

@@ -1,11 +1,11 @@
 /**
  * `sluice check FILE`: every problem of a configuration file at once, each with its place.
  */
-import type { CommandModule } from 'yargs'
 import { loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
-import { EXIT } from './exit-codes.js'
-import { type Io, paint } from './io.js'
+import type { Command } from './command.js'
+import { EXIT } from '../run/exit-codes.js'
+import { type Io, paint } from '../run/io.js'
 
 /**
  * Problems and warnings go to stderr, `FILE: ok` to stdout.
@@ -29,10 +29,8 @@ export async function runCheck(file: string, io: Io): Promise<number> {
 }
 
 /** @param exit takes the exit code once the command is done */
-export function checkCommand(io: Io, exit: (code: number) => void): CommandModule<object, { file: string }> {
+export function checkCommand(io: Io, exit: (code: number) => void): Command<{ file: string }> {
   return {
-    command: 'check <file>',
-    describe: 'check a configuration file and print every problem with line and column',
     builder: yargs =>
       yargs.positional('file', { type: 'string', demandOption: true, describe: 'the YAML file to check' }),
     handler: async ({ file }) => exit(await runCheck(file, io)),

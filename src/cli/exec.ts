@@ -1,6 +1,5 @@
 /** `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. */
 import { closeSync, openSync } from 'node:fs'
-import type { CommandModule } from 'yargs'
 import { isTcp } from '../config/listen-address.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
@@ -9,9 +8,10 @@ import { createLogger, createLogSink } from '../observe/log.js'
 import type { LogSink } from '../observe/log-sink.js'
 import { type RunningProxy, startProxy } from '../proxy.js'
 import { type ChildOptions, runChild } from './child.js'
-import { readConfiguration } from './configuration.js'
-import { EXIT } from './exit-codes.js'
-import type { Io } from './io.js'
+import { readConfiguration } from '../run/configuration.js'
+import type { Command } from './command.js'
+import { EXIT } from '../run/exit-codes.js'
+import type { Io } from '../run/io.js'
 import { withProxy } from './proxy-variables.js'
 import { Refusals } from './refusals.js'
 
@@ -135,10 +135,8 @@ export function execCommand(
   host: ExecHost,
   command: readonly string[] | undefined,
   done: (code: number) => void,
-): CommandModule<object, ExecOptions> {
+): Command<ExecOptions> {
   return {
-    command: 'exec',
-    describe: 'run a program behind a proxy of its own: exec [options] -- PROGRAM ...',
     builder: yargs =>
       yargs
         .strict(false)

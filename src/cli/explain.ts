@@ -2,18 +2,18 @@
  * `sluice explain URL`: what the proxy would do with a request and why, without a proxy that runs: client, rules, DNS
  * and addresses, each with its place in the configuration file.
  */
-import type { CommandModule } from 'yargs'
 import { NoProxy } from '../policy/no-proxy.js'
 import { createPolicy } from '../listener/create-policy.js'
 import { createNames } from '../upstream/create-names.js'
 import type { AddressLookup } from '../upstream/lookup.js'
-import { readConfiguration } from './configuration.js'
-import { EXIT } from './exit-codes.js'
+import { readConfiguration } from '../run/configuration.js'
+import type { Command } from './command.js'
+import { EXIT } from '../run/exit-codes.js'
 import { findClient } from './explain-client.js'
 import { requestLineOf } from './explain-request.js'
 import { type Explanation, explainRequest } from './explanation.js'
 import { serializeExplanation, serializeExplanationJson } from './explanation-report.js'
-import { type Io, paint } from './io.js'
+import { type Io, paint } from '../run/io.js'
 
 export interface ExplainArguments {
   readonly url: string
@@ -81,13 +81,8 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
 }
 
 /** @param done gets the exit code */
-export function explainCommand(
-  host: ExplainHost,
-  done: (code: number) => void,
-): CommandModule<object, ExplainArguments> {
+export function explainCommand(host: ExplainHost, done: (code: number) => void): Command<ExplainArguments> {
   return {
-    command: 'explain <url>',
-    describe: 'say whether a request would be allowed, and why, step by step',
     builder: yargs =>
       yargs
         .positional('url', {

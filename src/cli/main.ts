@@ -1,12 +1,11 @@
 /** The command line: commands, help, and which exit code an error becomes. */
 import yargs from 'yargs'
-import { checkCommand } from './check.js'
-import { type ExecHost, execCommand } from './exec.js'
-import { EXIT } from './exit-codes.js'
-import { explainCommand } from './explain.js'
-import { type RulesHost, rulesCommand } from './rules.js'
-import { type RunHost, runCommand } from './run.js'
-import { schemaCommand } from './schema.js'
+import { EXIT } from '../run/exit-codes.js'
+import type { RunHost } from '../run/run.js'
+import { onDemand } from './command.js'
+import type { ExecHost } from './exec.js'
+import type { RulesHost } from './rules.js'
+import { runCommand } from './run.js'
 
 /** A command line that is not understood; the message is for whoever wrote it. */
 class UsageError extends Error {}
@@ -30,12 +29,34 @@ export async function main(argv: readonly string[], version: string, host: Host)
     .usage(
       '$0 [command] [options]\n\nAn HTTP/1.1 egress proxy: what may be reached is said in one YAML file.',
     )
-    .command(runCommand(host, done))
-    .command(checkCommand(host.io, done))
-    .command(explainCommand(host, done))
-    .command(rulesCommand(host, own, done))
-    .command(execCommand(host, behind, done))
-    .command(schemaCommand(host.io, done))
+    .command({ command: ['run', '$0'], describe: 'run the proxy (the default)', ...runCommand(host, done) })
+    .command(
+      onDemand(
+        'check <file>',
+        'check a configuration file and print every problem with line and column',
+        async () => (await import('./check.js')).checkCommand(host.io, done),
+      ),
+    )
+    .command(
+      onDemand('explain <url>', 'say whether a request would be allowed, and why, step by step', async () =>
+        (await import('./explain.js')).explainCommand(host, done),
+      ),
+    )
+    .command(
+      onDemand('rules [log..]', 'draft the rules that what passed in a log needs', async () =>
+        (await import('./rules.js')).rulesCommand(host, own, done),
+      ),
+    )
+    .command(
+      onDemand('exec', 'run a program behind a proxy of its own: exec [options] -- PROGRAM ...', async () =>
+        (await import('./exec.js')).execCommand(host, behind, done),
+      ),
+    )
+    .command(
+      onDemand('schema', 'print the JSON Schema of the configuration file', async () =>
+        (await import('./schema.js')).schemaCommand(host.io, done),
+      ),
+    )
     .strict()
     .version(version)
     .help()
@@ -55,7 +76,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
   try {
     await parser.parseAsync()
   } catch (error) {
-    if (error instanceof UsageError) {
+    if (error instanceof UsageError || isParserError(error)) {
       host.io.stderr(`sluice: ${error.message.replace(/\s*\n\s*/g, ' ')}\nTry sluice --help.\n`)
       return EXIT.usage
     }
@@ -63,6 +84,11 @@ export async function main(argv: readonly string[], version: string, host: Host)
     return EXIT.software
   }
   return code
+}
+
+/** An error of yargs that it throws past `fail`, as it does where the options of a command are loaded on demand. */
+function isParserError(error: unknown): error is Error {
+  return error instanceof Error && error.name === 'YError'
 }
 
 /** Of exec, everything behind `--` is the program's, whatever it looks like; other commands have nothing there. */

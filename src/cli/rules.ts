@@ -1,6 +1,5 @@
 /** `sluice rules`: the rules that a log's requests need, drafted for somebody to read before they are used. */
 import { createReadStream } from 'node:fs'
-import type { CommandModule } from 'yargs'
 import { EXPECTED_NAME, isName } from '../config/fields.js'
 import { readErrorText } from '../config/read-error.js'
 import { isMethod } from '../http/method.js'
@@ -8,8 +7,9 @@ import { type DraftedRule, draftRules } from '../observe/draft-rules.js'
 import { readLogLines } from '../observe/log-lines.js'
 import { LogSummary } from '../observe/log-summary.js'
 import { serializeRules } from '../observe/rules-yaml.js'
-import { EXIT } from './exit-codes.js'
-import type { Io } from './io.js'
+import type { Command } from './command.js'
+import { EXIT } from '../run/exit-codes.js'
+import type { Io } from '../run/io.js'
 
 export interface RulesArguments {
   /** Files, `-` for standard input; none is standard input. */
@@ -94,10 +94,8 @@ export function rulesCommand(
   host: RulesHost,
   argv: readonly string[],
   done: (code: number) => void,
-): CommandModule<object, RulesOptions> {
+): Command<RulesOptions> {
   return {
-    command: 'rules [log..]',
-    describe: 'draft the rules that what passed in a log needs',
     builder: yargs =>
       yargs
         .positional('log', {

@@ -1,10 +1,10 @@
 /**
  * `sluice schema`: the JSON Schema of the configuration file on stdout, for editors that check and complete YAML.
  */
-import type { CommandModule } from 'yargs'
 import { jsonSchema } from '../config/json-schema.js'
-import { EXIT } from './exit-codes.js'
-import type { Io } from './io.js'
+import type { Command } from './command.js'
+import { EXIT } from '../run/exit-codes.js'
+import type { Io } from '../run/io.js'
 
 /** @returns the exit code, 0 */
 export function runSchema(io: Io): number {
@@ -13,10 +13,8 @@ export function runSchema(io: Io): number {
 }
 
 /** @param exit takes the exit code once the command is done */
-export function schemaCommand(io: Io, exit: (code: number) => void): CommandModule {
+export function schemaCommand(io: Io, exit: (code: number) => void): Command<object> {
   return {
-    command: 'schema',
-    describe: 'print the JSON Schema of the configuration file',
     handler: () => exit(runSchema(io)),
   }
 }

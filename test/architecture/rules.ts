@@ -27,6 +27,7 @@ const ORDER: readonly (readonly string[])[] = [
   ['generation'],
   ['proxy'],
   ['supervisor'],
+  ['run'],
   ['cli'],
   ['bin'],
   ['index'],

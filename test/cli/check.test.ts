@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import t from 'tap'
 import yargs from 'yargs'
 import { checkCommand, runCheck } from '../../src/cli/check.js'
-import type { Io } from '../../src/cli/io.js'
+import { onDemand } from '../../src/cli/command.js'
+import type { Io } from '../../src/run/io.js'
 
 function recorder(color = false) {
   const said = { stdout: '', stderr: '' }
@@ -93,6 +94,9 @@ t.test('as a command it hands its exit code over', async t => {
   const codes: number[] = []
   const { io } = recorder()
   const command = checkCommand(io, code => codes.push(code))
-  await yargs(['check', file]).command(command).exitProcess(false).parseAsync()
+  await yargs(['check', file])
+    .command(onDemand('check <file>', '', async () => command))
+    .exitProcess(false)
+    .parseAsync()
   t.same(codes, [78])
 })

@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import yargs from 'yargs'
 import { runCheck } from '../../src/cli/check.js'
 import { type RulesArguments, rulesCommand, runRules } from '../../src/cli/rules.js'
+import { onDemand } from '../../src/cli/command.js'
 import { parseConfig } from '../../src/config/load.js'
 import { parseHost } from '../../src/http/authority.js'
 import { policyOf } from '../kit/proxies/policy-of.js'
@@ -143,9 +144,11 @@ async function command(argv: string[], input = '', terminal = false) {
   const parse = async () =>
     await yargs(argv)
       .command(
-        rulesCommand(host, argv, result => {
-          code = result
-        }),
+        onDemand('rules [log..]', '', async () =>
+          rulesCommand(host, argv, result => {
+            code = result
+          }),
+        ),
       )
       .strict()
       .parserConfiguration({ 'greedy-arrays': false })

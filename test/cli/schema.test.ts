@@ -1,6 +1,7 @@
 import t from 'tap'
 import yargs from 'yargs'
 import { schemaCommand } from '../../src/cli/schema.js'
+import { onDemand } from '../../src/cli/command.js'
 import { jsonSchema } from '../../src/config/json-schema.js'
 
 t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t => {
@@ -12,7 +13,10 @@ t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t =>
     color: false,
   }
   const command = schemaCommand(io, code => codes.push(code))
-  await yargs(['schema']).command(command).exitProcess(false).parseAsync()
+  await yargs(['schema'])
+    .command(onDemand('schema', '', async () => command))
+    .exitProcess(false)
+    .parseAsync()
   t.same(codes, [0])
   t.ok(written.join('').endsWith('}\n'))
   t.same(JSON.parse(written.join('')), jsonSchema())

@@ -2,7 +2,7 @@
 import { createServer } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { run } from '../../src/cli/run.js'
+import { run } from '../../src/run/run.js'
 import type { WorkerExit } from '../../src/supervisor/worker-process.js'
 import { FakeWorker } from '../supervisor/fake-worker.js'
 import { temporaryDirectory } from '../system/command.js'

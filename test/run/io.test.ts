@@ -1,5 +1,5 @@
 import t from 'tap'
-import { paint, streamIo } from '../../src/cli/io.js'
+import { paint, streamIo } from '../../src/run/io.js'
 
 const sink = (isTTY: boolean) => {
   const written: string[] = []

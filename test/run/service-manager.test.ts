@@ -2,7 +2,7 @@
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createNotify } from '../../src/cli/service-manager.js'
+import { createNotify } from '../../src/run/service-manager.js'
 import { temporaryDirectory } from '../system/command.js'
 
 /** A folder with a program of that name; it can write to `$OUT`. */

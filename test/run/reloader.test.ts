@@ -2,7 +2,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { Reloader } from '../../src/cli/reloader.js'
+import { Reloader } from '../../src/run/reloader.js'
 import type { ReloadState } from '../../src/observe/worker-status.js'
 import { type Loaded, loadConfig, parseConfig } from '../../src/config/load.js'
 import { ConfigSources } from '../../src/config/sources.js'

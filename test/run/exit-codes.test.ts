@@ -1,5 +1,5 @@
 import t from 'tap'
-import { EXIT } from '../../src/cli/exit-codes.js'
+import { EXIT } from '../../src/run/exit-codes.js'
 
 t.test('exit codes are those of sysexits.h', async t => {
   t.strictSame(EXIT, {

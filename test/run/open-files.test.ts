@@ -1,5 +1,5 @@
 import t from 'tap'
-import { neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/cli/open-files.js'
+import { neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/run/open-files.js'
 import { parseConfig } from '../../src/config/load.js'
 
 const proc = (soft: string) =>

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { readConfiguration } from '../../src/cli/configuration.js'
+import { readConfiguration } from '../../src/run/configuration.js'
 import { defaultConfig } from '../../src/config/load.js'
 
 function world() {

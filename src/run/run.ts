@@ -1,0 +1,239 @@
+/** The proxy in the foreground, until a signal ends it: what `sluice run` does. */
+import { statSync } from 'node:fs'
+import type { Logger } from 'pino'
+import {
+  isTcp,
+  type ListenAddress,
+  parseListenAddress,
+  parseSingleAddress,
+  serializeListenAddress,
+  type TcpAddress,
+} from '../config/listen-address.js'
+import { type Loaded, loadConfig } from '../config/load.js'
+import type { Config } from '../config/schema.js'
+import { ConfigSources } from '../config/sources.js'
+import { FileWatch } from '../config/watch.js'
+import { SocketFiles } from '../listener/socket-files.js'
+import { atLevel, createLog, type Log } from '../observe/log.js'
+import type { RunningProxy } from '../proxy.js'
+import { WorkerEnded } from '../supervisor/fleet.js'
+import { isSettledWithin } from '../supervisor/patience.js'
+import { pause } from '../supervisor/pause.js'
+import { isTracingUnavailable } from '../upstream/span-export.js'
+import { readConfiguration } from './configuration.js'
+import { EXIT } from './exit-codes.js'
+import { neededOpenFiles, outOfFiles } from './open-files.js'
+import { Reloader } from './reloader.js'
+import type { NotifyService, ServiceState } from './service-manager.js'
+import { countWorkers, type StartHost, startProxies } from './start.js'
+import { logWarnings } from './warnings.js'
+
+export interface RunArguments {
+  readonly config?: string | undefined
+  readonly listen?: readonly string[] | undefined
+  readonly admin?: string | undefined
+  readonly logFormat?: 'json' | 'pretty' | undefined
+}
+
+/** What the process gives to a command that runs until it is told to stop. */
+export interface RunHost extends StartHost {
+  /** Whether standard output is a terminal. */
+  readonly terminal: boolean
+  /** Whether standard output takes colour. */
+  readonly color: boolean
+  readonly notifyService: NotifyService
+  /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
+  awaitStop(): Promise<string>
+  /** Called once, before anything else; from then on the listener is called each time that a reload is asked for. */
+  onReload(listener: () => void): void
+  /** What became of an exception that nobody caught goes here. */
+  onUncaught(report: (error: unknown) => void): void
+  /** Called at the end of the process, when nothing can be waited for any more. */
+  onExit(listener: () => void): void
+}
+
+/** @returns the exit code, once everything is closed */
+export async function run(args: RunArguments, host: RunHost): Promise<number> {
+  let asked = false
+  let reload = (): void => {
+    asked = true
+  }
+  host.onReload(() => reload())
+  const sources = new ConfigSources()
+  const loaded = await readConfiguration(args.config, host.io, sources, config => override(config, args))
+  if (loaded === undefined) return EXIT.config
+  const log = openLog(loaded.config, host)
+  host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
+  let signal: string | undefined
+  const interrupt = new AbortController()
+  const stop = host.awaitStop().then(name => {
+    signal = name
+    interrupt.abort()
+  })
+  const sockets = new SocketFiles(socketPaths(loaded.config))
+  host.onExit(() => sockets.remove())
+  let proxy: RunningProxy
+  try {
+    proxy = await startProxies(loaded, log, host, interrupt.signal)
+  } catch (error) {
+    sockets.closed()
+    await log.flush()
+    // Which ends a start in which nobody serves yet.
+    if (error instanceof WorkerEnded && (signal !== undefined || (await isForAll(error, stop))))
+      return EXIT.ok
+    return tellWhyNot(error, host)
+  }
+  sockets.made()
+  const reloader = createReloader(args, proxy, log.logger, loaded, sources)
+  await announce(proxy, loaded, log, host)
+  reload = () => {
+    if (reloader === undefined) log.logger.warn({ event: 'config_unchanged', message: READ_ONCE })
+    else reloader.request('signal')
+  }
+  if (asked) reload()
+  const notify = async (state: ServiceState): Promise<void> => {
+    const problem = await host.notifyService(state)
+    if (problem !== undefined) log.logger.warn({ event: 'notify_failed', error: problem })
+  }
+  const ready = notify('READY=1')
+  const fault = await Promise.race([stop, proxy.fault])
+  reloader?.close()
+  reload = () => {}
+  if (fault === undefined) log.logger.info({ event: 'stopping', signal })
+  else log.logger.fatal({ event: 'stopping', error: fault.message })
+  await Promise.all([proxy.drain(), ready.then(() => notify('STOPPING=1'))])
+  sockets.closed()
+  log.logger.info({ event: 'stopped' })
+  await log.flush()
+  return fault === undefined ? EXIT.ok : EXIT.unavailable
+}
+
+function socketPaths({ listen: { proxy, admin } }: Config): string[] {
+  return [...proxy, admin].flatMap(address => (address !== false && 'path' in address ? address.path : []))
+}
+
+/** A terminal sends its signal to all processes: it may have ended a worker that just begins, and be heard here later. */
+function isForAll({ signal }: WorkerEnded, stop: Promise<unknown>): boolean | Promise<boolean> {
+  return (signal === 'SIGINT' || signal === 'SIGTERM') && isSettledWithin(stop, 1, pause)
+}
+
+/** @returns the exit code of a program that could not start */
+function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost): number {
+  const few = outOfFiles(error, openFilesLimit())
+  if (few !== undefined) {
+    io.stderr(`sluice: ${few}\n`)
+    return EXIT.system
+  }
+  const message = error instanceof Error ? error.message : String(error)
+  const isListening = !isTracingUnavailable(error) && !(error instanceof WorkerEnded)
+  io.stderr(`sluice: ${isListening ? 'cannot listen: ' : ''}${message}\n`)
+  if (isListening) return EXIT.unavailable
+  return error instanceof WorkerEnded ? EXIT.software : EXIT.config
+}
+
+const READ_ONCE =
+  'there is nothing to read again: no file was given with --config, or what was is no regular file'
+
+/** @returns undefined where nothing can be read a second time */
+function createReloader(
+  args: RunArguments,
+  proxy: RunningProxy,
+  logger: Logger,
+  loaded: Loaded,
+  sources: ConfigSources,
+): Reloader | undefined {
+  const { config: file } = args
+  if (file === undefined || !isRegularFile(file)) return undefined
+  const reloader: Reloader = new Reloader(
+    {
+      file,
+      load: read => loadConfig(file, read, { kind: 'regular', override: config => override(config, args) }),
+      apply: next => atLevel(logger, next.config.log.level, () => proxy.reload(next)),
+      warn: next => logWarnings(logger, next, served(proxy)),
+      watch: new FileWatch({ onChange: () => reloader.request('change') }),
+      logger,
+      onReload: state => proxy.reloaded(state),
+    },
+    loaded,
+    sources,
+  )
+  return reloader
+}
+
+/** A pipe is at its end once it was read. One that is gone for the moment may be a file again. */
+function isRegularFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() !== false
+}
+
+/** The command line beats the file. */
+function override(config: Config, { listen, admin, logFormat }: RunArguments): Config {
+  const addresses = {
+    proxy: listen === undefined ? config.listen.proxy : listen.map(parseListenAddress),
+    admin: admin === undefined ? config.listen.admin : parseSingleAddress(admin),
+  }
+  return {
+    ...config,
+    listen: { ...config.listen, ...addresses },
+    log: { ...config.log, format: logFormat ?? config.log.format },
+  }
+}
+
+function openLog({ log }: Config, host: RunHost): Log {
+  const format = log.format === 'auto' ? (host.terminal ? 'pretty' : 'json') : log.format
+  return createLog({ level: log.level, format, color: host.color })
+}
+
+async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost): Promise<void> {
+  const { logger } = log
+  logger.info({
+    event: 'listening',
+    proxy: proxy.proxy.map(serializeListenAddress),
+    admin: proxy.admin === undefined ? undefined : serializeListenAddress(proxy.admin),
+    tls: proxy.tls === undefined ? undefined : serializeListenAddress(proxy.tls),
+    config_hash: loaded.hash,
+  })
+  logWarnings(logger, loaded, served(proxy))
+  const openFiles = host.openFilesLimit()
+  const workers = countWorkers(loaded.config)
+  const needed = neededOpenFiles(loaded.config.limits, workers)
+  const inEach = workers === 1 ? 'the process' : `each of ${workers} workers`
+  if (openFiles !== undefined && openFiles < needed) {
+    logger.warn({
+      event: 'few_file_descriptors',
+      limit: openFiles,
+      needed,
+      message: `limits.connections and limits.tunnels need ${needed} file descriptors, and ${inEach} may have ${openFiles}; raise that (ulimit -n), or lower the limits`,
+    })
+  }
+  await log.flush()
+  if (host.terminal) host.io.stdout(banner(proxy))
+}
+
+/** What to paste; curl reads http_proxy in lower case alone, others in upper case. No URL names a Unix socket. */
+function banner(proxy: RunningProxy): string {
+  const [first] = proxy.proxy.filter(isTcp)
+  if (first === undefined) return ''
+  const url = `http://${serializeListenAddress(reachable(first))}`
+  const { tls } = proxy
+  return [
+    '',
+    `Sluice listens on ${proxy.proxy.map(serializeListenAddress).join(', ')}. To use it, in another shell:`,
+    '',
+    `  export HTTPS_PROXY=${url} https_proxy=${url}`,
+    `  export HTTP_PROXY=${url} http_proxy=${url}`,
+    '',
+    ...(tls === undefined ? [] : [`By TLS it is at https://${serializeListenAddress(reachable(tls))}`, '']),
+    '',
+  ].join('\n')
+}
+
+function reachable(address: TcpAddress): TcpAddress {
+  if (address.host === '0.0.0.0') return { ...address, host: '127.0.0.1' }
+  if (address.host === '::') return { ...address, host: '::1' }
+  return address
+}
+
+/** Where clients are served. */
+function served({ proxy, tls }: RunningProxy): readonly ListenAddress[] {
+  return tls === undefined ? proxy : [...proxy, tls]
+}
