@@ -2,7 +2,6 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import type { Registry } from 'prom-client'
 import type { Control } from './admin/control.js'
 import { AdminServer } from './admin/server.js'
 import { BcryptThread } from './clients/bcrypt-thread.js'
@@ -41,7 +40,7 @@ export interface ProxyEnvironment {
   /** Named in the metrics. */
   readonly build?: BuildInfo
   /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
-  readonly processMetrics?: Registry
+  readonly processMetrics?: () => Promise<MetricsReport>
   /** Of this process, for its status. */
   readonly pid?: number
   /** What systemd passed on. */

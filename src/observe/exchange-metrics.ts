@@ -2,12 +2,10 @@
  * What is counted of exchanges: requests, refusals, bytes, and the times that names, connections and tunnels took.
  * It is made of the same events as the log, whatever the level of that is.
  */
-import { Counter, Gauge, Histogram, type Registry } from 'prom-client'
 import { METHOD_NAMES } from '../http/method.js'
 import type { ProxyError } from '../errors.js'
 import { LIMIT_NAMES, type LimitName } from '../limits/refusals.js'
 import type { Outcome } from '../outcome.js'
-import { ClosedCounter, OTHER } from './closed-counter.js'
 import {
   DECISIONS,
   type DecisionEvent,
@@ -16,7 +14,9 @@ import {
   isTunnel,
   type Subject,
 } from './exchange-observer.js'
+import type { MetricsReport } from './exposition.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from './refusal-reasons.js'
+import { ClosedCounter, Histogram, metric, OTHER } from './series.js'
 
 /** The tunnels, and upgraded connections, which are tunnels too. */
 export interface OpenTunnels {
@@ -38,56 +38,46 @@ const TUNNEL_BUCKETS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400]
 export class ExchangeMetrics implements ExchangeObserver {
   /** By `requestKey`. */
   readonly #requests = new Map<number, number>()
-  readonly #denied: ClosedCounter
-  readonly #limits: ClosedCounter
-  readonly #dialErrors: ClosedCounter
-  readonly #dnsSeconds: Histogram
-  readonly #dialSeconds: Histogram
-  readonly #tunnelSeconds: Histogram
+  readonly #denied = new ClosedCounter(
+    'sluice_denied_total',
+    'Requests that were denied, and tunnels that were cut for their server name.',
+    'reason',
+    DENIED_REASONS,
+  )
+  readonly #limits = new ClosedCounter(
+    'sluice_limit_rejections_total',
+    'Requests that were refused because a limit was reached.',
+    'limit',
+    [...LIMIT_NAMES, ...LIMIT_REASONS],
+  )
+  readonly #dialErrors = new ClosedCounter(
+    'sluice_dial_errors_total',
+    'Exchanges for which no connection upstream was established.',
+    'error',
+    DIAL_ERRORS,
+  )
+  readonly #dnsSeconds = new Histogram(
+    'sluice_dns_seconds',
+    'Time until the addresses of a name were there, from a cache or from DNS.',
+    LOOKUP_BUCKETS,
+  )
+  readonly #dialSeconds = new Histogram(
+    'sluice_dial_seconds',
+    'Time until a new connection upstream was established, with TLS where there is any.',
+    LOOKUP_BUCKETS,
+  )
+  readonly #tunnelSeconds = new Histogram(
+    'sluice_tunnel_duration_seconds',
+    'Time from the request for a tunnel to its end.',
+    TUNNEL_BUCKETS,
+  )
+  readonly #tunnels: () => OpenTunnels
   /** Content of exchanges that are over; that of tunnels is counted as it passes. */
   #bytesUp = 0
   #bytesDown = 0
 
-  constructor(registry: Registry, tunnels: () => OpenTunnels) {
-    this.#registerRequests(registry)
-    this.#denied = new ClosedCounter(registry, {
-      name: 'sluice_denied_total',
-      help: 'Requests that were denied, and tunnels that were cut for their server name.',
-      label: 'reason',
-      values: DENIED_REASONS,
-    })
-    this.#limits = new ClosedCounter(registry, {
-      name: 'sluice_limit_rejections_total',
-      help: 'Requests that were refused because a limit was reached.',
-      label: 'limit',
-      values: [...LIMIT_NAMES, ...LIMIT_REASONS],
-    })
-    this.#dialErrors = new ClosedCounter(registry, {
-      name: 'sluice_dial_errors_total',
-      help: 'Exchanges for which no connection upstream came to stand.',
-      label: 'error',
-      values: DIAL_ERRORS,
-    })
-    const registers = [registry]
-    this.#dnsSeconds = new Histogram({
-      name: 'sluice_dns_seconds',
-      help: 'Time until the addresses of a name were there, from a cache or from DNS.',
-      buckets: LOOKUP_BUCKETS,
-      registers,
-    })
-    this.#dialSeconds = new Histogram({
-      name: 'sluice_dial_seconds',
-      help: 'Time until a new connection upstream stood, with TLS where there is any.',
-      buckets: LOOKUP_BUCKETS,
-      registers,
-    })
-    this.#tunnelSeconds = new Histogram({
-      name: 'sluice_tunnel_duration_seconds',
-      help: 'Time from the request for a tunnel to its end.',
-      buckets: TUNNEL_BUCKETS,
-      registers,
-    })
-    this.#registerTraffic(registry, tunnels)
+  constructor(tunnels: () => OpenTunnels) {
+    this.#tunnels = tunnels
   }
 
   decision(_subject: Subject, { decision, reason, dnsMs }: DecisionEvent): void {
@@ -117,6 +107,36 @@ export class ExchangeMetrics implements ExchangeObserver {
     this.#limits.add(limit)
   }
 
+  report(): MetricsReport {
+    const tunnels = this.#tunnels()
+    return [
+      metric(
+        'counter',
+        'sluice_requests_total',
+        'Requests that are over, by what was asked for, what was decided and the status sent.',
+        [...this.#requests].map(([key, count]) => [requestLabels(key), count]),
+      ),
+      this.#denied.report(),
+      this.#limits.report(),
+      this.#dialErrors.report(),
+      this.#dnsSeconds.report(),
+      this.#dialSeconds.report(),
+      this.#tunnelSeconds.report(),
+      metric(
+        'counter',
+        'sluice_bytes_total',
+        'Content bytes from clients (up) and to clients (down), and all bytes in tunnels.',
+        [
+          [{ direction: 'up' }, this.#bytesUp + tunnels.bytesUp],
+          [{ direction: 'down' }, this.#bytesDown + tunnels.bytesDown],
+        ],
+      ),
+      metric('gauge', 'sluice_tunnels_active', 'Tunnels that are open, and upgraded connections.', [
+        [{}, tunnels.size],
+      ]),
+    ]
+  }
+
   /** Of exchanges that are over. Those that became tunnels are not among the requests, and their bytes not in here. */
   get totals(): { requests: number; denied: number; bytesUp: number; bytesDown: number } {
     let requests = 0
@@ -138,45 +158,6 @@ export class ExchangeMetrics implements ExchangeObserver {
     if (address !== undefined) return
     // Out of descriptors is our own fault, and a failure to connect all the same.
     if (side === 'upstream' || type === 'connection_limit_reached') this.#dialErrors.add(type)
-  }
-
-  #registerRequests(registry: Registry): void {
-    const requests = this.#requests
-    new Counter({
-      name: 'sluice_requests_total',
-      help: 'Requests that are over, by what was asked for, what was decided and the status sent.',
-      labelNames: ['kind', 'method', 'decision', 'code'],
-      registers: [registry],
-      collect(): void {
-        this.reset()
-        for (const [key, count] of requests) this.inc(requestLabels(key), count)
-      },
-    })
-  }
-
-  #registerTraffic(registry: Registry, tunnels: () => OpenTunnels): void {
-    const bytes = (): Record<'up' | 'down', number> => ({
-      up: this.#bytesUp + tunnels().bytesUp,
-      down: this.#bytesDown + tunnels().bytesDown,
-    })
-    new Counter({
-      name: 'sluice_bytes_total',
-      help: 'Content bytes from clients (up) and to clients (down), and all bytes in tunnels.',
-      labelNames: ['direction'],
-      registers: [registry],
-      collect(): void {
-        this.reset()
-        for (const [direction, count] of Object.entries(bytes())) this.inc({ direction }, count)
-      },
-    })
-    new Gauge({
-      name: 'sluice_tunnels_active',
-      help: 'Tunnels that are open, and upgraded connections.',
-      registers: [registry],
-      collect(): void {
-        this.set(tunnels().size)
-      },
-    })
   }
 }
 

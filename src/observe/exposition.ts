@@ -1,5 +1,5 @@
 /** Metrics as text: the Prometheus text format, or OpenMetrics for those who ask for it; several reports merged. */
-import { AggregatorRegistry, Registry, type RegistryContentType } from 'prom-client'
+import type { RegistryContentType } from 'prom-client'
 
 /** One metric with its values, as the library reports it. */
 export interface ReportedMetric {
@@ -25,20 +25,17 @@ export interface Exposition {
 
 export type ExpositionFormat = 'text' | 'openmetrics'
 
-const CONTENT_TYPES = {
-  text: Registry.PROMETHEUS_CONTENT_TYPE,
-  openmetrics: Registry.OPENMETRICS_CONTENT_TYPE,
-} as const satisfies Record<ExpositionFormat, RegistryContentType>
-
-/** @param reports of each worker one */
+/** The library is loaded when it is first needed. @param reports of each worker one */
 export async function serializeMetrics(
   reports: readonly MetricsReport[],
   format: ExpositionFormat,
 ): Promise<Exposition> {
+  const { AggregatorRegistry, Registry } = await import('prom-client')
+  const contentType = format === 'text' ? Registry.PROMETHEUS_CONTENT_TYPE : Registry.OPENMETRICS_CONTENT_TYPE
   const prepared = reports.map(report => report.map(metric => prepare(metric, format)))
   const merged = AggregatorRegistry.aggregate<RegistryContentType>(prepared)
-  merged.setContentType(CONTENT_TYPES[format])
-  return { contentType: CONTENT_TYPES[format], text: await merged.metrics() }
+  merged.setContentType(contentType)
+  return { contentType, text: await merged.metrics() }
 }
 
 /** What the library does not get right by itself when it merges. */

@@ -4,7 +4,7 @@
  */
 import { LIMIT_NAMES } from '../limits/refusals.js'
 import { DENY_REASONS } from '../policy/denial.js'
-import { OTHER } from './closed-counter.js'
+import { OTHER } from './series.js'
 
 /** Of requests that were denied, and of tunnels that were cut for their server name. */
 export const DENIED_REASONS = [

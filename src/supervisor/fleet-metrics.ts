@@ -2,7 +2,6 @@
  * The metrics of all processes together: each worker is asked when somebody wants to know. What is told never falls: of a
  * worker that has ended, or does not answer in time, it is what it told last.
  */
-import type { Registry } from 'prom-client'
 import type { MetricsReport } from '../observe/exposition.js'
 import { type BuildInfo, Metrics, type RELOAD_RESULTS } from '../observe/metrics.js'
 import { PastCounts } from '../observe/past-counts.js'
@@ -13,7 +12,7 @@ export interface FleetMetricsOptions {
   readonly configHash: () => string
   readonly build: BuildInfo | undefined
   /** Of the supervisor's process. */
-  readonly process: Registry | undefined
+  readonly process: (() => Promise<MetricsReport>) | undefined
   readonly pause: Pause
 }
 

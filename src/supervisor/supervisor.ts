@@ -4,7 +4,6 @@
  *
  * To whoever starts it, it is a proxy like one that is alone.
  */
-import type { Registry } from 'prom-client'
 import type { Control } from '../admin/control.js'
 import { AdminServer } from '../admin/server.js'
 import { restartKeys } from '../config/restart-keys.js'
@@ -14,6 +13,7 @@ import { bindables, type PassedSockets } from '../listener/passed-sockets.js'
 import { removeStaleSockets } from '../listener/unix-socket.js'
 import type { Reloaded, RunningProxy } from '../proxy.js'
 import { LocalLedger } from '../limits/ledger.js'
+import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { Fleet, type FleetOptions } from './fleet.js'
@@ -32,7 +32,7 @@ export interface SupervisorOptions
   /** Named in the metrics. */
   readonly build?: BuildInfo
   /** Metrics of this process. */
-  readonly processMetrics?: Registry
+  readonly processMetrics?: () => Promise<MetricsReport>
   /** How many. */
   readonly workers: number
   /** Whether each binds its TCP addresses itself: see canReusePort. */

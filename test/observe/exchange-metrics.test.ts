@@ -1,10 +1,10 @@
-import { Registry } from 'prom-client'
 import t from 'tap'
 import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
 import { limitReached } from '../../src/limits/refusals.js'
 import { METHOD_NAMES } from '../../src/http/method.js'
 import { ExchangeMetrics } from '../../src/observe/exchange-metrics.js'
 import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/observe/exchange-observer.js'
+import { serializeMetrics } from '../../src/observe/exposition.js'
 import { DIAL_ERRORS } from '../../src/observe/refusal-reasons.js'
 import type { Outcome } from '../../src/outcome.js'
 import { parseExposition } from '../kit/peers/exposition.js'
@@ -28,10 +28,13 @@ const OUTCOME: Outcome = {
 }
 
 function measured() {
-  const registry = new Registry()
   const tunnels = { size: 0, bytesUp: 0, bytesDown: 0 }
-  const metrics = new ExchangeMetrics(registry, () => tunnels)
-  return { metrics, tunnels, scrape: async () => parseExposition(await registry.metrics(), 'text') }
+  const metrics = new ExchangeMetrics(() => tunnels)
+  return {
+    metrics,
+    tunnels,
+    scrape: async () => parseExposition((await serializeMetrics([metrics.report()], 'text')).text, 'text'),
+  }
 }
 
 t.test('requests are counted by kind, method, decision and code, each for itself', async t => {

@@ -1,7 +1,7 @@
-import { Counter, Registry } from 'prom-client'
 import t, { type Test } from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
 import { Metrics, type MetricsOptions } from '../../src/observe/metrics.js'
+import { metric } from '../../src/observe/series.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 
 function opened(t: Test, options: Partial<MetricsOptions> = {}) {
@@ -71,8 +71,7 @@ t.test('the report is plain JSON, and those of several workers merge', async t =
 })
 
 t.test('metrics of the process go out with the others', async t => {
-  const process = new Registry()
-  new Counter({ name: 'process_a_total', help: 'A.', registers: [process] }).inc(3)
+  const process = async () => [metric('counter', 'process_a_total', 'A.', [[{}, 3]])]
   const { scrape } = opened(t, { process })
   const scraped = await scrape()
   t.equal(scraped.value('process_a_total'), 3)

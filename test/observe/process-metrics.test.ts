@@ -1,11 +1,15 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { serializeMetrics } from '../../src/observe/exposition.js'
 import { createProcessMetrics } from '../../src/observe/process-metrics.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 
 t.test('processor time, memory and start of the process, and nothing whose names are not told', async t => {
-  const { families } = parseExposition(await createProcessMetrics().metrics(), 'text')
+  const { families } = parseExposition(
+    (await serializeMetrics([await createProcessMetrics()()], 'text')).text,
+    'text',
+  )
   for (const name of [
     'process_cpu_seconds_total',
     'process_resident_memory_bytes',
@@ -22,7 +26,7 @@ t.test('processor time, memory and start of the process, and nothing whose names
 
 t.test('keeps no process alive', async t => {
   const module = new URL('../../src/observe/process-metrics.js', import.meta.url)
-  const script = `import { createProcessMetrics } from '${module}'; await createProcessMetrics().metrics(); console.log('done')`
+  const script = `import { createProcessMetrics } from '${module}'; await createProcessMetrics()(); console.log('done')`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
     env: { PATH: process.env['PATH'] },
     timeout: 30_000,

@@ -1,10 +1,9 @@
-import { Registry } from 'prom-client'
 import t from 'tap'
-import { registerUpstreams, type UpstreamHealth } from '../../src/observe/upstream-metrics.js'
+import { serializeMetrics } from '../../src/observe/exposition.js'
+import { reportUpstreams, type UpstreamHealth } from '../../src/observe/upstream-metrics.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 
 t.test('each upstream is up or down, with its failures by error', async t => {
-  const registry = new Registry()
   let health: UpstreamHealth[] = [
     { route: 'a.test/', upstream: 'http://10.0.0.1:80', up: true, failures: new Map() },
     {
@@ -17,8 +16,8 @@ t.test('each upstream is up or down, with its failures by error', async t => {
       ]),
     },
   ]
-  registerUpstreams(registry, () => health)
-  const scrape = async () => parseExposition(await registry.metrics(), 'text')
+  const scrape = async () =>
+    parseExposition((await serializeMetrics([reportUpstreams(health)], 'text')).text, 'text')
   const labels = (port: number) => `route="a.test/",upstream="http://10.0.0.${port}:80"`
   for (const scraped of [await scrape(), await scrape()]) {
     t.equal(scraped.value(`sluice_upstream_up{${labels(1)}}`), 1)

@@ -1,0 +1,88 @@
+/**
+ * The metrics as numbers: kept in plain counters, and written as what the Prometheus library reports of its own when
+ * somebody asks. The library itself is loaded then, and not before; finding the right one of its counters takes longer
+ * than a request has.
+ */
+import type { ReportedMetric } from './exposition.js'
+
+/** What is not on a closed list is counted as this, where the list has it. */
+export const OTHER = 'other'
+
+type Labels = Readonly<Record<string, string>>
+
+/** One metric. @param help a sentence. @param values each with its labels */
+export function metric(
+  type: 'counter' | 'gauge',
+  name: string,
+  help: string,
+  values: readonly (readonly [Labels, number])[],
+  aggregator: 'sum' | 'min' | 'max' | 'first' = 'sum',
+): ReportedMetric {
+  return { name, help, type, aggregator, values: values.map(([labels, value]) => ({ labels, value })) }
+}
+
+/** A counter with one label, whose values are a closed list. */
+export class ClosedCounter {
+  readonly #name: string
+  readonly #help: string
+  readonly #label: string
+  readonly #counts: Map<string, number>
+
+  /** @param values of the label; each begins at 0 */
+  constructor(name: string, help: string, label: string, values: readonly string[]) {
+    this.#name = name
+    this.#help = help
+    this.#label = label
+    this.#counts = new Map(values.map(value => [value, 0]))
+  }
+
+  add(value: string): void {
+    const key = this.#counts.has(value) ? value : OTHER
+    const before = this.#counts.get(key)
+    if (before !== undefined) this.#counts.set(key, before + 1)
+  }
+
+  report(): ReportedMetric {
+    const values = [...this.#counts].map(([value, count]) => [{ [this.#label]: value }, count] as const)
+    return metric('counter', this.#name, this.#help, values)
+  }
+}
+
+/** How often something took how long. */
+export class Histogram {
+  readonly #name: string
+  readonly #help: string
+  readonly #bounds: readonly number[]
+  /** By bucket, each without those below it; the last one is for what is above all bounds. */
+  readonly #counts: number[]
+  #sum = 0
+
+  /** @param bounds upper bounds of the buckets, in seconds, ascending */
+  constructor(name: string, help: string, bounds: readonly number[]) {
+    this.#name = name
+    this.#help = help
+    this.#bounds = bounds
+    this.#counts = new Array<number>(bounds.length + 1).fill(0)
+  }
+
+  observe(seconds: number): void {
+    let bucket = 0
+    while (seconds > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
+    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
+    this.#sum += seconds
+  }
+
+  report(): ReportedMetric {
+    const name = this.#name
+    const values: ReportedMetric['values'][number][] = []
+    let count = 0
+    for (const [bucket, within] of this.#counts.entries()) {
+      count += within
+      const le = this.#bounds[bucket] ?? '+Inf'
+      values.push({ labels: { le }, value: count, metricName: `${name}_bucket` })
+    }
+    values.push({ labels: {}, value: this.#sum, metricName: `${name}_sum` })
+    values.push({ labels: {}, value: count, metricName: `${name}_count` })
+    return { name, help: this.#help, type: 'histogram', aggregator: 'sum', values }
+  }
+}
