@@ -64,7 +64,7 @@ export async function measureIdle(
   const close = await idleTunnels(beside.port, origins, MANY_TUNNELS)
   await pause(SETTLE_MS)
   const bytes = (residentBytes(beside.pid) - before) / MANY_TUNNELS
-  const [without, among] = [new Asked(alone, origins.http), new Asked(beside, origins.http)]
+  const [without, among] = [new Asked(alone, origins.http.kilobyte), new Asked(beside, origins.http.kilobyte)]
   for (let round = 0; round < WARM_UP + ROUNDS; round++) {
     // In turn the other way round: what comes every other second would always meet the same one.
     const order = round % 2 === 0 ? [without, among] : [among, without]

@@ -2,11 +2,29 @@
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
-/** `store` has a peer of its own, nginx; `policy` is the time of one decision, beside no peer. */
-export const CASES = ['forward', 'connect', 'tunnel', 'memory', 'idle', 'store', 'policy'] as const
+/**
+ * `passthrough` and `store` have a peer of their own, nginx; `policy` is the time of one decision, beside no peer;
+ * `latency` sends at half of the rate that squid reached in `forward`.
+ */
+export const CASES = [
+  'forward',
+  'latency',
+  'quiet',
+  'bodies',
+  'post',
+  'connections',
+  'tls',
+  'passthrough',
+  'connect',
+  'tunnel',
+  'memory',
+  'idle',
+  'store',
+  'policy',
+] as const
 export type Case = (typeof CASES)[number]
 
-export const SUBJECTS = ['direct', 'sluice', 'squid', 'tinyproxy', 'nginx'] as const
+export const SUBJECTS = ['direct', 'sluice', 'sluice-other', 'squid', 'tinyproxy', 'nginx'] as const
 /** What is measured: a proxy, a server of files, or the load generator straight at the origin. */
 export type SubjectName = (typeof SUBJECTS)[number]
 
@@ -28,6 +46,10 @@ export interface Options {
   readonly profile: boolean
   /** The built program that is measured as Sluice. */
   readonly program: string
+  /** The Node that runs it. */
+  readonly node: string
+  /** Another Node that runs the same program: the subject `sluice-other`. */
+  readonly otherNode: string | undefined
 }
 
 /** Compiled to .build/test/bench; the built program lies in dist of the same root. */
@@ -43,6 +65,8 @@ export const USAGE = `usage: npm run bench -- [options]
   --json FILE          writes every sample to FILE
   --profile            runs Sluice alone, with --cpu-prof, and prints where the time goes
   --program FILE       measures another build of Sluice than dist/bin.js
+  --node FILE          runs it with that Node in place of this one
+  --other-node FILE    measures it on a second Node, as the proxy sluice-other
 `
 
 /** @throws Error with one line for the user */
@@ -56,6 +80,8 @@ export function parseOptions(args: readonly string[]): Options {
       json: { type: 'string' },
       profile: { type: 'boolean', default: false },
       program: { type: 'string' },
+      node: { type: 'string', default: process.execPath },
+      'other-node': { type: 'string' },
     },
   })
   return {
@@ -65,6 +91,8 @@ export function parseOptions(args: readonly string[]): Options {
     json: values.json,
     profile: values.profile,
     program: resolve(values.program ?? join(ROOT, 'dist/bin.js')),
+    node: values.node,
+    otherNode: values['other-node'],
   }
 }
 

@@ -5,25 +5,31 @@
 import { createServer, type Server, Socket } from 'node:net'
 
 export const BODY_BYTES = 1024
+/** Content of what an origin answers with, in bytes. */
+export const BODIES = { kilobyte: BODY_BYTES, '64 KiB': 64 * 1024, '1 MiB': 1024 * 1024 } as const
+export type BodyName = keyof typeof BODIES
 /** Pieces that sources write; larger than a socket's buffer, so that every write fills it. */
 export const PIECE = Buffer.alloc(256 * 1024, 'x')
 
 const ECHO_BYTES = 64 * 1024
 
-const RESPONSE = Buffer.concat([
-  Buffer.from(
+function responseOf(bytes: number): Buffer {
+  const head =
     `HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nServer: bench\r\n` +
-      `Content-Type: text/plain\r\nContent-Length: ${BODY_BYTES}\r\n\r\n`,
-  ),
-  Buffer.alloc(BODY_BYTES, 'x'),
-])
+    `Content-Type: text/plain\r\nContent-Length: ${bytes}\r\n\r\n`
+  return Buffer.concat([Buffer.from(head), Buffer.alloc(bytes, 'x')])
+}
+
+const HEAD_END = Buffer.from('\r\n\r\n')
+/** What requests with content begin with; all of them have BODY_BYTES of it. */
+const POST = Buffer.from('POST ')
 
 /** As tinyproxy asks for it; an origin that stayed open would make a tunnel of what should be one request. */
 const CLOSE = Buffer.from('Connection: close\r\n')
 
 export interface Origins {
-  /** Answers every piece it reads with the same response. */
-  readonly http: number
+  /** Answers every request with the same response, of that size. */
+  readonly http: Readonly<Record<BodyName, number>>
   /** Sends back what it gets. */
   readonly echo: number
   /** Sends for ever. */
@@ -57,14 +63,29 @@ export async function startOrigins(): Promise<Origins> {
       })
     })
   }
-  const http = await serve(socket => {
-    track(socket)
-    socket.on('data', (request: Buffer) => {
-      if (request.includes(CLOSE)) socket.end(RESPONSE)
-      else socket.write(RESPONSE)
+  const serveHttp = (name: BodyName): Promise<number> => {
+    const response = responseOf(BODIES[name])
+    return serve(socket => {
+      track(socket)
+      // Of content, what has not come yet. A head comes in one piece.
+      let missing = 0
+      socket.on('data', (piece: Buffer) => {
+        if (missing > 0) missing -= piece.length
+        else if (piece.subarray(0, POST.length).equals(POST)) {
+          missing = piece.indexOf(HEAD_END) + HEAD_END.length + BODY_BYTES - piece.length
+        }
+        if (missing > 0) return
+        if (piece.includes(CLOSE)) socket.end(response)
+        else socket.write(response)
+      })
+      socket.on('end', () => socket.end())
     })
-    socket.on('end', () => socket.end())
-  })
+  }
+  const http = {
+    kilobyte: await serveHttp('kilobyte'),
+    '64 KiB': await serveHttp('64 KiB'),
+    '1 MiB': await serveHttp('1 MiB'),
+  }
   const echo = await serve(accepted => {
     const buffer = spare.pop() ?? Buffer.allocUnsafeSlow(ECHO_BYTES)
     const socket = readInto(accepted, buffer, bytes => {

@@ -2,7 +2,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Children } from './children.js'
-import { forwardLoad } from './forward-load.js'
+import { getLoad, passthroughLoad } from './http-loads.js'
 import type { Case, Options } from './options.js'
 import type { Origins } from './origin.js'
 import { sluice } from './proxies.js'
@@ -37,7 +37,8 @@ export async function profileCases(
   origins: Origins,
 ): Promise<void> {
   const loads: readonly (readonly [Case, string, (port: number) => Load])[] = [
-    ['forward', 'forwarded GET', port => forwardLoad(port, origins.http, FORWARD_CONCURRENCY)],
+    ['forward', 'forwarded GET', port => getLoad(port, origins, 'kilobyte', FORWARD_CONCURRENCY)],
+    ['passthrough', 'passed-through GET', port => passthroughLoad(port, FORWARD_CONCURRENCY)],
     ['connect', 'CONNECT', port => connectLoad(port, origins, CONNECT_CONCURRENCY)],
     ['tunnel', 'upload', port => throughputLoad(port, origins, 'upload', TUNNELS)],
     ['tunnel', 'download', port => throughputLoad(port, origins, 'download', TUNNELS)],
@@ -49,8 +50,9 @@ export async function profileCases(
     if (!options.cases.includes(name)) continue
     const own = join(directory, title.replace(' ', '-'))
     const nodeArgs = ['--cpu-prof', `--cpu-prof-dir=${own}`]
+    const program = { node: options.node, program: options.program, nodeArgs }
     const profiled =
-      name === 'store' ? sluiceStore(options.program, disk, nodeArgs) : sluice(options.program, nodeArgs)
+      name === 'store' ? sluiceStore(program, disk) : sluice(program, { origin: origins.http.kilobyte })
     const { port, pid } = await profiled(children, own)
     const from = Number(process.hrtime.bigint() / 1000n) + options.plan.warmMs * 1000
     const sample = await takeSample(start(port), options.plan.warmMs, options.plan.measureMs, undefined)

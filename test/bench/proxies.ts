@@ -21,30 +21,54 @@ const START_MS = 10_000
 /** One address has all connections here, and is one client: what it may have by default is for one of many. */
 const LIMITS = '{ connections_per_client: 20000, tunnels_per_client: 10000 }'
 
-/** @param nodeArgs options of Node itself, such as those of the profiler */
-export function sluice(program: string, nodeArgs: readonly string[] = []): Starter {
+/** How Sluice is run. */
+export interface SluiceProgram {
+  readonly node: string
+  /** The built program. */
+  readonly program: string
+  /** Options of Node itself, such as those of the profiler. */
+  readonly nodeArgs?: readonly string[]
+}
+
+export interface ProxyVariant {
+  /** No access log. */
+  readonly quiet?: boolean
+  /** The files of a certificate that clients meet by TLS, on the port that is measured. */
+  readonly tls?: { readonly cert: string; readonly key: string }
+  /** The port on 127.0.0.1 that origin-form requests are passed on to. */
+  readonly origin?: number
+}
+
+export function sluice(
+  { node, program, nodeArgs = [] }: SluiceProgram,
+  { quiet = false, tls, origin }: ProxyVariant = {},
+): Starter {
   return (children, directory) =>
-    launch(children, directory, process.execPath, (_port, file) => [...nodeArgs, program, '--config', file], {
+    launch(children, directory, node, (_port, file) => [...nodeArgs, program, '--config', file], {
       file: 'sluice.yaml',
       text: port => `version: 1
-listen: { proxy: ["127.0.0.1:${port}"], admin: "127.0.0.1:0" }
+listen:
+  proxy: ["127.0.0.1:${tls === undefined ? port : 0}"]
+  admin: "127.0.0.1:0"
+${tls === undefined ? '' : `  tls: { address: "127.0.0.1:${port}", cert: ${JSON.stringify(tls.cert)}, key: ${JSON.stringify(tls.key)} }`}
 rules:
   bench: { hosts: ["127.0.0.1"], ports: ["any"], addresses: ["127.0.0.1/32"] }
+${origin === undefined ? '' : `origins: [{ path: /, forward: "http://127.0.0.1:${origin}" }]`}
 limits: ${LIMITS}
-log: { format: json }
+log: { format: json, level: ${quiet ? 'error' : 'info'} }
 shutdown: { drain: 0s }
 `,
     })
 }
 
 /** @returns undefined when it is not installed */
-export function squid(): Starter | undefined {
+export function squid({ quiet = false, tls }: ProxyVariant = {}): Starter | undefined {
   const program = findProgram('squid')
   if (program === undefined) return undefined
   return (children, directory) =>
     launch(children, directory, program, (_port, file) => ['-N', '-f', file], {
       file: 'squid.conf',
-      text: port => `http_port 127.0.0.1:${port}
+      text: port => `${tls === undefined ? `http_port 127.0.0.1:${port}` : `https_port 127.0.0.1:${port} tls-cert=${tls.cert} tls-key=${tls.key}`}
 acl CONNECT method CONNECT
 acl Safe_ports port 1025-65535
 http_access deny !Safe_ports
@@ -54,7 +78,7 @@ http_access deny all
 workers 1
 cache deny all
 cache_mem 0 MB
-access_log daemon:${directory}/access.log squid
+access_log ${quiet ? 'none' : `daemon:${directory}/access.log squid`}
 cache_log ${directory}/cache.log
 pid_filename ${directory}/squid.pid
 coredump_dir ${directory}

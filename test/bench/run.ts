@@ -3,23 +3,33 @@ import { mkdir } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
 import type { Children, Cores } from './children.js'
-import { forwardLoad } from './forward-load.js'
+import { createCertificate } from './certificate.js'
+import { getLoad, passthroughLoad, postLoad } from './http-loads.js'
 import { type IdleFigures, measureIdle } from './idle.js'
 import type { Options, SubjectName } from './options.js'
 import type { Origins } from './origin.js'
 import { coreSeconds, cpuSeconds, residentBytes } from './process-usage.js'
-import { pause, type RunningProxy, sluice, squid, type Starter, tinyproxy } from './proxies.js'
+import {
+  pause,
+  type ProxyVariant,
+  type RunningProxy,
+  sluice,
+  squid,
+  type Starter,
+  tinyproxy,
+} from './proxies.js'
 import { type Load, type Meters, QUIET, type Sample, takeSample } from './sample.js'
-import { nginx, putLoad, sluiceStore, STORE_CONCURRENCY, storedGetLoad } from './store.js'
+import { nginxFiles, nginxGateway, putLoad, sluiceStore, STORE_CONCURRENCY, storedGetLoad } from './store.js'
 import { connectLoad, idleTunnels, throughputLoad } from './tunnel-load.js'
 
 export const FORWARD_CONCURRENCY = 48
 export const CONNECT_CONCURRENCY = 32
+const BODY_CONCURRENCY = 16
 export const TUNNELS = 4
 const IDLE_TUNNELS = 1000
 const WARM_TUNNELS = 50
 /** tinyproxy has a limit of its own on connections, below that. */
-const IDLE_SUBJECTS = ['sluice', 'squid'] as const
+const IDLE_SUBJECTS = ['sluice', 'sluice-other', 'squid'] as const
 const MAX_RETRIES = 2
 /** The first round is for compilers too. */
 const WARM_UP = 3
@@ -57,6 +67,13 @@ interface Measure {
 
 type Starters = Partial<Record<SubjectName, Starter | undefined>>
 
+/** Subjects that are set up alike, and what is measured of them in turn. */
+interface Group {
+  readonly name: string
+  readonly starters: Starters
+  readonly measures: readonly Measure[]
+}
+
 /** @param disk a directory on a disk, for what has to be durable */
 export async function runCases(
   options: Options,
@@ -66,26 +83,22 @@ export async function runCases(
   disk: string,
   origins: Origins,
 ): Promise<Results> {
-  const proxies: Starters = {
-    sluice: sluice(options.program),
-    squid: squid(),
-    tinyproxy: tinyproxy(),
+  const proxies = proxiesOf(options, {})
+  const rows: Row[] = []
+  const missing = new Set<SubjectName>()
+  const run = async ({ name, starters, measures }: Group): Promise<void> => {
+    if (measures.length === 0) return
+    for (const subject of options.subjects) {
+      if (subject in starters && starters[subject] === undefined) missing.add(subject)
+    }
+    rows.push(...(await measureAll(options, cores, children, starters, measures, join(directory, name))))
   }
-  const servers: Starters = { sluice: sluiceStore(options.program, disk), nginx: nginx(disk) }
-  const measures = measuresOf(options, origins)
-  const storeMeasures = storeMeasuresOf(options)
-  const missing = options.subjects.filter(name => {
-    const known = [
-      ...(measures.length > 0 || options.cases.includes('memory') || options.cases.includes('idle')
-        ? [proxies]
-        : []),
-      ...(storeMeasures.length > 0 ? [servers] : []),
-    ]
-    return known.some(starters => name in starters && starters[name] === undefined)
-  })
-  const run = (starters: Starters, list: readonly Measure[], folder: string) =>
-    list.length === 0 ? [] : measureAll(options, cores, children, starters, list, join(directory, folder))
-  const rows = [...(await run(proxies, measures, '')), ...(await run(servers, storeMeasures, 'store'))]
+  await run({ name: 'proxies', starters: proxies, measures: measuresOf(options, origins) })
+  // At half of what squid can do, when that is known.
+  const top = rows.find(({ measure }) => measure === FORWARD)?.samples.squid?.map(sample => sample.perSecond)
+  for (const group of await groupsOf(options, origins, directory, disk, top && Math.max(...top) / 2)) {
+    await run(group)
+  }
 
   const memory: Partial<Record<SubjectName, number[]>> = {}
   if (options.cases.includes('memory')) {
@@ -106,7 +119,7 @@ export async function runCases(
     }
   }
   progress('')
-  return { machine: cpus()[0]?.model ?? 'unknown', cores, missing, rows, memory, idle }
+  return { machine: cpus()[0]?.model ?? 'unknown', cores, missing: [...missing], rows, memory, idle }
 }
 
 /** Starts the subjects, measures them in turn, and stops them. */
@@ -174,26 +187,50 @@ function metersOf({ pid }: RunningProxy, { proxy: core }: Cores): Meters {
   return { proxy: () => cpuSeconds(pid), core: core === undefined ? undefined : () => coreSeconds(core) }
 }
 
+/** The proxies, set up alike; those that are not installed are undefined. */
+function proxiesOf({ program, node, otherNode }: Options, variant: ProxyVariant): Starters {
+  return {
+    sluice: sluice({ program, node }, variant),
+    ...(otherNode === undefined ? {} : { 'sluice-other': sluice({ program, node: otherNode }, variant) }),
+    squid: squid(variant),
+    tinyproxy: tinyproxy(),
+  }
+}
+
+const FORWARD = `GET 1 KiB, ${FORWARD_CONCURRENCY} connections`
+
 function measuresOf({ cases, plan }: Options, origins: Origins): Measure[] {
   const measures: Measure[] = []
+  const { measureMs, tunnelMs } = plan
+  const requests = (name: string, start: Measure['start'], ms = measureMs): void => {
+    measures.push({ name, unit: 'requests/s', measureMs: ms, start })
+  }
   if (cases.includes('forward')) {
-    const start = (concurrency: number) => (port: number | undefined) =>
-      forwardLoad(port ?? origins.http, origins.http, concurrency)
-    measures.push(
-      {
-        name: `GET 1 KiB, ${FORWARD_CONCURRENCY} connections`,
-        unit: 'requests/s',
-        measureMs: plan.measureMs,
-        start: start(FORWARD_CONCURRENCY),
-      },
-      { name: 'GET 1 KiB, 1 connection', unit: 'requests/s', measureMs: plan.tunnelMs / 2, start: start(1) },
+    requests(FORWARD, port => getLoad(port, origins, 'kilobyte', FORWARD_CONCURRENCY))
+    requests('GET 1 KiB, 1 connection', port => getLoad(port, origins, 'kilobyte', 1), tunnelMs / 2)
+  }
+  if (cases.includes('bodies')) {
+    for (const body of ['64 KiB', '1 MiB'] as const) {
+      requests(`GET ${body}, ${BODY_CONCURRENCY} connections`, port =>
+        getLoad(port, origins, body, BODY_CONCURRENCY),
+      )
+    }
+  }
+  if (cases.includes('post')) {
+    requests(`POST 1 KiB, ${FORWARD_CONCURRENCY} connections`, port =>
+      postLoad(port, origins, FORWARD_CONCURRENCY),
+    )
+  }
+  if (cases.includes('connections')) {
+    requests(`GET 1 KiB, a connection each, ${CONNECT_CONCURRENCY} at once`, port =>
+      getLoad(port, origins, 'kilobyte', CONNECT_CONCURRENCY, { oneRequest: true }),
     )
   }
   if (cases.includes('connect')) {
     measures.push({
       name: `CONNECT, echo, close, ${CONNECT_CONCURRENCY} at once`,
       unit: 'tunnels/s',
-      measureMs: plan.measureMs,
+      measureMs,
       start: port => connectLoad(port, origins, CONNECT_CONCURRENCY),
     })
   }
@@ -202,7 +239,7 @@ function measuresOf({ cases, plan }: Options, origins: Origins): Measure[] {
       measures.push({
         name: `${direction}, ${TUNNELS} tunnels`,
         unit: 'bytes/s',
-        measureMs: plan.tunnelMs,
+        measureMs: tunnelMs,
         start: port => throughputLoad(port, origins, direction, TUNNELS),
       })
     }
@@ -210,9 +247,72 @@ function measuresOf({ cases, plan }: Options, origins: Origins): Measure[] {
   return measures
 }
 
+/** @param halfRate requests a second for the case of the times; undefined when it is not known */
+async function groupsOf(
+  options: Options,
+  origins: Origins,
+  directory: string,
+  disk: string,
+  halfRate: number | undefined,
+): Promise<Group[]> {
+  const { cases, plan, program, node, otherNode } = options
+  const { measureMs } = plan
+  const groups: Group[] = []
+  const measure = (name: string, start: Measure['start'], only?: readonly SubjectName[]): Measure => ({
+    name,
+    unit: 'requests/s',
+    measureMs,
+    start,
+    ...(only === undefined ? {} : { only }),
+  })
+  const withoutTinyproxy = (variant: ProxyVariant): Starters => {
+    const { tinyproxy: _, ...starters } = proxiesOf(options, variant)
+    return starters
+  }
+  if (cases.includes('latency') && halfRate !== undefined) {
+    const perSecond = Math.round(halfRate)
+    const name = `GET 1 KiB at ${perSecond.toLocaleString('en')} a second`
+    const start: Measure['start'] = port =>
+      getLoad(port, origins, 'kilobyte', FORWARD_CONCURRENCY, { perSecond })
+    groups.push({ name: 'latency', starters: withoutTinyproxy({}), measures: [measure(name, start)] })
+  }
+  if (cases.includes('quiet')) {
+    const start: Measure['start'] = port => getLoad(port, origins, 'kilobyte', FORWARD_CONCURRENCY)
+    const measures = [measure('GET 1 KiB, no access log', start)]
+    groups.push({ name: 'quiet', starters: withoutTinyproxy({ quiet: true }), measures })
+  }
+  if (cases.includes('tls')) {
+    const tls = await createCertificate(directory)
+    const load = (oneRequest: boolean, concurrency: number) => (port: number | undefined) =>
+      getLoad(port, origins, 'kilobyte', concurrency, { tls: port !== undefined, oneRequest })
+    const measures = [
+      measure('GET 1 KiB, TLS to the proxy', load(false, FORWARD_CONCURRENCY)),
+      measure('GET 1 KiB, TLS to the proxy, a connection each', load(true, CONNECT_CONCURRENCY)),
+    ]
+    groups.push({ name: 'tls', starters: withoutTinyproxy({ tls, quiet: true }), measures })
+  }
+  if (cases.includes('passthrough')) {
+    const { kilobyte: origin } = origins.http
+    const { sluice, 'sluice-other': other } = proxiesOf(options, { origin, quiet: true })
+    const starters = { sluice, 'sluice-other': other, nginx: nginxGateway(origin) }
+    const start: Measure['start'] = port => passthroughLoad(port ?? origin, FORWARD_CONCURRENCY)
+    const measures = [
+      measure(`origin-form GET 1 KiB passed through, ${FORWARD_CONCURRENCY} connections`, start),
+    ]
+    groups.push({ name: 'passthrough', starters, measures })
+  }
+  if (cases.includes('store')) {
+    const stores = [node, ...(otherNode === undefined ? [] : [otherNode])].map((each, index) =>
+      sluiceStore({ program, node: each }, join(disk, String(index))),
+    )
+    const starters = { sluice: stores[0], 'sluice-other': stores[1], nginx: nginxFiles(disk) }
+    groups.push({ name: 'store', starters, measures: storeMeasuresOf(options) })
+  }
+  return groups
+}
+
 /** All of them of a server; there is no origin behind it to measure directly. */
-function storeMeasuresOf({ cases, plan }: Options): Measure[] {
-  if (!cases.includes('store')) return []
+function storeMeasuresOf({ plan }: Options): Measure[] {
   const { measureMs } = plan
   const on = (load: (port: number) => Load) => (port: number | undefined) => load(port ?? 0)
   return [
@@ -220,14 +320,14 @@ function storeMeasuresOf({ cases, plan }: Options): Measure[] {
       name: `GET 1 KiB from the store, ${STORE_CONCURRENCY} connections`,
       unit: 'requests/s',
       measureMs,
-      only: ['sluice', 'nginx'],
+      only: ['sluice', 'sluice-other', 'nginx'],
       start: on(storedGetLoad),
     },
     {
       name: `PUT 1 KiB to the store, on the disk, ${STORE_CONCURRENCY} connections`,
       unit: 'requests/s',
       measureMs,
-      only: ['sluice'],
+      only: ['sluice', 'sluice-other'],
       start: on(putLoad),
     },
   ]

@@ -6,7 +6,7 @@ import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findProgram } from './children.js'
 import { BODY_BYTES } from './origin.js'
-import { launch, type RunningProxy, type Starter } from './proxies.js'
+import { launch, type RunningProxy, type SluiceProgram, type Starter } from './proxies.js'
 import { requestLoad } from './request-load.js'
 import type { Load } from './sample.js'
 
@@ -14,14 +14,11 @@ export const STORE_CONCURRENCY = 48
 const CONTENT = Buffer.alloc(BODY_BYTES, 'x')
 const PATH = '/cas/1024.bin'
 
-/**
- * @param disk a directory on a disk, for the content
- * @param nodeArgs options of Node itself
- */
-export function sluiceStore(program: string, disk: string, nodeArgs: readonly string[] = []): Starter {
+/** @param disk a directory on a disk, for the content */
+export function sluiceStore({ node, program, nodeArgs = [] }: SluiceProgram, disk: string): Starter {
   return async (children, directory) => {
     const args = (_port: number, file: string) => [...nodeArgs, program, '--config', file]
-    const running = await launch(children, directory, process.execPath, args, {
+    const running = await launch(children, directory, node, args, {
       file: 'sluice.yaml',
       text: port => `version: 1
 listen: { proxy: ["127.0.0.1:${port}"], admin: "127.0.0.1:0" }
@@ -37,19 +34,12 @@ shutdown: { drain: 0s }
   }
 }
 
-/**
- * @param disk a directory on a disk, for the content
- * @returns undefined when it is not installed
- */
-export function nginx(disk: string): Starter | undefined {
+/** @returns undefined when it is not installed */
+function startNginx(servers: (port: number) => string, prepare = async () => {}): Starter | undefined {
   const program = findProgram('nginx')
   if (program === undefined) return undefined
   return async (children, directory) => {
-    const root = join(disk, 'nginx')
-    await mkdir(join(root, 'cas'), { recursive: true })
-    await writeFile(join(root, PATH), CONTENT)
-    // Its worker gives up root.
-    for (const path of [disk, root, join(root, 'cas')]) await chmod(path, 0o755)
+    await prepare()
     const error = join(directory, 'error.log')
     return launch(children, directory, program, (_port, file) => ['-e', error, '-p', directory, '-c', file], {
       file: 'nginx.conf',
@@ -57,18 +47,54 @@ export function nginx(disk: string): Starter | undefined {
 worker_processes 1;
 pid ${directory}/nginx.pid;
 error_log ${error};
-events { worker_connections 1024; }
+events { worker_connections 20000; }
 http {
   access_log off;
   default_type application/octet-stream;
   sendfile on;
   keepalive_timeout 600s;
   keepalive_requests 100000000;
-  server { listen 127.0.0.1:${port}; root ${root}; }
+${servers(port)}
 }
 `,
     })
   }
+}
+
+/**
+ * @param origin the port on 127.0.0.1 that requests are passed on to
+ * @returns undefined when it is not installed
+ */
+export function nginxGateway(origin: number): Starter | undefined {
+  return startNginx(
+    port => `  upstream origin { server 127.0.0.1:${origin}; keepalive 128; keepalive_requests 100000000; }
+  server {
+    listen 127.0.0.1:${port};
+    location / {
+      proxy_pass http://origin;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";
+      proxy_set_header Host $http_host;
+    }
+  }`,
+  )
+}
+
+/**
+ * @param disk a directory on a disk, for the content
+ * @returns undefined when it is not installed
+ */
+export function nginxFiles(disk: string): Starter | undefined {
+  const root = join(disk, 'nginx')
+  return startNginx(
+    port => `  server { listen 127.0.0.1:${port}; root ${root}; }`,
+    async () => {
+      await mkdir(join(root, 'cas'), { recursive: true })
+      await writeFile(join(root, PATH), CONTENT)
+      // Its worker gives up root.
+      for (const path of [disk, root, join(root, 'cas')]) await chmod(path, 0o755)
+    },
+  )
 }
 
 /** The same 1 KiB, over and over. */
