@@ -132,6 +132,7 @@ async function serveSupervisor(): Promise<never> {
     onUncaught,
     pid: process.pid,
     openFilesLimit,
+    environment: process.env,
   })
   process.exit(EXIT.ok)
 }

@@ -29,9 +29,8 @@ import { createOrigins, type Origins } from './origin/create-origins.js'
 import type { Policy } from './policy/decision.js'
 import type { PumpRegistry, PumpUpstream, RunningPump } from './relay/pump.js'
 import type { ReadBuffers } from './relay/read-buffer.js'
-import { createNames } from './upstream/create-names.js'
+import type { Lookups } from './upstream/create-names.js'
 import { type Connector, Dialer } from './upstream/dial.js'
-import type { AddressLookup } from './upstream/lookup.js'
 import { NodeSender } from './upstream/node-sender.js'
 import { createParents } from './upstream/parents.js'
 import { UndiciSender } from './upstream/undici-sender.js'
@@ -43,7 +42,7 @@ export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files' | 'folder'>
 export interface Surroundings {
   readonly logger: Logger
   readonly startId: string
-  readonly lookup: AddressLookup | undefined
+  readonly lookups: Lookups
   readonly connector: Connector | undefined
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -102,9 +101,10 @@ export class Generation {
     const clients = this.#createClients(surroundings.attempts, surroundings.passwords)
     if (before !== undefined) clients.adopt(before.#clients)
     this.#clients = clients
-    const names = createNames(config, now, surroundings.lookup)
+    const names = surroundings.lookups.names(config, { now, descriptors: surroundings.descriptors })
     const dialer = new Dialer({
       resolver: names.resolver,
+      configured: names.configured,
       policy,
       connectTimeoutMs: limits.connectTimeoutMs,
       descriptors: surroundings.descriptors,

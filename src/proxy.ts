@@ -12,6 +12,7 @@ import { Generation, type LoadedConfig } from './generation.js'
 import { createHttpDate } from './http/date.js'
 import { type Descriptors, NO_DESCRIPTOR_KEPT } from './limits/descriptors.js'
 import { type Ledger, LocalLedger } from './limits/ledger.js'
+import type { LimitName } from './limits/refusals.js'
 import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
 import { configuredListeners, type Listeners } from './listener/create-policy.js'
@@ -27,13 +28,13 @@ import type { ReloadState, WorkerStatus } from './observe/worker-status.js'
 import type { RunningPump } from './relay/pump.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
-import type { AddressLookup } from './upstream/lookup.js'
+import { Lookups, type NameEnvironment } from './upstream/create-names.js'
 import { openSpanExport, type SpanExport } from './upstream/span-export.js'
 
 export type { LoadedConfig } from './generation.js'
 
 /** What the outside world is made of; tests put their own in. */
-export interface ProxyEnvironment {
+export interface ProxyEnvironment extends NameEnvironment {
   readonly logger: Logger
   /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
   readonly startId: string
@@ -49,8 +50,6 @@ export interface ProxyEnvironment {
   readonly worker?: WorkerPlace
   /** In place of its own count of wrong credentials. */
   readonly attempts?: FailedAttempts
-  /** In place of the system's resolver and of `dns.servers`. */
-  readonly lookup?: AddressLookup
   readonly connector?: Connector
   readonly descriptors?: Descriptors
   /** Milliseconds, monotonic. */
@@ -139,9 +138,9 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     }))
   const passwords = new BcryptThread()
   const wait = environment.wait ?? (ms => setTimeout(ms))
-  const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limit =>
-    metrics.exchanges.limitReached(limit),
-  )
+  const limitReached = (limit: LimitName): void => metrics.exchanges.limitReached(limit)
+  const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limitReached)
+  const lookups = new Lookups(loaded.config, environment, limitReached)
   const { descriptors = NO_DESCRIPTOR_KEPT } = environment
   let exchanges = 0
   const server: ProxyServer = new ProxyServer({
@@ -180,7 +179,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const surroundings = {
     logger: environment.logger,
     startId,
-    lookup: environment.lookup,
+    lookups,
     connector: environment.connector,
     now,
     wallClock,
@@ -266,6 +265,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     if (!needsRestart.includes('tracing.otlp')) spanExport?.authorize(next.files.tracingHeaders)
     server.configure(after.settings)
     shares.configure(after.config.limits)
+    lookups.configure(after.config)
     void before.retire().then(() => generations.delete(before))
     const closedTunnels = await server.pumps.stopUnless(after.judge())
     return { needsRestart, closedTunnels }

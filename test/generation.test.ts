@@ -10,6 +10,7 @@ import { configuredListeners } from '../src/listener/create-policy.js'
 import type { ConnectionExchange } from '../src/listener/connection-exchange.js'
 import { createLogger } from '../src/observe/log.js'
 import { ReadBuffers } from '../src/relay/read-buffer.js'
+import { Lookups } from '../src/upstream/create-names.js'
 import { A_PLACE } from './kit/fakes/no-limits.js'
 
 function generation(t: Test): Generation {
@@ -22,7 +23,7 @@ function generation(t: Test): Generation {
     {
       logger: createLogger('silent', { write: () => {} }),
       startId: 'test',
-      lookup: undefined,
+      lookups: new Lookups(loaded.config, {}),
       connector: undefined,
       now,
       wallClock: Date.now,

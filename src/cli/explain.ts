@@ -4,8 +4,8 @@
  */
 import { NoProxy } from '../policy/no-proxy.js'
 import { createPolicy } from '../listener/create-policy.js'
-import { createNames } from '../upstream/create-names.js'
-import type { AddressLookup } from '../upstream/lookup.js'
+import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
+import { Lookups, type NameEnvironment } from '../upstream/create-names.js'
 import { readConfiguration } from '../run/configuration.js'
 import type { Command } from './command.js'
 import { EXIT } from '../run/exit-codes.js'
@@ -25,12 +25,12 @@ export interface ExplainArguments {
 }
 
 /** What the command needs of the world. */
-export interface ExplainHost {
+export interface ExplainHost extends NameEnvironment {
   readonly io: Io
   /** Whether standard output takes colour. */
   readonly color: boolean
-  /** In place of the resolver of a proxy with that configuration. */
-  readonly lookup?: AddressLookup
+  /** Variables of the process. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
   /** Milliseconds, monotonic. */
   readonly now?: () => number
 }
@@ -62,7 +62,8 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
     return EXIT.usage
   }
   const now = host.now ?? (() => performance.now())
-  const names = createNames(config, now, host.lookup)
+  const resolving = { system: { environment: host.environment ?? {} }, ...host }
+  const names = new Lookups(config, resolving).names(config, { now, descriptors: NO_DESCRIPTOR_KEPT })
   const explanation = await explainRequest(requestLineOf(args.url, args.method), client, {
     config,
     policy: createPolicy(config),

@@ -16,6 +16,7 @@ import type { NoProxy } from '../policy/no-proxy.js'
 import type { Grant } from '../policy/permit.js'
 import type { RequestForm } from '../policy/rules.js'
 import type { AddressTrace, TraceStep } from '../policy/trace.js'
+import { resolveGranted } from '../upstream/granted-host.js'
 import type { Resolver } from '../upstream/resolve.js'
 import type { KnownClient, UnknownClient } from './explain-client.js'
 import { type RequestLine, readRequestLine } from './explain-request.js'
@@ -101,8 +102,9 @@ async function judgeHost(
   const traced = { ...base, rule, steps: [...base.steps, ...policy.trace(asked).steps] }
   if (decision.kind === 'deny') return { ...traced, verdict: 'deny', refusal: answerTo(decision, form) }
   const { grant, wouldDeny } = decision
+  let granted = grant
   const passed = (judged: Base & Pick<Explanation, 'rule' | 'lookup'>): Explanation => {
-    const notes = notesOn(base.request, grant, parts)
+    const notes = notesOn(base.request, granted, parts)
     if (wouldDeny === undefined) return { ...judged, notes, verdict: 'allow' }
     return { ...judged, notes, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
   }
@@ -112,18 +114,21 @@ async function judgeHost(
   }
   let lookup: Lookup | undefined
   if (host.kind === 'name') {
-    lookup = await lookUp(host.name, parts)
+    const found = await lookUp(grant, parts)
+    if ('kind' in found) return refusedAs(traced, found)
+    lookup = found
     if (lookup.error !== undefined) {
       return { ...traced, verdict: 'dns_failed', lookup, refusal: answerOf(lookup.error) }
     }
+    granted = found.grant
   }
   const addresses = lookup?.addresses ?? [host.name]
   const vetted = {
     ...traced,
     ...(lookup === undefined ? {} : { lookup }),
-    addresses: policy.traceAddresses(grant, addresses),
+    addresses: policy.traceAddresses(granted, addresses),
   }
-  const permit = policy.vet(grant, addresses)
+  const permit = policy.vet(granted, addresses)
   if ('kind' in permit) {
     return { ...vetted, verdict: 'deny', rule: permit.rule, refusal: answerTo(permit, form) }
   }
@@ -138,15 +143,28 @@ function refusedBehindParent(traced: Base, denial: Denial): Explanation {
   return { ...traced, verdict: 'deny', rule, steps, refusal: answerTo(denial, traced.request.form) }
 }
 
-async function lookUp(name: string, { resolver, now }: ExplainParts): Promise<Lookup> {
+/** What the search domains made of the host is denied. */
+function refusedAs(traced: Base, denial: Denial): Explanation {
+  const step: TraceStep = {
+    verdict: 'deny',
+    path: ['deny', 'hosts'],
+    text: `${denial.message}. ${denial.detail}`,
+  }
+  const refusal = answerTo(denial, traced.request.form)
+  return { ...traced, verdict: 'deny', rule: denial.rule, steps: [...traced.steps, step], refusal }
+}
+
+async function lookUp(
+  grant: Grant,
+  { policy, resolver, now }: ExplainParts,
+): Promise<(Lookup & { readonly grant: Grant }) | Denial> {
   const started = now()
-  const asker = new AbortController()
   try {
-    const addresses = await resolver.resolve(name, asker)
-    return { name, addresses, ms: now() - started }
+    const found = await resolveGranted(grant, policy, resolver, new AbortController())
+    return 'kind' in found ? found : { ...found, ms: now() - started }
   } catch (error) {
     if (!(error instanceof ProxyError)) throw error
-    return { name, addresses: [], ms: now() - started, error }
+    return { name: grant.host.name, grant, addresses: [], ms: now() - started, error }
   }
 }
 

@@ -18,6 +18,10 @@ export const limits = section({
   bytes_per_hour: z
     .exactOptional(size('1KiB', '1000000GiB'))
     .describe('Most bytes an hour of one client, in both directions together; absent, no limit.'),
+  dns_lookups: count()
+    .prefault(1000)
+    .describe('Most names that are looked up or wait for it, in each process.'),
+  dns_lookups_per_client: count().prefault(250).describe('Most names that one client waits for.'),
   body_min_rate: size('0B', '1GiB')
     .prefault('1KiB')
     .describe('Slowest request body, in bytes a second over body_idle; 0B is no limit.'),
@@ -46,6 +50,8 @@ export const limits = section({
   tunnelsPerClient: file.tunnels_per_client,
   ...(file.requests_per_second === undefined ? {} : { requestsPerSecond: file.requests_per_second }),
   ...(file.bytes_per_hour === undefined ? {} : { bytesPerHour: file.bytes_per_hour }),
+  dnsLookups: file.dns_lookups,
+  dnsLookupsPerClient: file.dns_lookups_per_client,
   /** Bytes a second. */
   bodyMinRate: file.body_min_rate,
   tunnelIdleMs: file.tunnel_idle,

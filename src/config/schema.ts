@@ -119,7 +119,7 @@ const clients = list(client, 'a list of clients, each with name and cidr, unix, 
 
 const rule = section({
   hosts: nonEmptyList(ruleHostPattern, EXPECTED_HOSTS).describe(
-    'Hosts it allows: names, "*.example.com" for all names below, "*" for every name, IP addresses, CIDRs.',
+    'Hosts it allows: names, "*.example.com" for all names below, "*" for every name but localhost and single labels, IP addresses, CIDRs.',
   ),
   ports: z.exactOptional(somePorts()).describe('Ports, in place of connect.ports and forward.ports.'),
   methods: z

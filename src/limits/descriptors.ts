@@ -3,7 +3,9 @@
  * gets one. Without any it could read no configuration and no name server's answer; and a worker of node:cluster loses
  * a connection that is passed to it, and is passed no other from then on.
  */
+import { closeSync, openSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { devNull } from 'node:os'
 
 /** How many: more than a process needs at a time. */
 export const KEPT_DESCRIPTORS = 16
@@ -52,6 +54,24 @@ export function descriptorOf(socket: Socket): number | undefined {
   const { _handle: handle } = socket as { readonly _handle?: { readonly fd?: number } | null }
   const descriptor = handle?.fd
   return descriptor === undefined || descriptor < 0 ? undefined : descriptor
+}
+
+/**
+ * The one that the next file or socket gets, for what is opened out of sight: higher than any when there is none left,
+ * undefined where it can not be told.
+ */
+export function nextDescriptor(): number | undefined {
+  try {
+    const descriptor = openSync(devNull, 'r')
+    closeSync(descriptor)
+    return descriptor
+  } catch (error) {
+    return isExhausted(error) ? Number.POSITIVE_INFINITY : undefined
+  }
+}
+
+function isExhausted(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'EMFILE' || error.code === 'ENFILE')
 }
 
 /** As the system would refuse to give it out. */

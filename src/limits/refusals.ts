@@ -15,6 +15,8 @@ export const LIMIT_NAMES = [
   'tunnels_per_client',
   'requests_per_second',
   'bytes_per_hour',
+  'dns_lookups',
+  'dns_lookups_per_client',
 ] as const
 
 export type LimitName = (typeof LIMIT_NAMES)[number]
@@ -67,6 +69,18 @@ const ROWS = {
     message: 'this client has used up its bytes',
     detail: value =>
       `This client has passed as many bytes as limits.bytes_per_hour allows (${value}); its tunnels were closed.`,
+  },
+  dns_lookups: {
+    status: 503,
+    message: 'too many names wait to be looked up',
+    detail: value =>
+      `As many names are looked up or wait for it as limits.dns_lookups allows (${value}), and this one would have to wait behind them.`,
+  },
+  dns_lookups_per_client: {
+    status: 429,
+    message: 'too many names of this client wait to be looked up',
+    detail: value =>
+      `This client waits for as many names to be looked up as limits.dns_lookups_per_client allows (${value}); ask for fewer at a time, or raise it.`,
   },
 } as const satisfies Record<LimitName, Row>
 

@@ -55,11 +55,11 @@ export class Pumps implements PumpRegistry {
     return sum
   }
 
-  add(pump: RunningPump, exchange: Exchange, { address, parent }: PumpUpstream): void {
+  add(pump: RunningPump, exchange: Exchange, { address, parent, completed }: PumpUpstream): void {
     const { verifiesServerName = false } = pump
     const own = exchange instanceof ConnectionExchange ? exchange : undefined
     own?.pumped(pump)
-    const tunnel = own && { exchange: own, address, parent, verifiesServerName }
+    const tunnel = own && { exchange: own, address, parent, completed, verifiesServerName }
     this.#opened += 1
     this.#running.set(pump, { tunnel, startedAt: this.#now() })
     void pump.finished.then(({ bytesUp, bytesDown }) => {

@@ -21,6 +21,8 @@ export interface OpenTunnel {
   readonly address: string
   /** The URL of the parent proxy that this is the address of. */
   readonly parent: string | undefined
+  /** What the resolver made of the host, where that is a single label. */
+  readonly completed?: string | undefined
   /** Whether it had to begin with TLS for its host. */
   readonly verifiesServerName: boolean
 }
@@ -35,7 +37,7 @@ export interface RecheckOptions {
 }
 
 export async function isStillAllowed(
-  { exchange, address, parent, verifiesServerName }: OpenTunnel,
+  { exchange, address, parent, completed, verifiesServerName }: OpenTunnel,
   { clients, authorities, policy, routes, parents }: RecheckOptions,
 ): Promise<boolean> {
   const { facts, head } = exchange
@@ -55,7 +57,8 @@ export async function isStillAllowed(
   const form = isConnect ? 'connect' : 'forward'
   const verdict = policy.admit({ form, method, host, port, rules: client.rules })
   if (verdict.kind === 'deny') return false
-  const { grant } = verdict
+  const grant = completed === undefined ? verdict.grant : policy.judgeCompleted(verdict.grant, completed)
+  if ('kind' in grant) return false
   // What it began with can not be looked at any more.
   if (isConnect ? grant.verifyServerName && !verifiesServerName : !grant.upgradable) return false
   if (parent === undefined) return isPermit(policy.vet(grant, [address]))

@@ -2,8 +2,7 @@
  * The way of one exchange: who asks, whether policy allows it, which addresses that means, and which handler answers.
  * Every exchange leaves through the same end, with its decision and its close in the log.
  */
-import { clientAccount } from '../clients/account.js'
-import type { Asker, Client, Clients } from '../clients/identify.js'
+import type { Client, Clients } from '../clients/identify.js'
 import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
@@ -13,7 +12,7 @@ import type { Authority } from '../http/authority.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
-import { type Shares, type Stay, UNCOUNTED } from '../limits/shares.js'
+import type { Shares, Stay } from '../limits/shares.js'
 import {
   checkMethod,
   chooseRoute,
@@ -35,6 +34,7 @@ import type { Parents } from '../upstream/parents.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import { Decision } from './decision.js'
 import { explainHint } from './explain-hint.js'
+import { clientAskerOf, Visit } from './visit.js'
 
 export interface HopOptions extends MethodsInUse {
   /** Fields that the echo of TRACE leaves out beside those it always does, in lower case. */
@@ -65,11 +65,11 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   const started = options.now()
   const { slot } = exchange
   if (slot.pending !== undefined) await slot.pending
-  const found = slot.refusal ?? options.clients().identify(askerOf(exchange))
+  const found = slot.refusal ?? options.clients().identify(clientAskerOf(exchange))
   const client = found instanceof Promise ? await found : found
   const decision = new Decision(exchange, client instanceof ProxyError ? undefined : client, options)
   exchange.trace = options.spans?.begin(decision.subject, exchange, started)
-  const visit: Visit = { exchange, decision, stay: UNCOUNTED }
+  const visit = new Visit(exchange, decision, options.clients)
   let outcome: Outcome
   try {
     outcome = await route(visit, client, options)
@@ -91,14 +91,6 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   decision.close(outcome, options.now() - started)
 }
 
-/** An exchange on its way. */
-interface Visit {
-  readonly exchange: ConnectionExchange
-  readonly decision: Decision
-  /** What it was let in for, by the limits. */
-  stay: Stay
-}
-
 async function route(visit: Visit, client: Client | ProxyError, options: RouteOptions): Promise<Outcome> {
   const { exchange, decision } = visit
   const { facts, head } = exchange
@@ -108,17 +100,18 @@ async function route(visit: Visit, client: Client | ProxyError, options: RouteOp
     decision.deny(client)
     throw client
   }
+  visit.client = client
   // While its password was being checked.
   if (exchange.signal.aborted) return goneOutcome()
   switch (target.form) {
     case 'asterisk':
       // However many hops are left: no next one is named.
       decideMaxForwards(method, head.fields)
-      await enter(visit, client, false, options)
+      await enter(visit, false, options)
       decision.allow()
       return answerHere(exchange, serverMethods(options.hop), options)
     case 'origin':
-      return await answerOrigin(visit, client, target.path, options)
+      return await answerOrigin(visit, target.path, options)
     case 'authority':
       return await answerConnect(visit, target.authority, client, options)
     case 'absolute': {
@@ -126,7 +119,7 @@ async function route(visit: Visit, client: Client | ProxyError, options: RouteOp
       if (method === 'TRACE' && !options.hop.trace) throw traceDisabled(resourceMethods(options.hop))
       const grant = admit(exchange, authority, client.rules, decision, options)
       const hops = decideMaxForwards(method, head.fields)
-      const entering = enter(visit, client, hops.kind !== 'final' && grant.upgradable, options)
+      const entering = enter(visit, hops.kind !== 'final' && grant.upgradable, options)
       if (entering !== undefined) await entering
       if (hops.kind === 'final') {
         decision.allow()
@@ -134,19 +127,14 @@ async function route(visit: Visit, client: Client | ProxyError, options: RouteOp
       }
       const fields = hops.kind === 'forward' ? hops.fields : head.fields
       const request = { ...target, fields, upgradable: grant.upgradable }
-      const way = vet(exchange, grant, decision, options)
+      const way = vet(visit, grant, options)
       return await forward(exchange, request, way instanceof Promise ? await way : way, options.forward)
     }
   }
 }
 
 /** By the operator's own routes, which clients and limits stand before, and no rule. */
-async function answerOrigin(
-  visit: Visit,
-  client: Client,
-  path: string,
-  options: RouteOptions,
-): Promise<Outcome> {
+async function answerOrigin(visit: Visit, path: string, options: RouteOptions): Promise<Outcome> {
   const { exchange, decision } = visit
   const { origins, hop } = options
   const { facts, head } = exchange
@@ -161,7 +149,7 @@ async function answerOrigin(
   if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
   // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
   const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
-  await enter(visit, client, route?.kind === 'forward' && !endsHere, options)
+  await enter(visit, route?.kind === 'forward' && !endsHere, options)
   decision.allow()
   if (route === undefined || endsHere) return answerHere(exchange, route?.methods ?? [], options)
   const request = { path, fields: hops.kind === 'forward' ? hops.fields : head.fields }
@@ -181,18 +169,25 @@ async function answerConnect(
   let way: Permit | Parents
   try {
     grant = admit(exchange, authority, client.rules, decision, options)
-    const entering = enter(visit, client, true, options)
+    const entering = enter(visit, true, options)
     if (entering !== undefined) await entering
-    const vetted = vet(exchange, grant, decision, options)
+    const vetted = vet(visit, grant, options)
     way = vetted instanceof Promise ? await vetted : vetted
   } catch (error) {
     throw connectFailure(toProxyError(error))
   }
-  const open = (): Promise<FarEnd> =>
-    'take' in way
-      ? openThroughParent(grant, way, exchange, options.tunnel)
-      : openDirectly(way, exchange, options.tunnel)
-  return await tunnel(exchange, grant, open, options.tunnel)
+  if ('take' in way) {
+    const parents = way
+    const open = (): Promise<FarEnd> => openThroughParent(grant, parents, exchange, options.tunnel)
+    return await tunnel(exchange, grant, open, options.tunnel)
+  }
+  const permit = way
+  return await tunnel(
+    exchange,
+    permit.grant,
+    () => openDirectly(permit, exchange, options.tunnel),
+    options.tunnel,
+  )
 }
 
 /** The same question for every form of request: by name here, and then in `vet` by address. */
@@ -221,14 +216,13 @@ function admit(
  */
 function enter(
   visit: Visit,
-  client: Client,
   upgradable: boolean,
-  { shares, clients, forward: { upgrade } }: RouteOptions,
+  { shares, forward: { upgrade } }: RouteOptions,
 ): Promise<void> | undefined {
   const { exchange } = visit
   const { head, facts } = exchange
   const found = shares.enter({
-    account: () => clientAccount(client, askerOf(exchange), clients().sourceOf(exchange.clientAddress)),
+    account: () => visit.account,
     tunnel:
       facts.method === 'CONNECT' ||
       (upgradable && upgradeProtocol(head.fields, head.minor, upgrade) !== undefined),
@@ -243,17 +237,13 @@ function enter(
   return undefined
 }
 
-function askerOf({ clientAddress, clientCertificate, head }: ConnectionExchange): Asker {
-  return { address: clientAddress, fields: head.fields, certificate: clientCertificate }
-}
-
 /** @returns the addresses to connect to, or the parents of which one is to find them */
 function vet(
-  exchange: ConnectionExchange,
+  visit: Visit,
   grant: Grant,
-  decision: Decision,
   { parents, dialer }: RouteOptions,
 ): Permit | Parents | Promise<Permit> {
+  const { decision } = visit
   if (parents?.takes(grant.host) === true) {
     dialer.checkBehindParent(grant)
     decision.allow()
@@ -264,7 +254,7 @@ function vet(
     return permit
   }
   const known = dialer.permitAtOnce(grant)
-  return known === undefined ? dialer.permit(grant, exchange).then(allow) : allow(known)
+  return known === undefined ? dialer.permit(grant, visit).then(allow) : allow(known)
 }
 
 /** The answer to an OPTIONS or TRACE that goes no further; `allowed` are the methods that its target takes. */

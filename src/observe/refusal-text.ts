@@ -40,6 +40,8 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
       return target !== undefined && isPrivateLiteral(target)
         ? 'no rule names the address, which is not public and so would have to be in its addresses as well'
         : 'no rule names the address'
+    case 'single_label':
+      return 'no rule names the host, which is a single label'
     case 'port':
       return `the port is not in ${portsKey(rule, target, config)}`
     case 'method':

@@ -177,10 +177,18 @@ export function rulesNaming(
   ip: IpAddress | undefined,
 ): readonly CompiledRule[] {
   const named = hosts.matching(host, ip)
-  const reached = ip === undefined && hosts.any.length > 0 && !isLocalhost(host)
+  const reached = ip === undefined && hosts.any.length > 0 && isCoveredByAny(host)
   if (!reached && named.length < 2) return named
   if (reached && named.length === 0) return hosts.any
   return [...new Set(reached ? [...named, ...hosts.any] : named)]
+}
+
+/**
+ * Whether `*` in the hosts of a rule covers a name. It does not cover a single label: what that leads to is not its own
+ * doing but that of the search domains of whoever resolves it.
+ */
+function isCoveredByAny(host: Host): boolean {
+  return host.name.includes('.') && !isLocalhost(host)
 }
 
 /** Names of the machine the proxy runs on, whatever a resolver may say (RFC 6761 §6.3). */

@@ -10,6 +10,7 @@ import {
   type UsableRules,
   usableRules,
 } from './admission.js'
+import { judgeCompleted } from './completed-host.js'
 import type { Denial } from './denial.js'
 import { Memo } from './memo.js'
 import {
@@ -43,6 +44,8 @@ const MAX_OF_HOST = 64
 /** Verdicts remembered for each grant, and how many of them on lists that begin alike. */
 const MAX_VERDICTS = 16
 const MAX_OF_ADDRESS = 4
+/** Completions remembered for each grant: more than a search list has domains. */
+const MAX_COMPLETIONS = 64
 /** Addresses in all verdicts together: a few names of somebody's own, with ever new addresses, must not fill the memory. */
 export const MAX_JUDGED_ADDRESSES = 32_768
 
@@ -54,6 +57,8 @@ export class Policy {
   /** By the list of the client's entry in the configuration. */
   readonly #usable = new WeakMap<object, UsableRules>()
   readonly #decisions = new Memo<PolicyRequest, Decision>(isSameBesideName, MAX_DECISIONS, MAX_OF_HOST)
+  /** By grant and completion: verdicts are remembered by grant. */
+  readonly #completed = new WeakMap<Grant, Map<string, Grant | Denial>>()
   #verdicts = new WeakMap<object, Memo<readonly string[], Permit | Denial>>()
   #judgedAddresses = 0
 
@@ -75,6 +80,26 @@ export class Policy {
     const { form, method, host, port, rules } = request
     const own = { form, method, host: { kind: host.kind, name: ownText(host.name) }, port, rules }
     return this.#decisions.keep(own.host.name, own, decideAdmission(this.#compiled, this.#usableBy(own), own))
+  }
+
+  /**
+   * Decides on what the resolver's search domains make of a granted host, before that is asked for.
+   *
+   * @returns the grant for it, or the denial
+   */
+  judgeCompleted(grant: Grant, completed: string): Grant | Denial {
+    let judged = this.#completed.get(grant)
+    if (judged === undefined) {
+      judged = new Map()
+      this.#completed.set(grant, judged)
+    }
+    const kept = judged.get(completed)
+    if (kept !== undefined) return kept
+    // The search domains have changed again and again.
+    if (judged.size >= MAX_COMPLETIONS) judged.clear()
+    const found = judgeCompleted(this.#compiled, grant, completed)
+    judged.set(completed, found)
+    return found
   }
 
   /**

@@ -18,6 +18,7 @@ export const DENY_REASONS = [
   'deny_host',
   'localhost',
   'literal',
+  'single_label',
   'no_rule',
   'method',
   'port',
@@ -154,6 +155,12 @@ export function denyUnnamed(
     return deny('literal', () => ({
       message: message(),
       detail: `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${closedRemedy(host)}`,
+    }))
+  }
+  if (!host.name.includes('.')) {
+    return deny('single_label', () => ({
+      message: message(),
+      detail: `${host.name} is a single label, which a resolver may complete to some other name, and "*" in hosts does not cover it. ${remedy()} Or ask for the whole name, with its domain.`,
     }))
   }
   return deny('no_rule', () => ({

@@ -30,6 +30,8 @@ export interface AddressTerms {
 export interface Grant {
   readonly host: Host
   readonly port: number
+  /** What the resolver's search domains made of a host that is a single label; absent where they made nothing of it. */
+  readonly completed?: string
   /** Of the rules that match, the most specific; undefined when there is none, and it is only observed. */
   readonly rule: string | undefined
   readonly terms: readonly AddressTerms[]

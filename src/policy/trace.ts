@@ -185,7 +185,11 @@ function otherRules(
   const others = byName.size - naming.length
   const steps: TraceStep[] = []
   if (hosts.any.some(rule => !naming.includes(rule))) {
-    const what = isLocalhost(host) ? "the proxy's own machine" : 'an address'
+    const what = isLocalhost(host)
+      ? "the proxy's own machine"
+      : host.kind === 'name'
+        ? 'a single label'
+        : 'an address'
     const text = `${host.name} is ${what}, which "*" in hosts does not cover`
     steps.push({ verdict: 'skip', path: ['rules'], text })
   }
@@ -237,6 +241,7 @@ function pathOf(
       return {}
     case 'localhost':
     case 'literal':
+    case 'single_label':
     case 'no_rule':
       return { path: ['rules'] }
     case 'parent':

@@ -54,6 +54,8 @@ export interface PumpUpstream {
   readonly address: string
   /** The URL of the parent proxy that this is the address of. */
   readonly parent: string | undefined
+  /** What the resolver made of the host that was asked for, where that is a single label. */
+  readonly completed?: string | undefined
   /** Milliseconds from dialling to an established connection; absent when one was reused. */
   readonly connectMs?: number | undefined
 }

@@ -235,6 +235,7 @@ class Relay implements UpstreamEvents {
     this.#options.pumps.add(pump, this.#exchange, {
       address: socket.remoteAddress ?? '',
       parent: this.#options.parent,
+      completed: this.#permit.grant.completed,
       connectMs: this.#connectMs,
     })
     void pump.finished.then(result => {

@@ -195,7 +195,7 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
   logWarnings(logger, loaded, served(proxy))
   const openFiles = host.openFilesLimit()
   const workers = countWorkers(loaded.config)
-  const needed = neededOpenFiles(loaded.config.limits, workers)
+  const needed = neededOpenFiles(loaded.config, workers)
   const inEach = workers === 1 ? 'the process' : `each of ${workers} workers`
   if (openFiles !== undefined && openFiles < needed) {
     logger.warn({

@@ -24,6 +24,8 @@ export interface StartHost {
   readonly passedSockets: PassedSockets
   /** How many files the process may have open; undefined where that is not known. */
   openFilesLimit(): number | undefined
+  /** Variables of the process. */
+  readonly environment: Readonly<Record<string, string | undefined>>
   /** Starts one worker process more. */
   fork(): WorkerProcess
 }
@@ -44,11 +46,11 @@ export function startProxies(
   interrupt: AbortSignal,
 ): Promise<RunningProxy> {
   const count = countWorkers(loaded.config)
-  const { startId, build, passedSockets, pid, openFilesLimit } = host
+  const { startId, build, passedSockets, pid, openFilesLimit, environment } = host
   const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
   if (count === 1) {
     const descriptors = new LimitedDescriptors(openFilesLimit, () => performance.now())
-    return startProxy(loaded, { ...shared, pid, passedSockets, descriptors })
+    return startProxy(loaded, { ...shared, pid, passedSockets, descriptors, system: { environment } })
   }
   return startSupervisor(loaded, {
     ...shared,

@@ -25,6 +25,8 @@ export interface WorkerHost extends Port {
   readonly pid: number
   /** How many files the process may have open; undefined where that is not known. */
   openFilesLimit(): number | undefined
+  /** Variables of the process. */
+  readonly environment: Readonly<Record<string, string | undefined>>
 }
 
 /** Resolves when it was drained, and nothing is left to do but to end. */
@@ -94,6 +96,7 @@ class Worker {
       attempts,
       worker: place,
       descriptors: new LimitedDescriptors(this.#host.openFilesLimit, () => performance.now()),
+      system: { environment: this.#host.environment },
       ledger: new RemoteLedger(this.#supervisor),
     })
     this.#running = { proxy, log }

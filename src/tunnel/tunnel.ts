@@ -57,6 +57,7 @@ export async function tunnel(
   options.pumps.add(running, exchange, {
     address: farEnd.connection.address.text,
     parent: farEnd.parent,
+    completed: grant.completed,
     connectMs,
   })
   const result: VerifiedResult = await running.finished

@@ -22,7 +22,8 @@ import type { Denial } from '../policy/denial.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
 import { raceAttempts } from './happy-eyeballs.js'
-import type { Resolver } from './resolve.js'
+import { resolveGranted } from './granted-host.js'
+import type { Asker, Resolver } from './resolve.js'
 import { awaitHandshake } from './tls-handshake.js'
 
 /** Opens a socket to a literal; `net.connect` outside of tests. */
@@ -32,7 +33,10 @@ export type Connector = (options: TcpNetConnectOpts) => Socket
 export type OnRead = NonNullable<TcpNetConnectOpts['onread']>
 
 export interface DialerOptions {
+  /** For the hosts of requests. */
   readonly resolver: Resolver
+  /** For those of the configuration; absent where it is the same. */
+  readonly configured?: Pick<Resolver, 'resolve'>
   /** The policy in force now: a permit is made by the one that is asked last. */
   readonly policy: () => Policy
   readonly connectTimeoutMs: number
@@ -97,15 +101,18 @@ export class Dialer {
 
   /**
    * Resolves the granted host, unless it is a literal, and has every address judged.
-   * @param asker whose signal ends the wait; it is looked at only when something has to be asked
-   * @throws ProxyError 502 or 504 from DNS, 403 when an address is refused, 508 when it is our own
+   * @throws ProxyError 502 or 504 from DNS, 429 or 503 when too many names wait for it, 403 when a name or an address is
+   *   refused, 508 when it is our own
    */
-  async permit(grant: Grant, asker: { readonly signal: CancelSignal }): Promise<Resolution> {
-    const { host } = grant
-    if (host.kind !== 'name') return { permit: this.#vet(grant, [host.name]), dnsMs: undefined }
-    const started = this.#options.now()
-    const addresses = await this.#options.resolver.resolve(host.name, asker)
-    return { permit: this.#vet(grant, addresses), dnsMs: this.#options.now() - started }
+  async permit(grant: Grant, asker: Asker): Promise<Resolution> {
+    if (grant.host.kind !== 'name') {
+      return { permit: this.#vet(grant, [grant.host.name]), dnsMs: undefined }
+    }
+    const { now, policy, resolver } = this.#options
+    const started = now()
+    const found = await resolveGranted(grant, policy(), resolver, asker)
+    if ('kind' in found) throw refusal(found)
+    return { permit: this.#vet(found.grant, found.addresses), dnsMs: now() - started }
   }
 
   /**
@@ -114,10 +121,10 @@ export class Dialer {
    */
   async permitConfigured(
     { source, host, port }: ConfiguredUpstream,
-    asker: { readonly signal: CancelSignal },
+    { signal }: Pick<Asker, 'signal'>,
   ): Promise<Permit> {
-    const addresses =
-      host.kind === 'name' ? await this.#options.resolver.resolve(host.name, asker) : [host.name]
+    const { resolver, configured = resolver } = this.#options
+    const addresses = host.kind === 'name' ? await configured.resolve(host.name, { signal }) : [host.name]
     return permitOf(this.#options.policy().vetConfigured(source, host, port, addresses))
   }
 
@@ -230,6 +237,7 @@ function permitOf(verdict: Permit | Denial): Permit {
 }
 
 function refusal({ status, message, reason, detail, address }: Denial): ProxyError {
-  const type = status === 508 ? 'proxy_loop_detected' : 'destination_ip_prohibited'
+  const prohibited = reason === 'deny_host' ? 'http_request_denied' : 'destination_ip_prohibited'
+  const type = status === 508 ? 'proxy_loop_detected' : prohibited
   return new ProxyError(type, message, { reason, detail, address })
 }

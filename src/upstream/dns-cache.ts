@@ -1,5 +1,6 @@
 /**
- * How long an answer of DNS is kept, a failure too, and one query for all who ask for a name at once.
+ * How long an answer of DNS is kept, a failure too, and one query for all who ask for a name at once, which goes on for
+ * as long as one of them waits for it.
  *
  * An answer holds as long as it says, within bounds; that a name has no address holds for a time of its own
  * (RFC 2308 §5), and a failure for a second, so that a name that can not be resolved is not asked for by every
@@ -10,11 +11,14 @@
  */
 import { ProxyError } from '../errors.js'
 import { isNotFound } from './failures.js'
-import type { Answer, Lookup } from './lookup.js'
+import type { Answer, NameSource } from './lookup.js'
+import type { LookupClient, LookupQueue, QueuedLookup } from './lookup-queue.js'
 
 export interface DnsCacheOptions {
-  readonly lookup: Lookup
-  /** A query that is older than this is not waited for by those who come new. */
+  readonly source: Pick<NameSource, 'lookup' | 'endsAtAbort'>
+  /** What queries wait in until the source is asked. */
+  readonly queue: Pick<LookupQueue, 'create'>
+  /** A query that runs for longer than this is not waited for by those who come new. */
   readonly timeoutMs: number
   /** How long an answer is kept of which it is not known how long it holds. */
   readonly minTtlMs: number
@@ -32,8 +36,20 @@ export const MAX_NAMES = 4096
 /** More addresses than these are not taken from one answer. */
 export const MAX_ADDRESSES = 64
 
+/** A name that was asked for. */
+export interface AskedName {
+  /** Rejects with what the lookup throws; with ProxyError dns_error when it finds more than MAX_ADDRESSES. */
+  readonly answer: Promise<readonly string[]>
+  /** Whether its query still waits for others to end. */
+  readonly isWaiting: boolean
+  /** The answer is not waited for any more; to be called once, also when it is there. */
+  leave(): void
+}
+
 interface Entry {
   readonly answer: Promise<readonly string[]>
+  /** While it is asked for. */
+  lookup: QueuedLookup | undefined
   /** Undefined while it is asked for, and for a failure. */
   addresses: readonly string[] | undefined
   /** Until then it serves; while it is asked for, until then others wait for it. */
@@ -53,13 +69,32 @@ export class DnsCache {
     return this.#fresh(name)?.addresses
   }
 
+  /** Keeps what is known without a query, for as long as an answer of which it is not known how long it holds. */
+  keep(name: string, addresses: readonly string[]): void {
+    const entry: Entry = { lookup: undefined, answer: Promise.resolve(addresses), addresses, untilMs: 0 }
+    this.#keep(name, entry, addresses, this.#ttlMs({ addresses, ttlMs: undefined }))
+  }
+
   /**
-   * What is kept, or what DNS answers. A query goes on when nobody waits for it any more, and its answer is kept.
-   * @throws what the lookup throws, as long as that is kept; ProxyError dns_error when it finds more than MAX_ADDRESSES
+   * What is kept, failures too, or what DNS answers. Where the source can not end a query, it goes on when nobody waits
+   * for it any more, and its answer is kept.
+   * @param client whom a query is counted for
+   * @throws ProxyError 429 or 503 when too many queries wait
    */
-  lookup(name: string): Promise<readonly string[]> {
-    const entry = this.#fresh(name) ?? this.#ask(name)
-    return entry.answer
+  ask(name: string, client: LookupClient): AskedName {
+    const kept = this.#fresh(name)
+    const entry = kept ?? this.#create(name)
+    const { answer, lookup } = entry
+    if (lookup === undefined) return { answer, isWaiting: false, leave() {} }
+    const leave = lookup.join(client)
+    if (kept === undefined) this.#put(name, entry)
+    return {
+      answer,
+      leave,
+      get isWaiting() {
+        return lookup.isWaiting
+      },
+    }
   }
 
   #fresh(name: string): Entry | undefined {
@@ -67,9 +102,20 @@ export class DnsCache {
     return entry !== undefined && this.#options.now() < entry.untilMs ? entry : undefined
   }
 
-  #ask(name: string): Entry {
-    const { lookup, timeoutMs, negativeTtlMs, now } = this.#options
-    const answer = lookup(name)
+  /** What runs only once it was joined. */
+  #create(name: string): Entry {
+    const { source, queue, timeoutMs, negativeTtlMs, now } = this.#options
+    const lookup = queue.create({
+      endsAtAbort: source.endsAtAbort,
+      run: signal => {
+        entry.untilMs = now() + timeoutMs
+        return source.lookup(name, signal)
+      },
+      onDrop: () => {
+        if (this.#entries.get(name) === entry) this.#entries.delete(name)
+      },
+    })
+    const answer = lookup.answer
       .then(found => bounded(name, found))
       .then(
         found => {
@@ -83,8 +129,7 @@ export class DnsCache {
       )
     // Everybody may have left when it fails.
     answer.catch(() => {})
-    const entry: Entry = { answer, addresses: undefined, untilMs: now() + timeoutMs }
-    this.#put(name, entry)
+    const entry: Entry = { answer, lookup, addresses: undefined, untilMs: Number.POSITIVE_INFINITY }
     return entry
   }
 
@@ -97,6 +142,7 @@ export class DnsCache {
   /** A query that was overtaken by another still counts when it brings an answer, but not when it fails. */
   #keep(name: string, entry: Entry, addresses: Entry['addresses'], ttlMs: number): void {
     if (addresses === undefined && this.#entries.get(name) !== entry) return
+    entry.lookup = undefined
     entry.addresses = addresses
     entry.untilMs = this.#options.now() + ttlMs
     this.#put(name, entry)

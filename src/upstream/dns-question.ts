@@ -11,6 +11,7 @@
  */
 import { Resolver } from 'node:dns/promises'
 import { type DnsServer, serializeDnsServer } from '../config/dns-server.js'
+import { type Descriptors, nextDescriptor, noDescriptor } from '../limits/descriptors.js'
 import { errorCode, isNotFound } from './failures.js'
 
 export interface DnsQuestion {
@@ -24,6 +25,8 @@ export interface DnsQuestion {
   readonly signal: AbortSignal
   /** Told of a server that was silent, or that can not be reached. */
   readonly silent: (server: DnsServer) => void
+  /** A socket that would get one of the last is not opened. */
+  readonly descriptors: Descriptors
 }
 
 export interface AddressRecord {
@@ -34,7 +37,8 @@ export interface AddressRecord {
 
 /**
  * @returns the records, none when there is no such name or record
- * @throws the last server's error when all have failed; the signal's reason when it aborts
+ * @throws the last server's error when all have failed, EMFILE when there is no descriptor for a socket; the signal's
+ *   reason when it aborts
  */
 export function askServers(question: DnsQuestion): Promise<readonly AddressRecord[]> {
   return new Promise((resolve, reject) => {
@@ -90,11 +94,21 @@ class Asking {
     if (server === undefined) return
     this.#waiting = waiting
     this.#latest = this.#ask(server)
-    if (waiting.length > 0) this.#step = setTimeout(() => this.#silent(server), this.#question.stepMs)
+    if (this.#waiting.length > 0) this.#step = setTimeout(() => this.#silent(server), this.#question.stepMs)
   }
 
-  #ask(server: DnsServer): Resolver {
-    const { name, type } = this.#question
+  /** The resolver opens its socket by itself, at once. @returns undefined when there is no descriptor for it */
+  #ask(server: DnsServer): Resolver | undefined {
+    const { name, type, descriptors } = this.#question
+    if (descriptors.isKept(nextDescriptor())) {
+      // The others would have none either; what is open may still be answered.
+      this.#waiting = []
+      if (this.#open.size === 0) {
+        this.#end()
+        this.#reject(noDescriptor())
+      }
+      return undefined
+    }
     const resolver = new Resolver({ timeout: LONGEST_WAIT_MS, tries: 1 })
     resolver.setServers([serializeDnsServer(server)])
     this.#open.add(resolver)

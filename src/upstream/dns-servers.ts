@@ -8,6 +8,7 @@
  */
 import type { DnsServer } from '../config/dns-server.js'
 import { ProxyError } from '../errors.js'
+import type { Descriptors } from '../limits/descriptors.js'
 import { type AddressRecord, askServers, type DnsQuestion, stepsFor } from './dns-question.js'
 import { unanswered } from './failures.js'
 import type { Answer, NameSource } from './lookup.js'
@@ -17,6 +18,18 @@ export interface DnsServersOptions {
   readonly servers: readonly DnsServer[]
   /** The longest wait of those who ask; the answer, or that there is none, comes a little earlier. */
   readonly timeoutMs: number
+  readonly descriptors: Descriptors
+}
+
+/** How many names are asked for at a time. Each has its sockets, and one that nobody answers for keeps them to its end. */
+export const NAMES_AT_ONCE = 64
+
+/**
+ * The file descriptors that lookups may need: each name is asked for in two families, each time that a server is asked.
+ * @param lookups how many there may be, waiting ones among them
+ */
+export function neededSockets(servers: readonly DnsServer[], lookups: number): number {
+  return Math.min(NAMES_AT_ONCE, lookups) * 2 * stepsFor(servers)
 }
 
 /** The part of the time-out after which what has come is the answer: those who ask must still be there to take it. */
@@ -27,13 +40,16 @@ const OTHER_FAMILY_MS = 500
 const LONGEST_STEP_MS = 1000
 
 export class DnsServers implements NameSource {
+  readonly endsAtAbort = true
   readonly #endMs: number
   readonly #stepMs: number
+  readonly #descriptors: Descriptors
   readonly #running = new Set<AbortController>()
   #servers: readonly DnsServer[]
   #closed = false
 
-  constructor({ servers, timeoutMs }: DnsServersOptions) {
+  constructor({ servers, timeoutMs, descriptors }: DnsServersOptions) {
+    this.#descriptors = descriptors
     this.#servers = servers
     this.#endMs = timeoutMs * END
     this.#stepMs = Math.min(LONGEST_STEP_MS, this.#endMs / stepsFor(servers))
@@ -41,11 +57,14 @@ export class DnsServers implements NameSource {
 
   /**
    * @param name asked for as it is
-   * @throws ProxyError dns_timeout when every server was silent; else the resolver's error, with a `code`
+   * @param wanted ends it, with all of its sockets
+   * @throws ProxyError dns_timeout when every server was silent; the reason of `wanted`; else the resolver's error, with
+   *   a `code`
    */
-  readonly lookup = async (name: string): Promise<Answer> => {
+  readonly lookup = async (name: string, wanted?: AbortSignal): Promise<Answer> => {
     if (this.#closed) throw stopping()
     const controller = new AbortController()
+    wanted?.addEventListener('abort', () => controller.abort(wanted.reason), { once: true })
     const { signal } = controller
     const timedOut = (): void => controller.abort(unanswered(name))
     const timers = [setTimeout(timedOut, this.#endMs)]
@@ -58,6 +77,7 @@ export class DnsServers implements NameSource {
         stepMs: this.#stepMs,
         signal,
         silent: this.#askLast,
+        descriptors: this.#descriptors,
       })
       if (records.length > 0) timers.push(setTimeout(timedOut, OTHER_FAMILY_MS))
       return records

@@ -96,6 +96,13 @@ export function unanswered(name: string): ProxyError {
   return beyond('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`)
 }
 
+/** The name was not even asked for in time: others, which took long, were before it. */
+export function unasked(name: string): ProxyError {
+  return new ProxyError('dns_timeout', `no DNS answer in time for ${name}`, {
+    detail: `${name} waited for other lookups to end, and was not asked for within dns.timeout. DNS servers that do not answer hold up the names of everybody who asks for many.`,
+  })
+}
+
 /** A response that can not be read as HTTP/1.1. */
 export function notHttp(where: string, cause?: unknown): ProxyError {
   return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause })

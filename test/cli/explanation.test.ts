@@ -8,7 +8,7 @@ import { parseConfig } from '../../src/config/load.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import { isPermit } from '../../src/policy/permit.js'
 import { createPolicy } from '../../src/listener/create-policy.js'
-import { createNames } from '../../src/upstream/create-names.js'
+import { namesOf } from '../kit/proxies/names-of.js'
 
 const hosts = fc.array(
   fc.constantFrom('*', 'a.test', '*.test', '*.a.test', '10.0.0.1', '10.0.0.0/8', '::/0', 'localhost'),
@@ -76,11 +76,7 @@ t.test('agrees with admit and vet', async t => {
         {
           config: loaded.config,
           policy,
-          resolver: createNames(
-            loaded.config,
-            () => 0,
-            async () => resolved,
-          ).resolver,
+          resolver: namesOf(loaded.config, async () => resolved).resolver,
           now: () => 0,
         },
       )
@@ -117,14 +113,10 @@ t.test('nothing is resolved that policy refuses by name, nor an address, nor wha
   const parts = {
     config,
     policy: createPolicy(config),
-    resolver: createNames(
-      config,
-      () => 0,
-      async name => {
-        asked.push(name)
-        return ['93.184.216.34']
-      },
-    ).resolver,
+    resolver: namesOf(config, async name => {
+      asked.push(name)
+      return ['93.184.216.34']
+    }).resolver,
     now: () => 0,
   }
   const ask = (url: string, client = 'ci', method?: string) =>
@@ -146,11 +138,7 @@ t.test('a resolver that is too slow is 504, after the time of dns.timeout', asyn
     {
       config,
       policy: createPolicy(config),
-      resolver: createNames(
-        config,
-        () => 0,
-        () => new Promise(() => {}),
-      ).resolver,
+      resolver: namesOf(config, () => new Promise(() => {})).resolver,
       now: () => 0,
     },
   )
@@ -166,11 +154,7 @@ rules: { web: { hosts: ["*", "93.184.216.34"] } }
     const { notes } = await explainRequest(requestLineOf(url), findClient(config.clients, '127.0.0.1'), {
       config,
       policy: createPolicy(config),
-      resolver: createNames(
-        config,
-        () => 0,
-        async () => ['93.184.216.34'],
-      ).resolver,
+      resolver: namesOf(config, async () => ['93.184.216.34']).resolver,
       now: () => 0,
     })
     return notes

@@ -1,9 +1,12 @@
+import { closeSync, openSync } from 'node:fs'
 import { Socket } from 'node:net'
+import { devNull } from 'node:os'
 import t from 'tap'
 import {
   descriptorOf,
   KEPT_DESCRIPTORS,
   LimitedDescriptors,
+  nextDescriptor,
   NO_DESCRIPTOR_KEPT,
 } from '../../src/limits/descriptors.js'
 import { accepted } from '../kit/peers/accepted.js'
@@ -36,6 +39,16 @@ t.test('where no limit is known none is kept', async t => {
   )
   t.notOk(descriptors.isKept(1 << 20))
   t.notOk(NO_DESCRIPTOR_KEPT.isKept(1 << 20))
+})
+
+t.test('the next one is that which a file gets that is opened', t => {
+  const next = nextDescriptor()
+  const file = openSync(devNull, 'r')
+  t.equal(file, next)
+  t.not(nextDescriptor(), next)
+  closeSync(file)
+  t.equal(nextDescriptor(), next, 'and it is free again')
+  t.end()
 })
 
 t.test('a socket has one from when it is open until it is closed', async t => {

@@ -4,7 +4,7 @@ import { LIMIT_NAMES, limitReached } from '../../src/limits/refusals.js'
 t.test(
   'a client over its share is 429, a full proxy 503, both say when to ask again (RFC 6585 §4)',
   async t => {
-    const statuses = { connections: 503, tunnels: 503 } as const
+    const statuses = { connections: 503, tunnels: 503, dns_lookups: 503 } as const
     for (const name of LIMIT_NAMES) {
       const error = limitReached(name, '7')
       t.match(error, {

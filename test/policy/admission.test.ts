@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Denial } from '../../src/policy/denial.js'
-import { type PolicyText, policy, request, verdict } from './policy-fixture.js'
+import { isPermit } from '../../src/policy/permit.js'
+import { grantOf, type PolicyText, policy, request, verdict } from './policy-fixture.js'
 
 function decide(text: PolicyText, line: string, rules?: readonly string[]): string {
   return verdict(policy(text).admit(request(line, rules)))
@@ -134,7 +135,7 @@ t.test('denies localhost unless a rule names it, and * does not (RFC 6761 §6.3)
   for (const host of ['localhost', 'LOCALHOST.', 'a.localhost', 'a.b.localhost']) {
     t.equal(decide(WEB, `CONNECT ${host}:443`), 'localhost', host)
   }
-  for (const host of ['localhost.example', 'notlocalhost', 'localhost.localdomain']) {
+  for (const host of ['localhost.example', 'not.localhosts', 'localhost.localdomain']) {
     t.equal(decide(WEB, `CONNECT ${host}:443`), 'allow web', host)
   }
   const text = {
@@ -145,6 +146,60 @@ t.test('denies localhost unless a rule names it, and * does not (RFC 6761 §6.3)
   t.equal(decide(text, 'CONNECT localhost:8443'), 'port')
   t.equal(decide({ rules: { dev: { hosts: ['localhost'] } } }, 'CONNECT a.localhost:443'), 'localhost')
   t.equal(decide({ rules: { dev: { hosts: ['*.localhost'] } } }, 'CONNECT localhost:443'), 'localhost')
+})
+
+t.test(
+  'denies a single label unless a rule names it, and * does not: a resolver may complete it',
+  async t => {
+    for (const host of ['secret', 'SECRET.', 'notlocalhost', 'xn--bcher-kva']) {
+      for (const line of [`CONNECT ${host}:443`, `GET ${host}`])
+        t.equal(decide(WEB, line), 'single_label', line)
+    }
+    t.equal(decide(WEB, 'CONNECT secret.test:443'), 'allow web')
+    const rules = { web: { hosts: ['*', '*.db'] }, own: { hosts: ['db'] } }
+    t.equal(decide({ rules }, 'CONNECT db:443'), 'allow own')
+    t.equal(decide({ rules }, 'CONNECT dbs:443'), 'single_label')
+    t.equal(decide({ rules, denyHosts: ['db'] }, 'CONNECT db:443'), 'deny_host')
+    t.equal(decide({ rules: {} }, 'CONNECT secret:443'), 'single_label')
+    t.equal(decide({ rules: {}, mode: 'observe' }, 'CONNECT secret:443'), 'allow undefined', 'only observed')
+    t.match(denialOf(WEB, 'CONNECT secret:443'), {
+      message: 'no rule allows secret:443',
+      detail:
+        'secret is a single label, which a resolver may complete to some other name, and "*" in hosts does not cover it. This client may use the rules: web. Add secret to the hosts of one of them to allow it. Or ask for the whole name, with its domain.',
+    })
+  },
+)
+
+t.test('what a single label is completed to', async t => {
+  const text: PolicyText = {
+    rules: {
+      own: { hosts: ['db'], addresses: ['10.0.0.0/8'] },
+      pinned: { hosts: ['*.corp.test'], addresses: ['10.1.2.3'], addressesOnly: true, sni: 'verify' },
+    },
+    denyHosts: ['*.secret.test'],
+  }
+  const judging = policy(text)
+  const granted = grantOf(judging.admit(request('CONNECT db:443')))
+  await t.test('is denied by deny.hosts', async t => {
+    t.match(judging.judgeCompleted(granted, 'db.secret.test'), {
+      kind: 'deny',
+      reason: 'deny_host',
+      status: 403,
+      message: 'deny.hosts refuses db:443',
+      detail:
+        'The resolver makes db.secret.test of db, deny.hosts holds "*.secret.test", which matches that, and a denial wins over every rule. Remove "*.secret.test" from deny.hosts to allow it.',
+    })
+  })
+  await t.test('is bound by the rules that bind their hosts, and needs none that allows it', async t => {
+    const bound = judging.judgeCompleted(granted, 'db.corp.test')
+    if ('kind' in bound) throw new Error('denied')
+    t.match(bound, { host: { name: 'db' }, completed: 'db.corp.test', verifyServerName: true })
+    t.ok(isPermit(judging.vet(bound, ['10.1.2.3'])))
+    t.match(judging.vet(bound, ['10.1.2.4']), { reason: 'address', rule: 'pinned' })
+    t.ok(isPermit(judging.vet(granted, ['10.1.2.4'])), 'the label by itself is not')
+    t.equal(judging.judgeCompleted(granted, 'db.corp.test'), bound, 'and is remembered')
+    t.match(judging.judgeCompleted(granted, 'db.other.test'), { pins: [], verifyServerName: false })
+  })
 })
 
 t.test('reports the most specific rule, then the first by name', async t => {

@@ -17,14 +17,27 @@ t.test('the soft limit is what counts', async t => {
 })
 
 t.test('every connection needs one, a tunnel a second, and the process has some of its own', async t => {
-  const { limits } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n').config
-  t.equal(neededOpenFiles(limits, 1), 174)
+  const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
+  t.equal(neededOpenFiles(config, 1), 174)
 })
 
 t.test('of several workers each needs its part, and half of that more', async t => {
-  const { limits } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n').config
-  t.equal(neededOpenFiles(limits, 2), 64 + 83)
-  t.equal(neededOpenFiles(limits, 4), 64 + 42)
+  const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
+  t.equal(neededOpenFiles(config, 2), 64 + 83)
+  t.equal(neededOpenFiles(config, 4), 64 + 42)
+})
+
+t.test('each process has the sockets of the names that it asks dns.servers for', async t => {
+  const needed = (keys: string, workers: number): number =>
+    neededOpenFiles(
+      parseConfig(
+        `version: 1\nlimits: { connections: 100, tunnels: 10${keys} }\ndns: { servers: ["10.0.0.2"] }\n`,
+      ).config,
+      workers,
+    )
+  t.equal(needed('', 1), 174 + 64 * 4)
+  t.equal(needed('', 2), 64 + 83 + 64 * 4)
+  t.equal(needed(', dns_lookups: 10', 1), 174 + 10 * 4)
 })
 
 t.test('a start that failed for want of descriptors is told as that, whatever Node takes it for', async t => {

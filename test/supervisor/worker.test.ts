@@ -55,6 +55,7 @@ async function worker() {
     },
     onUncaught: () => {},
     pid: 700,
+    environment: {},
     openFilesLimit: () => undefined,
   })
   await ready

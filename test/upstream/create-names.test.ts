@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
-import { createNames } from '../../src/upstream/create-names.js'
 import type { AddressLookup } from '../../src/upstream/lookup.js'
 import { startDnsServer, type Zone } from '../kit/peers/dns-server.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { namesOf as namesWith } from '../kit/proxies/names-of.js'
 
 const never = { signal: new AbortController().signal }
 
@@ -14,7 +14,7 @@ async function namesOf(t: Test, keys: string, zone: Zone | 'silent', lookup?: Ad
   t.teardown(() => server.close())
   const clock = new ManualClock()
   const { config } = parseConfig(`version: 1\ndns: { servers: ["${server.address}"]${keys} }\n`)
-  const names = createNames(config, clock.now, lookup)
+  const names = namesWith(config, lookup, clock.now)
   t.teardown(() => names.close())
   return { server, clock, names, resolve: (name: string) => names.resolver.resolve(name, never) }
 }

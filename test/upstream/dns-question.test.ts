@@ -1,11 +1,12 @@
 import { existsSync, readdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { type DnsServer, parseDnsServer } from '../../src/config/dns-server.js'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { askServers, type DnsQuestion, stepsFor } from '../../src/upstream/dns-question.js'
 import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/peers/dns-server.js'
 import { freePort } from '../kit/peers/free-port.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
-import { settled } from '../kit/peers/settled.js'
+import { settled, turns } from '../kit/peers/settled.js'
 
 /** Longer than any test may take: nothing happens by this clock. */
 const NEVER_MS = 3_600_000
@@ -28,6 +29,7 @@ function ask(servers: readonly (TestDnsServer | DnsServer)[], options: Partial<D
     stepMs: NEVER_MS,
     signal: new AbortController().signal,
     silent: () => {},
+    descriptors: NO_DESCRIPTOR_KEPT,
     ...options,
   })
 }
@@ -197,7 +199,7 @@ t.test(
   },
 )
 
-t.test('a failure behind another server that is silent does not end it', async t => {
+t.test('a server that is silent is asked again when the next one fails', async t => {
   const first = await serve(t, 'silent')
   const second = await serve(t, 'SERVFAIL')
   const steps = holdTimers(t, NEVER_MS)
@@ -211,6 +213,66 @@ t.test('a failure behind another server that is silent does not end it', async t
   t.same(await answer, [{ address: '192.0.2.1', ttl: 60 }])
   t.equal(first.queries.length, 2)
   t.equal(second.queries.length, 1)
+})
+
+t.test('when the last server left to ask fails, one that was asked before may still answer', async t => {
+  const first = await serve(t, 'silent')
+  const second = await serve(t, 'silent')
+  const steps = holdTimers(t, NEVER_MS)
+  const answer = ask([first, second])
+  await first.asked(1)
+  await steps.fire()
+  await second.asked(1)
+  await steps.fire()
+  await first.asked(2)
+  second.zone = 'SERVFAIL'
+  await steps.fire()
+  await second.asked(2)
+  t.equal(steps.running, 0, 'nobody is left to be asked')
+  const answered = answer.then(
+    () => true,
+    () => true,
+  )
+  t.equal(await Promise.race([answered, turns(50)]), undefined, 'the failure has not ended it')
+  first.zone = { 'a.test': { A: ['192.0.2.1'] } }
+  first.answerLate()
+  t.same(await answer, [{ address: '192.0.2.1', ttl: 60 }])
+  t.same([first.queries.length, second.queries.length], [2, 2])
+})
+
+t.test('it fails with the last failure when nobody is left who could answer', async t => {
+  const first = await serve(t, 'REFUSED')
+  const second = await serve(t, 'silent')
+  const steps = holdTimers(t, NEVER_MS)
+  const answer = ask([first, second])
+  await second.asked(1)
+  second.zone = 'SERVFAIL'
+  await steps.fire()
+  await second.asked(2)
+  second.answerLate()
+  await t.rejects(answer, { code: 'ESERVFAIL' })
+})
+
+t.test('no socket is opened that would get one of the last descriptors', async t => {
+  const first = await serve(t, 'silent')
+  const second = await serve(t, { 'a.test': { A: ['192.0.2.2'] } })
+  const seen: (number | undefined)[] = []
+  const few = { isKept: (descriptor: number | undefined) => seen.push(descriptor) > 0 }
+  await t.rejects(ask([first, second], { descriptors: few }), { code: 'EMFILE' })
+  t.ok((seen[0] ?? 0) > 2)
+  t.same([seen.length, first.queries.length, second.queries.length], [1, 0, 0])
+
+  let asked = 0
+  const steps = holdTimers(t, NEVER_MS)
+  const descriptors = { isKept: () => ++asked > 1 }
+  const answer = ask([first, second], { descriptors })
+  await first.asked(1)
+  await steps.fire()
+  t.equal(steps.running, 0, 'nobody else is asked')
+  first.zone = { 'a.test': { A: ['192.0.2.1'] } }
+  first.answerLate()
+  t.same(await answer, [{ address: '192.0.2.1', ttl: 60 }], 'what is open may be answered')
+  t.equal(second.queries.length, 0)
 })
 
 const procfs = existsSync('/proc/self/fd')

@@ -1,8 +1,11 @@
+import { existsSync, readdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { parseDnsServer } from '../../src/config/dns-server.js'
-import { DnsServers } from '../../src/upstream/dns-servers.js'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
+import { DnsServers, NAMES_AT_ONCE, neededSockets } from '../../src/upstream/dns-servers.js'
 import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../kit/peers/dns-server.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
+import { settled } from '../kit/peers/settled.js'
 
 /** Longer than any test may take, and than the process may live: what is not ended would keep it. */
 const NEVER_MS = 3_600_000
@@ -20,7 +23,11 @@ async function serve(t: Test, zone: DnsServerOptions['zone'] = {}): Promise<Test
 }
 
 function source(t: Test, servers: readonly TestDnsServer[], timeoutMs = NEVER_MS): DnsServers {
-  const made = new DnsServers({ servers: servers.map(({ address }) => parseDnsServer(address)), timeoutMs })
+  const made = new DnsServers({
+    servers: servers.map(({ address }) => parseDnsServer(address)),
+    timeoutMs,
+    descriptors: NO_DESCRIPTOR_KEPT,
+  })
   t.teardown(() => made.close())
   return made
 }
@@ -116,6 +123,38 @@ t.test('names that nobody answers for hold up no other', async t => {
   t.match(await made.lookup('a.test'), { addresses: ['192.0.2.1'] })
   made.close()
   for (const lookup of waiting) await t.rejects(lookup, { message: 'the proxy is stopping' })
+})
+
+const procfs = existsSync('/proc/self/fd')
+t.test(
+  'a lookup that nobody wants any more is ended, with all of its sockets',
+  { skip: !procfs && 'no /proc' },
+  async t => {
+    const descriptors = (): number => readdirSync('/proc/self/fd').length
+    const server = await serve(t, 'silent')
+    const { lookup } = source(t, [server])
+    const before = await settled(descriptors)
+    const controllers = Array.from({ length: 20 }, () => new AbortController())
+    const reason = new Error('nobody wants it')
+    const ended = controllers.map(
+      async ({ signal }, i) => await t.rejects(lookup(`n${i}.test`, signal), reason),
+    )
+    await server.asked(40)
+    t.equal(descriptors(), before + 40, 'one for each family')
+    for (const controller of controllers) controller.abort(reason)
+    await Promise.all(ended)
+    t.equal(await settled(descriptors), before)
+    t.equal(server.queries.length, 40)
+  },
+)
+
+t.test('so many sockets may so many names need', t => {
+  const servers = ['10.0.0.1', '10.0.0.2'].map(parseDnsServer)
+  t.equal(neededSockets(servers.slice(1), 1000), NAMES_AT_ONCE * 4, 'two families, asked for twice')
+  t.equal(neededSockets(servers, 1000), NAMES_AT_ONCE * 8)
+  t.equal(neededSockets(servers, 1), 8)
+  t.equal(neededSockets([], 1000), 0)
+  t.end()
 })
 
 t.test('a server that is silent costs its silence once, and is asked last from then on', async t => {

@@ -1,6 +1,10 @@
 import t from 'tap'
 import { DnsCache } from '../../src/upstream/dns-cache.js'
 import { type AddressLookup, untimed } from '../../src/upstream/lookup.js'
+import { LookupQueue } from '../../src/upstream/lookup-queue.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { turns } from '../kit/peers/settled.js'
+import { wideQueue } from '../kit/fakes/wide-queue.js'
 import { createResolver, type Resolver } from '../../src/upstream/resolve.js'
 
 const never = { signal: new AbortController().signal }
@@ -8,7 +12,8 @@ const never = { signal: new AbortController().signal }
 /** A resolver whose clock stands still; without `minTtlMs` it keeps no answers. */
 function resolverOf(lookup: AddressLookup, timeoutMs = 1000, minTtlMs = 0): Resolver {
   const times = { timeoutMs, minTtlMs, maxTtlMs: minTtlMs, negativeTtlMs: 0 }
-  return createResolver(new DnsCache({ ...times, lookup: untimed(lookup).lookup, now: () => 0 }), timeoutMs)
+  const source = untimed(lookup)
+  return createResolver(new DnsCache({ ...times, source, queue: wideQueue(), now: () => 0 }), timeoutMs)
 }
 
 function failing(code: string): AddressLookup {
@@ -150,4 +155,97 @@ t.test('names below .invalid are 502 without a query (RFC 6761 §6.4)', async t 
   t.same(asked, [])
   for (const name of ['ainvalid', 'invalid.test', 'a.invalids']) await resolver.resolve(name, never)
   t.same(asked, ['ainvalid', 'invalid.test', 'a.invalids'])
+})
+
+/** A resolver behind a queue with one place, whose lookups never end by themselves. */
+function queued(endsAtAbort: boolean) {
+  const begun: string[] = []
+  const ended: string[] = []
+  const source = {
+    endsAtAbort,
+    lookup: (name: string, wanted?: AbortSignal) =>
+      new Promise<never>((_, reject) => {
+        begun.push(name)
+        wanted?.addEventListener('abort', () => {
+          ended.push(name)
+          reject(wanted.reason)
+        })
+      }),
+  }
+  const queue = new LookupQueue({
+    limits: { dnsLookups: 3, dnsLookupsPerClient: 2 },
+    atOnce: 1,
+    onRejected: () => {},
+  })
+  const times = { timeoutMs: 4321, minTtlMs: 0, maxTtlMs: 0, negativeTtlMs: 0 }
+  return {
+    resolver: createResolver(new DnsCache({ ...times, source, queue, now: () => 0 }), 4321),
+    queue,
+    begun,
+    ended,
+  }
+}
+
+t.test('a lookup ends when the last that waits for it has left, and the next begins', async t => {
+  const { resolver, queue, begun, ended } = queued(true)
+  const reason = new Error('gone')
+  const controllers = Array.from({ length: 3 }, () => new AbortController())
+  const [first, second, third] = controllers.map(({ signal }, i) =>
+    t.rejects(resolver.resolve(i < 2 ? 'a.test' : 'b.test', { signal, account: `client${i}` }), reason),
+  )
+  controllers[0]?.abort(reason)
+  await first
+  t.same([begun, ended], [['a.test'], []])
+  controllers[1]?.abort(reason)
+  await second
+  await turns(2)
+  t.same([begun, ended], [['a.test', 'b.test'], ['a.test']])
+  t.equal(queue.size, 1)
+  controllers[2]?.abort(reason)
+  await third
+  await turns(2)
+  t.same([queue.size, queue.running], [0, 0])
+
+  const again = resolver.resolve('a.test', { ...never, account: 'client0' })
+  t.same(begun, ['a.test', 'b.test', 'a.test'], 'and that it was ended is no failure that would be kept')
+  again.catch(() => {})
+})
+
+t.test('those who have waited as long as they may have left, too', async t => {
+  const { resolver, queue, begun } = queued(false)
+  const timers = holdTimers(t, 4321)
+  const first = resolver.resolve('a.test', { ...never, account: 'a' })
+  const second = resolver.resolve('b.test', { ...never, account: 'b' })
+  const outcomes = Promise.allSettled([first, second])
+  await timers.fire()
+  await timers.fire()
+  const [running, waiting] = await outcomes
+  t.match(running, {
+    reason: { type: 'dns_timeout', status: 504, detail: /; dns\.timeout sets the bound\.$/ },
+  })
+  t.match(waiting, {
+    reason: {
+      type: 'dns_timeout',
+      status: 504,
+      message: 'no DNS answer in time for b.test',
+      detail: /^b\.test waited for other lookups to end, and was not asked for within dns\.timeout\./,
+    },
+  })
+  t.same([begun, queue.size, queue.running], [['a.test'], 1, 1])
+})
+
+t.test('what would wait over the limits is refused at once, and nothing of that is kept', async t => {
+  const { resolver, queue } = queued(false)
+  const ask = (name: string, account?: string): Promise<readonly string[]> => {
+    const waiting = resolver.resolve(name, account === undefined ? never : { ...never, account })
+    waiting.catch(() => {})
+    return waiting
+  }
+  void ask('a1.test', 'a')
+  void ask('a2.test', 'a')
+  await t.rejects(ask('a3.test', 'a'), { message: /./, status: 429, reason: 'limit_dns_lookups_per_client' })
+  void ask('b1.test', 'b')
+  await t.rejects(ask('c1.test', 'c'), { message: /./, status: 503, reason: 'limit_dns_lookups' })
+  void ask('a3.test')
+  t.equal(queue.size, 4, 'names of the configuration wait whatever the limits are')
 })

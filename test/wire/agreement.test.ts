@@ -16,6 +16,7 @@ const ANSWERS: Readonly<Record<string, readonly string[]>> = {
   'b.a.test': ['10.1.2.3'],
   'c.test': ['93.184.216.34', '2606:2800:220:1::1'],
   'd.test': ['1.1.1.1', '169.254.169.254'],
+  db: ['93.184.216.34'],
 }
 
 const NAMES = Object.keys(ANSWERS)

@@ -211,7 +211,7 @@ export const REFUSED: readonly Refused[] = [
         'x.allowed.example',
       ),
       ...connect(
-        'allowed-example',
+        'allowed-example.org',
         'allowed.example.evil.test',
         'notallowed.example',
         'allowed.exampl',
@@ -248,6 +248,13 @@ export const REFUSED: readonly Refused[] = [
       ...connect('localhost', 'LOCALHOST', 'localhost.', 'a.localhost'),
       ...http('localhost', 'x.localhost'),
     ],
+  },
+  {
+    trick: 'names of a single label, which a resolver may complete to others',
+    policy: 'names',
+    status: 403,
+    reason: 'single_label',
+    targets: [...connect('denied', 'DENIED', 'denied.', 'secret'), ...http('denied', 'secret.')],
   },
   {
     trick: 'private, local and metadata addresses where every address is allowed by name',

@@ -45,6 +45,8 @@ export interface TestDnsServer {
   readonly queries: readonly DnsQuery[]
   /** Waits until that many queries have come. */
   asked(count: number): Promise<void>
+  /** Answers now what it was silent about over UDP, out of what its zone is by now. */
+  answerLate(): void
   close(): Promise<void>
 }
 
@@ -64,30 +66,39 @@ export async function startDnsServer(options: DnsServerOptions = {}): Promise<Te
   const waiting = new Set<() => void>()
 
   const answer = (message: Buffer, transport: DnsQuery['transport']): Buffer | undefined => {
-    const query = packet.decode(message)
-    const [question] = query.questions ?? []
+    const [question] = packet.decode(message).questions ?? []
     if (question === undefined) return undefined
     queries.push({ name: question.name, type: question.type, transport })
     for (const wake of waiting) wake()
     waiting.clear()
+    return responseTo(message, question, transport)
+  }
+
+  const responseTo = (
+    message: Buffer,
+    question: packet.Question,
+    transport: DnsQuery['transport'],
+  ): Buffer | undefined => {
     const reply = replyTo(question, running.zone)
     if (reply === undefined) return undefined
     const truncated = reply.truncated && transport === 'udp'
     const flags = packet.RECURSION_DESIRED | packet.RECURSION_AVAILABLE | reply.rcode
     return packet.encode({
       type: 'response',
-      id: query.id,
+      id: packet.decode(message).id,
       flags: truncated ? flags | packet.TRUNCATED_RESPONSE : flags,
       questions: [question],
       answers: truncated ? [] : reply.answers,
     })
   }
 
+  const unanswered: { readonly message: Buffer; readonly port: number; readonly address: string }[] = []
   const { udp, tcp, port } = await bind(host, options.port ?? 0)
   const connections = new Set<Socket>()
   udp.on('message', (message, { address, port }) => {
     const reply = answer(message, 'udp')
-    if (reply !== undefined) udp.send(reply, port, address)
+    if (reply === undefined) unanswered.push({ message, port, address })
+    else udp.send(reply, port, address)
   })
   tcp.on('connection', socket => {
     connections.add(socket)
@@ -124,6 +135,13 @@ export async function startDnsServer(options: DnsServerOptions = {}): Promise<Te
     queries,
     asked: async count => {
       while (queries.length < count) await new Promise<void>(resolve => waiting.add(resolve))
+    },
+    answerLate: () => {
+      for (const { message, port, address } of unanswered.splice(0)) {
+        const [question] = packet.decode(message).questions ?? []
+        const reply = question && responseTo(message, question, 'udp')
+        if (reply !== undefined) udp.send(reply, port, address)
+      }
     },
     close: () => {
       closed ??= close()

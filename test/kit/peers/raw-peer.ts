@@ -105,8 +105,9 @@ export class RawPeer {
 }
 
 /** A client connected to a port on 127.0.0.1, destroyed with the test. */
-export async function rawClient(t: Test, port: number): Promise<RawPeer> {
-  const socket = connect({ host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true })
+/** @param localAddress where it connects from, for a client of its own */
+export async function rawClient(t: Test, port: number, localAddress = '127.0.0.1'): Promise<RawPeer> {
+  const socket = connect({ host: '127.0.0.1', port, localAddress, allowHalfOpen: true, noDelay: true })
   const peer = new RawPeer(socket)
   t.teardown(() => peer.destroy())
   await new Promise<void>((resolve, reject) => {

@@ -1,0 +1,39 @@
+/**
+ * What the resolver's search domains make of a host that is a single label: judged as the host itself was, before it is
+ * asked for. Otherwise a short name would pass what `deny.hosts` says of the long one.
+ */
+import { type Host, serializeHostPort } from '../http/authority.js'
+import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
+import { deniedPattern, rulesNaming } from './admission.js'
+import { type Denial, deny } from './denial.js'
+import type { Grant } from './permit.js'
+import type { CompiledRules } from './rules.js'
+
+/**
+ * A denial holds for it, and so does what rules say of their hosts whichever rule allows them. A rule has allowed the
+ * host by its own name, and none has to name what it is completed to.
+ *
+ * @param completed a name in lower case, without a dot at its end
+ */
+export function judgeCompleted(compiled: CompiledRules, grant: Grant, completed: string): Grant | Denial {
+  const host: Host = { kind: 'name', name: completed }
+  const pattern = deniedPattern(compiled, host, undefined, [])
+  if (pattern !== undefined) return denyCompletedHost(grant, completed, pattern)
+  const binding = rulesNaming(compiled, host, undefined)
+  return {
+    ...grant,
+    completed,
+    pins: [...grant.pins, ...binding.filter(rule => rule.addressesOnly)],
+    verifyServerName: grant.verifyServerName || binding.some(({ sni }) => sni === 'verify'),
+  }
+}
+
+function denyCompletedHost({ host, port }: Grant, completed: string, pattern: HostPattern): Denial {
+  return deny('deny_host', () => {
+    const text = serializeHostPattern(pattern)
+    return {
+      message: `deny.hosts refuses ${serializeHostPort(host, port)}`,
+      detail: `The resolver makes ${completed} of ${host.name}, deny.hosts holds "${text}", which matches that, and a denial wins over every rule. Remove "${text}" from deny.hosts to allow it.`,
+    }
+  })
+}

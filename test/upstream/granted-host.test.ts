@@ -1,0 +1,139 @@
+import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
+import { resolveGranted } from '../../src/upstream/granted-host.js'
+import { DnsCache } from '../../src/upstream/dns-cache.js'
+import type { NameSource } from '../../src/upstream/lookup.js'
+import { createResolver } from '../../src/upstream/resolve.js'
+import { wideQueue } from '../kit/fakes/wide-queue.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { grantOf, policy, request } from '../policy/policy-fixture.js'
+
+const never = { signal: new AbortController().signal }
+const DENIED = 'secret.test'
+const POLICY = policy({
+  rules: { own: { hosts: ['db', '*.test'], addresses: ['10.0.0.0/8'] } },
+  denyHosts: [`*.${DENIED}`],
+})
+const granted = (host: string) => grantOf(POLICY.admit(request(`CONNECT ${host}:443`)))
+const notFound = () => Object.assign(new Error('not found'), { code: 'ENOTFOUND' })
+
+type Answers = Readonly<Record<string, readonly string[] | Error>>
+
+/** A resolver that completes by these domains, and what it asked for; what is not among the answers is not found. */
+function resolverOf(
+  domains: readonly string[],
+  answers: Answers,
+  lookup?: NameSource['lookup'],
+  timeoutMs = 1000,
+) {
+  const asked: string[] = []
+  const source: NameSource = {
+    endsAtAbort: false,
+    completions: name => (name.includes('.') ? undefined : [...domains.map(d => `${name}.${d}`), `${name}.`]),
+    lookup:
+      lookup ??
+      (async name => {
+        asked.push(name)
+        const answer = answers[name] ?? notFound()
+        if (answer instanceof Error) throw answer
+        return { addresses: answer, ttlMs: undefined }
+      }),
+    close: () => {},
+  }
+  const times = { timeoutMs, minTtlMs: 1000, maxTtlMs: 1000, negativeTtlMs: 0 }
+  const cache = new DnsCache({ ...times, source, queue: wideQueue(), now: () => 0 })
+  return { resolver: createResolver(cache, timeoutMs, source), asked }
+}
+
+t.test('the first completion that has an address is taken, and the grant says which', async t => {
+  const { resolver, asked } = resolverOf(['a.test', 'b.test', 'c.test'], {
+    'db.a.test': [],
+    'db.b.test': ['10.0.0.1'],
+    'db.c.test': ['10.0.0.2'],
+  })
+  t.match(await resolveGranted(granted('db'), POLICY, resolver, never), {
+    name: 'db.b.test',
+    grant: { host: { name: 'db' }, completed: 'db.b.test' },
+    addresses: ['10.0.0.1'],
+  })
+  t.same(asked, ['db.a.test', 'db.b.test'])
+  t.equal(
+    resolver.kept('db'),
+    undefined,
+    'and nothing is kept under the label, which may be completed otherwise',
+  )
+})
+
+t.test('the label by itself is what was granted', async t => {
+  const grant = granted('db')
+  const { resolver } = resolverOf(['a.test'], { 'db.': ['10.0.0.1'] })
+  const found = await resolveGranted(grant, POLICY, resolver, never)
+  t.match(found, { name: 'db.', addresses: ['10.0.0.1'] })
+  t.equal('grant' in found && found.grant, grant)
+})
+
+t.test('a completion that policy refuses is not asked for, and the next is', async t => {
+  const { resolver, asked } = resolverOf([DENIED, 'a.test'], {
+    [`db.${DENIED}`]: ['10.0.0.9'],
+    'db.a.test': ['10.0.0.1'],
+  })
+  t.match(await resolveGranted(granted('db'), POLICY, resolver, never), { name: 'db.a.test' })
+  t.same(asked, ['db.a.test'])
+})
+
+t.test('where no other has an address the refusal is the answer', async t => {
+  const { resolver, asked } = resolverOf([DENIED], { [`db.${DENIED}`]: ['10.0.0.9'] })
+  t.match(await resolveGranted(granted('db'), POLICY, resolver, never), {
+    kind: 'deny',
+    reason: 'deny_host',
+    message: 'deny.hosts refuses db:443',
+  })
+  t.same(asked, ['db.'])
+})
+
+t.test(
+  'a name that none of them has is 502; a failure ends it, whatever comes behind (RFC 9209 §2.3.2)',
+  async t => {
+    await t.rejects(resolveGranted(granted('db'), POLICY, resolverOf(['a.test'], {}).resolver, never), {
+      type: 'dns_error',
+      message: 'no address found for db',
+      cause: { code: 'ENOTFOUND' },
+    })
+    const failing = resolverOf(['a.test'], {
+      'db.a.test': Object.assign(new Error('failed'), { code: 'EAI_AGAIN' }),
+      'db.': ['10.0.0.1'],
+    })
+    await t.rejects(resolveGranted(granted('db'), POLICY, failing.resolver, never), {
+      type: 'dns_error',
+      message: 'DNS failed for db',
+    })
+    t.same(failing.asked, ['db.a.test'])
+  },
+)
+
+t.test('all of them have one time limit together (RFC 9209 §2.3.1)', async t => {
+  const timers = holdTimers(t, 4321)
+  const silent = () => new Promise<never>(() => {})
+  const { resolver } = resolverOf(
+    ['a.test'],
+    {},
+    async name => (name === 'db.a.test' ? Promise.reject(notFound()) : silent()),
+    4321,
+  )
+  const waiting = resolveGranted(granted('db'), POLICY, resolver, never)
+  await timers.fire()
+  await t.rejects(waiting, { type: 'dns_timeout', message: 'no DNS answer in time for db' })
+  t.equal(timers.set, 1)
+})
+
+t.test('a name with a dot is asked for as it is', async t => {
+  const { resolver, asked } = resolverOf(['a.test'], { 'x.test': ['10.0.0.1'] })
+  const grant = granted('x.test')
+  t.same(await resolveGranted(grant, POLICY, resolver, never), {
+    name: 'x.test',
+    grant,
+    addresses: ['10.0.0.1'],
+  })
+  await t.rejects(resolveGranted(granted('y.test'), POLICY, resolver, never), ProxyError)
+  t.same(asked, ['x.test', 'y.test'])
+})
