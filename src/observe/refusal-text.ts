@@ -14,7 +14,7 @@ export interface RefusedRequest {
 }
 
 /** Reasons that a further rule lifts. */
-const LIFTABLE = new Set(['no_rule', 'literal', 'method', 'port'])
+const LIFTABLE = new Set(['no_rule', 'single_label', 'literal', 'method', 'port'])
 
 /**
  * Whether a drafted rule lets it pass. One beside a rule with `addresses` has none itself, and would let nothing pass

@@ -141,13 +141,14 @@ function extended(list: CompiledRule[] | undefined, rule: CompiledRule): Compile
 }
 
 function denialBy(
-  { byName }: CompiledRules,
+  { byName, hosts }: CompiledRules,
   usable: UsableRules,
   request: PolicyRequest,
   { nearest, byMethod, sharesPorts }: Answers,
 ): Denial {
   if (nearest === undefined) {
-    return denyUnnamed(request, isLocalhost(request.host), usable === 'all' ? byName : usable)
+    const isInAny = hosts.any.some(rule => usable === 'all' || usable.has(rule))
+    return denyUnnamed(request, isLocalhost(request.host), isInAny, usable === 'all' ? byName : usable)
   }
   if (byMethod === undefined) return denyMethod(request, nearest)
   return denyPort(request, sharesPorts ?? byMethod)
@@ -185,10 +186,10 @@ export function rulesNaming(
 
 /**
  * Whether `*` in the hosts of a rule covers a name. It does not cover a single label: what that leads to is not its own
- * doing but that of the search domains of whoever resolves it.
+ * doing but that of the search domains of whoever resolves it. `invalid` leads nowhere (RFC 6761 §6.4).
  */
 function isCoveredByAny(host: Host): boolean {
-  return host.name.includes('.') && !isLocalhost(host)
+  return (host.name.includes('.') || host.name === 'invalid') && !isLocalhost(host)
 }
 
 /** Names of the machine the proxy runs on, whatever a resolver may say (RFC 6761 §6.3). */

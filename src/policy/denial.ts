@@ -133,11 +133,13 @@ export function denyAddress(host: Host, port: number, address: string, cidr: Cid
  * No rule that the client may use names the host.
  *
  * @param localhost the host is the proxy's own machine
+ * @param hasAny whether one of those has `*`
  * @param usable the rules the client may use
  */
 export function denyUnnamed(
   { host, port }: Asked,
   localhost: boolean,
+  hasAny: boolean,
   usable: Pick<ReadonlySet<CompiledRule> | ReadonlyMap<string, CompiledRule>, 'size' | 'values'>,
 ): Denial {
   const message = (): string => `no rule allows ${serializeHostPort(host, port)}`
@@ -157,7 +159,7 @@ export function denyUnnamed(
       detail: `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${closedRemedy(host)}`,
     }))
   }
-  if (!host.name.includes('.')) {
+  if (hasAny && !host.name.includes('.')) {
     return deny('single_label', () => ({
       message: message(),
       detail: `${host.name} is a single label, which a resolver may complete to some other name, and "*" in hosts does not cover it. ${remedy()} Or ask for the whole name, with its domain.`,

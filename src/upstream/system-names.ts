@@ -35,8 +35,8 @@ export function systemNames(options: SystemNamesOptions = {}): NameSource {
     endsAtAbort: false,
     known: name => hosts().get(name),
     completions: name => {
-      // RFC 6761 §6.3: localhost is never completed.
-      if (name.includes('.') || name === 'localhost' || hosts().has(name)) return undefined
+      // RFC 6761 §6.3, §6.4: these are names by themselves.
+      if (name.includes('.') || name === 'localhost' || name === 'invalid' || hosts().has(name)) return undefined
       return completionsOf(name, searchList())
     },
     lookup: async (name): Promise<Answer> => {

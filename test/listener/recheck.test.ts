@@ -71,6 +71,26 @@ t.test('the address is that of the connection', async t => {
   t.equal(await isStillAllowed(tunnel('CONNECT', 'a.test:443', '2606:4700::1'), options('')), true)
 })
 
+t.test('what its host was completed to by a search domain is judged, too', async t => {
+  const completed = { ...tunnel('CONNECT', 'db:443'), completed: 'db.corp.test' }
+  const rules = 'rules: { own: { hosts: [db] } }\n'
+  for (const [yaml, allowed] of [
+    [rules, true],
+    [`${rules}deny: { hosts: ["*.corp.test"] }`, false],
+    [
+      'rules: { own: { hosts: [db] }, pin: { hosts: [db.corp.test], addresses: ["1.1.1.2"], addresses_only: true } }',
+      false,
+    ],
+    ['rules: { web: { hosts: ["*"] } }', false],
+  ] as const) {
+    t.equal(await isStillAllowed(completed, options(yaml)), allowed, yaml)
+  }
+  t.equal(
+    await isStillAllowed(tunnel('CONNECT', 'db:443'), options(`${rules}deny: { hosts: ["*.corp.test"] }`)),
+    true,
+  )
+})
+
 t.test('an upgrade by way of a route needs that route, and no rule', async t => {
   const upgrade = tunnel('GET', '/chat')
   const route = (path: string, methods: string[]) =>

@@ -17,7 +17,7 @@ const target = (host: string) => {
 
 t.test('a further rule lifts what no rule allows, but not beside one with addresses', async t => {
   const ask = (reason: string, rule?: string, host = 'a.test') => ({ reason, rule, target: target(host) })
-  for (const reason of ['no_rule', 'literal', 'method', 'port']) {
+  for (const reason of ['no_rule', 'single_label', 'literal', 'method', 'port']) {
     t.equal(isLiftable(ask(reason), config), true, reason)
     t.equal(isLiftable(ask(reason, 'web'), config), true, reason)
     t.equal(isLiftable(ask(reason, 'inner'), config), false, reason)

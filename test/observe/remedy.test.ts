@@ -64,6 +64,7 @@ const ALLOWED_BY_A_LINE: [string, Asked][] = [
   ['port', { method: 'CONNECT', host: 'a.test', port: 8443 }],
   ['method', { method: 'POST', host: 'r.test', port: 80 }],
   ['method', { method: 'CONNECT', host: 'r.test', port: 443 }],
+  ['no_rule', { method: 'CONNECT', host: 'db', port: 5432 }],
   ['literal', { method: 'CONNECT', host: '192.88.98.1', port: 443 }],
   ['literal', { method: 'CONNECT', host: '10.2.3.4', port: 443 }],
   ['literal', { method: 'GET', host: '[fd00::1]', port: 80 }],

@@ -156,12 +156,18 @@ t.test(
         t.equal(decide(WEB, line), 'single_label', line)
     }
     t.equal(decide(WEB, 'CONNECT secret.test:443'), 'allow web')
+    t.equal(decide(WEB, 'CONNECT invalid:443'), 'allow web', 'a name that nobody resolves (RFC 6761 §6.4)')
     const rules = { web: { hosts: ['*', '*.db'] }, own: { hosts: ['db'] } }
     t.equal(decide({ rules }, 'CONNECT db:443'), 'allow own')
     t.equal(decide({ rules }, 'CONNECT dbs:443'), 'single_label')
     t.equal(decide({ rules, denyHosts: ['db'] }, 'CONNECT db:443'), 'deny_host')
-    t.equal(decide({ rules: {} }, 'CONNECT secret:443'), 'single_label')
-    t.equal(decide({ rules: {}, mode: 'observe' }, 'CONNECT secret:443'), 'allow undefined', 'only observed')
+    t.equal(
+      decide({ rules: {} }, 'CONNECT secret:443'),
+      'no_rule',
+      'where there is no * it is like any other',
+    )
+    t.equal(decide({ rules }, 'CONNECT secret:443', ['own']), 'no_rule')
+    t.equal(decide({ ...WEB, mode: 'observe' }, 'CONNECT secret:443'), 'allow undefined', 'only observed')
     t.match(denialOf(WEB, 'CONNECT secret:443'), {
       message: 'no rule allows secret:443',
       detail:

@@ -51,8 +51,9 @@ t.test('knows the names of /etc/hosts, with dots and without, and completes none
   t.same(asked, [])
 })
 
-t.test('localhost is never completed (RFC 6761 §6.3)', async t => {
-  t.equal(namesOf(t, '', 'search corp.test\n').source.completions?.('localhost'), undefined)
+t.test('localhost and invalid are never completed (RFC 6761 §6.3, §6.4)', async t => {
+  const { source } = namesOf(t, '', 'search corp.test\n')
+  for (const name of ['localhost', 'invalid']) t.equal(source.completions?.(name), undefined, name)
 })
 
 t.test('by default what the system has is read, and asked', async t => {

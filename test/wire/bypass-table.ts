@@ -211,7 +211,7 @@ export const REFUSED: readonly Refused[] = [
         'x.allowed.example',
       ),
       ...connect(
-        'allowed-example.org',
+        'allowed-example',
         'allowed.example.evil.test',
         'notallowed.example',
         'allowed.exampl',
