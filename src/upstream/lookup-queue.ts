@@ -10,7 +10,7 @@
  * Names that the configuration itself holds are nobody's: they have a turn of their own, and are never refused.
  */
 import type { Config } from '../config/schema.js'
-import type { ProxyError } from '../errors.js'
+import { type ProxyError, toProxyError } from '../errors.js'
 import { type LimitName, limitReached } from '../limits/refusals.js'
 import type { Answer } from './lookup.js'
 
@@ -230,9 +230,13 @@ class Job implements QueuedLookup {
     return this.#join(this, client)
   }
 
-  /** Also a lookup that throws is one that has failed. */
+  /** What throws instead of rejecting is a defect, and no failure of DNS; its place is free again all the same. */
   begin(): Promise<Answer> {
-    this.#resolve(new Promise(resolve => resolve(this.work.run(this.controller.signal))))
+    try {
+      this.#resolve(this.work.run(this.controller.signal))
+    } catch (error) {
+      this.#resolve(Promise.reject(toProxyError(error)))
+    }
     return this.answer
   }
 }

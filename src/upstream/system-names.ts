@@ -36,7 +36,8 @@ export function systemNames(options: SystemNamesOptions = {}): NameSource {
     known: name => hosts().get(name),
     completions: name => {
       // RFC 6761 §6.3, §6.4: these are names by themselves.
-      if (name.includes('.') || name === 'localhost' || name === 'invalid' || hosts().has(name)) return undefined
+      if (name.includes('.') || name === 'localhost' || name === 'invalid' || hosts().has(name))
+        return undefined
       return completionsOf(name, searchList())
     },
     lookup: async (name): Promise<Answer> => {

@@ -239,7 +239,7 @@ t.test('other bounds hold from when they are set, and what runs goes on', async 
   t.same(names(), ['a', 'b', 'c'])
 })
 
-t.test('a lookup that throws has failed, and gives its place back', async t => {
+t.test('a lookup that throws is a defect, and gives its place back', async t => {
   const queue = new LookupQueue({
     limits: { dnsLookups: 1, dnsLookupsPerClient: 1 },
     atOnce: 1,
@@ -254,6 +254,6 @@ t.test('a lookup that throws has failed, and gives its place back', async t => {
     onDrop: () => {},
   })
   lookup.join('a')
-  await t.rejects(lookup.answer, defect)
+  await t.rejects(lookup.answer, { message: 'internal error', type: 'proxy_internal_error', cause: defect })
   t.same([queue.size, queue.running], [0, 0])
 })
