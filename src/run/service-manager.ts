@@ -29,9 +29,15 @@ export function createNotify(
     new Promise(resolve => {
       const told = (problem: string): void => resolve(`${PROGRAM} ${state}: ${problem}`)
       try {
-        const child = spawn(PROGRAM, [state], { stdio: 'ignore', env, timeout: TIMEOUT_MS })
-        child.on('error', error => told(error.message))
+        const child = spawn(PROGRAM, [state], { stdio: 'ignore', env })
+        // The time limit of spawn itself would go on after a program that can not be started, and hold up our own end.
+        const timer = setTimeout(() => child.kill(), TIMEOUT_MS)
+        child.on('error', error => {
+          clearTimeout(timer)
+          told(error.message)
+        })
         child.on('exit', (code, signal) => {
+          clearTimeout(timer)
           if (code === 0) resolve(undefined)
           else told(`ended with ${code ?? signal}`)
         })
