@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { EventStreams, MAX_WATCHERS } from '../../src/admin/event-streams.js'
 import type { StatusDocument } from '../../src/admin/status-document.js'
+import { Changes, until } from '../kit/until.js'
 
 /** A stand-in whose traffic is as long as how often it was asked for. */
 function numbered(n: number): StatusDocument {
@@ -33,20 +34,25 @@ async function streams(t: Test) {
     const [response] = (await once(request, 'response')) as [IncomingMessage]
     response.setEncoding('utf8')
     let text = ''
+    const changes = new Changes()
+    response.on('data', (chunk: string) => {
+      text += chunk
+      changes.notify()
+    })
     return {
       response,
       stop: () => request.destroy(),
-      next: async (): Promise<StatusDocument> => {
-        for (;;) {
-          const found = /event: status\ndata: (.*)\n\n/.exec(text)
-          if (found !== null) {
+      next: (): Promise<StatusDocument> =>
+        until(
+          'a status event',
+          () => {
+            const found = /event: status\ndata: (.*)\n\n/.exec(text)
+            if (found === null) return undefined
             text = text.slice(found.index + found[0].length)
             return JSON.parse(found[1] ?? '') as StatusDocument
-          }
-          const [chunk] = (await once(response, 'data')) as [string]
-          text += chunk
-        }
-      },
+          },
+          { changes, seen: () => text },
+        ),
     }
   }
   return { events, control, watch }
@@ -69,7 +75,7 @@ t.test('nothing is asked for before somebody watches, and what fails once is ask
   t.equal(control.asked(), 0)
   control.fails = true
   const watcher = await watch()
-  while (control.asked() === 0) await new Promise(setImmediate)
+  await until('the status to be asked for', () => control.asked() > 0)
   control.fails = false
   t.equal((await watcher.next()).schema, 1)
   watcher.stop()
@@ -89,6 +95,6 @@ t.test('there is room for so many, and an end for all of them', async t => {
   )
   events.close()
   await Promise.all(closed)
-  while (events.isFull) await new Promise(setImmediate)
+  await until('there to be room', () => !events.isFull)
   t.equal(events.isFull, false)
 })

@@ -3,9 +3,10 @@ import { writeFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import { processesOf } from '../kit/processes/process-group.js'
-import { type Case, runCases, untilTrue } from '../kit/processes/clean-exit.js'
+import { type Case, runCases } from '../kit/processes/clean-exit.js'
 import { startedPids } from '../kit/processes/fleet.js'
 import { installProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 t.jobs = 2
 
@@ -15,7 +16,7 @@ runCases(t, await installProgram(t), [
       name: `${signal} to ${signal === 'SIGINT' ? 'all its processes' : 'it'} as its first worker starts`,
       workers: 2,
       end: async (_t, { pid }) => {
-        await untilTrue(() => processesOf(pid).length > 1)
+        await until('its first worker', () => processesOf(pid).length > 1)
         process.kill(signal === 'SIGINT' ? -pid : pid, signal)
       },
       code: 0,

@@ -8,8 +8,9 @@ import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { halt } from '../kit/processes/process-group.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { type End, type Running, runCases, untilTrue } from '../kit/processes/clean-exit.js'
+import { type End, type Running, runCases } from '../kit/processes/clean-exit.js'
 import { installProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 t.jobs = 2
 
@@ -69,7 +70,7 @@ runCases(t, await installProgram(t), [
   {
     name: 'SIGTERM as it has made its first socket',
     end: async (_t, running) => {
-      await untilTrue(() => readdirSync(dirname(running.file)).length > 1)
+      await until('its first socket', () => readdirSync(dirname(running.file)).length > 1)
       running.child.kill('SIGTERM')
     },
     code: 0,
@@ -79,7 +80,7 @@ runCases(t, await installProgram(t), [
     workers: 1,
     delay: '1h',
     end: async (_t, { pid, file, child }) => {
-      await untilTrue(() => readdirSync(dirname(file)).length === 3)
+      await until('both its sockets', () => readdirSync(dirname(file)).length === 3)
       // It hears both at once then.
       await halt(pid)
       for (const signal of ['SIGTERM', 'SIGINT', 'SIGCONT'] as const) child.kill(signal)

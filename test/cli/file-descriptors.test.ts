@@ -5,10 +5,11 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
-import { settled, turns } from '../kit/peers/settled.js'
+import { settled } from '../kit/peers/settled.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import { temporaryDirectory } from '../system/command.js'
 import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 const program = await installProgram(t)
 const FEW = 400
@@ -80,11 +81,10 @@ t.test('what stands goes on, what is new is refused, and afterwards there is roo
   for (const client of idle) client.destroy()
   ended?.reset()
   await started.said(/"close_reason":"client_reset"/)
-  let again: RawPeer | undefined
-  while (again === undefined) again = await open(t, port, origin)
+  const again = await until('room for another tunnel', () => open(t, port, origin))
   again.write('new')
   // Others among them were connected to, and given up again.
-  while (!origin.peers.some(({ received }) => received === 'new')) await turns(1)
+  await until('the new tunnel to pass', () => origin.peers.some(({ received }) => received === 'new'))
   for (const client of others) t.notOk(client.socket.destroyed)
   started.child.kill('SIGTERM')
   for (const client of [...others, again]) client.destroy()
@@ -118,7 +118,7 @@ t.test('a worker that runs out is still passed connections, and loses none', { s
     }
   }
   // The supervisor holds none of them, once the last is passed on.
-  while (held() > before) await settled(held)
+  await until('all to be passed on', async () => (await settled(held)) <= before, { seen: held })
   // A tunnel is over when both of its ends are.
   for (const client of clients) client.destroy()
   for (const peer of origin.peers) peer.destroy()
@@ -126,12 +126,13 @@ t.test('a worker that runs out is still passed connections, and loses none', { s
   const later = await rawOrigin(t)
   const decisions = new RegExp(`"decision","id":"[^"]+-(\\d)-[^\n]*"port":${later.port},`, 'g')
   const numbers = new Set<string>()
-  while (numbers.size < 2) {
+  await until('both workers to serve again', async () => {
     const client = await ask(`CONNECT ${later.authority}`)
     client?.destroy()
     for (const peer of later.peers) peer.destroy()
     for (const [, number = ''] of started.stdout.matchAll(decisions)) numbers.add(number)
-  }
+    return numbers.size === 2
+  })
   started.child.kill('SIGTERM')
   t.equal(await started.exited, 0)
 })

@@ -11,6 +11,7 @@ import { rawClient } from '../kit/peers/raw-peer.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
 import { needs, run, temporaryDirectory } from '../system/command.js'
 import { installProgram, startProgram } from '../kit/processes/program.js'
+import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
 t.jobs = 2
 
@@ -124,13 +125,12 @@ t.test('one that is gone before the first line does not even keep it from starti
     `127.0.0.1:${port}`,
   ])
   child.stdout.destroy()
-  let healthy = false
-  while (!healthy) {
-    healthy = await fetch(`http://127.0.0.1:${port}/health`).then(
+  const healthy = () =>
+    fetch(`http://127.0.0.1:${port}/health`).then(
       ({ ok }) => ok,
       () => false,
     )
-  }
+  await until('it to be healthy', healthy, { everyMs: OTHER_PROCESS_MS })
   child.kill('SIGTERM')
   t.equal(await exited, 0)
 })

@@ -6,6 +6,7 @@ import { rawClient } from '../kit/peers/raw-peer.js'
 import { socketPath, staleSocket, unixClient } from '../kit/peers/unix-socket.js'
 import { configured, FREE, killAtOnce, startedPids, startWorkers } from '../kit/processes/fleet.js'
 import { installProgram, startProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 const program = await installProgram(t)
 const ASK = 'OPTIONS * HTTP/1.0\r\n\r\n'
@@ -14,7 +15,10 @@ const ASK = 'OPTIONS * HTTP/1.0\r\n\r\n'
 async function askBoth(running: { readonly stdout: string }, ask: () => Promise<string>): Promise<void> {
   const hasAnswered = (worker: number) =>
     new RegExp(`"decision","id":"[0-9a-f]+-${worker}-`).test(running.stdout)
-  while (!hasAnswered(1) || !hasAnswered(2)) t.match(await ask(), /^HTTP\/1\.1 200 /)
+  await until('both workers to answer', async () => {
+    t.match(await ask(), /^HTTP\/1\.1 200 /)
+    return hasAnswered(1) && hasAnswered(2)
+  })
 }
 
 t.test('a Unix socket is made once, served by all, and removed at the end', async t => {
@@ -98,7 +102,10 @@ t.test('all workers serve on the sockets of systemd, those that come later too',
   const [first = 0] = startedPids(running)
   process.kill(first, 'SIGKILL')
   await running.said(/"worker_started","worker":3/)
-  while (!/"decision","id":"[0-9a-f]+-3-/.test(running.stdout)) t.match(await ask(), /^HTTP\/1\.1 200 /)
+  await until('the third worker to answer', async () => {
+    t.match(await ask(), /^HTTP\/1\.1 200 /)
+    return /"decision","id":"[0-9a-f]+-3-/.test(running.stdout)
+  })
   running.child.kill('SIGTERM')
   t.equal(await running.exited, 0)
 })

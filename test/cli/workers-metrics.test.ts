@@ -13,6 +13,7 @@ import {
   tunnelsOfAll,
 } from '../kit/processes/fleet.js'
 import { installProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 const program = await installProgram(t)
 
@@ -51,11 +52,11 @@ t.test('numbers are those of all workers, and none falls when one dies', async t
   await options(t, fleet.port)
   await fleet.said(/(?:"event":"close"(?:.|\n)*){11}/)
   await counted(t, fleet, 11)
-  let status: { workers: unknown[] }
-  do {
+  const status = await until('the status of both workers', async () => {
     const answer = await fetch(`http://127.0.0.1:${fleet.adminPort}/status.json`)
-    status = (await answer.json()) as typeof status
-  } while (status.workers.length < 2)
+    const document = (await answer.json()) as { workers: unknown[] }
+    return document.workers.length >= 2 && document
+  })
   const pids = fleet.pids()
   t.match(status, {
     workers: [

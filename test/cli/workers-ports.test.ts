@@ -25,6 +25,7 @@ import {
   startWorkers,
 } from '../kit/processes/fleet.js'
 import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
+import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
 const program = await installProgram(t)
 
@@ -83,7 +84,7 @@ t.test('a connection over a Unix socket on its way to a worker that dies is clos
   for (let i = 0; i < 6; i++) answers.push(ask(await connect()))
   let served = 0
   for (const answer of answers) void answer.then(text => (served += Number(text.includes(' 200 '))))
-  while (served < 5) await new Promise(resolve => setImmediate(resolve))
+  await until('the other five to be answered', () => served >= 5, { seen: () => served })
   process.kill(first, 'SIGKILL')
   t.equal((await Promise.all(answers)).filter(text => text === '').length, 1)
   t.match(await ask(await connect()), /^HTTP\/1\.1 200 /)
@@ -118,7 +119,8 @@ t.test('a connection that comes to a worker as it drains is closed, whatever els
   for (const pid of fleet.pids()) process.kill(pid, 'SIGSTOP')
   fleet.child.kill('SIGTERM')
   await fleet.said(/"event":"stopping"/)
-  while ((await fetch(`http://127.0.0.1:${fleet.adminPort}/ready`)).status !== 503);
+  const ready = async () => (await fetch(`http://127.0.0.1:${fleet.adminPort}/ready`)).status
+  await until('it to be ready no more', async () => (await ready()) === 503, { everyMs: OTHER_PROCESS_MS })
   // Both have been told by now, and will hear of these only after that.
   const clients = await Promise.all(Array.from({ length: 6 }, () => rawClient(t, fleet.port)))
   for (const pid of fleet.pids()) process.kill(pid, 'SIGCONT')
@@ -158,7 +160,10 @@ t.test(
     process.kill(next, 'SIGCONT')
     await fleet.said(/"worker_started","worker":3/)
     t.equal(listeningSockets(fleet.port), 2)
-    while (!requestsOf(fleet)[2]) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+    await until('the third worker to answer', async () => {
+      t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+      return (requestsOf(fleet)[2] ?? 0) > 0
+    })
     await stop(t, fleet)
     t.equal(listeningSockets(fleet.port), 0)
   },

@@ -16,6 +16,7 @@ import {
   untilGone,
 } from '../kit/processes/fleet.js'
 import { installProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 const program = await installProgram(t)
 
@@ -60,11 +61,12 @@ t.test('ten reloads cut no tunnel, and one that denies their host closes those o
   // By those that stayed, and by the one that came later.
   const decided = (worker: number) =>
     new RegExp(`"decision","id":"[0-9a-f]+-${worker}-[^\\n]*"config_hash":"${hash}"`).test(fleet.stdout)
-  while (!decided(2) || !decided(3)) {
+  await until('both workers to refuse it', async () => {
     const client = await rawClient(t, fleet.port)
     client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
     t.match(await client.untilEnd(), /^HTTP\/1\.1 403 /)
-  }
+    return decided(2) && decided(3)
+  })
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
   await untilGone(fleet.pids())

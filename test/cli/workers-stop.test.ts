@@ -21,6 +21,7 @@ import {
   untilGone,
 } from '../kit/processes/fleet.js'
 import { installCopy, installProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 const program = await installProgram(t)
 
@@ -34,10 +35,11 @@ t.test('spans of all workers are sent before they end', async t => {
   )
   // By themselves they are sent only after some seconds.
   let sent = 0
-  while (Math.min(...[0, 1].map(index => requestsOf(fleet)[index] ?? 0)) === 0) {
+  await until('both workers to answer', async () => {
     t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
     sent += 1
-  }
+    return [0, 1].every(index => (requestsOf(fleet)[index] ?? 0) > 0)
+  })
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
   t.equal(collecting.spans.filter(({ kind }) => kind === 'server').length, sent)

@@ -22,6 +22,7 @@ import {
   untilGone,
 } from '../kit/processes/fleet.js'
 import { installProgram, startProgram } from '../kit/processes/program.js'
+import { until } from '../kit/until.js'
 
 const program = await installProgram(t)
 
@@ -88,9 +89,7 @@ t.test('under load the log has whole lines of all workers, and no id twice', asy
   const requests = 50
   let sent = 0
   // Which worker takes a connection is nobody's choice.
-  while (
-    !['1', '2'].every(number => new RegExp(`"decision","id":"[0-9a-f]+-${number}-`).test(fleet.stdout))
-  ) {
+  await until('both workers to answer', async () => {
     const clients = await Promise.all(Array.from({ length: 8 }, () => rawClient(t, fleet.port)))
     await Promise.all(
       clients.map(async client => {
@@ -100,7 +99,8 @@ t.test('under load the log has whole lines of all workers, and no id twice', asy
       }),
     )
     sent += clients.length * requests
-  }
+    return ['1', '2'].every(number => new RegExp(`"decision","id":"[0-9a-f]+-${number}-`).test(fleet.stdout))
+  })
   fleet.child.kill('SIGTERM')
   t.equal(await fleet.exited, 0)
   const events = fleet.stdout

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { FileWatch } from '../../src/config/watch.js'
 import { ManualSchedule } from '../kit/fakes/manual-schedule.js'
+import { Changes, until } from '../kit/until.js'
 
 /** By events alone: there is no look without one before the test is over. */
 const BY_EVENTS = { quietMs: 10, pollMs: 600_000 }
@@ -19,12 +20,12 @@ function watching(t: Test, paths: readonly string[], options: object) {
   const alive = setInterval(() => {}, 60_000)
   let told = 0
   let taken = 0
-  let wake = (): void => {}
+  const changes = new Changes()
   const watch = new FileWatch({
     ...options,
     onChange: () => {
       told += 1
-      wake()
+      changes.notify()
     },
   })
   t.teardown(() => {
@@ -35,11 +36,7 @@ function watching(t: Test, paths: readonly string[], options: object) {
   return {
     watch,
     change: async () => {
-      while (told === taken) {
-        await new Promise<void>(resolve => {
-          wake = resolve
-        })
-      }
+      await until('a change to be told', () => told !== taken, { changes })
       taken = told
     },
   }

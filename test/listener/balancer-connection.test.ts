@@ -5,6 +5,7 @@ import { accepted } from '../kit/peers/accepted.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { LIMITS } from './served-connection.js'
+import { Changes, until } from '../kit/until.js'
 
 const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'
 
@@ -13,7 +14,7 @@ async function balanced(t: Test) {
   const clock = new ManualClock()
   const events: string[] = []
   let text = ''
-  let wake = (): void => {}
+  const changes = new Changes()
   const connection = new BalancerConnection(
     socket,
     { address: '10.0.0.1', slot: { ...A_PLACE, release: () => void events.push('given back') } },
@@ -27,7 +28,7 @@ async function balanced(t: Test) {
       events.push(`client ${clientAddress}`)
       socket.on('data', chunk => {
         text += chunk.toString('latin1')
-        wake()
+        changes.notify()
       })
       socket.resume()
     },
@@ -43,11 +44,8 @@ async function balanced(t: Test) {
     await read
   }
   const received = async (expected: string): Promise<void> => {
-    while (text.length < expected.length) {
-      await new Promise<void>(resolve => {
-        wake = resolve
-      })
-    }
+    const arrived = () => text.length >= expected.length
+    await until(JSON.stringify(expected), arrived, { changes, seen: () => text })
     t.equal(text, expected)
   }
   const closed = new Promise(resolve => socket.once('close', resolve))

@@ -2,6 +2,7 @@ import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { answerWith, LIMITS, servedConnection } from './served-connection.js'
+import { until } from '../kit/until.js'
 
 const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'
 const MIB = 1 << 20
@@ -16,7 +17,7 @@ t.test('reads no further behind an unanswered request than a bound, and goes on 
   const request = Buffer.from(`GET / HTTP/1.1\r\nHost: h\r\nX: ${'x'.repeat(MIB / 2)}\r\n\r\n`)
   const count = 128
   for (let i = 0; i < count; i++) client.write(request)
-  while (!socket.isPaused()) await turns(1)
+  await until('the client to be paused', () => socket.isPaused())
   const read = await settled(() => socket.bytesRead)
   // The bound, and two reads of the system's that were under way.
   t.ok(read <= GET.length + 3 * 64 * 1024, `${read} bytes read`)
@@ -187,7 +188,7 @@ t.test('the time for content goes on to run after the client was behind with the
     exchange.content.start({ data, end: () => {} })
   })
   served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n12')
-  while (!drained) await turns(1)
+  await until('the content to be taken', () => drained)
   served.pass(LIMITS.bodyIdleMs)
   t.match(served.exchanges[0]?.failure, { status: 408 })
 })

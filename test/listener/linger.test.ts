@@ -2,6 +2,7 @@ import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { answerWith, LIMITS, servedConnection } from './served-connection.js'
+import { until } from '../kit/until.js'
 
 const LINGER_MS = 5000
 const LINGER_BYTES = 16 * 1024 * 1024
@@ -75,9 +76,9 @@ t.test('the wait is bounded in bytes', async t => {
   const piece = Buffer.alloc(1 << 16)
   for (let sent = 0; sent < LINGER_BYTES; sent += piece.length) served.client.write(piece)
   const read = () => served.socket.bytesRead - before
-  while (read() < LINGER_BYTES) await turns(1)
+  await until('as much to be read', () => read() >= LINGER_BYTES, { seen: read })
   t.notOk(served.socket.destroyed, 'exactly as much passes')
   served.client.write('x')
-  while (!served.socket.destroyed) await turns(1)
+  await until('the connection to be closed', () => served.socket.destroyed)
   t.equal(read(), LINGER_BYTES + 1)
 })

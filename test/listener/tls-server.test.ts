@@ -17,6 +17,7 @@ import { readResponse } from '../kit/peers/read-response.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
 import { needs } from '../system/command.js'
 import { LIMITS } from './served-connection.js'
+import { until } from '../kit/until.js'
 
 const skip = needs('openssl')
 const LOOPBACK = { host: '127.0.0.1', port: 0 }
@@ -195,7 +196,7 @@ t.test(
       t.equal(await client.untilEnd(), '')
       await client.closed()
     }
-    while (released() < 2) await new Promise(setImmediate)
+    await until('both to be released', () => released() >= 2, { seen: released })
     t.same(failures, ['ECONNRESET'])
   },
 )

@@ -4,6 +4,7 @@ import { createLogger } from '../../src/index.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { LOOPBACK_RULES, type LogEvent, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
+import { Changes, until } from '../kit/until.js'
 
 const DNS = {
   lookup: async (name: string) => {
@@ -267,11 +268,11 @@ t.test('log.query: include writes the query, and still no credential', async t =
 
 t.test('no byte that steers a terminal gets into a line, wherever it comes from', async t => {
   const lines: string[] = []
-  let wake = () => {}
+  const changes = new Changes()
   const logger = createLogger('trace', {
     write: line => {
       lines.push(line)
-      wake()
+      changes.notify()
     },
   })
   const origin = await rawOrigin(t)
@@ -300,7 +301,7 @@ t.test('no byte that steers a terminal gets into a line, wherever it comes from'
   peer.write('HTTP/1.1 200 \x1b[2J\x9b\r\nX\x9b: a\r\nContent-Length: 0\r\n\r\n')
   t.match(await client.untilEnd(), /^HTTP\/1\.1 502 /)
   const all = 2 * (requests.length + 1)
-  while (lines.length < all) await new Promise<void>(resolve => (wake = resolve))
+  await until(`${all} lines`, () => lines.length >= all, { changes, seen: () => lines })
   t.equal(lines.length, all)
   for (const line of lines) t.match(line, /^\{[\x20-\x7e]*\}\n$/)
 })

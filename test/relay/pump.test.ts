@@ -8,6 +8,7 @@ import { BufferedReader, ReadBuffers } from '../../src/relay/read-buffer.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { RawPeer } from '../kit/peers/raw-peer.js'
 import { settled, turns } from '../kit/peers/settled.js'
+import { until } from '../kit/until.js'
 
 const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
 
@@ -167,7 +168,7 @@ t.test('passes on an end that came before it was started, behind the early bytes
     const [from, to] = first === 'client' ? [client, upstream] : [upstream, client]
     from.socket.resume()
     from.peer.end()
-    while (!from.socket.readableEnded) await turns(1)
+    await until('the end to be read', () => from.socket.readableEnded)
     const early = [Buffer.from('early')]
     const pump = new Pump(
       { socket: client.socket, early: first === 'client' ? early : [] },

@@ -10,6 +10,7 @@ import { createLogger } from '../../src/observe/log.js'
 import type { Reloaded } from '../../src/proxy.js'
 import { ManualSchedule } from '../kit/fakes/manual-schedule.js'
 import { settled } from '../kit/peers/settled.js'
+import { until } from '../kit/until.js'
 
 const HASH = '$2y$04$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
 const FIRST = 'version: 1\nmode: observe\n'
@@ -85,8 +86,7 @@ async function world(t: Test, files: Record<string, string> = { 'a.yaml': FIRST 
     remove: name => rmSync(join(folder, name)),
     rest: async () => {
       // A file is read in another thread, so that turns of the loop alone would be no measure.
-      do await settled(() => steps)
-      while (steps % 2 === 1)
+      await until('no file to be read', async () => (await settled(() => steps)) % 2 === 0)
       await settled(() => events.length)
     },
     apply: async () => ({ needsRestart: [], closedTunnels: 0 }),

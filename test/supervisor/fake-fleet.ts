@@ -3,6 +3,7 @@ import { createLogger, type Loaded, parseConfig } from '../../src/index.js'
 import { NOTHING_PASSED, type PassedSockets } from '../../src/listener/passed-sockets.js'
 import { startSupervisor } from '../../src/supervisor/supervisor.js'
 import { FakeWorker, type Script } from './fake-worker.js'
+import { until as waitUntil } from '../kit/until.js'
 
 /** A pause that lasts until the test ends it. */
 export interface FakePause {
@@ -29,9 +30,7 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
   const steps: FakePause[] = []
   const interrupt = new AbortController()
   let nowMs = 0
-  const until = async (holds: () => boolean) => {
-    while (!holds()) await new Promise(resolve => setImmediate(resolve))
-  }
+  const until = (holds: () => boolean) => waitUntil(`${holds}`, holds, { seen: () => events })
   const start = (loaded = load(), count = 2, passedSockets: PassedSockets = NOTHING_PASSED) =>
     startSupervisor(loaded, {
       logger: createLogger('info', { write: line => void events.push(JSON.parse(line)) }),

@@ -3,6 +3,7 @@ import { type Loaded, parseConfig } from '../../src/index.js'
 import { untilFree } from '../kit/peers/free-port.js'
 import { fleet, load } from './fake-fleet.js'
 import type { Script } from './fake-worker.js'
+import { until as waitUntil } from '../kit/until.js'
 
 t.test('a reload is for all, and for those that come later', async t => {
   const { start, workers, pauses, until } = fleet({ onReload: () => 3 })
@@ -113,7 +114,7 @@ t.test('the admin listener is the own of the supervisor, and ready while a worke
   t.equal(await ready(), 503)
   pauses[0]?.end()
   await until(() => workers[2]?.hash !== undefined)
-  while ((await ready()) !== 200);
+  await waitUntil('it to be ready', async () => (await ready()) === 200)
   await running.drain()
   // Waits for ever if somebody listens there then.
   await t.resolves(untilFree(port))

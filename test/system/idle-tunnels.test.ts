@@ -12,6 +12,7 @@ import t, { type Test } from 'tap'
 import { parseExposition } from '../kit/peers/exposition.js'
 import { allowOpenFiles } from '../kit/processes/open-files.js'
 import { allowing, needsBuild, type Sluice, startSluice } from './program.js'
+import { Changes, until } from '../kit/until.js'
 
 const TUNNELS = Number(process.env['IDLE_TUNNELS'] ?? 9000)
 const WARM = 200
@@ -55,19 +56,19 @@ async function echoServer(t: Test): Promise<number> {
 class Tunnel {
   readonly #socket: Socket
   #received = ''
-  #wake: () => void = () => {}
+  readonly #changes = new Changes()
 
   constructor(proxyPort: number, authority: string, localAddress: string) {
     this.#socket = connect({ host: '127.0.0.1', port: proxyPort, localAddress, noDelay: true })
     this.#socket.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
     this.#socket.setEncoding('latin1').on('data', (text: string) => {
       this.#received += text
-      this.#wake()
+      this.#changes.notify()
     })
     this.#socket.on('error', error => {
       this.#received += `<${error.message}>`
     })
-    this.#socket.on('close', () => this.#wake())
+    this.#socket.on('close', () => this.#changes.notify())
   }
 
   get stands(): boolean {
@@ -76,10 +77,8 @@ class Tunnel {
 
   /** Takes so many characters, or all that came before the end. */
   async take(length: number): Promise<string> {
-    while (this.#received.length < length && this.stands)
-      await new Promise<void>(resolve => {
-        this.#wake = resolve
-      })
+    const arrived = () => this.#received.length >= length || !this.stands
+    await until(`${length} characters`, arrived, { changes: this.#changes, seen: () => this.#received })
     const taken = this.#received.slice(0, length)
     this.#received = this.#received.slice(length)
     return taken
@@ -154,7 +153,7 @@ shutdown: { drain: 0s }
   )
   const closeAll = async (tunnels: readonly Tunnel[]): Promise<void> => {
     await Promise.all(tunnels.map(tunnel => tunnel.close()))
-    while ((await tunnelsActive(sluice)) !== 0);
+    await until('no tunnel to be counted', async () => (await tunnelsActive(sluice)) === 0)
   }
   await closeAll(await open(sluice, echoPort, WARM))
   const atRest = residentBytes(sluice)

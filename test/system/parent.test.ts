@@ -4,12 +4,12 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { setTimeout } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { freePort } from '../kit/peers/free-port.js'
 import { needs, proxyVariables, run, temporaryDirectory } from './command.js'
 import { type Echo, makeCertificates, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
+import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
 /** Whether something listens there; it says nothing of itself, so it is asked until it does. */
 async function listens(port: number): Promise<boolean> {
@@ -36,10 +36,11 @@ async function startTinyproxy(t: Test, lines: string): Promise<number> {
     child.kill('SIGKILL')
     await exited
   })
-  while (!(await listens(port))) {
+  const listening = () => {
     if (child.exitCode !== null) throw new Error('tinyproxy has ended')
-    await setTimeout(20)
+    return listens(port)
   }
+  await until('tinyproxy to listen', listening, { everyMs: OTHER_PROCESS_MS })
   return port
 }
 

@@ -7,6 +7,7 @@ import type { Test } from 'tap'
 import { halt, killGroup, processesOf } from '../kit/processes/process-group.js'
 import { clientPorts, isListener } from './held-sockets.js'
 import { type LogLine, PROGRAM } from './program.js'
+import { Changes, until } from '../kit/until.js'
 
 export interface Worker {
   readonly number: number
@@ -54,7 +55,7 @@ export class SoakFleet {
   readonly #deciders = new Map<string, number>()
   readonly #child: ChildProcessByStdio<null, Readable, Readable>
   readonly #group: number
-  readonly #waiting = new Set<() => void>()
+  readonly #changes = new Changes()
   #ended = false
   #stderr = ''
 
@@ -69,7 +70,7 @@ export class SoakFleet {
     t.teardown(() => killGroup(this.#group))
     this.exited = once(this.#child, 'close').then(([code]) => {
       this.#ended = true
-      this.#wake()
+      this.#changes.notify()
       return code as number | null
     })
     this.#child.stderr.setEncoding('utf8').on('data', (text: string) => {
@@ -87,13 +88,9 @@ export class SoakFleet {
   }
 
   /** The `count`th event that has one of these names, past or future. */
-  async event(names: readonly string[], count = 1): Promise<LogLine> {
-    for (;;) {
-      const found = this.events.filter(({ event }) => names.includes(String(event)))[count - 1]
-      if (found !== undefined) return found
-      if (this.#ended) throw new Error(`it has ended without ${names} ${count}: ${this.#stderr}`)
-      await new Promise<void>(resolve => this.#waiting.add(resolve))
-    }
+  event(names: readonly string[], count = 1): Promise<LogLine> {
+    const named = () => this.events.filter(({ event }) => names.includes(String(event)))
+    return this.#until(`${names} ${count}`, () => named()[count - 1])
   }
 
   /** Those that serve, the oldest first. */
@@ -103,7 +100,7 @@ export class SoakFleet {
   }
 
   async untilServing(count: number): Promise<void> {
-    while (this.serving.length < count) await this.#next()
+    await this.#until(`${count} to serve`, () => this.serving.length >= count)
   }
 
   /** Ends a worker by force, having seen which connections are its own; resolves when its end is told. */
@@ -122,7 +119,7 @@ export class SoakFleet {
       othersClients: new Set(others.flatMap(other => [...(ports.get(other) ?? [])])),
     }
     this.kills.push(kill)
-    while (kill.endedAt === Number.POSITIVE_INFINITY) await this.#next()
+    await this.#until('its end to be told', () => kill.endedAt < Number.POSITIVE_INFINITY)
   }
 
   /**
@@ -151,10 +148,15 @@ export class SoakFleet {
     return processesOf(this.#group)
   }
 
-  /** Until there is another event. */
-  async #next(): Promise<void> {
-    if (this.#ended) throw new Error(`it has ended: ${this.#stderr}`)
-    await new Promise<void>(resolve => this.#waiting.add(resolve))
+  /** Until what the events say is so. */
+  #until<T>(what: string, look: () => T | false | undefined): Promise<T> {
+    const lookOrFail = () => {
+      const found = look()
+      if ((found === undefined || found === false) && this.#ended)
+        throw new Error(`it has ended without ${what}: ${this.#stderr}`)
+      return found
+    }
+    return until(what, lookOrFail, { changes: this.#changes, seen: () => this.events.slice(-10) })
   }
 
   #named(event: string): Worker[] {
@@ -179,7 +181,7 @@ export class SoakFleet {
     if (line['event'] === 'worker_exited') {
       for (const kill of this.kills) if (kill.number === line['worker']) kill.endedAt = performance.now()
     }
-    this.#wake()
+    this.#changes.notify()
   }
 
   #exchange(line: LogLine): void {
@@ -190,11 +192,5 @@ export class SoakFleet {
     const number = Number.parseInt(String(line['id']).split('-')[1] ?? '', 36)
     this.decidedBy.set(number, String(line['config_hash']))
     if (typeof line['path'] === 'string') this.#deciders.set(line['path'], number)
-  }
-
-  #wake(): void {
-    const waiting = [...this.#waiting]
-    this.#waiting.clear()
-    for (const resolve of waiting) resolve()
   }
 }

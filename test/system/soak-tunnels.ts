@@ -1,6 +1,7 @@
 /** Tunnels that are open for as long as they may be, and carry a little now and then; one that is lost is opened again. */
 import { connect, type Socket } from 'node:net'
 import type { Failure } from './soak-fleet.js'
+import { Changes, until } from '../kit/until.js'
 
 /** Before one that was lost is opened again. */
 const PAUSE_MS = 20
@@ -21,7 +22,7 @@ export class SoakTunnels {
   readonly #proxyPort: number
   readonly #authority: string
   readonly #tunnels = new Set<Tunnel>()
-  readonly #waiting = new Set<() => void>()
+  readonly #changes = new Changes()
   #timer: NodeJS.Timeout | undefined
   #count = 0
   #messages = 0
@@ -47,8 +48,9 @@ export class SoakTunnels {
   /** Resolves when each stands, and all that was sent has come back. */
   async quiet(): Promise<void> {
     clearInterval(this.#timer)
-    while (this.#tunnels.size < this.#count || ![...this.#tunnels].every(isQuiet))
-      await new Promise<void>(resolve => this.#waiting.add(resolve))
+    const quiet = () => this.#tunnels.size >= this.#count && [...this.#tunnels].every(isQuiet)
+    const seen = () => `${[...this.#tunnels].filter(isQuiet).length} of ${this.#count}`
+    await until('all tunnels to be quiet', quiet, { changes: this.#changes, seen })
   }
 
   /** Sends something through each, and resolves when it has come back. */
@@ -62,7 +64,8 @@ export class SoakTunnels {
     this.#closing = true
     clearInterval(this.#timer)
     for (const { socket } of this.#tunnels) socket.end()
-    while (this.#tunnels.size > 0) await new Promise<void>(resolve => this.#waiting.add(resolve))
+    const seen = () => this.#tunnels.size
+    await until('all tunnels to end', () => seen() === 0, { changes: this.#changes, seen })
   }
 
   destroy(): void {
@@ -102,7 +105,7 @@ export class SoakTunnels {
         this.#fail(tunnel, what)
         setTimeout(() => this.#open(), PAUSE_MS)
       } else if (!tunnel.stands || tunnel.expected !== '') this.#fail(tunnel, what)
-      this.#wake()
+      this.#changes.notify()
     })
   }
 
@@ -126,7 +129,7 @@ export class SoakTunnels {
     tunnel.received = ''
     if (tunnel.expected === '') {
       this.#echoed += 1
-      this.#wake()
+      this.#changes.notify()
     }
     return undefined
   }
@@ -148,12 +151,6 @@ export class SoakTunnels {
       failedAt: performance.now(),
       path: undefined,
     })
-  }
-
-  #wake(): void {
-    const waiting = [...this.#waiting]
-    this.#waiting.clear()
-    for (const resolve of waiting) resolve()
   }
 }
 

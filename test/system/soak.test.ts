@@ -16,6 +16,7 @@ import { type Failure, SoakFleet } from './soak-fleet.js'
 import { type SoakOrigin, soakOrigin } from './soak-origin.js'
 import { type Result, SoakRequests } from './soak-requests.js'
 import { SoakTunnels } from './soak-tunnels.js'
+import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
 const SECONDS = Number(process.env['SOAK_SECONDS'] ?? (process.env['CI'] === 'true' ? 40 : 120))
 const WORKERS = 4
@@ -160,7 +161,8 @@ t.test(`${SECONDS} seconds`, { skip }, async t => {
   const [before, stoppedAt] = [requests.unanswered.length, performance.now()]
   fleet.signal('SIGTERM')
   await fleet.event(['stopping'])
-  while (!requests.unanswered.slice(before).some(({ what }) => what.includes('ECONNREFUSED'))) await delay(10)
+  const refused = () => requests.unanswered.slice(before).some(({ what }) => what.includes('ECONNREFUSED'))
+  await until('a request to be refused', refused, { everyMs: OTHER_PROCESS_MS })
   requests.stop()
   await tunnels.echo()
   t.equal(tunnels.failures.length, lost, 'a tunnel goes on while the program drains')

@@ -12,6 +12,7 @@ import { RawPeer } from '../kit/peers/raw-peer.js'
 import { CHANGE_CIPHER_SPEC, earlyData, RETRY_REQUEST, SERVER_HELLO } from '../kit/peers/server-hello.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { ALERT } from '../kit/proxies/verified-tunnels.js'
+import { until } from '../kit/until.js'
 
 const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
 const EVENTS = ['data', 'end', 'error', 'close', 'drain', 'readable'] as const
@@ -145,7 +146,7 @@ t.test('passes the hello on, and hands all that follows to the pump with the ans
   await arrived(client.peer.socket, client.socket)
   t.same([started, upstream.peer.received], [[], ''], 'which waits for the answer')
   upstream.peer.write(SERVER_HELLO)
-  while (started.length === 0) await turns(1)
+  await until('the pump to start', () => started.length > 0)
   const limits = { ...LIMITS, lifetimeMs: LIMITS.lifetimeMs - 4000 }
   t.same(started, [{ up: 'more and more', down: ANSWER, limits }])
   t.same(listeners(), before)
@@ -158,7 +159,7 @@ t.test('a hello that is there from the start needs no wait', async t => {
   const { upstream, started, before, listeners } = await waiting(t, { rest: hello })
   t.equal(await upstream.peer.until(hello.length), HELLO)
   upstream.peer.write(SERVER_HELLO)
-  while (started.length === 0) await turns(1)
+  await until('the pump to start', () => started.length > 0)
   t.same(started, [{ up: '', down: ANSWER, limits: LIMITS }])
   t.same(listeners(), before)
 })
@@ -166,7 +167,7 @@ t.test('a hello that is there from the start needs no wait', async t => {
 t.test('the pump is checked and stopped in its place', async t => {
   const { upstream, started, tunnel, pump } = await waiting(t, { rest: hello })
   upstream.peer.write('x')
-  while (started.length === 0) await turns(1)
+  await until('the pump to start', () => started.length > 0)
   tunnel.check(1e9)
   tunnel.stop('shutdown')
   t.same(pump.calls, ['check 1000000000', 'stop shutdown'])
@@ -182,7 +183,7 @@ t.test('a second hello is judged as the first was (RFC 8446 §4.1.4)', async t =
   t.equal(await client.peer.until(RETRY_REQUEST.length), RETRY)
   const second = [CHANGE_CIPHER_SPEC, clientHello('A.test'), Buffer.from('behind')]
   client.peer.write(latin1(second))
-  while (started.length === 0) await turns(1)
+  await until('the pump to start', () => started.length > 0)
   t.match(started, [{ up: latin1([earlyData(100), ...second]), down: '' }])
   t.equal(await upstream.peer.until(hello.length), HELLO)
   t.equal(upstream.peer.received, '')
@@ -205,7 +206,7 @@ t.test('a second hello that came before it was asked for is judged, too', async 
     await turns()
     upstream.peer.write(RETRY_REQUEST)
     if (passed) {
-      while (started.length === 0) await turns(1)
+      await until('the pump to start', () => started.length > 0)
       t.match(started, [{ up: second.toString('latin1'), down: '' }])
     } else {
       t.equal(await client.peer.untilEnd(), RETRY + ALERT)
@@ -228,14 +229,14 @@ t.test('a client that ended behind its first hello, and is asked for a second, h
 t.test('an end of either side that comes before the answer is left to the pump', async t => {
   const first = await waiting(t, { rest: hello })
   first.client.peer.end()
-  while (first.started.length === 0) await turns(1)
+  await until('the pump to start', () => first.started.length > 0)
   t.match(first.started, [{ up: '', down: '' }])
   t.same(first.listeners(), first.before)
   const second = await waiting(t, { rest: Buffer.concat([hello, Buffer.from('x')]) })
   second.upstream.peer.write(RETRY_REQUEST.subarray(0, 20))
   await turns()
   second.upstream.peer.end()
-  while (second.started.length === 0) await turns(1)
+  await until('the pump to start', () => second.started.length > 0)
   t.match(second.started, [{ up: 'x', down: RETRY.slice(0, 20) }])
   t.same(second.listeners(), second.before)
 })
@@ -243,11 +244,11 @@ t.test('an end of either side that comes before the answer is left to the pump',
 t.test('a client is not read beyond 64 KiB while the answer is waited for', async t => {
   const { client, upstream, started } = await waiting(t, { rest: hello })
   client.peer.write(Buffer.alloc(32 << 20, 'x'))
-  while (!client.socket.isPaused()) await turns(1)
+  await until('the client to be paused', () => client.socket.isPaused())
   await settled(() => client.socket.bytesRead)
   t.ok(client.socket.bytesRead <= 1 << 20, `${client.socket.bytesRead} bytes`)
   upstream.peer.write(SERVER_HELLO)
-  while (started.length === 0) await turns(1)
+  await until('the pump to start', () => started.length > 0)
   const held = started[0]?.up.length ?? 0
   t.ok(held > 64 * 1024 && held <= 2 * 64 * 1024, `${held} bytes`)
 })
@@ -265,7 +266,7 @@ t.test('a paused client is read again for its second hello', async t => {
   const { client, upstream, tunnel } = await waiting(t, { rest: hello })
   const early = earlyData(2 ** 14 - 5)
   client.peer.write(Buffer.concat([early, early, early, early, clientHello('b.test').subarray(0, 30)]))
-  while (!client.socket.isPaused()) await turns(1)
+  await until('the client to be paused', () => client.socket.isPaused())
   await settled(() => client.socket.bytesRead)
   upstream.peer.write(RETRY_REQUEST)
   t.equal(await client.peer.until(RETRY.length), RETRY)
@@ -372,7 +373,7 @@ t.test('a client whose connection to the proxy is TLS is treated alike', async t
   for (const byte of hello) first.client.peer.write(Uint8Array.of(byte))
   t.equal(await first.upstream.peer.until(hello.length), HELLO)
   first.upstream.peer.write(SERVER_HELLO)
-  while (first.started.length === 0) await turns(1)
+  await until('the pump to start', () => first.started.length > 0)
   t.match(first.started, [{ up: '', down: ANSWER }])
   t.same(first.listeners(), first.before)
 

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type TcpNetConnectOpts } from 'node:net'
 import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
@@ -9,6 +8,7 @@ import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
 import { grantOf, policy, request } from '../policy/policy-fixture.js'
+import { until } from '../kit/until.js'
 
 /** What the system says of an interface beside its address. */
 const LOOPBACK = { family: 'IPv4', netmask: '', mac: '', internal: true, cidr: null } as const
@@ -264,7 +264,7 @@ t.test('a connection that came back to a listener of our own', async t => {
     // Dialled from 127.0.0.1, as an address that is the second in its network.
     await t.rejects(dial('127.0.0.2', {}, '192.0.2.1', '127.0.0.2'), { ...loop, message: /itself/ })
     await t.rejects(dial('127.0.0.2', {}, '::ffff:127.0.0.2'), { ...loop, message: /itself/ })
-    while (received.length < 4) await once(server, 'connection')
+    await until('the fourth connection', () => received.length >= 4, { seen: () => received.length })
     t.same(await Promise.all(received.splice(0)), [0, 0, 0, 0])
   })
 

@@ -2,6 +2,7 @@ import { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type IpAddress, parseIpAddress } from '../../src/net/ip-address.js'
 import { interleaveFamilies, MAX_ATTEMPTS, raceAttempts } from '../../src/upstream/happy-eyeballs.js'
+import { Changes, until } from '../kit/until.js'
 
 function ips(...texts: string[]): IpAddress[] {
   return texts.map(text => {
@@ -28,14 +29,14 @@ t.test('families alternate, IPv6 first, the order within each kept (RFC 8305 §4
 /** A race whose sockets connect and fail when the test says so. */
 function race(t: Test, texts: string[], timeoutMs = 60_000, refuse: string[] = []) {
   const opened: { address: string; socket: Socket }[] = []
-  const waiting = new Map<string, () => void>()
+  const changes = new Changes()
   const controller = new AbortController()
   const result = raceAttempts(ips(...texts), {
     open: address => {
       if (refuse.includes(address.text)) throw new Error(`will not open ${address.text}`)
       const socket = new Socket()
       opened.push({ address: address.text, socket })
-      waiting.get(address.text)?.()
+      changes.notify()
       return socket
     },
     timeoutMs,
@@ -44,13 +45,11 @@ function race(t: Test, texts: string[], timeoutMs = 60_000, refuse: string[] = [
   })
   result.catch(() => {})
   t.teardown(() => controller.abort())
-  const attempt = async (address: string): Promise<Socket> => {
-    for (;;) {
-      const found = opened.find(one => one.address === address)
-      if (found !== undefined) return found.socket
-      await new Promise<void>(resolve => waiting.set(address, resolve))
-    }
-  }
+  const attempt = (address: string): Promise<Socket> =>
+    until(`an attempt at ${address}`, () => opened.find(one => one.address === address)?.socket, {
+      changes,
+      seen: () => opened.map(one => one.address),
+    })
   return { opened, result, controller, attempt, addresses: () => opened.map(({ address }) => address) }
 }
 

@@ -18,6 +18,7 @@ import { policy } from '../policy/policy-fixture.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled } from '../kit/fakes/dialled.js'
 import { turns } from '../kit/peers/settled.js'
+import { until } from '../kit/until.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const REQUEST: UpstreamRequest = {
@@ -249,7 +250,7 @@ for (const [kind, Kind] of Object.entries(KINDS)) {
       const peer = await origin.accept()
       await peer.until('\r\n\r\n')
       peer.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nab')
-      while (!recorder.told.includes('data 2')) await turns(1)
+      await until('the first data', () => recorder.told.includes('data 2'), { seen: () => recorder.told })
       peer.write('cd')
       await turns(50)
       t.equal(recorder.told.length, 4)

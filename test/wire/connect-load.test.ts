@@ -7,6 +7,7 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { digest, digestOf, randomContent, readInFits, writeInPieces } from '../kit/peers/streams.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
+import { until } from '../kit/until.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 const MIB = 1 << 20
@@ -91,17 +92,14 @@ t.test('a thousand tunnels dropped at any moment on either side leave nothing be
       peer.destroy()
     }
   }
-  const serve = async (): Promise<void> => {
-    for (;;) void live(await origin.accept(), '')
-  }
-  void serve()
+  origin.each(peer => void live(peer, ''))
   const head = `CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`
   for (let batch = 0; batch < 20; batch++) {
     await Promise.all(Array.from({ length: 50 }, async () => live(await rawClient(t, proxy.port), head)))
   }
-  while (descriptors() > openBefore) await turns(1)
+  await until('all descriptors to be closed', () => descriptors() <= openBefore, { seen: descriptors })
   t.equal(descriptors(), openBefore)
-  while (resources() > activeBefore) await turns(1)
+  await until('nothing to be left', () => resources() <= activeBefore, { seen: resources })
   const count = (name: string) => proxy.events.filter(({ event }) => event === name).length
   t.equal(count('close'), count('decision'))
   t.ok(count('close') > 500, `${count('close')}: all but those that were gone before anybody looked`)

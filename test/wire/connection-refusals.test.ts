@@ -78,6 +78,7 @@ t.test('broken request content ends the upstream request and is answered itself 
       checkRefusal(t, await readResponse(client), { status, close: true })
       t.equal(await client.untilEnd(), '')
       t.notMatch(await peer.untilEnd(), /(^|\r\n)0\r\n/, 'the origin never sees the end of the content')
+      peer.end()
       await checkEvents(
         t,
         proxy,

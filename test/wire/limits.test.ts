@@ -7,10 +7,10 @@ import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkEvents } from '../kit/proxies/refusal.js'
-import { turns } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, type TestProxy } from '../kit/proxies/test-proxy.js'
 import { tlsProxy } from '../kit/proxies/tls-proxy.js'
 import { needs } from '../system/command.js'
+import { until } from '../kit/until.js'
 
 async function connect(t: Test, { port }: TestProxy, origin: RawOrigin, fields = ''): Promise<RawPeer> {
   const client = await rawClient(t, port)
@@ -123,7 +123,7 @@ t.test('connections: one more is told so in answer to its first request, and clo
   t.ok(await passes(tunnel))
   idle.end()
   await idle.closed()
-  while (ledger.held('connections') > 1) await turns(1)
+  await until('the connection to be given back', () => ledger.held('connections') <= 1)
   const next = await rawClient(t, proxy.port)
   next.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal((await readResponse(next)).status, 200)
@@ -136,7 +136,9 @@ t.test('connections_per_client: 429; beyond a hundred that wait for it they are 
   const origin = await rawOrigin(t)
   const tunnel = await openTunnel(t, proxy, origin)
   const more = await Promise.all(Array.from({ length: 100 }, () => rawClient(t, proxy.port)))
-  while (((await rejected())['connections_per_client'] ?? 0) < 100) await turns()
+  await until('a hundred to be refused', async () => (await rejected())['connections_per_client'] === 100, {
+    seen: rejected,
+  })
   const shed = await rawClient(t, proxy.port)
   t.equal(await shed.untilEnd(), '')
   t.same(await rejected(), { connections_per_client: 101 })

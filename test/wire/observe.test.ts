@@ -64,7 +64,8 @@ t.test(
       client.write('GET http://unlisted.test/a HTTP/1.1\r\nHost: unlisted.test\r\nConnection: close\r\n\r\n')
       const upstream = await origin.accept()
       t.match(await upstream.until('\r\n\r\n'), /^GET \/a HTTP\/1\.1\r\n/)
-      upstream.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok')
+      upstream.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok')
+      upstream.end()
       t.match(await readResponse(client), { status: 200, body: 'ok' })
       await checkEvents(
         t,

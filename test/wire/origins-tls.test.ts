@@ -155,7 +155,7 @@ t.test('any other certificate is 502 before a byte of the request has left', { s
 
 t.test('what is not TLS is 502, and what never answers 504', async t => {
   const plain = createServer(socket => {
-    socket.on('error', () => {})
+    socket.on('error', () => {}).resume()
     socket.end('HTTP/1.1 200 OK\r\n\r\n')
   })
   await new Promise<void>(resolve => plain.listen(0, '127.0.0.1', resolve))

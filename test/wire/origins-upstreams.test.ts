@@ -7,6 +7,7 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { turns } from '../kit/peers/settled.js'
 import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
+import { until } from '../kit/until.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
@@ -160,7 +161,7 @@ t.test('content that comes between two upstreams is not lost', async t => {
   await first.until('\r\n\r\n')
   const connectB = both.hold()
   first.reset()
-  while (both.dials.length < 2) await turns(1)
+  await until('the second dial', () => both.dials.length >= 2, { seen: () => both.dials })
   client.write('hello')
   await turns()
   connectB()

@@ -14,6 +14,7 @@ import { tlsClient } from '../kit/peers/tls-client.js'
 import { type TlsProxy, tlsProxy } from '../kit/proxies/tls-proxy.js'
 import { endsPassApart, holdsUp, resetsPass } from '../kit/proxies/tunnel-bytes.js'
 import { needs } from '../system/command.js'
+import { until } from '../kit/until.js'
 
 const skip = needs('openssl')
 /** A drain that is through before this has run found nothing left open. */
@@ -217,7 +218,7 @@ t.test(
     const accepted = await acceptedSocket(client.socket)
     const before = accepted.bytesRead
     client.write('GET / HTTP/1.1\r\n')
-    while (accepted.bytesRead === before) await turns(1)
+    await until('the head to be read', () => accepted.bytesRead > before)
     clock.advance(1_000)
     t.equal(await slow.untilEnd(), '')
     slow.end()

@@ -1,5 +1,6 @@
 /** Timers of one length that go off when the test says so: what they bound may take as long as it likes. */
 import type { Test } from 'tap'
+import { Changes, until } from '../until.js'
 
 export interface HeldTimers {
   /** How many were set so far. */
@@ -20,13 +21,13 @@ export function holdTimers(t: Test, ms: number): HeldTimers {
   const { setTimeout, clearTimeout } = globalThis
   const running = new Map<NodeJS.Timeout, () => void>()
   let set = 0
-  let wake = (): void => {}
+  const changes = new Changes()
   const hold = (callback: Callback, delay?: number, ...args: unknown[]): NodeJS.Timeout => {
     if (delay !== ms) return setTimeout(callback, delay, ...args)
     const timer = setTimeout(() => {}, NEVER_MS)
     running.set(timer, () => callback(...args))
     set += 1
-    wake()
+    changes.notify()
     return timer
   }
   const release = (timer: NodeJS.Timeout): void => {
@@ -46,18 +47,11 @@ export function holdTimers(t: Test, ms: number): HeldTimers {
       return running.size
     },
     fire: async () => {
-      for (;;) {
-        const [first] = running
-        if (first !== undefined) {
-          const [timer, callback] = first
-          release(timer)
-          callback()
-          return
-        }
-        await new Promise<void>(resolve => {
-          wake = resolve
-        })
-      }
+      const [timer, callback] = await until(`a timer of ${ms} ms to be set`, () => [...running][0], {
+        changes,
+      })
+      release(timer)
+      callback()
     },
   }
 }

@@ -1,14 +1,17 @@
 /** Timers that go off when the test says so. */
 import type { Schedule } from '../../../src/config/schedule.js'
+import { Changes, until } from '../until.js'
 
 export class ManualSchedule {
   readonly #timers: { readonly ms: number; readonly call: () => void }[] = []
-  #wake: () => void = () => {}
+  readonly #changes = new Changes()
+  #set = 0
 
   readonly schedule: Schedule = (ms, call) => {
     const timer = { ms, call }
     this.#timers.push(timer)
-    this.#wake()
+    this.#set += 1
+    this.#changes.notify()
     return () => {
       const at = this.#timers.indexOf(timer)
       if (at !== -1) this.#timers.splice(at, 1)
@@ -29,10 +32,11 @@ export class ManualSchedule {
 
   /** The same, and waits for what it leads to, up to the next timer. */
   async fireToNext(): Promise<void> {
-    const next = new Promise<void>(resolve => {
-      this.#wake = resolve
-    })
+    const before = this.#set
     this.fire()
-    await next
+    await until('the next timer to be set', () => this.#set > before, {
+      changes: this.#changes,
+      seen: () => this.running,
+    })
   }
 }

@@ -2,6 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
+import { until } from '../until.js'
 import { turns } from './settled.js'
 
 /**
@@ -9,8 +10,9 @@ import { turns } from './settled.js'
  * that end's TCP socket, as bytes on the wire are compared.
  */
 export async function arrived(from: Socket, to: Socket): Promise<void> {
-  do await turns(1)
-  while (to.bytesRead < from.bytesWritten)
+  await turns(1)
+  const seen = () => `${to.bytesRead} of ${from.bytesWritten} bytes`
+  await until('everything written to be read', () => to.bytesRead >= from.bytesWritten, { seen })
 }
 
 /**
@@ -26,11 +28,5 @@ export function acceptedSockets(t: Test): (client: Socket) => Promise<Socket> {
   }
   subscribe('net.server.socket', accept)
   t.teardown(() => unsubscribe('net.server.socket', accept))
-  return async client => {
-    for (;;) {
-      const socket = byPort.get(client.localPort)
-      if (socket !== undefined) return socket
-      await turns(1)
-    }
-  }
+  return client => until('the connection to be accepted', () => byPort.get(client.localPort))
 }

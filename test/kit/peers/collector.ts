@@ -1,6 +1,8 @@
 /** A collector of OpenTelemetry: keeps the spans that are sent to it by OTLP/HTTP in JSON. */
+import '../every-test.js'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { Test } from 'tap'
+import { Changes, until } from '../until.js'
 
 export interface CollectedSpan {
   readonly traceId: string
@@ -59,7 +61,7 @@ interface SentSpan {
 export async function collector(t: Test, status: number | 'none' = 200): Promise<Collector> {
   const spans: CollectedSpan[] = []
   const requests: { path: string; headers: IncomingHttpHeaders }[] = []
-  const waiting = new Set<() => void>()
+  const changes = new Changes()
   let resource = {}
   const server = createServer((request, response) => {
     let body = ''
@@ -73,12 +75,12 @@ export async function collector(t: Test, status: number | 'none' = 200): Promise
         spans.push(...scopeSpans.flatMap(scope => scope.spans.map(collected)))
       }
       if (status !== 'none') response.writeHead(status).end('{}')
-      for (const wake of waiting) wake()
-      waiting.clear()
+      changes.notify()
     })
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(async () => {
+    changes.end()
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
   })
@@ -92,10 +94,11 @@ export async function collector(t: Test, status: number | 'none' = 200): Promise
     get resource() {
       return resource
     },
-    collected: async count => {
-      while (spans.length < count) await new Promise<void>(resolve => waiting.add(resolve))
-      return spans
-    },
+    collected: count =>
+      until(`${count} spans to be collected`, () => spans.length >= count && spans, {
+        changes,
+        seen: () => spans.map(({ name }) => name),
+      }),
   }
 }
 

@@ -1,8 +1,10 @@
 /** A DNS server of the test's own, over UDP and TCP, that answers out of a table and writes down what it is asked. */
+import '../every-test.js'
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import packet from 'dns-packet'
+import { Changes, until } from '../until.js'
 
 export type Fault = 'silent' | 'SERVFAIL' | 'NXDOMAIN' | 'REFUSED'
 
@@ -63,14 +65,13 @@ interface Reply {
 export async function startDnsServer(options: DnsServerOptions = {}): Promise<TestDnsServer> {
   const { host = '127.0.0.1' } = options
   const queries: DnsQuery[] = []
-  const waiting = new Set<() => void>()
+  const changes = new Changes()
 
   const answer = (message: Buffer, transport: DnsQuery['transport']): Buffer | undefined => {
     const [question] = packet.decode(message).questions ?? []
     if (question === undefined) return undefined
     queries.push({ name: question.name, type: question.type, transport })
-    for (const wake of waiting) wake()
-    waiting.clear()
+    changes.notify()
     return responseTo(message, question, transport)
   }
 
@@ -121,6 +122,7 @@ export async function startDnsServer(options: DnsServerOptions = {}): Promise<Te
 
   let closed: Promise<void> | undefined
   const close = async (): Promise<void> => {
+    changes.end()
     for (const socket of connections) socket.destroy()
     await Promise.all([
       new Promise<void>(resolve => udp.close(() => resolve())),
@@ -134,7 +136,8 @@ export async function startDnsServer(options: DnsServerOptions = {}): Promise<Te
     zone: options.zone ?? {},
     queries,
     asked: async count => {
-      while (queries.length < count) await new Promise<void>(resolve => waiting.add(resolve))
+      const asked = () => queries.length >= count
+      await until(`${count} queries to the DNS server`, asked, { changes, seen: () => queries })
     },
     answerLate: () => {
       for (const { message, port, address } of unanswered.splice(0)) {

@@ -1,6 +1,7 @@
 /** A port that nothing listens on, and that stays so until the test itself has somebody listen there. */
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
+import { OTHER_PROCESS_MS, until } from '../until.js'
 
 /** Below those that the system gives to whoever asks for any port, which another test may do at any moment. */
 const FIRST = 20_000
@@ -8,10 +9,10 @@ const LAST = 32_767
 
 /** Free on every address of this machine. */
 export async function freePort(): Promise<number> {
-  for (;;) {
+  return until('a free port', async () => {
     const port = randomInt(FIRST, LAST + 1)
-    if (await isFree(port)) return port
-  }
+    return (await isFree(port)) && port
+  })
 }
 
 /** Whether all that listened there, also several processes that share it, have let go of it. */
@@ -31,5 +32,5 @@ export async function isFree(port: number, host?: string): Promise<boolean> {
  * the port by now.
  */
 export async function untilFree(port: number): Promise<void> {
-  while (!(await isFree(port, '127.0.0.1')));
+  await until(`port ${port} to be free`, () => isFree(port, '127.0.0.1'), { everyMs: OTHER_PROCESS_MS })
 }

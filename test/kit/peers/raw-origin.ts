@@ -1,6 +1,7 @@
 /** A server of the test's own on 127.0.0.1, whose every connection the test speaks for itself. */
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
+import { Changes, until } from '../until.js'
 import { RawPeer } from './raw-peer.js'
 
 export interface RawOrigin {
@@ -9,6 +10,8 @@ export interface RawOrigin {
   readonly authority: string
   /** The next connection, in the order they came. */
   accept(): Promise<RawPeer>
+  /** Has every connection served that was not accepted, and every one to come; in place of `accept`. */
+  each(serve: (peer: RawPeer) => void): void
   /** Connections accepted so far, taken or not. */
   readonly accepted: number
   /** All of them. */
@@ -17,17 +20,20 @@ export interface RawOrigin {
 
 export async function rawOrigin(t: Test, host = '127.0.0.1'): Promise<RawOrigin> {
   const arrived: RawPeer[] = []
-  const waiting: ((peer: RawPeer) => void)[] = []
+  const changes = new Changes()
+  let take = (peer: RawPeer): void => {
+    arrived.push(peer)
+    changes.notify()
+  }
   const all: RawPeer[] = []
   const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
     const peer = new RawPeer(socket)
     all.push(peer)
-    const next = waiting.shift()
-    if (next === undefined) arrived.push(peer)
-    else next(peer)
+    take(peer)
   })
   await new Promise<void>(resolve => server.listen(0, host, resolve))
   t.teardown(async () => {
+    changes.end()
     for (const peer of all) peer.destroy()
     await new Promise(resolve => server.close(resolve))
   })
@@ -37,9 +43,14 @@ export async function rawOrigin(t: Test, host = '127.0.0.1'): Promise<RawOrigin>
   return {
     port,
     authority: `${host.includes(':') ? `[${host}]` : host}:${port}`,
-    accept: () => {
-      const peer = arrived.shift()
-      return peer === undefined ? new Promise(resolve => waiting.push(resolve)) : Promise.resolve(peer)
+    accept: () =>
+      until('a connection to the origin', () => arrived.shift(), {
+        changes,
+        seen: () => `${all.length} accepted`,
+      }),
+    each: serve => {
+      take = serve
+      for (const peer of arrived.splice(0)) serve(peer)
     },
     peers: all,
     get accepted() {

@@ -1,6 +1,8 @@
 /** One end of a real socket, spoken to in bytes: text is one character a byte. */
+import '../every-test.js'
 import type { Test } from 'tap'
 import { connect, type Socket } from 'node:net'
+import { Changes, DEADLINE_MS, until } from '../until.js'
 
 export class RawPeer {
   readonly socket: Socket
@@ -8,25 +10,25 @@ export class RawPeer {
   #ended = false
   #error: NodeJS.ErrnoException | undefined
   #closed = false
-  readonly #waiting = new Set<() => void>()
+  readonly #changes = new Changes()
 
   constructor(socket: Socket) {
     this.socket = socket
     socket.on('data', (chunk: Buffer) => {
       this.#received += chunk.toString('latin1')
-      this.#wake()
+      this.#changes.notify()
     })
     socket.on('end', () => {
       this.#ended = true
-      this.#wake()
+      this.#changes.notify()
     })
     socket.on('error', (error: NodeJS.ErrnoException) => {
       this.#error = error
-      this.#wake()
+      this.#changes.notify()
     })
     socket.on('close', () => {
       this.#closed = true
-      this.#wake()
+      this.#changes.notify()
     })
   }
 
@@ -51,27 +53,29 @@ export class RawPeer {
   }
 
   /** Consumes up to and including `mark` (a text, or a number of bytes); rejects when the connection ends before. */
-  async until(mark: string | number): Promise<string> {
-    for (;;) {
-      const at = typeof mark === 'number' ? mark : this.#received.indexOf(mark) + mark.length
-      const found = typeof mark === 'number' ? this.#received.length >= mark : at >= mark.length
-      if (found) {
-        const taken = this.#received.slice(0, at)
-        this.#received = this.#received.slice(at)
-        return taken
-      }
-      if (this.#ended || this.#closed) {
+  async until(mark: string | number, deadlineMs = DEADLINE_MS): Promise<string> {
+    return this.#until(
+      `${JSON.stringify(mark)} to be received`,
+      () => {
+        const at = typeof mark === 'number' ? mark : this.#received.indexOf(mark) + mark.length
+        const found = typeof mark === 'number' ? this.#received.length >= mark : at >= mark.length
+        if (found) {
+          const taken = this.#received.slice(0, at)
+          this.#received = this.#received.slice(at)
+          return taken
+        }
+        if (!this.#ended && !this.#closed) return undefined
         throw new Error(
           `connection ended before ${JSON.stringify(mark)}; received ${JSON.stringify(this.#received)}`,
         )
-      }
-      await this.#change()
-    }
+      },
+      deadlineMs,
+    )
   }
 
   /** Everything until FIN or the end of the connection. */
   async untilEnd(): Promise<string> {
-    while (!this.#ended && !this.#closed) await this.#change()
+    await this.#until('the end of the connection', () => this.#ended || this.#closed)
     const taken = this.#received
     this.#received = ''
     return taken
@@ -79,28 +83,27 @@ export class RawPeer {
 
   /** How the connection ended: by FIN, or by a reset. */
   async outcome(): Promise<'end' | 'reset'> {
-    while (!this.#ended && !this.#closed) await this.#change()
-    while (!this.#closed && this.#error === undefined && !this.#ended) await this.#change()
+    await this.#until('the end of the connection', () => this.#ended || this.#closed)
     return this.#error !== undefined ? 'reset' : 'end'
   }
 
   /** Resolves when the socket is closed on both sides. */
   async closed(): Promise<void> {
-    while (!this.#closed) await this.#change()
+    await this.#until('the connection to be closed', () => this.#closed)
   }
 
   destroy(): void {
     this.socket.destroy()
   }
 
-  #change(): Promise<void> {
-    return new Promise(resolve => this.#waiting.add(resolve))
-  }
-
-  #wake(): void {
-    const waiting = [...this.#waiting]
-    this.#waiting.clear()
-    for (const resolve of waiting) resolve()
+  #until<T>(what: string, look: () => T | false | undefined, deadlineMs = DEADLINE_MS): Promise<T> {
+    const seen = () => ({
+      received: this.#received,
+      ended: this.#ended,
+      closed: this.#closed,
+      error: this.#error?.code,
+    })
+    return until(what, look, { changes: this.#changes, seen, deadlineMs })
   }
 }
 

@@ -1,5 +1,6 @@
 /** A server that answers each request as a script says, and keeps what it was asked. */
 import type { Test } from 'tap'
+import { FOREVER } from '../until.js'
 import { rawOrigin } from './raw-origin.js'
 import type { RawPeer } from './raw-peer.js'
 
@@ -60,10 +61,7 @@ export async function scriptedOrigin(t: Test, script: Script = answerOk): Promis
       }
     }
   }
-  const acceptAll = async (): Promise<void> => {
-    for (;;) void serve(await origin.accept(), scripted.connections++)
-  }
-  void acceptAll()
+  origin.each(peer => void serve(peer, scripted.connections++))
   return scripted
 }
 
@@ -73,10 +71,12 @@ function answerOk({ method }: ReceivedRequest): string {
 
 /** One request with its content; rejects when the connection ends before. */
 async function receive(peer: RawPeer, connection: number): Promise<ReceivedRequest> {
-  const head = await peer.until('\r\n\r\n')
+  const head = await peer.until('\r\n\r\n', FOREVER)
   const [method = '', target = ''] = head.split(' ')
   const length = /\r\ncontent-length: (\d+)\r\n/i.exec(head)?.[1]
   const chunked = /\r\ntransfer-encoding: chunked\r\n/i.test(head)
-  const content = chunked ? await peer.until('0\r\n\r\n') : await peer.until(Number(length ?? 0))
+  const content = chunked
+    ? await peer.until('0\r\n\r\n', FOREVER)
+    : await peer.until(Number(length ?? 0), FOREVER)
   return { method, target, head, content, connection }
 }

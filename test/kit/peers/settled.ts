@@ -2,7 +2,9 @@
  * Waiting for nothing to happen, by turns of the event loop and not by a clock: everything in these tests runs in one
  * process over loopback, so what has not moved in many turns is waiting for somebody.
  */
+import '../every-test.js'
 import { setImmediate } from 'node:timers/promises'
+import { until } from '../until.js'
 
 /** Gives sockets of this process time to read what was written to them. */
 export async function turns(count = 10): Promise<void> {
@@ -12,11 +14,16 @@ export async function turns(count = 10): Promise<void> {
 /** @returns the value once it has been the same for `count` turns */
 export async function settled<T>(read: () => T, count = 200): Promise<T> {
   let last = read()
-  for (let same = 0; same < count; same++) {
-    await setImmediate()
-    const value = read()
-    if (value !== last) same = 0
-    last = value
-  }
+  let same = -1
+  await until(
+    `something to be the same for ${count} turns`,
+    () => {
+      const value = read()
+      same = value === last ? same + 1 : 0
+      last = value
+      return same >= count
+    },
+    { seen: () => last },
+  )
   return last
 }

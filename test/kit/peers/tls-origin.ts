@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import { createServer, type TlsOptions } from 'node:tls'
+import { Changes, until, within } from '../until.js'
 import { RawPeer } from './raw-peer.js'
 
 export interface TlsOrigin {
@@ -19,7 +20,7 @@ export interface TlsOrigin {
 
 export async function tlsOrigin(t: Test, options: TlsOptions): Promise<TlsOrigin> {
   const arrived: RawPeer[] = []
-  const waiting: ((peer: RawPeer) => void)[] = []
+  const changes = new Changes()
   const hellos: string[] = []
   const sockets = new Set<Socket>()
   let heard = ''
@@ -30,15 +31,15 @@ export async function tlsOrigin(t: Test, options: TlsOptions): Promise<TlsOrigin
     const peer = new RawPeer(socket)
     const { servername } = socket as unknown as { servername: string | false }
     hellos.push(`${servername} ${socket.alpnProtocol}`)
-    const next = waiting.shift()
-    if (next === undefined) arrived.push(peer)
-    else next(peer)
+    arrived.push(peer)
+    changes.notify()
   })
   // What a client that refuses the certificate leaves behind.
   server.on('tlsClientError', () => {})
   server.on('connection', socket => sockets.add(socket))
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(async () => {
+    changes.end()
     for (const socket of sockets) socket.destroy()
     await new Promise(resolve => server.close(resolve))
   })
@@ -47,13 +48,15 @@ export async function tlsOrigin(t: Test, options: TlsOptions): Promise<TlsOrigin
   return {
     port: address.port,
     hellos,
-    accept: () => {
-      const peer = arrived.shift()
-      return peer === undefined ? new Promise(resolve => waiting.push(resolve)) : Promise.resolve(peer)
-    },
+    accept: () =>
+      until('a connection to the origin whose handshake is through', () => arrived.shift(), {
+        changes,
+        seen: () => ({ hellos, connections: sockets.size }),
+      }),
     heard: async () => {
       const open = [...sockets].filter(({ closed }) => !closed)
-      await Promise.all(open.map(socket => once(socket, 'close')))
+      const closed = Promise.all(open.map(socket => once(socket, 'close')))
+      await within('all connections to the origin to end', closed, { seen: () => heard })
       return heard
     },
     get accepted() {

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { untilFree } from '../peers/free-port.js'
+import { OTHER_PROCESS_MS, until } from '../until.js'
 import { killGroup, processesOf } from './process-group.js'
 import { temporaryDirectory } from '../../system/command.js'
 import { type Program, startProgram } from './program.js'
@@ -102,7 +103,10 @@ export async function checkNothingLeft(
   port = Number(LISTENING.exec(stdout)?.[1] ?? 0),
 ): Promise<void> {
   // Of what was killed the system may be taking the last apart.
-  await untilTrue(() => processesOf(pid).length === 0)
+  await until('every process of the group to end', () => processesOf(pid).length === 0, {
+    everyMs: OTHER_PROCESS_MS,
+    seen: () => processesOf(pid),
+  })
   // The system may have given it to another test, which gives it back; one that is left stays.
   await untilFree(port)
 }
@@ -113,8 +117,4 @@ async function bind(t: Test): Promise<Server> {
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
   return server
-}
-
-export async function untilTrue(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await new Promise(resolve => setImmediate(resolve))
 }

@@ -10,6 +10,7 @@ import { openTunnel, type Tunnel } from '../proxies/open-tunnel.js'
 import { halt, hasEnded, stateOf } from './process-group.js'
 import type { RawOrigin } from '../peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../peers/raw-peer.js'
+import { OTHER_PROCESS_MS, until } from '../until.js'
 import { temporaryDirectory } from '../../system/command.js'
 import { type Program, startProgram } from './program.js'
 
@@ -69,7 +70,10 @@ export function requestsOf({ stdout }: Program): number[] {
 }
 
 export async function untilGone(pids: readonly number[]): Promise<void> {
-  while (!pids.every(hasEnded)) await new Promise(resolve => setImmediate(resolve))
+  await until(`the processes ${pids} to end`, () => pids.every(hasEnded), {
+    everyMs: OTHER_PROCESS_MS,
+    seen: () => pids.filter(pid => !hasEnded(pid)),
+  })
 }
 
 /** Kills workers, all of which are gone when the supervisor finds out about the first. */
@@ -82,11 +86,11 @@ export async function killAtOnce({ child }: Program, pids: readonly number[]): P
 }
 
 /** Waits for a worker that halts, and gives its process id. */
-export async function halted({ child: { pid = 0 } }: Program): Promise<number> {
-  for (;;) {
-    for (const worker of childrenOf(pid)) if (stateOf(worker) === 'T') return worker
-    await new Promise(resolve => setImmediate(resolve))
-  }
+export function halted({ child: { pid = 0 } }: Program): Promise<number> {
+  return until('a worker to halt', () => childrenOf(pid).find(worker => stateOf(worker) === 'T'), {
+    everyMs: OTHER_PROCESS_MS,
+    seen: () => childrenOf(pid),
+  })
 }
 
 /** Processes that the process has started and that have not ended. */
@@ -110,11 +114,14 @@ export async function scrapeUntil(
   { adminPort }: Fleet,
   holds: (metrics: Exposition) => boolean,
 ): Promise<Exposition> {
-  for (;;) {
+  let text = ''
+  const look = async (): Promise<Exposition | undefined> => {
     const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`)
-    const metrics = parseExposition(await answer.text(), 'text')
-    if (holds(metrics)) return metrics
+    text = await answer.text()
+    const metrics = parseExposition(text, 'text')
+    return holds(metrics) ? metrics : undefined
   }
+  return until('metrics to be so', look, { everyMs: OTHER_PROCESS_MS, seen: () => text })
 }
 
 export async function options(t: Test, port: number): Promise<string> {
@@ -136,15 +143,19 @@ export async function echoes({ client, upstream }: Tunnel): Promise<boolean> {
 /** Tunnels until every worker has one; those of each, by its number less one. */
 export async function tunnelsOfAll(t: Test, fleet: Fleet, origin: RawOrigin): Promise<Tunnel[][]> {
   const tunnels: Tunnel[] = []
-  let workers: number[] = []
-  while (new Set(workers).size < 2) {
-    tunnels.push(await openTunnel(t, fleet, origin))
-    // One after another, so that their lines are in the order in which they were opened.
-    do {
-      await new Promise(resolve => setImmediate(resolve))
-      const ids = fleet.stdout.matchAll(/"event":"decision","id":"[0-9a-f]+-(\d+)-/g)
-      workers = [...ids].map(([, number]) => Number(number))
-    } while (workers.length < tunnels.length)
+  const numbers = (): number[] => {
+    const ids = fleet.stdout.matchAll(/"event":"decision","id":"[0-9a-f]+-(\d+)-/g)
+    return [...ids].map(([, number]) => Number(number))
   }
+  const workers = await until(
+    'a tunnel of every worker',
+    async () => {
+      tunnels.push(await openTunnel(t, fleet, origin))
+      // One after another, so that their lines are in the order in which they were opened.
+      await fleet.until('the decision to be logged', () => numbers().length >= tunnels.length)
+      return new Set(numbers()).size === 2 && numbers()
+    },
+    { seen: numbers },
+  )
   return [1, 2].map(number => tunnels.filter((_, index) => workers[index] === number))
 }

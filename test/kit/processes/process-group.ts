@@ -1,5 +1,6 @@
 /** Processes and their groups, from /proc (Linux): what a program that leads one has left behind. */
 import { readdirSync, readFileSync } from 'node:fs'
+import { OTHER_PROCESS_MS, until } from '../until.js'
 
 /** Where proc(5) says they are, among the fields behind the name. */
 const STATE = 0
@@ -36,7 +37,10 @@ function isOver(fields: readonly string[]): boolean {
 /** Halts a process; it does nothing more once this resolves. */
 export async function halt(pid: number): Promise<void> {
   process.kill(pid, 'SIGSTOP')
-  while (stateOf(pid) !== 'T') await new Promise(resolve => setImmediate(resolve))
+  await until(`process ${pid} to halt`, () => stateOf(pid) === 'T', {
+    everyMs: OTHER_PROCESS_MS,
+    seen: () => stateOf(pid),
+  })
 }
 
 /** Ends all of it by force. */

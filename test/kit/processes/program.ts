@@ -1,9 +1,11 @@
 /** The compiled program as a process of its own, laid out as it is installed: package.json above the code. */
+import '../every-test.js'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
+import { Changes, until, within } from '../until.js'
 import { temporaryDirectory } from '../../system/command.js'
 
 /** Compiled to .build/test/cli. */
@@ -39,6 +41,8 @@ export interface Program {
   readonly stderr: string
   /** Waits until standard output has this, and gives the match. */
   said(pattern: RegExp): Promise<RegExpExecArray>
+  /** Waits until its output is so; `look` is asked whenever there is more of it. */
+  until<T>(what: string, look: () => T | false | undefined): Promise<T>
   /** The exit code; null when a signal ended it. */
   readonly exited: Promise<number | null>
 }
@@ -66,25 +70,37 @@ export function startProgram(
     detached: options.group ?? false,
   }) as ChildProcessWithoutNullStreams
   const text = { stdout: '', stderr: '' }
-  const waiting = new Set<() => void>()
-  const wake = () => {
-    for (const look of waiting) look()
-  }
+  const changes = new Changes()
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (chunk: string) => {
       text[name] += chunk
-      wake()
+      changes.notify()
     })
     child[name].on('error', () => {})
   }
   child.stdin.on('error', () => {})
   let ended = false
   // Its exit may be known before its last words were read.
-  child.on('close', () => {
+  const closed = once(child, 'close').then(([code]) => code as number | null)
+  const end = (): void => {
     ended = true
-    wake()
+    changes.notify()
+  }
+  closed.then(end, end)
+  const untilOutput = <T>(what: string, look: () => T | false | undefined): Promise<T> => {
+    const lookOrFail = () => {
+      const found = look()
+      if ((found !== undefined && found !== false) || !ended) return found
+      throw new Error(`ended without ${what}: ${JSON.stringify(text)}`)
+    }
+    return until(what, lookOrFail, { changes, seen: () => text })
+  }
+  t.teardown(async () => {
+    // What holds its output open may outlive it, and is not waited for.
+    child.kill('SIGKILL')
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
+    await within('the program to be gone', closed)
   })
-  t.teardown(() => child.kill('SIGKILL'))
   return {
     child,
     get stdout() {
@@ -93,18 +109,10 @@ export function startProgram(
     get stderr() {
       return text.stderr
     },
-    said: pattern =>
-      new Promise((resolve, reject) => {
-        const look = () => {
-          const match = pattern.exec(text.stdout)
-          if (match === null && !ended) return
-          waiting.delete(look)
-          if (match !== null) resolve(match)
-          else reject(new Error(`ended without ${pattern}: ${JSON.stringify(text)}`))
-        }
-        waiting.add(look)
-        look()
-      }),
-    exited: once(child, 'close').then(([code]) => code as number | null),
+    said: pattern => untilOutput(`${pattern}`, () => pattern.exec(text.stdout) ?? undefined),
+    until: untilOutput,
+    get exited() {
+      return within('the program to exit', closed, { seen: () => text })
+    },
   }
 }

@@ -5,7 +5,7 @@ import { parseExposition } from '../peers/exposition.js'
 import { ManualClock } from '../fakes/manual-clock.js'
 import type { Tunnel } from './open-tunnel.js'
 import { DATE, WALL_CLOCK } from './refusal.js'
-import { turns } from '../peers/settled.js'
+import { until } from '../until.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
 
 export interface Limited {
@@ -46,7 +46,8 @@ const COUNTED = ['connections', 'connections 127.0.0.1', 'tunnels', 'tunnels pri
 
 /** Waits until nothing is held any more. */
 export async function givenBack(ledger: LocalLedger, keys: readonly string[] = COUNTED): Promise<void> {
-  while (keys.some(key => ledger.held(key) > 0)) await turns(1)
+  const held = () => keys.filter(key => ledger.held(key) > 0)
+  await until('everything to be given back', () => held().length === 0, { seen: held })
 }
 
 /** The whole answer, byte by byte. */

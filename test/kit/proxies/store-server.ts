@@ -10,6 +10,7 @@ import type { ConnectionOwner } from '../../../src/listener/connection-owner.js'
 import { Store, type StoreOptions } from '../../../src/origin/store/store.js'
 import type { Outcome } from '../../../src/outcome.js'
 import { A_PLACE } from '../fakes/no-limits.js'
+import { Changes, until } from '../until.js'
 import { type RawPeer, rawClient } from '../peers/raw-peer.js'
 import { type RawResponse, readResponse } from '../peers/read-response.js'
 
@@ -67,7 +68,7 @@ export async function storeServer(
 ): Promise<StoreServer> {
   let count = 0
   const outcomes: Outcome[] = []
-  const waiting = new Set<() => void>()
+  const changes = new Changes()
   const state = { clock: START_MS, mayWrite: true }
   const store = await Store.open({
     directory,
@@ -87,8 +88,7 @@ export async function storeServer(
     const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', state.mayWrite)
     if (outcome.error !== undefined) exchange.refuse(outcome.error)
     outcomes.push(outcome)
-    for (const wake of [...waiting]) wake()
-    waiting.clear()
+    changes.notify()
   }
   const owner: ConnectionOwner = {
     limits: LIMITS,
@@ -109,6 +109,7 @@ export async function storeServer(
   if (address === null || typeof address === 'string') throw new Error('no port')
   const { port } = address
   t.teardown(async () => {
+    changes.end()
     server.close()
     await store.close()
   })
@@ -125,13 +126,8 @@ export async function storeServer(
       client.end()
       return response
     },
-    outcome: async (nth: number) => {
-      for (;;) {
-        const found = outcomes[nth - 1]
-        if (found !== undefined) return found
-        await new Promise<void>(resolve => waiting.add(resolve))
-      }
-    },
+    outcome: (nth: number) =>
+      until(`outcome ${nth} of the store`, () => outcomes[nth - 1], { changes, seen: () => outcomes }),
   })
 }
 

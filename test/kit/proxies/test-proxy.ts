@@ -1,4 +1,5 @@
 /** A whole proxy in this process, on a free port, with its log in an array. */
+import '../every-test.js'
 import type { Test } from 'tap'
 import {
   createLogger,
@@ -8,6 +9,7 @@ import {
   type Reloaded,
   startProxy,
 } from '../../../src/index.js'
+import { Changes, until } from '../until.js'
 
 export interface LogEvent {
   readonly event: string
@@ -46,12 +48,11 @@ export async function testProxy(
   environment: Partial<ProxyEnvironment> = {},
 ): Promise<TestProxy> {
   const events: LogEvent[] = []
-  const waiting = new Set<() => void>()
+  const changes = new Changes()
   const logger = createLogger('info', {
     write: line => {
       events.push(JSON.parse(line) as LogEvent)
-      for (const wake of [...waiting]) wake()
-      waiting.clear()
+      changes.notify()
     },
   })
   const proxy = await startProxy(load(yaml), { logger, startId: 'test', ...environment })
@@ -69,13 +70,12 @@ export async function testProxy(
     events,
     reload: text => proxy.reload(load(text)),
     drain,
-    event: async (name, count = 1) => {
-      for (;;) {
-        const found = events.filter(({ event }) => event === name)[count - 1]
-        if (found !== undefined) return found
-        await new Promise<void>(resolve => waiting.add(resolve))
-      }
-    },
+    event: (name, count = 1) =>
+      until(
+        `event ${count} of the log named ${name}`,
+        () => events.filter(({ event }) => event === name)[count - 1],
+        { changes, seen: () => events },
+      ),
   }
 }
 

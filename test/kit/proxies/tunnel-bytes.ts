@@ -1,7 +1,8 @@
 /** What tunnels do with bytes and with ends, whatever the client speaks to the proxy. */
 import type { Test } from 'tap'
 import type { Tunnel } from './open-tunnel.js'
-import { settled, turns } from '../peers/settled.js'
+import { settled } from '../peers/settled.js'
+import { until } from '../until.js'
 import type { TestProxy } from './test-proxy.js'
 
 /** @param open opens one more */
@@ -92,7 +93,7 @@ export async function holdsUp(
       received += chunk.length
     })
     reader.resume()
-    while (received < total) await turns(1)
+    await until(`${total} bytes at the ${to}`, () => received >= total, { seen: () => received })
     t.equal(received, total)
     t.equal(writer.writableLength, 0)
     tunnel.client.end()

@@ -1,8 +1,9 @@
 import { readdirSync, rmSync } from 'node:fs'
 import t from 'tap'
 import { readResponse } from '../../kit/peers/read-response.js'
-import { settled, turns } from '../../kit/peers/settled.js'
+import { settled } from '../../kit/peers/settled.js'
 import { DATE, put, requestText, storeServer } from '../../kit/proxies/store-server.js'
+import { until } from '../../kit/until.js'
 
 const EARLIER = 'Sun, 01 Mar 2026 11:59:59 GMT'
 
@@ -133,7 +134,7 @@ t.test('an upload whose directory is taken away is 500, and leaves no name in th
     client.write(`PUT ${target} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n`)
     const uploads = () => readdirSync(`${server.directory}/tmp`, { recursive: true }).length
     // The folder of the process, and a file.
-    while (uploads() < 2) await turns()
+    await until('the upload to have a file', () => uploads() >= 2, { seen: uploads })
     rmSync(server.directory, { recursive: true })
     client.write('1\r\nb\r\n0\r\n\r\n')
     const response = await readResponse(client, 'PUT')
