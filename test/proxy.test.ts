@@ -5,6 +5,7 @@ import { freePort, isFree } from './kit/peers/free-port.js'
 import { rawOrigin } from './kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from './kit/peers/raw-peer.js'
 import { LOOPBACK_RULES, testProxy } from './kit/proxies/test-proxy.js'
+import { turns } from './kit/peers/settled.js'
 
 const environment = { logger: createLogger('silent', { write: () => {} }), startId: 'test' }
 
@@ -111,14 +112,19 @@ t.test('drains once, however often it is told to', async t => {
     `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nshutdown: { drain: 1h }\n${LOOPBACK_RULES}`,
   )
   const proxy = await startProxy(loaded, environment)
-  const client = await rawClient(t, proxy.proxy[0]?.port ?? 0)
+  const port = proxy.proxy[0]?.port ?? 0
+  const client = await rawClient(t, port)
   client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: a\r\n\r\n`)
   await client.until('\r\n\r\n')
-  const drains = [proxy.drain(), proxy.drain()]
+  const over: string[] = []
+  const drains = ['first', 'second'].map(name => proxy.drain().then(() => over.push(name)))
+  await turns()
+  t.same(over, [], 'a tunnel is waited for')
   client.reset()
   await Promise.all(drains)
   await proxy.drain()
-  t.pass('and every call is told when it is over')
+  t.same(over, ['first', 'second'], 'and every call is told when it is over')
+  t.ok(await isFree(port, '127.0.0.1'))
 })
 
 t.test('at a stop it is not ready at first, and goes on as before for shutdown.delay', async t => {

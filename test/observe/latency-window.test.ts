@@ -9,7 +9,7 @@ const countsOf = (values: readonly number[]) => {
 }
 
 t.test('a quantile is right to a tenth between 0.05 ms and two minutes', async t => {
-  fc.assert(
+  const { failed, counterexample } = fc.check(
     fc.property(
       fc.array(fc.double({ min: 0.05, max: 120_000, noNaN: true }), { minLength: 1, maxLength: 60 }),
       fc.constantFrom(0.5, 0.95, 0.99, 1),
@@ -21,7 +21,7 @@ t.test('a quantile is right to a tenth between 0.05 ms and two minutes', async t
       },
     ),
   )
-  t.pass()
+  t.notOk(failed, `${counterexample}`)
 })
 
 t.test('nothing counted has no quantile; what is out of range goes to the ends', async t => {

@@ -1,13 +1,23 @@
 import t from 'tap'
 import { pause } from '../../src/supervisor/pause.js'
 
-t.test('is over after its time, or at once when it is cut short', async t => {
-  const never = new AbortController()
-  await pause(1, never.signal)
+const timers = (): number => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
+
+t.test('is over after its time, and not before', async t => {
+  const before = performance.now()
+  await pause(30, new AbortController().signal)
+  // A timer of Node may go off in the millisecond before.
+  t.ok(performance.now() - before >= 29)
+})
+
+t.test('is over at once when it is cut short, also before it begins', async t => {
   const cut = new AbortController()
+  const before = timers()
   const pausing = pause(600_000, cut.signal)
+  t.equal(timers(), before + 1)
   cut.abort()
   await pausing
+  t.equal(timers(), before, 'and its timer is gone')
   await pause(600_000, cut.signal)
-  t.pass('neither has waited ten minutes')
+  t.equal(timers(), before)
 })

@@ -1,5 +1,4 @@
 /** A client that speaks TLS to the proxy sees what one that does not sees, byte for byte. */
-import { connect as connectTcp } from 'node:net'
 import { createServer, connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
@@ -258,12 +257,14 @@ t.test('a drain does not wait for handshakes, and finishes requests', { skip }, 
 
 t.test('a drain over nothing but a handshake is through at once', { skip }, async t => {
   const proxy = await tlsProxy(t, PATIENT)
-  const client = connectTcp({ host: '127.0.0.1', port: proxy.tlsPort })
-  t.teardown(() => client.destroy())
-  await new Promise<void>(resolve => client.once('connect', resolve))
+  const client = await rawClient(t, proxy.tlsPort)
   await turns()
   await proxy.drain()
-  t.pass()
+  t.equal(await client.untilEnd(), '', 'which it has ended')
+  t.notOk(
+    proxy.events.some(({ event }) => event === 'tls_client_error'),
+    'and is no error of the client',
+  )
 })
 
 t.test('the TLS listener is one of our own, which no request is led to', { skip }, async t => {
