@@ -11,7 +11,7 @@ import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { RawPeer } from '../kit/peers/raw-peer.js'
 import { CHANGE_CIPHER_SPEC, earlyData, RETRY_REQUEST, SERVER_HELLO } from '../kit/peers/server-hello.js'
 import { settled, turns } from '../kit/peers/settled.js'
-import { ALERT } from '../kit/proxies/verified-tunnels.js'
+import { ALERT } from '../kit/proxies/setups.js'
 import { until } from '../kit/until.js'
 
 const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }

@@ -1,10 +1,10 @@
 /** Methods beside the nine: which pass, by which bytes, and what is never assumed of them (RFC 9110 §9.1, §16.1). */
 import t from 'tap'
-import { forwarded, getBy } from '../kit/proxies/forwarded.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { forwarded, getBy } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const YAML = `${LOOPBACK_RULES}methods: { extra: [PROPFIND, Report] }\n`
 const OK = 'HTTP/1.1 207 Multi-Status\r\nContent-Length: 2\r\n\r\nok'

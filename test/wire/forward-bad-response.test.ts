@@ -1,6 +1,6 @@
 /** Responses that are not HTTP/1.1 as it is written down: 502, and nothing of them reaches anybody else. */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 
 const OK = 'HTTP/1.1 200 OK\r\n'

@@ -2,7 +2,8 @@
 
 import type { Test } from 'tap'
 import t from 'tap'
-import { DATE, type Forwarded, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, type Forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 
 const TAIL = `Date: ${DATE}\r\nVia: 1.1 sluice-test\r\n`

@@ -1,6 +1,7 @@
 /** The header section of forwarded messages, as bytes, in both directions. */
 import t from 'tap'
-import { DATE, forwarded, getBy, SENDER_NAMES, type SenderName } from '../kit/proxies/forwarded.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, getBy, SENDER_NAMES, type SenderName } from '../kit/proxies/setups.js'
 
 /** What each sender writes itself: before and after the fields that came. */
 function sentHead(sender: SenderName, authority: string, fields: string): string {

@@ -1,6 +1,6 @@
 /** Content is passed on as fast as the slower side takes it, and is never gathered. */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
 
 const TOTAL = 40 * 1024 * 1024

@@ -1,6 +1,7 @@
 /** HTTP/1.0 clients (RFC 9112 §2.3, §9.3; RFC 9110 §6.2). */
 import t from 'tap'
-import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 
 const TAIL = `Date: ${DATE}\r\nVia: 1.1 sluice-test\r\n`
 

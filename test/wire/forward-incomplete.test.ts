@@ -1,9 +1,9 @@
 /** An origin or a client that goes away half-way: nothing that is cut off ever looks whole (RFC 9112 §8). */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
-import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\n'
 const ENDS = ['end', 'reset'] as const

@@ -1,6 +1,7 @@
 /** Interim responses, asked for with Expect and unasked (RFC 9110 §10.1.1, §15.2). */
 import t from 'tap'
-import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 
 const VIA = 'Via: 1.1 sluice-test\r\n'
 const TAIL = `Date: ${DATE}\r\n${VIA}`

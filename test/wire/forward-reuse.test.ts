@@ -1,10 +1,10 @@
 /** Connections to origins: which are used again, by whom, and what is sent a second time (RFC 9112 §9.3). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 

@@ -1,10 +1,11 @@
 /** The target of a forwarded request: which bytes reach the origin, and what Host says there. */
 import { connect } from 'node:net'
 import t from 'tap'
-import { DATE, forwarded, SENDER_NAMES, SENDERS } from '../kit/proxies/forwarded.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, SENDER_NAMES, SENDERS } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 /** What follows the authority in the target, and the target that the origin gets. */
 const PATHS = [

@@ -1,6 +1,7 @@
 /** Upgrade (RFC 9110 §7.8): which protocols are offered on, and the tunnel that a switch makes. */
 import t from 'tap'
-import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 
 const SWITCH =

@@ -5,7 +5,7 @@
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled } from '../kit/peers/settled.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 const STATUSES = Array.from({ length: 400 }, (_, i) => 200 + i)
 const SMUGGLED = 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad'

@@ -1,6 +1,6 @@
 /** However exchanges and tunnels end, what was counted of them is given back. */
 import t from 'tap'
-import { givenBack, limited } from '../kit/proxies/limited.js'
+import { givenBack, limited } from '../kit/proxies/setups.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 

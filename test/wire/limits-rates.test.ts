@@ -1,12 +1,13 @@
 /** Rates: requests a second, bytes an hour, and bodies that trickle. */
 import t from 'tap'
-import { limited, refusal } from '../kit/proxies/limited.js'
-import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { refusal } from '../kit/proxies/refusal.js'
+import { limited } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 t.test('requests_per_second: 429 until the next one comes in', async t => {
   const { proxy, clock, rejected } = await limited(t, 'requests_per_second: 2')

@@ -1,14 +1,13 @@
 /** Counts of connections and tunnels: what those are told for whom there is no room, and that nothing that stands is lost. */
 import t, { type Test } from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
-import { givenBack, limited, passes, refusal } from '../kit/proxies/limited.js'
-import { openTunnel } from '../kit/proxies/open-tunnel.js'
+import { openTunnel, passes } from '../kit/proxies/open-tunnel.js'
+import { checkEvents, refusal } from '../kit/proxies/refusal.js'
+import { givenBack, limited } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy, type TestProxy } from '../kit/proxies/test-proxy.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { checkEvents } from '../kit/proxies/refusal.js'
-import { LOOPBACK_RULES, type TestProxy } from '../kit/proxies/test-proxy.js'
-import { tlsProxy } from '../kit/proxies/tls-proxy.js'
 import { needs } from '../system/command.js'
 import { until } from '../kit/until.js'
 
@@ -172,13 +171,13 @@ t.test('an upload that goes on with another socket keeps its place', async t => 
 t.test('a TLS connection has one place, from its first byte on', { skip: needs('openssl') }, async t => {
   const ledger = new LocalLedger(() => 0)
   const limits = 'limits: { connections: 2 }\n'
-  const proxy = await tlsProxy(t, LOOPBACK_RULES + limits, { ledger })
+  const proxy = await testProxy(t, LOOPBACK_RULES + limits, { tls: true, ledger })
   const silent = await rawClient(t, proxy.tlsPort)
-  const client = await proxy.connect()
+  const client = await proxy.connectTls()
   client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal((await readResponse(client)).status, 200)
   t.equal(ledger.held('connections'), 2)
-  const more = await proxy.connect()
+  const more = await proxy.connectTls()
   more.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal((await readResponse(more)).status, 503)
   silent.reset()

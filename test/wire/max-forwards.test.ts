@@ -1,11 +1,11 @@
 /** Max-Forwards on OPTIONS and TRACE: where a request ends, and what goes on (RFC 9110 §7.6.2). */
 import t, { type Test } from 'tap'
-import { forwarded } from '../kit/proxies/forwarded.js'
+import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
+import { forwarded } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const TRACE_ON = 'trace: { enabled: true }\n'
 const YAML = `${LOOPBACK_RULES}${TRACE_ON}`

@@ -1,7 +1,7 @@
 /** DELETE: the method specification, 4.7 and 7 (RFC 9110 §9.3.5), through the whole proxy. */
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 t.test('4.7 what is deleted is not there any more: 204, and 404 to whoever asks', async t => {
   const { ask, target } = await threeWays(t)

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { OK } from '../kit/peers/scripted-origin.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 t.test('4.3 content in a GET goes on as it came, and the store reads past it', async t => {
   const { origin, ask, connect, target, text } = await threeWays(t)

@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 /** The fields of a head, in their order, without its status line. */
 const fieldLines = (head: string): string[] => head.split('\r\n').slice(1, -2)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { METHOD_NAMES } from '../../src/http/method.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { threeWays, UPSTREAM_WAYS, WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS, WAYS } from '../kit/proxies/setups.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const NINE = [...METHOD_NAMES]

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { OK } from '../kit/peers/scripted-origin.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 const SERVER = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH'
 

@@ -1,6 +1,6 @@
 /** PATCH: the method specification, 4.11 and 7 (RFC 5789 §2; RFC 6902, RFC 7396), through the whole proxy. */
 import t from 'tap'
-import { type ThreeWays, threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { type ThreeWays, threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 const JSON_PATCH = 'Content-Type: application/json-patch+json\r\n'
 const MERGE_PATCH = 'Content-Type: application/merge-patch+json\r\n'

@@ -1,6 +1,6 @@
 /** POST: the method specification, 4.5 (RFC 9110 §9.3.3), through the whole proxy. */
 import t from 'tap'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 t.test('4.5 content goes on as it came, whatever the resource makes of it', async t => {
   const { origin, ask, target } = await threeWays(t)

@@ -6,7 +6,7 @@ import t from 'tap'
 import { METHODS, type KnownMethod } from '../../src/http/method.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { type ScriptedAnswer, OK } from '../kit/peers/scripted-origin.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 interface Row {
   readonly safe: boolean

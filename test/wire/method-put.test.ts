@@ -1,6 +1,6 @@
 /** PUT: the method specification, 4.6 and 7 (RFC 9110 §9.3.4, §14.4), through the whole proxy. */
 import t from 'tap'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 t.test('4.6 the content replaces the representation as a whole', async t => {
   const { origin, ask, target } = await threeWays(t)

@@ -1,7 +1,7 @@
 /** TRACE: the method specification, 4.10 and 7 (RFC 9110 §9.3.8), through the whole proxy. */
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/three-ways.js'
+import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 
 const ON = 'trace: { enabled: true }\n'
 const SENSITIVE = ['Authorization', 'Proxy-Authorization', 'Cookie']

@@ -5,9 +5,8 @@ import { Authority, type Issued } from '../kit/peers/authority.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { type RawResponse, readResponse } from '../kit/peers/read-response.js'
-import { testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
-import { tlsProxy } from '../kit/proxies/tls-proxy.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 import { needs } from '../system/command.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -185,11 +184,12 @@ t.test('what is not TLS is 502, and what never answers 504', async t => {
 
 t.test('a request that came by TLS is said to have', { skip }, async t => {
   const origin = await rawOrigin(t)
-  const proxy = await tlsProxy(
+  const proxy = await testProxy(
     t,
     `origins: [{ path: /, forward: "http://${origin.authority}", forwarded: forwarded }]`,
+    { tls: true },
   )
-  const client = await proxy.connect()
+  const client = await proxy.connectTls()
   client.write('GET / HTTP/1.1\r\nHost: h\r\n\r\n')
   const peer = await origin.accept()
   t.match(await peer.until('\r\n\r\n'), '\r\nForwarded: for=127.0.0.1;host=h;proto=https\r\n')

@@ -1,13 +1,13 @@
 /** Several parents: which is asked, what another one gets to see, and what is never sent twice. */
 import { connect, Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { connectTo } from '../kit/proxies/behind-parent.js'
-import { dialled } from '../kit/fakes/dialled.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { connectTo } from '../kit/proxies/setups.js'
+import { testProxy, type TestProxy } from '../kit/proxies/test-proxy.js'
+import { dialled } from '../kit/fakes/dialled.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 

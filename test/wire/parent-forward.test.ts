@@ -1,8 +1,7 @@
 /** http:// requests through a parent proxy: absolute-form on the wire, and whose credentials go where. */
 import t from 'tap'
-import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/behind-parent.js'
+import { ANY_HOST, behindParent, connectTo, SENDER_NAMES, SENDERS } from '../kit/proxies/setups.js'
 import { dialled } from '../kit/fakes/dialled.js'
-import { SENDER_NAMES, SENDERS } from '../kit/proxies/forwarded.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'

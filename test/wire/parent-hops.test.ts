@@ -1,14 +1,14 @@
 /** Two proxies in a row, and a parent that is spoken to by TLS. */
 import { connect } from 'node:net'
 import t from 'tap'
-import { ANY_HOST, connectTo } from '../kit/proxies/behind-parent.js'
+import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { ANY_HOST, connectTo } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { Authority } from '../kit/peers/authority.js'
 import { clientHello } from '../kit/peers/client-hello.js'
-import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
 import { needs } from '../system/command.js'
 

@@ -1,8 +1,8 @@
 /** CONNECT through a parent proxy: what it is sent, what its answers become, and whose bytes are whose. */
 import t, { type Test } from 'tap'
-import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/behind-parent.js'
-import { clientHello } from '../kit/peers/client-hello.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/setups.js'
+import { clientHello } from '../kit/peers/client-hello.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { turns } from '../kit/peers/settled.js'

@@ -5,7 +5,6 @@ import { connect as tlsConnect, createServer } from 'node:tls'
 import { Authority } from '../kit/peers/authority.js'
 import { clientHello } from '../kit/peers/client-hello.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
-import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import {
   CHANGE_CIPHER_SPEC,
@@ -15,14 +14,9 @@ import {
   SERVER_HELLO,
 } from '../kit/peers/server-hello.js'
 import { turns } from '../kit/peers/settled.js'
+import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { ALERT, close, verifiedTunnels, type VerifiedTunnels, VERIFYING } from '../kit/proxies/setups.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
-import {
-  ALERT,
-  close,
-  VERIFYING,
-  type VerifiedTunnels,
-  verifiedTunnels,
-} from '../kit/proxies/verified-tunnels.js'
 
 const HELLO = clientHello('a.test')
 

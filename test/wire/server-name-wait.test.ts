@@ -7,8 +7,8 @@ import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { settled, turns } from '../kit/peers/settled.js'
+import { ALERT, checkCut, close, verifiedTunnels, VERIFYING } from '../kit/proxies/setups.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
-import { ALERT, checkCut, close, VERIFYING, verifiedTunnels } from '../kit/proxies/verified-tunnels.js'
 
 const FINISHED = 'what TLS goes on to say'
 

@@ -4,7 +4,7 @@ import { OF_CACHES, type Statement } from './statement.js'
 import { RFC_SECTIONS } from './statements-table.js'
 
 /** What opens sockets: a file that uses none of them tests no bytes. */
-const WIRE = /from '\.\.\/kit\/proxies\/(?:test-proxy|three-ways|forwarded|tls-proxy)\.js'/
+const WIRE = /from '\.\.\/kit\/proxies\/(?:test-proxy|setups)\.js'/
 const ASSERTIONS = /^(?:equal|not|same|notSame|strictSame|match|notMatch|has|ok|notOk|throws|rejects)$/
 
 interface WrittenTest {

@@ -11,7 +11,7 @@ t.test('each statement of the method specification is shown by a test on the wir
   t.same(faultsOf(STATEMENTS, SECTION_COUNTS, sources), [])
 })
 
-const IMPORT = "import { threeWays } from '../kit/proxies/three-ways.js'\n"
+const IMPORT = "import { threeWays } from '../kit/proxies/setups.js'\n"
 // biome-ignore lint/suspicious/noTemplateCurlyInString: source of a template
 const LOOP = 't.test(`1 by ${way}`, async t => { for (;;) checkIt(t) })\n'
 const SOURCES = new Map([

@@ -3,14 +3,13 @@ import { createServer, connect as connectTls } from 'node:tls'
 import t, { type Test } from 'tap'
 import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
-import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { turns } from '../kit/peers/settled.js'
-import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
-import { type TlsProxy, tlsProxy } from '../kit/proxies/tls-proxy.js'
+import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
+import { LOOPBACK_RULES, testProxy, type TestProxy } from '../kit/proxies/test-proxy.js'
 import { endsPassApart, holdsUp, resetsPass } from '../kit/proxies/tunnel-bytes.js'
 import { needs } from '../system/command.js'
 import { until } from '../kit/until.js'
@@ -21,9 +20,9 @@ const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 const OPTIONS = 'OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'
 const EVERY_BYTE = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).join('')
 
-async function openTunnel(t: Test, proxy: TlsProxy) {
+async function openTunnel(t: Test, proxy: TestProxy) {
   const origin = await rawOrigin(t)
-  const client = await proxy.connect()
+  const client = await proxy.connectTls()
   client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
   const upstream = await origin.accept()
   t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
@@ -34,9 +33,9 @@ t.test(
   'requests and their content pass, one after another on one connection (RFC 9112 §9.3)',
   { skip },
   async t => {
-    const proxy = await tlsProxy(t, PATIENT)
+    const proxy = await testProxy(t, PATIENT, { tls: true })
     const origin = await rawOrigin(t)
-    const client = await proxy.connect()
+    const client = await proxy.connectTls()
     for (const body of ['first', EVERY_BYTE]) {
       client.write(
         `PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
@@ -55,7 +54,7 @@ t.test(
 )
 
 t.test('what Sluice answers itself is the same as without TLS', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT, { wallClock: () => 0 })
+  const proxy = await testProxy(t, PATIENT, { tls: true, wallClock: () => 0 })
   for (const request of [
     OPTIONS + OPTIONS,
     'GET / HTTP/1.1\r\nHost: h\r\n\r\n',
@@ -63,7 +62,7 @@ t.test('what Sluice answers itself is the same as without TLS', { skip }, async 
     'GET /\r\n\r\n',
     'TRACE http://a.test/ HTTP/1.0\r\n\r\n',
   ]) {
-    const [plain, secure] = [await rawClient(t, proxy.port), await proxy.connect()]
+    const [plain, secure] = [await rawClient(t, proxy.port), await proxy.connectTls()]
     const answers: string[] = []
     for (const client of [plain, secure]) {
       client.write(request)
@@ -77,14 +76,14 @@ t.test('what Sluice answers itself is the same as without TLS', { skip }, async 
 })
 
 t.test('CONNECT: TLS inside TLS, and every byte unchanged (RFC 9110 §9.3.6)', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   const { cert, key } = proxy.ca.issue({ san: 'DNS:origin.test' })
   const server = createServer({ cert, key }, socket => void socket.pipe(socket))
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
   const address = server.address()
   const port = typeof address === 'object' && address !== null ? address.port : 0
-  const outer = await proxy.connect()
+  const outer = await proxy.connectTls()
   outer.write(`CONNECT 127.0.0.1:${port} HTTP/1.1\r\nHost: h\r\n\r\n`)
   t.equal(await outer.until('\r\n\r\n'), ESTABLISHED)
   outer.socket.removeAllListeners('data')
@@ -101,9 +100,9 @@ t.test('CONNECT: TLS inside TLS, and every byte unchanged (RFC 9110 §9.3.6)', {
 })
 
 t.test('bytes sent along with the CONNECT arrive first, and once', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   const origin = await rawOrigin(t)
-  const client = await proxy.connect()
+  const client = await proxy.connectTls()
   client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n${EVERY_BYTE}`)
   const peer = await origin.accept()
   t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
@@ -115,19 +114,19 @@ t.test('bytes sent along with the CONNECT arrive first, and once', { skip }, asy
 })
 
 t.test('the end of one direction leaves the other open (RFC 8446 §6.1)', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   await endsPassApart(t, proxy, () => openTunnel(t, proxy))
 })
 
 t.test('a reset on either side is a reset on the other', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   await resetsPass(t, proxy, () => openTunnel(t, proxy))
 })
 
 t.test('content that breaks off never ends as if it were whole', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   const origin = await rawOrigin(t)
-  const client = await proxy.connect()
+  const client = await proxy.connectTls()
   client.write(`GET http://${origin.authority}/ HTTP/1.0\r\nHost: h\r\n\r\n`)
   const peer = await origin.accept()
   peer.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n')
@@ -138,7 +137,7 @@ t.test('content that breaks off never ends as if it were whole', { skip }, async
 })
 
 t.test('a side that does not read holds the other one up, and loses nothing', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   await holdsUp(t, proxy, () => openTunnel(t, proxy), 32 << 20)
 })
 
@@ -146,8 +145,8 @@ t.test(
   'a client that is still sending sees the answer and not a reset (RFC 9112 §9.6)',
   { skip },
   async t => {
-    const proxy = await tlsProxy(t, PATIENT)
-    const client = await proxy.connect()
+    const proxy = await testProxy(t, PATIENT, { tls: true })
+    const client = await proxy.connectTls()
     client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4000000\r\n\r\n')
     client.write('x'.repeat(2_000_000))
     t.equal((await readResponse(client)).status, 404)
@@ -160,7 +159,7 @@ t.test(
 )
 
 t.test('TLS 1.2 and 1.3 are spoken, nothing older (RFC 8996 §5)', { skip }, async t => {
-  const proxy = await tlsProxy(t)
+  const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     const client = await tlsClient(t, proxy.tlsPort, {
       ca: proxy.ca.cert,
@@ -186,7 +185,7 @@ t.test('TLS 1.2 and 1.3 are spoken, nothing older (RFC 8996 §5)', { skip }, asy
 })
 
 t.test('plain HTTP on the TLS port is answered with nothing, and told to the operator', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   for (const [request, error] of [
     ['GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'ERR_SSL_HTTP_REQUEST'],
     ['CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'ERR_SSL_HTTPS_PROXY_REQUEST'],
@@ -206,7 +205,10 @@ t.test(
   { skip },
   async t => {
     const clock = new ManualClock()
-    const proxy = await tlsProxy(t, `${PATIENT}limits: { header_timeout: 7s }\n`, { now: clock.now })
+    const proxy = await testProxy(t, `${PATIENT}limits: { header_timeout: 7s }\n`, {
+      tls: true,
+      now: clock.now,
+    })
     const acceptedSocket = acceptedSockets(t)
     const slow = await rawClient(t, proxy.tlsPort)
     slow.write('\x16\x03\x01')
@@ -231,13 +233,13 @@ t.test(
 )
 
 t.test('a drain does not wait for handshakes, and finishes requests', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   const origin = await rawOrigin(t)
   const silent = await rawClient(t, proxy.tlsPort)
   const slow = await rawClient(t, proxy.tlsPort)
   slow.write('\x16\x03\x01')
-  const idle = await proxy.connect()
-  const busy = await proxy.connect()
+  const idle = await proxy.connectTls()
+  const busy = await proxy.connectTls()
   busy.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
   const peer = await origin.accept()
   await peer.until('\r\n\r\n')
@@ -256,7 +258,7 @@ t.test('a drain does not wait for handshakes, and finishes requests', { skip }, 
 })
 
 t.test('a drain over nothing but a handshake is through at once', { skip }, async t => {
-  const proxy = await tlsProxy(t, PATIENT)
+  const proxy = await testProxy(t, PATIENT, { tls: true })
   const client = await rawClient(t, proxy.tlsPort)
   await turns()
   await proxy.drain()
@@ -268,8 +270,8 @@ t.test('a drain over nothing but a handshake is through at once', { skip }, asyn
 })
 
 t.test('the TLS listener is one of our own, which no request is led to', { skip }, async t => {
-  const proxy = await tlsProxy(t)
-  const client = await proxy.connect()
+  const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
+  const client = await proxy.connectTls()
   client.write(`GET http://127.0.0.1:${proxy.tlsPort}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
   t.equal((await readResponse(client)).status, 508)
   client.write(`CONNECT localhost:${proxy.tlsPort} HTTP/1.1\r\nHost: h\r\n\r\n`)

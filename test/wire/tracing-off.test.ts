@@ -2,11 +2,11 @@
 import { createRequire } from 'node:module'
 import t from 'tap'
 import { collector } from '../kit/peers/collector.js'
-import { SENDER_NAMES, SENDERS } from '../kit/proxies/forwarded.js'
+import { SENDER_NAMES, SENDERS } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const FIELDS = 'TraceParent: 00-nonsense\r\ntracestate: b=2, a=1\r\nTRACESTATE: \r\n'
 

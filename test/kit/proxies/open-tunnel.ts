@@ -23,3 +23,10 @@ export async function openTunnel(
   if (head !== ESTABLISHED) throw new Error(`no tunnel: ${head}`)
   return { client, upstream }
 }
+
+/** Whether bytes still pass both ways. */
+export async function passes({ client, upstream }: Tunnel): Promise<boolean> {
+  client.write('up')
+  upstream.write('down')
+  return (await upstream.until(2)) === 'up' && (await client.until(4)) === 'down'
+}

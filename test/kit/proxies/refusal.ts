@@ -54,3 +54,27 @@ export async function checkEvents(
   t.equal(events[0]?.['id'], events[1]?.['id'])
   return events
 }
+
+/** The whole answer to what a limit refuses, byte by byte. */
+export function refusal(
+  status: string,
+  details: string,
+  body: string,
+  close: boolean,
+  retryAfter = 5,
+): string {
+  const sentence = `Sluice answered ${status.slice(0, 3)}: ${body}\n`
+  return [
+    `HTTP/1.1 ${status.slice(0, 3)} Sluice: ${details}`,
+    `Date: ${DATE}`,
+    `Proxy-Status: sluice;error=http_request_denied;details="${details}"`,
+    'Content-Type: text/plain; charset=utf-8',
+    'Cache-Control: no-store',
+    'X-Content-Type-Options: nosniff',
+    `Retry-After: ${retryAfter}`,
+    `Content-Length: ${sentence.length}`,
+    ...(close ? ['Connection: close'] : []),
+    '',
+    sentence,
+  ].join('\r\n')
+}

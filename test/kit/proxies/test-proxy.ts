@@ -1,4 +1,7 @@
-/** A whole proxy in this process, on a free port, with its log in an array. */
+/**
+ * The one starter of whole proxies: in this process, on free ports, with the log in an array. `setups.ts` puts peers
+ * around it.
+ */
 import '../every-test.js'
 import type { Test } from 'tap'
 import {
@@ -9,11 +12,21 @@ import {
   type Reloaded,
   startProxy,
 } from '../../../src/index.js'
+import { checkAllEnded, WatchedLedger } from '../all-ended.js'
+import { Authority } from '../peers/authority.js'
+import { type Exposition, parseExposition } from '../peers/exposition.js'
+import { type TlsPeer, tlsClient } from '../peers/tls-client.js'
 import { Changes, until } from '../until.js'
 
 export interface LogEvent {
   readonly event: string
   readonly [key: string]: unknown
+}
+
+/** A resolver, a connector, a clock or books of the test's own, and: */
+export interface TestProxyOptions extends Partial<ProxyEnvironment> {
+  /** Whether there is a TLS listener, too, for localhost. */
+  readonly tls?: boolean
 }
 
 export interface TestProxy {
@@ -22,6 +35,11 @@ export interface TestProxy {
   /** Of the TLS listener; 0 where there is none. */
   readonly tlsPort: number
   readonly adminPort: number
+  /** What the certificate of the TLS listener is issued under. */
+  readonly ca: Authority
+  /** A client of the TLS listener that trusts it. */
+  connectTls(): Promise<TlsPeer>
+  metrics(): Promise<Exposition>
   /** The log so far, parsed. */
   readonly events: readonly LogEvent[]
   /** Waits for the `count`th event of that name. */
@@ -40,12 +58,11 @@ rules:
 /**
  * @param yaml what the configuration file holds beside `version` and, unless it has its own, `listen`; without `shutdown`, drain
  *   ends at once
- * @param environment a resolver, a connector or a clock of the test's own
  */
 export async function testProxy(
   t: Test,
   yaml: string = LOOPBACK_RULES,
-  environment: Partial<ProxyEnvironment> = {},
+  { tls = false, ...environment }: TestProxyOptions = {},
 ): Promise<TestProxy> {
   const events: LogEvent[] = []
   const changes = new Changes()
@@ -55,18 +72,39 @@ export async function testProxy(
       changes.notify()
     },
   })
-  const proxy = await startProxy(load(yaml), { logger, startId: 'test', ...environment })
+  const ledger = new WatchedLedger(environment.now ?? (() => performance.now()))
+  const authority = tls ? Authority.make(t.testdir()) : undefined
+  const config = load(authority === undefined ? yaml : listenTls(authority) + yaml)
+  const proxy = await startProxy(config, { logger, startId: 'test', ledger, ...environment })
   let drained: Promise<void> | undefined
   const drain = (): Promise<void> => {
     drained ??= proxy.drain()
     return drained
   }
-  t.teardown(drain)
+  t.teardown(async () => {
+    await drain()
+    await checkAllEnded(t, events, ledger, changes)
+    changes.end()
+  })
   if (proxy.proxy.length === 0 || proxy.admin === undefined) throw new Error('not listening')
+  const adminPort = proxy.admin.port ?? 0
+  const tlsPort = proxy.tls?.port ?? 0
+  const ca = (): Authority => {
+    if (authority === undefined) throw new Error('started without { tls: true }')
+    return authority
+  }
   return {
     port: proxy.proxy[0]?.port ?? 0,
-    tlsPort: proxy.tls?.port ?? 0,
-    adminPort: proxy.admin.port ?? 0,
+    tlsPort,
+    adminPort,
+    get ca() {
+      return ca()
+    },
+    connectTls: () => tlsClient(t, tlsPort, { ca: ca().cert }),
+    metrics: async () => {
+      const answer = await fetch(`http://127.0.0.1:${adminPort}/metrics`)
+      return parseExposition(await answer.text(), 'text')
+    },
     events,
     reload: text => proxy.reload(load(text)),
     drain,
@@ -77,6 +115,12 @@ export async function testProxy(
         { changes, seen: () => events },
       ),
   }
+}
+
+function listenTls(ca: Authority): string {
+  const { certFile, keyFile } = ca.issue({ san: 'DNS:localhost' })
+  const tls = `{ address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile} }`
+  return `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0", tls: ${tls} }\n`
 }
 
 function load(yaml: string): Loaded {
