@@ -1,11 +1,12 @@
 /** What forwarding asks a sender for. The bytes that come of it are in test/wire. */
 import t from 'tap'
-import type { Exchange } from '../../src/exchange.js'
 import { type ForwardOptions, forward } from '../../src/forward/forward.js'
 import type { Method } from '../../src/http/method.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
 import { permitConfigured } from '../../src/policy/permit.js'
-import type { Sender, UpstreamRequest } from '../../src/upstream/sender.js'
+import type { UpstreamRequest } from '../../src/upstream/sender.js'
+import { FakeExchange } from '../kit/fakes/exchange.js'
+import { FakeSender } from '../kit/fakes/sender.js'
 
 const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
 
@@ -23,27 +24,9 @@ function asked(options: Asked): UpstreamRequest {
   const { method = 'GET', target = 'http://a.test/', fields = [], minor = 1, upgradable = true } = options
   const parsed = parseRequestTarget(method, target)
   if (parsed.form !== 'absolute') throw new Error('not in absolute-form')
-  const sent: UpstreamRequest[] = []
-  const sender: Sender = {
-    send: request => {
-      sent.push(request)
-      return () => {}
-    },
-    avoids: () => false,
-    close: () => {},
-  }
-  const exchange = {
-    head: { method, target, minor, fields, framing: { kind: 'none' } },
-    facts: { method, target: parsed, host: undefined, expectContinue: false },
-    content: {
-      length: 'length' in options ? options.length : 0,
-      bytes: 0,
-      start: () => {},
-      stop: () => {},
-      resume: () => {},
-    },
-    onGone: () => {},
-  } as unknown as Exchange
+  const sender = new FakeSender()
+  const length = 'length' in options ? options.length : 0
+  const exchange = new FakeExchange({ method, target, minor, fields, length })
   const forwardOptions = {
     fast: sender,
     exact: sender,
@@ -52,8 +35,9 @@ function asked(options: Asked): UpstreamRequest {
     now: () => 0,
   } as unknown as ForwardOptions
   void forward(exchange, { ...parsed, fields, upgradable }, PERMIT, forwardOptions)
-  if (sent[0] === undefined) throw new Error('nothing was sent')
-  return sent[0]
+  const [sent] = sender.attempts
+  if (sent === undefined) throw new Error('nothing was sent')
+  return sent.request
 }
 
 t.test('the path stays as it came, and Host is the authority of the target (RFC 9112 §3.2.2)', async t => {

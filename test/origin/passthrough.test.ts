@@ -1,11 +1,11 @@
 /** What becomes of a request whose upstream gives no permit. The bytes, and failover, are in test/wire. */
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import type { Exchange } from '../../src/exchange.js'
 import type { Outcome } from '../../src/outcome.js'
 import { type PassthroughOptions, passThrough, type Upstream } from '../../src/origin/passthrough.js'
 import { Upstreams } from '../../src/origin/upstreams.js'
-import type { Sender } from '../../src/upstream/sender.js'
+import { FakeExchange } from '../kit/fakes/exchange.js'
+import { FakeSender } from '../kit/fakes/sender.js'
 
 interface Passed {
   readonly outcome: Promise<Outcome>
@@ -14,8 +14,8 @@ interface Passed {
 }
 
 /** A GET to upstreams of these names, each of which DNS or the address guard answers with an error. */
-function passed(errors: Readonly<Record<string, Error>>, signal = new AbortController().signal): Passed {
-  const sender = { send: () => t.fail('sent') } as unknown as Sender
+function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passed {
+  const sender = new FakeSender()
   const upstreams = Object.keys(errors).map(
     (name): Upstream => ({
       source: 'origins[3].forward',
@@ -30,13 +30,8 @@ function passed(errors: Readonly<Record<string, Error>>, signal = new AbortContr
   const asked: string[] = []
   const changes: string[] = []
   const group = new Upstreams(upstreams, { now: () => 0, onChange: ({ url }) => changes.push(url) })
-  const exchange = {
-    head: { minor: 1, fields: [] },
-    facts: { method: 'POST', expectContinue: false },
-    content: { length: 0, bytes: 0 },
-    responded: false,
-    signal,
-  } as unknown as Exchange
+  const exchange = new FakeExchange({ method: 'POST' })
+  if (hasLeft) exchange.leave()
   const options = {
     pseudonym: 'p',
     upgrade: [],
@@ -49,7 +44,8 @@ function passed(errors: Readonly<Record<string, Error>>, signal = new AbortContr
   } as unknown as PassthroughOptions
   const from = { address: undefined, host: undefined, proto: 'http' } as const
   const route = { upstreams: group, hostHeader: 'keep', forwarded: 'none' } as const
-  return { outcome: passThrough(exchange, { path: '/', fields: [] }, from, route, options), asked, changes }
+  const outcome = passThrough(exchange, { path: '/', fields: [] }, from, route, options)
+  return { outcome: outcome.finally(() => t.same(sender.attempts, [])), asked, changes }
 }
 
 t.test(
@@ -91,10 +87,7 @@ t.test('a defect is an internal error, and no fault of the upstream', async t =>
 })
 
 t.test('a client that went away is the end of it', async t => {
-  const { outcome, asked } = passed(
-    { 'a.test': new Error('gone'), 'b.test': new Error('asked') },
-    AbortSignal.abort(),
-  )
+  const { outcome, asked } = passed({ 'a.test': new Error('gone'), 'b.test': new Error('asked') }, true)
   await t.rejects(outcome, { message: 'gone' })
   t.same(asked, ['a.test'])
 })

@@ -1,8 +1,9 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import type { Exchange } from '../../src/exchange.js'
 import type { Outcome } from '../../src/outcome.js'
 import { relayToOneOf } from '../../src/relay/failover.js'
+import { FakeExchange } from '../kit/fakes/exchange.js'
+import type { Method } from '../../src/http/method.js'
 
 interface Hop {
   readonly source: string
@@ -14,19 +15,14 @@ const SENT: Outcome = { handler: 'forward', status: 200, closeReason: 'complete'
 
 /** A request by this method whose first hop ends so, and where it went. */
 async function tried(
-  method: string,
+  method: Method,
   first: Partial<Outcome> | Error,
   content: { readonly bytes?: number } = {},
   responded = false,
   second: Partial<Outcome> = { address: 'b:1' },
 ) {
   const went: string[] = []
-  const exchange = {
-    facts: { method },
-    content: { bytes: 0, ...content },
-    responded,
-    signal: new AbortController().signal,
-  } as unknown as Exchange
+  const exchange = new FakeExchange({ method, responded, ...content })
   const hops = {
     take: (set: ReadonlySet<Hop>) => HOPS.find(hop => !set.has(hop)),
     reached: ({ url }: Hop) => went.push(`${url} up`),

@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { Exchange } from '../../src/exchange.js'
 import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import { outgoingRequest } from '../../src/relay/outgoing.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
+import { FakeExchange } from '../kit/fakes/exchange.js'
 
 interface Asked {
   readonly fields?: string[]
@@ -14,12 +14,14 @@ interface Asked {
 
 function outgoing(asked: Asked): UpstreamRequest {
   const { fields = [], minor = 1, upgradable = true } = asked
-  const exchange = {
-    head: { minor },
-    facts: { method: 'PUT', expectContinue: true },
-    content: { length: 'length' in asked ? asked.length : 0 },
+  const length = 'length' in asked ? asked.length : 0
+  const exchange = new FakeExchange({
+    method: 'PUT',
+    minor,
+    expectContinue: true,
+    length,
     trace: asked.trace,
-  } as unknown as Exchange
+  })
   const destination = { path: '/p?q', host: 'up.test', fields, upgradable }
   return outgoingRequest(exchange, destination, { pseudonym: 'p', upgrade: ['websocket'] })
 }

@@ -1,11 +1,13 @@
 /** The relay between an exchange and senders that the test plays. */
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import type { Exchange, RequestContent } from '../../src/exchange.js'
+import type { RequestContent } from '../../src/exchange.js'
 import type { Method } from '../../src/http/method.js'
 import { permitConfigured } from '../../src/policy/permit.js'
 import { type RelayOptions, relay } from '../../src/relay/relay.js'
-import type { Sender, UpstreamEvents, UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
+import type { UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
+import { FakeExchange } from '../kit/fakes/exchange.js'
+import { FakeSender, type Attempt } from '../kit/fakes/sender.js'
 
 const FAILURE = new ProxyError('connection_terminated', 'x')
 const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
@@ -15,66 +17,14 @@ function head(status: number, fields: string[] = []): UpstreamHead {
   return { status, minor: 1, reason: 'Reason', fields }
 }
 
-/** One attempt to send. */
-interface Attempt {
-  readonly sender: 'fast' | 'exact'
-  readonly fresh: boolean
-  readonly events: UpstreamEvents
-  cancelled: number
-}
-
 function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, bytes = 0) {
   const attempts: Attempt[] = []
-  const written: string[] = []
-  let leave = (): void => {}
-  let drained = (): void => {}
-  let congested = false
-  let avoided = false
-  const sender = (name: 'fast' | 'exact'): Sender => ({
-    send: (_request, _permit, events, fresh) => {
-      const attempt = { sender: name, fresh, events, cancelled: 0 }
-      attempts.push(attempt)
-      return () => {
-        attempt.cancelled++
-      }
-    },
-    avoids: () => avoided,
-    close: () => {},
-  })
-  const content: RequestContent = { length: 0, bytes, start: () => {}, stop: () => {}, resume: () => {} }
-  const exchange = {
-    id: '1',
-    head: { method, target: '/', minor: 1, fields: [], framing: { kind: 'none' } },
-    facts: { method, target: { form: 'origin', path: '/' }, host: undefined, expectContinue: false },
-    content,
-    trace: undefined,
-    onGone: callback => {
-      leave = callback
-    },
-    signal: new AbortController().signal,
-    responded: false,
-    inform: status => written.push(`inform ${status}`),
-    respond: ({ status, contentLength }) => {
-      written.push(`respond ${status} ${contentLength ?? 'unknown'}`)
-      return {
-        write: chunk => {
-          written.push(`write ${chunk.length}`)
-          return !congested
-        },
-        onDrain: callback => {
-          drained = callback
-        },
-        end: trailers => written.push(`end ${trailers?.join(' ')}`.trim()),
-        abort: () => written.push('abort'),
-      }
-    },
-    switchTo: () => {
-      throw new Error('not here')
-    },
-  } satisfies Exchange as Exchange
+  const fast = new FakeSender('fast', attempts)
+  const exact = new FakeSender('exact', attempts)
+  const exchange = new FakeExchange({ method, bytes })
   const options: RelayOptions = {
-    fast: sender('fast'),
-    exact: sender('exact'),
+    fast,
+    exact,
     responseTimeoutMs: 10_000,
     pseudonym: 'p',
     date: () => 'now',
@@ -84,14 +34,10 @@ function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, b
   }
   return {
     attempts,
-    written,
-    leave: () => leave(),
-    drained: () => drained(),
-    congest: (value: boolean) => {
-      congested = value
-    },
+    exchange,
+    written: exchange.answered,
     avoid: () => {
-      avoided = true
+      fast.avoided = true
     },
     start: (more: Partial<RelayOptions> = {}) =>
       relay(
@@ -152,16 +98,16 @@ t.test('which sender is asked', async t => {
     ['GET', { upgrade: 'websocket' }, 'exact'],
     ['OPTIONS', { path: '*' }, 'exact'],
   ] as const) {
-    const { attempts, start, leave } = setup(method, request)
+    const { attempts, start, exchange } = setup(method, request)
     void start()
     t.match(attempts, [{ sender: expected, fresh: false }], `${method} ${JSON.stringify(request)}`)
-    leave()
+    exchange.leave()
   }
-  const { attempts, start, leave, avoid } = setup()
+  const { attempts, start, exchange, avoid } = setup()
   avoid()
   void start()
   t.match(attempts, [{ sender: 'exact', fresh: false }])
-  leave()
+  exchange.leave()
 })
 
 t.test('what is sent again, and how (RFC 9110 §9.2.2, RFC 9112 §9.3.1)', async t => {
@@ -210,9 +156,9 @@ t.test('nothing is sent again once an answer has begun', async t => {
 })
 
 t.test('a client that leaves cancels what is under way, and nothing is written behind that', async t => {
-  const { attempts, start, written, leave } = setup()
+  const { attempts, start, written, exchange } = setup()
   const outcome = start()
-  leave()
+  exchange.leave()
   t.match(await outcome, { status: 0, closeReason: 'client_gone' })
   t.equal(attempts[0]?.cancelled, 1)
   const { events } = attempts[0] as Attempt
@@ -227,26 +173,26 @@ t.test('a client that leaves cancels what is under way, and nothing is written b
 })
 
 t.test('a client that was gone before costs no attempt', async t => {
-  const { attempts, start, leave } = setup()
+  const { attempts, start, exchange } = setup()
   const outcome = start()
-  leave()
+  exchange.leave()
   attempts[0]?.events.failed(FAILURE, 'stale')
   await outcome
   t.equal(attempts.length, 1)
 })
 
 t.test('a slow client holds the origin back until it has caught up', async t => {
-  const { attempts, start, congest, drained } = setup()
+  const { attempts, start, exchange } = setup()
   const outcome = start()
   const { events } = attempts[0] as Attempt
   const calls: string[] = []
   events.responded(head(200), { pause: () => calls.push('pause'), resume: () => calls.push('resume') })
   events.data(Buffer.from('a'))
   t.same(calls, [])
-  congest(true)
+  exchange.congested = true
   events.data(Buffer.from('b'))
   t.same(calls, ['pause'])
-  drained()
+  exchange.drain()
   t.same(calls, ['pause', 'resume'])
   events.ended([])
   t.match(await outcome, { bytesDown: 2 })

@@ -19,8 +19,8 @@ import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled } from '../kit/fakes/dialled.js'
 import { turns } from '../kit/peers/settled.js'
 import { until } from '../kit/until.js'
+import { OK } from '../kit/peers/responses.js'
 
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const REQUEST: UpstreamRequest = {
   method: 'GET',
   path: '/',

@@ -2,8 +2,8 @@
 import t from 'tap'
 import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
+import { OK_LINE } from '../kit/peers/responses.js'
 
-const OK = 'HTTP/1.1 200 OK\r\n'
 const HI = 'Content-Length: 2\r\n\r\nhi'
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n'
 const LONG = 'x'.repeat(1000)
@@ -12,54 +12,54 @@ const LONG = 'x'.repeat(1000)
 const MALFORMED = {
   http_protocol_error: {
     'Content-Length with Transfer-Encoding (RFC 9112 §6.3)': [
-      `${OK}Content-Length: 2\r\n${CHUNKED}`,
-      `${OK}Transfer-Encoding: chunked\r\n${HI}`,
+      `${OK_LINE}Content-Length: 2\r\n${CHUNKED}`,
+      `${OK_LINE}Transfer-Encoding: chunked\r\n${HI}`,
     ],
     'more than one Content-Length (RFC 9112 §6.3)': [
-      `${OK}Content-Length: 2\r\n${HI}`,
-      `${OK}Content-Length: 3\r\n${HI}`,
-      `${OK}Content-Length: 2, 2\r\n\r\nhi`,
+      `${OK_LINE}Content-Length: 2\r\n${HI}`,
+      `${OK_LINE}Content-Length: 3\r\n${HI}`,
+      `${OK_LINE}Content-Length: 2, 2\r\n\r\nhi`,
     ],
     'an odd Content-Length (RFC 9110 §8.6)': ['', '+2', '-2', '2 2', '0x2', '2a', '2;', '1e1', '9'.repeat(17)]
       .concat(['9007199254740992', '99999999999999999999'])
-      .map(length => `${OK}Content-Length: ${length}\r\n\r\nhi`),
+      .map(length => `${OK_LINE}Content-Length: ${length}\r\n\r\nhi`),
     'a bare LF (RFC 9112 §2.2)': [
       `HTTP/1.1 200 OK\n${HI}`,
-      `${OK}X: y\n${HI}`,
-      `${OK}Content-Length: 2\r\nX: y\n\nhi`,
+      `${OK_LINE}X: y\n${HI}`,
+      `${OK_LINE}Content-Length: 2\r\nX: y\n\nhi`,
       `HTTP/1.1 200 OK\nContent-Length: 2\n\nhi`,
-      `${OK}Content-Length: 2\n\r\nhi`,
+      `${OK_LINE}Content-Length: 2\n\r\nhi`,
     ],
     'a bare CR (RFC 9112 §2.2)': [
       `HTTP/1.1 200 O\rK\r\n${HI}`,
-      `${OK}X: a\rb\r\n${HI}`,
-      `${OK}X: a\r${HI}`,
-      `${OK}X: a\r\r\n${HI}`,
-      `${OK}Content-Length: 2\r\r\n\r\nhi`,
+      `${OK_LINE}X: a\rb\r\n${HI}`,
+      `${OK_LINE}X: a\r${HI}`,
+      `${OK_LINE}X: a\r\r\n${HI}`,
+      `${OK_LINE}Content-Length: 2\r\r\n\r\nhi`,
     ],
     'a folded line (RFC 9112 §5.2)': [
-      `${OK}X: a\r\n b\r\n${HI}`,
-      `${OK}X: a\r\n\tb\r\n${HI}`,
-      `${OK}X:\r\n b\r\n${HI}`,
-      `${OK}Content-Length:\r\n 2\r\n\r\nhi`,
-      `${OK}Transfer-Encoding:\r\n ${CHUNKED.slice('Transfer-Encoding: '.length)}`,
-      `${OK} X: a\r\n${HI}`,
+      `${OK_LINE}X: a\r\n b\r\n${HI}`,
+      `${OK_LINE}X: a\r\n\tb\r\n${HI}`,
+      `${OK_LINE}X:\r\n b\r\n${HI}`,
+      `${OK_LINE}Content-Length:\r\n 2\r\n\r\nhi`,
+      `${OK_LINE}Transfer-Encoding:\r\n ${CHUNKED.slice('Transfer-Encoding: '.length)}`,
+      `${OK_LINE} X: a\r\n${HI}`,
     ],
     'space in front of the colon (RFC 9112 §5.1)': [
-      `${OK}Content-Length : 2\r\n\r\nhi`,
-      `${OK}Transfer-Encoding : chunked\r\n${HI}`,
-      `${OK}X : y\r\n${HI}`,
-      `${OK}X\t: y\r\n${HI}`,
+      `${OK_LINE}Content-Length : 2\r\n\r\nhi`,
+      `${OK_LINE}Transfer-Encoding : chunked\r\n${HI}`,
+      `${OK_LINE}X : y\r\n${HI}`,
+      `${OK_LINE}X\t: y\r\n${HI}`,
     ],
     'a bad field name (RFC 9110 §5.1)': [
-      `${OK}X\r\n${HI}`,
-      `${OK}: y\r\n${HI}`,
-      `${OK}X(: y\r\n${HI}`,
-      `${OK}X\xe9: y\r\n${HI}`,
-      `${OK}X\0: y\r\n${HI}`,
+      `${OK_LINE}X\r\n${HI}`,
+      `${OK_LINE}: y\r\n${HI}`,
+      `${OK_LINE}X(: y\r\n${HI}`,
+      `${OK_LINE}X\xe9: y\r\n${HI}`,
+      `${OK_LINE}X\0: y\r\n${HI}`,
     ],
     'a control character in a value (RFC 9110 §5.5)': ['\0', '\x01', '\x0b', '\x1f', '\x7f'].map(
-      byte => `${OK}X: a${byte}b\r\n${HI}`,
+      byte => `${OK_LINE}X: a${byte}b\r\n${HI}`,
     ),
     'no status line (HTTP/0.9)': ['<html>hello</html>\r\n\r\n', 'hello\r\n\r\n', 'SSH-2.0-OpenSSH_9\r\n\r\n'],
     'another version (RFC 9112 §2.3)': [
@@ -88,7 +88,7 @@ const MALFORMED = {
       '',
       ' 200',
     ].map(status => `HTTP/1.1 ${status} OK\r\n${HI}`),
-    'bytes in front of the status line': [` ${OK}${HI}`, `x${OK}${HI}`, `\0${OK}${HI}`],
+    'bytes in front of the status line': [` ${OK_LINE}${HI}`, `x${OK_LINE}${HI}`, `\0${OK_LINE}${HI}`],
   },
   http_response_transfer_coding: {
     'a transfer coding other than chunked (RFC 9112 §6.1)': [
@@ -103,13 +103,13 @@ const MALFORMED = {
       '"chunked"',
       'identity',
       ',chunked',
-    ].map(coding => `${OK}Transfer-Encoding: ${coding}\r\n\r\n2\r\nhi\r\n0\r\n\r\n`),
+    ].map(coding => `${OK_LINE}Transfer-Encoding: ${coding}\r\n\r\n2\r\nhi\r\n0\r\n\r\n`),
     'Transfer-Encoding in HTTP/1.0 (RFC 9112 §6.1)': [`HTTP/1.0 200 OK\r\n${CHUNKED}`],
   },
   http_response_header_section_size: {
     'a header section that is too large': [
-      `${OK}${`X: ${LONG}\r\n`.repeat(17)}${HI}`,
-      `${OK}X: ${LONG.repeat(17)}`,
+      `${OK_LINE}${`X: ${LONG}\r\n`.repeat(17)}${HI}`,
+      `${OK_LINE}X: ${LONG.repeat(17)}`,
     ],
     'a status line without an end (RFC 9112 §4)': [`HTTP/1.1 200 ${LONG.repeat(17)}`],
     'empty lines without an end (RFC 9112 §2.2)': ['\r\n'.repeat(8500)],
@@ -122,7 +122,7 @@ for (const sender of SENDER_NAMES) {
     client.write(getBy(sender, origin))
     const peer = await origin.accept()
     await peer.until('\r\n\r\n')
-    peer.write(`${OK}Transfer-Encoding: \r\n\r\n2\r\nhi\r\n0\r\n\r\n`)
+    peer.write(`${OK_LINE}Transfer-Encoding: \r\n\r\n2\r\nhi\r\n0\r\n\r\n`)
     t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 502 Sluice: /)
     // Newer parsers refuse it themselves, as no HTTP at all.
     const error = /^http_(response_transfer_coding|protocol_error)$/
@@ -191,7 +191,7 @@ for (const sender of SENDER_NAMES) {
       client.write(getBy(sender, origin))
       const peer = await origin.accept()
       await peer.until('\r\n\r\n')
-      peer.write(`${OK}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n`)
+      peer.write(`${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n`)
       await client.until('2\r\nab\r\n')
       peer.write(rest)
       t.notMatch(await client.untilEnd(), /(^|\n)0\r\n/, JSON.stringify(rest).slice(0, 50))
@@ -203,8 +203,8 @@ for (const sender of SENDER_NAMES) {
   t.test(`bytes behind a response reach nobody, by ${sender} (RFC 9112 §11.1)`, async t => {
     const smuggled = 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad'
     for (const [what, response] of [
-      ['length', `${OK}${HI}`],
-      ['chunked', `${OK}${CHUNKED}`],
+      ['length', `${OK_LINE}${HI}`],
+      ['chunked', `${OK_LINE}${CHUNKED}`],
       ['204', 'HTTP/1.1 204 No Content\r\n\r\n'],
       ['304', 'HTTP/1.1 304 Not Modified\r\n\r\n'],
     ] as const) {
@@ -225,7 +225,7 @@ for (const sender of SENDER_NAMES) {
           other.write(getBy(sender, origin))
           const fresh = await origin.accept()
           await fresh.until('\r\n\r\n')
-          fresh.write(`${OK}Content-Length: 4\r\n\r\ngood`)
+          fresh.write(`${OK_LINE}Content-Length: 4\r\n\r\ngood`)
           const seen = await other.until('good')
           t.match(seen, /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\n\r\ngood$/, `${what}${apart ? ', apart' : ''}`)
           t.notMatch(client.received + other.received, 'bad')
@@ -239,11 +239,11 @@ for (const sender of SENDER_NAMES) {
     client.write(getBy(sender, origin))
     const peer = await origin.accept()
     await peer.until('\r\n\r\n')
-    peer.write(`${OK}${HI}\r\n`)
+    peer.write(`${OK_LINE}${HI}\r\n`)
     await client.until('hi')
     client.write(getBy(sender, origin))
     const used = await Promise.race([peer.until('\r\n\r\n').then(() => peer), origin.accept()])
-    used.write(`\r\n${OK}Content-Length: 4\r\n\r\ngood`)
+    used.write(`\r\n${OK_LINE}Content-Length: 4\r\n\r\ngood`)
     t.match(await client.until('good'), /^HTTP\/1\.1 200 OK\r\n/)
   })
 }

@@ -4,16 +4,20 @@ import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
+import { OK_LINE } from '../kit/peers/responses.js'
 
-const OK = 'HTTP/1.1 200 OK\r\n'
 const ENDS = ['end', 'reset'] as const
 
 /** Heads and the beginning of their content, and what a whole response would end with. */
 const PARTS = [
-  ['Content-Length', `${OK}Content-Length: 5\r\n\r\nhel`, undefined],
-  ['chunked, within a chunk', `${OK}Transfer-Encoding: chunked\r\n\r\n5\r\nhel`, '0\r\n\r\n'],
-  ['chunked, between chunks', `${OK}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n`, '0\r\n\r\n'],
-  ['chunked, before the last line', `${OK}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n0\r\n`, '0\r\n\r\n'],
+  ['Content-Length', `${OK_LINE}Content-Length: 5\r\n\r\nhel`, undefined],
+  ['chunked, within a chunk', `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n5\r\nhel`, '0\r\n\r\n'],
+  ['chunked, between chunks', `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n`, '0\r\n\r\n'],
+  [
+    'chunked, before the last line',
+    `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n0\r\n`,
+    '0\r\n\r\n',
+  ],
 ] as const
 
 for (const sender of SENDER_NAMES) {
@@ -60,8 +64,8 @@ for (const sender of SENDER_NAMES) {
           '',
           'H',
           'HTTP/1.1 200',
-          OK,
-          `${OK}Content-Length: 0\r\n`,
+          OK_LINE,
+          `${OK_LINE}Content-Length: 0\r\n`,
           'HTTP/1.1 103 E\r\n\r\n',
         ]
         for (const [i, beginning] of beginnings.entries()) {
@@ -86,7 +90,7 @@ for (const sender of SENDER_NAMES) {
     t.test(
       `a reset is no end of content that ends with the connection, HTTP/1.${minor}, by ${sender}`,
       async t => {
-        for (const head of [OK, 'HTTP/1.0 200 OK\r\n', `${OK}Connection: close\r\n`]) {
+        for (const head of [OK_LINE, 'HTTP/1.0 200 OK\r\n', `${OK_LINE}Connection: close\r\n`]) {
           const { origin, proxy, client } = await forwarded(t)
           client.write(getBy(sender, origin).replace('HTTP/1.1', `HTTP/1.${minor}`))
           const peer = await origin.accept()
@@ -110,7 +114,7 @@ for (const sender of SENDER_NAMES) {
         const peer = await origin.accept()
         await peer.until('\r\n\r\n')
         if (when !== 'before the answer') {
-          peer.write(`${OK}Content-Length: 5\r\n\r\nhel`)
+          peer.write(`${OK_LINE}Content-Length: 5\r\n\r\nhel`)
           await client.until('hel')
         }
         client[end]()
@@ -212,7 +216,7 @@ t.test('an answer that begins before the end of the content may end after it', a
   )
   const peer = await origin.accept()
   await peer.until('a\r\n')
-  peer.write(`${OK}Transfer-Encoding: chunked\r\n\r\n1\r\nA\r\n`)
+  peer.write(`${OK_LINE}Transfer-Encoding: chunked\r\n\r\n1\r\nA\r\n`)
   await client.until('A\r\n')
   client.write('1\r\nb\r\n')
   await peer.until('1\r\nb\r\n')
@@ -260,7 +264,7 @@ for (const sender of SENDER_NAMES) {
     client.write(getBy(sender, origin))
     const second = await origin.accept()
     await second.until('\r\n\r\n')
-    second.write(`${OK}Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n`)
+    second.write(`${OK_LINE}Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n`)
     await client.until('\r\n\r\n')
     t.same([timers.set, timers.running], [2, 0])
     second.write('6\r\ndata\n\n\r\n')

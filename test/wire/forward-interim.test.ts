@@ -2,10 +2,10 @@
 import t from 'tap'
 import { DATE } from '../kit/proxies/refusal.js'
 import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { OK } from '../kit/peers/responses.js'
 
 const VIA = 'Via: 1.1 sluice-test\r\n'
 const TAIL = `Date: ${DATE}\r\n${VIA}`
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const OK_SEEN = `HTTP/1.1 200 OK\r\n${TAIL}Content-Length: 2\r\n\r\nok`
 
 for (const sender of SENDER_NAMES) {

@@ -5,8 +5,7 @@ import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
-
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+import { OK } from '../kit/peers/responses.js'
 
 /** Answers one request on a connection of the origin. */
 async function answer(peer: RawPeer, response = OK): Promise<void> {

@@ -6,10 +6,10 @@ import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
+import { OK_EMPTY } from '../kit/peers/responses.js'
 
 const TRACE_ON = 'trace: { enabled: true }\n'
 const YAML = `${LOOPBACK_RULES}${TRACE_ON}`
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
 const RESOURCE_METHODS = 'GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH'
 const SERVER_METHODS = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH'
 const HOPS = ['0', '00', '1', '2', '255', '2147483648', '99999999999999999999'] as const
@@ -37,7 +37,7 @@ t.test(
       const head = await (await peer).until('\r\n\r\n')
       t.match(head, 'OPTIONS /p HTTP/1.1\r\n')
       t.equal(/^max-forwards: (.*)\r$/im.exec(head)?.[1], sent, `${value}`)
-      ;(await peer).write(OK)
+      ;(await peer).write(OK_EMPTY)
       t.equal((await readResponse(client)).status, 200)
     }
     for (const value of ['0', '00']) {

@@ -1,8 +1,8 @@
 /** GET: the method specification, 4.3 (RFC 9110 §9.3.1), through the whole proxy. */
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { OK } from '../kit/peers/scripted-origin.js'
 import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
+import { OK } from '../kit/peers/responses.js'
 
 t.test('4.3 content in a GET goes on as it came, and the store reads past it', async t => {
   const { origin, ask, connect, target, text } = await threeWays(t)

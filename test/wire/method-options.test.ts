@@ -1,8 +1,8 @@
 /** OPTIONS: the method specification, 4.9 (RFC 9110 §9.3.7), through the whole proxy. */
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
-import { OK } from '../kit/peers/scripted-origin.js'
 import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
+import { OK } from '../kit/peers/responses.js'
 
 const SERVER = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH'
 

@@ -5,10 +5,10 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
 import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
+import { OK_EMPTY } from '../kit/peers/responses.js'
 
 const TRACE_ON = 'trace: { enabled: true }\n'
 const EXTRA = 'methods: { extra: [PROPFIND, REPORT] }\n'
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
 const ALL = 'GET, HEAD, POST, PUT, DELETE, OPTIONS, TRACE, PATCH'
 const UNTRACED = ALL.replace('TRACE, ', '')
 const BAD = ['Max-Forwards:', 'Max-Forwards: -1', 'Max-Forwards: x', 'Max-Forwards: 1\r\nmax-forwards: 1']
@@ -48,7 +48,7 @@ t.test('4.9, 4.10 what has hops left goes on with one less (RFC 9110 §7.6.2)', 
       t.match(head, new RegExp(`^${method} /up/p\\?q HTTP/1\\.1\\r\\n`))
       t.equal(/^max-forwards: (.*)\r$/im.exec(head)?.[1], sent, `${method} ${value}`)
       t.match(head, '\r\nA: b\r\nVia: 1.1 sluice-test\r\n')
-      peer.write(OK)
+      peer.write(OK_EMPTY)
       t.equal((await readResponse(client)).status, 200)
     }
   }
@@ -181,7 +181,7 @@ t.test('4.1 extension methods go on to upstreams that take them, and to no store
     if (passes) {
       const peer = await origin.accept()
       t.match(await peer.until('<a/>'), new RegExp(`^${method} /up HTTP/1\\.1\\r\\n`))
-      peer.write(OK)
+      peer.write(OK_EMPTY)
     }
     const { status, fields } = await readResponse(client)
     t.equal(status, passes ? 200 : 405)

@@ -8,8 +8,7 @@ import { readResponse } from '../kit/peers/read-response.js'
 import { turns } from '../kit/peers/settled.js'
 import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { until } from '../kit/until.js'
-
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+import { OK } from '../kit/peers/responses.js'
 
 /** `a.test` and `b.test`, one route to both, and a switch that takes one off the network. */
 interface Pair {

@@ -8,8 +8,7 @@ import { dialled } from '../kit/fakes/dialled.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+import { OK } from '../kit/peers/responses.js'
 
 interface Pair {
   readonly a: RawOrigin

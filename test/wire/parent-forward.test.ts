@@ -5,8 +5,7 @@ import { dialled } from '../kit/fakes/dialled.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+import { OK } from '../kit/peers/responses.js'
 
 for (const sender of SENDER_NAMES) {
   t.test(`${sender}: a request goes on in absolute-form (RFC 9112 §3.2.2)`, async t => {

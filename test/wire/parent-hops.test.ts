@@ -11,8 +11,8 @@ import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
 import { needs } from '../system/command.js'
+import { OK } from '../kit/peers/responses.js'
 
-const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const LOOPBACK = { lookup: async () => ['127.0.0.1'] }
 const skip = needs('openssl')
 

@@ -5,8 +5,9 @@
 import t from 'tap'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { OK, scriptedOrigin } from '../kit/peers/scripted-origin.js'
+import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
+import { OK } from '../kit/peers/responses.js'
 
 const YAML = 'trace: { enabled: true }\nmethods: { extra: [PROPFIND] }\n'
 /** Nothing, a byte, within each line of the head, and all of it but a byte. */

@@ -5,8 +5,8 @@
 import t, { type Test } from 'tap'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { OK } from '../kit/peers/scripted-origin.js'
 import { type ThreeWays, threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
+import { OK } from '../kit/peers/responses.js'
 
 const YAML = 'trace: { enabled: true }\nmethods: { extra: [PROPFIND] }\n'
 const IDEMPOTENT = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'TRACE']

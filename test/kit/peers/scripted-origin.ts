@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import { FOREVER } from '../until.js'
 import { rawOrigin } from './raw-origin.js'
 import type { RawPeer } from './raw-peer.js'
+import { OK } from './responses.js'
 
 export interface ReceivedRequest {
   readonly method: string
@@ -35,8 +36,6 @@ export interface ScriptedOrigin {
   /** What answers from now on. */
   script: Script
 }
-
-export const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
 /** @param script what answers the requests; without one, 200, without content to HEAD */
 export async function scriptedOrigin(t: Test, script: Script = answerOk): Promise<ScriptedOrigin> {

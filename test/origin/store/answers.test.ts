@@ -1,6 +1,4 @@
 import t from 'tap'
-import type { Exchange } from '../../../src/exchange.js'
-import type { ResponseHead } from '../../../src/http1/response-writer.js'
 import {
   type AnswerContext,
   answerEmpty,
@@ -10,23 +8,16 @@ import {
   tooLargeObject,
   validatorFields,
 } from '../../../src/origin/store/answers.js'
+import { FakeExchange } from '../../kit/fakes/exchange.js'
+import type { Method } from '../../../src/http/method.js'
 
 const NOW = Date.UTC(2026, 2, 1, 12, 0, 0, 250)
 
-function contextOf(method = 'GET', fields: readonly string[] = []) {
-  const heads: ResponseHead[] = []
-  let ended = 0
-  const exchange = {
-    facts: { method },
-    head: { fields },
-    content: { bytes: 5 },
-    respond: (head: ResponseHead) => {
-      heads.push(head)
-      return { end: () => void ended++ }
-    },
-  } as unknown as Exchange
+function contextOf(method: Method = 'GET', fields: readonly string[] = []) {
+  const exchange = new FakeExchange({ method, fields, bytes: 5 })
   const context: AnswerContext = { exchange, date: () => 'today', now: () => NOW }
-  return { context, heads, ended: () => ended }
+  const ended = () => exchange.answered.filter(what => what === 'end').length
+  return { context, heads: exchange.heads, ended }
 }
 
 t.test('an answer without content has a length, but where its status says that there is none', async t => {

@@ -1,45 +1,8 @@
 import t from 'tap'
-import type { ContentConsumer, Exchange } from '../../../src/exchange.js'
 import { ClientGone, discardContent, readContent } from '../../../src/origin/store/content.js'
+import { FakeExchange } from '../../kit/fakes/exchange.js'
 
 const MIB = 1024 * 1024
-
-/** An exchange whose content the test gives, one piece after another. */
-class FakeExchange {
-  readonly facts: { readonly expectContinue: boolean }
-  readonly content: Exchange['content']
-  readonly informed: number[] = []
-  consumer: ContentConsumer | undefined
-  resumed = 0
-  gone = (): void => {}
-
-  constructor(length: number | undefined, expectContinue = false) {
-    this.facts = { expectContinue }
-    this.content = {
-      length,
-      bytes: 0,
-      start: consumer => {
-        this.consumer = consumer
-      },
-      stop: () => {},
-      resume: () => {
-        this.resumed++
-      },
-    }
-  }
-
-  onGone(callback: () => void): void {
-    this.gone = callback
-  }
-
-  inform(status: number): void {
-    this.informed.push(status)
-  }
-
-  get exchange(): Exchange {
-    return this as unknown as Exchange
-  }
-}
 
 /** Takes what it is given, each time only when the test says so. */
 function slowTaker() {
@@ -58,10 +21,10 @@ async function turn(): Promise<void> {
 }
 
 t.test('pieces are taken in order, those that come meanwhile together', async t => {
-  const fake = new FakeExchange(undefined)
+  const fake = new FakeExchange({ length: undefined })
   const { taken, waiting, take } = slowTaker()
   let done = false
-  const reading = readContent(fake.exchange, take).then(() => {
+  const reading = readContent(fake, take).then(() => {
     done = true
   })
   for (const piece of ['a', 'b', 'c']) t.equal(fake.consumer?.data(Buffer.from(piece)), true)
@@ -76,9 +39,9 @@ t.test('pieces are taken in order, those that come meanwhile together', async t 
 })
 
 t.test('a client that is faster than the disk waits', async t => {
-  const fake = new FakeExchange(undefined)
+  const fake = new FakeExchange({ length: undefined })
   const { waiting, take } = slowTaker()
-  const reading = readContent(fake.exchange, take)
+  const reading = readContent(fake, take)
   t.equal(fake.consumer?.data(Buffer.alloc(1)), true)
   t.equal(fake.consumer?.data(Buffer.alloc(MIB - 1)), true)
   t.equal(fake.consumer?.data(Buffer.alloc(1)), false)
@@ -92,9 +55,9 @@ t.test('a client that is faster than the disk waits', async t => {
 })
 
 t.test('whose content can not be taken is not read on, and hears of it when the taker is done', async t => {
-  const fake = new FakeExchange(10)
+  const fake = new FakeExchange({ length: 10 })
   const { taken, waiting, take } = slowTaker()
-  const reading = readContent(fake.exchange, take)
+  const reading = readContent(fake, take)
   fake.consumer?.data(Buffer.from('a'))
   waiting[0]?.fail(new Error('full'))
   await t.rejects(reading, { message: 'full' })
@@ -105,15 +68,15 @@ t.test('whose content can not be taken is not read on, and hears of it when the 
 })
 
 t.test('a client that goes away ends it, but not while something is being taken', async t => {
-  const fake = new FakeExchange(10)
+  const fake = new FakeExchange({ length: 10 })
   const { taken, waiting, take } = slowTaker()
   let error: unknown
-  const reading = readContent(fake.exchange, take).catch((reason: unknown) => {
+  const reading = readContent(fake, take).catch((reason: unknown) => {
     error = reason
   })
   fake.consumer?.data(Buffer.from('a'))
   fake.consumer?.data(Buffer.from('b'))
-  fake.gone()
+  fake.leave()
   await turn()
   t.equal(error, undefined)
   waiting[0]?.done()
@@ -121,25 +84,25 @@ t.test('a client that goes away ends it, but not while something is being taken'
   t.ok(error instanceof ClientGone)
   t.same(taken, ['a'], 'what came later is not taken')
 
-  const idle = new FakeExchange(10)
-  const nothing = readContent(idle.exchange, take)
-  idle.gone()
+  const idle = new FakeExchange({ length: 10 })
+  const nothing = readContent(idle, take)
+  idle.leave()
   await t.rejects(nothing, ClientGone)
 })
 
 t.test('100 is sent once, to who waits for it and has content (RFC 9110 §10.1.1)', async t => {
   for (const [length, expectContinue, informed] of [
-    [3, true, [100]],
-    [undefined, true, [100]],
+    [3, true, ['inform 100']],
+    [undefined, true, ['inform 100']],
     [3, false, []],
     [0, true, []],
   ] as const) {
-    const fake = new FakeExchange(length, expectContinue)
-    const reading = discardContent(fake.exchange)
+    const fake = new FakeExchange({ method: 'PUT', length, expectContinue })
+    const reading = discardContent(fake)
     t.equal(fake.consumer === undefined, length === 0)
     fake.consumer?.data(Buffer.from('abc'))
     fake.consumer?.end([])
     await reading
-    t.same(fake.informed, informed, `${length} ${expectContinue}`)
+    t.same(fake.answered, informed, `${length} ${expectContinue}`)
   }
 })

@@ -1,0 +1,121 @@
+/** An exchange that no connection stands behind: the test gives its content, and sees what it is answered. */
+import type {
+  ContentConsumer,
+  Exchange,
+  RequestContent,
+  RequestFacts,
+  ResponseContent,
+  Switched,
+} from '../../../src/exchange.js'
+import type { Fields } from '../../../src/http/fields.js'
+import type { Method } from '../../../src/http/method.js'
+import { parseRequestTarget } from '../../../src/http/request-target.js'
+import type { OutgoingTrace } from '../../../src/http/trace-context.js'
+import type { RequestHead } from '../../../src/http1/request-reader.js'
+import type { ResponseHead } from '../../../src/http1/response-writer.js'
+
+export interface FakeRequest {
+  /** GET when left out. */
+  readonly method?: Method
+  /** `/` when left out. */
+  readonly target?: string
+  readonly minor?: 0 | 1
+  readonly fields?: Fields
+  /** Of the content, 0 when left out; undefined for chunked content. */
+  readonly length?: number | undefined
+  /** Bytes of it that were given out already. */
+  readonly bytes?: number
+  readonly expectContinue?: boolean
+  readonly trace?: OutgoingTrace | undefined
+  readonly responded?: boolean
+}
+
+export class FakeExchange implements Exchange {
+  readonly id = '1'
+  readonly head: RequestHead
+  readonly facts: RequestFacts
+  readonly content: RequestContent
+  readonly trace: OutgoingTrace | undefined
+  responded: boolean
+
+  /** Whoever has started the content. */
+  consumer: ContentConsumer | undefined
+  /** How often it was continued. */
+  resumed = 0
+  /** What was done to answer it, in order: `inform 103`, `respond 200 5`, `write 5`, `end`, `abort`. */
+  readonly answered: string[] = []
+  /** The final head, once there is one. */
+  readonly heads: ResponseHead[] = []
+  /** Whether the client is behind: writes say so. */
+  congested = false
+
+  readonly #gone = new AbortController()
+  #drained = (): void => {}
+
+  constructor(request: FakeRequest = {}) {
+    const { method = 'GET', target = '/', minor = 1, fields = [], expectContinue = false } = request
+    const length = 'length' in request ? request.length : 0
+    this.head = { method, target, minor, fields, framing: { kind: 'none' } }
+    this.facts = { method, target: parseRequestTarget(method, target), host: undefined, expectContinue }
+    this.content = {
+      length,
+      bytes: request.bytes ?? 0,
+      start: consumer => {
+        this.consumer = consumer
+      },
+      stop: () => {
+        this.consumer = undefined
+      },
+      resume: () => {
+        this.resumed += 1
+      },
+    }
+    this.trace = request.trace
+    this.responded = request.responded ?? false
+  }
+
+  get signal(): AbortSignal {
+    return this.#gone.signal
+  }
+
+  onGone(callback: () => void): void {
+    if (this.signal.aborted) callback()
+    else this.signal.addEventListener('abort', () => callback(), { once: true })
+  }
+
+  inform(status: number): void {
+    this.answered.push(`inform ${status}`)
+  }
+
+  respond(head: ResponseHead): ResponseContent {
+    this.responded = true
+    this.heads.push(head)
+    this.answered.push(`respond ${head.status} ${head.contentLength ?? 'unknown'}`)
+    return {
+      write: chunk => {
+        this.answered.push(`write ${chunk.length}`)
+        return !this.congested
+      },
+      onDrain: callback => {
+        this.#drained = callback
+      },
+      end: trailers => void this.answered.push(`end ${trailers?.join(' ') ?? ''}`.trim()),
+      abort: () => void this.answered.push('abort'),
+    }
+  }
+
+  switchTo(): Switched {
+    throw new Error('there is no connection to hand over')
+  }
+
+  /** The client goes away. */
+  leave(): void {
+    this.#gone.abort()
+  }
+
+  /** The client takes what was written. */
+  drain(): void {
+    this.congested = false
+    this.#drained()
+  }
+}
