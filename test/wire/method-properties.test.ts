@@ -5,7 +5,7 @@
 import t from 'tap'
 import { METHODS, type KnownMethod } from '../../src/http/method.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { type ScriptedAnswer } from '../kit/peers/scripted-origin.js'
+import type { ScriptedAnswer } from '../kit/peers/scripted-origin.js'
 import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 import { OK } from '../kit/peers/responses.js'
 
