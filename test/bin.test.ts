@@ -4,7 +4,7 @@ import { open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import t, { type Test } from 'tap'
 import { installProgram, startProgram } from './kit/processes/program.js'
-import { needs, run, temporaryDirectory } from './system/command.js'
+import { needs, run, temporaryDirectory } from './kit/processes/command.js'
 
 /** Compiled to .build/test. */
 const ROOT = resolve(import.meta.dirname, '../..')

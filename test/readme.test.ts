@@ -6,7 +6,7 @@ import { parseConfig } from '../src/config/load.js'
 import { readSourceFiles } from './architecture/source-files.js'
 import { REFUSED } from './wire/bypass-table.js'
 
-import { needs } from './system/command.js'
+import { needs } from './kit/processes/command.js'
 
 const root = new URL('../../', import.meta.url)
 const readme = readFileSync(new URL('README.md', root), 'utf8')

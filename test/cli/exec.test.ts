@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
-import { needs, temporaryDirectory } from '../system/command.js'
+import { needs, temporaryDirectory } from '../kit/processes/command.js'
 import { installProgram, startProgram } from '../kit/processes/program.js'
 
 t.jobs = 2

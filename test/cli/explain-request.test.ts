@@ -2,7 +2,7 @@ import t from 'tap'
 import { readRequestLine, requestLineOf } from '../../src/cli/explain-request.js'
 import { ProxyError } from '../../src/errors.js'
 import { serializeHostPort } from '../../src/http/authority.js'
-import { LIMITS } from '../listener/served-connection.js'
+import { LIMITS } from '../kit/proxies/served-connection.js'
 
 /** The request line, where it leads, or the refusal of what is malformed. */
 function read(url: string, method?: string): string {

@@ -7,7 +7,7 @@ import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { settled } from '../kit/peers/settled.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
 import { until } from '../kit/until.js'
 

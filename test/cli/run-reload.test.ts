@@ -7,7 +7,7 @@ import { openTunnel, type Tunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { needs, run, temporaryDirectory } from '../system/command.js'
+import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { installProgram, type Program, startProgram } from '../kit/processes/program.js'
 
 t.jobs = 2

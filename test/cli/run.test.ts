@@ -9,7 +9,7 @@ import { freePort } from '../kit/peers/free-port.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
-import { needs, run, temporaryDirectory } from '../system/command.js'
+import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { installProgram, startProgram } from '../kit/processes/program.js'
 import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 

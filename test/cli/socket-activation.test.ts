@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
-import { needs, temporaryDirectory } from '../system/command.js'
+import { needs, temporaryDirectory } from '../kit/processes/command.js'
 import { installProgram, startProgram } from '../kit/processes/program.js'
 
 t.jobs = 2

@@ -8,7 +8,7 @@ import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { socketPath, unixClient } from '../kit/peers/unix-socket.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import {
   ask,
   configured,

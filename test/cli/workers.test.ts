@@ -8,7 +8,7 @@ import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { hasEnded } from '../kit/processes/process-group.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
-import { needs, temporaryDirectory } from '../system/command.js'
+import { needs, temporaryDirectory } from '../kit/processes/command.js'
 import {
   configured,
   echoes,

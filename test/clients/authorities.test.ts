@@ -6,7 +6,7 @@ import { Authorities } from '../../src/clients/authorities.js'
 import type { ClientCertificate } from '../../src/clients/certificate.js'
 import { members, read } from '../../src/config/der.js'
 import { Authority, type Issued, openssl } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const skip = needs('openssl')
 

@@ -4,7 +4,7 @@ import t from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
 import { Authority } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { load, problems, refuses } from './problems-of.js'
 
 const origin = (entry: string) => load(`origins: [{ ${entry} }]`).origins[0]

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { type Loaded, parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
 import { Authority } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const YAML = 'version: 1\nparent: { url: "http://p", basic_file: pass }\n'
 

@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { keepReadOnce, restartKeys } from '../../src/config/restart-keys.js'
 import { Authority } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const config = (yaml: string) => parseConfig(`version: 1\n${yaml}`).config
 

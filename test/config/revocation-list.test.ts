@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parseCertificateId, parseRevocationList } from '../../src/config/revocation-list.js'
 import { Authority, openssl } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const skip = needs('openssl')
 

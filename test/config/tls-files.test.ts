@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { type Loaded, parseConfig } from '../../src/config/load.js'
 import { ConfigError, type Problem } from '../../src/config/problem.js'
 import { Authority, openssl } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const skip = needs('openssl')
 const DAY_MS = 86_400_000

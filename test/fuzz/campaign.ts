@@ -5,7 +5,7 @@
  * bytes are printed and the exit code is 1.
  */
 import { checkReader } from './invariants.js'
-import { createRandom, drawInput, drawPieces } from './random.js'
+import { createRandom, drawInput, drawPieces } from '../kit/fakes/random.js'
 
 const inputs = Number(process.argv[2] ?? 1_000_000)
 const seed = Number(process.argv[3] ?? Date.now() % 1_000_000_000)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { LIMITS, transcribe } from '../http1/transcript.js'
+import { LIMITS, transcribe } from '../kit/peers/transcript.js'
 import { mutatedRequest, requestModel, style, write } from './arbitrary.js'
 import { type NodeMessage, NodeParser } from './node-parser.js'
 

@@ -4,7 +4,7 @@
  */
 import { isToken } from '../../src/http/token.js'
 import type { HeadLimits } from '../../src/http1/head-limits.js'
-import { type ReadMessage, type Transcript, transcribe } from '../http1/transcript.js'
+import { type ReadMessage, type Transcript, transcribe } from '../kit/peers/transcript.js'
 
 /** Low enough that short inputs come past them. */
 export const FUZZ_LIMITS: HeadLimits = { headerBytes: 120, headerFields: 6, targetBytes: 40 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { LIMITS, transcribe } from '../http1/transcript.js'
+import { LIMITS, transcribe } from '../kit/peers/transcript.js'
 import {
   anyInput,
   contentOf,
@@ -14,7 +14,7 @@ import {
 } from './arbitrary.js'
 import { checkReader } from './invariants.js'
 import { CORPUS } from './mutation.js'
-import { createRandom, drawInput, drawPieces } from './random.js'
+import { createRandom, drawInput, drawPieces } from '../kit/fakes/random.js'
 
 const places = fc.array(fc.nat(300), { maxLength: 12 })
 

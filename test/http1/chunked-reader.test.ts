@@ -1,5 +1,5 @@
 import t from 'tap'
-import { LIMITS, readEveryWay } from './transcript.js'
+import { LIMITS, readEveryWay } from '../kit/peers/transcript.js'
 
 const HEAD = 'POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
 

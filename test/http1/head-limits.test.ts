@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { HeadLimits } from '../../src/http1/head-limits.js'
-import { readEveryWay } from './transcript.js'
+import { readEveryWay } from '../kit/peers/transcript.js'
 
 const LIMITS: HeadLimits = { headerBytes: 40, headerFields: 4, targetBytes: 20 }
 

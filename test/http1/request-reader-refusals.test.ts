@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { readEveryWay } from './transcript.js'
+import { readEveryWay } from '../kit/peers/transcript.js'
 
 /** [what it is, the bytes, what the error says]; `^` is put in front. */
 type Refused = readonly [string, string, string]

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { RequestReader } from '../../src/http1/request-reader.js'
-import { LIMITS, readEveryWay } from './transcript.js'
+import { LIMITS, readEveryWay } from '../kit/peers/transcript.js'
 
 const HOST = '\r\nHost: a\r\n\r\n'
 

@@ -4,7 +4,7 @@ import { BalancerConnection } from '../../src/listener/balancer-connection.js'
 import { accepted } from '../kit/peers/accepted.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
-import { LIMITS } from './served-connection.js'
+import { LIMITS } from '../kit/proxies/served-connection.js'
 import { Changes, until } from '../kit/until.js'
 
 const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'

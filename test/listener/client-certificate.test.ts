@@ -5,7 +5,7 @@ import type { ClientCertificate } from '../../src/clients/certificate.js'
 import { readClientCertificate } from '../../src/listener/client-certificate.js'
 import { secureContextOptions } from '../../src/listener/tls-server.js'
 import { Authority, type Issued } from '../kit/peers/authority.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const skip = needs('openssl')
 

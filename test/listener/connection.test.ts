@@ -1,7 +1,7 @@
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled, turns } from '../kit/peers/settled.js'
-import { answerWith, LIMITS, servedConnection } from './served-connection.js'
+import { answerWith, LIMITS, servedConnection } from '../kit/proxies/served-connection.js'
 import { until } from '../kit/until.js'
 
 const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'

@@ -3,7 +3,7 @@ import { Handshake } from '../../src/listener/handshake.js'
 import { accepted } from '../kit/peers/accepted.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
-import { LIMITS } from './served-connection.js'
+import { LIMITS } from '../kit/proxies/served-connection.js'
 
 /** A handshake over a real socket: nobody speaks TLS here, the test says what became of it. */
 async function handshaking(t: Test) {

@@ -13,7 +13,7 @@ import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
-import { LIMITS } from './served-connection.js'
+import { LIMITS } from '../kit/proxies/served-connection.js'
 
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 

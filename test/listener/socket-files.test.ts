@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { SocketFiles } from '../../src/listener/socket-files.js'
 import { socketPath, staleSocket } from '../kit/peers/unix-socket.js'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 
 async function listen(t: Test, path: string): Promise<void> {
   const server = createServer()

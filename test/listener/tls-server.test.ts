@@ -15,8 +15,8 @@ import { A_PLACE, NO_LIMITS } from '../kit/fakes/no-limits.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
-import { needs } from '../system/command.js'
-import { LIMITS } from './served-connection.js'
+import { needs } from '../kit/processes/command.js'
+import { LIMITS } from '../kit/proxies/served-connection.js'
 import { until } from '../kit/until.js'
 
 const skip = needs('openssl')

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { removeStaleSocket, removeStaleSockets } from '../../src/listener/unix-socket.js'
 import { staleSocket } from '../kit/peers/unix-socket.js'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 
 t.test('removes a socket that nobody accepts on, and minds none that is not there', async t => {
   const path = await staleSocket(t)

@@ -4,7 +4,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { LogSink } from '../../src/observe/log-sink.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { until } from '../kit/until.js'
 
 function file(t: Test) {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Admitted } from '../../src/policy/admission.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { type PolicyText, policy, request, verdict } from './policy-fixture.js'
+import { type PolicyText, policy, request, verdict } from '../kit/fakes/policy.js'
 
 const RULES: PolicyText = {
   mode: 'observe',

@@ -14,7 +14,7 @@ import {
   rulesText,
   usable,
 } from './arbitrary.js'
-import { type PolicyText, policy, type RuleText, request, verdict } from './policy-fixture.js'
+import { type PolicyText, policy, type RuleText, request, verdict } from '../kit/fakes/policy.js'
 
 type Rules = Record<string, RuleText>
 

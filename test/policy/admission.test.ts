@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Denial } from '../../src/policy/denial.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { grantOf, type PolicyText, policy, request, verdict } from './policy-fixture.js'
+import { grantOf, type PolicyText, policy, request, verdict } from '../kit/fakes/policy.js'
 
 function decide(text: PolicyText, line: string, rules?: readonly string[]): string {
   return verdict(policy(text).admit(request(line, rules)))

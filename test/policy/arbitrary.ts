@@ -1,6 +1,6 @@
 /** Random rules, requests and addresses out of few words, so that they meet often. */
 import fc from 'fast-check'
-import type { PolicyText, RuleText } from './policy-fixture.js'
+import type { PolicyText, RuleText } from '../kit/fakes/policy.js'
 
 export const hostText = fc.constantFrom(
   '*',

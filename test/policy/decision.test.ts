@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { MAX_JUDGED_ADDRESSES, Policy } from '../../src/policy/decision.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { grantOf, type PolicyText, policy, policyInput, request, verdict } from './policy-fixture.js'
+import { grantOf, type PolicyText, policy, policyInput, request, verdict } from '../kit/fakes/policy.js'
 
 const WEB = { rules: { web: { hosts: ['*'] }, other: { hosts: ['b.test'], ports: [8443] } } }
 

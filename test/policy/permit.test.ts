@@ -5,7 +5,7 @@ import { ipAddressFromBytes } from '../../src/net/ip-address.js'
 import type { PolicyOptions } from '../../src/policy/decision.js'
 import type { Denial } from '../../src/policy/denial.js'
 import { isPermit, type Permit, permitConfigured } from '../../src/policy/permit.js'
-import { grantOf, type PolicyText, policy, request, type RuleText } from './policy-fixture.js'
+import { grantOf, type PolicyText, policy, request, type RuleText } from '../kit/fakes/policy.js'
 
 function vet(
   text: PolicyText,

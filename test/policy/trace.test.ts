@@ -4,7 +4,7 @@ import { formatPath } from '../../src/config/problem.js'
 import { isPermit } from '../../src/policy/permit.js'
 import type { TraceStep } from '../../src/policy/trace.js'
 import { line, policyText, resolved, usable } from './arbitrary.js'
-import { grantOf, type PolicyText, policy, request } from './policy-fixture.js'
+import { grantOf, type PolicyText, policy, request } from '../kit/fakes/policy.js'
 
 /** The steps as `verdict path: text`. */
 function steps(text: PolicyText, line: string, rules?: readonly string[]): string[] {

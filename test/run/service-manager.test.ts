@@ -3,7 +3,7 @@ import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createNotify } from '../../src/run/service-manager.js'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 
 /** A folder with a program of that name; it can write to `$OUT`. */
 async function program(t: Test, script: string): Promise<{ PATH: string; OUT: string }> {

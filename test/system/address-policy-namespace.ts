@@ -9,7 +9,7 @@ import { type NameRecords, startDnsServer, type TestDnsServer } from '../kit/pee
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { turns } from '../kit/peers/settled.js'
-import { run } from './command.js'
+import { run } from '../kit/processes/command.js'
 import { REACHED, REFUSED } from './address-policy-table.js'
 import { type Sluice, startSluice } from './program.js'
 

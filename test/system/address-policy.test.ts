@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import t from 'tap'
-import { run } from './command.js'
+import { run } from '../kit/processes/command.js'
 import { REACHED, REFUSED } from './address-policy-table.js'
 
 const INNER = join(import.meta.dirname, 'address-policy-namespace.js')

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
-import { temporaryDirectory } from './command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 
 const EXECUTABLE = '/usr/bin/chromium'
 

@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { type RawResponse, readResponse } from '../kit/peers/read-response.js'
-import { temporaryDirectory } from './command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 import { needsBuild, type Sluice, startSluice } from './program.js'
 
 const skip = needsBuild()

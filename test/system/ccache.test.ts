@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { needs, run, temporaryDirectory } from './command.js'
+import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { needsBuild, type Sluice, startSluice } from './program.js'
 
 const SOURCES: Readonly<Record<string, string>> = {

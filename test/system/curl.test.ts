@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { needs, proxyVariables, run, temporaryDirectory } from './command.js'
+import { needs, proxyVariables, run, temporaryDirectory } from '../kit/processes/command.js'
 import { type Echo, makeCertificates, sha256, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
 

@@ -8,7 +8,7 @@ import { copyFile, cp, mkdir, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Test } from 'tap'
-import { type Finished, needs, run, temporaryDirectory } from './command.js'
+import { type Finished, needs, run, temporaryDirectory } from '../kit/processes/command.js'
 
 export interface Docker {
   /** Runs one docker command to its end. */

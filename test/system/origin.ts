@@ -9,7 +9,7 @@ import { createServer as createTlsServer } from 'node:https'
 import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import type { Test } from 'tap'
-import { run, temporaryDirectory } from './command.js'
+import { run, temporaryDirectory } from '../kit/processes/command.js'
 
 export interface Certificates {
   /** Path of the authority's certificate, for the clients. */

@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { temporaryDirectory } from './command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 import { startOrigin } from './origin.js'
 import { allowing, needsBuild, ROOT, runSluice, startSluice } from './program.js'
 

@@ -9,7 +9,7 @@ import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
-import { run, temporaryDirectory } from './command.js'
+import { run, temporaryDirectory } from '../kit/processes/command.js'
 
 /** Tests run from .build/test/system, the program lies in dist: both below the project's root. */
 export const ROOT = resolve(import.meta.dirname, '../../..')

@@ -3,7 +3,7 @@
  * without a Host field, which HTTP/1.0 allows (RFC 9112 §3.2).
  */
 import t from 'tap'
-import { needs, proxyVariables, run, temporaryDirectory } from './command.js'
+import { needs, proxyVariables, run, temporaryDirectory } from '../kit/processes/command.js'
 import { type Echo, makeCertificates, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
 

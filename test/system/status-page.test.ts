@@ -5,7 +5,7 @@ import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { artifactsFolder, BROWSER, openPage, screenshot, startBrowser } from './browser.js'
-import { needs } from './command.js'
+import { needs } from '../kit/processes/command.js'
 import { allowing, needsBuild, type Sluice, startSluice } from './program.js'
 
 const skip = needsBuild() || needs(BROWSER)

@@ -14,7 +14,7 @@ import { drain, numberedContent, numberedPiece, pour, pouredDigest } from '../ki
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { temporaryDirectory } from './command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 import { allowing, needsBuild, type Sluice, startSluice } from './program.js'
 
 const MIB = 1024 ** 2

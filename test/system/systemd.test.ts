@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
-import { needs, run, temporaryDirectory } from './command.js'
+import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { ROOT } from './program.js'
 
 const FOLDER = join(ROOT, 'docker/systemd')

@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { Authority } from '../kit/peers/authority.js'
-import { needs, run, temporaryDirectory } from './command.js'
+import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { type Echo, sha256, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
 

@@ -7,7 +7,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { EnvHttpProxyAgent, fetch } from 'undici'
-import { needs } from './command.js'
+import { needs } from '../kit/processes/command.js'
 import { type Echo, makeCertificates, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
 

@@ -1,6 +1,6 @@
 /** wget behind the proxy. */
 import t from 'tap'
-import { needs, proxyVariables, run, temporaryDirectory } from './command.js'
+import { needs, proxyVariables, run, temporaryDirectory } from '../kit/processes/command.js'
 import { type Echo, makeCertificates, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
 

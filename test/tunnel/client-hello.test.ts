@@ -17,7 +17,7 @@ import {
   uint,
   vector,
 } from '../kit/peers/client-hello.js'
-import { needs, run } from '../system/command.js'
+import { needs, run } from '../kit/processes/command.js'
 
 const MAX_BYTES = 32 * 1024
 const NOT_TLS = 'fault not_tls'

@@ -7,7 +7,7 @@ import type { OwnListener, Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
-import { grantOf, policy, request } from '../policy/policy-fixture.js'
+import { grantOf, policy, request } from '../kit/fakes/policy.js'
 import { until } from '../kit/until.js'
 
 /** What the system says of an interface beside its address. */

@@ -14,7 +14,7 @@ import type {
   UpstreamRequest,
 } from '../../src/upstream/sender.js'
 import { type SenderOptions, UndiciSender } from '../../src/upstream/undici-sender.js'
-import { policy } from '../policy/policy-fixture.js'
+import { policy } from '../kit/fakes/policy.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled } from '../kit/fakes/dialled.js'
 import { turns } from '../kit/peers/settled.js'

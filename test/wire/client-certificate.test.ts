@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { Authority, type Issued } from '../kit/peers/authority.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { readResponse } from '../kit/peers/read-response.js'

@@ -16,8 +16,8 @@ import { type ScriptedAnswer, scriptedOrigin } from '../kit/peers/scripted-origi
 import { settled } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
-import { servedConnection } from '../listener/served-connection.js'
-import { needs } from '../system/command.js'
+import { servedConnection } from '../kit/proxies/served-connection.js'
+import { needs } from '../kit/processes/command.js'
 
 const TYPES = Object.keys(PROXY_ERRORS) as ProxyErrorType[]
 

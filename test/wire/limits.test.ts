@@ -8,7 +8,7 @@ import { LOOPBACK_RULES, testProxy, type TestProxy } from '../kit/proxies/test-p
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { until } from '../kit/until.js'
 
 async function connect(t: Test, { port }: TestProxy, origin: RawOrigin, fields = ''): Promise<RawPeer> {

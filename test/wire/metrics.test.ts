@@ -7,7 +7,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 
 const OPENMETRICS = 'application/openmetrics-text;version=1.0.0'
 const SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'

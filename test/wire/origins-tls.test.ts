@@ -7,7 +7,7 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { type RawResponse, readResponse } from '../kit/peers/read-response.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { OK } from '../kit/peers/responses.js'
 
 const LOOPBACK = { lookup: async () => ['127.0.0.1'] }

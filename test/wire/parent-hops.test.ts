@@ -10,7 +10,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { tlsOrigin } from '../kit/peers/tls-origin.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { OK } from '../kit/peers/responses.js'
 
 const LOOPBACK = { lookup: async () => ['127.0.0.1'] }

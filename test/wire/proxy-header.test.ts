@@ -7,7 +7,7 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { TlsPeer } from '../kit/peers/tls-client.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const LINE = Buffer.from('PROXY TCP4 192.0.2.1 198.51.100.7 56324 3128\r\n', 'latin1')
 const BINARY = binaryHeader({ source: [192, 0, 2, 2] })

@@ -9,7 +9,7 @@ import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 
 const NOTHING = 'rules: {}\n'
 

@@ -11,7 +11,7 @@ import { tlsClient } from '../kit/peers/tls-client.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { LOOPBACK_RULES, testProxy, type TestProxy } from '../kit/proxies/test-proxy.js'
 import { endsPassApart, holdsUp, resetsPass } from '../kit/proxies/tunnel-bytes.js'
-import { needs } from '../system/command.js'
+import { needs } from '../kit/processes/command.js'
 import { until } from '../kit/until.js'
 
 const skip = needs('openssl')

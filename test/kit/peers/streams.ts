@@ -1,7 +1,7 @@
 /** Much data through a socket: random content that can be made again, and what became of it at the other end. */
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
-import type { Random } from '../../fuzz/random.js'
+import type { Random } from '../fakes/random.js'
 
 export interface Digest {
   readonly bytes: number

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { temporaryDirectory } from '../../system/command.js'
+import { temporaryDirectory } from '../processes/command.js'
 import { RawPeer } from './raw-peer.js'
 
 /** A path short enough for a socket; the folder is removed with the test. */

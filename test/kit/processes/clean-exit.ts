@@ -7,7 +7,7 @@ import type { Test } from 'tap'
 import { untilFree } from '../peers/free-port.js'
 import { OTHER_PROCESS_MS, until } from '../until.js'
 import { killGroup, processesOf } from './process-group.js'
-import { temporaryDirectory } from '../../system/command.js'
+import { temporaryDirectory } from './command.js'
 import { type Program, startProgram } from './program.js'
 
 /** Of all tests that look for what is left. */

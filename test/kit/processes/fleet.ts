@@ -11,7 +11,7 @@ import { halt, hasEnded, stateOf } from './process-group.js'
 import type { RawOrigin } from '../peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../peers/raw-peer.js'
 import { OTHER_PROCESS_MS, until } from '../until.js'
-import { temporaryDirectory } from '../../system/command.js'
+import { temporaryDirectory } from './command.js'
 import { type Program, startProgram } from './program.js'
 
 export const RULES = 'rules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1/32"] } }'

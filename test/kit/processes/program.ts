@@ -6,7 +6,7 @@ import { copyFile, cp, mkdir, readdir, symlink } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Test } from 'tap'
 import { Changes, until, within } from '../until.js'
-import { temporaryDirectory } from '../../system/command.js'
+import { temporaryDirectory } from './command.js'
 
 /** Compiled to .build/test/cli. */
 const BUILD = resolve(import.meta.dirname, '../../..')

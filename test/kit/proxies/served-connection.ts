@@ -1,15 +1,15 @@
 /** One Connection over a real socket, with a clock that the test moves and exchanges that the test answers. */
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
-import type { ProxyError } from '../../src/errors.js'
-import { Connection } from '../../src/listener/connection.js'
-import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
-import type { ConnectionLimits, ConnectionOwner } from '../../src/listener/connection-owner.js'
-import { accepted } from '../kit/peers/accepted.js'
-import { arrived } from '../kit/peers/arrived.js'
-import { ManualClock } from '../kit/fakes/manual-clock.js'
-import { A_PLACE } from '../kit/fakes/no-limits.js'
-import type { RawPeer } from '../kit/peers/raw-peer.js'
+import type { ProxyError } from '../../../src/errors.js'
+import { Connection } from '../../../src/listener/connection.js'
+import type { ConnectionExchange } from '../../../src/listener/connection-exchange.js'
+import type { ConnectionLimits, ConnectionOwner } from '../../../src/listener/connection-owner.js'
+import { accepted } from '../peers/accepted.js'
+import { arrived } from '../peers/arrived.js'
+import { ManualClock } from '../fakes/manual-clock.js'
+import { A_PLACE } from '../fakes/no-limits.js'
+import type { RawPeer } from '../peers/raw-peer.js'
 
 export const LIMITS: ConnectionLimits = {
   headerTimeoutMs: 1000,

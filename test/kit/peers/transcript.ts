@@ -2,9 +2,9 @@
  * Runs the request reader over an input, in one piece or cut up, and writes down what came out, in a form that
  * two runs can be compared by: the events with their content joined, the error, and what was left.
  */
-import { ProxyError } from '../../src/errors.js'
-import type { HeadLimits } from '../../src/http1/head-limits.js'
-import { RequestReader } from '../../src/http1/request-reader.js'
+import { ProxyError } from '../../../src/errors.js'
+import type { HeadLimits } from '../../../src/http1/head-limits.js'
+import { RequestReader } from '../../../src/http1/request-reader.js'
 
 export const LIMITS: HeadLimits = { headerBytes: 16_384, headerFields: 100, targetBytes: 8192 }
 

@@ -1,5 +1,5 @@
 /** A small generator of pseudo-random numbers (xorshift, 32 bits), and the fuzz inputs that it draws. */
-import { CORPUS, FRAGMENTS, type Mutation, mutate } from './mutation.js'
+import { CORPUS, FRAGMENTS, type Mutation, mutate } from '../../fuzz/mutation.js'
 
 /** A number from 0 to `below` - 1. */
 export type Random = (below: number) => number

@@ -1,11 +1,16 @@
 /** A policy written the way the configuration file writes it, for the tests of decisions and vetting. */
-import { parseAuthority } from '../../src/http/authority.js'
-import { parseCidr } from '../../src/net/cidr.js'
-import { parseHostPattern } from '../../src/net/host-pattern.js'
-import { parsePorts } from '../../src/net/ports.js'
-import { type Decision, Policy, type PolicyOptions, type PolicyRequest } from '../../src/policy/decision.js'
-import type { Grant } from '../../src/policy/permit.js'
-import type { PolicyInput, RuleInput } from '../../src/policy/rules.js'
+import { parseAuthority } from '../../../src/http/authority.js'
+import { parseCidr } from '../../../src/net/cidr.js'
+import { parseHostPattern } from '../../../src/net/host-pattern.js'
+import { parsePorts } from '../../../src/net/ports.js'
+import {
+  type Decision,
+  Policy,
+  type PolicyOptions,
+  type PolicyRequest,
+} from '../../../src/policy/decision.js'
+import type { Grant } from '../../../src/policy/permit.js'
+import type { PolicyInput, RuleInput } from '../../../src/policy/rules.js'
 
 export interface RuleText {
   readonly hosts: readonly string[]
