@@ -6,7 +6,7 @@ import type { NameSource } from '../../src/upstream/lookup.js'
 import { createResolver } from '../../src/upstream/resolve.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
-import { grantOf, policy, request } from '../policy/policy-fixture.js'
+import { grantOf, policy, request } from '../kit/fakes/policy.js'
 
 const never = { signal: new AbortController().signal }
 const DENIED = 'secret.test'
