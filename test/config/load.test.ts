@@ -7,6 +7,7 @@ import t from 'tap'
 import { defaultConfig, loadConfig, parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
 import { ConfigSources } from '../../src/config/sources.js'
+import { runs } from '../kit/runs.js'
 
 function lines(text: string): string[] {
   try {
@@ -282,7 +283,7 @@ t.test('any text at all is a configuration or an error with places inside it', t
         )
       }
     }),
-    { numRuns: 400 },
+    { numRuns: runs(400) },
   )
   t.end()
 })

@@ -3,6 +3,7 @@ import t from 'tap'
 import { LIMITS, transcribe } from '../kit/peers/transcript.js'
 import { mutatedRequest, requestModel, style, write } from './arbitrary.js'
 import { type NodeMessage, NodeParser } from './node-parser.js'
+import { runs } from '../kit/runs.js'
 
 const node = await NodeParser.listen()
 t.teardown(() => node.close())
@@ -28,7 +29,7 @@ t.test("Node's parser reads valid requests the same (RFC 9112 §2)", async t => 
       throw new Error(`${fc.stringify(ours)} is not ${fc.stringify(theirs)}`)
     }
   })
-  await t.resolves(fc.assert(property, { numRuns: 1000 }))
+  await t.resolves(fc.assert(property, { numRuns: runs(1000) }))
 })
 
 t.test("what both we and Node's parser take of a damaged request is the same (RFC 9112 §11.2)", async t => {
@@ -43,6 +44,6 @@ t.test("what both we and Node's parser take of a damaged request is the same (RF
       throw new Error(`${fc.stringify(ours)} is not ${fc.stringify(theirs)}`)
     }
   })
-  await t.resolves(fc.assert(property, { numRuns: 5000 }))
-  t.ok(compared > 50, `${compared} messages compared`)
+  await t.resolves(fc.assert(property, { numRuns: runs(5000) }))
+  t.ok(compared > runs(50), `${compared} messages compared`)
 })

@@ -7,6 +7,7 @@ import {
   serializeContentRange,
   serializeUnsatisfiedRange,
 } from '../../src/http/range.js'
+import { runs } from '../kit/runs.js'
 
 /** `first-last` for one range, `first-last first-last` for several, otherwise the kind. */
 function decided(value: string, length = 100): string {
@@ -217,7 +218,7 @@ t.test('every byte asked for is there, exactly once, and no other', async () => 
         )
       },
     ),
-    { numRuns: 500 },
+    { numRuns: runs(500) },
   )
 })
 

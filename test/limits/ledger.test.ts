@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { runs } from '../kit/runs.js'
 
 t.test('as many are held as the limit says, and one that is given back is there again', async t => {
   const ledger = new LocalLedger(() => 0)
@@ -38,7 +39,7 @@ t.test(
       for (const one of held) ledger.release(one)
       return ledger.held('a') === 0 && ledger.held('b') === 0
     })
-    t.equal(fc.check(property, { numRuns: 500 }).failed, false)
+    t.equal(fc.check(property, { numRuns: runs(500) }).failed, false)
   },
 )
 
@@ -76,7 +77,7 @@ t.test('in no span of time more is let through than the burst and what comes in 
       )
     },
   )
-  t.equal(fc.check(property, { numRuns: 300 }).failed, false)
+  t.equal(fc.check(property, { numRuns: runs(300) }).failed, false)
 })
 
 t.test('an hour of bytes begins with its first, and is over after an hour', async t => {

@@ -6,6 +6,7 @@ import type { LimitName } from '../../src/limits/refusals.js'
 import { type ShareLimits, Shares, type Stay, UNCOUNTED } from '../../src/limits/shares.js'
 import { LaterLedger } from '../kit/fakes/later-ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { runs } from '../kit/runs.js'
 
 const LIMITS: ShareLimits = { connections: 3, connectionsPerClient: 2, tunnels: 3, tunnelsPerClient: 2 }
 
@@ -224,5 +225,5 @@ t.test('however exchanges come and go, no limit is passed and nothing is held in
     for (const stay of open) stay.leave()
     return ledger.held('tunnels') === 0
   })
-  t.equal(fc.check(property, { numRuns: 500 }).failed, false)
+  t.equal(fc.check(property, { numRuns: runs(500) }).failed, false)
 })

@@ -4,6 +4,7 @@ import t from 'tap'
 import { ipAddressFromBytes } from '../../src/net/ip-address.js'
 import { parseProxyHeader } from '../../src/net/proxy-header.js'
 import { binaryHeader } from '../kit/peers/proxy-header.js'
+import { runs } from '../kit/runs.js'
 
 const text = (line: string): Buffer => Buffer.from(line, 'latin1')
 const told = (bytes: Buffer) => parseProxyHeader(bytes)?.source?.text
@@ -177,7 +178,7 @@ t.test('whatever comes: a header within the bytes, more wanted, or a RangeError'
       // What is known of a beginning holds for all that follows it.
       return whole !== 'beyond' && (part === 'more' || part === whole)
     }),
-    { numRuns: 5000 },
+    { numRuns: runs(5000) },
   )
   fc.assert(
     fc.property(

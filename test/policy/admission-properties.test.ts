@@ -15,6 +15,7 @@ import {
   usable,
 } from './arbitrary.js'
 import { type PolicyText, policy, type RuleText, request, verdict } from '../kit/fakes/policy.js'
+import { runs } from '../kit/runs.js'
 
 type Rules = Record<string, RuleText>
 
@@ -79,7 +80,7 @@ t.test('decides alike whatever the order of rules, hosts, ports, addresses and d
       const other = names === 'all' ? names : reversed(names)
       return one === outcome(policy(flipped), asked, other, addresses)
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(permitted.seen > 0, 'some of them were permitted')
 })
@@ -102,7 +103,7 @@ t.test('never allows more for an added denial, by name or by address', async t =
         )
       })
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(denied.seen > 0, 'some of them were denied')
 })
@@ -116,7 +117,7 @@ t.test('never allows less for an added rule that pins nothing', async t => {
       permitted.count(permits(before))
       return !permits(before) || permits(outcome(wider, asked, 'all', addresses))
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(permitted.seen > 0, 'some of them were permitted')
 })
@@ -133,7 +134,7 @@ t.test('allows with several rules exactly what one of them allows alone', async 
       permitted.count(together)
       return together === alone
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(permitted.seen > 0, 'some of them were permitted')
 })
@@ -147,7 +148,7 @@ t.test('never allows more for a pin', async t => {
       denied.count(pinned !== free)
       return !permits(pinned) || pinned === free
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(denied.seen > 0, 'some of them were denied')
 })
@@ -167,7 +168,7 @@ t.test('says the same to CONNECT and to http:// where neither methods nor ports 
           verdict(made.admit(request(`GET ${target}`, names)))
       )
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(permitted.seen > 0, 'some of them were permitted')
 })
@@ -189,7 +190,7 @@ t.test('in mode observe passes all that is enforced, and of the rest what only t
       passed.count(true)
       return !stays && observed.wouldDeny?.detail === enforced.detail
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(passed.seen > 0, 'some of them passed')
 })
@@ -207,7 +208,7 @@ t.test('in mode observe reaches no address that a rule without addresses would n
       passed.count(permits(observed))
       return permits(observed) === permits(outcome(enforced, asked, 'all', addresses))
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000, 1000) },
   )
   t.ok(passed.seen > 0, 'some of them passed')
 })

@@ -5,6 +5,7 @@ import { isPermit } from '../../src/policy/permit.js'
 import type { TraceStep } from '../../src/policy/trace.js'
 import { line, policyText, resolved, usable } from './arbitrary.js'
 import { grantOf, type PolicyText, policy, request } from '../kit/fakes/policy.js'
+import { runs } from '../kit/runs.js'
 
 /** The steps as `verdict path: text`. */
 function steps(text: PolicyText, line: string, rules?: readonly string[]): string[] {
@@ -170,7 +171,7 @@ t.test('ends with what admit decides, and no step before it says otherwise', asy
         (denied || matches === (denial === undefined))
       )
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000, 500) },
   )
   t.ok(allowed > 0, 'some of them were allowed')
 })
@@ -188,7 +189,7 @@ t.test('finds for addresses what vetting finds', async t => {
       if (isPermit(vetted)) permitted++
       return isPermit(vetted) ? refused === undefined : refused?.text === vetted.detail
     }),
-    { numRuns: 1000 },
+    { numRuns: runs(1000, 500) },
   )
   t.ok(permitted > 0, 'some of them were permitted')
 })

@@ -10,6 +10,7 @@ import { dialled } from '../kit/fakes/dialled.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
+import { runs } from '../kit/runs.js'
 
 const ANSWERS: Readonly<Record<string, readonly string[]>> = {
   'a.test': ['93.184.216.34'],
@@ -131,7 +132,7 @@ t.test('CONNECT, http:// and explain agree, and one more denial allows nothing m
         return true
       },
     ),
-    { numRuns: 60 },
+    { numRuns: runs(60, 30) },
   )
-  t.ok(allowances > 20, `${allowances} requests were allowed: the property is not an empty one`)
+  t.ok(allowances > runs(20, 1), `${allowances} requests were allowed: the property is not an empty one`)
 })

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { measureJson } from '../../../src/origin/store/json-text.js'
+import { runs } from '../../kit/runs.js'
 
 t.test('nesting and members are those outside of strings, with names that repeat (RFC 8259 §4)', async t => {
   for (const [text, depth, members] of [
@@ -80,7 +81,7 @@ t.test('what JSON.stringify writes is exact, and what it changes is not', async 
       const written = JSON.stringify(Number(literal))
       return measureJson(literal).exact === (written !== 'null' && decimal(written) === decimal(literal))
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })
 

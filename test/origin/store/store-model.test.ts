@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { RawResponse } from '../../kit/peers/read-response.js'
 import { storeServer } from '../../kit/proxies/store-server.js'
+import { runs } from '../../kit/runs.js'
 
 const TARGETS = ['/a', '/A', '/c/a', '/c/b', '/c/a/b', '/..a', '/c%2Fa'] as const
 const COLLECTIONS = ['/', '/c/', '/c/a/'] as const
@@ -64,10 +65,10 @@ function listed(held: Map<string, string>, collection: string): string[] {
 
 t.test('a random sequence of requests does what a table in memory would', async t => {
   const folder = t.testdir()
-  let runs = 0
+  let servers = 0
   await fc.assert(
     fc.asyncProperty(fc.array(request, { minLength: 1, maxLength: 25 }), async requests => {
-      const server = await storeServer(t, {}, `${folder}/${++runs}`)
+      const server = await storeServer(t, {}, `${folder}/${++servers}`)
       const held = new Map<string, string>()
       const ask = (at: string, method = 'GET', body?: string): Promise<RawResponse> => {
         const fields = method === 'PATCH' ? ['Content-Type: application/merge-patch+json'] : []
@@ -94,6 +95,6 @@ t.test('a random sequence of requests does what a table in memory would', async 
       }
       return true
     }),
-    { numRuns: 25 },
+    { numRuns: runs(25) },
   )
 })

@@ -7,6 +7,7 @@ import {
   splitPath,
 } from '../../../src/origin/store/store-path.js'
 import { put, storeServer } from '../../kit/proxies/store-server.js'
+import { runs } from '../../kit/runs.js'
 
 t.test('a path has one spelling (RFC 3986 §6.2.2)', async t => {
   for (const [target, text] of [
@@ -130,7 +131,7 @@ t.test('whatever a target holds, its name is made of safe characters and no dot 
       const segments = text.split('/').slice(1)
       return /^[A-Za-z0-9._~%/-]+$/.test(text) && segments.every(one => one !== '.' && one !== '..')
     }),
-    { numRuns: 2000 },
+    { numRuns: runs(2000) },
   )
 })
 

@@ -1,0 +1,55 @@
+/** Runs many test files in one process, one after another, each as a test of its own name. */
+import { pathToFileURL } from 'node:url'
+import { t as root, type Test } from 'tap'
+
+/** What files of tests import under the name `tap` while they run here. */
+interface Runner {
+  /** Says of which test the tests of the next file are a part. */
+  use(test: Test): void
+}
+
+/** A test that takes longer hangs. Many a machine is slower than that which this was written on, and has more to do. */
+const TEST_LIMIT_MS = process.env['CI'] === undefined ? 30_000 : 90_000
+
+/** How long the process may live when nothing is left to do. */
+const EXIT_LIMIT_MS = 10_000
+
+/** @param files absolute paths by the name to show */
+export async function runFiles(files: Readonly<Record<string, string>>, runner: Runner): Promise<void> {
+  // All at once: a test that has none left to run has ended.
+  const tests = Object.entries(files).map(([name, file]) =>
+    root.test(name, async t => {
+      limitEach(t)
+      runner.use(t)
+      await import(pathToFileURL(file).href)
+    }),
+  )
+  let ended = false
+  // Node ends a process that waits for what nothing can bring any more, and calls that a success.
+  process.on('exit', () => {
+    if (!ended) process.exitCode = 1
+  })
+  await Promise.all(tests)
+  ended = true
+  setTimeout(() => {
+    const open = process.getActiveResourcesInfo().join(', ')
+    process.stderr.write(`still open when all tests had ended: ${open}\n`)
+    process.exit(1)
+  }, EXIT_LIMIT_MS).unref()
+}
+
+/** Limits the time of each of its tests, and that of what goes on between them. */
+function limitEach(t: Test): void {
+  const renew = (limitMs = TEST_LIMIT_MS): void => {
+    // Later than its test, so that the test is what is told of.
+    t.setTimeout(limitMs + 1000)
+    // This one is known to the runner, which ends a process that does not even come to its timers.
+    root.setTimeout(limitMs + 5000)
+  }
+  t.on('subtestStart', test => {
+    test.options.timeout ??= TEST_LIMIT_MS
+    renew(test.options.timeout)
+  })
+  t.on('subtestEnd', () => renew())
+  renew()
+}
