@@ -6,27 +6,43 @@ import { run } from '../../src/run/run.js'
 import type { WorkerExit } from '../../src/supervisor/worker-process.js'
 import { FakeWorker } from '../supervisor/fake-worker.js'
 import { temporaryDirectory } from '../kit/processes/command.js'
-import { fakeHost } from './fake-host.js'
+import { fakeHost, type Said, sluice } from './fake-host.js'
 import { configured, FREE } from '../kit/processes/fleet.js'
 import { installCopy, installProgram, startProgram } from '../kit/processes/program.js'
 
 const program = await installProgram(t)
 
-/** That it ends in the same way whatever `workers` says. */
+type Start = (...args: string[]) => Promise<Said & { readonly code: number | null }>
+
+/** As a process of its own. */
+function starting(t: Test, command: readonly string[]): Start {
+  return async (...args) => {
+    const running = startProgram(t, [...command, ...args])
+    const code = await running.exited
+    return { code, stdout: running.stdout, stderr: running.stderr }
+  }
+}
+
+/**
+ * That it ends in the same way whatever `workers` says.
+ * @param alone how it is started where there are none
+ */
 async function endsAlike(
   t: Test,
-  command: readonly string[],
+  { alone, withWorkers }: { readonly alone: Start; readonly withWorkers: Start },
   yaml: string,
   expected: { readonly code: number; readonly stderr: RegExp },
 ): Promise<void> {
   const seen: unknown[] = []
-  for (const workers of [1, 2]) {
-    const file = await configured(t, yaml, workers)
-    const running = startProgram(t, [...command, '--config', file])
-    t.equal(await running.exited, expected.code, `workers: ${workers}`)
-    t.match(running.stderr, expected.stderr)
-    t.equal(running.stdout, '')
-    seen.push(running.stderr)
+  for (const [start, workers] of [
+    [alone, 1],
+    [withWorkers, 2],
+  ] as const) {
+    const ended = await start('--config', await configured(t, yaml, workers))
+    t.equal(ended.code, expected.code, `workers: ${workers}`)
+    t.match(ended.stderr, expected.stderr)
+    t.equal(ended.stdout, '')
+    seen.push(ended.stderr)
   }
   t.equal(seen[0], seen[1])
 }
@@ -48,16 +64,18 @@ t.test('what can not be listened on is told in the same words, with 69', async t
     [`["unix:${folder}/a/b.sock"]`, /: \S+ can not be made: there is no folder \S+\n$/],
     ['["systemd"]', /: listen\.proxy is systemd, and systemd passed no socket: LISTEN_FDS is not set\n$/],
   ]
+  const both = { alone: sluice, withWorkers: starting(t, program) }
   for (const [proxy, stderr] of table) {
-    await endsAlike(t, program, `listen: { proxy: ${proxy}, admin: false }`, { code: 69, stderr })
+    await endsAlike(t, both, `listen: { proxy: ${proxy}, admin: false }`, { code: 69, stderr })
   }
   const admin = `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:${port}" }`
-  await endsAlike(t, program, admin, { code: 69, stderr: /^sluice: cannot listen: listen EADDRINUSE: / })
+  await endsAlike(t, both, admin, { code: 69, stderr: /^sluice: cannot listen: listen EADDRINUSE: / })
 })
 
 t.test('that tracing is not installed is told with 78', async t => {
   const yaml = `listen: { ${FREE} }\ntracing: { otlp: "http://127.0.0.1:1/v1/traces" }`
-  await endsAlike(t, await installCopy(t, '@opentelemetry'), yaml, {
+  const start = starting(t, await installCopy(t, '@opentelemetry'))
+  await endsAlike(t, { alone: start, withWorkers: start }, yaml, {
     code: 78,
     stderr: /^sluice: tracing needs the optional dependencies [^\n]*\n$/,
   })

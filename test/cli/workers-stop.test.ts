@@ -47,6 +47,13 @@ t.test('spans of all workers are sent before they end', async t => {
   t.ok(fleet.pids().every(hasEnded))
 })
 
+/** Where all of them listen, one after the other: what one leaves would be in the way of the next. */
+const PATHS = [await socketPath(t), await socketPath(t, 'admin.sock')] as const
+
+function filesLeft(): string[] {
+  return PATHS.filter(path => existsSync(path))
+}
+
 interface Standing extends Fleet {
   /** Process ids of all workers. */
   readonly workers: readonly number[]
@@ -56,15 +63,14 @@ interface Standing extends Fleet {
 
 /** With a tunnel that stands, and a stop that would wait for it. */
 async function standing(t: Test, drain: string): Promise<Standing> {
-  const paths = [await socketPath(t), await socketPath(t, 'admin.sock')] as const
   const file = await configured(
     t,
-    `listen: { proxy: ["127.0.0.1:0", "unix:${paths[0]}"], admin: "unix:${paths[1]}" }\n${RULES}\nclients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]\nshutdown: { drain: ${drain} }`,
+    `listen: { proxy: ["127.0.0.1:0", "unix:${PATHS[0]}"], admin: "unix:${PATHS[1]}" }\n${RULES}\nclients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]\nshutdown: { drain: ${drain} }`,
   )
   const fleet = await startFleet(t, program, file)
   const origin = await rawOrigin(t)
   const { client } = await openTunnel(t, fleet, origin)
-  t.match(await ask(await unixClient(t, paths[0])), /^HTTP\/1\.1 200 /)
+  t.match(await ask(await unixClient(t, PATHS[0])), /^HTTP\/1\.1 200 /)
   const workers = childrenOf(fleet.child.pid ?? 0)
   t.same(workers.length, 2)
   return Object.assign(fleet, {
@@ -73,16 +79,9 @@ async function standing(t: Test, drain: string): Promise<Standing> {
       await client.untilEnd()
       await untilGone([...workers, ...fleet.pids()])
       await t.resolves(untilFree(fleet.port))
-      const left = paths.filter(path => existsSync(path))
+      const left = filesLeft()
       if (files === 'removed') t.same(left, [])
       for (const path of left) await t.rejects(unixClient(t, path), { code: 'ECONNREFUSED' })
-      const next = await startFleet(t, program, file)
-      next.child.kill('SIGTERM')
-      t.equal(await next.exited, 0, 'and it can be started again')
-      t.same(
-        paths.filter(path => existsSync(path)),
-        [],
-      )
     },
   })
 }
@@ -95,24 +94,37 @@ t.test('SIGTERM: after the drain', async t => {
   await fleet.isGone(t, 'removed')
 })
 
-t.test('two SIGTERM: at once', async t => {
-  const fleet = await standing(t, '60s')
-  fleet.child.kill('SIGTERM')
-  await fleet.said(/"event":"stopping"/)
-  fleet.child.kill('SIGTERM')
-  t.equal(await fleet.exited, 130)
-  await fleet.isGone(t, 'stale')
-})
+const ENDS: readonly (readonly [name: string, code: number | null, end: (fleet: Fleet) => Promise<void>])[] =
+  [
+    [
+      'two SIGTERM: at once',
+      130,
+      async ({ child, said }) => {
+        child.kill('SIGTERM')
+        await said(/"event":"stopping"/)
+        child.kill('SIGTERM')
+      },
+    ],
+    [
+      'SIGKILL of the supervisor: the workers end',
+      null,
+      async ({ child }) => {
+        child.kill('SIGKILL')
+      },
+    ],
+  ]
 
-t.test('SIGKILL of the supervisor: the workers end', async t => {
-  const fleet = await standing(t, '60s')
-  fleet.child.kill('SIGKILL')
-  t.equal(await fleet.exited, null)
-  await fleet.isGone(t, 'stale')
-})
+for (const [index, [name, code, end]] of ENDS.entries()) {
+  t.test(name, async t => {
+    const fleet = await standing(t, '60s')
+    await end(fleet)
+    t.equal(await fleet.exited, code)
+    await fleet.isGone(t, 'stale')
+  })
 
-t.test('SIGKILL of a worker, and SIGTERM before and after another takes its place', async t => {
-  for (const isReplaced of [false, true]) {
+  const isReplaced = index > 0
+  const when = isReplaced ? 'after another has taken' : 'before another takes'
+  t.test(`it can be started again; SIGKILL of a worker, and SIGTERM ${when} its place`, async t => {
     const fleet = await standing(t, '0s')
     const [first = 0] = fleet.workers
     process.kill(first, 'SIGKILL')
@@ -121,5 +133,5 @@ t.test('SIGKILL of a worker, and SIGTERM before and after another takes its plac
     t.equal(await fleet.exited, 0)
     t.ok(fleet.pids().every(hasEnded))
     await fleet.isGone(t, 'removed')
-  }
-})
+  })
+}

@@ -16,10 +16,11 @@ const EXIT_LIMIT_MS = 10_000
 
 /** @param files absolute paths by the name to show */
 export async function runFiles(files: Readonly<Record<string, string>>, runner: Runner): Promise<void> {
+  const watch = createWatch()
   // All at once: a test that has none left to run has ended.
   const tests = Object.entries(files).map(([name, file]) =>
     root.test(name, async t => {
-      limitEach(t)
+      watch(t)
       runner.use(t)
       await import(pathToFileURL(file).href)
     }),
@@ -31,6 +32,7 @@ export async function runFiles(files: Readonly<Record<string, string>>, runner: 
   })
   await Promise.all(tests)
   ended = true
+  watch(undefined)
   setTimeout(() => {
     const open = process.getActiveResourcesInfo().join(', ')
     process.stderr.write(`still open when all tests had ended: ${open}\n`)
@@ -38,18 +40,26 @@ export async function runFiles(files: Readonly<Record<string, string>>, runner: 
   }, EXIT_LIMIT_MS).unref()
 }
 
-/** Limits the time of each of its tests, and that of what goes on between them. */
-function limitEach(t: Test): void {
-  const renew = (limitMs = TEST_LIMIT_MS): void => {
-    // Later than its test, so that the test is what is told of.
-    t.setTimeout(limitMs + 1000)
-    // This one is known to the runner, which ends a process that does not even come to its timers.
-    root.setTimeout(limitMs + 5000)
+/**
+ * Limits the time of each test of a file, and that of what goes on between them. A limit that tap itself is given for a
+ * file or a process would be for all of it, however often it is renewed.
+ * @returns says which file is run now
+ */
+function createWatch(): (file: Test | undefined) => void {
+  let timer: NodeJS.Timeout | undefined
+  const renew = (file: Test | undefined, limitMs: number): void => {
+    clearTimeout(timer)
+    // The runner knows of this one, and ends a process that does not even come to its timers.
+    root.setTimeout(file === undefined ? 0 : limitMs + 5000)
+    // Later than the test itself, so that the test is what is told of.
+    if (file !== undefined) timer = setTimeout(() => file.timeout({ expired: file.name }), limitMs + 1000)
   }
-  t.on('subtestStart', test => {
-    test.options.timeout ??= TEST_LIMIT_MS
-    renew(test.options.timeout)
-  })
-  t.on('subtestEnd', () => renew())
-  renew()
+  return file => {
+    file?.on('subtestStart', test => {
+      test.options.timeout ??= TEST_LIMIT_MS
+      renew(file, test.options.timeout)
+    })
+    file?.on('subtestEnd', () => renew(file, TEST_LIMIT_MS))
+    renew(file, TEST_LIMIT_MS)
+  }
 }
