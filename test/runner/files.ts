@@ -52,7 +52,8 @@ function createWatch(): (file: Test | undefined) => void {
     // The runner knows of this one, and ends a process that does not even come to its timers.
     root.setTimeout(file === undefined ? 0 : limitMs + 5000)
     // Later than the test itself, so that the test is what is told of.
-    if (file !== undefined) timer = setTimeout(() => file.timeout({ expired: file.name }), limitMs + 1000)
+    if (file === undefined) return
+    timer = setTimeout(() => file.timeout({ expired: file.name }), limitMs + 1000).unref()
   }
   return file => {
     file?.on('subtestStart', test => {

@@ -1,6 +1,6 @@
 /**
  * Divides the tests among processes: a start costs more than most files of tests take. Writes an entry of each process
- * to .build/run, in the order in which they are best started, and what makes `tap` be one test for each file.
+ * to .build/run, named in the order in which they are best started, and what makes `tap` be one test for each file.
  *
  *     node .build/test/runner/groups.js
  */
@@ -16,8 +16,7 @@ const ROOT = fileURLToPath(new URL('../../../', import.meta.url))
 const TESTS = join(ROOT, '.build/test/')
 const ENTRIES = join(ROOT, '.build/run/')
 
-/** What starts programs waits most: it comes first, and the others beside it. */
-const ORDER = ['program', 'alone', 'shared', 'pure'] as const satisfies readonly Kind[]
+const KINDS = ['program', 'alone', 'shared', 'pure'] as const satisfies readonly Kind[]
 
 /** How many files a process is given; enough processes are left to keep all processors at work. */
 const SIZES: Readonly<Record<Kind, number>> = { program: 1, alone: 1, shared: 24, pure: 120 }
@@ -37,7 +36,7 @@ function read(file: string): string | undefined {
 
 function byKind(names: readonly Name[]): Map<Kind, Name[]> {
   const closureOf = importReader({ read })
-  const kinds = new Map<Kind, Name[]>(ORDER.map(kind => [kind, []]))
+  const kinds = new Map<Kind, Name[]>(KINDS.map(kind => [kind, []]))
   for (const name of names)
     kinds.get(kindOf(closureOf(compiledFile(ROOT, name)), { tests: TESTS, read }))?.push(name)
   return kinds
@@ -95,19 +94,40 @@ export function use(next) {
   )
 }
 
-rmSync(ENTRIES, { recursive: true, force: true })
-mkdirSync(ENTRIES)
+/** A process, and where in the row of all of them it is best started: from 0 to 1. */
+interface Group {
+  readonly kind: Kind
+  readonly title: string
+  readonly names: readonly Name[]
+  readonly place: number
+}
+
+/** What starts programs waits most of the time: it is spread evenly among what computes. */
+function groupsOf(kinds: readonly Kind[], files: ReadonlyMap<Kind, readonly Name[]>): Group[] {
+  const groups = kinds.flatMap(kind =>
+    divide(files.get(kind) ?? [], SIZES[kind]).map((names, index) => {
+      const [only = ''] = names
+      const own = only.slice('test/'.length, -'.test.ts'.length).replaceAll('/', '-')
+      return { kind, title: names.length === 1 ? own : `${index + 1}`, names }
+    }),
+  )
+  return groups
+    .sort((a, b) => Number(isLong(b.names)) - Number(isLong(a.names)))
+    .map((group, index) => ({ ...group, place: (index + 0.5) / groups.length }))
+}
+
+/** Whether one of them has a test that says that it takes long. */
+function isLong(names: readonly Name[]): boolean {
+  return names.some(name => /\btimeout: [3-9]\d_000\b/.test(read(join(ROOT, name)) ?? ''))
+}
+
 removeOrphans()
 writeTap()
-const kinds = byKind(names)
-for (const [place, kind] of ORDER.entries()) {
-  const groups = divide(kinds.get(kind) ?? [], SIZES[kind])
-  for (const [index, names] of groups.entries()) {
-    const [only = ''] = names
-    const title =
-      names.length === 1
-        ? only.slice('test/'.length, -'.test.ts'.length).replaceAll('/', '-')
-        : `${index + 1}`
-    writeFileSync(join(ENTRIES, `${place + 1}-${kind}-${title}.js`), entry(names))
-  }
+rmSync(ENTRIES, { recursive: true, force: true })
+mkdirSync(ENTRIES)
+const files = byKind(names)
+const groups = [...groupsOf(['program'], files), ...groupsOf(['alone', 'shared', 'pure'], files)]
+groups.sort((a, b) => a.place - b.place)
+for (const [index, { kind, title, names }] of groups.entries()) {
+  writeFileSync(join(ENTRIES, `${`${index + 1}`.padStart(3, '0')}-${kind}-${title}.js`), entry(names))
 }

@@ -57,6 +57,9 @@ const PROCESS_STATE: readonly RegExp[] = [
   /\bsetGlobalDispatcher\b|\bsyncBuiltinESMExports\b|\bintercept\(/,
 ]
 
+/** Of the kit: what looks at all of a process for what a test leaves there. It comes along everywhere. */
+const WATCH = /[/\\]kit[/\\](?:every-test|left-behind)\.js$/
+
 /** The compiled files of one build, by absolute path. */
 export interface Build {
   /** The folder of compiled tests, with a separator at its end. */
@@ -66,7 +69,9 @@ export interface Build {
 
 export function kindOf(closure: Closure, { tests, read }: Build): Kind {
   // src/ has a rule of its own: nothing but the entry point names `process`.
-  const own = [...closure.files].filter(file => file.startsWith(tests)).map(file => read(file) ?? '')
+  const own = [...closure.files]
+    .filter(file => file.startsWith(tests) && !WATCH.test(file))
+    .map(file => read(file) ?? '')
   if (own.some(text => PROCESS_STATE.some(pattern => pattern.test(text)))) return 'alone'
   if (closure.builtins.has('child_process') && [...closure.files].some(isStarter)) return 'program'
   const pure =
