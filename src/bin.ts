@@ -164,7 +164,8 @@ process.exitCode = await main(process.argv.slice(2), version, {
   fork: createFork(fileURLToPath(import.meta.url)),
   environment: process.env,
   stdin: { terminal: isatty(0), open: () => process.stdin },
-  openFilesLimit,
+  // With no descriptor left it cannot be read any more.
+  openFilesLimit: () => openFilesLimit() ?? limitAtStart,
   awaitStop,
   onReload,
   onSignal,

@@ -1,6 +1,7 @@
 /** The command line: commands, help, and which exit code an error becomes. */
 import yargs from 'yargs'
 import { EXIT } from '../run/exit-codes.js'
+import { outOfFiles } from '../run/open-files.js'
 import type { RunHost } from '../run/run.js'
 import { onDemand } from './command.js'
 import type { ExecHost } from './exec.js'
@@ -79,6 +80,11 @@ export async function main(argv: readonly string[], version: string, host: Host)
     if (error instanceof UsageError || isParserError(error)) {
       host.io.stderr(`sluice: ${error.message.replace(/\s*\n\s*/g, ' ')}\nTry sluice --help.\n`)
       return EXIT.usage
+    }
+    const few = outOfFiles(error, host.openFilesLimit())
+    if (few !== undefined) {
+      host.io.stderr(`sluice: ${few}\n`)
+      return EXIT.system
     }
     host.io.stderr(`sluice: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)
     return EXIT.software

@@ -1,4 +1,5 @@
 /** Metrics as text: the Prometheus text format, or OpenMetrics for those who ask for it; several reports merged. */
+import { createRequire } from 'node:module'
 import type { RegistryContentType } from 'prom-client'
 
 /** One metric with its values, as the library reports it. */
@@ -25,12 +26,17 @@ export interface Exposition {
 
 export type ExpositionFormat = 'text' | 'openmetrics'
 
-/** The library is loaded when it is first needed. @param reports of each worker one */
+/** Loaded when it is first needed, at once: some who ask have sent their FIN and take no late answer. */
+function library(): typeof import('prom-client') {
+  return createRequire(import.meta.url)('prom-client') as typeof import('prom-client')
+}
+
+/** @param reports of each worker one */
 export async function serializeMetrics(
   reports: readonly MetricsReport[],
   format: ExpositionFormat,
 ): Promise<Exposition> {
-  const { AggregatorRegistry, Registry } = await import('prom-client')
+  const { AggregatorRegistry, Registry } = library()
   const contentType = format === 'text' ? Registry.PROMETHEUS_CONTENT_TYPE : Registry.OPENMETRICS_CONTENT_TYPE
   const prepared = reports.map(report => report.map(metric => prepare(metric, format)))
   const merged = AggregatorRegistry.aggregate<RegistryContentType>(prepared)

@@ -3,7 +3,6 @@
  * that refuses connections, without a word, before the limits would.
  */
 import type { Config } from '../config/schema.js'
-import { neededSockets } from '../upstream/dns-servers.js'
 
 /** Standard streams, listeners, the event loop, names that are resolved, files that are read. */
 const OWN_FILES = 64
@@ -50,10 +49,14 @@ const IMBALANCE = 1.5
 /**
  * In each process. A tunnel has two, one of which is that of its client's connection. Names are looked up by each for
  * itself.
+ * @param lookupSockets that DNS may need in each process
  * @param workers how many have the connections that limits allow to all of them together
  */
-export function neededOpenFiles({ limits, dns }: Pick<Config, 'limits' | 'dns'>, workers: number): number {
+export function neededOpenFiles(
+  { connections, tunnels }: Pick<Config['limits'], 'connections' | 'tunnels'>,
+  lookupSockets: number,
+  workers: number,
+): number {
   const part = workers === 1 ? 1 : IMBALANCE / workers
-  const { connections, tunnels, dnsLookups } = limits
-  return Math.ceil((connections + tunnels) * part) + neededSockets(dns.servers, dnsLookups) + OWN_FILES
+  return Math.ceil((connections + tunnels) * part) + lookupSockets + OWN_FILES
 }

@@ -19,6 +19,7 @@ import type { RunningProxy } from '../proxy.js'
 import { WorkerEnded } from '../supervisor/fleet.js'
 import { isSettledWithin } from '../supervisor/patience.js'
 import { pause } from '../supervisor/pause.js'
+import { neededSockets } from '../upstream/dns-servers.js'
 import { isTracingUnavailable } from '../upstream/span-export.js'
 import { readConfiguration } from './configuration.js'
 import { EXIT } from './exit-codes.js'
@@ -194,8 +195,9 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
   })
   logWarnings(logger, loaded, served(proxy))
   const openFiles = host.openFilesLimit()
+  const { limits, dns } = loaded.config
   const workers = countWorkers(loaded.config)
-  const needed = neededOpenFiles(loaded.config, workers)
+  const needed = neededOpenFiles(limits, neededSockets(dns.servers, limits.dnsLookups), workers)
   const inEach = workers === 1 ? 'the process' : `each of ${workers} workers`
   if (openFiles !== undefined && openFiles < needed) {
     logger.warn({

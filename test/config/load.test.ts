@@ -40,6 +40,8 @@ t.test('the defaults let private clients reach the public web on the usual ports
     connectionsPerClient: 2000,
     tunnels: 10_000,
     tunnelsPerClient: 1000,
+    dnsLookups: 1000,
+    dnsLookupsPerClient: 250,
     bodyMinRate: 1024,
     tunnelIdleMs: 600_000,
     tunnelLifetimeMs: 86_400_000,

@@ -6,7 +6,7 @@ import { isMainThread } from 'node:worker_threads'
 import { checkEach } from './left-behind.js'
 
 // A thread or process that a test starts may be preloaded with the same modules, and is no test.
-if (isMainThread && process.send === undefined) {
+if (isMainThread && process.argv[1]?.endsWith('.test.js') === true) {
   const { default: root } = await import('tap')
   checkEach(root)
 }

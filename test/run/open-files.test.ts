@@ -1,6 +1,11 @@
 import t from 'tap'
 import { neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/run/open-files.js'
 import { parseConfig } from '../../src/config/load.js'
+import type { Config } from '../../src/config/schema.js'
+import { neededSockets } from '../../src/upstream/dns-servers.js'
+
+const neededBy = ({ limits, dns }: Config, workers: number): number =>
+  neededOpenFiles(limits, neededSockets(dns.servers, limits.dnsLookups), workers)
 
 const proc = (soft: string) =>
   [
@@ -18,18 +23,18 @@ t.test('the soft limit is what counts', async t => {
 
 t.test('every connection needs one, a tunnel a second, and the process has some of its own', async t => {
   const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
-  t.equal(neededOpenFiles(config, 1), 174)
+  t.equal(neededBy(config, 1), 174)
 })
 
 t.test('of several workers each needs its part, and half of that more', async t => {
   const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
-  t.equal(neededOpenFiles(config, 2), 64 + 83)
-  t.equal(neededOpenFiles(config, 4), 64 + 42)
+  t.equal(neededBy(config, 2), 64 + 83)
+  t.equal(neededBy(config, 4), 64 + 42)
 })
 
 t.test('each process has the sockets of the names that it asks dns.servers for', async t => {
   const needed = (keys: string, workers: number): number =>
-    neededOpenFiles(
+    neededBy(
       parseConfig(
         `version: 1\nlimits: { connections: 100, tunnels: 10${keys} }\ndns: { servers: ["10.0.0.2"] }\n`,
       ).config,

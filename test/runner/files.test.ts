@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { temporaryDirectory } from '../system/command.js'
+import { temporaryDirectory } from '../kit/processes/command.js'
 
 const TAP = import.meta.resolve('../node_modules/tap/index.js')
 const RUNNER = import.meta.resolve('./files.js')

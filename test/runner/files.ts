@@ -1,6 +1,7 @@
 /** Runs many test files in one process, one after another, each as a test of its own name. */
 import { pathToFileURL } from 'node:url'
 import { t as root, type Test } from 'tap'
+import { checkEach } from '../kit/left-behind.js'
 
 /** What files of tests import under the name `tap` while they run here. */
 interface Runner {
@@ -17,6 +18,7 @@ const EXIT_LIMIT_MS = 10_000
 /** @param files absolute paths by the name to show */
 export async function runFiles(files: Readonly<Record<string, string>>, runner: Runner): Promise<void> {
   const watch = createWatch()
+  checkEach(root)
   // All at once: a test that has none left to run has ended.
   const tests = Object.entries(files).map(([name, file]) =>
     root.test(name, async t => {

@@ -206,9 +206,11 @@ t.test('a lookup ends when the last that waits for it has left, and the next beg
   await turns(2)
   t.same([queue.size, queue.running], [0, 0])
 
-  const again = resolver.resolve('a.test', { ...never, account: 'client0' })
+  const last = new AbortController()
+  const again = resolver.resolve('a.test', { signal: last.signal, account: 'client0' })
   t.same(begun, ['a.test', 'b.test', 'a.test'], 'and that it was ended is no failure that would be kept')
-  again.catch(() => {})
+  last.abort(reason)
+  await t.rejects(again, reason)
 })
 
 t.test('those who have waited as long as they may have left, too', async t => {
@@ -236,8 +238,11 @@ t.test('those who have waited as long as they may have left, too', async t => {
 
 t.test('what would wait over the limits is refused at once, and nothing of that is kept', async t => {
   const { resolver, queue } = queued(false)
+  const everybody = new AbortController()
+  t.teardown(() => everybody.abort())
+  const { signal } = everybody
   const ask = (name: string, account?: string): Promise<readonly string[]> => {
-    const waiting = resolver.resolve(name, account === undefined ? never : { ...never, account })
+    const waiting = resolver.resolve(name, account === undefined ? { signal } : { signal, account })
     waiting.catch(() => {})
     return waiting
   }
