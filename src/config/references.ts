@@ -42,8 +42,42 @@ export function checkUse(root: Located, config: Config): Fault[] {
     const offset = valueAt(root, 'clients')?.key ?? root.start
     return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
   }
-  return [...unusedRules(root, config), ...closedLiterals(root, config), ...unusedSockets(root, config)]
+  return [
+    ...unusedRules(root, config),
+    ...closedLiterals(root, config),
+    ...unusedSockets(root, config),
+    ...originsOfAnyHost(root, config),
+  ]
 }
+
+/**
+ * A page that a browser shows can have a name of its own lead to this machine, and is then of the site that it asks
+ * (DNS rebinding). An upstream that is sent the Host of the client can tell; one that is sent another can not.
+ */
+function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
+  return origins.flatMap((origin, index): Fault[] => {
+    if (origin.hosts.every(({ kind }) => kind !== 'any')) return []
+    const warning = (key: string, message: string): Fault[] => {
+      const path: Path = ['origins', index, key]
+      return [{ offset: valueAt(root, ...path)?.key ?? 0, path, message }]
+    }
+    if (origin.kind === 'store') {
+      if (origin.store.write.length === 0) return []
+      return warning(
+        'store',
+        `for every Host, so that any web page may have its own name lead here; ${NAME_HOSTS}`,
+      )
+    }
+    if (origin.hostHeader === 'keep') return []
+    return warning(
+      'host_header',
+      `hides from the upstream that a web page has its own name lead here; ${NAME_HOSTS}`,
+    )
+  })
+}
+
+const NAME_HOSTS =
+  'name those that clients use in host, such as [localhost, "0.0.0.0/0", "::/0", cache.example]'
 
 /** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
 function closedLiterals(root: Located, { rules }: Config): Fault[] {

@@ -23,7 +23,7 @@ export interface OriginsOptions {
   readonly fast: Sender
   readonly exact: Sender
   readonly methods: MethodsInUse
-  readonly store: Omit<StoreRouteOptions, 'methods'>
+  readonly store: Omit<StoreRouteOptions, 'isHostNamed' | 'methods'>
   /** Authorities in PEM, by the path in the configuration. */
   readonly upstreamCa: ReadonlyMap<string, string>
   readonly now: () => number
@@ -47,7 +47,8 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
     const methods = methodsOf(origin, options.methods)
     const places = hosts.map(host => ({ key: `origins[${index}]`, host, path, methods }))
     if (origin.kind === 'store') {
-      const handler = new StoreRoute(origin.store, { ...options.store, methods })
+      const isHostNamed = hosts.every(({ kind }) => kind !== 'any')
+      const handler = new StoreRoute(origin.store, { ...options.store, isHostNamed, methods })
       stores.push(handler)
       return places.map(place => ({ ...place, kind: 'store', handler }))
     }

@@ -1,16 +1,17 @@
 /** The store behind a route: who of its clients may write, and the store itself, opened with the proxy. */
 import { resolve } from 'node:path'
+import { attemptSource } from '../clients/failed-attempts.js'
 import type { Config } from '../config/schema.js'
 import type { Exchange } from '../exchange.js'
 import { type Cidr, cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
 import type { Outcome } from '../outcome.js'
 import type { StoreHandler } from './origin.js'
-import { Store, type StoreOptions } from './store/store.js'
+import { Store, type StoreClient, type StoreOptions } from './store/store.js'
 
 export type StoreRouteOptions = Pick<
   StoreOptions,
-  'methods' | 'targetBytes' | 'now' | 'date' | 'randomId' | 'descriptors' | 'unreadable'
+  'isHostNamed' | 'methods' | 'targetBytes' | 'now' | 'date' | 'randomId' | 'descriptors' | 'unreadable'
 > & {
   /** What a relative `directory` starts from. */
   readonly folder: string
@@ -43,7 +44,7 @@ export class StoreRoute implements StoreHandler {
     clientAddress: string,
   ): Promise<Outcome> {
     const store = await this.#store
-    return await store.serve(exchange, path, this.#mayWrite(clientAddress))
+    return await store.serve(exchange, path, this.#clientAt(clientAddress))
   }
 
   /** Waits for what is being served. */
@@ -52,8 +53,10 @@ export class StoreRoute implements StoreHandler {
     await store?.close()
   }
 
-  #mayWrite(clientAddress: string): boolean {
-    const ip = parseSocketAddress(clientAddress)
-    return ip !== undefined && this.#write.some(cidr => cidrContains(cidr, ip))
+  /** @param address an IP address, or `unix` */
+  #clientAt(address: string): StoreClient {
+    const ip = parseSocketAddress(address)
+    if (ip === undefined) return { network: address, mayWrite: false }
+    return { network: attemptSource(ip), mayWrite: this.#write.some(cidr => cidrContains(cidr, ip)) }
   }
 }

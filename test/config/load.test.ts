@@ -163,6 +163,34 @@ t.test('warns about what no client can use', t => {
   t.end()
 })
 
+t.test('warns about an origin that any web page can be of the site of', t => {
+  const warnings = (origin: string) => parseConfig(`version: 1\norigins:\n  - ${origin}\n`).warnings
+  t.match(warnings('{ path: /, store: {} }'), [
+    {
+      line: 3,
+      column: 16,
+      path: 'origins[0].store',
+      message:
+        /^for every Host, so that any web page may have its own name lead here; name those .* in host, /,
+    },
+  ])
+  t.equal(warnings('{ path: /, store: { write: ["10.0.0.0/8"] } }').length, 1)
+  t.same(warnings('{ path: /, store: { write: [] } }'), [], 'nobody writes')
+  t.same(warnings('{ host: localhost, path: /, store: {} }'), [])
+  t.same(warnings('{ host: [localhost, "0.0.0.0/0", "::/0", cache.example], path: /, store: {} }'), [])
+  t.match(warnings('{ path: /, forward: "http://10.0.0.5", host_header: rewrite }'), [
+    {
+      line: 3,
+      column: 44,
+      path: 'origins[0].host_header',
+      message: /^hides from the upstream that a web page /,
+    },
+  ])
+  t.same(warnings('{ host: a.test, path: /, forward: "http://10.0.0.5", host_header: rewrite }'), [])
+  t.same(warnings('{ path: /, forward: "http://10.0.0.5" }'), [], 'the upstream sees the Host that came')
+  t.end()
+})
+
 t.test('warns about an address in hosts that is not public, and in no addresses of the rule', t => {
   const warnings = (rule: string) => parseConfig(`version: 1\nrules: { a: ${rule} }\n`).warnings
   t.strictSame(warnings('{ hosts: [a.test, "10.0.0.1"] }'), [

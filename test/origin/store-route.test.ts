@@ -18,6 +18,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
     {
       folder,
       targetBytes: 8192,
+      isHostNamed: true,
       methods: ['GET', 'PUT'],
       now: () => 0,
       date: () => '',

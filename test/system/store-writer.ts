@@ -18,6 +18,7 @@ const store = await Store.open({
   maxObjectBytes: 1 << 30,
   maxTotalBytes: 1 << 30,
   targetBytes: 8192,
+  isHostNamed: true,
   methods: ['GET', 'PUT', 'DELETE', 'PATCH'],
   now: Date.now,
   date: () => 'today',
@@ -28,7 +29,10 @@ const store = await Store.open({
 
 const serve = async (exchange: ConnectionExchange): Promise<void> => {
   const { target } = exchange.facts
-  const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', true)
+  const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', {
+    network: 'local',
+    mayWrite: true,
+  })
   if (outcome.error !== undefined) exchange.refuse(outcome.error)
 }
 const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {

@@ -42,6 +42,14 @@ import { checkWriteAccess } from './write-access.js'
 /** How often a process that writes looks for what others have left, which may have been killed since it was started. */
 const SWEEP_MS = 10 * 60_000
 
+/** Who asks. */
+export interface StoreClient {
+  /** What those have in common who share what one client may have. */
+  readonly network: string
+  /** Whether it may use methods that are not safe. */
+  readonly mayWrite: boolean
+}
+
 export interface StoreOptions {
   /** Made at the first write. */
   readonly directory: string
@@ -49,6 +57,8 @@ export interface StoreOptions {
   readonly maxTotalBytes: number
   /** Longest request target, which the paths that are made have to fit in. */
   readonly targetBytes: number
+  /** Whether the route to the store is for certain values of Host alone. */
+  readonly isHostNamed: boolean
   /** Those that pass the route to the store. TRACE may be among them, which is answered before it comes here. */
   readonly methods: readonly Method[]
   /** Milliseconds since the epoch. */
@@ -96,13 +106,10 @@ export class Store {
   /**
    * Answers a request.
    * @param target path and query as received
-   * @param mayWrite whether the client may use methods that are not safe
    * @returns with `error` when the answer is still to be made of that
    */
-  serve(exchange: Exchange, target: string, mayWrite: boolean): Promise<Outcome> {
-    return this.#run(
-      this.#serve(exchange, target, mayWrite).catch((error: unknown) => failed(exchange, error)),
-    )
+  serve(exchange: Exchange, target: string, client: StoreClient): Promise<Outcome> {
+    return this.#run(this.#serve(exchange, target, client).catch((error: unknown) => failed(exchange, error)))
   }
 
   /** Has `close` wait for it. */
@@ -128,14 +135,14 @@ export class Store {
     await this.#temporary.close()
   }
 
-  async #serve(exchange: Exchange, target: string, mayWrite: boolean): Promise<Outcome> {
+  async #serve(exchange: Exchange, target: string, client: StoreClient): Promise<Outcome> {
     const path = parseStorePath(target)
     const { method } = exchange.facts
     const methods = path.isCollection ? COLLECTION_METHODS : RESOURCE_METHODS
     const allowed = storeMethods(this.#options.methods, path.isCollection)
     if (!methods.includes(method)) throw methodNotAllowed(serializeAllow(allowed))
     if (!methodProperties(method).safe) {
-      checkWriteAccess(exchange, mayWrite)
+      checkWriteAccess(exchange, { mayWrite: client.mayWrite, isHostNamed: this.#options.isHostNamed })
       if (path.query !== undefined) throw badQuery()
       void this.#run(this.#sweep())
     }

@@ -34,6 +34,7 @@ export interface TestRequest {
   readonly fields?: readonly string[]
   /** One character a byte; sent with its Content-Length. */
   readonly body?: string
+  readonly host?: string
 }
 
 export interface StoreServer {
@@ -43,6 +44,8 @@ export interface StoreServer {
   /** Milliseconds since the epoch, for the store; to be moved by the test. */
   clock: number
   mayWrite: boolean
+  /** Of the client that asks; to be moved by the test. */
+  network: string
   readonly outcomes: readonly Outcome[]
   connect(): Promise<RawPeer>
   /** One request on a connection of its own. */
@@ -53,8 +56,7 @@ export interface StoreServer {
 
 export function requestText(
   target: string,
-  { method = 'GET', fields = [], body }: TestRequest = {},
-  host = 'store.test',
+  { method = 'GET', fields = [], body, host = 'store.test' }: TestRequest = {},
 ): string {
   const length = body === undefined ? [] : [`Content-Length: ${body.length}`]
   const lines = [`${method} ${target} HTTP/1.1`, `Host: ${host}`, ...fields, ...length]
@@ -69,12 +71,13 @@ export async function storeServer(
   let count = 0
   const outcomes: Outcome[] = []
   const changes = new Changes()
-  const state = { clock: START_MS, mayWrite: true }
+  const state = { clock: START_MS, mayWrite: true, network: '127.0.0.1' }
   const store = await Store.open({
     directory,
     maxObjectBytes: 1 << 30,
     maxTotalBytes: 1 << 30,
     targetBytes: LIMITS.targetBytes,
+    isHostNamed: true,
     methods: resourceMethods({ trace: false, extra: [] }),
     now: () => state.clock,
     date: () => DATE,
@@ -85,7 +88,10 @@ export async function storeServer(
   })
   const serve = async (exchange: ConnectionExchange): Promise<void> => {
     const { target } = exchange.facts
-    const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', state.mayWrite)
+    const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', {
+      network: state.network,
+      mayWrite: state.mayWrite,
+    })
     if (outcome.error !== undefined) exchange.refuse(outcome.error)
     outcomes.push(outcome)
     changes.notify()

@@ -57,3 +57,40 @@ t.test('no page of another site writes', async t => {
     t.equal((await server.request(target, { method, fields, body: '' })).status, 403, method)
   }
 })
+
+t.test('a page writes only under a name that is configured, or that leads nowhere else', async t => {
+  for (const [isHostNamed, host, isTaken] of [
+    [true, 'store.test', true],
+    [false, 'store.test', false],
+    [false, 'store.test:3128', false],
+    [false, 'localhost.store.test', false],
+    [false, 'localhost', true],
+    [false, 'LOCALHOST:3128', true],
+    [false, 'localhost.', true],
+    [false, '127.0.0.1:3128', true],
+    [false, '10.1.2.3', true],
+    [false, '[::1]:3128', true],
+  ] as const) {
+    await t.test(`${host} ${isHostNamed}`, async t => {
+      const server = await storeServer(t, { isHostNamed })
+      for (const fields of [
+        [`Origin: http://${host}`],
+        [`ORIGIN: https://${host}`, 'Sec-Fetch-Site: same-origin'],
+        ['Sec-Fetch-Site: none'],
+        ['sec-fetch-mode: navigate'],
+      ]) {
+        for (const [method, target] of UNSAFE) {
+          const { status, body } = await server.request(target, { method, fields, host, body: '' })
+          t.equal(status !== 403, isTaken, `${method} ${fields.join()}`)
+          if (!isTaken) t.match(body, /add the name to origins\[\]\.host/)
+        }
+        t.not((await server.request('/x', { fields, host })).status, 403, 'reading')
+      }
+      t.equal(
+        (await server.request('/x', { method: 'PUT', host, body: '' })).status < 300,
+        true,
+        'no browser',
+      )
+    })
+  }
+})
