@@ -53,6 +53,8 @@ export const LIMIT_REASONS = [
   'authentication_busy',
   'content_too_large',
   'store_full',
+  'store_busy',
+  'store_busy_client',
 ] as const
 
 /** Errors that keep a connection upstream from coming to stand, by their type (RFC 9209 §2.3). */

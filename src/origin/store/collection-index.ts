@@ -7,12 +7,14 @@
  * before its name was gone from the folder above. Only a process that is killed between the two leaves a collection out
  * of the listing above it, until something is written below it again.
  */
-import { open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
+import type { Dir } from 'node:fs'
+import { open, opendir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inDirectory, syncDirectory } from './durable.js'
 import { errorCode, isMissing } from './failures.js'
-import { namesIn } from './folder.js'
 import { digestOf, type Layout } from './layout.js'
+import { type SmallestNames, spelled } from './smallest-names.js'
 import { splitPath } from './store-path.js'
 import type { TemporaryFiles } from './temporary-files.js'
 
@@ -20,6 +22,9 @@ import type { TemporaryFiles } from './temporary-files.js'
 const LONGEST_PLAIN = 100
 const LONG_PREFIX = 64
 const LONG_MARK = '~'
+/** Entries of a folder that are read at a time: those of a thousand take two milliseconds. */
+const SCAN_ENTRIES = 1024
+const LOOK_ENTRIES = 8
 const NOT_EMPTY: ReadonlySet<string | undefined> = new Set(['ENOTEMPTY', 'EEXIST'])
 
 export class CollectionIndex {
@@ -59,15 +64,51 @@ export class CollectionIndex {
     }
   }
 
-  /** The names below a collection, sorted; of collections with their `/`. */
-  async names(path: string): Promise<string[]> {
+  /**
+   * Gives the names below a collection, of collections with their `/`, to each selection that wants them, in one pass.
+   * @param isWanted asked now and then whether to go on
+   */
+  async scan(
+    path: string,
+    selections: readonly SmallestNames[],
+    isWanted: () => boolean = () => true,
+  ): Promise<void> {
     const folder = this.#layout.collectionFolder(path)
-    const names: string[] = []
-    for (const entry of await namesIn(folder)) {
-      const name = entry.includes(LONG_MARK) ? await longName(folder, entry) : plainName(entry)
-      if (name !== undefined) names.push(name)
+    const directory = await openFolder(folder, SCAN_ENTRIES)
+    if (directory === undefined) return
+    let passed = 0
+    for await (const { name: entry } of directory) {
+      passed++
+      if (passed % SCAN_ENTRIES === 0 && !isWanted()) return
+      const mark = entry.indexOf(LONG_MARK)
+      const start = mark === -1 ? entry : entry.slice(0, mark)
+      const takers = selections.filter(selection =>
+        mark === -1 ? selection.wants(entry) : selection.mayWant(start),
+      )
+      if (takers.length === 0) continue
+      const name = mark === -1 ? plainName(entry) : await longName(folder, entry)
+      if (name === undefined) continue
+      const spelling = mark === -1 ? entry : spelled(name)
+      for (const selection of takers) {
+        if (!selection.wants(spelling)) continue
+        selection.add(name)
+        if (!selection.isFull) continue
+        selection.shorten()
+        // Sorting is what takes longest: everybody else is let in between.
+        await nextTurn()
+      }
     }
-    return names.sort()
+  }
+
+  /** The names below a collection in no order, one after another: for those who look for one alone. */
+  async *members(path: string): AsyncGenerator<string> {
+    const folder = this.#layout.collectionFolder(path)
+    const directory = await openFolder(folder, LOOK_ENTRIES)
+    if (directory === undefined) return
+    for await (const { name: entry } of directory) {
+      const name = entry.includes(LONG_MARK) ? await longName(folder, entry) : plainName(entry)
+      if (name !== undefined) yield name
+    }
   }
 
   async #exists(collection: string): Promise<boolean> {
@@ -113,11 +154,19 @@ export class CollectionIndex {
   }
 }
 
-/** Digits alone, as file systems may take `a` and `A` for one name. */
+/** Undefined when there is no such folder. */
+async function openFolder(folder: string, bufferSize: number): Promise<Dir | undefined> {
+  try {
+    return await opendir(folder, { bufferSize })
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
 function entryOf(name: string): string {
-  const bytes = Buffer.from(name, 'latin1')
-  if (bytes.length <= LONGEST_PLAIN) return bytes.toString('hex')
-  return `${bytes.toString('hex', 0, LONG_PREFIX)}${LONG_MARK}${digestOf(name)}`
+  if (name.length <= LONGEST_PLAIN) return spelled(name)
+  return `${spelled(name.slice(0, LONG_PREFIX))}${LONG_MARK}${digestOf(name)}`
 }
 
 function plainName(entry: string): string | undefined {

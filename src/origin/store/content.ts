@@ -4,7 +4,7 @@
  * The client is slowed down to what the disk takes; no upload is ever in memory as a whole. One that breaks off leaves
  * nothing.
  */
-import type { Exchange } from '../../exchange.js'
+import type { CancelSignal, Exchange } from '../../exchange.js'
 
 /** Bytes that may wait for the disk before the client has to. */
 const MAX_WAITING_BYTES = 1024 * 1024
@@ -79,4 +79,19 @@ export async function readContent(
 /** Reads content that means nothing to its end, so that the connection can be used again. */
 export async function discardContent(exchange: Exchange): Promise<void> {
   await readContent(exchange, async () => {})
+}
+
+/** What is waited for. @throws ClientGone as soon as the client is gone */
+export async function unlessGone<T>(work: Promise<T>, signal: CancelSignal): Promise<T> {
+  if (signal.aborted) throw new ClientGone()
+  let leave = (): void => {}
+  const gone = new Promise<never>((_, reject) => {
+    leave = () => reject(new ClientGone())
+  })
+  signal.addEventListener('abort', leave)
+  try {
+    return await Promise.race([work, gone])
+  } finally {
+    signal.removeEventListener('abort', leave)
+  }
 }

@@ -4,8 +4,8 @@
  * The index may name what is not there any more, so each name that is shown has been looked up. One that can not be read
  * is left out, and told to whoever runs the proxy: it keeps nobody from what stands beside it.
  */
-import { createHash } from 'node:crypto'
 import { ProxyError } from '../../errors.js'
+import type { CancelSignal } from '../../exchange.js'
 import { preferredMediaType } from '../../http/accept.js'
 import { serializeEntityTag } from '../../http/etag.js'
 import type { Outcome } from '../../outcome.js'
@@ -18,16 +18,24 @@ import {
   outcomeOf,
   validatorFields,
 } from './answers.js'
+import { ClientBudget } from './client-budget.js'
 import type { CollectionIndex } from './collection-index.js'
+import { ClientGone } from './content.js'
 import { errorCode, isUnreadable } from './failures.js'
-import { serializeListingHtml } from './listing-html.js'
-import type { ListingItem, ListingPage } from './listing-page.js'
+import type { ListingItem } from './listing-page.js'
 import { DamagedObject, type ObjectMetadata } from './object-file.js'
 import type { Objects } from './objects.js'
+import { type PageRequest, SharedListings } from './shared-listings.js'
+import { LISTING_TYPES, SharedPage } from './shared-page.js'
+import type { Selected } from './smallest-names.js'
 import { encodeSegment, type StorePath } from './store-path.js'
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
+/** Of names and types in a page, whatever its limit: a name may be as long as a request target. */
+const PAGE_BYTES = 256 * 1024
+/** Names below a collection that are looked up to see whether there is anything. */
+const MOST_LOOKS = 8
 const LIMIT = /^[1-9]\d{0,3}$/
 /** Raw, because names are bytes and no text. */
 const AFTER = /(?:^|&)after=([^&]*)/
@@ -41,28 +49,40 @@ export class Listing {
   readonly #index: CollectionIndex
   readonly #objects: Objects
   readonly #unreadable: Unreadable
+  readonly #shared: SharedListings<SharedPage>
+  readonly #budget = new ClientBudget({ inAll: 256, perClient: 64, what: 'listings' })
 
   constructor(index: CollectionIndex, objects: Objects, unreadable: Unreadable) {
     this.#index = index
     this.#objects = objects
     this.#unreadable = unreadable
+    this.#shared = new SharedListings<SharedPage>({
+      pageBytes: PAGE_BYTES,
+      scan: (path, selections, isWanted) => index.scan(path, selections, isWanted),
+      page: (request, selected, signal) => this.#page(request, selected, signal),
+    })
   }
 
-  /** @throws ProxyError 400 on a bad `limit`, 404 when nothing is below, 412 */
-  async send(context: AnswerContext, path: StorePath): Promise<Outcome> {
+  /**
+   * @param network of the client
+   * @throws ProxyError 400 on a bad `limit`, 404 when nothing is below, 412, 429 and 503 when too many wait; ClientGone
+   */
+  async send(context: AnswerContext, path: StorePath, network: string): Promise<Outcome> {
     const { exchange } = context
     const query = path.query ?? ''
     const limit = parseLimit(new URLSearchParams(query).get('limit'))
-    const page = await this.#page(path.text, parseAfter(query), limit)
-    if (page.items.length === 0 && path.text !== '/' && !(await this.hasMembers(path.text)))
-      throw notFound(path.text)
+    const share = this.#budget.share(network)
+    share.take(1)
+    let page: SharedPage
+    try {
+      page = await this.#shared.page({ path: path.text, after: parseAfter(query), limit }, exchange.signal)
+    } finally {
+      share.giveBack()
+    }
+    if (page.isMissing) throw notFound(path.text)
 
-    const type =
-      preferredMediaType(exchange.head.fields, ['application/json', 'text/html']) ?? 'application/json'
-    const text = type === 'text/html' ? serializeListingHtml(page) : `${JSON.stringify(page)}\n`
-    const bytes = Buffer.from(text)
-    const opaque = createHash('sha256').update(`${type}\n`).update(bytes).digest('base64url')
-    const validators = { etag: { weak: false, opaque }, lastModifiedMs: undefined }
+    const type = preferredMediaType(exchange.head.fields, LISTING_TYPES) ?? 'application/json'
+    const { bytes, validators } = page.contentAs(type)
     const fields = [...validatorFields(context, validators), 'Vary', 'Accept', 'Cache-Control', 'no-cache']
     if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, fields)
     fields.push('Content-Type', type === 'text/html' ? 'text/html; charset=utf-8' : type)
@@ -74,28 +94,54 @@ export class Listing {
     return outcomeOf(exchange, 200, sent)
   }
 
-  /** Whether there is a resource anywhere below a collection. */
+  /**
+   * Whether there is a resource anywhere below a collection. So many of the names below it are looked up, and where that
+   * has not told, the index is believed: a page may hold a thousand collections, each of them many levels deep.
+   */
   async hasMembers(path: string): Promise<boolean> {
-    for (const name of await this.#index.names(path)) {
-      if ((await this.#item(path, name)) !== undefined) return true
-    }
-    return false
+    return (await this.#look(path, { left: MOST_LOOKS })) !== 'empty'
   }
 
-  async #page(path: string, after: string, limit: number): Promise<ListingPage> {
-    const items: ListingItem[] = []
-    let next: string | null = null
-    for (const name of await this.#index.names(path)) {
-      if (name <= after) continue
-      const item = await this.#item(path, name)
-      if (item === undefined) continue
-      if (items.length === limit) {
-        next = `${path}?limit=${limit}&after=${items.at(-1)?.name ?? ''}`
-        break
-      }
-      items.push(item)
+  async #look(path: string, looks: { left: number }): Promise<'empty' | 'inhabited'> {
+    for await (const name of this.#index.members(path)) {
+      if (looks.left === 0) return 'inhabited'
+      looks.left--
+      const isThere = name.endsWith('/')
+        ? (await this.#look(path + name, looks)) === 'inhabited'
+        : (await this.#metadata(path + name)) !== undefined
+      if (isThere) return 'inhabited'
     }
-    return { path, items, next }
+    return 'empty'
+  }
+
+  /** Of the names that were selected; where more of them than spare ones lead nowhere, it has fewer items than asked for. */
+  async #page(
+    { path, after, limit }: PageRequest,
+    { names, more }: Selected,
+    signal: CancelSignal,
+  ): Promise<SharedPage> {
+    const items: ListingItem[] = []
+    const nextBehind = (name: string): string => `${path}?limit=${limit}&after=${name}`
+    let last = after
+    let next: string | null = null
+    let bytes = 0
+    for (const name of names) {
+      if (signal.aborted) throw new ClientGone()
+      const item = await this.#item(path, name)
+      if (item !== undefined) {
+        bytes += name.length + ('type' in item ? (item.type?.length ?? 0) : 0)
+        if (items.length === limit || (items.length > 0 && bytes > PAGE_BYTES)) {
+          next = nextBehind(items.at(-1)?.name ?? '')
+          break
+        }
+        items.push(item)
+      }
+      last = name
+    }
+    if (next === null && more) next = nextBehind(last)
+    const isEmpty = items.length === 0 && next === null && path !== '/'
+    const isMissing = isEmpty && (after === '' || !(await this.hasMembers(path)))
+    return new SharedPage({ path, items, next }, isMissing)
   }
 
   /** undefined when there is no such thing any more. */

@@ -16,7 +16,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
-import { ClientGone } from './content.js'
+import { ClientGone, unlessGone } from './content.js'
 import { inDirectory } from './durable.js'
 import { errorCode, isMissing } from './failures.js'
 import type { Owner } from './owner.js'
@@ -162,21 +162,6 @@ async function removeLock(path: string, lock: string): Promise<void> {
     if ((await readlink(path)) === lock) await rm(path, { force: true })
   } catch (error) {
     if (!isMissing(error)) throw error
-  }
-}
-
-/** @throws ClientGone as soon as the client is gone */
-async function unlessGone(turn: Promise<void>, signal: CancelSignal): Promise<void> {
-  if (signal.aborted) throw new ClientGone()
-  let leave = (): void => {}
-  const gone = new Promise<void>((_, reject) => {
-    leave = () => reject(new ClientGone())
-  })
-  signal.addEventListener('abort', leave)
-  try {
-    await Promise.race([turn, gone])
-  } finally {
-    signal.removeEventListener('abort', leave)
   }
 }
 

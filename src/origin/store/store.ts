@@ -150,7 +150,7 @@ export class Store {
     const context = { ...this.#options, exchange }
     if (method === 'OPTIONS') return answerOptions(context, allowed)
     return path.isCollection
-      ? await this.#collection(context, path)
+      ? await this.#collection(context, path, client)
       : await this.#resource(context, path.text)
   }
 
@@ -180,8 +180,9 @@ export class Store {
     }
   }
 
-  async #collection(context: AnswerContext, path: StorePath): Promise<Outcome> {
-    if (context.exchange.facts.method !== 'POST') return await this.#listing.send(context, path)
+  async #collection(context: AnswerContext, path: StorePath, client: StoreClient): Promise<Outcome> {
+    if (context.exchange.facts.method !== 'POST')
+      return await this.#listing.send(context, path, client.network)
     const exists = async (): Promise<boolean> =>
       path.text === '/' || (await this.#listing.hasMembers(path.text))
     const created = path.text + this.#newName()

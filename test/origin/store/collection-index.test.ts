@@ -1,11 +1,13 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { CollectionIndex } from '../../../src/origin/store/collection-index.js'
 import { digestOf, Layout } from '../../../src/origin/store/layout.js'
 import { Owner } from '../../../src/origin/store/owner.js'
+import { SmallestNames } from '../../../src/origin/store/smallest-names.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
+import { allNames } from './all-names.js'
 
 async function world(directory: string): Promise<{ index: CollectionIndex; layout: Layout }> {
   let count = 0
@@ -26,16 +28,16 @@ t.test(
     await index.add('/a/b/c')
     await index.add('/a/b/c')
     await index.add('/a/d')
-    t.same(await index.names('/'), ['a/'])
-    t.same(await index.names('/a/'), ['b/', 'd'])
-    t.same(await index.names('/a/b/'), ['c'])
-    t.same(await index.names('/a/b/c/'), [])
+    t.same(await allNames(index, '/'), ['a/'])
+    t.same(await allNames(index, '/a/'), ['b/', 'd'])
+    t.same(await allNames(index, '/a/b/'), ['c'])
+    t.same(await allNames(index, '/a/b/c/'), [])
     await index.remove('/a/b/c')
-    t.same(await index.names('/a/'), ['d'])
+    t.same(await allNames(index, '/a/'), ['d'])
     t.notOk(existsSync(layout.collectionFolder('/a/b/')))
     await index.remove('/a/b/c')
     await index.remove('/a/d')
-    t.same(await index.names('/'), [])
+    t.same(await allNames(index, '/'), [])
     t.notOk(existsSync(layout.collectionFolder('/')))
   },
 )
@@ -45,11 +47,11 @@ t.test('a resource and the collection of its name are two entries', async t => {
   await index.add('/a')
   await index.add('/a/b')
   await index.add('/A')
-  t.same(await index.names('/'), ['A', 'a', 'a/'])
+  t.same(await allNames(index, '/'), ['A', 'a', 'a/'])
   await index.remove('/a')
-  t.same(await index.names('/'), ['A', 'a/'])
+  t.same(await allNames(index, '/'), ['A', 'a/'])
   await index.remove('/a/b')
-  t.same(await index.names('/'), ['A'])
+  t.same(await allNames(index, '/'), ['A'])
 })
 
 t.test('names of any length are told apart', async t => {
@@ -57,10 +59,10 @@ t.test('names of any length are told apart', async t => {
   const names = [99, 100, 101, 8000].flatMap(length => ['x', 'y'].map(end => 'n'.repeat(length - 1) + end))
   for (const name of names) await index.add(`/${name}`)
   await index.add(`/${names[7]}`)
-  t.same(await index.names('/'), [...names].sort())
+  t.same(await allNames(index, '/'), [...names].sort())
   for (const entry of readdirSync(layout.collectionFolder('/'))) t.ok(entry.length <= 255, entry)
   for (const name of names) await index.remove(`/${name}`)
-  t.same(await index.names('/'), [])
+  t.same(await allNames(index, '/'), [])
 })
 
 t.test('files that are no entries are passed over', async t => {
@@ -70,7 +72,7 @@ t.test('files that are no entries are passed over', async t => {
   writeFileSync(join(folder, 'not an entry'), '')
   writeFileSync(join(folder, '6'), '')
   writeFileSync(join(folder, `${Buffer.from('long').toString('hex')}~${digestOf('x')}`), 'torn')
-  t.same(await index.names('/c/'), ['a'])
+  t.same(await allNames(index, '/c/'), ['a'])
 })
 
 t.test('who adds below a collection while it empties is found from the top', async t => {
@@ -79,9 +81,62 @@ t.test('who adds below a collection while it empties is found from the top', asy
   for (let round = 0; round < 50; round++) {
     await one.index.add('/a/b/old')
     await Promise.all([one.index.remove('/a/b/old'), two.index.add('/a/b/new')])
-    t.same(await two.index.names('/'), ['a/'])
-    t.same(await two.index.names('/a/'), ['b/'])
-    t.same(await two.index.names('/a/b/'), ['new'])
+    t.same(await allNames(two.index, '/'), ['a/'])
+    t.same(await allNames(two.index, '/a/'), ['b/'])
+    t.same(await allNames(two.index, '/a/b/'), ['new'])
     await two.index.remove('/a/b/new')
   }
+})
+
+t.test('a pass decodes the names that are wanted, in many turns, and stops when nobody waits', async t => {
+  const { index, layout } = await world(t.testdir())
+  const folder = layout.collectionFolder('/c/')
+  mkdirSync(folder, { recursive: true })
+  const names = Array.from({ length: 2100 }, (_, i) => `k${((i * 7919) % 2100).toString().padStart(5, '0')}`)
+  for (const name of names) writeFileSync(join(folder, Buffer.from(name).toString('hex')), '')
+  let taken = 0
+  class Counting extends SmallestNames {
+    override add(name: string): void {
+      taken++
+      super.add(name)
+    }
+  }
+  const [first, behind] = [new Counting('', 5, 1000), new Counting('k01000', 5, 1000)]
+  let loopTurns = 0
+  let scanning = true
+  const count = (): void => {
+    loopTurns++
+    if (scanning) setImmediate(count)
+  }
+  setImmediate(count)
+  await index.scan('/c/', [first, behind])
+  scanning = false
+  t.same(first.selected(), { names: ['k00000', 'k00001', 'k00002', 'k00003', 'k00004'], more: true })
+  t.same(behind.selected(), { names: ['k01001', 'k01002', 'k01003', 'k01004', 'k01005'], more: true })
+  t.ok(taken < 300, `${taken} names were decoded`)
+  t.ok(loopTurns >= 2, `${loopTurns} turns`)
+
+  const all = new SmallestNames('', 2100, Number.POSITIVE_INFINITY)
+  let asked = 0
+  await index.scan('/c/', [all], () => ++asked < 2)
+  t.ok(all.selected().names.length < 2100)
+  const members: string[] = []
+  for await (const name of index.members('/c/')) {
+    members.push(name)
+    if (members.length === 3) break
+  }
+  t.match(members, [/^k\d{5}$/, /^k\d{5}$/, /^k\d{5}$/])
+})
+
+t.test('long names that cannot be wanted are not read', async t => {
+  const { index, layout } = await world(t.testdir())
+  const name = (start: string, end = ''): string => `${start.padEnd(100, 'x')}${end}y`
+  for (const path of [name('a'), name('b', '1'), name('b', '2'), name('c')]) await index.add(`/${path}`)
+  const selection = new SmallestNames(name('b', '1'), 1, 1000)
+  // Whoever reads that one is told.
+  const unread = readdirSync(layout.collectionFolder('/')).find(entry => entry.startsWith('61'))
+  rmSync(join(layout.collectionFolder('/'), unread ?? ''))
+  mkdirSync(join(layout.collectionFolder('/'), unread ?? ''))
+  await index.scan('/', [selection])
+  t.same(selection.selected(), { names: [name('b', '2')], more: true })
 })

@@ -1,7 +1,12 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import type { Exchange } from '../../../src/exchange.js'
+import { CollectionIndex } from '../../../src/origin/store/collection-index.js'
 import { digestOf, Layout } from '../../../src/origin/store/layout.js'
+import { Listing } from '../../../src/origin/store/listing.js'
+import type { Objects } from '../../../src/origin/store/objects.js'
+import type { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
 import { DATE, put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 
 async function names(server: StoreServer, target: string): Promise<string[]> {
@@ -167,4 +172,90 @@ t.test('who writes below a collection while it empties is not lost from the list
     t.same(await names(server, '/a/b/'), ['new'])
     await server.request('/a/b/new', { method: 'DELETE' })
   }
+})
+
+t.test('listings that wait are limited, in all and for each client, and who leaves makes room', async t => {
+  class Waiting extends CollectionIndex {
+    override async scan(): Promise<void> {
+      await new Promise(() => {})
+    }
+  }
+  const index = new Waiting(new Layout(t.testdir()), {} as TemporaryFiles)
+  const listing = new Listing(index, {} as Objects, () => {})
+  const path = { text: '/', isCollection: true, query: undefined }
+  const controllers: AbortController[] = []
+  const ask = (network: string): Promise<unknown> => {
+    const controller = new AbortController()
+    controllers.push(controller)
+    const exchange = { signal: controller.signal } as unknown as Exchange
+    return listing.send({ exchange, date: () => DATE, now: () => 0 }, path, network)
+  }
+  const waiting: Promise<unknown>[] = []
+  for (const network of ['a', 'b', 'c', 'd']) {
+    for (let i = 0; i < 64; i++) waiting.push(ask(network))
+    await t.rejects(ask(network), { name: 'ProxyError', status: 429, fields: ['Retry-After', '1'] }, network)
+  }
+  await t.rejects(ask('e'), { name: 'ProxyError', status: 503, fields: ['Retry-After', '1'] })
+  const left = waiting.map(asked => t.rejects(asked, { name: 'ClientGone' }))
+  for (const controller of controllers.splice(0)) controller.abort()
+  await Promise.all(left)
+  const again = ask('e')
+  controllers[0]?.abort()
+  await t.rejects(again, { name: 'ClientGone' })
+})
+
+t.test(
+  'names that lead nowhere cost one pass: the page is shorter then, and says what comes next',
+  async t => {
+    const server = await storeServer(t)
+    await put(server, '/c/z', '')
+    const folder = new Layout(server.directory).collectionFolder('/c/')
+    for (let i = 0; i < 250; i++) {
+      writeFileSync(join(folder, Buffer.from(`gone${String(i).padStart(3, '0')}`).toString('hex')), '')
+    }
+    const seen: string[] = []
+    let pages = 0
+    for (let next: string | null = '/c/?limit=1'; next !== null; pages++) {
+      const { body } = await server.request(next)
+      const page = JSON.parse(body) as { items: { name: string }[]; next: string | null }
+      seen.push(...page.items.map(({ name }) => name))
+      next = page.next
+    }
+    t.same(seen, ['z'])
+    t.equal(pages, 3)
+  },
+)
+
+t.test('a page ends early where its names and types are long', async t => {
+  const server = await storeServer(t)
+  const type = 'x'.repeat(15_000)
+  const all = Array.from({ length: 20 }, (_, i) => String(i + 100))
+  for (const name of all) await put(server, `/c/${name}`, '', type)
+  const { body } = await server.request('/c/')
+  const page = JSON.parse(body) as { items: { name: string }[]; next: string | null }
+  t.equal(page.items.length, 17)
+  t.equal(page.next, '/c/?limit=100&after=116')
+  t.same(await names(server, page.next ?? ''), ['117', '118', '119'])
+})
+
+t.test('a collection that is deep is not looked through to its end', async t => {
+  const server = await storeServer(t)
+  const deep = `/${'d/'.repeat(62)}`
+  await put(server, `${deep}x`, '')
+  const layout = new Layout(server.directory)
+  let looks = 0
+  class Counting extends CollectionIndex {
+    override members(path: string): AsyncGenerator<string> {
+      looks++
+      return super.members(path)
+    }
+  }
+  const index = new Counting(layout, {} as TemporaryFiles)
+  const none = { metadata: async () => undefined } as unknown as Objects
+  const listing = new Listing(index, none, () => {})
+  t.equal(await listing.hasMembers('/'), true)
+  t.ok(looks <= 9, `${looks} folders`)
+  looks = 0
+  t.equal(await listing.hasMembers(deep), false, 'of what is near it is known')
+  t.equal(looks, 1)
 })

@@ -8,6 +8,7 @@ import { Owner } from '../../../src/origin/store/owner.js'
 import { ResourceLocks } from '../../../src/origin/store/resource-lock.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
 import { Usage } from '../../../src/origin/store/usage.js'
+import { allNames } from './all-names.js'
 
 async function world(directory: string) {
   let count = 0
@@ -49,12 +50,12 @@ t.test('a version is created, replaced and removed, and each is asked with the o
   t.equal(await write('one'), 'created')
   t.equal(await write('three'), 'replaced')
   t.match(await objects.metadata('/c/a'), { path: '/c/a', length: 5 })
-  t.same(await index.names('/c/'), ['a'])
+  t.same(await allNames(index, '/c/'), ['a'])
   t.equal(await objects.remove('/c/a', current => void lengths.push(current?.length)), true)
   t.equal(await objects.remove('/c/a', current => void lengths.push(current?.length)), false)
   t.same(lengths, [undefined, 3, 5, undefined])
   t.equal(await objects.open('/c/a'), undefined)
-  t.same(await index.names('/'), [])
+  t.same(await allNames(index, '/'), [])
 })
 
 t.test('who refuses changes nothing', async t => {
@@ -66,7 +67,7 @@ t.test('who refuses changes nothing', async t => {
     objects.replace('/a', async () => refuse()),
     { message: 'no' },
   )
-  t.same(await index.names('/'), [])
+  t.same(await allNames(index, '/'), [])
   await objects.replace('/a', () => sealed('/a', 'content'))
   await t.rejects(
     objects.replace('/a', async () => refuse()),
@@ -74,7 +75,7 @@ t.test('who refuses changes nothing', async t => {
   )
   await t.rejects(objects.remove('/a', refuse), { message: 'no' })
   t.match(await objects.metadata('/a'), { length: 7 })
-  t.same(await index.names('/'), ['a'])
+  t.same(await allNames(index, '/'), ['a'])
 })
 
 t.test('what is written and removed is counted by the whole file', async t => {
