@@ -4,6 +4,7 @@
  * The target is read, changed in memory and written as a new version under its lock, so that either all of a patch is
  * seen or nothing, and nobody's write is lost between.
  */
+import type { CancelSignal, Exchange } from '../../exchange.js'
 import { fieldValues } from '../../http/fields.js'
 import type { Outcome } from '../../outcome.js'
 import {
@@ -14,75 +15,116 @@ import {
   tooLargeObject,
   validatorFields,
 } from './answers.js'
+import { type BudgetShare, ClientBudget } from './client-budget.js'
 import { readContent } from './content.js'
-import { applyJsonPatch, type JsonPatchOperation, parseJsonPatch } from './json-patch.js'
-import { JsonError, type JsonValue, parseJson, serializeJson } from './json-value.js'
-import { applyMergePatch } from './merge-patch.js'
 import { NewVersion } from './new-version.js'
 import { type ObjectMetadata, type OpenObject, validatorsOf } from './object-file.js'
-import { cannotApply, malformedPatch, unsupportedPatch } from './patch-errors.js'
+import {
+  applyPatch,
+  isShort,
+  MAX_PATCH_BYTES,
+  MAX_PATCH_TARGET_BYTES,
+  type PatchJob,
+  type PatchKind,
+} from './patch-document.js'
+import { cannotApply, unsupportedPatch } from './patch-errors.js'
+import { PatchThread } from './patch-thread.js'
 import type { WriteContext } from './put.js'
+import { Turns } from './turns.js'
 
-/** Patch documents and their targets are in memory as a whole, and everybody else waits while one is applied. */
-export const MAX_PATCH_BYTES = 1024 * 1024
-export const MAX_PATCH_TARGET_BYTES = 1024 * 1024
+/** What patch documents may take in memory together: some thirty of the longest, or a thousand usual ones. */
+const DOCUMENT_BUDGET = {
+  inAll: 32 * MAX_PATCH_BYTES,
+  perClient: 8 * MAX_PATCH_BYTES,
+  what: 'patch documents',
+}
+/** Patches being applied: each has its target and its result in memory too. */
+const APPLIED_AT_ONCE = 4
+const FIRST_BYTES = 4096
+/** What one has in memory beside its document while it waits: the start of its target, mostly. */
+const BASE_BYTES = 32 * 1024
 
-type Patch =
-  | { readonly kind: 'json-patch'; readonly operations: readonly JsonPatchOperation[] }
-  | { readonly kind: 'merge-patch'; readonly patch: JsonValue }
+/** Of one store. */
+export class Patches {
+  readonly #budget = new ClientBudget(DOCUMENT_BUDGET)
+  readonly #turns = new Turns(APPLIED_AT_ONCE)
+  readonly #thread: PatchThread
 
-/**
- * @param path of a resource
- * @throws ProxyError 400, 404, 412, 413, 415, 422, 507; ClientGone
- */
-export async function patchResource(context: WriteContext, path: string): Promise<Outcome> {
-  const { exchange, objects, usage } = context
-  const kind = patchKind(context)
-  if ((exchange.content.length ?? 0) > MAX_PATCH_BYTES) throw tooLargePatch()
-  checkTarget(context, path, await objects.metadata(path))
-  const patch = await readPatch(context, kind)
+  constructor(thread = new PatchThread()) {
+    this.#thread = thread
+  }
 
-  const room = usage.reserve(0)
-  let version: NewVersion | undefined
-  let metadata: ObjectMetadata | undefined
-  try {
-    await objects.replace(
-      path,
-      async current => {
-        checkTarget(context, path, current?.metadata)
-        if (current === undefined) throw notFound(path)
-        const content = Buffer.from(applied(await readWhole(current), patch))
-        if (content.length > context.maxObjectBytes) {
-          throw tooLargeObject(context.maxObjectBytes)
-        }
-        if (content.length > MAX_PATCH_TARGET_BYTES) {
-          throw cannotApply(
-            `the result would have more than ${MAX_PATCH_TARGET_BYTES} bytes, which no PATCH takes again; PUT it`,
-          )
-        }
-        await room.replaces(current.size)
-        await room.atLeast(content.length)
-        version = new NewVersion(await context.temporary.create(), current.metadata.fields)
-        await version.append([content])
-        metadata = await version.seal(path, context.now())
-        await room.atLeast(version.size)
-        return version
-      },
-      exchange.signal,
-    )
-    return answerEmpty(
-      context,
-      204,
-      metadata === undefined ? [] : validatorFields(context, validatorsOf(metadata)),
-    )
-  } finally {
-    await version?.discard()
-    room.release()
+  /**
+   * @param path of a resource
+   * @param network of the client
+   * @throws ProxyError 400, 404, 412, 413, 415, 422, 429, 503, 507; ClientGone
+   */
+  async patch(context: WriteContext, path: string, network: string): Promise<Outcome> {
+    const { exchange, objects } = context
+    const kind = patchKind(context)
+    if ((exchange.content.length ?? 0) > MAX_PATCH_BYTES) throw tooLargePatch()
+    checkTarget(context, path, await objects.metadata(path))
+    const share = this.#budget.share(network)
+    try {
+      share.take(BASE_BYTES)
+      const document = await readDocument(exchange, share)
+      return await this.#replace(context, path, (target, signal) =>
+        this.#apply({ kind, target, document }, signal),
+      )
+    } finally {
+      share.giveBack()
+    }
+  }
+
+  /** To be called when nothing is patched any more. */
+  async close(): Promise<void> {
+    await this.#thread.close()
+  }
+
+  /** Under the lock of the resource, in which few have a turn at a time: what waits has its patch document alone. */
+  async #replace(
+    context: WriteContext,
+    path: string,
+    apply: (target: Buffer, signal: CancelSignal) => Promise<Buffer>,
+  ): Promise<Outcome> {
+    const { objects, usage, exchange } = context
+    const { signal } = exchange
+    const room = usage.reserve(0)
+    let version: NewVersion | undefined
+    let metadata: ObjectMetadata | undefined
+    const next = async (current: OpenObject | undefined): Promise<NewVersion> => {
+      checkTarget(context, path, current?.metadata)
+      if (current === undefined) throw notFound(path)
+      const content = await apply(await readWhole(current), signal)
+      if (content.length > context.maxObjectBytes) throw tooLargeObject(context.maxObjectBytes)
+      await room.replaces(current.size)
+      await room.atLeast(content.length)
+      version = new NewVersion(await context.temporary.create(), current.metadata.fields)
+      await version.append([content])
+      metadata = await version.seal(path, context.now())
+      await room.atLeast(version.size)
+      return version
+    }
+    try {
+      await objects.replace(path, current => this.#turns.run(() => next(current), signal), signal)
+      return answerEmpty(
+        context,
+        204,
+        metadata === undefined ? [] : validatorFields(context, validatorsOf(metadata)),
+      )
+    } finally {
+      await version?.discard()
+      room.release()
+    }
+  }
+
+  async #apply(job: PatchJob, signal: CancelSignal): Promise<Buffer> {
+    return isShort(job) ? applyPatch(job) : await this.#thread.apply(job, signal)
   }
 }
 
 /** @throws ProxyError 415 */
-function patchKind({ exchange }: WriteContext): Patch['kind'] {
+function patchKind({ exchange }: WriteContext): PatchKind {
   const { fields } = exchange.head
   const codings = fieldValues(fields, 'content-encoding').filter(
     coding => coding.toLowerCase() !== 'identity',
@@ -109,18 +151,26 @@ function checkTarget(context: WriteContext, path: string, current: ObjectMetadat
   if (current.fields.contentEncoding !== undefined) throw cannotApply('the resource has a Content-Encoding')
 }
 
-async function readPatch(context: WriteContext, kind: Patch['kind']): Promise<Patch> {
-  const chunks: Buffer[] = []
+/** In one piece that grows, since a client may send a byte at a time. */
+async function readDocument(exchange: Exchange, share: BudgetShare): Promise<Buffer> {
+  let document = Buffer.alloc(0)
   let length = 0
-  await readContent(context.exchange, async pieces => {
-    for (const piece of pieces) length += piece.length
-    if (length > MAX_PATCH_BYTES) throw tooLargePatch()
-    chunks.push(...pieces)
+  await readContent(exchange, async pieces => {
+    for (const piece of pieces) {
+      const end = length + piece.length
+      if (end > MAX_PATCH_BYTES) throw tooLargePatch()
+      if (end > document.length) {
+        const capacity = Math.min(MAX_PATCH_BYTES, Math.max(FIRST_BYTES, 2 * document.length, end))
+        share.take(capacity - document.length)
+        const larger = Buffer.allocUnsafeSlow(capacity)
+        document.copy(larger, 0, 0, length)
+        document = larger
+      }
+      piece.copy(document, length)
+      length = end
+    }
   })
-  return shallow(malformedPatch, () => {
-    const document = parseJson(Buffer.concat(chunks, length))
-    return kind === 'json-patch' ? { kind, operations: parseJsonPatch(document) } : { kind, patch: document }
-  })
+  return document.subarray(0, length)
 }
 
 async function readWhole(object: OpenObject): Promise<Buffer> {
@@ -133,28 +183,6 @@ async function readWhole(object: OpenObject): Promise<Buffer> {
     at += piece.length
   }
   return Buffer.concat(pieces, length)
-}
-
-function applied(content: Buffer, patch: Patch): string {
-  return shallow(cannotApply, () => {
-    const target = parseJson(content)
-    const result =
-      patch.kind === 'json-patch'
-        ? applyJsonPatch(target, patch.operations, MAX_PATCH_TARGET_BYTES)
-        : applyMergePatch(target, patch.patch)
-    return serializeJson(result)
-  })
-}
-
-/** Turns what is no JSON, or JSON nested so deeply that the stack does not hold it, into an answer. */
-function shallow<T>(refuse: (what: string) => Error, work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    if (error instanceof JsonError) throw refuse(error.message)
-    if (error instanceof RangeError) throw refuse('nested too deeply')
-    throw error
-  }
 }
 
 function tooLargePatch(): Error {

@@ -30,7 +30,7 @@ import { Listing, type Unreadable } from './listing.js'
 import { type ObjectMetadata, validatorsOf } from './object-file.js'
 import { Objects } from './objects.js'
 import { Owner } from './owner.js'
-import { patchResource } from './patch.js'
+import { Patches } from './patch.js'
 import { postToCollection, putResource, type WriteContext } from './put.js'
 import { ResourceLocks } from './resource-lock.js'
 import { sendRepresentation } from './send-representation.js'
@@ -78,6 +78,7 @@ export class Store {
   readonly #temporary: TemporaryFiles
   readonly #locks: ResourceLocks
   readonly #usage: Usage
+  readonly #patches = new Patches()
   readonly #running = new Set<Promise<unknown>>()
   #sweptAt = Number.NEGATIVE_INFINITY
 
@@ -130,6 +131,7 @@ export class Store {
   /** Waits for the requests that are being served, and a sweep. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
+    await this.#patches.close()
     await this.#locks.close()
     await this.#usage.close()
     await this.#temporary.close()
@@ -151,16 +153,16 @@ export class Store {
     if (method === 'OPTIONS') return answerOptions(context, allowed)
     return path.isCollection
       ? await this.#collection(context, path, client)
-      : await this.#resource(context, path.text)
+      : await this.#resource(context, path.text, client)
   }
 
-  async #resource(context: AnswerContext, path: string): Promise<Outcome> {
+  async #resource(context: AnswerContext, path: string, client: StoreClient): Promise<Outcome> {
     switch (context.exchange.facts.method) {
       case 'PUT':
         checkPathLength(path, this.#options.targetBytes)
         return await putResource(this.#writing(context), path)
       case 'PATCH':
-        return await patchResource(this.#writing(context), path)
+        return await this.#patches.patch(this.#writing(context), path, client.network)
       case 'DELETE': {
         const check = (current: ObjectMetadata | undefined): void =>
           void checkPreconditions(context, current && validatorsOf(current))

@@ -1,8 +1,13 @@
+import { symlinkSync, unlinkSync } from 'node:fs'
 import t from 'tap'
 import { ACCEPT_PATCH } from '../../../src/origin/store/answers.js'
-import { MAX_PATCH_BYTES, MAX_PATCH_TARGET_BYTES } from '../../../src/origin/store/patch.js'
-import type { RawResponse } from '../../kit/peers/read-response.js'
-import { put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
+import { digestOf } from '../../../src/origin/store/layout.js'
+import { Owner } from '../../../src/origin/store/owner.js'
+import { MAX_PATCH_BYTES, MAX_PATCH_TARGET_BYTES } from '../../../src/origin/store/patch-document.js'
+import { type RawResponse, readResponse } from '../../kit/peers/read-response.js'
+import { turns } from '../../kit/peers/settled.js'
+import { countThreads } from '../../kit/processes/count-threads.js'
+import { put, requestText, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 
 const JSON_PATCH = 'application/json-patch+json'
 const MERGE_PATCH = 'application/merge-patch+json'
@@ -135,4 +140,79 @@ t.test('the result may not be longer than max_object', async t => {
   await put(server, '/x', '{}')
   t.equal((await patch(server, '"12345678"', MERGE_PATCH)).status, 204)
   t.equal((await patch(server, '"123456789"', MERGE_PATCH)).status, 413)
+})
+
+t.test('patch documents that wait are limited, for each client and in all', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', '{}')
+  const lock = `${server.directory}/locks/${digestOf('/x')}`
+  // Held by a living process, this one, until the test lets it go.
+  symlinkSync(`${(await Owner.ofThisProcess('a')).id} test`, lock)
+  const body = `"${'x'.repeat(MAX_PATCH_BYTES - 2)}"`
+  const answers: Promise<RawResponse>[] = []
+  let refused = 1
+  for (const [network, count, taken] of [
+    ['a', 9, 7],
+    ['b', 8, 7],
+    ['c', 8, 7],
+    ['d', 8, 7],
+    ['e', 4, 3],
+  ] as const) {
+    server.network = network
+    for (let i = 0; i < count; i++) answers.push(patch(server, body, MERGE_PATCH))
+    refused += count - taken
+    await server.outcome(refused)
+  }
+  t.same(
+    server.outcomes.slice(1).map(({ status, error }) => [status, error?.reason]),
+    [...Array.from({ length: 5 }, () => [429, 'store_busy_client']), [503, 'store_busy']],
+  )
+  unlinkSync(lock)
+  const statuses = (await Promise.all(answers)).map(({ status }) => status)
+  t.equal(statuses.filter(status => status === 204).length, 31)
+  t.equal((await patch(server, '{}', MERGE_PATCH)).status, 204)
+})
+
+t.test('a document in single bytes is one piece of memory', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', '{}')
+  const client = await server.connect()
+  client.write(
+    `PATCH /x HTTP/1.1\r\nHost: h\r\nContent-Type: ${MERGE_PATCH}\r\nTransfer-Encoding: chunked\r\n\r\n`,
+  )
+  const document = `{"a":"${'x'.repeat(9000)}"}`
+  for (const byte of document) client.write(`1\r\n${byte}\r\n`)
+  client.write('0\r\n\r\n')
+  t.equal((await readResponse(client, 'PATCH')).status, 204)
+  t.equal((await server.request('/x')).body, document)
+})
+
+t.test('short patches start no thread, and the thread of long ones ends with the store', async t => {
+  const threads = countThreads(t)
+  const server = await storeServer(t)
+  await put(server, '/x', '{"a":1}')
+  t.equal((await patch(server, '{"b":2}', MERGE_PATCH)).status, 204)
+  t.equal((await patch(server, '[{"op":"remove","path":"/b"}]', JSON_PATCH)).status, 204)
+  t.equal(threads.started, 0)
+  t.equal((await patch(server, '[{"op":"copy","path":"/b","from":"/a"}]', JSON_PATCH)).status, 204)
+  t.equal((await patch(server, `{"c":"${'x'.repeat(33_000)}"}`, MERGE_PATCH)).status, 204)
+  t.equal((await patch(server, `{"c":"${'x'.repeat(33_000)}"`, MERGE_PATCH)).status, 400)
+  t.equal(threads.started, 1)
+  await server.store.close()
+  t.equal(threads.ended, 1)
+})
+
+t.test('whose client is gone has no turn in the thread', async t => {
+  const server = await storeServer(t)
+  await put(server, '/x', '{}')
+  const lock = `${server.directory}/locks/${digestOf('/x')}`
+  symlinkSync(`${(await Owner.ofThisProcess('a')).id} test`, lock)
+  const client = await server.connect()
+  const body = `{"c":"${'x'.repeat(33_000)}"}`
+  client.write(requestText('/x', { method: 'PATCH', fields: [`Content-Type: ${MERGE_PATCH}`], body }))
+  await turns(50)
+  client.reset()
+  t.match(await server.outcome(2), { status: 0, closeReason: 'client_gone' })
+  unlinkSync(lock)
+  t.equal((await server.request('/x')).body, '{}')
 })

@@ -1,0 +1,95 @@
+/**
+ * Long patches are applied one after another in one thread beside the proxy, which runs from the first one on. One whose
+ * client is gone ends the thread, and the next has another.
+ */
+import { Worker } from 'node:worker_threads'
+import { ProxyError } from '../../errors.js'
+import type { CancelSignal } from '../../exchange.js'
+import { ClientGone } from './content.js'
+import { errorCode } from './failures.js'
+import type { PatchJob } from './patch-document.js'
+import { cannotApply } from './patch-errors.js'
+import type { PatchAnswer } from './patch-worker.js'
+import { Turns } from './turns.js'
+
+/** Several times what the longest documents were seen to take. */
+const HEAP_MB = 256
+
+export class PatchThread {
+  readonly #script: URL
+  readonly #heapMb: number
+  readonly #turn = new Turns(1)
+  /** Threads that have been told to end. */
+  readonly #ending = new Set<Promise<unknown>>()
+  #worker: Worker | undefined
+
+  /** @param script what the thread runs */
+  constructor(script = new URL('./patch-worker.js', import.meta.url), heapMb = HEAP_MB) {
+    this.#script = script
+    this.#heapMb = heapMb
+  }
+
+  /**
+   * @returns the new content
+   * @throws ProxyError 400, 422; ClientGone; another error when the thread ends
+   */
+  apply(job: PatchJob, signal: CancelSignal): Promise<Buffer> {
+    return this.#turn.run(() => this.#ask(job, signal), signal)
+  }
+
+  /** To be called when nothing is asked any more. */
+  async close(): Promise<void> {
+    if (this.#worker !== undefined) this.#end(this.#worker)
+    await Promise.all(this.#ending)
+  }
+
+  async #ask(job: PatchJob, signal: CancelSignal): Promise<Buffer> {
+    this.#worker ??= this.#start()
+    const worker = this.#worker
+    let settle = (): void => {}
+    try {
+      const answer = await new Promise<PatchAnswer>((resolve, reject) => {
+        const leave = (): void => {
+          this.#end(worker)
+          reject(new ClientGone())
+        }
+        const fail = (error: Error): void => {
+          this.#end(worker)
+          reject(isOutOfMemory(error) ? cannotApply('it takes too much memory') : error)
+        }
+        settle = () => {
+          worker.off('message', resolve).off('error', fail)
+          signal.removeEventListener('abort', leave)
+        }
+        worker.on('message', resolve).on('error', fail)
+        signal.addEventListener('abort', leave)
+        worker.postMessage(job)
+      })
+      if ('content' in answer) {
+        const { buffer, byteOffset, length } = answer.content
+        return Buffer.from(buffer, byteOffset, length)
+      }
+      const { type, message, ...options } = answer.refused
+      throw new ProxyError(type, message, options)
+    } finally {
+      settle()
+    }
+  }
+
+  #start(): Worker {
+    const worker = new Worker(this.#script, { resourceLimits: { maxOldGenerationSizeMb: this.#heapMb } })
+    // Told to whoever waits for an answer; without one it is of no interest.
+    worker.on('error', () => {})
+    return worker
+  }
+
+  #end(worker: Worker): void {
+    if (this.#worker === worker) this.#worker = undefined
+    const ended = worker.terminate().finally(() => this.#ending.delete(ended))
+    this.#ending.add(ended)
+  }
+}
+
+function isOutOfMemory(error: unknown): boolean {
+  return errorCode(error) === 'ERR_WORKER_OUT_OF_MEMORY'
+}

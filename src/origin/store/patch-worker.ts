@@ -1,0 +1,27 @@
+/** The thread that applies long patches. It answers each message with one, in their order. */
+import { parentPort } from 'node:worker_threads'
+import { ProxyError } from '../../errors.js'
+import { applyPatch, type PatchJob } from './patch-document.js'
+
+/** `refused` is what makes the ProxyError again, which is a plain Error on its way between threads. */
+export type PatchAnswer =
+  | { readonly content: Uint8Array }
+  | {
+      readonly refused: Pick<ProxyError, 'type' | 'message' | 'status' | 'reason'> & {
+        readonly detail: string
+      }
+    }
+
+parentPort?.on('message', (job: PatchJob) => {
+  parentPort?.postMessage(answerTo(job))
+})
+
+function answerTo(job: PatchJob): PatchAnswer {
+  try {
+    return { content: applyPatch(job) }
+  } catch (error) {
+    if (!(error instanceof ProxyError)) throw error
+    const { type, message, status, reason, detail = '' } = error
+    return { refused: { type, message, status, reason, detail } }
+  }
+}

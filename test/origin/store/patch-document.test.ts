@@ -1,0 +1,49 @@
+import t from 'tap'
+import {
+  applyPatch,
+  isShort,
+  MAX_PATCH_TARGET_BYTES,
+  type PatchKind,
+} from '../../../src/origin/store/patch-document.js'
+
+function job(kind: PatchKind, target: string, document: string) {
+  return { kind, target: Buffer.from(target), document: Buffer.from(document) }
+}
+
+t.test('what is short is done at once, unless a copy may make it long', t => {
+  const whole = 32 * 1024
+  for (const [kind, target, document, short] of [
+    ['merge-patch', 'x'.repeat(whole - 2), '{}', true],
+    ['merge-patch', 'x'.repeat(whole - 1), '{}', false],
+    ['merge-patch', '{}', 'x'.repeat(whole - 2), true],
+    ['merge-patch', '{}', 'x'.repeat(whole - 1), false],
+    ['merge-patch', '{}', '{"a":"copy"}', true],
+    ['json-patch', '{}', '[{"op":"add","path":"/a","value":1}]', true],
+    ['json-patch', '{}', '[{"op":"copy","path":"/a","from":""}]', false],
+    ['json-patch', '{}', '[{"op":"c\\u006fpy","path":"/a","from":""}]', false],
+    ['json-patch', 'x'.repeat(whole - 1), '[]', false],
+  ] as const) {
+    t.equal(isShort(job(kind, target, document)), short, `${kind} ${target.length} ${document.slice(0, 50)}`)
+  }
+  t.equal(isShort({ ...job('json-patch', '', ''), document: new Uint8Array(Buffer.from('"copy"')) }), false)
+  t.end()
+})
+
+t.test('the patch document is looked at before its target, and the result before it is given', t => {
+  t.equal(applyPatch(job('merge-patch', '{"a":1}', '{"b":2}')).toString(), '{"a":1,"b":2}')
+  t.equal(applyPatch(job('json-patch', '[1]', '[{"op":"remove","path":"/0"}]')).toString(), '[]')
+  for (const [kind, target, document, status] of [
+    ['merge-patch', 'no JSON', 'no JSON', 400],
+    ['merge-patch', 'no JSON', '{}', 422],
+    ['json-patch', 'no JSON', '{}', 400],
+    ['json-patch', '{}', '[{"op":"remove","path":"/a"}]', 422],
+    ['merge-patch', '{}', `"${'x'.repeat(MAX_PATCH_TARGET_BYTES - 1)}"`, 422],
+  ] as const) {
+    t.throws(
+      () => applyPatch(job(kind, target, document)),
+      { name: 'ProxyError', status },
+      document.slice(0, 50),
+    )
+  }
+  t.end()
+})
