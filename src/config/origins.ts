@@ -71,7 +71,9 @@ const store = section({
   max_object: size('1B', '1024GiB').prefault('1GiB').describe('Largest representation.'),
   max_total: size('1B', '1048576GiB')
     .prefault('10GiB')
-    .describe('Most bytes of all representations together.'),
+    .describe(
+      'Most bytes of all representations together, and 4 KiB for each file and folder that they need.',
+    ),
 }).transform(({ max_object: maxObjectBytes, max_total: maxTotalBytes, ...rest }) => ({
   ...rest,
   maxObjectBytes,

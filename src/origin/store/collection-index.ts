@@ -7,21 +7,21 @@
  * before its name was gone from the folder above. Only a process that is killed between the two leaves a collection out
  * of the listing above it, until something is written below it again.
  */
-import type { Dir } from 'node:fs'
-import { open, opendir, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inDirectory, syncDirectory } from './durable.js'
 import { errorCode, isMissing } from './failures.js'
-import { digestOf, type Layout } from './layout.js'
+import { openFolder } from './folder.js'
+import { digestOf, type Layout, LONG_MARK } from './layout.js'
 import { type SmallestNames, spelled } from './smallest-names.js'
 import { splitPath } from './store-path.js'
 import type { TemporaryFiles } from './temporary-files.js'
+import { FILE_BYTES } from './usage.js'
 
 /** Longest name that is spelled out in the name of its file; those of longer ones begin with as much and end in a digest. */
 const LONGEST_PLAIN = 100
 const LONG_PREFIX = 64
-const LONG_MARK = '~'
 /** Entries of a folder that are read at a time: those of a thousand take two milliseconds. */
 const SCAN_ENTRIES = 1024
 const LOOK_ENTRIES = 8
@@ -36,32 +36,51 @@ export class CollectionIndex {
     this.#temporary = temporary
   }
 
-  /** Enters a path, of a resource or of a collection, in the collection above it, and that in the one above. */
-  async add(path: string): Promise<void> {
+  /**
+   * Enters a path, of a resource or of a collection, in the collection above it, and that in the one above.
+   * @param made is told what each file and folder counts for that it has made; what it throws ends it there
+   */
+  async add(path: string, made: (bytes: number) => Promise<void> = async () => {}): Promise<void> {
     for (let at = splitPath(path); at !== undefined; at = splitPath(at.parent)) {
       const folder = this.#layout.collectionFolder(at.parent)
       const { name } = at
-      await inDirectory(folder, () => this.#create(folder, name))
+      let bytes = 0
+      const isNew = await inDirectory(
+        folder,
+        () => this.#create(folder, name),
+        () => {
+          bytes += FILE_BYTES
+        },
+      )
+      if (isNew) bytes += entryBytes(name)
+      if (bytes > 0) await made(bytes)
     }
   }
 
-  /** Takes a resource out, and every collection with nothing left below it. */
-  async remove(path: string): Promise<void> {
+  /**
+   * Takes a resource out, and every collection with nothing left below it.
+   * @returns what the files and folders counted for that are gone
+   */
+  async remove(path: string): Promise<number> {
+    let freed = 0
     for (let at = splitPath(path); at !== undefined; at = splitPath(at.parent)) {
       const { parent, name } = at
       const folder = this.#layout.collectionFolder(parent)
-      await rm(join(folder, entryOf(name)), { force: true })
-      if (name.endsWith('/') && (await this.#exists(parent + name))) {
-        await this.add(parent + name)
-        return
+      if (await removed(rm(join(folder, entryOf(name))))) freed += entryBytes(name)
+      if (name.endsWith('/') && (await isThere(this.#layout.collectionFolder(parent + name)))) {
+        await this.add(parent + name, async bytes => {
+          freed -= bytes
+        })
+        return freed
       }
       try {
-        await rmdir(folder)
+        if (await removed(rmdir(folder))) freed += FILE_BYTES
       } catch (error) {
-        if (NOT_EMPTY.has(errorCode(error))) return
-        if (!isMissing(error)) throw error
+        if (NOT_EMPTY.has(errorCode(error))) return freed
+        throw error
       }
     }
+    return freed
   }
 
   /**
@@ -111,29 +130,24 @@ export class CollectionIndex {
     }
   }
 
-  async #exists(collection: string): Promise<boolean> {
-    try {
-      await stat(this.#layout.collectionFolder(collection))
-      return true
-    } catch (error) {
-      if (isMissing(error)) return false
-      throw error
-    }
-  }
-
-  async #create(folder: string, name: string): Promise<void> {
-    const entry = entryOf(name)
-    if (entry.includes(LONG_MARK)) await this.#createLong(join(folder, entry), name)
-    else {
+  /** @returns whether there was none */
+  async #create(folder: string, name: string): Promise<boolean> {
+    const path = join(folder, entryOf(name))
+    let isNew = true
+    if (path.includes(LONG_MARK, folder.length)) {
+      isNew = !(await isThere(path))
+      await this.#createLong(path, name)
+    } else {
       try {
-        const file = await open(join(folder, entry), 'wx', 0o600)
+        const file = await open(path, 'wx', 0o600)
         await file.close()
       } catch (error) {
-        if (errorCode(error) === 'EEXIST') return
+        if (errorCode(error) === 'EEXIST') return false
         throw error
       }
     }
     await syncDirectory(folder)
+    return isNew
   }
 
   /** Written anew each time, so that it is whole whatever happened before. */
@@ -154,14 +168,23 @@ export class CollectionIndex {
   }
 }
 
-/** Undefined when there is no such folder. */
-async function openFolder(folder: string, bufferSize: number): Promise<Dir | undefined> {
-  try {
-    return await opendir(folder, { bufferSize })
-  } catch (error) {
-    if (isMissing(error)) return undefined
-    throw error
-  }
+async function isThere(path: string): Promise<boolean> {
+  return await stat(path).then(() => true, missingIsFalse)
+}
+
+/** @returns whether there was something to remove */
+async function removed(removal: Promise<void>): Promise<boolean> {
+  return await removal.then(() => true, missingIsFalse)
+}
+
+function missingIsFalse(error: unknown): false {
+  if (isMissing(error)) return false
+  throw error
+}
+
+/** What the file of a name counts for: a long one has the name in it. */
+function entryBytes(name: string): number {
+  return FILE_BYTES + (name.length <= LONGEST_PLAIN ? 0 : name.length)
 }
 
 function entryOf(name: string): string {

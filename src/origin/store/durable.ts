@@ -18,9 +18,10 @@ const MOST_TRIES = 100
 
 /**
  * Creates a directory and those above it that are missing, durably and for this user alone.
+ * @returns whether it was missing
  * @throws the system's error, ENOENT too for a symbolic link that leads nowhere
  */
-export async function ensureDirectory(path: string): Promise<void> {
+export async function ensureDirectory(path: string): Promise<boolean> {
   for (let tries = 0; ; tries++) {
     try {
       await mkdir(path, 0o700)
@@ -28,13 +29,14 @@ export async function ensureDirectory(path: string): Promise<void> {
     } catch (error) {
       const code = errorCode(error)
       if (code === 'EEXIST') {
-        if (await isThere(path)) return
+        if (await isThere(path)) return false
       } else if (code !== 'ENOENT' || dirname(path) === path) throw error
       else await ensureDirectory(dirname(path))
       if (tries === MOST_TRIES) throw error
     }
   }
   await syncDirectory(dirname(path))
+  return true
 }
 
 /** Whether what stood in the way of a directory is still there. @throws for a link whose target is not */
@@ -52,15 +54,22 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** Does the work, and when a directory for it is missing creates that and does it again. */
-export async function inDirectory<T>(path: string, work: () => Promise<T>): Promise<T> {
+/**
+ * Does the work, and when a directory for it is missing creates that and does it again.
+ * @param onMade told when it has created it
+ */
+export async function inDirectory<T>(
+  path: string,
+  work: () => Promise<T>,
+  onMade: () => void = () => {},
+): Promise<T> {
   for (let tries = 0; ; tries++) {
     try {
       return await work()
     } catch (error) {
       // Another writer may remove an empty directory between the two.
       if (errorCode(error) !== 'ENOENT' || tries === MOST_TRIES) throw error
-      await ensureDirectory(path)
+      if (await ensureDirectory(path)) onMade()
     }
   }
 }

@@ -10,6 +10,9 @@ export function digestOf(path: string): string {
   return createHash('sha256').update(path, 'latin1').digest('hex')
 }
 
+/** Stands in the names of those files of the index that hold a name too long to be spelled out. */
+export const LONG_MARK = '~'
+
 export class Layout {
   /** All current versions, in folders by the first byte of the digest. */
   readonly objects: string

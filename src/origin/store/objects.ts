@@ -16,7 +16,7 @@ import { digestOf, type Layout } from './layout.js'
 import type { NewVersion } from './new-version.js'
 import { DamagedObject, type ObjectMetadata, type OpenObject, openObject } from './object-file.js'
 import type { ResourceLocks } from './resource-lock.js'
-import type { Usage } from './usage.js'
+import { fileBytes, type Reservation, type Usage } from './usage.js'
 
 export interface ObjectsOptions {
   readonly layout: Layout
@@ -51,9 +51,10 @@ export class Objects {
     return this.metadata(path).catch(noneIfDamaged)
   }
 
-  /** Bytes on the disk; 0 when there is no such resource. */
-  async size(path: string): Promise<number> {
-    return (await this.#fileSize(path)) ?? 0
+  /** What its file counts for; 0 when there is no such resource. */
+  async countedBytes(path: string): Promise<number> {
+    const size = await this.#fileSize(path)
+    return size === undefined ? 0 : fileBytes(size)
   }
 
   async #fileSize(path: string): Promise<number | undefined> {
@@ -67,15 +68,17 @@ export class Objects {
 
   /**
    * Makes a version the current one.
-   * @param next decides with the version that is current, undefined when there is none; what it throws changes
-   *   nothing, what it returns is sealed
+   * @param next decides with the version that is current, undefined when there is none, and what its file or a damaged
+   *   one in its place counts for; what it throws changes nothing, what it returns is sealed
+   * @param room set aside for it; what is made beside its file is asked for too
    * @param signal of the client that asks
    * @returns whether there was a version before
-   * @throws ClientGone while it waits for others
+   * @throws ClientGone while it waits for others; ProxyError 507
    */
   replace(
     path: string,
-    next: (current: OpenObject | undefined) => Promise<NewVersion>,
+    next: (current: OpenObject | undefined, freedBytes: number) => Promise<NewVersion>,
+    room: Reservation,
     signal: CancelSignal,
   ): Promise<'created' | 'replaced'> {
     const { index, layout, locks, usage } = this.#options
@@ -85,18 +88,23 @@ export class Objects {
     const work = async (): Promise<'created' | 'replaced'> => {
       const current = await this.open(path).catch(noneIfDamaged)
       try {
-        const version = await next(current)
-        const damaged = current === undefined ? await this.#fileSize(path) : undefined
+        const before = current === undefined ? await this.countedBytes(path) : fileBytes(current.size)
+        const version = await next(current, before)
+        const isDamaged = current === undefined && before > 0
+        let made = 0
         try {
-          await index.add(path)
+          await index.add(path, async bytes => {
+            made += bytes
+            await room.more(bytes)
+          })
           // A rename would do for a file, but not for a folder.
-          if (damaged !== undefined) await rm(file, { recursive: true, force: true })
+          if (isDamaged) await rm(file, { recursive: true, force: true })
           await inDirectory(folder, () => version.publish(file, folder))
         } catch (error) {
-          await this.#forget(path).catch(() => {})
+          usage.changed(made - (await this.#forget(path).catch(() => 0)))
           throw error
         }
-        usage.changed((await this.size(path)) - (current?.size ?? damaged ?? 0))
+        usage.changed((await this.countedBytes(path)) - before + made)
         return current === undefined ? 'created' : 'replaced'
       } finally {
         await current?.close()
@@ -105,9 +113,12 @@ export class Objects {
     return locks.hold(digest, work, signal)
   }
 
-  /** After a write that failed: takes the path out of the index, unless there is something at it. */
-  async #forget(path: string): Promise<void> {
-    if ((await this.#fileSize(path)) === undefined) await this.#options.index.remove(path)
+  /**
+   * After a write that failed: takes the path out of the index, unless there is something at it.
+   * @returns what is gone counted for
+   */
+  async #forget(path: string): Promise<number> {
+    return (await this.#fileSize(path)) === undefined ? await this.#options.index.remove(path) : 0
   }
 
   /**
@@ -135,8 +146,8 @@ export class Objects {
       if (size === undefined) return false
       await rm(layout.objectFile(digest), { recursive: true, force: true })
       await syncDirectory(layout.objectFolder(digest))
-      usage.changed(-size)
-      await index.remove(path)
+      usage.changed(-fileBytes(size))
+      usage.changed(-(await index.remove(path)))
       return true
     }
     return await locks.hold(digest, work, signal)

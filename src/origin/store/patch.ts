@@ -31,6 +31,7 @@ import { cannotApply, unsupportedPatch } from './patch-errors.js'
 import { PatchThread } from './patch-thread.js'
 import type { WriteContext } from './put.js'
 import { Turns } from './turns.js'
+import { fileBytes } from './usage.js'
 
 /** What patch documents may take in memory together: some thirty of the longest, or a thousand usual ones. */
 const DOCUMENT_BUDGET = {
@@ -92,21 +93,26 @@ export class Patches {
     const room = usage.reserve(0)
     let version: NewVersion | undefined
     let metadata: ObjectMetadata | undefined
-    const next = async (current: OpenObject | undefined): Promise<NewVersion> => {
+    const next = async (current: OpenObject | undefined, freedBytes: number): Promise<NewVersion> => {
       checkTarget(context, path, current?.metadata)
       if (current === undefined) throw notFound(path)
       const content = await apply(await readWhole(current), signal)
       if (content.length > context.maxObjectBytes) throw tooLargeObject(context.maxObjectBytes)
-      await room.replaces(current.size)
-      await room.atLeast(content.length)
+      await room.replaces(freedBytes)
+      await room.atLeast(fileBytes(content.length))
       version = new NewVersion(await context.temporary.create(), current.metadata.fields)
       await version.append([content])
       metadata = await version.seal(path, context.now())
-      await room.atLeast(version.size)
+      await room.atLeast(fileBytes(version.size))
       return version
     }
     try {
-      await objects.replace(path, current => this.#turns.run(() => next(current), signal), signal)
+      await objects.replace(
+        path,
+        (current, freedBytes) => this.#turns.run(() => next(current, freedBytes), signal),
+        room,
+        signal,
+      )
       return answerEmpty(
         context,
         204,

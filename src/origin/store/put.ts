@@ -15,7 +15,7 @@ import { type ObjectMetadata, validatorsOf } from './object-file.js'
 import type { Objects } from './objects.js'
 import { parseRepresentationFields, type RepresentationFields } from './representation-fields.js'
 import type { TemporaryFiles } from './temporary-files.js'
-import type { Reservation, Usage } from './usage.js'
+import { fileBytes, type Reservation, type Usage } from './usage.js'
 
 /** The preconditions that a target without validators can meet or fail. */
 const EXISTENCE = ['if-match', 'if-none-match']
@@ -49,11 +49,12 @@ export async function putResource(context: WriteContext, path: string): Promise<
   return await storeContent(context, path, fields, async (version, metadata, room) => {
     const done = await objects.replace(
       path,
-      async current => {
+      async (current, freedBytes) => {
         checkPreconditions(context, current && validatorsOf(current.metadata))
-        await room.replaces(current?.size ?? 0)
+        await room.replaces(freedBytes)
         return version
       },
+      room,
       exchange.signal,
     )
     const validating = validatorFields(context, validatorsOf(metadata))
@@ -78,13 +79,14 @@ export async function postToCollection(
   if (EXISTENCE.some(name => hasField(received, name))) {
     checkPreconditions(context, (await exists()) ? { etag: undefined, lastModifiedMs: undefined } : undefined)
   }
-  return await storeContent(context, created, fields, async (version, metadata) => {
+  return await storeContent(context, created, fields, async (version, metadata, room) => {
     await context.objects.replace(
       created,
       async current => {
         if (current !== undefined) throw new Error('a new name is taken')
         return version
       },
+      room,
       context.exchange.signal,
     )
     const validating = validatorFields(context, validatorsOf(metadata))
@@ -105,20 +107,20 @@ async function storeContent(
   }
   const declared = exchange.content.length ?? 0
   ensureSize(declared)
-  const room = usage.reserve(await objects.size(path))
+  const room = usage.reserve(await objects.countedBytes(path))
   let version: NewVersion | undefined
   try {
-    await room.atLeast(declared)
+    await room.atLeast(fileBytes(declared))
     const made = new NewVersion(await temporary.create(), fields)
     version = made
     await readContent(exchange, async chunks => {
       const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, made.length)
       ensureSize(bytes)
-      await room.atLeast(bytes)
+      await room.atLeast(fileBytes(bytes))
       await made.append(chunks)
     })
     const metadata = await made.seal(path, now())
-    await room.atLeast(made.size)
+    await room.atLeast(fileBytes(made.size))
     return await publish(made, metadata, room)
   } finally {
     await version?.discard()

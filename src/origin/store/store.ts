@@ -88,7 +88,7 @@ export class Store {
     const locks = new ResourceLocks(layout.locks, owner, now, randomId)
     const temporary = new TemporaryFiles(layout.temporary, owner, randomId, descriptors)
     const index = new CollectionIndex(layout, temporary)
-    const usage = new Usage({ objects: layout.objects, maxTotalBytes, now })
+    const usage = new Usage({ objects: layout.objects, collections: layout.collections, maxTotalBytes, now })
     this.#options = options
     this.#temporary = temporary
     this.#locks = locks

@@ -1,5 +1,6 @@
 /**
- * How much the store holds, and whether there is room for more.
+ * How much the store holds, and whether there is room for more. A file counts for its bytes and 4 KiB, a folder for as
+ * much, which is about what they take of a disk: otherwise resources of one byte, deep below each other, would fill it.
  *
  * The truth is on the disk alone, so a crash can not make the count drift: it is taken from there before the first
  * write, and again now and then, because other processes write too. Between that each process counts for itself, and
@@ -10,7 +11,12 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ProxyError } from '../../errors.js'
 import { isMissing } from './failures.js'
-import { namesIn } from './folder.js'
+import { namesIn, openFolder } from './folder.js'
+import { LONG_MARK } from './layout.js'
+
+/** What a file counts for beside its bytes, and a folder. */
+export const FILE_BYTES = 4096
+const ENTRIES_AT_ONCE = 1024
 
 /** At most one count in so long, and never more than a twentieth of the time. */
 const RECOUNT_MS = 30_000
@@ -21,6 +27,8 @@ const REFUSAL_MS = 1000
 export interface UsageOptions {
   /** The folder of the folders with the objects. */
   readonly objects: string
+  /** The folder of the folders with those of the collections. */
+  readonly collections: string
   readonly maxTotalBytes: number
   /** Milliseconds since the epoch. */
   readonly now: () => number
@@ -30,6 +38,8 @@ export interface UsageOptions {
 export interface Reservation {
   /** Sets aside at least so many bytes in all. @throws ProxyError 507 when there is not as much */
   atLeast(bytes: number): Promise<void>
+  /** Sets aside as much again. @throws ProxyError 507 */
+  more(bytes: number): Promise<void>
   /**
    * Says again what the write frees, when it is its turn: others may have replaced or removed that version since.
    * @throws ProxyError 507 when there is not room enough any more
@@ -60,13 +70,16 @@ export class Usage {
       await this.#look(bytes, freed)
       if (!this.#fits(bytes, freed)) throw noRoom()
     }
+    const more = async (bytes: number): Promise<void> => {
+      await ensureRoom(bytes)
+      this.#reserved += bytes
+      held += bytes
+    }
     return {
       atLeast: async bytes => {
-        if (bytes <= held) return
-        await ensureRoom(bytes - held)
-        this.#reserved += bytes - held
-        held = bytes
+        if (bytes > held) await more(bytes - held)
       },
+      more,
       replaces: async bytes => {
         freed = bytes
         await ensureRoom(0)
@@ -114,7 +127,11 @@ export class Usage {
     let total = 0
     for (const folder of await namesIn(this.#options.objects)) {
       const path = join(this.#options.objects, folder)
-      for (const name of await namesIn(path)) total += await sizeOf(join(path, name))
+      for (const name of await namesIn(path)) total += await countOf(join(path, name))
+    }
+    for (const folder of await namesIn(this.#options.collections)) {
+      const path = join(this.#options.collections, folder)
+      for (const name of await namesIn(path)) total += await countOfEntries(join(path, name))
     }
     // What this process did meanwhile may have been seen or not; counting it is the safer error, until the next count.
     this.#stored = total + this.#written - before
@@ -123,9 +140,24 @@ export class Usage {
   }
 }
 
-async function sizeOf(path: string): Promise<number> {
+/** What a file counts for. */
+export function fileBytes(size: number): number {
+  return FILE_BYTES + size
+}
+
+async function countOfEntries(folder: string): Promise<number> {
+  const directory = await openFolder(folder, ENTRIES_AT_ONCE)
+  if (directory === undefined) return 0
+  let total = FILE_BYTES
+  for await (const { name } of directory) {
+    total += name.includes(LONG_MARK) ? await countOf(join(folder, name)) : FILE_BYTES
+  }
+  return total
+}
+
+async function countOf(path: string): Promise<number> {
   try {
-    return (await stat(path)).size
+    return fileBytes((await stat(path)).size)
   } catch (error) {
     if (isMissing(error)) return 0
     throw error

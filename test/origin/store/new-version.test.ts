@@ -45,3 +45,32 @@ t.test('what is not published leaves nothing, sealed or not', async t => {
     t.notOk(existsSync(path))
   }
 })
+
+t.test('the content is on the disk before it has its name, and that before anybody is told', async t => {
+  const folder = t.testdir()
+  const path = `${folder}/temporary`
+  const handle = await open(path, 'wx', 0o600)
+  const calls: string[] = []
+  const there = (): string => (existsSync(`${folder}/current`) ? 'published' : 'not published')
+  const file = new Proxy(handle, {
+    get: (target, name) => {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      return (...given: unknown[]) => {
+        calls.push(`${String(name)}, ${there()}`)
+        return Reflect.apply(value, target, given) as unknown
+      }
+    },
+  })
+  const version = new NewVersion({ path, file }, {})
+  await version.append([Buffer.from('content')])
+  await version.seal('/a', 0)
+  await version.publish(`${folder}/current`, folder)
+  await version.discard()
+  t.same(calls, [
+    'writeFile, not published',
+    'writeFile, not published',
+    'sync, not published',
+    'close, not published',
+  ])
+})

@@ -1,3 +1,4 @@
+import { existsSync, readdirSync, readlinkSync } from 'node:fs'
 import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { CollectionIndex } from '../../../src/origin/store/collection-index.js'
@@ -7,8 +8,10 @@ import { Objects } from '../../../src/origin/store/objects.js'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { ResourceLocks } from '../../../src/origin/store/resource-lock.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
-import { Usage } from '../../../src/origin/store/usage.js'
+import { FILE_BYTES, Usage } from '../../../src/origin/store/usage.js'
 import { allNames } from './all-names.js'
+
+const MAX_TOTAL = 1_000_000
 
 async function world(directory: string) {
   let count = 0
@@ -17,15 +20,27 @@ async function world(directory: string) {
   const owner = await Owner.ofThisProcess('a')
   const temporary = new TemporaryFiles(layout.temporary, owner, randomId, NO_DESCRIPTOR_KEPT)
   const index = new CollectionIndex(layout, temporary)
-  const usage = new Usage({ objects: layout.objects, maxTotalBytes: 1000, now: () => 0 })
+  const usage = new Usage({
+    objects: layout.objects,
+    collections: layout.collections,
+    maxTotalBytes: MAX_TOTAL,
+    now: () => 0,
+  })
   const locks = new ResourceLocks(layout.locks, owner, Date.now, randomId)
   const { signal } = new AbortController()
   const all = new Objects({ layout, locks, index, usage, descriptors: NO_DESCRIPTOR_KEPT })
   const objects = {
     open: (path: string) => all.open(path),
     metadata: (path: string) => all.metadata(path),
-    size: (path: string) => all.size(path),
-    replace: (path: string, next: Parameters<Objects['replace']>[1]) => all.replace(path, next, signal),
+    countedBytes: (path: string) => all.countedBytes(path),
+    replace: async (path: string, next: Parameters<Objects['replace']>[1]) => {
+      const room = usage.reserve(0)
+      try {
+        return await all.replace(path, next, room, signal)
+      } finally {
+        room.release()
+      }
+    },
     remove: (path: string, check: Parameters<Objects['remove']>[1]) => all.remove(path, check, signal),
   }
   const sealed = async (path: string, content: string): Promise<NewVersion> => {
@@ -46,7 +61,7 @@ t.test('a version is created, replaced and removed, and each is asked with the o
       return sealed('/c/a', content)
     })
   t.equal(await objects.metadata('/c/a'), undefined)
-  t.equal(await objects.size('/c/a'), 0)
+  t.equal(await objects.countedBytes('/c/a'), 0)
   t.equal(await write('one'), 'created')
   t.equal(await write('three'), 'replaced')
   t.match(await objects.metadata('/c/a'), { path: '/c/a', length: 5 })
@@ -91,17 +106,18 @@ t.test('what is written and removed is counted by the whole file', async t => {
       reservation.release()
     }
   }
-  t.ok(await room(1000))
+  t.ok(await room(MAX_TOTAL))
   await objects.replace('/a', () => sealed('/a', 'content'))
-  const size = await objects.size('/a')
-  t.ok(size > 7)
-  t.ok(await room(1000 - size))
-  t.notOk(await room(1001 - size))
+  // With the file of its name, and the folder of that.
+  const bytes = (await objects.countedBytes('/a')) + 2 * FILE_BYTES
+  t.ok(bytes > 7 + 3 * FILE_BYTES)
+  t.ok(await room(MAX_TOTAL - bytes))
+  t.notOk(await room(MAX_TOTAL + 1 - bytes))
   await objects.replace('/a', () => sealed('/a', 'con'))
-  t.ok(await room(1004 - size))
-  t.notOk(await room(1005 - size))
+  t.ok(await room(MAX_TOTAL + 4 - bytes))
+  t.notOk(await room(MAX_TOTAL + 5 - bytes))
   await objects.remove('/a', () => {})
-  t.ok(await room(1000))
+  t.ok(await room(MAX_TOTAL))
 })
 
 t.test('writers of one resource come one after another, each with what the other left', async t => {
@@ -116,3 +132,31 @@ t.test('writers of one resource come one after another, each with what the other
   await Promise.all(writes)
   t.match(await worlds[0]?.objects.metadata('/a'), { length: 20 })
 })
+
+t.test('the file of a version that is replaced is closed', { skip: noOpenFiles() }, async t => {
+  const directory = t.testdir()
+  const { objects, sealed } = await world(directory)
+  const write = () => objects.replace('/a', () => sealed('/a', 'x'.repeat(100_000)))
+  await write()
+  for (let i = 0; i < 5; i++) await write()
+  t.same(openFilesBelow(directory), [])
+  const refused = objects.replace('/a', () => Promise.reject(new Error('no')))
+  await t.rejects(refused, { message: 'no' })
+  t.same(openFilesBelow(directory), [])
+})
+
+function noOpenFiles(): string | false {
+  return existsSync('/proc/self/fd') ? false : 'needs /proc'
+}
+
+function openFilesBelow(directory: string): string[] {
+  return readdirSync('/proc/self/fd').flatMap(descriptor => {
+    try {
+      const path = readlinkSync(`/proc/self/fd/${descriptor}`)
+      return path.startsWith(directory) ? [path] : []
+    } catch {
+      // The one that the folder was read by.
+      return []
+    }
+  })
+}

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { digestOf, Layout } from '../../../src/origin/store/layout.js'
+import { FILE_BYTES } from '../../../src/origin/store/usage.js'
 import { readResponse } from '../../kit/peers/read-response.js'
 import { DATE, put, requestText, storeServer } from '../../kit/proxies/store-server.js'
 
@@ -243,7 +244,8 @@ t.test('a directory that is a link to nowhere is 500 for a write, also when its 
 })
 
 t.test('a damaged file is told to who reads it, not listed, and can be replaced and removed', async t => {
-  const server = await storeServer(t, { maxTotalBytes: 10_000 })
+  // The root, the collection and its name, two resources and their names.
+  const server = await storeServer(t, { maxTotalBytes: 10_000 + 7 * FILE_BYTES })
   const file = new Layout(server.directory).objectFile(digestOf('/c/x'))
   const damages = {
     empty: () => writeFileSync(file, ''),
@@ -281,7 +283,8 @@ t.test('a damaged file is told to who reads it, not listed, and can be replaced 
   }
   await server.request('/c/x', { method: 'DELETE' })
   await server.request('/c/y', { method: 'DELETE' })
-  await put(server, '/z', 'x'.repeat(9000))
+  // The root, one resource and its name.
+  await put(server, '/z', 'x'.repeat(9000 + 4 * FILE_BYTES))
 })
 
 t.test('what can not be read is left out of its listing, and told', async t => {

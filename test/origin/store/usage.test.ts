@@ -1,16 +1,20 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import t, { type Test } from 'tap'
-import { Usage } from '../../../src/origin/store/usage.js'
+import { digestOf, Layout } from '../../../src/origin/store/layout.js'
+import { FILE_BYTES, Usage } from '../../../src/origin/store/usage.js'
 import { readResponse } from '../../kit/peers/read-response.js'
 import { put, storeServer } from '../../kit/proxies/store-server.js'
 
 function usageOf(
   t: Test,
   files: Record<string, string>,
+  count = Object.keys(files).length,
 ): { usage: Usage; folder: string; pass(ms: number): void } {
   const folder = t.testdir({ aa: files })
   let clock = 1_000_000
-  const usage = new Usage({ objects: folder, maxTotalBytes: 100, now: () => clock })
+  // A hundred bytes of content.
+  const maxTotalBytes = 100 + count * FILE_BYTES
+  const usage = new Usage({ objects: folder, collections: `${folder}/none`, maxTotalBytes, now: () => clock })
   return {
     usage,
     folder,
@@ -85,7 +89,7 @@ t.test('before it refuses it looks whether others have made room', async t => {
 })
 
 t.test('it counts again now and then, as others write too', async t => {
-  const { usage, folder, pass } = usageOf(t, {})
+  const { usage, folder, pass } = usageOf(t, {}, 1)
   await usage.reserve(0).atLeast(1)
   mkdirSync(`${folder}/bb`)
   writeFileSync(`${folder}/bb/one`, 'x'.repeat(99))
@@ -100,7 +104,7 @@ t.test('it counts again now and then, as others write too', async t => {
 })
 
 t.test('a resource without content takes room too', async t => {
-  const server = await storeServer(t, { maxTotalBytes: 500 })
+  const server = await storeServer(t, { maxTotalBytes: 13 * FILE_BYTES })
   const statuses: number[] = []
   for (let i = 0; i < 6; i++) {
     statuses.push((await server.request(`/${i}`, { method: 'PUT', body: '' })).status)
@@ -111,7 +115,9 @@ t.test('a resource without content takes room too', async t => {
 })
 
 t.test('a full store answers 507, takes replacements and deletions, and room that is freed', async t => {
-  const server = await storeServer(t, { maxTotalBytes: 3000 })
+  // The root, two resources and their names.
+  const maxTotalBytes = 3000 + 5 * FILE_BYTES
+  const server = await storeServer(t, { maxTotalBytes })
   await put(server, '/a', 'x'.repeat(2000))
   const full = await server.request('/b', { method: 'PUT', body: 'x'.repeat(2000) })
   t.equal(full.status, 507)
@@ -123,7 +129,7 @@ t.test('a full store answers 507, takes replacements and deletions, and room tha
   await put(server, '/b', 'x'.repeat(2000))
   await server.store.close()
 
-  const next = await storeServer(t, { maxTotalBytes: 3000 }, server.directory)
+  const next = await storeServer(t, { maxTotalBytes }, server.directory)
   t.equal(
     (await next.request('/c', { method: 'PUT', body: 'x'.repeat(2000) })).status,
     507,
@@ -132,7 +138,7 @@ t.test('a full store answers 507, takes replacements and deletions, and room tha
 })
 
 t.test('an upload whose old version was deleted meanwhile has the room that is there', async t => {
-  const server = await storeServer(t, { maxTotalBytes: 5000 })
+  const server = await storeServer(t, { maxTotalBytes: 5000 + 5 * FILE_BYTES })
   await put(server, '/a', 'x'.repeat(4000))
   const client = await server.connect()
   client.write('PUT /a HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n')
@@ -145,3 +151,119 @@ t.test('an upload whose old version was deleted meanwhile has the room that is t
   t.equal((await server.request('/a')).status, 404)
   t.equal((await server.request('/b')).status, 200)
 })
+
+t.test('files and folders beside the content count too, in each process and after a restart', async t => {
+  const deep = `/${'d/'.repeat(20)}x`
+  // Its file, 21 names, and 21 folders; the content and what is known of it are less than one more.
+  const needed = 43 * FILE_BYTES
+  for (const [maxTotalBytes, status] of [
+    [needed, 507],
+    [needed + FILE_BYTES, 201],
+  ] as const) {
+    await t.test(`${maxTotalBytes}`, async t => {
+      const server = await storeServer(t, { maxTotalBytes })
+      for (let round = 0; round < 2; round++) {
+        t.equal((await server.request(deep, { method: 'PUT', body: 'x' })).status, status, 'created')
+        if (status === 507) {
+          t.equal(filesIn(server.directory), 0, 'what it had made is taken back')
+          await put(server, '/small', 'x')
+          t.equal((await server.request('/small', { method: 'DELETE' })).status, 204)
+          continue
+        }
+        await put(server, deep, 'y')
+        t.equal((await server.request('/y', { method: 'PUT', body: 'x' })).status, 507)
+        const other = await storeServer(t, { maxTotalBytes }, server.directory)
+        t.equal((await other.request('/y', { method: 'PUT', body: 'x' })).status, 507, 'counted anew')
+        t.equal((await server.request(deep, { method: 'DELETE' })).status, 204)
+      }
+    })
+  }
+})
+
+t.test('a long name counts for what its file holds', async t => {
+  const name = `/${'n'.repeat(3000)}`
+  const server = await storeServer(t, { maxTotalBytes: 3 * FILE_BYTES + 3000 })
+  t.equal((await server.request(name, { method: 'PUT', body: '' })).status, 507)
+  t.equal(filesIn(server.directory), 0)
+  const larger = await storeServer(t, { maxTotalBytes: 4 * FILE_BYTES + 6000 }, `${server.directory}2`)
+  for (let round = 0; round < 2; round++) {
+    for (let again = 0; again < 5; again++) await put(larger, name, '')
+    t.equal((await larger.request(name, { method: 'DELETE' })).status, 204)
+  }
+  await put(larger, name, '')
+  const other = await storeServer(t, { maxTotalBytes: 5 * FILE_BYTES + 5800 }, larger.directory)
+  t.equal((await other.request('/x', { method: 'PUT', body: '' })).status, 507, 'a count sees it, too')
+})
+
+t.test('a file that is damaged is counted, and no more once it is replaced', async t => {
+  const server = await storeServer(t, { maxTotalBytes: 3 * FILE_BYTES + 1000 })
+  await put(server, '/x', 'content')
+  const digest = digestOf('/x')
+  const file = new Layout(server.directory).objectFile(digest)
+  // As large as when it was counted, which happens no more within this test.
+  writeFileSync(file, '-'.repeat(statSync(file).size))
+  for (let round = 0; round < 5; round++) {
+    await put(server, '/x', 'x'.repeat(300))
+    t.equal((await server.request('/x')).body, 'x'.repeat(300))
+    writeFileSync(file, '-'.repeat(statSync(file).size))
+  }
+  await put(server, '/x', 'x'.repeat(700))
+})
+
+t.test('content that fits without what is kept beside it does not fit', async t => {
+  const server = await storeServer(t, { maxTotalBytes: 3 * FILE_BYTES + 1000 })
+  for (const [bytes, status] of [
+    [1000, 507],
+    [1001, 507],
+    [700, 201],
+  ] as const) {
+    const body = 'x'.repeat(bytes)
+    t.equal((await server.request('/x', { method: 'PUT', body })).status, status, `${bytes}`)
+  }
+})
+
+t.test('a count that took long is made more seldom: a twentieth of the time at most', async t => {
+  const folder = t.testdir()
+  let clock = 1_000_000
+  let counts = 0
+  const usage = new Usage({
+    get objects() {
+      counts++
+      return folder
+    },
+    // Read when the objects have been counted: each count takes ten seconds.
+    get collections() {
+      clock += 10_000
+      return folder
+    },
+    maxTotalBytes: 1000,
+    now: () => clock,
+  })
+  const look = async (ms: number): Promise<number> => {
+    clock += ms
+    const room = usage.reserve(0)
+    await room.atLeast(1)
+    room.release()
+    await usage.close()
+    return counts
+  }
+  const [first, soon, later, last] = [
+    await look(0),
+    await look(31_000),
+    await look(168_000),
+    await look(2000),
+  ]
+  t.equal(first, 1)
+  t.equal(soon, first)
+  t.equal(later, first)
+  t.equal(last, 2)
+})
+
+function filesIn(directory: string): number {
+  const all = ['objects', 'collections', 'tmp']
+    .map(name => `${directory}/${name}`)
+    .filter(path => existsSync(path))
+  return all.flatMap(path =>
+    readdirSync(path, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()),
+  ).length
+}
