@@ -13,7 +13,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
       directory: './kept',
       write: ['127.0.0.0/8', 'fe80::/10'].map(parseCidr),
       maxObjectBytes: 1,
-      maxTotalBytes: 1000,
+      maxTotalBytes: 100_000,
     },
     {
       folder,

@@ -216,7 +216,7 @@ t.test(
 )
 
 t.test('entries are listed and deleted by whoever keeps the cache small', { skip }, async t => {
-  const { proxyPort: port } = await startStore(t, ', max_total: 100KiB')
+  const { proxyPort: port } = await startStore(t, ', max_total: 140KiB')
   const client = await rawClient(t, port)
   const content = artifact('entry', 30_000)
   for (const name of ['a', 'b', 'c']) {

@@ -1,16 +1,29 @@
-/** A disk that is really full: a small file system in memory, in a mount namespace that ends with its process. */
+/** Disks that are really full: small file systems, in a mount namespace that ends with its process. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 
-const INNER = join(import.meta.dirname, 'store-full-disk.js')
-const SETUP = 'mount -t tmpfs -o size=1m tmpfs "$1"; exec "$0" "$2" "$1/data"'
+const RUN = 'exec "$0" "$2" "$1/data"'
+const NO_BLOCK = `mount -t tmpfs -o size=1m tmpfs "$1"; ${RUN}`
+/** One in memory counts each name as an inode, as no disk does. */
+const MAKE = 'truncate -s 8m "$1/disk"; mkfs.ext4 -q -N 250 "$1/disk"; mount -o loop "$1/disk" "$1"'
 
 const directory = t.testdir()
-const canMount = spawnSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'tmpfs', directory]).status === 0
-const skip = canMount ? false : 'needs unshare --mount, and the right to mount'
+const unshare = (...args: string[]) => spawnSync('unshare', ['--mount', ...args]).status === 0
+const canMount = unshare('mount', '-t', 'tmpfs', 'tmpfs', directory)
+const canMountDisk = unshare('sh', '-ec', MAKE, '-', directory)
 
-t.test('in a mount namespace', { skip }, async t => {
-  const args = ['--mount', '--', 'sh', '-ec', SETUP, process.execPath, directory, INNER]
-  await t.spawn('unshare', args, {}, 'a full disk')
-})
+for (const [name, script, setup, skip] of [
+  ['a full disk', 'store-full-disk.js', NO_BLOCK, !canMount],
+  ['a disk without an inode left', 'store-no-inode.js', `${MAKE}; ${RUN}`, !canMountDisk],
+] as const) {
+  t.test(
+    'in a mount namespace',
+    { skip: skip && 'needs unshare --mount, and the right to mount' },
+    async t => {
+      const inner = join(import.meta.dirname, script)
+      const args = ['--mount', '--', 'sh', '-ec', setup, process.execPath, directory, inner]
+      await t.spawn('unshare', args, {}, name)
+    },
+  )
+}

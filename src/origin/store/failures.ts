@@ -21,6 +21,11 @@ export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/** Whether the disk, or what this user may have of it, is full. */
+export function isNoRoom(error: unknown): boolean {
+  return NO_ROOM.has(errorCode(error))
+}
+
 export function isMissing(error: unknown): boolean {
   return errorCode(error) === 'ENOENT'
 }
@@ -33,7 +38,7 @@ export function isUnreadable(error: unknown): boolean {
 /** Anything thrown while the store served a request, as what answers it. */
 export function storeFailure(error: unknown): ProxyError {
   const code = errorCode(error)
-  if (NO_ROOM.has(code)) {
+  if (isNoRoom(error)) {
     return new ProxyError('proxy_internal_response', 'the disk of the store is full', {
       status: 507,
       reason: 'store_full',

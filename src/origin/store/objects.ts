@@ -150,7 +150,7 @@ export class Objects {
       usage.changed(-(await index.remove(path)))
       return true
     }
-    return await locks.hold(digest, work, signal)
+    return await locks.hold(digest, work, signal, layout.objectFile(digest))
   }
 }
 

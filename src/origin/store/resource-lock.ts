@@ -2,23 +2,25 @@
  * One writer at a time for each resource, in this process and in all that share the directory.
  *
  * In one process writers queue up, and those whose client is gone leave. Between processes a lock is a symbolic link,
- * which only one can create and which points at nothing but says who did: it comes into being whole. Most file systems
- * need no block for one that is so short, so that a deletion passes on a full disk too; where they have no inode left,
- * it does not. It is held for a few system calls, never while content is on its way. One that can not be removed when its work is done is remembered,
- * and removed before this process asks for the next: nobody else would ever take the lock of a living process. The lock of a process that died is
- * taken away by exactly one other: who means to do so has to create a second one, named by that very lock, and looks
- * again. Otherwise two could see the dead lock, and the slower one would remove the lock that the faster one has taken
- * since.
+ * which only one can create and which points at nothing but says who did: it comes into being whole. Where the disk has
+ * no room for one, a deletion takes a further name of the very file that it is about to remove, which needs none; that
+ * does not say whose it is, so only its age tells whether somebody died over it.
+ *
+ * A lock is held for a few system calls, never while content is on its way. One that can not be removed when its work is
+ * done is remembered, and removed before this process asks for the next: nobody else would ever take the lock of a
+ * living process. The lock of a process that died is taken away by exactly one other: who means to do so has to create a
+ * second one, named by that very lock, and looks again. Otherwise two could see the dead lock, and the slower one would
+ * remove the lock that the faster one has taken since.
  */
 import { createHash } from 'node:crypto'
-import { lstat, readlink, rm, symlink } from 'node:fs/promises'
+import { link, lstat, readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone, unlessGone } from './content.js'
 import { inDirectory } from './durable.js'
-import { errorCode, isMissing } from './failures.js'
+import { errorCode, isMissing, isNoRoom } from './failures.js'
 import type { Owner } from './owner.js'
 
 /** How long a lock may be held by a process that can not be looked up. */
@@ -48,9 +50,10 @@ export class ResourceLocks {
   /**
    * @param key the digest of the resource's name
    * @param signal of the client that asks
+   * @param spare a file that may serve as the lock where the disk is full
    * @throws ProxyError 503 when another process holds the lock for too long; ClientGone while it waits
    */
-  async hold<T>(key: string, work: () => Promise<T>, signal: CancelSignal): Promise<T> {
+  async hold<T>(key: string, work: () => Promise<T>, signal: CancelSignal, spare?: string): Promise<T> {
     const askedAt = this.#now()
     const before = this.#queues.get(key) ?? Promise.resolve()
     let end = (): void => {}
@@ -62,7 +65,7 @@ export class ResourceLocks {
     this.#queues.set(key, mine)
     try {
       await unlessGone(before, signal)
-      return await this.#holdFile(join(this.#folder, key), work, signal, this.#now() - askedAt)
+      return await this.#holdFile(join(this.#folder, key), work, signal, this.#now() - askedAt, spare)
     } finally {
       end()
       void mine.then(() => {
@@ -82,12 +85,15 @@ export class ResourceLocks {
     work: () => Promise<T>,
     signal: CancelSignal,
     waitedMs: number,
+    spare: string | undefined,
   ): Promise<T> {
     let totalMs = waitedMs
     let waitMs = FIRST_WAIT_MS
-    const mine = `${this.#owner.id} ${this.#randomId()}`
+    let mine: string | undefined
     await this.#removeLeft()
-    while (!(await this.#create(path, mine))) {
+    for (;;) {
+      mine = await this.#create(path, spare)
+      if (mine !== undefined) break
       if (await this.#removeDead(path)) continue
       if (totalMs >= WAIT_LIMIT_MS) throw locked()
       await delay(waitMs)
@@ -103,14 +109,16 @@ export class ResourceLocks {
     }
   }
 
-  /** @param mine says who holds it, and is never the same twice */
-  async #create(path: string, mine: string): Promise<boolean> {
+  /** @returns what it says, which is never the same twice; undefined when another one is there */
+  async #create(path: string, spare?: string): Promise<string | undefined> {
+    const mine = `${this.#owner.id} ${this.#randomId()}`
     try {
       await inDirectory(this.#folder, () => symlink(mine, path))
-      return true
+      return mine
     } catch (error) {
-      if (errorCode(error) === 'EEXIST') return false
-      throw error
+      if (errorCode(error) === 'EEXIST') return undefined
+      if (spare === undefined || !isNoRoom(error)) throw error
+      return await linkLock(spare, path, error)
     }
   }
 
@@ -119,8 +127,8 @@ export class ResourceLocks {
     const lock = await this.#deadLock(path)
     if (lock === undefined) return false
     const claim = `${path}.${createHash('sha256').update(lock).digest('hex').slice(0, 16)}`
-    const mine = `${this.#owner.id} ${this.#randomId()}`
-    if (!(await this.#create(claim, mine))) return await this.#removeDead(claim)
+    const mine = await this.#create(claim)
+    if (mine === undefined) return await this.#removeDead(claim)
     try {
       await removeLock(path, lock)
     } finally {
@@ -151,7 +159,9 @@ export class ResourceLocks {
     const status = await lstat(path).catch(() => undefined)
     if (lock === undefined || status === undefined) return undefined
     const [id = ''] = lock.split(' ')
-    const gone = await this.#owner.isGone(id, this.#now() - status.mtimeMs, FOREIGN_LIMIT_MS)
+    // Of a file with a further name it is the time when it got that one.
+    const since = status.isSymbolicLink() ? status.mtimeMs : status.ctimeMs
+    const gone = await this.#owner.isGone(id, this.#now() - since, FOREIGN_LIMIT_MS)
     return gone ? lock : undefined
   }
 }
@@ -159,14 +169,38 @@ export class ResourceLocks {
 /** Only the lock that says so: one that was held for too long may have been taken away, and be another's by now. */
 async function removeLock(path: string, lock: string): Promise<void> {
   try {
-    if ((await readlink(path)) === lock) await rm(path, { force: true })
+    if ((await textOf(path)) === lock) await rm(path, { force: true })
   } catch (error) {
     if (!isMissing(error)) throw error
   }
 }
 
 async function contentOf(path: string): Promise<string | undefined> {
-  return await readlink(path).catch(() => undefined)
+  return await textOf(path).catch(() => undefined)
+}
+
+/** What a lock says; one that is a file says which. */
+async function textOf(path: string): Promise<string> {
+  try {
+    return await readlink(path)
+  } catch (error) {
+    if (errorCode(error) !== 'EINVAL') throw error
+    return `file ${(await lstat(path)).ino}`
+  }
+}
+
+/**
+ * @param failure why there is no lock of the usual kind
+ * @returns as `#create`
+ */
+async function linkLock(spare: string, path: string, failure: unknown): Promise<string | undefined> {
+  try {
+    await link(spare, path)
+    return await textOf(path)
+  } catch (error) {
+    if (errorCode(error) === 'EEXIST') return undefined
+    throw failure
+  }
 }
 
 function locked(): ProxyError {

@@ -1,9 +1,20 @@
 import { createHash } from 'node:crypto'
-import { mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { readlink } from 'node:fs/promises'
 import t from 'tap'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { ResourceLocks } from '../../../src/origin/store/resource-lock.js'
+import { turns } from '../../kit/peers/settled.js'
 
 const KEY = 'abc'
 let ids = 0
@@ -225,4 +236,25 @@ t.test('the time in the queue is part of the wait', { timeout: 10_000 }, async t
   first.release()
   await first.done
   await t.rejects(second, { name: 'ProxyError', status: 503, reason: 'store_locked' })
+})
+
+t.test('a lock that is a further name of a file is held for a minute, whoever took it', async t => {
+  const folder = t.testdir({ locks: {}, object: 'content' })
+  let ahead = 0
+  const owner = await Owner.ofThisProcess('a')
+  const locks = new ResourceLocks(`${folder}/locks`, owner, () => Date.now() + ahead, nextId)
+  // Its content is old, and the name is not.
+  utimesSync(`${folder}/object`, 0, 0)
+  linkSync(`${folder}/object`, `${folder}/locks/${KEY}`)
+  let isHeld = true
+  const held = hold(locks, KEY, async () => {
+    t.notOk(isHeld)
+    return 'done'
+  })
+  await turns(100)
+  isHeld = false
+  ahead = 61_000
+  t.equal(await held, 'done')
+  t.same(readdirSync(`${folder}/locks`), [])
+  t.ok(existsSync(`${folder}/object`))
 })
