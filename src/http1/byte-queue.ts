@@ -1,12 +1,20 @@
 /**
  * The bytes received and not read yet: lines are taken out as text, content as views of the chunks it came in.
  *
+ * What waits is bounded by its bytes, and a piece costs some 170 bytes of memory beside those it holds. So small pieces
+ * that have to wait are joined; a piece that is read before the next one comes is never copied.
+ *
  * Lines end in CRLF and nothing else. A bare CR or a bare LF is where two recipients begin to disagree about what a
  * line is, so it is refused although RFC 9112 §2.2 would let a recipient be lenient. Each byte is looked at once,
  * however the input was cut.
  */
 import { malformed, type ProxyError } from '../errors.js'
+import { HeldBytes } from './held-bytes.js'
 
+/** A piece of fewer bytes that has to wait is copied to those before it: of a larger one its own cost is a small part. */
+const JOIN_BELOW_BYTES = 1024
+/** Joined pieces of so many bytes together are one that is complete. */
+const JOINED_BYTES = 16 * 1024
 /** How much of a chunk is turned into text at a time: most heads fit, and content behind them is not converted. */
 const WINDOW_BYTES = 4096
 
@@ -16,24 +24,25 @@ export class ByteQueue {
   #chunk: Buffer = EMPTY
   #offset = 0
   readonly #later: Buffer[] = []
+  /** Small pieces, behind all of `#later`. */
+  #joined: HeldBytes | undefined
+  /** Of both. */
   #laterBytes = 0
   /** Text of #chunk from #windowStart on, so that a head costs one conversion and not one a line. */
   #window = ''
   #windowStart = 0
   /** The beginning of a line whose end has not come; its bytes are no longer counted in the chunk. */
-  #partial = ''
+  #partial: HeldBytes | undefined
 
   /** Bytes held that nobody has read. */
   get length(): number {
-    return this.#partial.length + this.#chunk.length - this.#offset + this.#laterBytes
+    return (this.#partial?.length ?? 0) + this.#chunk.length - this.#offset + this.#laterBytes
   }
 
   push(chunk: Buffer): void {
     if (chunk.length === 0) return
-    if (this.#offset < this.#chunk.length || this.#later.length > 0) {
-      this.#later.push(chunk)
-      this.#laterBytes += chunk.length
-    } else this.#use(chunk)
+    if (this.#offset < this.#chunk.length || this.#laterBytes > 0) this.#keep(chunk)
+    else this.#use(chunk)
   }
 
   /**
@@ -50,20 +59,22 @@ export class ByteQueue {
       const end = window.indexOf('\n', start)
       const found = end === -1 ? window.length : end
       // A line of `limit` bytes has its CR at `limit` and its LF behind that.
-      if (this.#partial.length + found - start > limit + 1) {
-        throw tooLong(this.#partial + window.slice(start, found))
+      if ((this.#partial?.length ?? 0) + found - start > limit + 1) {
+        throw tooLong(this.#begun() + window.slice(start, found))
       }
       if (end !== -1) {
         this.#offset += end + 1 - start
         const piece = window.slice(start, end)
-        const line = this.#partial === '' ? piece : this.#partial + piece
-        this.#partial = ''
+        const line = this.#partial === undefined ? piece : this.#begun() + piece
+        this.#partial = undefined
         if (line.indexOf('\r') !== line.length - 1) throw malformed('bare CR or LF')
         if (line === '') throw malformed('bare CR or LF')
         return line.slice(0, -1)
       }
-      this.#partial += window.slice(start)
-      this.#offset += window.length - start
+      const next = this.#windowStart + window.length
+      this.#partial ??= new HeldBytes()
+      this.#partial.push(this.#chunk.subarray(this.#offset, next))
+      this.#offset = next
     }
   }
 
@@ -85,6 +96,7 @@ export class ByteQueue {
 
   /** Everything that is left, in order; nothing is left behind. Not to be called inside a line. */
   drain(): Buffer {
+    this.#endJoined()
     const parts = [this.#chunk.subarray(this.#offset), ...this.#later]
     this.#later.length = 0
     this.#laterBytes = 0
@@ -92,7 +104,31 @@ export class ByteQueue {
     return parts.length === 1 ? (parts[0] as Buffer) : Buffer.concat(parts)
   }
 
+  /** Behind everything that waits. */
+  #keep(chunk: Buffer): void {
+    this.#laterBytes += chunk.length
+    if (chunk.length >= JOIN_BELOW_BYTES) {
+      this.#endJoined()
+      this.#later.push(chunk)
+      return
+    }
+    this.#joined ??= new HeldBytes()
+    this.#joined.push(chunk)
+    if (this.#joined.length >= JOINED_BYTES) this.#endJoined()
+  }
+
+  #endJoined(): void {
+    if (this.#joined !== undefined) this.#later.push(this.#joined.all)
+    this.#joined = undefined
+  }
+
+  /** What there is of a line whose end has not come. */
+  #begun(): string {
+    return this.#partial?.all.toString('latin1') ?? ''
+  }
+
   #advance(): boolean {
+    if (this.#later.length === 0) this.#endJoined()
     const next = this.#later.shift()
     if (next === undefined) return false
     this.#laterBytes -= next.length

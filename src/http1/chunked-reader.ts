@@ -2,14 +2,20 @@
  * The chunked transfer coding, read incrementally (RFC 9112 §7.1).
  *
  * Sizes are hex digits and nothing else; extensions are checked and dropped, and both they and the trailer section
- * are bounded over the whole message, because an endless one costs the sender nothing (RFC 9112 §7.1.1).
+ * are bounded over the whole message, because an endless one costs the sender nothing (RFC 9112 §7.1.1). How content
+ * was cut into chunks means nothing, so small chunks that have come together are given on together.
  */
 import { malformed, ProxyError } from '../errors.js'
 import { lowerName, parseFieldLine } from '../http/fields.js'
 import { NOT_IN_TRAILERS } from '../http/trailers.js'
 import type { ByteQueue } from './byte-queue.js'
 import type { HeadLimits } from './head-limits.js'
+import { HeldBytes } from './held-bytes.js'
 
+/** To pass a piece on costs as much as to copy some thousand bytes: smaller ones are joined with what has come behind. */
+const JOIN_BELOW_BYTES = 4096
+/** So many bytes are passed on, whatever has come behind them. */
+const JOINED_BYTES = 16 * 1024
 const SIZE = /^[0-9A-Fa-f]+/
 /** 13 digits stay below 2^53; more are an overflow or padding, and both are refused. */
 const MAX_SIZE_DIGITS = 13
@@ -28,6 +34,8 @@ export class ChunkedReader {
   #extensionBytes = 0
   #trailerBytes = 0
   readonly #trailers: string[] = []
+  /** What is wrong behind the content that was given out last. */
+  #failure: { readonly error: unknown } | undefined
 
   constructor(limits: HeadLimits) {
     this.#limits = limits
@@ -43,6 +51,36 @@ export class ChunkedReader {
    * @throws ProxyError 400, or 431 for a trailer section past the limits of the head
    */
   next(input: ByteQueue): Buffer | 'end' | undefined {
+    if (this.#failure !== undefined) throw this.#failure.error
+    const first = this.#take(input)
+    if (!(first instanceof Buffer) || first.length >= JOIN_BELOW_BYTES) return first
+    const second = this.#takeBehind(input)
+    return second === undefined ? first : this.#join(first, second, input)
+  }
+
+  #join(first: Buffer, second: Buffer, input: ByteQueue): Buffer {
+    const joined = new HeldBytes()
+    joined.push(first)
+    for (let piece: Buffer | undefined = second; piece !== undefined; piece = this.#takeBehind(input)) {
+      joined.push(piece)
+      if (joined.length >= JOINED_BYTES) break
+    }
+    return joined.all
+  }
+
+  /** More content, if there is some; what is wrong there is thrown once the content before it has been given out. */
+  #takeBehind(input: ByteQueue): Buffer | undefined {
+    try {
+      const piece = this.#take(input)
+      return piece === 'end' ? undefined : piece
+    } catch (error) {
+      this.#failure = { error }
+      return undefined
+    }
+  }
+
+  /** A piece of one chunk. */
+  #take(input: ByteQueue): Buffer | 'end' | undefined {
     for (;;) {
       switch (this.#state) {
         case 'size': {

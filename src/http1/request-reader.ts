@@ -33,6 +33,8 @@ const END: RequestEvent = Object.freeze({ type: 'end', trailers: Object.freeze([
 const REQUEST_LINE_SLACK = 64
 /** Empty lines a sloppy client may send in front of a request line (RFC 9112 §2.2). */
 const MAX_LEADING_EMPTY_LINES = 2
+/** What of that room is the method's: no known one is near it. */
+const MAX_METHOD_BYTES = REQUEST_LINE_SLACK - '  HTTP/1.1'.length
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 const VERSION = /^HTTP\/(\d)\.(\d)$/
 
@@ -176,7 +178,9 @@ export class RequestReader {
     return method
   }
 
+  /** By its beginning alone, which has come however the line was cut: whether it is the method that is too long. */
   readonly #lineTooLong = (begun: string): ProxyError => {
+    if (isToken(begun.slice(0, MAX_METHOD_BYTES + 1))) return methodTooLong()
     this.#noteMethod(begun)
     return targetTooLong()
   }
@@ -215,6 +219,16 @@ export class RequestReader {
       framing: framing.kind === 'length' && framing.length === 0 ? NO_CONTENT : framing,
     }
   }
+}
+
+/** A method longer than all that are known is none of them (RFC 9112 §3). */
+function methodTooLong(): ProxyError {
+  return new ProxyError('http_request_error', 'method not implemented', {
+    status: 501,
+    close: true,
+    reason: 'method_not_implemented',
+    detail: 'The method is longer than any that is implemented.',
+  })
 }
 
 function targetTooLong(): ProxyError {

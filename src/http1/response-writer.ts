@@ -35,12 +35,21 @@ const OWN_FIELDS: ReadonlySet<string> = new Set([
   'transfer-encoding',
 ])
 
+/**
+ * What stands in front of `bytes` of content in a chunk of their own (RFC 9112 §7.1).
+ * @param bytes more than 0, because a chunk of no bytes ends the content
+ */
+export function chunkHead(bytes: number): string {
+  return `${bytes.toString(16)}\r\n`
+}
+
+/** What stands behind the content of a chunk. */
+export const CHUNK_END = '\r\n'
+
 export class ResponseWriter {
   readonly #context: ResponseContext
   #framing: Framing = 'none'
   #remaining = 0
-  /** Whether the piece of content being written is a chunk of its own. */
-  #chunk = false
   #close: boolean
 
   constructor(context: ResponseContext) {
@@ -87,23 +96,19 @@ export class ResponseWriter {
     return this.#framing !== 'none'
   }
 
-  /**
-   * What stands in front of `bytes` of content on the wire; '' outside chunked. An empty piece has nothing around it
-   * either, because a chunk of size 0 would end the content.
-   * @throws RangeError when there is more content than the head declared, or any where none may follow
-   */
-  beforeData(bytes: number): string {
-    if (this.#framing === 'length' || this.#framing === 'none') {
-      this.#remaining -= bytes
-      if (this.#remaining < 0) throw new RangeError('more content than the head declares')
-    }
-    this.#chunk = this.#framing === 'chunked' && bytes > 0
-    return this.#chunk ? `${bytes.toString(16)}\r\n` : ''
+  /** Whether content goes out in chunks. */
+  get isChunked(): boolean {
+    return this.#framing === 'chunked'
   }
 
-  /** What stands behind the piece of content that `beforeData` was last asked for. */
-  get afterData(): string {
-    return this.#chunk ? '\r\n' : ''
+  /**
+   * So many more bytes of content are written.
+   * @throws RangeError when there is more content than the head declared, or any where none may follow
+   */
+  countContent(bytes: number): void {
+    if (this.#framing !== 'length' && this.#framing !== 'none') return
+    this.#remaining -= bytes
+    if (this.#remaining < 0) throw new RangeError('more content than the head declares')
   }
 
   /**

@@ -57,9 +57,9 @@ export class ResponseSide {
 
   data(chunk: Uint8Array): void {
     if (!this.#writer.hasContent || chunk.length === 0) return
-    this.#output.write(this.#writer.beforeData(chunk.length))
-    this.#output.write(chunk)
-    this.#output.write(this.#writer.afterData)
+    this.#writer.countContent(chunk.length)
+    if (this.#writer.isChunked) this.#output.writeChunked(chunk)
+    else this.#output.write(chunk)
   }
 
   end(trailers: Fields): void {
@@ -81,7 +81,7 @@ export class ResponseSide {
   /** Calls back when the client has caught up. */
   onDrain(callback: () => void): void {
     this.#drainCallbacks.push(callback)
-    this.#output.flush()
+    this.#output.handOver()
     if (!this.#socket.writableNeedDrain) queueMicrotask(() => this.drained())
   }
 

@@ -3,7 +3,7 @@
  *
  * Records are read strictly, and a message may be spread over any number of them. What it means is for others to say.
  */
-import { HeldBytes } from './held-bytes.js'
+import { HeldBytes } from '../http1/held-bytes.js'
 
 export type HandshakeVerdict =
   | {

@@ -18,7 +18,7 @@ import type { PumpLimits, PumpResult, RunningPump } from '../relay/pump.js'
 import type { SocketReader } from '../relay/read-buffer.js'
 import { resetSocket } from '../relay/reset-socket.js'
 import { ClientHelloReader, type HelloVerdict } from './client-hello.js'
-import { HeldBytes } from './held-bytes.js'
+import { HeldBytes } from '../http1/held-bytes.js'
 import { ServerHelloReader } from './hello-retry-request.js'
 
 export interface VerifiedResult extends PumpResult {

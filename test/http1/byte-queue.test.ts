@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { malformed } from '../../src/errors.js'
 import { ByteQueue } from '../../src/http1/byte-queue.js'
@@ -123,4 +125,66 @@ t.test('bytes pushed between takes come behind those that wait', async t => {
   t.equal(bytes.take(2)?.toString(), 'aa')
   bytes.push(Buffer.from('cc'))
   t.equal(bytes.drain().toString(), 'bbcc')
+})
+
+/** Bytes of memory in use, on the heap and outside. */
+function heldMemory(): number {
+  setFlagsFromString('--expose-gc')
+  const collect: unknown = runInNewContext('gc')
+  if (typeof collect === 'function') collect()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
+/** What is left, in the pieces it is held in. */
+function pieces(bytes: ByteQueue): Buffer[] {
+  const taken: Buffer[] = []
+  for (let piece = bytes.take(1 << 30); piece !== undefined; piece = bytes.take(1 << 30)) taken.push(piece)
+  return taken
+}
+
+t.test('small pieces that wait are joined: 64 KiB in single bytes are a handful of buffers', async t => {
+  const bytes = new ByteQueue()
+  const sent = Buffer.from(Array.from({ length: 65_536 }, (_, i) => i % 251))
+  for (const byte of sent) bytes.push(Buffer.of(byte))
+  t.equal(bytes.length, 65_536)
+  const held = pieces(bytes)
+  t.ok(held.length <= 6, `${held.length} pieces`)
+  t.ok(Buffer.concat(held).equals(sent), 'in order')
+})
+
+t.test('large pieces are not copied, and small ones between them keep their places', async t => {
+  const bytes = new ByteQueue()
+  const large = [Buffer.alloc(1024, 'A'), Buffer.alloc(5000, 'B')] as const
+  const pushed = ['a', 'b', large[0], 'c', 'd', large[1], large[0], 'e'].map(piece => Buffer.from(piece))
+  pushed[2] = large[0]
+  pushed[5] = large[1]
+  for (const piece of pushed) bytes.push(piece)
+  const held = pieces(bytes)
+  t.equal(Buffer.concat(held).toString(), Buffer.concat(pushed).toString())
+  t.equal(held.find(piece => piece.length === 1024)?.buffer, large[0].buffer)
+  t.equal(held.find(piece => piece.length === 5000)?.buffer, large[1].buffer)
+})
+
+t.test('a piece that was taken stays as it is when further ones come', async t => {
+  const bytes = queue('a', 'b', 'c')
+  t.equal(bytes.take(1)?.toString(), 'a')
+  const joined = bytes.take(9)
+  bytes.push(Buffer.from('d'))
+  bytes.push(Buffer.from('e'))
+  t.equal(joined?.toString(), 'bc')
+  t.equal(bytes.drain().toString(), 'de')
+})
+
+t.test('a line that comes one byte at a time costs no more memory than its bytes', async t => {
+  const count = 1 << 20
+  const bytes = new ByteQueue()
+  const before = heldMemory()
+  for (let i = 0; i < count; i++) {
+    bytes.push(Buffer.of(120))
+    bytes.line(count, tooLong)
+  }
+  const more = heldMemory() - before
+  t.ok(more < 8 * count, `${more} bytes`)
+  t.equal(bytes.length, count)
 })

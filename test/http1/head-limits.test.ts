@@ -22,10 +22,14 @@ t.test('a target of exactly the limit passes, one byte more is 414 (RFC 9112 §3
   }
 })
 
-t.test('a request line without an end is 414 once it is past every limit (RFC 9112 §3)', async t => {
-  t.equal(status(`GET /${'a'.repeat(300)}`), 414)
-  t.equal(status('X'.repeat(300)), 414)
-})
+t.test(
+  'a request line without an end is 414 past every limit, a method without one 501 (RFC 9112 §3)',
+  async t => {
+    t.equal(status(`GET /${'a'.repeat(300)}`), 414)
+    t.equal(status('@'.repeat(300)), 414, 'what is no method')
+    t.equal(status('X'.repeat(300)), 501)
+  },
+)
 
 t.test('field lines of exactly the limit together pass, one byte more is 431 (RFC 6585 §5)', async t => {
   const request = (...lines: string[]) => `GET / HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`

@@ -183,3 +183,17 @@ t.test('decides the framing with the head and refuses what is open (RFC 9112 §6
     ],
   ])
 })
+
+t.test('answers 501 to a method that is longer than any, and 414 to a target (RFC 9112 §3)', async t => {
+  const long = 'X'.repeat(9000)
+  const notImplemented = '501 method_not_implemented: method not implemented'
+  refuses(t, [
+    ['a long method', `${long} / HTTP/1.1${HOST}`, notImplemented],
+    ['a long method without end', long, notImplemented],
+    ['both too long', `${long} /${long} HTTP/1.1${HOST}`, notImplemented],
+    ['55 bytes before a long target', `${'M'.repeat(55)} /${long} HTTP/1.1${HOST}`, notImplemented],
+    ['54 bytes before a long target', `${'M'.repeat(54)} /${long} HTTP/1.1${HOST}`, '414 target_bytes'],
+    ['a long target', `GET /${long} HTTP/1.1${HOST}`, '414 target_bytes'],
+    ['what is no token', `${'X'.repeat(20)}@${long} / HTTP/1.1${HOST}`, '414 target_bytes'],
+  ])
+})

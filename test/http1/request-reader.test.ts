@@ -168,3 +168,52 @@ t.test('every refusal closes the connection, for its end is not known (RFC 9112 
     })
   }
 })
+
+t.test('small chunks that came together are one piece of content (RFC 9112 §7.1)', async t => {
+  const reader = new RequestReader(LIMITS)
+  const head = 'PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
+  reader.push(Buffer.from(`${head}${'1\r\nx\r\n'.repeat(1000)}0\r\nX-Sum: 1\r\n\r\n`))
+  t.match(reader.next(), { type: 'head' })
+  t.same(reader.next(), { type: 'data', chunk: Buffer.from('x'.repeat(1000)) })
+  t.same(reader.next(), { type: 'end', trailers: ['X-Sum', '1'] })
+})
+
+t.test('a large chunk is a view of what came, and so is one that nothing has come behind', async t => {
+  const reader = new RequestReader(LIMITS)
+  reader.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
+  t.match(reader.next(), { type: 'head' })
+  for (const pushed of [
+    Buffer.from(`1000\r\n${'x'.repeat(4096)}\r\n`),
+    Buffer.from('1\r\ny'),
+    Buffer.from('\r\n1\r\nz\r\n'),
+  ]) {
+    reader.push(pushed)
+    const event = reader.next()
+    t.equal(event?.type === 'data' && event.chunk.buffer, pushed.buffer)
+    t.equal(reader.next(), undefined)
+  }
+})
+
+t.test('content in front of a bad chunk is given out before the error is (RFC 9112 §7.1)', async t => {
+  const reader = new RequestReader(LIMITS)
+  reader.push(
+    Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\r\ny\r\nz'),
+  )
+  reader.push(Buffer.from('z\r\n'))
+  t.match(reader.next(), { type: 'head' })
+  t.same(reader.next(), { type: 'data', chunk: Buffer.from('xy') })
+  t.throws(() => reader.next(), { status: 400, message: 'bad chunk size' })
+  t.equal(reader.next(), undefined)
+})
+
+t.test('no piece of joined content is much larger than what one read brings', async t => {
+  const reader = new RequestReader(LIMITS)
+  reader.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
+  reader.push(Buffer.from('1\r\nx\r\n'.repeat(100_000)))
+  t.match(reader.next(), { type: 'head' })
+  const lengths: number[] = []
+  for (let event = reader.next(); event?.type === 'data'; event = reader.next())
+    lengths.push(event.chunk.length)
+  t.equal(Math.max(...lengths), 16_384)
+  t.equal(lengths.length, 7)
+})

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HeldBytes } from '../../src/tunnel/held-bytes.js'
+import { HeldBytes } from '../../src/http1/held-bytes.js'
 
 t.test('keeps what it is given, in order', async t => {
   const held = new HeldBytes()

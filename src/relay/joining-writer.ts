@@ -1,0 +1,73 @@
+/**
+ * Writes to a socket whose other end may take nothing for a time.
+ *
+ * What waits then is bounded by its bytes, and each write that waits costs some 250 bytes of memory beside those it
+ * holds. So behind what the system has not taken, small pieces are held here and joined: what is sent one byte at a time
+ * costs what it would cost in one piece. As long as the system takes what it is given, nothing is held and nothing is
+ * copied.
+ */
+import type { Socket } from 'node:net'
+import { HeldBytes } from '../http1/held-bytes.js'
+
+/** Held at most; so many bytes are a write of their own whatever waits before them. */
+const HELD_BYTES = 16 * 1024
+
+export class JoiningWriter {
+  readonly #socket: Socket
+  /** Whether the socket calls back once it has written what it has. */
+  #isWaiting = false
+  #held: HeldBytes | undefined
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+  }
+
+  /**
+   * @param piece text is one character a byte
+   * @returns false when the other end has fallen behind; the socket emits `drain` when it has caught up
+   */
+  write(piece: string | Uint8Array): boolean {
+    if (this.#isWaiting && (this.#held?.length ?? 0) + piece.length < HELD_BYTES) {
+      this.#held ??= new HeldBytes()
+      this.#held.push(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece)
+      return !this.#socket.writableNeedDrain
+    }
+    const taken = this.#whenTaken()
+    this.flush()
+    return this.#send(piece, taken)
+  }
+
+  /** Writes them in one system call; what is held goes first. */
+  writeTogether(pieces: readonly (string | Uint8Array)[]): void {
+    const taken = this.#whenTaken()
+    const last = pieces.length - 1
+    this.#socket.cork()
+    this.flush()
+    for (const [index, piece] of pieces.entries()) this.#send(piece, index === last ? taken : undefined)
+    this.#socket.uncork()
+  }
+
+  /** Hands what is held to the socket. */
+  flush(): void {
+    const held = this.#held
+    this.#held = undefined
+    if (held !== undefined && this.#socket.writable) this.#send(held.all)
+  }
+
+  /** What is to be called when the next write is done: nothing where the system takes what it is given. */
+  #whenTaken(): (() => void) | undefined {
+    if (this.#isWaiting || this.#socket.writableLength === 0) return undefined
+    this.#isWaiting = true
+    return this.#taken
+  }
+
+  #send(piece: string | Uint8Array, taken?: () => void): boolean {
+    const socket = this.#socket
+    return typeof piece === 'string' ? socket.write(piece, 'latin1', taken) : socket.write(piece, taken)
+  }
+
+  readonly #taken = (): void => {
+    this.#isWaiting = false
+    this.flush()
+  }
+}
