@@ -40,6 +40,9 @@ const END_TO_END: ReadonlySet<string> = new Set([
   'max-forwards',
 ])
 
+/** So many options are looked through as fast as a set is; with more, options times fields would be what a head costs. */
+const FEW_OPTIONS = 8
+
 /** The options of all Connection lines, in lower case. */
 export function connectionOptions(fields: Fields): string[] {
   return listMembers(fields, 'connection').map(option => option.toLowerCase())
@@ -51,13 +54,14 @@ export function connectionOptions(fields: Fields): string[] {
  * @param drop further names to leave out, in lower case
  */
 export function endToEndFields(fields: Fields, drop?: ReadonlySet<string>): string[] {
-  const named = connectionOptions(fields)
+  const options = connectionOptions(fields)
+  const named = options.length > FEW_OPTIONS ? new Set(options) : undefined
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string
     const lower = lowerName(name)
     if (HOP_BY_HOP.has(lower) || drop?.has(lower) === true) continue
-    if (named.length > 0 && named.includes(lower) && !END_TO_END.has(lower)) continue
+    if ((named?.has(lower) ?? options.includes(lower)) && !END_TO_END.has(lower)) continue
     kept.push(name, fields[i + 1] as string)
   }
   return kept

@@ -118,3 +118,44 @@ t.test('HTTP/1.1 persists unless it says close, HTTP/1.0 only when it asks (RFC 
     t.equal(wantsPersistence(fields, 0), zero, `${fields} in 1.0`)
   }
 })
+
+t.test(
+  'options and fields are looked through once each, however many there are (RFC 9110 §7.6.1)',
+  async t => {
+    const count = 10_000
+    const names = Array.from({ length: count }, (_, i) => `x-${i}`)
+    const fields = ['Connection', names.join(','), ...names.flatMap(name => [name, '']), 'X-Kept', '']
+    let compared = 0
+    for (const name of ['includes', 'indexOf', 'some', 'find'] as const) {
+      const search: (...args: never[]) => unknown = Array.prototype[name]
+      t.intercept(Array.prototype, name, {
+        value(this: unknown[], ...args: never[]) {
+          compared += this.length
+          return search.apply(this, args)
+        },
+      })
+    }
+    const kept = endToEndFields(fields)
+    const total = compared
+    t.same(kept, ['X-Kept', ''])
+    t.ok(total <= count, `${total} comparisons`)
+  },
+)
+
+t.test('many options strip what they name, and nothing else (RFC 9110 §7.6.1)', async t => {
+  for (const count of [1, 7, 8, 9, 10, 100]) {
+    const names = Array.from({ length: count }, (_, i) => `X-${i}`)
+    const fields = [
+      'Connection',
+      `${names.join(', ')}, host`,
+      'Host',
+      'h',
+      ...names.flatMap(name => [name, '1']),
+      'x-0',
+      '',
+      'X',
+      '2',
+    ]
+    t.same(endToEndFields(fields), ['Host', 'h', 'X', '2'], `${count}`)
+  }
+})

@@ -137,7 +137,8 @@ const FRAMING: readonly Case[] = [
 const SIZES: readonly Case[] = [
   ['a target of 257 bytes', line(`GET /${'a'.repeat(256)} HTTP/1.1`), 414, 'target_bytes'],
   ['a target without end', `GET /${'a'.repeat(1000)}`, 414, 'target_bytes'],
-  ['a method without end', 'G'.repeat(1000), 414, 'target_bytes'],
+  ['a method without end', 'G'.repeat(1000), 501, 'method_not_implemented'],
+  ['a method of 9000 bytes', line(`${'G'.repeat(9000)} / HTTP/1.1`), 501, 'method_not_implemented'],
   ['eleven fields', get('X: 1\r\n'.repeat(10)), 431, 'header_bytes'],
   ['1025 bytes of fields', get(`X: ${'a'.repeat(1025 - 7 - 3)}\r\n`), 431, 'header_bytes'],
   ['a field without end', `GET / HTTP/1.1\r\nX: ${'a'.repeat(2000)}`, 431, 'header_bytes'],
