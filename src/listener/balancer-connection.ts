@@ -4,6 +4,7 @@
  * and ended like a connection that has sent no request head.
  */
 import type { Socket } from 'node:net'
+import { HeldBytes } from '../http1/held-bytes.js'
 import { parseProxyHeader, type ProxyHeader } from '../net/proxy-header.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline } from './deadline.js'
@@ -19,7 +20,7 @@ export class BalancerConnection implements OwnedConnection {
   readonly #owner: BalancerOwner
   readonly #serve: (client: ConnectedClient) => void
   readonly #deadline: Deadline
-  #received: Buffer = Buffer.alloc(0)
+  readonly #received = new HeldBytes()
   #isOver = false
 
   /**
@@ -56,10 +57,10 @@ export class BalancerConnection implements OwnedConnection {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    this.#received = this.#received.length === 0 ? chunk : Buffer.concat([this.#received, chunk])
+    this.#received.push(chunk)
     let header: ProxyHeader | undefined
     try {
-      header = parseProxyHeader(this.#received)
+      header = parseProxyHeader(this.#received.all)
     } catch (error) {
       if (!(error instanceof RangeError)) throw error
       this.#fail(error.message)
@@ -94,7 +95,7 @@ export class BalancerConnection implements OwnedConnection {
     this.#deadline.clear()
     socket.pause()
     for (const [event, listener] of this.#listeners) socket.off(event, listener)
-    if (this.#received.length > length) socket.unshift(this.#received.subarray(length))
+    if (this.#received.length > length) socket.unshift(this.#received.all.subarray(length))
     const { address, slot } = this.#balancer
     this.#serve({ address: source?.text ?? address, slot })
     this.#owner.released(this)

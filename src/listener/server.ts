@@ -28,6 +28,7 @@ import { Handshake } from './handshake.js'
 import type { Bindable } from './passed-sockets.js'
 import { tellInvalidRequest } from './invalid-request.js'
 import { Pumps } from './pumps.js'
+import { limitReadAhead } from './read-ahead.js'
 import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
 
 /** What a configuration says to the server: replaced as a whole, for what is accepted and read from then on. */
@@ -103,6 +104,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   listen(address: Bindable): Promise<ListenAddress>
   listen(address: Bindable): Promise<ListenAddress> {
     return this.#listen(address, { allowHalfOpen: true }, (socket, client) => {
+      limitReadAhead(socket)
       this.#add(new Connection(socket, this, client))
       // It waits where a header was read from it.
       socket.resume()
@@ -270,6 +272,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   }
 
   secured(socket: TLSSocket, client: ConnectedClient): void {
+    limitReadAhead(socket)
     this.#add(new Connection(socket, this, { ...client, certificate: readClientCertificate(socket) }))
   }
 

@@ -9,6 +9,7 @@ import type { Socket } from 'node:net'
 import type { Exchange } from '../exchange.js'
 import type { CloseReason } from '../outcome.js'
 import { toBufferedSocket } from './buffered-socket.js'
+import { JoiningWriter } from './joining-writer.js'
 import type { BufferedReader, SocketReader } from './read-buffer.js'
 import { resetSocket } from './reset-socket.js'
 
@@ -68,6 +69,7 @@ export interface PumpRegistry {
 /** One end while it runs. Its socket may be replaced by another over the same connection. */
 interface End {
   socket: Socket
+  writer: JoiningWriter
   reader: SocketReader | undefined
   bytes: number
   readonly onReset: CloseReason
@@ -100,8 +102,8 @@ export class Pump implements RunningPump {
     now: () => number,
     makeClientReader?: () => BufferedReader,
   ) {
-    this.#client = { socket: client.socket, reader: client.reader, bytes: 0, onReset: 'client_reset' }
-    this.#upstream = { socket: upstream.socket, reader: upstream.reader, bytes: 0, onReset: 'upstream_reset' }
+    this.#client = endOf(client, 'client_reset')
+    this.#upstream = endOf(upstream, 'upstream_reset')
     this.#limits = limits
     this.#now = now
     this.#activeAt = now()
@@ -139,7 +141,7 @@ export class Pump implements RunningPump {
   #watch(from: End, to: End): void {
     const { socket } = from
     socket.on('end', () => {
-      if (from.socket === socket) to.socket.end()
+      if (from.socket === socket) endWrites(to)
     })
     socket.on('drain', () => {
       this.#activeAt = this.#now()
@@ -175,7 +177,7 @@ export class Pump implements RunningPump {
       })
     }
     // It has ended before it was watched, and does not say so again.
-    if (from.socket.readableEnded) to.socket.end()
+    if (from.socket.readableEnded) endWrites(to)
     else if (to.socket.writableNeedDrain) from.socket.pause()
     else from.socket.resume()
   }
@@ -184,7 +186,7 @@ export class Pump implements RunningPump {
   #pass(chunk: Uint8Array, from: End, to: End): boolean {
     from.bytes += chunk.length
     this.#activeAt = this.#now()
-    return to.socket.write(chunk)
+    return to.writer.write(chunk)
   }
 
   /** Goes on with a socket that reads into a buffer of ours, where that can be had. */
@@ -192,10 +194,12 @@ export class Pump implements RunningPump {
     const makeReader = this.#makeClientReader
     if (makeReader === undefined) return
     const reader = makeReader()
+    this.#client.writer.flush()
     const buffered = toBufferedSocket(this.#client.socket, reader)
     if (buffered === undefined) return
     this.#makeClientReader = undefined
     this.#client.socket = buffered.socket
+    this.#client.writer = new JoiningWriter(buffered.socket)
     this.#client.reader = reader
     this.#watch(this.#client, this.#upstream)
     this.#flow(this.#client, this.#upstream, [buffered.pending])
@@ -207,4 +211,13 @@ export class Pump implements RunningPump {
     this.#upstream.reader?.release()
     this.#resolve({ bytesUp: this.bytesUp, bytesDown: this.bytesDown, reason: this.#reason })
   }
+}
+
+function endOf({ socket, reader }: PumpSide, onReset: CloseReason): End {
+  return { socket, writer: new JoiningWriter(socket), reader, bytes: 0, onReset }
+}
+
+function endWrites({ socket, writer }: End): void {
+  writer.flush()
+  socket.end()
 }

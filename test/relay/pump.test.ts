@@ -6,6 +6,7 @@ import t, { type Test } from 'tap'
 import { Pump, type PumpLimits } from '../../src/relay/pump.js'
 import { BufferedReader, ReadBuffers } from '../../src/relay/read-buffer.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { arrived } from '../kit/peers/arrived.js'
 import { RawPeer } from '../kit/peers/raw-peer.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import { until } from '../kit/until.js'
@@ -67,6 +68,10 @@ interface Running {
   readonly buffers: CountedBuffers
   readonly client: RawPeer
   readonly upstream: RawPeer
+  /** The near end of the upstream's connection. */
+  readonly nearUpstream: Socket
+  /** And of the client's. */
+  readonly nearClient: Socket
 }
 
 interface Setup {
@@ -91,7 +96,8 @@ async function running(t: Test, setup: Setup = {}): Promise<Running> {
     LIMITS,
     clock.now,
   )
-  return { pump, clock, buffers, client: client.peer, upstream: upstream.peer }
+  const near = { nearClient: client.socket, nearUpstream: upstream.socket }
+  return { pump, clock, buffers, client: client.peer, upstream: upstream.peer, ...near }
 }
 
 for (const buffered of [true, false]) {
@@ -284,3 +290,33 @@ t.test('buffers go back when a tunnel is cut', async t => {
   t.match(await pump.finished, { reason: 'client_reset' })
   t.equal(buffers.out, 0)
 })
+
+for (const buffered of [true, false]) {
+  const how = `${buffered ? 'with' : 'without'} buffers of its own`
+  t.test(`single bytes for a side that takes nothing wait in few pieces, ${how}`, async t => {
+    const { pump, client, upstream, nearClient, nearUpstream } = await running(t, { buffered })
+    // It takes nothing for as long as it is corked.
+    nearUpstream.cork()
+    let writes = 0
+    const write = nearUpstream.write.bind(nearUpstream) as (...args: unknown[]) => boolean
+    t.intercept(nearUpstream, 'write', {
+      value: (...args: unknown[]) => {
+        writes += 1
+        return write(...args)
+      },
+    })
+    let sent = ''
+    for (let i = 0; i < 500; i++) {
+      const piece = String.fromCharCode(97 + (i % 26))
+      sent += piece
+      client.write(piece)
+      await arrived(client.socket, nearClient)
+    }
+    t.equal(pump.bytesUp, 500)
+    t.ok(writes <= 2, `${writes} writes`)
+    client.end()
+    t.equal(await upstream.untilEnd(), sent, 'in order, and before the end')
+    upstream.end()
+    t.match(await pump.finished, { bytesUp: 500, reason: 'complete' })
+  })
+}
