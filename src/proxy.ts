@@ -226,7 +226,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     status,
     closeTunnel,
   }
-  const admin = new AdminServer(control, () => current.config.listen.adminHosts, { wallClock })
+  const admin = new AdminServer(control, () => current.config.listen.adminHosts, { wallClock, descriptors })
 
   const stop = async (deadlineMs: number): Promise<void> => {
     await server.drain(deadlineMs)

@@ -4,13 +4,14 @@
  * default, that the proxy itself never connects to. GET changes nothing.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
 import type { Authority } from '../http/authority.js'
 import { bindServer } from '../listener/bind.js'
+import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import type { Bindable } from '../listener/passed-sockets.js'
 import { type Exposition, type ExpositionFormat, serializeMetrics } from '../observe/exposition.js'
+import { AdminConnections } from './connections.js'
 import type { Control } from './control.js'
 import { describeStatus } from './describe-status.js'
 import { EventStreams } from './event-streams.js'
@@ -23,12 +24,13 @@ export interface AdminServerOptions {
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
   readonly idleTimeoutMs?: number
+  readonly descriptors?: Descriptors
   readonly readPage?: () => StatusPage
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
 /** How long a connection lives on which nothing moves. Who reads /events has something each second. */
-const IDLE_TIMEOUT_MS = 60_000
+const IDLE_TIMEOUT_MS = 15_000
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const HEADERS = {
   'Cache-Control': 'no-store',
@@ -59,8 +61,7 @@ export class AdminServer {
   readonly #readPage: () => StatusPage
   readonly #server: Server
   readonly #streams = new EventStreams(() => this.#status())
-  /** Connections on which the end of an answer has not been handed to the system. */
-  readonly #answering = new WeakSet<Socket>()
+  readonly #connections: AdminConnections
   #page: StatusPage | undefined
 
   /** What GET and HEAD are for. */
@@ -77,6 +78,7 @@ export class AdminServer {
   /** @param hosts names, canonical, that Host may have beside localhost */
   constructor(control: Control, hosts: () => readonly string[], options: AdminServerOptions = {}) {
     const { wallClock = Date.now, idleTimeoutMs = IDLE_TIMEOUT_MS, readPage = readStatusPage } = options
+    this.#connections = new AdminConnections(options.descriptors ?? NO_DESCRIPTOR_KEPT)
     this.#control = control
     this.#hosts = hosts
     this.#wallClock = wallClock
@@ -84,6 +86,7 @@ export class AdminServer {
     this.#server = createServer((request, response) => this.#accept(request, response))
     this.#server.requestTimeout = REQUEST_TIMEOUT_MS
     this.#server.timeout = idleTimeoutMs
+    this.#server.on('connection', socket => this.#connections.add(socket))
     this.#server.on('clientError', (_error, socket) => socket.destroy())
   }
 
@@ -106,13 +109,14 @@ export class AdminServer {
   /** One at a time on a connection, so that whoever reads no answers has not many of them waiting here. */
   #accept(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request
-    if (this.#answering.has(socket)) {
+    if (this.#connections.isAnswering(socket)) {
       response.setHeader('Connection', 'close')
       send(response, 503, 'a connection has one request at a time here')
       return
     }
-    this.#answering.add(socket)
-    response.once('close', () => this.#answering.delete(socket))
+    this.#connections.begin(socket)
+    // The end of the answer has been handed to the system.
+    response.once('close', () => this.#connections.end(socket))
     this.#answer(request, response)
   }
 

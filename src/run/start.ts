@@ -48,12 +48,13 @@ export function startProxies(
   const count = countWorkers(loaded.config)
   const { startId, build, passedSockets, pid, openFilesLimit, environment } = host
   const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
+  const descriptors = new LimitedDescriptors(openFilesLimit, () => performance.now())
   if (count === 1) {
-    const descriptors = new LimitedDescriptors(openFilesLimit, () => performance.now())
     return startProxy(loaded, { ...shared, pid, passedSockets, descriptors, system: { environment } })
   }
   return startSupervisor(loaded, {
     ...shared,
+    descriptors,
     workers: count,
     reusePort: canReusePort(platform(), build.node),
     passedSockets,

@@ -12,6 +12,7 @@ import { configuredListeners, type Listeners } from '../listener/create-policy.j
 import { bindables, type PassedSockets } from '../listener/passed-sockets.js'
 import { removeStaleSockets } from '../listener/unix-socket.js'
 import type { Reloaded, RunningProxy } from '../proxy.js'
+import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { LocalLedger } from '../limits/ledger.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
@@ -43,6 +44,8 @@ export interface SupervisorOptions
   readonly interrupt?: AbortSignal
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
+  /** Of this process. */
+  readonly descriptors?: Descriptors
 }
 
 /** They close with the last worker that has them, and systemd alone can open them again. */
@@ -124,6 +127,7 @@ class Supervisor {
     const wallClock = options.wallClock ?? Date.now
     this.#admin = new AdminServer(this.#control(wallClock()), () => this.#inForce.config.listen.adminHosts, {
       wallClock,
+      descriptors: options.descriptors ?? NO_DESCRIPTOR_KEPT,
     })
   }
 

@@ -1,6 +1,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import t, { type Test } from 'tap'
 import type { Control } from '../../src/admin/control.js'
+import { MAX_CONNECTIONS, MAX_KEPT_CONNECTIONS } from '../../src/admin/connections.js'
 import { AdminServer, type AdminServerOptions } from '../../src/admin/server.js'
 import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
@@ -8,7 +9,8 @@ import { acceptedSockets } from '../kit/peers/arrived.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 import { untilFree } from '../kit/peers/free-port.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
-import { rawClient } from '../kit/peers/raw-peer.js'
+import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
+import { turns } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const REPORT: MetricsReport = [
@@ -438,4 +440,76 @@ t.test('goes on answering while the proxy drains', async t => {
   await drained
   // Waits for ever if it is not gone then.
   await t.resolves(untilFree(proxy.adminPort))
+})
+
+t.test('has so many connections, and closes the one that is idle the longest for another', async t => {
+  const { port, control } = await admin(t)
+  const acceptedSocket = acceptedSockets(t)
+  let answer = (): void => {}
+  control.reports = async () => {
+    await new Promise<void>(resolve => {
+      answer = resolve
+    })
+    return [REPORT]
+  }
+  const busy = await rawClient(t, port)
+  busy.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  const idle: RawPeer[] = []
+  for (let i = 1; i < MAX_CONNECTIONS; i++) {
+    const client = await rawClient(t, port)
+    await acceptedSocket(client.socket)
+    idle.push(client)
+  }
+  const [first, second, third] = idle
+  if (first === undefined || second === undefined || third === undefined) throw new Error('too few')
+  // It has been idle for less time than the next one from here on.
+  first.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  t.match(await first.until('alive\n'), '200 OK')
+  for (const victim of [second, third]) {
+    const another = await rawClient(t, port)
+    another.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    t.match(await another.until('alive\n'), '200 OK', 'is answered')
+    t.equal(await victim.untilEnd(), '')
+    t.equal(first.socket.readableEnded, false)
+  }
+  answer()
+  t.match(await busy.until('a_total 2'), /^HTTP\/1\.1 200 OK/, 'an answer under way is finished')
+})
+
+t.test('when every connection has an answer under way, another one is closed', async t => {
+  const { port, control } = await admin(t, { descriptors: { isKept: () => true } })
+  const answers: (() => void)[] = []
+  control.reports = async () => {
+    await new Promise<void>(resolve => answers.push(resolve))
+    return [REPORT]
+  }
+  const busy: RawPeer[] = []
+  for (let i = 0; i < MAX_KEPT_CONNECTIONS; i++) {
+    const client = await rawClient(t, port)
+    client.write('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n')
+    busy.push(client)
+    while (answers.length <= i) await turns(1)
+  }
+  const another = await rawClient(t, port)
+  t.equal(await another.untilEnd(), '', 'where the last descriptors are in use, after four')
+  for (const answer of answers) answer()
+  for (const client of busy) t.match(await client.until('a_total'), '200 OK')
+})
+
+t.test('makes do with four connections once the last descriptors are given out', async t => {
+  let isKept = false
+  const { port } = await admin(t, { descriptors: { isKept: () => isKept } })
+  const acceptedSocket = acceptedSockets(t)
+  const idle: RawPeer[] = []
+  for (let i = 0; i < 10; i++) {
+    const client = await rawClient(t, port)
+    await acceptedSocket(client.socket)
+    idle.push(client)
+  }
+  isKept = true
+  const probe = await rawClient(t, port)
+  probe.write('GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n')
+  t.match(await probe.until('alive\n'), '200 OK')
+  for (const client of idle.slice(0, 10 - MAX_KEPT_CONNECTIONS + 1)) t.equal(await client.untilEnd(), '')
+  t.equal(idle.filter(({ socket }) => !socket.readableEnded).length, MAX_KEPT_CONNECTIONS - 1)
 })
