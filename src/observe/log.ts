@@ -102,9 +102,18 @@ function readable(color: boolean): (line: string) => string {
     messageFormat: '{event}',
     translateTime: 'HH:MM:ss.l',
     singleLine: true,
+    // In the same line, and as JSON, too.
+    errorLikeObjectKeys: [],
   })
   const controls = color ? CONTROLS_BUT_COLOR : CONTROLS
-  return line => pretty(line).replace(controls, escaped)
+  return line => pretty(line.replace(ESCAPE, doubled)).replace(controls, escaped)
+}
+
+/** pino-pretty shows one backslash where JSON has two: `\\"` of a path would read as the end of its value. */
+const ESCAPE = /\\./g
+
+function doubled(escape: string): string {
+  return escape === '\\\\' ? '\\\\\\\\' : escape
 }
 
 function escaped(char: string): string {

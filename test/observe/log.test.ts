@@ -116,3 +116,15 @@ t.test('work at another level leaves it, unless it fails', async t => {
   )
   t.equal(logger.level, 'debug')
 })
+
+t.test('pretty: what follows the event is JSON, with every backslash that it needs', async t => {
+  const values = { path: '/a\\"b', query: 'c:\\d\\\\e\\', error: 'x\\"', list: ['\\n', '\n'], plain: '"' }
+  for (const color of [false, true]) {
+    const text = await written(t, { format: 'pretty', color }, ({ logger }) =>
+      logger.info({ event: 'x', ...values }),
+    )
+    const plain = text.replace(/\x1b\[\d+m/g, '')
+    const [, rest = ''] = /^\[[\d:.]+\] INFO: x (\{.*\})\n$/.exec(plain) ?? []
+    t.same(JSON.parse(rest), values)
+  }
+})
