@@ -56,4 +56,8 @@ t.test('the service fits the program', async t => {
   const [seconds = ''] = values(service, 'TimeoutStopSec')
   t.ok(Number.parseInt(seconds, 10) * 1000 > parseConfig('version: 1').config.shutdown.drainMs)
   t.notOk(/^MemoryDenyWriteExecute=/m.test(service))
+  t.same(values(service, 'MemoryMax'), ['1G'])
+  const [tasks = ''] = values(service, 'TasksMax')
+  const [, threads = ''] = /UV_THREADPOOL_SIZE=(\d+)/.exec(service) ?? []
+  t.ok(Number(tasks) >= 4 * (Number(threads) + 26), 'room for four processes')
 })

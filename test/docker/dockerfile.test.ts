@@ -1,0 +1,29 @@
+/** What the image is built on: one image, which whoever builds can pin by its digest. */
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { parse } from 'yaml'
+import { ROOT } from '../system/program.js'
+
+const read = (file: string) => readFile(join(ROOT, 'docker', file), 'utf8')
+
+t.test('everything is built on NODE_IMAGE, and the image says which that was', async t => {
+  const dockerfile = await read('Dockerfile')
+  const bases = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image)
+  t.same(bases, ['${NODE_IMAGE}', '${NODE_IMAGE}'])
+  t.match(dockerfile, /^ARG NODE_IMAGE=\S+$/m)
+  // An ARG in front of FROM is known behind it only where it is named again.
+  t.match(
+    dockerfile,
+    /^FROM \$\{NODE_IMAGE\}\nARG NODE_IMAGE\nLABEL org\.opencontainers\.image\.base\.name=\$\{NODE_IMAGE\}$/m,
+  )
+})
+
+t.test('compose builds on the same image, and takes another one from the environment', async t => {
+  const [, base = ''] = /^ARG NODE_IMAGE=(\S+)$/m.exec(await read('Dockerfile')) ?? []
+  const { services } = parse(await read('compose.yaml')) as {
+    services: { sluice: { build: { args: unknown } }; app: { image: string } }
+  }
+  t.same(services.sluice.build.args, { NODE_IMAGE: `\${NODE_IMAGE:-${base}}` })
+  t.equal(services.app.image, `\${NODE_IMAGE:-${base}}`)
+})
