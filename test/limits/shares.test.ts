@@ -174,6 +174,20 @@ t.test('other limits hold for what is asked from then on; bytes count from when 
   t.same(flow.stopped, ['bytes'])
 })
 
+t.test('a reload between two looks at the bytes forgets none of them', async t => {
+  const limits = { ...LIMITS, bytesPerHour: 1024 }
+  const { shares: all, ledger } = shares(limits)
+  const flow = new Flow()
+  stayOf(all.enter(entrant('a', true, flow)))
+  all.meter(0)
+  flow.bytesPassed = 600
+  all.configure({ ...limits, tunnels: 2 })
+  flow.bytesPassed = 1024
+  all.meter(1000)
+  t.ok(ledger.spend('bytes a', 0, 1024) > 0, 'all of them are used up')
+  t.same(flow.stopped, ['bytes'])
+})
+
 t.test('a ledger that is elsewhere has the same answers, later', async t => {
   const ledger = new LaterLedger()
   const limits = { ...LIMITS, requestsPerSecond: 4, bytesPerHour: 1024 }

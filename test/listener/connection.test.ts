@@ -265,3 +265,24 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
   t.equal((await readResponse(inHead.client)).fields['connection'], 'close')
   t.equal(await inHead.client.untilEnd(), '')
 })
+
+t.test('an error that comes before the content says that the connection ends (RFC 9112 §9.6)', async t => {
+  for (const [status, connection] of [
+    [399, undefined],
+    [400, 'close'],
+    [599, 'close'],
+  ] as const) {
+    const served = await servedConnection(t, exchange => {
+      exchange.respond({ status, reason: '', fields: [], contentLength: 0 }).end()
+    })
+    served.client.write('PUT / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n')
+    const response = await readResponse(served.client)
+    t.same([response.status, response.fields['connection']], [status, connection])
+    t.equal(await served.client.untilEnd(), '', 'as it does in any case')
+    const whole = await servedConnection(t, exchange => {
+      exchange.respond({ status, reason: '', fields: [], contentLength: 0 }).end()
+    })
+    whole.client.write(GET)
+    t.equal((await readResponse(whole.client)).fields['connection'], undefined, 'not where there is none')
+  }
+})

@@ -1,7 +1,10 @@
 import t from 'tap'
+import { type Ledger, LocalLedger } from '../../src/limits/ledger.js'
+import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
+import { turns } from '../kit/peers/settled.js'
 import { checkEvents } from '../kit/proxies/refusal.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
@@ -82,5 +85,47 @@ t.test('a defect is 500, and its message stays inside', async t => {
     0,
     { decision: 'deny', reason: 'internal' },
     { status: 500, close_reason: 'refused', error: 'proxy_internal_error' },
+  )
+})
+
+t.test('who has left before it is known who asks takes nothing, and nothing is decided for it', async t => {
+  const asked: string[] = []
+  const answers: (() => void)[] = []
+  const local = new LocalLedger(() => 0)
+  const ledger: Ledger = {
+    acquire: async (key, limit) => {
+      asked.push(key)
+      await new Promise<void>(resolve => answers.push(resolve))
+      return local.acquire(key, limit)
+    },
+    release: key => local.release(key),
+    take: (key, rate, burst) => {
+      asked.push(key)
+      return local.take(key, rate, burst)
+    },
+    spend: (key, bytes, limit) => {
+      asked.push(key)
+      return local.spend(key, bytes, limit)
+    },
+  }
+  const acceptedSocket = acceptedSockets(t)
+  const limits = 'limits: { requests_per_second: 5, bytes_per_hour: 1MiB }'
+  const proxy = await testProxy(t, `${LOOPBACK_RULES}${limits}`, { ledger })
+  const client = await rawClient(t, proxy.port)
+  const socket = await acceptedSocket(client.socket)
+  client.write('CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: h\r\n\r\n')
+  await arrived(client.socket, socket)
+  client.reset()
+  if (!socket.closed) await new Promise(resolve => socket.once('close', resolve))
+  let close: unknown
+  void proxy.event('close').then(event => {
+    close = event
+  })
+  for (; close === undefined; await turns(1)) for (const answer of answers.splice(0)) answer()
+  t.match(close, { close_reason: 'client_gone', handler: 'refusal', status: 0 })
+  t.match(await proxy.event('decision'), { reason: 'client_gone', rule: undefined })
+  t.same(
+    asked.filter(key => !key.startsWith('connections')),
+    [],
   )
 })

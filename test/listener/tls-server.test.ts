@@ -9,7 +9,7 @@ import { ProxyServer } from '../../src/listener/server.js'
 import { createTlsServer, secureContextOptions } from '../../src/listener/tls-server.js'
 import type { TlsFiles } from '../../src/config/tls-files.js'
 import { AccessLog } from '../../src/observe/access-log.js'
-import { arrived } from '../kit/peers/arrived.js'
+import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
 import { Authority } from '../kit/peers/authority.js'
 import { A_PLACE, NO_LIMITS } from '../kit/fakes/no-limits.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -23,7 +23,7 @@ const skip = needs('openssl')
 const LOOPBACK = { host: '127.0.0.1', port: 0 }
 
 /** A server that answers every request with the certificate of its client. */
-async function served(t: Test, files: TlsFiles): Promise<number> {
+async function served(t: Test, files: TlsFiles): Promise<{ port: number; server: ProxyServer }> {
   const logger = createLogger('silent', { write: () => {} })
   const server = new ProxyServer({
     now: () => performance.now(),
@@ -51,7 +51,7 @@ async function served(t: Test, files: TlsFiles): Promise<number> {
   })
   const { port } = await server.listenTls(LOOPBACK, files)
   t.teardown(() => server.drain(0))
-  return port
+  return { port, server }
 }
 
 /** A TLS server alone; `secured` is called with what it accepts. */
@@ -101,7 +101,7 @@ t.test('the exchange gets to know what the client proved', { skip }, async t => 
   const [ca, other] = [Authority.make(folder), Authority.make(folder, 'other')]
   const [good, revoked] = [ca.issue({ subject: '/CN=ci', san: 'DNS:ci.example' }), ca.issue()]
   const files = { ...ca.issue({ san: 'DNS:localhost' }), clientCa: ca.cert, crl: ca.revoke([revoked]) }
-  const port = await served(t, files)
+  const { port } = await served(t, files)
   const valid = { kind: 'valid', names: ['ci.example'], subject: [{ attribute: 'CN', value: 'ci' }] }
   const table = [
     [{}, 'none'],
@@ -123,7 +123,7 @@ t.test('the exchange gets to know what the client proved', { skip }, async t => 
 
 t.test('a server that asks for no certificate takes none', { skip }, async t => {
   const ca = Authority.make(t.testdir())
-  const port = await served(t, ca.issue({ san: 'DNS:localhost' }))
+  const { port } = await served(t, ca.issue({ san: 'DNS:localhost' }))
   const client = await tlsClient(t, port, { ...ca.issue(), ca: ca.cert })
   client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal(JSON.parse((await readResponse(client)).body), 'none')
@@ -241,4 +241,32 @@ t.test('what comes out of the files can be replaced while the server runs', { sk
   const second = await tlsClient(t, port, { cert, key, rejectUnauthorized: false, maxVersion: 'TLSv1.2' })
   t.equal(second.socket.getPeerCertificate().subject.CN, 'after')
   t.notOk(sockets[1]?.authorized)
+})
+
+t.test('who has begun a handshake has to begin anew where others vouch for clients', { skip }, async t => {
+  const folder = t.testdir()
+  const [ca, before, after] = [
+    Authority.make(folder),
+    Authority.make(folder, 'a'),
+    Authority.make(folder, 'b'),
+  ]
+  const own = ca.issue()
+  const { port, server } = await served(t, { ...own, clientCa: before.cert })
+  const acceptedSocket = acceptedSockets(t)
+  const begin = async () => {
+    const client = await rawClient(t, port)
+    const socket = await acceptedSocket(client.socket)
+    client.write('\x16\x03\x01')
+    await arrived(client.socket, socket)
+    return { client, socket }
+  }
+  const first = await begin()
+  server.secure({ ...ca.issue(), clientCa: before.cert })
+  t.notOk(first.socket.destroyed, 'another certificate of the server is no reason')
+  const second = await begin()
+  server.secure({ ...own, clientCa: after.cert })
+  for (const { client, socket } of [first, second]) {
+    t.ok(socket.destroyed)
+    t.equal(await client.untilEnd(), '')
+  }
 })
