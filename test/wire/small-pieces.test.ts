@@ -1,0 +1,102 @@
+/** What comes in small pieces costs what it would cost in large ones: counted in chunks and in what is read. */
+import t from 'tap'
+import { acceptedSockets } from '../kit/peers/arrived.js'
+import { turns } from '../kit/peers/settled.js'
+import { tlsClient } from '../kit/peers/tls-client.js'
+import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
+import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
+import { tlsProxy } from '../kit/proxies/tls-proxy.js'
+import { needs } from '../system/command.js'
+
+const COUNT = 1000
+/** Content of as many bytes as chunks. */
+const CHUNKS = '1\r\nx\r\n'.repeat(COUNT)
+const LAST = '0\r\n\r\n'
+/** As many times as 6000 bytes may be read, if not in one. */
+const MOST_CHUNKS = 50
+
+/** The lengths of the chunks of a whole chunked content. */
+function chunkLengths(wire: string): number[] {
+  const lengths: number[] = []
+  for (let at = 0; at < wire.length; ) {
+    const end = wire.indexOf('\r\n', at)
+    const length = Number.parseInt(wire.slice(at, end), 16)
+    lengths.push(length)
+    at = end + 2 + length + 2
+  }
+  return lengths
+}
+
+for (const sender of SENDER_NAMES) {
+  t.test(
+    `small chunks of a response that came together leave in one, by ${sender} (RFC 9112 §7.1)`,
+    async t => {
+      const { origin, client } = await forwarded(t)
+      client.write(getBy(sender, origin))
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      peer.write(`HTTP/1.1 200 OK\r\nDate: ${DATE}\r\nTransfer-Encoding: chunked\r\n\r\n${CHUNKS}${LAST}`)
+      await client.until('\r\n\r\n')
+      const lengths = chunkLengths(await client.until(LAST))
+      t.equal(
+        lengths.reduce((sum, length) => sum + length, 0),
+        COUNT,
+      )
+      t.ok(lengths.length <= MOST_CHUNKS, `${lengths.length} chunks`)
+    },
+  )
+}
+
+t.test('small chunks of a request that came together leave in one (RFC 9112 §7.1)', async t => {
+  const { origin, client } = await forwarded(t)
+  client.write(
+    `PUT http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${CHUNKS}${LAST}`,
+  )
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  const lengths = chunkLengths(await peer.until(LAST))
+  t.equal(
+    lengths.reduce((sum, length) => sum + length, 0),
+    COUNT,
+  )
+  t.ok(lengths.length <= MOST_CHUNKS, `${lengths.length} chunks`)
+})
+
+const GET = (authority: string) => `GET http://${authority}/ HTTP/1.1\r\nHost: x\r\n\r\n`
+/** More than may wait behind an answer, so that it is not read on. */
+const MUCH = 'x'.repeat(64 * 1024 + 1)
+
+t.test('of single bytes behind a pending answer no more are read than are kept joined', async t => {
+  const acceptedSocket = acceptedSockets(t)
+  const { origin, client } = await forwarded(t)
+  const socket = await acceptedSocket(client.socket)
+  client.write(GET(origin.authority))
+  await (await origin.accept()).until('\r\n\r\n')
+  client.write(MUCH)
+  while (!socket.isPaused()) await turns(1)
+  const before = socket.readableLength
+  for (let i = 0; i < 200; i++) {
+    client.write('x')
+    await turns(2)
+  }
+  t.ok(socket.readableLength <= Math.max(before, 20), `${socket.readableLength} bytes`)
+})
+
+t.test('nor over TLS', { skip: needs('openssl') }, async t => {
+  const { origin } = await forwarded(t)
+  const proxy = await tlsProxy(t, LOOPBACK_RULES)
+  const acceptedSocket = acceptedSockets(t)
+  const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert })
+  const socket = await acceptedSocket(client.socket)
+  client.write(GET(origin.authority))
+  await (await origin.accept()).until('\r\n\r\n')
+  client.write(MUCH)
+  await turns(50)
+  const before = socket.bytesRead
+  for (let i = 0; i < 200; i++) {
+    client.write('x')
+    await turns(2)
+  }
+  // A record of one byte has 23.
+  t.ok(socket.bytesRead - before < 20 * 23, `${socket.bytesRead - before} bytes`)
+})
