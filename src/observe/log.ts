@@ -106,14 +106,14 @@ function readable(color: boolean): (line: string) => string {
     errorLikeObjectKeys: [],
   })
   const controls = color ? CONTROLS_BUT_COLOR : CONTROLS
-  return line => pretty(line.replace(ESCAPE, doubled)).replace(controls, escaped)
+  return line => pretty(line.replace(JSON_ESCAPE, doubled)).replace(controls, escaped)
 }
 
 /** pino-pretty shows one backslash where JSON has two: `\\"` of a path would read as the end of its value. */
-const ESCAPE = /\\./g
+const JSON_ESCAPE = /\\./g
 
-function doubled(escape: string): string {
-  return escape === '\\\\' ? '\\\\\\\\' : escape
+function doubled(sequence: string): string {
+  return sequence === '\\\\' ? '\\\\\\\\' : sequence
 }
 
 function escaped(char: string): string {

@@ -9,8 +9,9 @@ const read = (file: string) => readFile(join(ROOT, 'docker', file), 'utf8')
 
 t.test('everything is built on NODE_IMAGE, and the image says which that was', async t => {
   const dockerfile = await read('Dockerfile')
-  const bases = [...dockerfile.matchAll(/^FROM (\S+)/gm)].map(([, image]) => image)
-  t.same(bases, ['${NODE_IMAGE}', '${NODE_IMAGE}'])
+  const bases = [...dockerfile.matchAll(/^FROM \$\{(\w+)\}(?: |$)/gm)].map(([, name]) => name)
+  t.same(bases, ['NODE_IMAGE', 'NODE_IMAGE'])
+  t.equal(dockerfile.match(/^FROM /gm)?.length, 2)
   t.match(dockerfile, /^ARG NODE_IMAGE=\S+$/m)
   // An ARG in front of FROM is known behind it only where it is named again.
   t.match(
