@@ -3,10 +3,10 @@ import t from 'tap'
 import { acceptedSockets } from '../kit/peers/arrived.js'
 import { turns } from '../kit/peers/settled.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
-import { DATE, forwarded, getBy, SENDER_NAMES } from '../kit/proxies/forwarded.js'
-import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
-import { tlsProxy } from '../kit/proxies/tls-proxy.js'
-import { needs } from '../system/command.js'
+import { DATE } from '../kit/proxies/refusal.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
+import { needs } from '../kit/processes/command.js'
 
 const COUNT = 1000
 /** Content of as many bytes as chunks. */
@@ -84,7 +84,7 @@ t.test('of single bytes behind a pending answer no more are read than are kept j
 
 t.test('nor over TLS', { skip: needs('openssl') }, async t => {
   const { origin } = await forwarded(t)
-  const proxy = await tlsProxy(t, LOOPBACK_RULES)
+  const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
   const acceptedSocket = acceptedSockets(t)
   const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert })
   const socket = await acceptedSocket(client.socket)
