@@ -149,6 +149,7 @@ export class Generation {
     const pumps: PumpRegistry = { add: (...started) => this.#addTunnel(...started) }
     const relay = {
       upgrade: config.forward.upgrade,
+      requestIdleMs: limits.bodyIdleMs,
       responseTimeoutMs: limits.responseTimeoutMs,
       pseudonym: config.via ?? `sluice-${surroundings.startId}`,
       date,

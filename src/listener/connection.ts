@@ -152,7 +152,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   contentWanted(): void {
-    this.#deadline.set('content', this.#owner.limits.bodyIdleMs)
+    if (this.#deadline.kind !== 'write') this.#deadline.set('content', this.#owner.limits.bodyIdleMs)
     this.#advance()
   }
 
@@ -259,9 +259,9 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #deliver(event: RequestEvent, exchange: ConnectionExchange): void {
     if (event.type === 'data') {
       exchange.deliver(event.chunk)
-      this.#resumeDeadline()
+      if (this.#deadline.kind !== 'write') this.#resumeDeadline()
     } else if (event.type === 'end') {
-      this.#deadline.clear()
+      if (this.#deadline.kind !== 'write') this.#deadline.clear()
       this.#state.onRequest('end')
       exchange.deliverEnd(event.trailers)
     }
@@ -301,7 +301,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     })
   }
 
-  /** The client has taken what was written: the time that runs is that of what is waited for besides. */
+  /** Times what is waited for, once that is not the client taking what was written. */
   #resumeDeadline(): void {
     const { bodyIdleMs, keepaliveIdleMs } = this.#owner.limits
     if (this.#exchange?.flowing === true) this.#deadline.set('content', bodyIdleMs)

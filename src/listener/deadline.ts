@@ -5,6 +5,7 @@
 import { serializeSize } from '../config/sizes.js'
 import { beyond, ProxyError } from '../errors.js'
 
+/** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
 export class Deadline {

@@ -9,7 +9,7 @@
  * asks for nothing that the first did not, and the client would get no answer at all otherwise.
  */
 import type { Socket } from 'node:net'
-import { beyond, ProxyError, toProxyError } from '../errors.js'
+import { ProxyError, toProxyError } from '../errors.js'
 import type { Exchange, ResponseContent } from '../exchange.js'
 import { type Fields, listMembers } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
@@ -29,17 +29,16 @@ import type {
 import { interimFields, responseFields } from './message-fields.js'
 import { Pump, type PumpLimits, type PumpRegistry } from './pump.js'
 import { checkFinalHead, checkInterimHead, endsWithHead } from './response-head.js'
+import { UpstreamClock, type UpstreamClockLimits } from './upstream-clock.js'
 
 /** Interim responses passed on for one request; they wait for a slow client in memory, so there is an end to them. */
 const MAX_INTERIM = 100
 
-export interface RelayOptions {
+export interface RelayOptions extends UpstreamClockLimits {
   /** Sends requests without content fast. */
   readonly fast: Sender
   /** Sends every request exactly. */
   readonly exact: Sender
-  /** Milliseconds from the last byte of the request to the head of the response. */
-  readonly responseTimeoutMs: number
   /** This hop's name in Via. */
   readonly pseudonym: string
   readonly date: () => string
@@ -73,13 +72,14 @@ class Relay implements UpstreamEvents {
   readonly #options: RelayOptions
   readonly #resolve: (outcome: Outcome) => void
   readonly #started: number
+  readonly #clock: UpstreamClock
   #cancel: Cancel | undefined
+  #attempts = 0
   #retried = false
   #exactly = false
   #sent = false
   #interim = 0
   #over = false
-  #timer: NodeJS.Timeout | undefined
   #content: ResponseContent | undefined
   #flow: Flow | undefined
   #status = 0
@@ -98,7 +98,9 @@ class Relay implements UpstreamEvents {
   ) {
     this.#handler = handler
     this.#exchange = exchange
-    this.#request = request
+    this.#clock = new UpstreamClock(options, error => this.failed(error, 'no'))
+    const { content } = request
+    this.#request = content === undefined ? request : { ...request, content: this.#clock.watch(content) }
     this.#permit = permit
     this.#options = options
     this.#resolve = resolve
@@ -110,28 +112,26 @@ class Relay implements UpstreamEvents {
     if (this.#over) return
     this.#address = undefined
     this.#connectMs = undefined
+    this.#sent = false
     const { fast, exact } = this.#options
     const sender =
       this.#exactly || needsExactSender(this.#request) || fast.avoids(this.#permit) ? exact : fast
-    this.#cancel = sender.send(this.#request, this.#permit, this, fresh)
-    // It may have come to its end while it was being sent.
-    if (this.#over) this.#cancel()
+    const attempt = ++this.#attempts
+    const cancel = sender.send(this.#request, this.#permit, this, fresh)
+    // It may have failed while it was being sent, and another attempt be under way; or all of it may be over.
+    if (attempt === this.#attempts) this.#cancel = cancel
+    if (this.#over) cancel()
   }
 
   connected(address: string, connectMs: number | undefined): void {
     this.#address = address
     this.#connectMs = connectMs
+    this.#clock.waitToSend()
   }
 
   sent(): void {
     this.#sent = true
-    if (this.#over || this.#status !== 0) return
-    this.#timer = setTimeout(() => {
-      this.#finish(
-        'failed',
-        beyond('limits.response_timeout', 'http_response_timeout', 'no response from upstream in time'),
-      )
-    }, this.#options.responseTimeoutMs)
+    this.#clock.sent()
   }
 
   informed(head: UpstreamHead): void {
@@ -153,7 +153,7 @@ class Relay implements UpstreamEvents {
 
   responded(head: UpstreamHead, flow: Flow): void {
     if (this.#over) return
-    clearTimeout(this.#timer)
+    this.#clock.responded(this.#sent)
     this.#firstByteMs = this.#options.now() - this.#started
     let contentLength: number | undefined
     try {
@@ -179,8 +179,12 @@ class Relay implements UpstreamEvents {
     if (this.#over || content === undefined) return
     this.#bytesDown += chunk.length
     if (content.write(chunk)) return
+    this.#clock.holdBack()
     this.#flow?.pause()
-    content.onDrain(() => this.#flow?.resume())
+    content.onDrain(() => {
+      this.#clock.letGo()
+      this.#flow?.resume()
+    })
   }
 
   ended(trailers: Fields): void {
@@ -191,7 +195,7 @@ class Relay implements UpstreamEvents {
 
   failed(error: ProxyError, again: Again): void {
     if (this.#over) return
-    clearTimeout(this.#timer)
+    this.#clock.stop()
     if (this.#content !== undefined) {
       this.#content.abort()
       this.#finish('upstream_incomplete', error)
@@ -207,7 +211,7 @@ class Relay implements UpstreamEvents {
       socket.destroy()
       return
     }
-    clearTimeout(this.#timer)
+    this.#clock.end()
     const offered = this.#request.upgrade?.toLowerCase()
     const chosen = listMembers(head.fields, 'upgrade').map(protocol => protocol.toLowerCase())
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
@@ -252,7 +256,7 @@ class Relay implements UpstreamEvents {
   #finish(closeReason: CloseReason, error?: ProxyError, bytesUp = this.#exchange.content.bytes): void {
     if (this.#over) return
     this.#over = true
-    clearTimeout(this.#timer)
+    this.#clock.end()
     if (closeReason !== 'complete') this.#cancel?.()
     this.#resolve({
       handler: this.#handler,

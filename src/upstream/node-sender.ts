@@ -11,7 +11,7 @@ import { fieldValue } from '../http/fields.js'
 import { trailerFields } from '../http/trailers.js'
 import type { Permit } from '../policy/permit.js'
 import type { Connection } from './dial.js'
-import { dialAndSend } from './dial-and-send.js'
+import { Attempt } from './attempt.js'
 import { notHttp, overlong, upstreamFailure } from './failures.js'
 import { readBeforeFailing } from './late-write-errors.js'
 import { headerList, headerPairs, keepMethodAsWritten } from './node-request.js'
@@ -33,27 +33,19 @@ export class NodeSender implements Sender {
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
-    const dial = (): Cancel =>
-      dialAndSend(this.#options.dialer, permit, events, dialled => {
+    const attempt = new Attempt()
+    const dial = (): void =>
+      attempt.dial(this.#options.dialer, permit, events, dialled => {
         const connection = new NodeConnection(dialled, this.#options, this.#pool)
         return this.#exchange(connection, request, events, false)
       })
     const idle = fresh ? undefined : this.#pool.take(permit)
-    if (idle === undefined) return dial()
-    // What goes out here may not be sent twice, so an end of the connection that is on its way to us is waited for.
-    const look = setImmediate(() => {
-      if (idle.socket.destroyed) {
-        cancel = dial()
-        return
-      }
-      events.connected(idle.where, undefined)
-      cancel = this.#exchange(idle, request, events, true)
-    })
-    let cancel: Cancel = () => {
-      clearImmediate(look)
-      this.#pool.give(idle)
+    if (idle === undefined) dial()
+    else {
+      const send = (): Cancel => this.#exchange(idle, request, events, true)
+      attempt.reuse(idle, events, send, dial, () => this.#pool.give(idle))
     }
-    return () => cancel()
+    return attempt.cancel
   }
 
   #exchange(

@@ -12,7 +12,7 @@ import type { Fields } from '../http/fields.js'
 import type { Permit } from '../policy/permit.js'
 import { BoundedSet } from './bounded-set.js'
 import type { Connection, Connects } from './dial.js'
-import { dialAndSend } from './dial-and-send.js'
+import { Attempt } from './attempt.js'
 import { notHttp, overlong, upstreamFailure } from './failures.js'
 import { Pool, poolKey } from './pool.js'
 import { ResponseWatch } from './response-watch.js'
@@ -39,15 +39,19 @@ export class UndiciSender implements Sender {
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
+    const attempt = new Attempt()
+    const dial = (): void =>
+      attempt.dial(this.#options.dialer, permit, events, dialled => {
+        const connection = new UndiciConnection(dialled, this.#options, this.#pool, this.#avoided)
+        return connection.dispatch(request, events, false)
+      })
     const idle = fresh ? undefined : this.#pool.take(permit)
-    if (idle !== undefined) {
-      events.connected(idle.where, undefined)
-      return idle.dispatch(request, events, true)
+    if (idle === undefined) dial()
+    else {
+      const send = (): Cancel => idle.dispatch(request, events, true)
+      attempt.reuse(idle, events, send, dial, () => this.#pool.give(idle))
     }
-    return dialAndSend(this.#options.dialer, permit, events, dialled => {
-      const connection = new UndiciConnection(dialled, this.#options, this.#pool, this.#avoided)
-      return connection.dispatch(request, events, false)
-    })
+    return attempt.cancel
   }
 
   avoids(permit: Permit): boolean {
@@ -65,7 +69,7 @@ class UndiciConnection {
   readonly port: number
   readonly where: string
   readonly watch: ResponseWatch
-  readonly #socket: Connection['socket']
+  readonly socket: Connection['socket']
   readonly #client: Client
   readonly #pool: Pool<UndiciConnection>
   readonly #avoided: BoundedSet<string>
@@ -79,7 +83,7 @@ class UndiciConnection {
     this.address = dialled.address.text
     this.port = dialled.port
     this.where = dialled.where
-    this.#socket = dialled.socket
+    this.socket = dialled.socket
     this.#pool = pool
     this.#avoided = avoided
     this.watch = new ResponseWatch(options.maxHeaderBytes, () => this.close())
@@ -112,7 +116,7 @@ class UndiciConnection {
   }
 
   dispatch(request: UpstreamRequest, events: UpstreamEvents, reused: boolean): Cancel {
-    const handler = new DispatchHandler(this, this.#socket, events, reused)
+    const handler = new DispatchHandler(this, this.socket, events, reused)
     this.watch.expect(
       () => handler.fail(notHttp(this.where), 'no'),
       () => handler.fail(overlong(this.where), 'no'),
@@ -134,7 +138,7 @@ class UndiciConnection {
   release(): void {
     this.watch.rest()
     setImmediate(() => {
-      if (!this.#socket.destroyed) this.#pool.give(this)
+      if (!this.socket.destroyed) this.#pool.give(this)
     })
   }
 
@@ -145,7 +149,7 @@ class UndiciConnection {
 
   close(): void {
     if (!this.#client.destroyed) this.#client.destroy().catch(() => {})
-    this.#socket.destroy()
+    this.socket.destroy()
   }
 }
 

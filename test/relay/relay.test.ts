@@ -1,64 +1,9 @@
-/** The relay between an exchange and senders that the test plays. */
+/** What the relay makes of what senders tell it. Its clock has a test of its own. */
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import type { RequestContent } from '../../src/exchange.js'
-import type { Method } from '../../src/http/method.js'
-import { permitConfigured } from '../../src/policy/permit.js'
-import { type RelayOptions, relay } from '../../src/relay/relay.js'
-import type { UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
-import { FakeExchange } from '../kit/fakes/exchange.js'
-import { FakeSender, type Attempt } from '../kit/fakes/sender.js'
-
-const FAILURE = new ProxyError('connection_terminated', 'x')
-const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
-const FLOW = { pause: () => {}, resume: () => {} }
-
-function head(status: number, fields: string[] = []): UpstreamHead {
-  return { status, minor: 1, reason: 'Reason', fields }
-}
-
-function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, bytes = 0) {
-  const attempts: Attempt[] = []
-  const fast = new FakeSender('fast', attempts)
-  const exact = new FakeSender('exact', attempts)
-  const exchange = new FakeExchange({ method, bytes })
-  const options: RelayOptions = {
-    fast,
-    exact,
-    responseTimeoutMs: 10_000,
-    pseudonym: 'p',
-    date: () => 'now',
-    now: () => 0,
-    pumpLimits: { idleMs: 1000, lifetimeMs: 1000 },
-    pumps: { add: () => {} },
-  }
-  return {
-    attempts,
-    exchange,
-    written: exchange.answered,
-    avoid: () => {
-      fast.avoided = true
-    },
-    start: (more: Partial<RelayOptions> = {}) =>
-      relay(
-        'forward',
-        exchange,
-        {
-          method,
-          path: '/',
-          host: 'a.test',
-          fields: [],
-          content: undefined,
-          sendsZeroLength: false,
-          expectContinue: false,
-          upgrade: undefined,
-          ...request,
-        },
-        PERMIT,
-        { ...options, ...more },
-      ),
-  }
-}
+import type { Attempt } from '../kit/fakes/sender.js'
+import { FAILURE, FLOW, head, setup } from './played-relay.js'
 
 t.test('an answer is passed on in order, and the outcome tells of it', async t => {
   const { attempts, written, start } = setup()
@@ -242,4 +187,37 @@ t.test('a response that ends with its head is complete with it (RFC 9112 §6.3)'
     t.match(await outcome, { status, closeReason: 'complete', bytesDown: 0 })
     t.equal(attempts[0]?.cancelled, 0)
   }
+})
+
+t.test('the outcome tells of the attempt that came last alone', async t => {
+  const { attempts, start } = setup('GET')
+  const outcome = start()
+  attempts[0]?.events.connected('192.0.2.1:80', 7)
+  attempts[0]?.events.failed(FAILURE, 'stale')
+  attempts[1]?.events.failed(new ProxyError('connection_refused', 'x'), 'no')
+  const { address, connectMs, error } = await outcome
+  t.same([address, connectMs, error?.type], [undefined, undefined, 'connection_refused'])
+})
+
+t.test('what fails while it is being sent does not stand in the way of the next attempt', async t => {
+  const { attempts, exchange, start, whileSending } = setup('GET')
+  whileSending(events => {
+    whileSending(() => {})
+    events.failed(FAILURE, 'stale')
+  })
+  const outcome = start()
+  t.equal(attempts.length, 2)
+  exchange.leave()
+  await outcome
+  t.equal(attempts.find(({ fresh }) => fresh)?.cancelled, 1, 'the one that is under way')
+})
+
+t.test('what is over while it is being sent is cancelled as soon as it was', async t => {
+  const { attempts, exchange, start, whileSending } = setup('POST')
+  whileSending(() => exchange.leave())
+  t.match(await start(), { status: 0, closeReason: 'client_gone' })
+  t.same(
+    attempts.map(({ cancelled }) => cancelled),
+    [1],
+  )
 })

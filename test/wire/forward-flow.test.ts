@@ -1,7 +1,12 @@
 /** Content is passed on as fast as the slower side takes it, and is never gathered. */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
 import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
+import { settled } from '../kit/peers/settled.js'
+import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const TOTAL = 40 * 1024 * 1024
 /** What may be under way: the buffers of the system on both connections, and little of ours. */
@@ -51,3 +56,52 @@ t.test('a client that stalls and leaves ends its request at the origin', async t
   await peer.closed()
   t.match(await proxy.event('close'), { status: 200, close_reason: 'client_gone' })
 })
+
+/** limits.body_idle, held. */
+const IDLE_MS = 7_654_321
+
+for (const [way, targetOf, yamlOf] of [
+  ['http://', (authority: string) => `http://${authority}/`, () => ''],
+  ['origins', () => '/', (authority: string) => `origins: [{ path: /, forward: "http://${authority}" }]\n`],
+  ['a parent', () => 'http://a.test/', (authority: string) => `parent: { url: "http://${authority}" }\n`],
+] as const) {
+  t.test(`an origin that takes nothing of an upload for limits.body_idle is 504, ${way}`, async t => {
+    const timers = holdTimers(t, IDLE_MS)
+    const origin = await rawOrigin(t)
+    const yaml = `${LOOPBACK_RULES}limits: { body_idle: ${IDLE_MS}ms }\n${yamlOf(origin.authority)}`
+    const proxy = await testProxy(t, yaml)
+    const client = await rawClient(t, proxy.port)
+    client.write(`PUT ${targetOf(origin.authority)} HTTP/1.1\r\nHost: x\r\nContent-Length: ${TOTAL}\r\n\r\n`)
+    const peer = await origin.accept()
+    await peer.until('\r\n\r\n')
+    t.equal(timers.running, 0, 'the client is to send')
+    peer.socket.pause()
+    const poured = pour(client.socket, TOTAL)
+    await poured.stalled()
+    t.equal(await settled(() => timers.running), 1)
+    const before = timers.set
+    peer.socket.resume()
+    await peer.until(8 * 1024 * 1024)
+    peer.socket.pause()
+    await poured.stalled()
+    t.equal(await settled(() => timers.running), 1)
+    t.ok(timers.set > before, 'something was taken, and the time is another')
+    await timers.fire()
+    const head = await client.until('\r\n\r\n')
+    t.match(head, /^HTTP\/1\.1 504 Sluice: request not taken by upstream in time\r\n/)
+    t.match(head, 'Proxy-Status: sluice;error=connection_write_timeout')
+    t.match(await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1])), 'limits.body_idle')
+    t.match(await proxy.event('close'), {
+      status: 504,
+      close_reason: 'failed',
+      error: 'connection_write_timeout',
+      reason: 'body_idle',
+      address: origin.authority,
+    })
+    peer.socket.resume()
+    await peer.untilEnd()
+    t.equal(timers.running, 0)
+    const metrics = await (await fetch(`http://127.0.0.1:${proxy.adminPort}/metrics`)).text()
+    t.match(metrics, '\nsluice_limit_rejections_total{limit="body_idle"} 1\n')
+  })
+}

@@ -19,6 +19,8 @@ export class FakeSender implements Sender {
   /** What `avoids` says. */
   avoided = false
   closed = 0
+  /** Called within `send`, before it returns. */
+  whileSending = (_events: UpstreamEvents): void => {}
   readonly #name: string
 
   /** @param attempts where they go; several senders may share it */
@@ -30,6 +32,7 @@ export class FakeSender implements Sender {
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
     const attempt: Attempt = { sender: this.#name, request, permit, events, fresh, cancelled: 0 }
     this.attempts.push(attempt)
+    this.whileSending(events)
     return () => {
       attempt.cancelled += 1
     }
