@@ -112,8 +112,8 @@ export class Generation {
       ...(surroundings.connector === undefined ? {} : { connector: surroundings.connector }),
     })
     const sender = { maxHeaderBytes: limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
-    const fast = new UndiciSender({ ...sender, dialer })
-    const exact = new NodeSender({ ...sender, dialer })
+    const fast = new UndiciSender({ ...sender, scheme: 'http', dialer })
+    const exact = new NodeSender({ ...sender, scheme: 'http', dialer })
     const hop = {
       trace: config.trace.enabled,
       traceExclude: new Set(config.trace.exclude),

@@ -18,7 +18,7 @@ import { Upstreams } from './upstreams.js'
 
 export interface OriginsOptions {
   readonly dialer: Dialer
-  readonly sender: Omit<SenderOptions, 'dialer'>
+  readonly sender: Omit<SenderOptions, 'dialer' | 'scheme'>
   /** The senders of plain HTTP, which all plain upstreams share. */
   readonly fast: Sender
   readonly exact: Sender
@@ -111,6 +111,7 @@ function tlsSenders(
   const context = createSecureContext(ca === undefined ? {} : { ca })
   const options: SenderOptions = {
     ...sender,
+    scheme: 'https',
     dialer: { connect: (permit, signal) => dialer.connectTls(permit, context, signal) },
   }
   return { fast: new UndiciSender(options), exact: new NodeSender(options) }

@@ -26,17 +26,18 @@ const KEEP_ALIVE_TIMEOUT = /(?:^|[,\s])timeout=(\d{1,6})(?:$|[,\s])/i
 
 export class NodeSender implements Sender {
   readonly #options: SenderOptions
-  readonly #pool = new Pool<NodeConnection>()
+  readonly #pool: Pool<NodeConnection>
 
   constructor(options: SenderOptions) {
     this.#options = options
+    this.#pool = new Pool(options.scheme)
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
     const attempt = new Attempt()
     const dial = (): void =>
       attempt.dial(this.#options.dialer, permit, events, dialled => {
-        const connection = new NodeConnection(dialled, this.#options, this.#pool)
+        const connection = new NodeConnection(dialled, permit, this.#options, this.#pool)
         return this.#exchange(connection, request, events, false)
       })
     const idle = fresh ? undefined : this.#pool.take(permit)
@@ -76,8 +77,7 @@ export class NodeSender implements Sender {
 
 /** One connection as an http.Agent that knows no other socket and opens none. */
 class NodeConnection extends Agent {
-  readonly address: string
-  readonly port: number
+  readonly key: string
   readonly where: string
   readonly socket: Socket
   readonly watch: ResponseWatch
@@ -86,10 +86,9 @@ class NodeConnection extends Agent {
   readonly #failAtOnce: () => void
   #idleMs: number
 
-  constructor(dialled: Connection, options: SenderOptions, pool: Pool<NodeConnection>) {
+  constructor(dialled: Connection, permit: Permit, options: SenderOptions, pool: Pool<NodeConnection>) {
     super({ keepAlive: true, maxSockets: 1, maxFreeSockets: 1 })
-    this.address = dialled.address.text
-    this.port = dialled.port
+    this.key = pool.keyOf(permit, dialled.address.text)
     this.where = dialled.where
     this.socket = dialled.socket
     this.#pool = pool

@@ -22,7 +22,7 @@ import { type SenderOptions, UndiciSender } from './undici-sender.js'
 
 export interface ParentsOptions extends AvailabilityOptions<Parent> {
   readonly dialer: Pick<Dialer, 'connect' | 'connectTls'>
-  readonly sender: Omit<SenderOptions, 'dialer'>
+  readonly sender: Omit<SenderOptions, 'dialer' | 'scheme'>
 }
 
 export class Parents {
@@ -104,6 +104,7 @@ function senders(
 ): Pick<Parent, 'fast' | 'exact'> {
   const options: SenderOptions = {
     ...sender,
+    scheme: context === undefined ? 'http' : 'https',
     dialer:
       context === undefined
         ? dialer

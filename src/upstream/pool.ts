@@ -1,22 +1,42 @@
 /**
- * Idle connections, by the address they lead to and not by the name they were opened for: one is reused only when
- * its address is in the permit of the request that asks, so that nobody rides on what another's exception opened.
+ * Idle connections. One is reused only for the scheme and the authority that it was opened for, and only when its address
+ * is in the permit of the request that asks. Without the address, a client would ride on what the exception of another
+ * one opened. Without the authority, it would get to whatever the first request of the connection chose: what stands
+ * behind an address may lead each connection to another server by that.
  */
-import type { Permit } from '../policy/permit.js'
+import { serializeHostPort } from '../http/authority.js'
+import type { Grant, Permit } from '../policy/permit.js'
+
+export type UpstreamScheme = 'http' | 'https'
 
 export interface Poolable {
-  /** The literal it is connected to, in canonical form. */
-  readonly address: string
-  readonly port: number
+  /** What `poolKey` makes of what it was opened for. */
+  readonly key: string
   close(): void
 }
 
-/** Idle connections kept for one address and port; one more is closed. */
-const MAX_IDLE_PER_ADDRESS = 256
+/** Idle connections kept under one key; one more is closed. */
+const MAX_IDLE_PER_KEY = 256
+
+/** Idle connections in all; with one more, the one that has been idle longest is closed. */
+const MAX_IDLE = 1024
 
 export class Pool<C extends Poolable> {
+  readonly #scheme: UpstreamScheme
   readonly #idle = new Map<string, C[]>()
+  /** The same connections, those that have been idle longest first. */
+  readonly #byAge = new Set<C>()
   readonly #all = new Set<C>()
+
+  /** @param scheme what all of its connections speak */
+  constructor(scheme: UpstreamScheme) {
+    this.#scheme = scheme
+  }
+
+  /** The key of a connection that was dialled with this permit, to this address in canonical form. */
+  keyOf({ grant }: Permit, address: string): string {
+    return poolKey(this.#scheme, grant, address)
+  }
 
   /** Counts a new connection in, busy. */
   add(connection: C): void {
@@ -25,40 +45,61 @@ export class Pool<C extends Poolable> {
 
   /** The idle connection used last among those that the permit covers, now busy; or undefined. */
   take(permit: Permit): C | undefined {
+    if (this.#byAge.size === 0) return undefined
     for (const address of permit.addresses) {
-      const connection = this.#idle.get(poolKey(address.text, permit.grant.port))?.pop()
-      if (connection !== undefined) return connection
+      const connection = this.#idle.get(this.keyOf(permit, address.text))?.at(-1)
+      if (connection === undefined) continue
+      this.#takeOut(connection)
+      return connection
     }
     return undefined
   }
 
-  /** Puts a connection back whose answer is complete. */
+  /** Puts a connection back whose answer is complete, or that nothing was sent on. */
   give(connection: C): void {
-    if (!this.#all.has(connection)) return
-    const key = poolKey(connection.address, connection.port)
-    const idle = this.#idle.get(key)
-    if (idle === undefined) this.#idle.set(key, [connection])
-    else if (idle.length < MAX_IDLE_PER_ADDRESS) idle.push(connection)
-    else connection.close()
+    if (!this.#all.has(connection) || this.#byAge.has(connection)) return
+    const idle = this.#idle.get(connection.key)
+    if (idle !== undefined && idle.length >= MAX_IDLE_PER_KEY) {
+      connection.close()
+      return
+    }
+    if (idle === undefined) this.#idle.set(connection.key, [connection])
+    else idle.push(connection)
+    this.#byAge.add(connection)
+    if (this.#byAge.size <= MAX_IDLE) return
+    const [oldest] = this.#byAge
+    if (oldest === undefined) return
+    this.#takeOut(oldest)
+    oldest.close()
   }
 
   /** Forgets a connection that has closed. */
   remove(connection: C): void {
     this.#all.delete(connection)
-    const key = poolKey(connection.address, connection.port)
-    const idle = this.#idle.get(key)
-    const index = idle?.indexOf(connection) ?? -1
-    if (idle === undefined || index === -1) return
-    idle.splice(index, 1)
-    if (idle.length === 0) this.#idle.delete(key)
+    this.#takeOut(connection)
   }
 
   close(): void {
     for (const connection of [...this.#all]) connection.close()
   }
+
+  #takeOut(connection: C): void {
+    if (!this.#byAge.delete(connection)) return
+    const idle = this.#idle.get(connection.key) ?? []
+    idle.splice(idle.lastIndexOf(connection), 1)
+    if (idle.length === 0) this.#idle.delete(connection.key)
+  }
 }
 
-/** What connections to one address and port are kept under. */
-export function poolKey(address: string, port: number): string {
-  return `${address} ${port}`
+/**
+ * What connections are kept under.
+ * @param grant whose host and port were asked for
+ * @param address that was vetted for it, in canonical form
+ */
+export function poolKey(
+  scheme: UpstreamScheme,
+  { host, port }: Pick<Grant, 'host' | 'port'>,
+  address: string,
+): string {
+  return `${scheme}://${serializeHostPort(host, port)} ${address}`
 }

@@ -14,11 +14,13 @@ import { BoundedSet } from './bounded-set.js'
 import type { Connection, Connects } from './dial.js'
 import { Attempt } from './attempt.js'
 import { notHttp, overlong, upstreamFailure } from './failures.js'
-import { Pool, poolKey } from './pool.js'
+import { Pool, type UpstreamScheme } from './pool.js'
 import { ResponseWatch } from './response-watch.js'
 import type { Again, Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 
 export interface SenderOptions {
+  /** What the dialler's connections speak. */
+  readonly scheme: UpstreamScheme
   readonly dialer: Connects
   /** Bytes of a response's header section. */
   readonly maxHeaderBytes: number
@@ -26,23 +28,24 @@ export interface SenderOptions {
   readonly keepAliveMs: number
 }
 
-/** Addresses and ports remembered as avoided. */
+/** Authorities, each at one address, remembered as avoided. */
 const MAX_AVOIDED = 1000
 
 export class UndiciSender implements Sender {
   readonly #options: SenderOptions
-  readonly #pool = new Pool<UndiciConnection>()
+  readonly #pool: Pool<UndiciConnection>
   readonly #avoided = new BoundedSet<string>(MAX_AVOIDED)
 
   constructor(options: SenderOptions) {
     this.#options = options
+    this.#pool = new Pool(options.scheme)
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
     const attempt = new Attempt()
     const dial = (): void =>
       attempt.dial(this.#options.dialer, permit, events, dialled => {
-        const connection = new UndiciConnection(dialled, this.#options, this.#pool, this.#avoided)
+        const connection = new UndiciConnection(dialled, permit, this.#options, this.#pool, this.#avoided)
         return connection.dispatch(request, events, false)
       })
     const idle = fresh ? undefined : this.#pool.take(permit)
@@ -56,7 +59,7 @@ export class UndiciSender implements Sender {
 
   avoids(permit: Permit): boolean {
     if (this.#avoided.size === 0) return false
-    return permit.addresses.some(({ text }) => this.#avoided.has(poolKey(text, permit.grant.port)))
+    return permit.addresses.some(({ text }) => this.#avoided.has(this.#pool.keyOf(permit, text)))
   }
 
   close(): void {
@@ -65,8 +68,7 @@ export class UndiciSender implements Sender {
 }
 
 class UndiciConnection {
-  readonly address: string
-  readonly port: number
+  readonly key: string
   readonly where: string
   readonly watch: ResponseWatch
   readonly socket: Connection['socket']
@@ -76,12 +78,12 @@ class UndiciConnection {
 
   constructor(
     dialled: Connection,
+    permit: Permit,
     options: SenderOptions,
     pool: Pool<UndiciConnection>,
     avoided: BoundedSet<string>,
   ) {
-    this.address = dialled.address.text
-    this.port = dialled.port
+    this.key = pool.keyOf(permit, dialled.address.text)
     this.where = dialled.where
     this.socket = dialled.socket
     this.#pool = pool
@@ -144,7 +146,7 @@ class UndiciConnection {
 
   /** Remembers that this sender can not take what the origin answers. */
   avoid(): void {
-    this.#avoided.add(poolKey(this.address, this.port))
+    this.#avoided.add(this.key)
   }
 
   close(): void {

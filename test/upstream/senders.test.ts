@@ -99,7 +99,13 @@ for (const [kind, Kind] of Object.entries(KINDS)) {
   /** A sender, its origin, and a way to send one request and to be answered. */
   const setup = async (t: Test, options: Partial<SenderOptions> = {}) => {
     const origin = await rawOrigin(t)
-    const sender: Sender = new Kind({ dialer: DIALER, maxHeaderBytes: 16_384, keepAliveMs: 4000, ...options })
+    const sender: Sender = new Kind({
+      scheme: 'http',
+      dialer: DIALER,
+      maxHeaderBytes: 16_384,
+      keepAliveMs: 4000,
+      ...options,
+    })
     t.teardown(() => sender.close())
     const send = (origin: RawOrigin, request: Partial<UpstreamRequest> = {}, fresh = false) => {
       const recorder = new Recorder()
@@ -284,7 +290,12 @@ t.test(
   'undici: an unasked 100 is to be sent exactly, and the origin is avoided (RFC 9110 §15.2.1)',
   async t => {
     const origin = await rawOrigin(t)
-    const sender = new UndiciSender({ dialer: DIALER, maxHeaderBytes: 16_384, keepAliveMs: 4000 })
+    const sender = new UndiciSender({
+      scheme: 'http',
+      dialer: DIALER,
+      maxHeaderBytes: 16_384,
+      keepAliveMs: 4000,
+    })
     t.teardown(() => sender.close())
     t.equal(sender.avoids(permitTo(origin.port)), false)
     const recorder = new Recorder()
@@ -302,7 +313,7 @@ t.test(
 
 t.test('node:http: a request that can not be written fails, and nothing is thrown', async t => {
   const origin = await rawOrigin(t)
-  const sender = new NodeSender({ dialer: DIALER, maxHeaderBytes: 16_384, keepAliveMs: 4000 })
+  const sender = new NodeSender({ scheme: 'http', dialer: DIALER, maxHeaderBytes: 16_384, keepAliveMs: 4000 })
   t.teardown(() => sender.close())
   const recorder = new Recorder()
   sender.send({ ...REQUEST, path: '/ ' }, permitTo(origin.port), recorder, false)
@@ -314,7 +325,12 @@ t.test('node:http: a request that can not be written fails, and nothing is throw
 
 t.test('undici: a request that can not be written fails, and nothing is thrown', async t => {
   const origin = await rawOrigin(t)
-  const sender = new UndiciSender({ dialer: DIALER, maxHeaderBytes: 16_384, keepAliveMs: 4000 })
+  const sender = new UndiciSender({
+    scheme: 'http',
+    dialer: DIALER,
+    maxHeaderBytes: 16_384,
+    keepAliveMs: 4000,
+  })
   t.teardown(() => sender.close())
   const recorder = new Recorder()
   sender.send({ ...REQUEST, path: '' }, permitTo(origin.port), recorder, false)

@@ -1,11 +1,13 @@
 /** Connections to origins: which are used again, by whom, and what is sent a second time (RFC 9112 §9.3). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
-import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
-import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { createLogger } from '../../src/index.js'
+import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { OK } from '../kit/peers/responses.js'
+import { turns } from '../kit/peers/settled.js'
+import { forwarded, getBy, SENDER_NAMES, SENDERS } from '../kit/proxies/setups.js'
+import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 /** Answers one request on a connection of the origin. */
 async function answer(peer: RawPeer, response = OK): Promise<void> {
@@ -248,11 +250,13 @@ rules:
       await second
       t.same(dialled, ['127.0.0.1', '127.0.0.2'])
 
-      // Another name at the same address and port shares it.
+      // Another name at the same address and port has one of its own.
       const third = ask('b.test', sender)
-      t.match(await two.until('\r\n\r\n'), /^GET \/ HTTP\/1\.1\r\nhost: b\.test:/i)
-      two.write(OK)
+      const three = await origin.accept()
+      t.match(await three.until('\r\n\r\n'), /^GET \/ HTTP\/1\.1\r\nhost: b\.test:/i)
+      three.write(OK)
       await third
+      t.same(dialled, ['127.0.0.1', '127.0.0.2', '127.0.0.2'])
 
       // A name whose address its rule does not hold is refused, open connection or not.
       addresses['c.test'] = ['127.0.0.1']
@@ -263,7 +267,7 @@ rules:
       const fifth = ask('a.test', sender)
       await answer(two)
       await fifth
-      t.equal(dialled.length, 2)
+      t.equal(dialled.length, 3)
     },
   )
 
@@ -278,6 +282,113 @@ rules:
     await client.until('ok')
     t.match(await proxy.event('close', 2), { address: other.authority })
   })
+}
+
+/** The connection that the last request came on, when it is a new one. */
+async function acceptSoon(t: Test, origin: RawOrigin): Promise<RawPeer | undefined> {
+  await turns(50)
+  return t.equal(origin.peers.at(-1)?.received.includes('\r\n\r\n'), true) ? origin.accept() : undefined
+}
+
+/** Two names at one address. */
+const SHARED = { 'evil.test': ['127.0.0.1'], 'good.test': ['127.0.0.1'] }
+
+for (const sender of SENDER_NAMES) {
+  t.test(
+    `what a connection is bound to by its first request is of no concern to another name, by ${sender}`,
+    async t => {
+      const { origin, dialled, ask } = await named(t, SHARED, LOOPBACK_RULES)
+      for (const name of ['evil.test', 'good.test', 'evil.test', 'good.test']) {
+        const asking = ask(name, sender)
+        const peer = origin.peers[name === 'evil.test' ? 0 : 1] ?? (await acceptSoon(t, origin))
+        if (peer === undefined) return
+        await answer(peer)
+        await asking
+      }
+      t.same([origin.accepted, dialled.length], [2, 2])
+    },
+  )
+
+  t.test(`nor is what the origin of another name sends late, by ${sender}`, async t => {
+    const { origin, ask } = await named(t, SHARED, LOOPBACK_RULES)
+    const first = ask('evil.test', sender)
+    const evil = await origin.accept()
+    await answer(evil)
+    await first
+    const second = ask('good.test', sender)
+    evil.write(OK.replace('ok', 'no'))
+    const good = await acceptSoon(t, origin)
+    if (good === undefined) return
+    await answer(good, OK.replace('OK', 'Good'))
+    t.match(await second, /^HTTP\/1\.1 200 Good\r\n/)
+    await evil.untilEnd()
+  })
+
+  t.test(`the same of two upstreams of origins, by ${sender}`, async t => {
+    const origin = await rawOrigin(t)
+    const dialled: string[] = []
+    const yaml = ['evil', 'good']
+      .map(name => `  - { host: ${name}.local, path: /, forward: "http://${name}.test:${origin.port}" }\n`)
+      .join('')
+    const proxy = await testProxy(t, `origins:\n${yaml}`, {
+      lookup: async () => ['127.0.0.1'],
+      connector: options => {
+        dialled.push(options.host ?? '')
+        return connect(options)
+      },
+    })
+    for (const name of ['evil', 'good', 'evil', 'good']) {
+      const client = await rawClient(t, proxy.port)
+      const fields = SENDERS[sender]
+      client.write(`GET / HTTP/1.1\r\nHost: ${name}.local\r\n${fields}\r\n`)
+      const peer = origin.peers[name === 'evil' ? 0 : 1] ?? (await acceptSoon(t, origin))
+      if (peer === undefined) return
+      await answer(peer)
+      await client.until('ok')
+    }
+    t.same([origin.accepted, dialled.length], [2, 2])
+  })
+
+  for (const [what, arrive] of [
+    ['bytes that nobody asked for', (peer: RawPeer) => peer.write(OK.replace('ok', 'no'))],
+    ['its end', (peer: RawPeer) => peer.end()],
+    ['a reset', (peer: RawPeer) => peer.reset()],
+  ] as const) {
+    for (const when of ['beside the request', 'when the request is under way already']) {
+      t.test(`a connection is not used behind ${what} that came ${when}, by ${sender}`, async t => {
+        // The decision is written before anything is sent, in the turn in which the request was read.
+        let decided = (): void => {}
+        const logger = createLogger('info', {
+          write: line => {
+            if ((JSON.parse(line) as { event: string }).event === 'decision') decided()
+          },
+        })
+        const { origin, proxy, client } = await forwarded(t, LOOPBACK_RULES, { logger })
+        for (const method of ['GET', 'POST']) {
+          const ask = (): void => client.write(getBy(sender, origin).replace('GET', method))
+          ask()
+          const peer = await origin.accept()
+          await answer(peer)
+          await client.until('ok')
+          await turns()
+          if (when !== 'beside the request') {
+            decided = () => {
+              decided = () => {}
+              arrive(peer)
+            }
+          }
+          ask()
+          if (when === 'beside the request') arrive(peer)
+          const fresh = await acceptSoon(t, origin)
+          if (!t.equal(peer.received, '', `${method}: nothing is sent on the old one`)) return
+          if (fresh === undefined) return
+          await answer(fresh, OK.replace('OK', 'Good').replace('\r\n', '\r\nConnection: close\r\n'))
+          t.match(await client.until('ok'), /^HTTP\/1\.1 200 Good\r\n/)
+        }
+        await proxy.drain()
+      })
+    }
+  }
 }
 
 t.test('an origin that can not be reached', async t => {
