@@ -33,6 +33,7 @@ import type { Lookups } from './upstream/create-names.js'
 import { type Connector, Dialer } from './upstream/dial.js'
 import { NodeSender } from './upstream/node-sender.js'
 import { createParents } from './upstream/parents.js'
+import type { Sender } from './upstream/sender.js'
 import { UndiciSender } from './upstream/undici-sender.js'
 
 /** A configuration as it was loaded: what a generation is made of. */
@@ -75,7 +76,8 @@ export class Generation {
   readonly #surroundings: Surroundings
   readonly #clients: Clients
   readonly #routing: RouteOptions
-  readonly #closing: readonly { close(): void }[]
+  readonly #names: { close(): void }
+  readonly #senders: readonly Pick<Sender, 'retire' | 'close'>[]
   readonly #origins: Origins
   /** What is large of it; let go of once nothing but tunnels is left that began in it. */
   #rules: { readonly loaded: LoadedConfig; policy: Policy } | undefined
@@ -157,7 +159,8 @@ export class Generation {
       pumpLimits,
       pumps,
     }
-    this.#closing = [fast, exact, ...(parents === undefined ? [] : [parents]), names]
+    this.#names = names
+    this.#senders = [fast, exact, ...(parents === undefined ? [] : [parents])]
     this.dialer = dialer
     this.#origins = origins
     this.#routing = {
@@ -231,9 +234,10 @@ export class Generation {
     return tunnel => isStillAllowed(tunnel, { clients, authorities, policy, routes, parents })
   }
 
-  /** Closes it when its last exchange is over. */
+  /** Closes it when its last exchange is over, and what of it is idle at once. */
   retire(): Promise<void> {
     this.#retired = true
+    for (const sender of [...this.#senders, this.#origins]) sender.retire()
     this.#letGo()
     if (this.#open === 0) return this.close()
     return new Promise(resolve => {
@@ -279,7 +283,7 @@ export class Generation {
   }
 
   async #close(): Promise<void> {
-    for (const open of this.#closing) open.close()
+    for (const open of [...this.#senders, this.#names]) open.close()
     await this.#origins.close()
     this.#onClosed()
   }

@@ -35,6 +35,8 @@ export interface Origins {
   readonly routes: readonly OriginRoute[]
   /** Of every upstream, as it is now. */
   health(): UpstreamHealth[]
+  /** As of a Sender. */
+  retire(): void
   close(): Promise<void>
 }
 
@@ -79,6 +81,9 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
   return {
     routes: sortRoutes(routes),
     health: () => routes.flatMap(healthOf),
+    retire: () => {
+      for (const sender of opened) sender.retire()
+    },
     close: async () => {
       for (const sender of opened) sender.close()
       await Promise.all(stores.map(store => store.close()))

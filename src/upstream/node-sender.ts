@@ -70,6 +70,10 @@ export class NodeSender implements Sender {
     return false
   }
 
+  retire(): void {
+    this.#pool.retire()
+  }
+
   close(): void {
     this.#pool.close()
   }
@@ -126,7 +130,7 @@ class NodeConnection extends Agent {
     socket.setTimeout(this.#idleMs, this.#close)
     socket.once('end', this.#close)
     this.#pool.give(this)
-    return true
+    return !socket.destroyed
   }
 
   override reuseSocket(socket: Duplex, request: ClientRequest): void {

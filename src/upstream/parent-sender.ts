@@ -55,6 +55,10 @@ export class ParentSender implements Sender {
     return this.#inner.avoids(permit)
   }
 
+  retire(): void {
+    this.#inner.retire()
+  }
+
   close(): void {
     this.#inner.close()
   }

@@ -78,6 +78,14 @@ export class Parents {
     this.#availability.unreached(parent, error)
   }
 
+  /** As of a Sender. */
+  retire(): void {
+    for (const { fast, exact } of this.#parents) {
+      fast.retire()
+      exact.retire()
+    }
+  }
+
   close(): void {
     for (const { fast, exact } of this.#parents) {
       fast.close()

@@ -27,6 +27,7 @@ export class Pool<C extends Poolable> {
   /** The same connections, those that have been idle longest first. */
   readonly #byAge = new Set<C>()
   readonly #all = new Set<C>()
+  #retired = false
 
   /** @param scheme what all of its connections speak */
   constructor(scheme: UpstreamScheme) {
@@ -59,7 +60,7 @@ export class Pool<C extends Poolable> {
   give(connection: C): void {
     if (!this.#all.has(connection) || this.#byAge.has(connection)) return
     const idle = this.#idle.get(connection.key)
-    if (idle !== undefined && idle.length >= MAX_IDLE_PER_KEY) {
+    if (this.#retired || (idle !== undefined && idle.length >= MAX_IDLE_PER_KEY)) {
       connection.close()
       return
     }
@@ -77,6 +78,12 @@ export class Pool<C extends Poolable> {
   remove(connection: C): void {
     this.#all.delete(connection)
     this.#takeOut(connection)
+  }
+
+  /** Closes the idle ones, and from now on each that is given back. */
+  retire(): void {
+    this.#retired = true
+    for (const connection of [...this.#byAge]) connection.close()
   }
 
   close(): void {

@@ -71,6 +71,8 @@ export interface Sender {
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel
   /** Whether an origin behind this permit is known to answer in a way that this sender can not take. */
   avoids(permit: Permit): boolean
+  /** Keeps no connection open from now on but those in use: another configuration is in force. */
+  retire(): void
   /** Closes every idle connection and those in use. */
   close(): void
 }

@@ -62,6 +62,10 @@ export class UndiciSender implements Sender {
     return permit.addresses.some(({ text }) => this.#avoided.has(this.#pool.keyOf(permit, text)))
   }
 
+  retire(): void {
+    this.#pool.retire()
+  }
+
   close(): void {
     this.#pool.close()
   }

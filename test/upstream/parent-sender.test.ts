@@ -38,6 +38,7 @@ function sent(request: Partial<UpstreamRequest>, authorization?: string, answerA
       return () => heard.push('cancelled')
     },
     avoids: () => true,
+    retire: () => {},
     close: () => heard.push('closed'),
   }
   const sender = new ParentSender(inner, { url: 'http://p:1', authorization })

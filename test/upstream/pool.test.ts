@@ -118,6 +118,17 @@ t.test('no more than 1024 idle ones are kept in all, whoever has asked for how m
   t.equal(pool.take(first), connections[0])
 })
 
+t.test('a retired one keeps those in use alone, and none that is given back', async t => {
+  const pool = new Pool<FakeConnection>('http')
+  const [idle, busy] = [new FakeConnection(pool, ONE), new FakeConnection(pool, ONE)]
+  pool.give(idle)
+  pool.retire()
+  t.same([idle.closed, busy.closed], [1, 0])
+  pool.give(busy)
+  t.same([idle.closed, busy.closed], [1, 1])
+  t.equal(pool.take(ONE), undefined)
+})
+
 t.test('closing closes the idle and the busy', async t => {
   const pool = new Pool<FakeConnection>('http')
   const [idle, busy] = [new FakeConnection(pool, ONE), new FakeConnection(pool, ONE)]

@@ -7,6 +7,7 @@ import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
+import { settled } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { tlsClient } from '../kit/peers/tls-client.js'
 import { needs } from '../kit/processes/command.js'
@@ -54,6 +55,32 @@ t.test(
     t.equal(first, third)
   },
 )
+
+for (const fields of ['', 'Content-Length: 0\r\n']) {
+  t.test(`idle connections to origins are closed, whatever else is under way, ${fields.trim()}`, async t => {
+    const origin = await rawOrigin(t)
+    const proxy = await testProxy(t)
+    const ask = async (): Promise<{ client: RawPeer; peer: RawPeer }> => {
+      const client = await rawClient(t, proxy.port)
+      client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n${fields}\r\n`)
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      return { client, peer }
+    }
+    const answered = async ({ client, peer }: { client: RawPeer; peer: RawPeer }) => {
+      peer.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+      return (await readResponse(client)).status
+    }
+    const [busy, idle] = [await ask(), await ask()]
+    const ended = () => settled(() => [busy, idle].map(({ peer }) => peer.socket.readableEnded).join())
+    t.equal(await answered(idle), 200)
+    t.equal(await ended(), 'false,false')
+    await proxy.reload(NOTHING)
+    t.equal(await ended(), 'false,true')
+    t.equal(await answered(busy), 200)
+    t.equal(await ended(), 'true,true')
+  })
+}
 
 t.test('tunnels that are not allowed any more are closed, all others go on', async t => {
   const [a, b] = [await rawOrigin(t), await rawOrigin(t)]

@@ -42,6 +42,8 @@ export class FakeSender implements Sender {
     return this.avoided
   }
 
+  retire(): void {}
+
   close(): void {
     this.closed += 1
   }
