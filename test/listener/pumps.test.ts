@@ -151,3 +151,17 @@ t.test('one is stopped by the id of its exchange, and no other', async t => {
   await a.end()
   t.equal(pumps.stopOne('x-1', 'operator'), false, 'not any more')
 })
+
+t.test('one that ends while it is judged is not among those that were stopped', async t => {
+  const pumps = new Pumps(
+    () => {},
+    () => 0,
+  )
+  const [ending, refused, allowed] = ['x-1', 'x-2', 'x-3'].map(id => connected(pumps, id, 0))
+  const stopped = await pumps.stopUnless(async ({ exchange }) => {
+    if (exchange.id === 'x-1') await ending?.end()
+    return exchange.id === 'x-3'
+  })
+  t.equal(stopped, 1)
+  t.same([ending?.calls, refused?.calls, allowed?.calls], [[], ['stop policy'], []])
+})

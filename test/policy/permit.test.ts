@@ -231,6 +231,7 @@ t.test('a parent on this machine gets no name with the port of a listener of our
     '[::1]',
     '[::ffff:127.0.0.1]',
     'localhost',
+    'p.localhost',
     '0.0.0.0',
     '10.0.0.7',
   ]) {

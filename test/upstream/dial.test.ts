@@ -1,4 +1,5 @@
 import { type AddressInfo, connect, createServer, type TcpNetConnectOpts } from 'node:net'
+import { createSecureContext } from 'node:tls'
 import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { ProxyError } from '../../src/errors.js'
@@ -7,6 +8,8 @@ import type { OwnListener, Permit } from '../../src/policy/permit.js'
 import { Dialer, type DialerOptions } from '../../src/upstream/dial.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { grantOf, policy, request } from '../kit/fakes/policy.js'
 import { until } from '../kit/until.js'
 
@@ -325,4 +328,23 @@ t.test('a connection that would have one of the last descriptors is none', async
   })
   t.equal(asked.length, 1)
   t.type(asked[0], 'number')
+})
+
+t.test('TLS has what the connection has left of the one time for both', async t => {
+  const origin = await rawOrigin(t)
+  const permit = await permitFor(origin.authority)
+  const clock = new ManualClock()
+  const [left, whole] = [holdTimers(t, 4_000_000), holdTimers(t, 10_000_000)]
+  const { connector } = dialled(options => {
+    clock.advance(6_000_000)
+    return connect(options)
+  })
+  const dialing = dialer({ connector, connectTimeoutMs: 10_000_000, now: clock.now })
+  const connecting = dialing.connectTls(permit, createSecureContext(), never)
+  const peer = await origin.accept()
+  await peer.until('\x16')
+  t.same([left.set, left.running, whole.set, whole.running], [1, 1, 1, 0])
+  await left.fire()
+  await t.rejects(connecting, { type: 'connection_timeout', message: `no TLS in time: ${origin.authority}` })
+  await peer.untilEnd()
 })

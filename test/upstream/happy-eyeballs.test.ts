@@ -1,7 +1,13 @@
 import { Socket } from 'node:net'
 import t, { type Test } from 'tap'
+import { holdTimers } from '../kit/fakes/held-timers.js'
 import { type IpAddress, parseIpAddress } from '../../src/net/ip-address.js'
-import { interleaveFamilies, MAX_ATTEMPTS, raceAttempts } from '../../src/upstream/happy-eyeballs.js'
+import {
+  ATTEMPT_DELAY_MS,
+  interleaveFamilies,
+  MAX_ATTEMPTS,
+  raceAttempts,
+} from '../../src/upstream/happy-eyeballs.js'
 import { Changes, until } from '../kit/until.js'
 
 function ips(...texts: string[]): IpAddress[] {
@@ -145,4 +151,31 @@ t.test('a signal that was aborted before opens nothing', async t => {
   })
   await t.rejects(result, reason)
   t.equal(opened, 0)
+})
+
+/** The limit over all attempts, held. */
+const LIMIT_MS = 7_654_321
+
+t.test('no time is left running behind a race, however it ends', async t => {
+  const timers = holdTimers(t, LIMIT_MS)
+  const delays = holdTimers(t, ATTEMPT_DELAY_MS)
+  const running = () => [timers.running, delays.running]
+  const two = ['192.0.2.1', '192.0.2.2']
+  const won = race(t, two, LIMIT_MS)
+  t.same(running(), [1, 1])
+  ;(await won.attempt('192.0.2.1')).emit('connect')
+  await won.result
+  t.same(running(), [0, 0])
+  const lost = race(t, two, LIMIT_MS)
+  for (const address of two) (await lost.attempt(address)).emit('error', new Error('x'))
+  await t.rejects(lost.result, { message: 'x' })
+  t.same(running(), [0, 0])
+  const aborted = race(t, two, LIMIT_MS)
+  aborted.controller.abort(new Error('gone'))
+  await t.rejects(aborted.result, { message: 'gone' })
+  t.same(running(), [0, 0])
+  const late = race(t, two, LIMIT_MS)
+  await timers.fire()
+  await t.rejects(late.result, { message: 'too late' })
+  t.same(running(), [0, 0])
 })

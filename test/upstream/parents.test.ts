@@ -3,6 +3,8 @@ import t from 'tap'
 import { parseConfig } from '../../src/config/load.js'
 import { ProxyError } from '../../src/errors.js'
 import { parseHost } from '../../src/http/authority.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { DOWN_MS } from '../../src/upstream/availability.js'
 import type { Parent } from '../../src/upstream/parent.js'
 import { createParents, Parents } from '../../src/upstream/parents.js'
 
@@ -42,4 +44,24 @@ t.test('in order, each once, those that are down last', async t => {
   t.equal(parents.takes(parseHost('c.test')), false)
   t.equal(parents.takes(parseHost('d.test')), true)
   parents.close()
+})
+
+t.test('of the requests that come when one may be back, a single one tries it', async t => {
+  const { config, files } = parseConfig(YAML)
+  const clock = new ManualClock()
+  if (config.parent === undefined) throw new Error('none')
+  const made = { ...options, now: clock.now, onChange: () => {} }
+  const parents = new Parents(config.parent, files.parent ?? {}, made)
+  t.teardown(() => parents.close())
+  const take = () => parents.take(new Set())
+  const first = take()
+  if (first === undefined) throw new Error('none')
+  parents.unreached(first, new ProxyError('connection_refused', 'm'))
+  clock.advance(DOWN_MS - 1)
+  t.match(take(), { url: 'https://b.test:443' })
+  clock.advance(1)
+  t.equal(take(), first)
+  t.match(take(), { url: 'https://b.test:443' })
+  clock.advance(DOWN_MS)
+  t.equal(take(), first)
 })

@@ -249,6 +249,33 @@ for (const [kind, Kind] of Object.entries(KINDS)) {
       t.match(second.recorder.told, ['reused'])
     })
 
+    await t.test(
+      'one that is cancelled before anything was sent gives its connection back, once',
+      async t => {
+        const { origin, send } = await setup(t)
+        const first = send(origin)
+        const peer = await origin.accept()
+        await peer.until('\r\n\r\n')
+        peer.write(OK)
+        await first.recorder.done
+        await turns()
+        const given = send(origin)
+        given.cancel()
+        const next = send(origin)
+        given.cancel()
+        const other = send(origin)
+        await peer.until('\r\n\r\n')
+        peer.write(OK)
+        const second = await origin.accept()
+        await second.until('\r\n\r\n')
+        second.write(OK)
+        await Promise.all([next.recorder.done, other.recorder.done])
+        t.same(given.recorder.told, [])
+        t.match(next.recorder.told, ['reused', 'sent', 'responded 200'])
+        t.match(other.recorder.told, ['connected', 'sent', 'responded 200'])
+      },
+    )
+
     await t.test('holds a response back while it is paused', async t => {
       const { origin, send } = await setup(t)
       const { recorder } = send(origin)

@@ -111,7 +111,7 @@ t.test('limits.body_idle ends such a client whether it goes on to send or not', 
   const total = 40 * 1024 * 1024
   for (const rest of ['', '1\r\nb\r\n', '1\r\nb\r\n0\r\n\r\n']) {
     const clock = new ManualClock()
-    const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 7s }`, { now: clock.now })
+    const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 1h }`, { now: clock.now })
     const origin = await rawOrigin(t)
     const client = await rawClient(t, proxy.port)
     client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n`)
@@ -124,7 +124,7 @@ t.test('limits.body_idle ends such a client whether it goes on to send or not', 
     await pour(peer.socket, total).stalled()
     client.write(rest)
     if (rest !== '') await peer.until('b\r\n')
-    clock.advance(7000)
+    clock.advance(3_600_000)
     await peer.closed()
     const ended = { status: 200, close_reason: 'idle', reason: 'body_idle' }
     t.match(await proxy.event('close'), ended, JSON.stringify(rest))
@@ -132,4 +132,29 @@ t.test('limits.body_idle ends such a client whether it goes on to send or not', 
     await client.untilEnd()
     await proxy.drain()
   }
+})
+
+t.test('nor does an upstream that takes its content again put that off', async t => {
+  const total = 40 * 1024 * 1024
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 1h }`, { now: clock.now })
+  const origin = await rawOrigin(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: ${total + 1}\r\n\r\n`)
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  peer.socket.pause()
+  await pour(client.socket, total).stalled()
+  peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
+  await client.until('\r\n\r\n')
+  client.socket.pause()
+  await pour(peer.socket, total).stalled()
+  peer.socket.resume()
+  await peer.until(total)
+  clock.advance(3_600_000)
+  await peer.closed()
+  t.match(await proxy.event('close'), { status: 200, close_reason: 'idle', reason: 'body_idle' })
+  client.socket.resume()
+  await client.untilEnd()
+  await proxy.drain()
 })

@@ -1,5 +1,6 @@
 /** CONNECT through a parent proxy: what it is sent, what its answers become, and whose bytes are whose. */
 import t, { type Test } from 'tap'
+import { holdTimers } from '../kit/fakes/held-timers.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
 import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/setups.js'
 import { clientHello } from '../kit/peers/client-hello.js'
@@ -228,4 +229,35 @@ t.test('sni: verify holds behind a parent, also for a host that speaks first', a
   wrong.end()
   t.equal(await second.untilEnd(), '')
   t.match(await proxy.event('close'), { close_reason: 'server_name', reason: 'sni_mismatch' })
+})
+
+/** limits.response_timeout, held. */
+const RESPONSE_MS = 7_654_321
+
+t.test('limits.response_timeout ends with the answer of the parent, and is none of the tunnel', async t => {
+  const timers = holdTimers(t, RESPONSE_MS)
+  const yaml = `${ANY_HOST}limits: { response_timeout: ${RESPONSE_MS}ms }\n`
+  const { parent, proxy, client } = await behindParent(t, '', yaml)
+  client.write(connectTo('a.test:443'))
+  const peer = await parent.accept()
+  await peer.until('\r\n\r\n')
+  t.equal(timers.running, 1)
+  peer.write(OK)
+  await client.until(ESTABLISHED)
+  t.same([timers.set, timers.running], [1, 0])
+  const other = await rawClient(t, proxy.port)
+  other.write(connectTo('a.test:443'))
+  const refusing = await parent.accept()
+  await refusing.until('\r\n\r\n')
+  refusing.write('HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n')
+  t.equal((await readResponse(other)).status, 502)
+  t.same([timers.set, timers.running], [2, 0])
+  const third = await rawClient(t, proxy.port)
+  third.write(connectTo('a.test:443'))
+  const silent = await parent.accept()
+  await silent.until('\r\n\r\n')
+  await timers.fire()
+  t.equal((await readResponse(third)).status, 504)
+  t.equal(await silent.untilEnd(), '')
+  t.same([timers.set, timers.running], [3, 0])
 })
