@@ -33,7 +33,9 @@ export const limits = section({
   header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time of a head or TLS hello.'),
   body_idle: duration('10ms', '1d')
     .prefault('30s')
-    .describe('Longest pause in a request body, and longest time a client may take nothing of a response.'),
+    .describe(
+      'Longest pause in a request body; longest time a client may take nothing of a response, or an upstream of a request.',
+    ),
   keepalive_idle: duration('10ms', '1d').prefault('60s').describe('Longest idle time between two requests.'),
   response_timeout: duration('10ms', '1d')
     .prefault('60s')
