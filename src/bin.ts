@@ -3,10 +3,18 @@
 import cluster from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import * as nodeModule from 'node:module'
 import { isatty } from 'node:tty'
 import { fileURLToPath } from 'node:url'
 import { EXIT } from './run/exit-codes.js'
 import { outOfFiles, parseOpenFilesLimit } from './run/open-files.js'
+
+/**
+ * Where Node can, it keeps beside the program what it has compiled of it, which saves a fifth of the time of a start. Its own
+ * default is a folder in the temporary directory, which anybody could have put there before.
+ */
+const { enableCompileCache } = nodeModule as { enableCompileCache?: (directory: string) => unknown }
+enableCompileCache?.(fileURLToPath(new URL('.compile-cache', import.meta.url)))
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 

@@ -2,8 +2,8 @@
  * The log: JSON lines for machines, or readable lines for people. Neither holds a control character that could steer
  * the terminal or the program it is read with.
  */
+import { createRequire } from 'node:module'
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino'
-import { prettyFactory } from 'pino-pretty'
 import { createIsoTime } from './event-line.js'
 import { LogSink } from './log-sink.js'
 
@@ -96,6 +96,8 @@ export function createLogger(level: LogLevel, stream: DestinationStream): Logger
 
 /** From a line of JSON to a line for people. */
 function readable(color: boolean): (line: string) => string {
+  // Loaded for people alone: JSON does without its thirty modules.
+  const { prettyFactory } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty')
   const pretty = prettyFactory({
     colorize: color,
     ignore: 'schema,pid,hostname,event',
