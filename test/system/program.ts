@@ -23,6 +23,8 @@ export interface Sluice {
   readonly proxyPort: number
   readonly adminUrl: string
   readonly pid: number
+  /** The configuration that it was started with. */
+  readonly configFile: string
   /** The first line of the log, past or future, that has all of these values. */
   logged(values: LogLine): Promise<LogLine>
   /** Sends SIGTERM and waits; the exit code, or null when a signal ended the process. */
@@ -48,14 +50,24 @@ rules:
 `
 }
 
+/** Takes a line of the log, which is not kept then. @returns whether it did */
+export type TakesLine = (line: LogLine) => boolean
+
 /**
  * Starts the program with this configuration; it has stopped when the test has ended.
  * @param nodeArgs options of Node itself
+ * @param takes is asked about each line before `logged` has it
  */
-export async function startSluice(t: Test, yaml: string, nodeArgs: readonly string[] = []): Promise<Sluice> {
-  const file = join(await temporaryDirectory(t), 'sluice.yaml')
-  await writeFile(file, yaml)
-  const child = spawn(process.execPath, [...nodeArgs, PROGRAM, '--config', file, '--log-format', 'json'], {
+export async function startSluice(
+  t: Test,
+  yaml: string,
+  nodeArgs: readonly string[] = [],
+  takes: TakesLine = () => false,
+): Promise<Sluice> {
+  const configFile = join(await temporaryDirectory(t), 'sluice.yaml')
+  await writeFile(configFile, yaml)
+  const args = [...nodeArgs, PROGRAM, '--config', configFile, '--log-format', 'json']
+  const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'] },
   })
@@ -66,7 +78,7 @@ export async function startSluice(t: Test, yaml: string, nodeArgs: readonly stri
     return code
   }
   t.teardown(stop)
-  const logged = readLog(child)
+  const logged = readLog(child, takes)
   const { proxy, admin } = await logged({ event: 'listening' })
   const [first] = proxy as string[]
   if (first === undefined) throw new Error('the program does not say where it listens')
@@ -74,10 +86,10 @@ export async function startSluice(t: Test, yaml: string, nodeArgs: readonly stri
   if (pid === undefined) throw new Error('the program has no process id')
   const proxyUrl = `http://${first}`
   const proxyPort = Number(new URL(proxyUrl).port)
-  return { proxyUrl, proxyPort, adminUrl: `http://${admin}`, pid, logged, stop }
+  return { proxyUrl, proxyPort, adminUrl: `http://${admin}`, pid, configFile, logged, stop }
 }
 
-function readLog(child: ChildProcessByStdio<null, Readable, null>): Sluice['logged'] {
+function readLog(child: ChildProcessByStdio<null, Readable, null>, takes: TakesLine): Sluice['logged'] {
   const lines: LogLine[] = []
   const waiting = new Set<() => void>()
   const wake = () => {
@@ -86,7 +98,9 @@ function readLog(child: ChildProcessByStdio<null, Readable, null>): Sluice['logg
   const reader = createInterface({ input: child.stdout })
   let ended = false
   reader.on('line', text => {
-    lines.push(JSON.parse(text) as LogLine)
+    const line = JSON.parse(text) as LogLine
+    if (takes(line)) return
+    lines.push(line)
     wake()
   })
   reader.on('close', () => {
