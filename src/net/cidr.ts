@@ -5,6 +5,7 @@
  * sixteen million. Blocks inside `::ffff:0:0/96` are read as the IPv4 blocks they are, since mapped addresses are
  * always compared as IPv4; otherwise a block written that way would match nothing.
  */
+import ipaddr from 'ipaddr.js'
 import {
   type AddressFamily,
   type IpAddress,
@@ -13,10 +14,11 @@ import {
   unmapIpv4,
 } from './ip-address.js'
 
-/** `prefix` in bits; `text` canonical, always with the prefix. */
+/** `prefix` in bits; `mask` the bytes that have those bits set; `text` canonical, always with the prefix. */
 export interface Cidr {
   readonly family: AddressFamily
   readonly bytes: readonly number[]
+  readonly mask: readonly number[]
   readonly prefix: number
   readonly text: string
 }
@@ -38,37 +40,39 @@ export function parseCidr(text: string): Cidr {
   const digits = slash === -1 ? String(bits) : text.slice(slash + 1)
   const prefix = PREFIX.test(digits) ? Number(digits) : Number.POSITIVE_INFINITY
   if (prefix > bits) throw new RangeError(`expected a prefix length of 0 to ${bits} in "${text}"`)
-  const network = ip.bytes.map((byte, i) => byte & maskByte(prefix, i))
+  const mask = maskOf(ip.family, prefix)
+  const network = ip.bytes.map((byte, i) => byte & (mask[i] ?? 0))
   if (network.some((byte, i) => byte !== ip.bytes[i])) {
     const block = `${ipAddressFromBytes(network).text}/${prefix}`
     throw new RangeError(`"${text}" has bits set behind the prefix; write ${block} or ${ip.text}/${bits}`)
   }
   const base = prefix >= MAPPED_BITS ? unmapIpv4(ip) : ip
-  const basePrefix = base === ip ? prefix : prefix - MAPPED_BITS
-  return { family: base.family, bytes: base.bytes, prefix: basePrefix, text: `${base.text}/${basePrefix}` }
+  return blockOf(base, base === ip ? prefix : prefix - MAPPED_BITS)
 }
 
 /** The block of one address; a mapped one as its IPv4. */
 export function cidrOfAddress(address: IpAddress): Cidr {
   const ip = unmapIpv4(address)
-  const prefix = ip.bytes.length * 8
-  return { family: ip.family, bytes: ip.bytes, prefix, text: `${ip.text}/${prefix}` }
+  return blockOf(ip, ip.bytes.length * 8)
+}
+
+function blockOf({ family, bytes, text }: IpAddress, prefix: number): Cidr {
+  return { family, bytes, mask: maskOf(family, prefix), prefix, text: `${text}/${prefix}` }
+}
+
+function maskOf(family: AddressFamily, prefix: number): readonly number[] {
+  const kind = family === 4 ? ipaddr.IPv4 : ipaddr.IPv6
+  return kind.subnetMaskFromPrefixLength(prefix).toByteArray()
 }
 
 /** A mapped IPv6 address is compared as its IPv4, so no IPv6 block holds it, `::/0` included. */
 export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   const ip = unmapIpv4(address)
   if (ip.family !== cidr.family) return false
-  return cidr.bytes.every((byte, i) => ((ip.bytes[i] ?? 0) & maskByte(cidr.prefix, i)) === byte)
+  return cidr.bytes.every((byte, i) => ((ip.bytes[i] ?? 0) & (cidr.mask[i] ?? 0)) === byte)
 }
 
 /** True for a block of one address. */
 export function isExact(cidr: Cidr): boolean {
   return cidr.prefix === cidr.bytes.length * 8
-}
-
-/** The bits of byte `index` that belong to a prefix of `prefix` bits. */
-function maskByte(prefix: number, index: number): number {
-  const kept = Math.min(8, Math.max(0, prefix - index * 8))
-  return (0xff << (8 - kept)) & 0xff
 }

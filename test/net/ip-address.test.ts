@@ -1,5 +1,4 @@
 import fc from 'fast-check'
-import ipaddr from 'ipaddr.js'
 import t from 'tap'
 import {
   type IpAddress,
@@ -8,6 +7,7 @@ import {
   parseSocketAddress,
   unmapIpv4,
 } from '../../src/net/ip-address.js'
+import { runs } from '../kit/runs.js'
 
 const byte = fc.integer({ min: 0, max: 255 })
 const ipv4Bytes = fc.array(byte, { minLength: 4, maxLength: 4 })
@@ -148,18 +148,71 @@ t.test('makes an address of 4 or 16 bytes only', async t => {
     t.throws(() => ipAddressFromBytes(new Array(length).fill(0)), RangeError)
 })
 
-t.test('agrees with ipaddr.js on what it accepts, but for IPv4-compatible addresses', async t => {
+/** The host of a URL, which another parser has read; undefined when it refuses. IPv6 is in brackets. */
+function urlHost(host: string): string | undefined {
+  try {
+    return new URL(`http://${host}/`).hostname
+  } catch {
+    return undefined
+  }
+}
+
+/** Every group in full, which leaves nothing to be read in two ways. */
+function inFull(bytes: readonly number[]): string {
+  const hex = Buffer.from(bytes).toString('hex')
+  return hex.match(/.{4}/g)?.join(':') ?? ''
+}
+
+t.test('reads the bytes that the parser of URLs reads, and writes what that can read back', async t => {
   fc.assert(
     fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), text => {
-      const ours = parseIpAddress(text)
-      if (ours === undefined) throw new Error(`refused ${text}`)
-      const theirs = ipaddr.parse(text)
-      // It reads ::1.2.3.4 as ::ffff:1.2.3.4, which is another address and another class.
-      if (text.startsWith('::') && text.includes('.') && !/^::ffff:/i.test(text)) return
-      t.same(ours.bytes, theirs.toByteArray(), text)
-      if (theirs instanceof ipaddr.IPv6 && !text.includes('.'))
-        t.equal(ours.text, theirs.toRFC5952String(), text)
+      const ip = parseIpAddress(text)
+      if (ip === undefined) throw new Error(`refused ${text}`)
+      if (ip.family === 4) {
+        t.same(ip.bytes.join('.'), urlHost(text), text)
+        t.equal(ip.text, text)
+        return
+      }
+      const host = urlHost(`[${text}]`)
+      t.equal(urlHost(`[${inFull(ip.bytes)}]`), host, text)
+      t.equal(urlHost(`[${ip.text}]`), host, text)
+      // URLs write mapped addresses without a quad.
+      if (!ip.text.includes('.')) t.equal(`[${ip.text}]`, host, text)
     }),
+  )
+})
+
+t.test('takes of IPv6 what the parser of URLs takes, and nothing else', async t => {
+  const change = fc.tuple(
+    fc.nat({ max: 40 }),
+    fc.nat({ max: 2 }),
+    fc.constantFrom(...'0123456789abcdefABF:.x%[]g '),
+  )
+  fc.assert(
+    fc.property(fc.ipV6(), fc.array(change, { minLength: 1, maxLength: 3 }), (address, changes) => {
+      let text = address
+      for (const [at, cut, put] of changes) text = text.slice(0, at) + put + text.slice(at + cut)
+      if (!text.includes(':')) return
+      t.equal(parseIpAddress(text) !== undefined, urlHost(`[${text}]`) !== undefined, text)
+    }),
+    { numRuns: runs(5000) },
+  )
+})
+
+t.test('takes of IPv4 what the parser of URLs leaves as it is, and nothing else', async t => {
+  const change = fc.tuple(
+    fc.nat({ max: 15 }),
+    fc.nat({ max: 2 }),
+    fc.constantFrom(...'0123456789.xa', '0x', '00', '..'),
+  )
+  fc.assert(
+    fc.property(fc.ipV4(), fc.array(change, { minLength: 1, maxLength: 3 }), (address, changes) => {
+      let text = address
+      for (const [at, cut, put] of changes) text = text.slice(0, at) + put + text.slice(at + cut)
+      const isLeft = /^\d[\d.]*\d$/.test(text) && urlHost(text) === text
+      t.equal(parseIpAddress(text) !== undefined, isLeft, text)
+    }),
+    { numRuns: runs(5000) },
   )
 })
 
