@@ -24,7 +24,7 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
  * Never dropped because Connection names them: without Host, Content-Length or Content-Encoding the message would
  * mean something else, and naming them is how requests are smuggled and authentication is stripped.
  */
-const END_TO_END: ReadonlySet<string> = new Set([
+export const END_TO_END: ReadonlySet<string> = new Set([
   'host',
   'content-length',
   'content-type',
@@ -41,7 +41,7 @@ const END_TO_END: ReadonlySet<string> = new Set([
 ])
 
 /** So many options are looked through as fast as a set is; with more, options times fields would be what a head costs. */
-const FEW_OPTIONS = 8
+export const FEW_OPTIONS = 8
 
 /** The options of all Connection lines, in lower case. */
 export function connectionOptions(fields: Fields): string[] {

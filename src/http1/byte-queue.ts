@@ -33,6 +33,10 @@ export class ByteQueue {
   #windowStart = 0
   /** The beginning of a line whose end has not come; its bytes are no longer counted in the chunk. */
   #partial: HeldBytes | undefined
+  /** Where `nextLine` found its line: from `start` to `end` of `text`, so that whoever reads on in it copies nothing. */
+  text = ''
+  start = 0
+  end = 0
 
   /** Bytes held that nobody has read. */
   get length(): number {
@@ -52,8 +56,16 @@ export class ByteQueue {
    * @throws ProxyError when the line is too long or holds a bare CR or LF
    */
   line(limit: number, tooLong: (begun: string) => ProxyError): string | undefined {
+    return this.nextLine(limit, tooLong) ? this.text.slice(this.start, this.end) : undefined
+  }
+
+  /**
+   * The same, with the line left where it is: `text`, `start` and `end` say where, until the next call.
+   * @returns false when its end has not come
+   */
+  nextLine(limit: number, tooLong: (begun: string) => ProxyError): boolean {
     for (;;) {
-      if (this.#offset === this.#chunk.length && !this.#advance()) return undefined
+      if (this.#offset === this.#chunk.length && !this.#advance()) return false
       const window = this.#text()
       const start = this.#offset - this.#windowStart
       const end = window.indexOf('\n', start)
@@ -64,12 +76,20 @@ export class ByteQueue {
       }
       if (end !== -1) {
         this.#offset += end + 1 - start
-        const piece = window.slice(start, end)
-        const line = this.#partial === undefined ? piece : this.#begun() + piece
-        this.#partial = undefined
-        if (line.indexOf('\r') !== line.length - 1) throw malformed('bare CR or LF')
-        if (line === '') throw malformed('bare CR or LF')
-        return line.slice(0, -1)
+        if (this.#partial === undefined) {
+          this.text = window
+          this.start = start
+          this.end = end - 1
+        } else {
+          this.text = this.#begun() + window.slice(start, end)
+          this.start = 0
+          this.end = this.text.length - 1
+          this.#partial = undefined
+        }
+        if (this.end < this.start || this.text.indexOf('\r', this.start) !== this.end) {
+          throw malformed('bare CR or LF')
+        }
+        return true
       }
       const next = this.#windowStart + window.length
       this.#partial ??= new HeldBytes()

@@ -25,10 +25,14 @@ const MAX_EXTENSION_BYTES = 4096
 const EXTENSIONS =
   /^(?:[ \t]*;[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*=[ \t]*(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"))?)*$/
 
+/** What the trailer section may cost: as much as a header section. */
+export type TrailerLimits = Pick<HeadLimits, 'headerBytes' | 'headerFields'>
+
 type State = 'size' | 'data' | 'data-end' | 'trailers' | 'end'
 
 export class ChunkedReader {
-  readonly #limits: HeadLimits
+  readonly #limits: TrailerLimits
+  readonly #refused: ReadonlySet<string>
   #state: State = 'size'
   #remaining = 0
   #extensionBytes = 0
@@ -37,8 +41,10 @@ export class ChunkedReader {
   /** What is wrong behind the content that was given out last. */
   #failure: { readonly error: unknown } | undefined
 
-  constructor(limits: HeadLimits) {
+  /** @param refused names, in lower case, that make a trailer section malformed */
+  constructor(limits: TrailerLimits, refused: ReadonlySet<string> = NOT_IN_TRAILERS) {
     this.#limits = limits
+    this.#refused = refused
   }
 
   /** The trailer fields; complete once `next` has returned 'end'. */
@@ -131,7 +137,7 @@ export class ChunkedReader {
     if (this.#trailers.length / 2 >= this.#limits.headerFields) throw tooLarge()
     parseFieldLine(line, this.#trailers)
     const name = this.#trailers[this.#trailers.length - 2] as string
-    if (NOT_IN_TRAILERS.has(lowerName(name))) throw malformed('field not allowed in trailers')
+    if (this.#refused.has(lowerName(name))) throw malformed('field not allowed in trailers')
   }
 }
 

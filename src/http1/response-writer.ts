@@ -5,7 +5,8 @@
  * nothing follows the head of a response to HEAD, that 204 and a 2xx to CONNECT carry no framing fields, that
  * HTTP/1.0 gets neither chunks nor 1xx, is seen to here and nowhere else.
  */
-import { type Fields, lowerName } from '../http/fields.js'
+import type { Fields } from '../http/fields.js'
+import { ContentWriter, fieldLines } from './content-writer.js'
 
 export interface ResponseHead {
   readonly status: number
@@ -24,32 +25,11 @@ export interface ResponseContext {
   readonly persistent: boolean
 }
 
-type Framing = 'none' | 'length' | 'chunked' | 'until-close'
-
-/** Written by the writer from what it knows, whatever the handler passes. */
-const OWN_FIELDS: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'keep-alive',
-  'proxy-connection',
-  'transfer-encoding',
-])
-
-/**
- * What stands in front of `bytes` of content in a chunk of their own (RFC 9112 §7.1).
- * @param bytes more than 0, because a chunk of no bytes ends the content
- */
-export function chunkHead(bytes: number): string {
-  return `${bytes.toString(16)}\r\n`
-}
-
-/** What stands behind the content of a chunk. */
-export const CHUNK_END = '\r\n'
+const NO_CONTENT = new ContentWriter('none')
 
 export class ResponseWriter {
   readonly #context: ResponseContext
-  #framing: Framing = 'none'
-  #remaining = 0
+  #content = NO_CONTENT
   #close: boolean
 
   constructor(context: ResponseContext) {
@@ -64,7 +44,7 @@ export class ResponseWriter {
 
   /** Whether the end of the content is marked by nothing but the end of the connection. */
   get untilClose(): boolean {
-    return this.#framing === 'until-close'
+    return this.#content.framing === 'until-close'
   }
 
   /** From now on the response says `Connection: close`. */
@@ -80,8 +60,8 @@ export class ResponseWriter {
 
   /** The head of the final response. */
   head(head: ResponseHead): string {
-    this.#framing = this.#decideFraming(head)
-    if (this.#framing === 'until-close') this.#close = true
+    this.#content = this.#decideFraming(head)
+    if (this.#content.framing === 'until-close') this.#close = true
     return `${statusLine(head.status, head.reason)}${fieldLines(head.fields)}${this.#ownLines(head)}\r\n`
   }
 
@@ -93,12 +73,12 @@ export class ResponseWriter {
 
   /** Whether content may follow the head at all. */
   get hasContent(): boolean {
-    return this.#framing !== 'none'
+    return this.#content.framing !== 'none'
   }
 
   /** Whether content goes out in chunks. */
   get isChunked(): boolean {
-    return this.#framing === 'chunked'
+    return this.#content.framing === 'chunked'
   }
 
   /**
@@ -106,9 +86,7 @@ export class ResponseWriter {
    * @throws RangeError when there is more content than the head declared, or any where none may follow
    */
   countContent(bytes: number): void {
-    if (this.#framing !== 'length' && this.#framing !== 'none') return
-    this.#remaining -= bytes
-    if (this.#remaining < 0) throw new RangeError('more content than the head declares')
+    this.#content.count(bytes)
   }
 
   /**
@@ -116,25 +94,20 @@ export class ResponseWriter {
    * @throws RangeError when content that the head declared is missing
    */
   end(trailers: Fields): string {
-    if (this.#framing === 'length' && this.#remaining > 0) {
-      throw new RangeError('less content than the head declares')
-    }
-    return this.#framing === 'chunked' ? `0\r\n${fieldLines(trailers)}\r\n` : ''
+    return this.#content.end(trailers)
   }
 
-  #decideFraming(head: ResponseHead): Framing {
+  #decideFraming(head: ResponseHead): ContentWriter {
     const { method, minor } = this.#context
-    if (method === 'HEAD' || head.status === 204 || head.status === 304) return 'none'
-    if (head.contentLength !== undefined) {
-      this.#remaining = head.contentLength
-      return head.contentLength === 0 ? 'none' : 'length'
-    }
-    return minor === 1 ? 'chunked' : 'until-close'
+    if (method === 'HEAD' || head.status === 204 || head.status === 304) return NO_CONTENT
+    if (head.contentLength === 0) return NO_CONTENT
+    if (head.contentLength !== undefined) return new ContentWriter('length', head.contentLength)
+    return new ContentWriter(minor === 1 ? 'chunked' : 'until-close')
   }
 
   #ownLines(head: ResponseHead): string {
     let lines = ''
-    if (this.#framing === 'chunked') lines += 'Transfer-Encoding: chunked\r\n'
+    if (this.#content.framing === 'chunked') lines += 'Transfer-Encoding: chunked\r\n'
     else if (head.contentLength !== undefined && head.status !== 204) {
       lines += `Content-Length: ${head.contentLength}\r\n`
     }
@@ -146,13 +119,4 @@ export class ResponseWriter {
 
 function statusLine(status: number, reason: string): string {
   return `HTTP/1.1 ${status} ${reason}\r\n`
-}
-
-function fieldLines(fields: Fields): string {
-  let lines = ''
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    const name = fields[i] as string
-    if (!OWN_FIELDS.has(lowerName(name))) lines += `${name}: ${fields[i + 1]}\r\n`
-  }
-  return lines
 }

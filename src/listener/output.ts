@@ -3,7 +3,7 @@
  * are joined, large ones are handed over as they are.
  */
 import type { Socket } from 'node:net'
-import { CHUNK_END, chunkHead } from '../http1/response-writer.js'
+import { CHUNK_END, chunkHead } from '../http1/content-writer.js'
 import { JoiningWriter } from '../relay/joining-writer.js'
 
 type Piece = string | Uint8Array

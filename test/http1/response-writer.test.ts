@@ -1,5 +1,6 @@
 import t from 'tap'
-import { CHUNK_END, chunkHead, type ResponseHead, ResponseWriter } from '../../src/http1/response-writer.js'
+import { CHUNK_END, chunkHead } from '../../src/http1/content-writer.js'
+import { type ResponseHead, ResponseWriter } from '../../src/http1/response-writer.js'
 
 const GET = { method: 'GET', minor: 1, persistent: true } as const
 const HEAD = { ...GET, method: 'HEAD' } as const

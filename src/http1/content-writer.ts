@@ -1,0 +1,66 @@
+/** How content is put on the wire, in either direction (RFC 9112 §6, §7.1): what stands around a chunk, and the end. */
+import { type Fields, lowerName } from '../http/fields.js'
+
+export type ContentFraming = 'none' | 'length' | 'chunked' | 'until-close'
+
+/** Written by the writers from what they know, whatever they are passed. */
+const OWN_FIELDS: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'keep-alive',
+  'proxy-connection',
+  'transfer-encoding',
+])
+
+/**
+ * What stands in front of `bytes` of content in a chunk of their own (RFC 9112 §7.1).
+ * @param bytes more than 0, because a chunk of no bytes ends the content
+ */
+export function chunkHead(bytes: number): string {
+  return `${bytes.toString(16)}\r\n`
+}
+
+/** What stands behind the content of a chunk. */
+export const CHUNK_END = '\r\n'
+
+export class ContentWriter {
+  readonly framing: ContentFraming
+  #remaining: number
+
+  /** @param length bytes that the head declares, for the framing `length` */
+  constructor(framing: ContentFraming, length = 0) {
+    this.framing = framing
+    this.#remaining = length
+  }
+
+  /**
+   * So many more bytes of content are written.
+   * @throws RangeError when there is more content than the head declares, or any where none may follow
+   */
+  count(bytes: number): void {
+    if (this.framing !== 'length' && this.framing !== 'none') return
+    if (bytes > this.#remaining) throw new RangeError('more content than the head declares')
+    this.#remaining -= bytes
+  }
+
+  /**
+   * What ends the content: the last chunk and the trailers, which only chunked content can carry (RFC 9112 §7.1.2).
+   * @throws RangeError when content that the head declares is missing
+   */
+  end(trailers: Fields): string {
+    if (this.framing === 'length' && this.#remaining > 0) {
+      throw new RangeError('less content than the head declares')
+    }
+    return this.framing === 'chunked' ? `0\r\n${fieldLines(trailers)}\r\n` : ''
+  }
+}
+
+/** The lines of all fields but those that a writer makes itself. */
+export function fieldLines(fields: Fields): string {
+  let lines = ''
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    const name = fields[i] as string
+    if (!OWN_FIELDS.has(lowerName(name))) lines += `${name}: ${fields[i + 1]}\r\n`
+  }
+  return lines
+}

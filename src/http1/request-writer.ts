@@ -1,0 +1,85 @@
+/**
+ * The request writer: a request in, bytes out (RFC 9112 §3, §5, §6, §7.1). The twin of the response writer.
+ *
+ * It alone decides how a request is framed, and its head leaves in one piece. That content of unknown length is
+ * chunked, that a method whose content means something says so when it has none, that CONNECT has neither content nor
+ * framing, is seen to here and nowhere else.
+ */
+import { type Fields, lowerName } from '../http/fields.js'
+import { methodProperties } from '../http/method.js'
+import { isToken } from '../http/token.js'
+import { ContentWriter, fieldLines } from './content-writer.js'
+
+export interface OutgoingRequest {
+  readonly method: string
+  /** The request target, in whatever form the method and the next hop want it (RFC 9112 §3.2). */
+  readonly path: string
+  /** The Host field. */
+  readonly host: string
+  /** End-to-end fields without Host and without framing. */
+  readonly fields: Fields
+  /** Absent when the request has no content; its `length` is undefined for chunked content. */
+  readonly content: { readonly length: number | undefined } | undefined
+  /** Whether a length of 0 is written where the method does not ask for it. */
+  readonly sendsZeroLength: boolean
+  readonly expectContinue: boolean
+  /** The protocol to offer in Upgrade. */
+  readonly upgrade: string | undefined
+}
+
+const VISIBLE_ASCII = /^[\x21-\x7e]+$/
+
+/**
+ * The head of a request, in latin1: Host first (RFC 9110 §7.2), then the fields as they came, then this hop's own.
+ * @throws TypeError when method, target or Host would end where they should not, which is a mistake of ours
+ */
+export function serializeRequestHead(request: OutgoingRequest): string {
+  const { method, path, host, content } = request
+  if (!isToken(method) || !VISIBLE_ASCII.test(path) || !VISIBLE_ASCII.test(host)) {
+    throw new TypeError('request line or Host that cannot be written')
+  }
+  const start = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
+  if (method === 'CONNECT') return `${start}${fieldLines(request.fields)}\r\n`
+  const isChunked = content !== undefined && content.length === undefined
+  const fields = isChunked ? request.fields : withoutTrailer(request.fields)
+  const expect = request.expectContinue ? 'Expect: 100-continue\r\n' : ''
+  const { upgrade } = request
+  const connection =
+    upgrade === undefined ? 'Connection: keep-alive\r\n' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`
+  return `${start}${fieldLines(fields)}${framingLine(request)}${expect}${connection}\r\n`
+}
+
+/** What puts the content of a request on the wire behind its head. */
+export function contentWriter({ content }: Pick<OutgoingRequest, 'content'>): ContentWriter {
+  if (content === undefined) return new ContentWriter('none')
+  return content.length === undefined
+    ? new ContentWriter('chunked')
+    : new ContentWriter('length', content.length)
+}
+
+/**
+ * RFC 9112 §6.3: a request that says nothing of content has none, but a length of 0 tells a server that waits for
+ * content what it waits for (RFC 9110 §8.6).
+ */
+function framingLine({ method, content, sendsZeroLength }: OutgoingRequest): string {
+  if (content !== undefined) {
+    return content.length === undefined
+      ? 'Transfer-Encoding: chunked\r\n'
+      : `Content-Length: ${content.length}\r\n`
+  }
+  const says = sendsZeroLength || methodProperties(method).requestContent === 'defined'
+  return says ? 'Content-Length: 0\r\n' : ''
+}
+
+/** Trailer announces what follows chunked content; without any it announces nothing (RFC 9110 §6.6.2). */
+function withoutTrailer(fields: Fields): Fields {
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    if (lowerName(fields[i] as string) === 'trailer') return fields.filter((_, at) => !isTrailer(fields, at))
+  }
+  return fields
+}
+
+/** Whether what stands at `at` is the name or the value of a Trailer. */
+function isTrailer(fields: Fields, at: number): boolean {
+  return lowerName(fields[at - (at % 2)] as string) === 'trailer'
+}

@@ -1,0 +1,319 @@
+/**
+ * The response reader: bytes in, events out, without I/O and without timers (RFC 9112 §2 to §7). The twin of the
+ * request reader, and as strict.
+ *
+ * It is pulled, and told of each request that went out: what a response holds depends on what it answers. The same
+ * bytes give the same events and the same error, however they were cut. Content is given out as views of what came in.
+ */
+import { beyond, ProxyError } from '../errors.js'
+import { checkText, FIELD, FieldSection } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
+import { ByteQueue } from './byte-queue.js'
+import { ChunkedReader, type TrailerLimits } from './chunked-reader.js'
+import { type AnsweredRequest, decideResponseFraming, type FramedResponse } from './response-framing.js'
+
+/** A response head as received. */
+export interface ReceivedHead {
+  readonly status: number
+  readonly minor: 0 | 1
+  /** As received: visible characters, blanks and bytes above 0x7f; '' when there is none. */
+  readonly reason: string
+  /** name, value, name, value, ...: the list of `section`. */
+  readonly fields: Fields
+  readonly section: FieldSection
+  /** Bytes of content that it declares, also where none follow (HEAD, 304); undefined when it does not say. */
+  readonly contentLength: number | undefined
+}
+
+export type ResponseEvent =
+  /** One that another one follows (RFC 9110 §15.2); never 101. */
+  | { readonly type: 'interim'; readonly head: ReceivedHead }
+  | { readonly type: 'head'; readonly head: ReceivedHead }
+  | { readonly type: 'data'; readonly chunk: Buffer }
+  | { readonly type: 'end'; readonly trailers: Fields }
+  /** 101 to an offered Upgrade, or 2xx to CONNECT: what follows is not HTTP, and `takeRest` has the beginning of it. */
+  | { readonly type: 'switched'; readonly head: ReceivedHead }
+
+/** Bytes of a header section, and the number of its fields. */
+export type ResponseLimits = TrailerLimits
+
+/** Interim responses to one request; whoever sends more does not mean to come to an end. */
+const MAX_INTERIM = 100
+/** `HTTP/1.1 200`, behind which a blank and the reason may follow. */
+const STATUS_LINE_BYTES = 12
+/** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
+const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
+const NO_TRAILERS: Fields = Object.freeze([])
+const END: ResponseEvent = Object.freeze({ type: 'end', trailers: NO_TRAILERS })
+
+type State = 'idle' | 'status-line' | 'fields' | 'length' | 'chunked' | 'until-close' | 'end' | 'over'
+
+export class ResponseReader {
+  readonly #limits: ResponseLimits
+  readonly #input = new ByteQueue()
+  #state: State = 'idle'
+  #request: AnsweredRequest = { method: '', upgrade: false }
+  #begun = false
+  #persistent = true
+  #interim = 0
+  /** Of the head that is being read. */
+  #headBytes = 0
+  #status = 0
+  #minor: 0 | 1 = 1
+  #reason = ''
+  #section = new FieldSection()
+  #remaining = 0
+  #chunked: ChunkedReader | undefined
+
+  constructor(limits: ResponseLimits) {
+    this.#limits = limits
+  }
+
+  /**
+   * A request goes out, and its response comes next.
+   * @throws Error when the response to the request before is not complete, which is a mistake of ours
+   */
+  expect(request: AnsweredRequest): void {
+    if (this.#state !== 'idle') throw new Error('request sent before the last response ended')
+    this.#request = request
+    this.#state = 'status-line'
+    this.#begun = this.#input.length > 0
+    this.#persistent = true
+    this.#interim = 0
+    this.#headBytes = 0
+  }
+
+  /** Whether a byte has come since the request went out; an empty line is one (RFC 9112 §9.3.1). */
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  /** Whether its sender means to go on using the connection behind this response; known once its head was given. */
+  get persistent(): boolean {
+    return this.#persistent
+  }
+
+  /** Bytes pushed and not read. Behind a response, nobody has asked for them. */
+  get buffered(): number {
+    return this.#input.length
+  }
+
+  push(chunk: Buffer): void {
+    if (chunk.length === 0) return
+    this.#begun = true
+    this.#input.push(chunk)
+  }
+
+  /** All bytes not read, for a connection that has stopped being HTTP. */
+  takeRest(): Buffer {
+    this.#state = 'over'
+    return this.#input.drain()
+  }
+
+  /**
+   * @returns the next event; undefined when more bytes are needed, or no response is
+   * @throws ProxyError 502; after that the reader gives nothing more
+   */
+  next(): ResponseEvent | undefined {
+    try {
+      return this.#next()
+    } catch (error) {
+      this.#state = 'over'
+      throw toUpstreamError(error)
+    }
+  }
+
+  /**
+   * The connection has ended in order (a reset is no such end), and `next` has nothing more to give.
+   * @returns the end of content that is marked by nothing else; undefined when no response is owed
+   * @throws ProxyError 502 when the response is not complete (RFC 9112 §8)
+   */
+  finish(): ResponseEvent | undefined {
+    const state = this.#state
+    this.#state = 'over'
+    switch (state) {
+      case 'until-close':
+      case 'end':
+        return END
+      case 'idle':
+      case 'over':
+        return undefined
+      case 'status-line':
+      case 'fields':
+        throw new ProxyError('connection_terminated', 'closed without an answer')
+      case 'length':
+      case 'chunked':
+        throw new ProxyError('http_response_incomplete', 'response ended early')
+    }
+  }
+
+  #next(): ResponseEvent | undefined {
+    switch (this.#state) {
+      case 'status-line':
+        if (!this.#readStatusLine()) return undefined
+        return this.#readFields()
+      case 'fields':
+        return this.#readFields()
+      case 'length': {
+        const chunk = this.#input.take(this.#remaining)
+        if (chunk === undefined) return undefined
+        this.#remaining -= chunk.length
+        if (this.#remaining === 0) this.#state = 'end'
+        return { type: 'data', chunk }
+      }
+      case 'chunked': {
+        const chunked = this.#chunked as ChunkedReader
+        const piece = chunked.next(this.#input)
+        if (piece === undefined) return undefined
+        if (piece !== 'end') return { type: 'data', chunk: piece }
+        this.#chunked = undefined
+        this.#state = 'idle'
+        return { type: 'end', trailers: chunked.trailers }
+      }
+      case 'until-close': {
+        const chunk = this.#input.take(Number.MAX_SAFE_INTEGER)
+        return chunk && { type: 'data', chunk }
+      }
+      case 'end':
+        this.#state = 'idle'
+        return END
+      case 'idle':
+      case 'over':
+        return undefined
+    }
+  }
+
+  #readStatusLine(): boolean {
+    const input = this.#input
+    for (;;) {
+      if (!input.nextLine(this.#limits.headerBytes - this.#headBytes, tooLarge)) return false
+      const { text, start, end } = input
+      if (end === start) {
+        // Some send one behind their content, and its line end counts, or there could be any number of them.
+        this.#headBytes += 2
+        continue
+      }
+      this.#headBytes += end - start
+      this.#parseStatusLine(text, start, end)
+      this.#section = new FieldSection()
+      this.#state = 'fields'
+      return true
+    }
+  }
+
+  /** `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4). */
+  #parseStatusLine(text: string, start: number, end: number): void {
+    const minor = text.charCodeAt(start + 7) - 0x30
+    const status = parseStatus(text, start + 9)
+    const reasonStart = start + STATUS_LINE_BYTES
+    const isStatusLine =
+      end >= reasonStart &&
+      text.startsWith('HTTP/1.', start) &&
+      (minor === 0 || minor === 1) &&
+      text.charCodeAt(start + 8) === 0x20 &&
+      !Number.isNaN(status) &&
+      (end === reasonStart || text.charCodeAt(reasonStart) === 0x20)
+    if (!isStatusLine) throw new ProxyError('http_protocol_error', 'bad status line in a response')
+    checkText(text, reasonStart, end)
+    this.#minor = minor
+    this.#status = status
+    this.#reason = text.slice(reasonStart + 1, end)
+  }
+
+  #readFields(): ResponseEvent | undefined {
+    const input = this.#input
+    const section = this.#section
+    for (;;) {
+      if (!input.nextLine(this.#limits.headerBytes - this.#headBytes, tooLarge)) return undefined
+      const { start, end } = input
+      if (end === start) return this.#completeHead()
+      this.#headBytes += end - start
+      if (section.count >= this.#limits.headerFields) throw tooMany()
+      section.read(input.text, start, end)
+    }
+  }
+
+  #completeHead(): ResponseEvent {
+    const section = this.#section
+    const { framing, contentLength } = this.#decideFraming()
+    const head: ReceivedHead = {
+      status: this.#status,
+      minor: this.#minor,
+      reason: this.#reason,
+      fields: section.list,
+      section,
+      contentLength,
+    }
+    if (framing === 'switched') {
+      this.#state = 'over'
+      return { type: 'switched', head }
+    }
+    if (!this.#isKept()) this.#persistent = false
+    switch (framing) {
+      case 'interim':
+        if (++this.#interim > MAX_INTERIM) {
+          throw new ProxyError('http_protocol_error', 'too many interim responses')
+        }
+        this.#headBytes = 0
+        this.#state = 'status-line'
+        return { type: 'interim', head }
+      case 'none':
+        this.#state = 'end'
+        break
+      case 'length':
+        this.#remaining = contentLength ?? 0
+        this.#state = 'length'
+        break
+      case 'chunked':
+        this.#chunked = new ChunkedReader(this.#limits, FRAMING_FIELDS)
+        this.#state = 'chunked'
+        break
+      case 'until-close':
+        this.#persistent = false
+        this.#state = 'until-close'
+        break
+    }
+    return { type: 'head', head }
+  }
+
+  #decideFraming(): FramedResponse {
+    return decideResponseFraming(this.#request, this.#status, this.#minor, this.#section)
+  }
+
+  /** RFC 9112 §9.3: HTTP/1.1 unless it says close, HTTP/1.0 only when it says keep-alive. An interim one may say close. */
+  #isKept(): boolean {
+    if (!this.#section.has(FIELD.connection)) return this.#minor === 1 || this.#status < 200
+    const options = this.#section.connectionOptions
+    if (options.includes('close')) return false
+    return this.#minor === 1 || this.#status < 200 || options.includes('keep-alive')
+  }
+}
+
+/** Three digits at `at`; NaN for anything else. */
+function parseStatus(text: string, at: number): number {
+  let status = 0
+  for (let i = at; i < at + 3; i++) {
+    const digit = text.charCodeAt(i) - 0x30
+    if (!(digit >= 0 && digit <= 9)) return Number.NaN
+    status = status * 10 + digit
+  }
+  return status
+}
+
+/** What the parts that requests are read with say of the client is said of upstream here. */
+function toUpstreamError(error: unknown): unknown {
+  if (!(error instanceof ProxyError) || error.side === 'upstream') return error
+  return new ProxyError('http_protocol_error', `${error.message} in a response`, { cause: error })
+}
+
+function tooLarge(): ProxyError {
+  return beyond(
+    'limits.header_bytes',
+    'http_response_header_section_size',
+    'response header section too large',
+  )
+}
+
+function tooMany(): ProxyError {
+  return new ProxyError('http_response_header_section_size', 'too many fields in a response')
+}
