@@ -244,12 +244,11 @@ export class ResponseReader {
       section,
       contentLength,
     }
-    if (framing === 'switched') {
-      this.#state = 'over'
-      return { type: 'switched', head }
-    }
     if (!this.#isKept()) this.#persistent = false
     switch (framing) {
+      case 'switched':
+        this.#state = 'over'
+        return { type: 'switched', head }
       case 'interim':
         if (++this.#interim > MAX_INTERIM) {
           throw new ProxyError('http_protocol_error', 'too many interim responses')

@@ -32,7 +32,7 @@ const ORDER: readonly (readonly string[])[] = [
   ['bin'],
   ['index'],
 ]
-const MAX_LINES = 320
+const MAX_LINES = 450
 const NO_NAME = /^(?:utils?|helpers?|commons?|misc)$/
 const PROCESS_FILE = 'bin.ts'
 /** The one that opens outbound connections, and one that asks whether a Unix socket of ours is still in use. */

@@ -1,0 +1,124 @@
+/** Writes down what a sender reports of one request, in order. */
+import type { ProxyError } from '../../src/errors.js'
+import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
+import type { Fields } from '../../src/http/fields.js'
+import type { Flow, UpstreamEvents, UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
+import type { Socket } from 'node:net'
+
+/** A request without content. */
+export const REQUEST: UpstreamRequest = {
+  method: 'GET',
+  path: '/',
+  host: 'a.test',
+  fields: [],
+  content: undefined,
+  sendsZeroLength: false,
+  expectContinue: false,
+  upgrade: undefined,
+}
+
+export class Recorder implements UpstreamEvents {
+  readonly told: string[] = []
+  readonly heads: UpstreamHead[] = []
+  readonly failures: { error: ProxyError; again: string }[] = []
+  readonly done: Promise<void>
+  content = ''
+  flow: Flow | undefined
+  /** What it was handed with the end of HTTP. */
+  socket: Socket | undefined
+  rest = ''
+  /** Whether to hold the response back from each piece on. */
+  isPausing = false
+  /** Called with each line before it is written down. */
+  onTold: (line: string) => void = () => {}
+  #done: () => void = () => {}
+
+  constructor() {
+    this.done = new Promise(resolve => {
+      this.#done = resolve
+    })
+  }
+
+  connected(_address: string, connectMs: number | undefined): void {
+    this.#tell(connectMs === undefined ? 'reused' : 'connected')
+  }
+  sent(): void {
+    this.#tell('sent')
+  }
+  informed(head: UpstreamHead): void {
+    this.#tell(`informed ${head.status}`)
+  }
+  responded(head: UpstreamHead, flow: Flow): void {
+    this.heads.push(head)
+    this.flow = flow
+    this.#tell(`responded ${head.status}`)
+  }
+  data(chunk: Uint8Array): void {
+    this.content += Buffer.from(chunk).toString('latin1')
+    if (this.isPausing) this.flow?.pause()
+    this.#tell(`data ${chunk.length}`)
+  }
+  ended(trailers: Fields): void {
+    this.#tell(`ended ${trailers.join(' ')}`.trim())
+    this.#done()
+  }
+  failed(error: ProxyError, again: string): void {
+    this.failures.push({ error, again })
+    this.#tell(`failed ${again}`)
+    this.#done()
+  }
+  upgraded(head: UpstreamHead, socket: Socket, rest: Uint8Array): void {
+    this.socket = socket
+    this.rest = Buffer.from(rest).toString('latin1')
+    this.#tell(`upgraded ${head.status}`)
+    this.#done()
+  }
+
+  #tell(line: string): void {
+    this.onTold(line)
+    this.told.push(line)
+  }
+}
+
+/** Content that a test gives out piece by piece. */
+export class GivenContent implements RequestContent {
+  readonly length: number | undefined
+  bytes = 0
+  isStopped = false
+  resumed = 0
+  #consumer: ContentConsumer | undefined
+  readonly #atOnce: readonly string[]
+
+  /** @param atOnce given out as soon as it is started; the end with it when it is all that there is */
+  constructor(length: number | undefined, ...atOnce: readonly string[]) {
+    this.length = length
+    this.#atOnce = atOnce
+  }
+
+  start(consumer: ContentConsumer): void {
+    this.#consumer = consumer
+    this.isStopped = false
+    for (const piece of this.#atOnce) this.give(piece)
+    if (this.#atOnce.length > 0 && this.bytes === this.length) this.end()
+  }
+
+  /** @returns whether more is wanted; undefined when nobody takes it */
+  give(piece: string | Buffer): boolean | undefined {
+    const chunk = Buffer.from(piece as string, 'latin1')
+    this.bytes += chunk.length
+    return this.#consumer?.data(chunk)
+  }
+
+  end(trailers: Fields = []): void {
+    this.#consumer?.end(trailers)
+  }
+
+  stop(): void {
+    this.isStopped = true
+    this.#consumer = undefined
+  }
+
+  resume(): void {
+    this.resumed += 1
+  }
+}

@@ -1,0 +1,532 @@
+/** One connection to an origin: requests, responses, and every way in which they can miss each other (RFC 9112 §9). */
+import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
+import { permitConfigured } from '../../src/policy/permit.js'
+import { Dialer } from '../../src/upstream/dial.js'
+import { Http1Connection } from '../../src/upstream/http1-connection.js'
+import type { UpstreamRequest } from '../../src/upstream/sender.js'
+import { policy } from '../kit/fakes/policy.js'
+import { holdTimers } from '../kit/fakes/held-timers.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { settled, turns } from '../kit/peers/settled.js'
+import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
+
+const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
+const DIALER = new Dialer({
+  resolver: { kept: () => undefined, resolve: async () => [] },
+  policy: () => policy({ rules: {} }),
+  connectTimeoutMs: 10_000,
+  descriptors: NO_DESCRIPTOR_KEPT,
+  now: () => performance.now(),
+})
+
+/** A connection, the origin's end of it, what its owner hears, and a way to send. */
+async function connected(t: Test, keepAliveMs = 60_000) {
+  const origin = await rawOrigin(t)
+  const permit = permitConfigured('test', { kind: 'ipv4', name: '127.0.0.1' }, origin.port, ['127.0.0.1'], 0)
+  const dialled = await DIALER.connect(permit, new AbortController().signal)
+  const owned: string[] = []
+  const owner = { give: () => owned.push('given'), remove: () => owned.push('removed') }
+  const limits = { headerBytes: 16_384, headerFields: 100 }
+  const connection = new Http1Connection(dialled, 'key', { limits, keepAliveMs }, owner)
+  t.teardown(() => connection.close())
+  const peer = await origin.accept()
+  const send = (request: Partial<UpstreamRequest> = {}) => {
+    const recorder = new Recorder()
+    const cancel = connection.send({ ...REQUEST, ...request }, recorder)
+    return { recorder, cancel }
+  }
+  /** One request and its answer, so that the connection is one that has been used. */
+  const use = async () => {
+    const { recorder } = send()
+    await peer.until('\r\n\r\n')
+    peer.write(OK)
+    await recorder.done
+  }
+  return { origin, connection, peer, owned, send, use, socket: dialled.socket }
+}
+
+t.test('reports what happens in order', async t => {
+  const { peer, owned, send } = await connected(t)
+  const { recorder } = send()
+  t.equal(await peer.until('\r\n\r\n'), 'GET / HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n')
+  peer.write('HTTP/1.1 103 E\r\n\r\nHTTP/1.1 200 Fine\r\nX: \xff\r\nTransfer-Encoding: chunked\r\n\r\n')
+  peer.write('2\r\nok\r\n0\r\nX-T: a\r\n\r\n')
+  await recorder.done
+  t.same(recorder.told, ['sent', 'informed 103', 'responded 200', 'data 2', 'ended X-T a'])
+  t.match(recorder.heads, [{ status: 200, minor: 1, reason: 'Fine', contentLength: undefined }])
+  t.same(owned, ['given'])
+})
+
+t.test('content is sent as it comes, the head at once (RFC 9112 §6)', async t => {
+  const { peer, owned, send } = await connected(t)
+  const content = new GivenContent(undefined)
+  const { recorder } = send({ method: 'PUT', content, expectContinue: true })
+  t.match(await peer.until('\r\n\r\n'), 'Expect: 100-continue\r\n')
+  peer.write('HTTP/1.1 100 Continue\r\n\r\n')
+  await settled(() => recorder.told.length, 20)
+  content.give('hel')
+  t.equal(await peer.until(8), '3\r\nhel\r\n')
+  content.give('lo')
+  t.equal(await peer.until(7), '2\r\nlo\r\n')
+  t.same(recorder.told, ['informed 100'], 'it is not sent before its end is')
+  content.end(['X-T', 'a', 'Host', 'b'])
+  t.equal(await peer.until('\r\n\r\n'), '0\r\nX-T: a\r\n\r\n')
+  peer.write(OK)
+  await recorder.done
+  t.same(recorder.told.slice(1), ['sent', 'responded 200', 'data 2', 'ended'])
+  t.same([owned, content.isStopped], [['given'], false])
+})
+
+t.test('content that is there already leaves with the head', async t => {
+  const { peer, send, socket } = await connected(t)
+  let writes = 0
+  const writev = socket._writev?.bind(socket)
+  socket._writev = (chunks, callback) => {
+    writes += 1
+    writev?.(chunks, callback)
+  }
+  const { recorder } = send({ method: 'POST', content: new GivenContent(5, 'hel', 'lo') })
+  t.match(await peer.until('hello'), 'Content-Length: 5\r\n')
+  t.equal(writes, 1)
+  await settled(() => recorder.told.length, 20)
+  t.same(recorder.told, ['sent'])
+})
+
+t.test('one request after another, each with its own answer', async t => {
+  const { peer, owned, send } = await connected(t)
+  for (const method of ['GET', 'HEAD', 'POST', 'GET']) {
+    const content = method === 'POST' ? new GivenContent(1, 'x') : undefined
+    const { recorder } = send({ method, content })
+    await peer.until(method === 'POST' ? '\r\n\r\nx' : '\r\n\r\n')
+    peer.write(method === 'HEAD' ? OK.slice(0, -2) : OK)
+    await recorder.done
+    t.equal(recorder.content, method === 'HEAD' ? '' : 'ok')
+  }
+  t.same(owned, ['given', 'given', 'given', 'given'])
+})
+
+t.test('the next request may go out while the end of the last one is reported', async t => {
+  const { peer, send } = await connected(t)
+  const first = send()
+  const second = new Promise<Recorder>(resolve => {
+    first.recorder.onTold = line => line === 'ended' && resolve(send().recorder)
+  })
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  const { done } = await second
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await done
+})
+
+t.test('a receiver that is behind holds the origin back, and nothing is lost', async t => {
+  const { peer, send, socket } = await connected(t)
+  const { recorder } = send()
+  recorder.isPausing = true
+  await peer.until('\r\n\r\n')
+  const content = 'x'.repeat(4_000_000)
+  peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${content.length}\r\n\r\n${content}`)
+  const stalled = await settled(() => socket.bytesRead)
+  t.ok(stalled < content.length, `${stalled} bytes were read`)
+  t.equal(recorder.told.filter(line => line.startsWith('data')).length, 1)
+  recorder.isPausing = false
+  recorder.flow?.resume()
+  await recorder.done
+  t.equal(recorder.content.length, content.length)
+  t.equal(recorder.told.at(-1), 'ended')
+})
+
+t.test('an origin that is behind holds the content back, and asks for it again', async t => {
+  const { peer, send } = await connected(t)
+  peer.socket.pause()
+  const content = new GivenContent(40_000_000)
+  send({ method: 'PUT', content })
+  const piece = Buffer.alloc(100_000)
+  let given = 0
+  while (content.give(piece) === true) given += 1
+  t.ok(given < 400, `${given} pieces`)
+  t.equal(content.resumed, 0)
+  peer.socket.resume()
+  await settled(() => peer.received.length)
+  t.equal(content.resumed, 1)
+})
+
+t.test(
+  'an early answer ends the connection, and what is left of the content is not sent (RFC 9112 §9.5)',
+  async t => {
+    for (const close of ['', 'Connection: close\r\n']) {
+      const { peer, owned, send } = await connected(t)
+      const content = new GivenContent(10, 'hel')
+      const { recorder } = send({ method: 'PUT', content })
+      await peer.until('hel')
+      peer.write(`HTTP/1.1 413 No\r\n${close}Content-Length: 2\r\n\r\n`)
+      await settled(() => recorder.told.length, 20)
+      content.give('lo')
+      if (close === '') t.equal(await peer.until('lo'), 'lo', 'it may still read on')
+      peer.write('no')
+      await recorder.done
+      t.same(recorder.told, ['responded 413', 'data 2', 'ended'])
+      t.equal(await peer.untilEnd(), '')
+      t.same([content.isStopped, owned], [true, ['removed']])
+    }
+  },
+)
+
+t.test('an answer that begins before the end of the content may end after it', async t => {
+  const { peer, owned, send } = await connected(t)
+  const content = new GivenContent(undefined, 'a')
+  const { recorder } = send({ method: 'POST', content })
+  await peer.until('a\r\n')
+  peer.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nA\r\n')
+  await settled(() => recorder.told.length, 20)
+  content.give('b')
+  content.end()
+  await peer.until('0\r\n\r\n')
+  peer.write('0\r\n\r\n')
+  await recorder.done
+  t.same(recorder.told, ['responded 200', 'data 1', 'sent', 'ended'])
+  t.same(owned, ['given'])
+})
+
+t.test('an answer is read before the reset behind it, although writing fails (RFC 9112 §9.6)', async t => {
+  for (const isPaused of [false, true]) {
+    const { peer, send } = await connected(t)
+    const content = new GivenContent(100_000_000)
+    const { recorder } = send({ method: 'PUT', content })
+    recorder.isPausing = isPaused
+    await peer.until('\r\n\r\n')
+    peer.socket.pause()
+    content.give(Buffer.alloc(1_000_000))
+    const answer = 'n'.repeat(30_000)
+    peer.write(`HTTP/1.1 413 No\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`)
+    // Unread content makes the system reset the connection when it is closed.
+    peer.destroy()
+    await settled(() => recorder.told.length, 50)
+    content.give(Buffer.alloc(20_000_000))
+    await settled(() => recorder.told.length, 50)
+    recorder.isPausing = false
+    recorder.flow?.resume()
+    await recorder.done
+    t.equal(recorder.told.at(-1), 'ended', `paused: ${isPaused}`)
+    t.equal(recorder.content, answer)
+  }
+})
+
+t.test('a failed write is told at last when nothing more comes', async t => {
+  const timers = holdTimers(t, 5000)
+  const { peer, send } = await connected(t)
+  const content = new GivenContent(100_000_000)
+  const { recorder } = send({ method: 'PUT', content })
+  await peer.until('\r\n\r\n')
+  content.give(Buffer.alloc(1_000_000))
+  peer.reset()
+  await recorder.done
+  t.match(recorder.failures, [{ again: 'no', error: { type: 'connection_terminated' } }])
+  t.equal(timers.running, 0)
+})
+
+t.test('content that ends with the connection: FIN is its end, a reset is none (RFC 9112 §8)', async t => {
+  for (const head of ['HTTP/1.1 200 OK\r\n\r\n', 'HTTP/1.0 200 OK\r\n\r\n']) {
+    for (const end of ['end', 'reset'] as const) {
+      const { peer, owned, send } = await connected(t)
+      const { recorder } = send()
+      await peer.until('\r\n\r\n')
+      peer.write(`${head}hel`)
+      await settled(() => recorder.content, 20)
+      peer[end]()
+      await recorder.done
+      t.equal(recorder.content, 'hel')
+      t.equal(recorder.told.at(-1), end === 'end' ? 'ended' : 'failed no')
+      await peer.untilEnd()
+      t.same(owned, ['removed'])
+    }
+  }
+})
+
+t.test('an origin that half-closes before its answer is whole has failed (RFC 9112 §8)', async t => {
+  for (const [bytes, type] of [
+    ['', 'connection_terminated'],
+    ['HTTP/1.1 200', 'connection_terminated'],
+    ['HTTP/1.1 103 E\r\n\r\n', 'connection_terminated'],
+    ['HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel', 'http_response_incomplete'],
+    ['HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n', 'http_response_incomplete'],
+  ] as const) {
+    const { peer, send } = await connected(t)
+    const content = new GivenContent(5, 'a')
+    const { recorder } = send({ method: 'PUT', content })
+    await peer.until('\r\n\r\na')
+    peer.write(bytes)
+    peer.end()
+    await recorder.done
+    t.match(recorder.failures, [{ again: 'no', error: { type, status: 502 } }], JSON.stringify(bytes))
+    t.equal(content.isStopped, true)
+    await peer.untilEnd()
+  }
+})
+
+t.test(
+  'the rest of an answer is given to a receiver that pauses although the connection has ended',
+  async t => {
+    for (const end of ['end', 'reset'] as const) {
+      const { peer, send } = await connected(t)
+      const { recorder } = send()
+      recorder.isPausing = true
+      await peer.until('\r\n\r\n')
+      const large = 'a'.repeat(0x1388)
+      peer.write(
+        `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1388\r\n${large}\r\n2\r\ncd\r\n0\r\n\r\n`,
+      )
+      await settled(() => recorder.told.length, 20)
+      peer[end]()
+      await settled(() => recorder.told.length, 50)
+      t.equal(recorder.content, large)
+      recorder.flow?.resume()
+      t.equal(recorder.content, `${large}cd`)
+      recorder.flow?.resume()
+      t.equal(recorder.told.at(-1), 'ended', end)
+    }
+  },
+)
+
+t.test(
+  'only what may be asked for twice, on a connection that was used, may go out again (RFC 9112 §9.3.1)',
+  async t => {
+    const body = () => new GivenContent(5, 'x')
+    for (const [used, method, content, bytes, again] of [
+      [true, 'GET', undefined, '', 'stale'],
+      [true, 'DELETE', undefined, '', 'stale'],
+      [true, 'PUT', new GivenContent(5), '', 'stale'],
+      [true, 'PUT', body(), '', 'no'],
+      [true, 'POST', undefined, '', 'no'],
+      [true, 'PATCH', undefined, '', 'no'],
+      [true, 'PROPFIND', undefined, '', 'no'],
+      [true, 'GET', undefined, 'H', 'no'],
+      [true, 'GET', undefined, '\r\n', 'no'],
+      [false, 'GET', undefined, '', 'no'],
+    ] as const) {
+      for (const end of ['end', 'reset'] as const) {
+        const { peer, send, use } = await connected(t)
+        if (used) await use()
+        const { recorder } = send({ method, content })
+        await peer.until('\r\n\r\n')
+        peer.write(bytes)
+        if (bytes !== '') await turns()
+        peer[end]()
+        await recorder.done
+        t.same(recorder.failures.length, 1)
+        t.equal(recorder.failures[0]?.again, again, `${method} ${JSON.stringify(bytes)} ${end} ${used}`)
+      }
+    }
+  },
+)
+
+t.test('a malformed response ends the connection, and its request is not sent again', async t => {
+  const { peer, send, use } = await connected(t)
+  await use()
+  const { recorder } = send()
+  await peer.until('\r\n\r\n')
+  peer.write('SSH-2.0-x\r\n')
+  await recorder.done
+  t.match(recorder.failures, [{ again: 'no', error: { type: 'http_protocol_error', status: 502 } }])
+  await peer.untilEnd()
+})
+
+t.test(
+  'a connection on which bytes come that nobody asked for is not used again (RFC 9112 §11.1)',
+  async t => {
+    for (const [bytes, at] of [
+      ['x', 'with the answer'],
+      ['\r\n', 'with the answer'],
+      ['x', 'later'],
+      ['\r\n', 'later'],
+      ['HTTP/1.1 200 OK\r\n\r\n', 'later'],
+    ] as const) {
+      const { peer, connection, send } = await connected(t)
+      const { recorder } = send()
+      await peer.until('\r\n\r\n')
+      peer.write(at === 'later' ? OK : OK + bytes)
+      await recorder.done
+      if (at === 'later') {
+        t.equal(connection.isOpen, true)
+        peer.write(bytes)
+      }
+      await peer.untilEnd()
+      t.equal(connection.isOpen, false, `${JSON.stringify(bytes)} ${at}`)
+      t.equal(recorder.content, 'ok')
+    }
+  },
+)
+
+t.test('an idle connection that ends is removed', async t => {
+  for (const end of ['end', 'reset'] as const) {
+    const { peer, connection, owned, use } = await connected(t)
+    await use()
+    peer[end]()
+    await peer.untilEnd()
+    await settled(() => connection.isOpen, 20)
+    t.equal(connection.isOpen, false)
+    t.same(owned, ['given', 'removed'])
+  }
+})
+
+t.test('it is idle no longer than either side waits (RFC 9112 §9.3)', async t => {
+  const hints = { '': 20, 'timeout=5': 20, 'timeout=1': 0, 'max=5, timeout=0': 0, 'timeout=x': 20 }
+  for (const [hint, kept] of Object.entries(hints)) {
+    const { peer, owned, send } = await connected(t, 20)
+    const { recorder } = send()
+    await peer.until('\r\n\r\n')
+    peer.write(hint === '' ? OK : OK.replace('\r\n', `\r\nKeep-Alive: ${hint}\r\n`))
+    await recorder.done
+    t.equal(await peer.untilEnd(), '')
+    t.same(owned[0], kept === 0 ? 'removed' : 'given', hint)
+  }
+  const timers = holdTimers(t, 4000)
+  const { peer, send } = await connected(t)
+  const { recorder } = send()
+  await peer.until('\r\n\r\n')
+  peer.write(OK.replace('\r\n', '\r\nKeep-Alive: timeout=5\r\n'))
+  await recorder.done
+  t.same([timers.set, timers.running], [1, 1], 'a second before the origin does')
+})
+
+t.test(
+  '101 to an offered Upgrade hands the connection over, with what came behind it (RFC 9110 §7.8)',
+  async t => {
+    const { peer, owned, send, socket } = await connected(t)
+    const { recorder, cancel } = send({ upgrade: 'websocket' })
+    t.match(await peer.until('\r\n\r\n'), 'Connection: Upgrade\r\nUpgrade: websocket\r\n')
+    peer.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81')
+    await recorder.done
+    t.same(recorder.told, ['sent', 'upgraded 101'])
+    t.equal(recorder.socket, socket)
+    t.same([recorder.rest, socket.isPaused(), owned], ['\x81', true, ['removed']])
+    cancel()
+    socket.on('data', (chunk: Buffer) => socket.write(chunk))
+    socket.resume()
+    peer.write('back')
+    t.equal(await peer.until('back'), 'back')
+    socket.destroy()
+  },
+)
+
+t.test('2xx to CONNECT does, whatever its fields say; anything else does not (RFC 9110 §9.3.6)', async t => {
+  for (const [answer, told] of [
+    ['HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\nok', 'upgraded 200'],
+    ['HTTP/1.1 407 X\r\nContent-Length: 2\r\n\r\nno', 'ended'],
+    ['HTTP/1.1 101 X\r\n\r\n', 'failed no'],
+  ] as const) {
+    const { peer, send, socket } = await connected(t)
+    const { recorder } = send({ method: 'CONNECT', path: 'b.test:443', host: 'b.test:443' })
+    t.equal(await peer.until('\r\n\r\n'), 'CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n')
+    peer.write(answer)
+    await recorder.done
+    t.equal(recorder.told.at(-1), told)
+    if (told.startsWith('upgraded')) t.equal(recorder.rest, 'ok')
+    socket.destroy()
+  }
+})
+
+t.test('a cancelled request is told nothing more, and its connection ends', async t => {
+  const moments = [
+    'at once',
+    'while content is sent',
+    'in an interim response',
+    'with the head',
+    'in the content',
+  ]
+  for (const when of moments) {
+    const { peer, owned, send } = await connected(t)
+    const content = new GivenContent(10)
+    const { recorder, cancel } = send({ method: 'PUT', content })
+    recorder.onTold = line => {
+      if (when === 'in an interim response' && line.startsWith('informed')) cancel()
+      if (when === 'with the head' && line.startsWith('responded')) cancel()
+      if (when === 'in the content' && line.startsWith('data')) cancel()
+    }
+    if (when === 'at once') cancel()
+    else {
+      await peer.until('\r\n\r\n')
+      content.give('hel')
+      await peer.until('hel')
+      if (when === 'while content is sent') cancel()
+      else peer.write(`HTTP/1.1 103 E\r\n\r\n${OK}`)
+    }
+    await peer.untilEnd()
+    const told = recorder.told.length
+    content.give('lo')
+    cancel()
+    await turns()
+    t.equal(recorder.told.length, told, when)
+    t.notMatch(recorder.told, /ended|failed/)
+    t.same(owned, ['removed'])
+  }
+})
+
+t.test('a cancelled request that is complete leaves the connection alone', async t => {
+  const { peer, owned, send } = await connected(t)
+  const first = send()
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await first.recorder.done
+  first.cancel()
+  const second = send()
+  first.cancel()
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await second.recorder.done
+  t.equal(second.recorder.told.at(-1), 'ended')
+  t.same(owned, ['given', 'given'])
+})
+
+t.test('a receiver of before holds nothing back', async t => {
+  const { peer, send } = await connected(t)
+  const first = send()
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await first.recorder.done
+  const second = send()
+  first.recorder.flow?.pause()
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await second.recorder.done
+  t.equal(second.recorder.content, 'ok')
+})
+
+t.test('closing it fails the request that it carries, which no second attempt helps', async t => {
+  const { connection, send, use, peer } = await connected(t)
+  await use()
+  const { recorder } = send()
+  connection.close()
+  t.match(recorder.failures, [{ again: 'no', error: { type: 'connection_terminated' } }])
+  await peer.untilEnd()
+})
+
+t.test('a request that cannot be written fails, and nothing is thrown', async t => {
+  const { peer, send } = await connected(t)
+  const { recorder } = send({ path: '/ ' })
+  t.match(recorder.failures, [{ error: { type: 'proxy_internal_error', status: 500 }, again: 'no' }])
+  t.equal(await peer.untilEnd(), '')
+})
+
+t.test('a socket that is destroyed already fails the request', async t => {
+  const { send, use, socket } = await connected(t)
+  await use()
+  socket.destroy()
+  const { recorder } = send()
+  t.match(recorder.failures, [{ again: 'no', error: { type: 'connection_terminated' } }])
+})
+
+t.test('no listener is left behind by one request after another', async t => {
+  const { peer, send, use, socket } = await connected(t)
+  await use()
+  const count = () => socket.eventNames().reduce((sum, name) => sum + socket.listenerCount(name), 0)
+  const before = count()
+  for (let i = 0; i < 20; i++) {
+    const { recorder } = send({ method: 'POST', content: new GivenContent(1, 'x') })
+    await peer.until('\r\n\r\nx')
+    peer.write(OK)
+    await recorder.done
+  }
+  t.equal(count(), before)
+})
