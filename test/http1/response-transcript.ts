@@ -61,7 +61,7 @@ export function transcribeResponses(
       if (pulls !== 'none') run.pull(pulls === 'one' ? 1 : Number.POSITIVE_INFINITY)
     }
     run.pull(Number.POSITIVE_INFINITY)
-    if (ends) run.take(reader.finish())
+    if (ends) run.finish()
   } catch (error) {
     if (!(error instanceof ProxyError)) throw error
     if (reader.next() !== undefined || reader.finish() !== undefined)
@@ -82,6 +82,12 @@ class Run {
     this.#reader = reader
     this.#requests = [...requests]
     this.#ask()
+  }
+
+  finish(): void {
+    // Nothing is sent on a connection that has ended.
+    this.#requests.length = 0
+    this.take(this.#reader.finish())
   }
 
   pull(most: number): void {
