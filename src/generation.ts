@@ -31,10 +31,9 @@ import type { PumpRegistry, PumpUpstream, RunningPump } from './relay/pump.js'
 import type { ReadBuffers } from './relay/read-buffer.js'
 import type { Lookups } from './upstream/create-names.js'
 import { type Connector, Dialer } from './upstream/dial.js'
-import { NodeSender } from './upstream/node-sender.js'
+import { Http1Sender } from './upstream/http1-sender.js'
 import { createParents } from './upstream/parents.js'
 import type { Sender } from './upstream/sender.js'
-import { UndiciSender } from './upstream/undici-sender.js'
 
 /** A configuration as it was loaded: what a generation is made of. */
 export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files' | 'folder'>
@@ -113,9 +112,8 @@ export class Generation {
       now,
       ...(surroundings.connector === undefined ? {} : { connector: surroundings.connector }),
     })
-    const sender = { maxHeaderBytes: limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
-    const fast = new UndiciSender({ ...sender, scheme: 'http', dialer })
-    const exact = new NodeSender({ ...sender, scheme: 'http', dialer })
+    const senderOptions = { maxHeaderBytes: limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
+    const sender = new Http1Sender({ ...senderOptions, scheme: 'http', dialer })
     const hop = {
       trace: config.trace.enabled,
       traceExclude: new Set(config.trace.exclude),
@@ -123,9 +121,8 @@ export class Generation {
     }
     const origins = createOrigins(config.origins, {
       dialer,
+      senderOptions,
       sender,
-      fast,
-      exact,
       methods: hop,
       upstreamCa: files.upstreamCa,
       store: {
@@ -141,7 +138,11 @@ export class Generation {
       now,
       onChange: (upstream, error) => logUpstream(surroundings.logger, upstream, error),
     })
-    const parents = createParents({ config, files }, surroundings.logger, { dialer, sender, now })
+    const parents = createParents({ config, files }, surroundings.logger, {
+      dialer,
+      sender: senderOptions,
+      now,
+    })
     const accessLog = new AccessLog({ logger: surroundings.logger, query: config.log.query, wallClock })
     const { spans } = surroundings
     const told = new ObserverPair(accessLog, surroundings.observer)
@@ -160,7 +161,7 @@ export class Generation {
       pumps,
     }
     this.#names = names
-    this.#senders = [fast, exact, ...(parents === undefined ? [] : [parents])]
+    this.#senders = [sender, ...(parents === undefined ? [] : [parents])]
     this.dialer = dialer
     this.#origins = origins
     this.#routing = {
@@ -170,7 +171,7 @@ export class Generation {
       dialer,
       hop,
       parents,
-      forward: { ...relay, fast, exact, dialer },
+      forward: { ...relay, sender, dialer },
       origins: { routes: origins.routes, options: { ...relay, dialer } },
       tunnel: {
         ...relay,

@@ -42,12 +42,11 @@ export function forward(
   const outgoing = outgoingOf(exchange, request, options)
   if (!('take' in way)) return relay('forward', exchange, outgoing, way, options)
   return relayToOneOf('forward', exchange, way, async parent => {
-    const { fast, exact, url } = parent
+    const { sender, url } = parent
     const permit = await options.dialer.permitConfigured(parent, exchange)
     const outcome = await relay('forward', exchange, outgoing, permit, {
       ...options,
-      fast,
-      exact,
+      sender,
       parent: url,
     })
     return { ...outcome, parent: url }

@@ -241,11 +241,8 @@ function isOws(code: number): boolean {
   return code === 0x20 || code === 0x09
 }
 
-/**
- * No control character but HTAB may stand in a field value or a reason phrase (RFC 9110 §5.5, RFC 9112 §4).
- * @throws ProxyError 400
- */
-export function checkText(text: string, start: number, end: number): void {
+/** No control character but HTAB may stand in a field value (RFC 9110 §5.5). */
+function checkText(text: string, start: number, end: number): void {
   for (let i = start; i < end; i++) {
     const code = text.charCodeAt(i)
     if (code < 0x20 ? code !== 0x09 : code === 0x7f) throw malformed('control character in a field value')

@@ -63,26 +63,3 @@ function checkTransferCodings(values: readonly string[]): void {
   }
   throw malformed('bad Transfer-Encoding')
 }
-
-/**
- * Checks the framing fields of a response from upstream, which the HTTP client underneath may read more leniently.
- * @returns the content length it declares, undefined when it declares none
- * @throws ProxyError 502
- * @see RFC 9112 §6.1, §6.3
- */
-export function checkResponseFraming(fields: Fields): number | undefined {
-  const codings = fieldValues(fields, 'transfer-encoding')
-  const lengths = fieldValues(fields, 'content-length')
-  if (codings.length > 0 && !(codings.length === 1 && codings[0]?.toLowerCase() === 'chunked')) {
-    throw new ProxyError('http_response_transfer_coding', 'transfer coding of the response not implemented')
-  }
-  if (codings.length > 0 && lengths.length > 0) {
-    throw new ProxyError('http_protocol_error', 'response with Content-Length and Transfer-Encoding')
-  }
-  if (lengths.length === 0) return undefined
-  try {
-    return parseContentLength(lengths)
-  } catch (cause) {
-    throw new ProxyError('http_protocol_error', 'bad Content-Length in the response', { cause })
-  }
-}

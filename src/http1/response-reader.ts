@@ -6,7 +6,7 @@
  * bytes give the same events and the same error, however they were cut. Content is given out as views of what came in.
  */
 import { beyond, ProxyError } from '../errors.js'
-import { checkText, FIELD, FieldSection } from '../http/field-section.js'
+import { FIELD, FieldSection } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { ByteQueue } from './byte-queue.js'
 import { ChunkedReader, type TrailerLimits } from './chunked-reader.js'
@@ -16,7 +16,7 @@ import { type AnsweredRequest, decideResponseFraming, type FramedResponse } from
 export interface ReceivedHead {
   readonly status: number
   readonly minor: 0 | 1
-  /** As received: visible characters, blanks and bytes above 0x7f; '' when there is none. */
+  /** Any bytes as received, one character each; '' when there is none. Nothing acts on it (RFC 9112 §4). */
   readonly reason: string
   /** name, value, name, value, ...: the list of `section`. */
   readonly fields: Fields
@@ -214,7 +214,6 @@ export class ResponseReader {
       !Number.isNaN(status) &&
       (end === reasonStart || text.charCodeAt(reasonStart) === 0x20)
     if (!isStatusLine) throw new ProxyError('http_protocol_error', 'bad status line in a response')
-    checkText(text, reasonStart, end)
     this.#minor = minor
     this.#status = status
     this.#reason = text.slice(reasonStart + 1, end)

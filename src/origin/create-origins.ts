@@ -7,9 +7,8 @@ import type { Method } from '../http/method.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import type { UpstreamHealth } from '../observe/upstream-metrics.js'
 import type { Dialer } from '../upstream/dial.js'
-import { NodeSender } from '../upstream/node-sender.js'
+import { Http1Sender, type SenderOptions } from '../upstream/http1-sender.js'
 import type { Sender } from '../upstream/sender.js'
-import { type SenderOptions, UndiciSender } from '../upstream/undici-sender.js'
 import type { OriginRoute } from './origin.js'
 import type { Upstream } from './passthrough.js'
 import { sortRoutes } from './routes.js'
@@ -18,10 +17,9 @@ import { Upstreams } from './upstreams.js'
 
 export interface OriginsOptions {
   readonly dialer: Dialer
-  readonly sender: Omit<SenderOptions, 'dialer' | 'scheme'>
-  /** The senders of plain HTTP, which all plain upstreams share. */
-  readonly fast: Sender
-  readonly exact: Sender
+  readonly senderOptions: Omit<SenderOptions, 'dialer' | 'scheme'>
+  /** The sender of plain HTTP, which all plain upstreams share. */
+  readonly sender: Sender
   readonly methods: MethodsInUse
   readonly store: Omit<StoreRouteOptions, 'isHostNamed' | 'methods'>
   /** Authorities in PEM, by the path in the configuration. */
@@ -56,16 +54,15 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
     }
     const ca = origin.ca === undefined ? undefined : options.upstreamCa.get(origin.ca)
     const upstreams = origin.upstreams.map(({ scheme, authority, text }): Upstream => {
-      const senders = scheme === 'http' ? options : tlsSenders(ca, options)
-      if (scheme === 'https') opened.push(senders.fast, senders.exact)
+      const sender = scheme === 'http' ? options.sender : tlsSender(ca, options)
+      if (scheme === 'https') opened.push(sender)
       return {
         source: `origins[${index}].forward`,
         url: text,
         host: authority.host,
         port: authority.port,
         authority: authority.text,
-        fast: senders.fast,
-        exact: senders.exact,
+        sender,
       }
     })
     const { hostHeader, forwarded } = origin
@@ -109,15 +106,11 @@ function methodsOf({ kind, methods }: Config['origins'][number], use: MethodsInU
 }
 
 /** Of one upstream alone: a connection is verified for its host, and is no good for another at the same address. */
-function tlsSenders(
-  ca: string | undefined,
-  { dialer, sender }: OriginsOptions,
-): { readonly fast: Sender; readonly exact: Sender } {
+function tlsSender(ca: string | undefined, { dialer, senderOptions }: OriginsOptions): Sender {
   const context = createSecureContext(ca === undefined ? {} : { ca })
-  const options: SenderOptions = {
-    ...sender,
+  return new Http1Sender({
+    ...senderOptions,
     scheme: 'https',
     dialer: { connect: (permit, signal) => dialer.connectTls(permit, context, signal) },
-  }
-  return { fast: new UndiciSender(options), exact: new NodeSender(options) }
+  })
 }

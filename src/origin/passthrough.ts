@@ -20,8 +20,7 @@ export interface Upstream {
   readonly port: number
   /** What Host says when it is rewritten. */
   readonly authority: string
-  readonly fast: Sender
-  readonly exact: Sender
+  readonly sender: Sender
 }
 
 export interface OriginRequest {
@@ -37,7 +36,7 @@ export interface PassthroughRoute {
   readonly forwarded: ForwardedStyle
 }
 
-export interface PassthroughOptions extends Omit<RelayOptions, 'fast' | 'exact'>, OutgoingOptions {
+export interface PassthroughOptions extends Omit<RelayOptions, 'sender'>, OutgoingOptions {
   readonly dialer: Pick<Dialer, 'permitConfigured'>
 }
 
@@ -53,11 +52,11 @@ export async function passThrough(
   const request = outgoingRequest(exchange, { ...received, host: kept ?? '', upgradable: true }, options)
   const fields = withForwarded(request.fields, forwarded, from)
   return await relayToOneOf('origin', exchange, upstreams, async upstream => {
-    const { fast, exact, authority } = upstream
+    const { sender, authority } = upstream
     try {
       const permit = await options.dialer.permitConfigured(upstream, exchange)
       const sent = { ...request, host: kept ?? authority, fields }
-      return await relay('origin', exchange, sent, permit, { ...options, fast, exact })
+      return await relay('origin', exchange, sent, permit, { ...options, sender })
     } finally {
       upstreams.done(upstream)
     }

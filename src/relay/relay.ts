@@ -3,42 +3,25 @@
  *
  * Content streams both ways and is never gathered. What goes wrong before the answer has begun becomes an error
  * response; what goes wrong after that ends the connection so that no client takes the half for the whole. A request
- * is sent a second time only when its method is idempotent, none of its content has been read, and either it went out
- * on a connection that had been open before and died without a byte of an answer (RFC 9110 §9.2.2, RFC 9112 §9.3.1), or
- * the fast sender could not take the answer that came: the origin has seen it then, but a second request of that kind
- * asks for nothing that the first did not, and the client would get no answer at all otherwise.
+ * is sent a second time when its sender says that it may be, and then on a fresh connection.
  */
 import type { Socket } from 'node:net'
-import { ProxyError, toProxyError } from '../errors.js'
+import { ProxyError } from '../errors.js'
 import type { Exchange, ResponseContent } from '../exchange.js'
-import { type Fields, listMembers } from '../http/fields.js'
-import { methodProperties } from '../http/method.js'
+import { FIELD } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
+import type { ReceivedHead } from '../http1/response-reader.js'
 import type { CloseReason, HandlerName, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
-import type {
-  Again,
-  Cancel,
-  Flow,
-  Sender,
-  UpstreamEvents,
-  UpstreamHead,
-  UpstreamRequest,
-} from '../upstream/sender.js'
+import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
 import { interimFields, responseFields } from './message-fields.js'
 import { Pump, type PumpLimits, type PumpRegistry } from './pump.js'
-import { checkFinalHead, checkInterimHead, endsWithHead } from './response-head.js'
 import { UpstreamClock, type UpstreamClockLimits } from './upstream-clock.js'
 
-/** Interim responses passed on for one request; they wait for a slow client in memory, so there is an end to them. */
-const MAX_INTERIM = 100
-
 export interface RelayOptions extends UpstreamClockLimits {
-  /** Sends requests without content fast. */
-  readonly fast: Sender
-  /** Sends every request exactly. */
-  readonly exact: Sender
+  readonly sender: Sender
   /** This hop's name in Via. */
   readonly pseudonym: string
   readonly date: () => string
@@ -75,10 +58,7 @@ class Relay implements UpstreamEvents {
   readonly #clock: UpstreamClock
   #cancel: Cancel | undefined
   #attempts = 0
-  #retried = false
-  #exactly = false
   #sent = false
-  #interim = 0
   #over = false
   #content: ResponseContent | undefined
   #flow: Flow | undefined
@@ -98,7 +78,7 @@ class Relay implements UpstreamEvents {
   ) {
     this.#handler = handler
     this.#exchange = exchange
-    this.#clock = new UpstreamClock(options, error => this.failed(error, 'no'))
+    this.#clock = new UpstreamClock(options, error => this.failed(error, 'never'))
     const { content } = request
     this.#request = content === undefined ? request : { ...request, content: this.#clock.watch(content) }
     this.#permit = permit
@@ -113,11 +93,8 @@ class Relay implements UpstreamEvents {
     this.#address = undefined
     this.#connectMs = undefined
     this.#sent = false
-    const { fast, exact } = this.#options
-    const sender =
-      this.#exactly || needsExactSender(this.#request) || fast.avoids(this.#permit) ? exact : fast
     const attempt = ++this.#attempts
-    const cancel = sender.send(this.#request, this.#permit, this, fresh)
+    const cancel = this.#options.sender.send(this.#request, this.#permit, this, fresh)
     // It may have failed while it was being sent, and another attempt be under way; or all of it may be over.
     if (attempt === this.#attempts) this.#cancel = cancel
     if (this.#over) cancel()
@@ -134,44 +111,27 @@ class Relay implements UpstreamEvents {
     this.#clock.sent()
   }
 
-  informed(head: UpstreamHead): void {
+  informed(head: ReceivedHead): void {
     if (this.#over) return
-    try {
-      checkInterimHead(head)
-      if (++this.#interim > MAX_INTERIM)
-        throw new ProxyError('http_protocol_error', 'too many interim responses')
-    } catch (error) {
-      this.#finish('failed', toProxyError(error))
-      return
-    }
     this.#exchange.inform(
       head.status,
       forwardedPhrase(head.status, head.reason),
-      interimFields(head.fields, head.minor, this.#options.pseudonym),
+      interimFields(head.section, head.minor, this.#options.pseudonym),
     )
   }
 
-  responded(head: UpstreamHead, flow: Flow): void {
+  responded(head: ReceivedHead, flow: Flow): void {
     if (this.#over) return
     this.#clock.responded(this.#sent)
     this.#firstByteMs = this.#options.now() - this.#started
-    let contentLength: number | undefined
-    try {
-      contentLength = checkFinalHead(head)
-    } catch (error) {
-      this.#finish('failed', toProxyError(error))
-      return
-    }
     this.#flow = flow
     this.#status = head.status
     this.#content = this.#exchange.respond({
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
-      fields: responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
-      contentLength,
+      fields: responseFields(head.section, head.minor, this.#options.pseudonym, this.#options.date),
+      contentLength: head.contentLength,
     })
-    // What an origin sends behind such a head is no part of the response, and no fault of it.
-    if (endsWithHead(this.#request.method, head.status)) this.ended([])
   }
 
   data(chunk: Uint8Array): void {
@@ -193,27 +153,24 @@ class Relay implements UpstreamEvents {
     this.#finish('complete')
   }
 
-  failed(error: ProxyError, again: Again): void {
+  failed(error: ProxyError, retry: Retry): void {
     if (this.#over) return
     this.#clock.stop()
     if (this.#content !== undefined) {
       this.#content.abort()
       this.#finish('upstream_incomplete', error)
-    } else if (this.#maySendAgain(again)) {
-      this.#exactly ||= again === 'exact'
-      this.#retried ||= again === 'stale'
-      this.send(true)
-    } else this.#finish('failed', error)
+    } else if (retry === 'reused-connection') this.send(true)
+    else this.#finish('failed', error)
   }
 
-  upgraded(head: UpstreamHead, socket: Socket, rest: Uint8Array): void {
+  upgraded(head: ReceivedHead, socket: Socket, rest: Uint8Array): void {
     if (this.#over) {
       socket.destroy()
       return
     }
     this.#clock.end()
     const offered = this.#request.upgrade?.toLowerCase()
-    const chosen = listMembers(head.fields, 'upgrade').map(protocol => protocol.toLowerCase())
+    const chosen = head.section.members(FIELD.upgrade)
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
       socket.destroy()
       this.#finish(
@@ -227,7 +184,7 @@ class Relay implements UpstreamEvents {
     const switched = this.#exchange.switchTo(
       head.status,
       forwardedPhrase(head.status, head.reason),
-      responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
+      responseFields(head.section, head.minor, this.#options.pseudonym, this.#options.date),
       this.#request.upgrade,
     )
     const pump = new Pump(
@@ -248,11 +205,6 @@ class Relay implements UpstreamEvents {
     })
   }
 
-  #maySendAgain(again: Again): boolean {
-    if (again === 'no' || (again === 'stale' ? this.#retried : this.#exactly)) return false
-    return methodProperties(this.#exchange.facts.method).idempotent && this.#exchange.content.bytes === 0
-  }
-
   #finish(closeReason: CloseReason, error?: ProxyError, bytesUp = this.#exchange.content.bytes): void {
     if (this.#over) return
     this.#over = true
@@ -270,16 +222,4 @@ class Relay implements UpstreamEvents {
       ...(error === undefined ? {} : { error }),
     })
   }
-}
-
-/** What undici can not put on the wire as it came, and what may not be sent again if it can not take the answer. */
-function needsExactSender(request: UpstreamRequest): boolean {
-  return (
-    !methodProperties(request.method).idempotent ||
-    request.content !== undefined ||
-    request.sendsZeroLength ||
-    request.expectContinue ||
-    request.upgrade !== undefined ||
-    request.path === '*'
-  )
 }

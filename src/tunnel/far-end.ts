@@ -10,7 +10,7 @@ import type { Connection, Dialer } from '../upstream/dial.js'
 import type { Parent } from '../upstream/parent.js'
 import { parentRefusal } from '../upstream/parent-refusal.js'
 import type { Parents } from '../upstream/parents.js'
-import { askForTunnel, serializeTunnelRequest } from './tunnel-request.js'
+import { askForTunnel, tunnelRequest } from './tunnel-request.js'
 
 export interface FarEnd {
   readonly connection: Connection
@@ -105,15 +105,13 @@ async function askThrough(
   exchange: Exchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
-  const request = serializeTunnelRequest(grant, exchange, options.pseudonym, parent.authorization)
-  const head = await askForTunnel(connection.socket, reader, request, {
-    where: connection.where,
+  const request = tunnelRequest(grant, exchange, options.pseudonym, parent.authorization)
+  const head = await askForTunnel(connection, reader, request, {
     timeoutMs: options.responseTimeoutMs,
     maxHeaderBytes: options.maxHeaderBytes,
     signal: exchange.signal,
   })
   if (head.status < 300) return { connection, reader, parent: parent.url }
-  connection.socket.destroy()
   throw parentRefusal(parent, head, 'CONNECT')
 }
 

@@ -48,7 +48,7 @@ export class Attempt {
         (error: unknown) => {
           if (this.#cancelled) return
           const { host, port } = permit.grant
-          events.failed(upstreamFailure(error, serializeHostPort(host, port)), 'no')
+          events.failed(upstreamFailure(error, serializeHostPort(host, port)), 'never')
         },
       )
       return () => controller.abort()

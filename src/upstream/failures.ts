@@ -1,5 +1,5 @@
 /**
- * What a system, DNS or HTTP client error code means to whoever asked: one table, so that the same failure is told
+ * What a system or DNS error code means to whoever asked: one table, so that the same failure is told
  * the same way on a tunnel and on a forwarded request (RFC 9209 §2.3).
  */
 import { beyond, ProxyError, type ProxyErrorType } from '../errors.js'
@@ -8,8 +8,6 @@ interface Failure {
   readonly type: ProxyErrorType
   readonly message: string
 }
-
-const HANG_UP: Failure = { type: 'connection_terminated', message: 'connection closed by the origin' }
 
 const FAILURES: Readonly<Record<string, Failure>> = {
   ECONNREFUSED: { type: 'connection_refused', message: 'connection refused' },
@@ -24,25 +22,12 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   EINVAL: { type: 'destination_ip_unroutable', message: 'address not usable' },
   EACCES: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
   EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
-  UND_ERR_SOCKET: HANG_UP,
-  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: {
-    type: 'http_response_incomplete',
-    message: 'response shorter or longer than it declares',
-  },
 }
-
-/** What undici and node:http say of a header section that is larger than they may read. */
-const OVERFLOWS: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_OVERFLOW', 'HPE_HEADER_OVERFLOW'])
 
 /** The `code` of anything thrown, or ''. */
 export function errorCode(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   return typeof code === 'string' ? code : ''
-}
-
-/** What node:http says when a connection ended without an answer, with the code of a reset. */
-function isHangUp(error: unknown): boolean {
-  return error instanceof Error && error.message === 'socket hang up'
 }
 
 /** Whether an error of DNS says that a name has no address: that there is no such name, or no such record. */
@@ -70,7 +55,7 @@ export function outOfDescriptors(error: unknown, where: string): ProxyError | un
 }
 
 /**
- * @param error what a socket or an HTTP client threw
+ * @param error what a socket threw
  * @param where the destination for the message, `host:port`
  * @returns the ProxyError it stands for; a ProxyError stays itself
  */
@@ -78,15 +63,9 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
   if (error instanceof ProxyError) return error
   const full = outOfDescriptors(error, where)
   if (full !== undefined) return full
-  const code = errorCode(error)
-  const known = isHangUp(error) ? HANG_UP : FAILURES[code]
-  if (OVERFLOWS.has(code)) return overlong(where, error)
+  const known = FAILURES[errorCode(error)]
   if (known !== undefined) {
     return new ProxyError(known.type, `${known.message}: ${where}`, { cause: error })
-  }
-  // undici's parser errors have a name of their own and, unlike Node's, no code.
-  if (code.startsWith('HPE_') || (error instanceof Error && error.name === 'HTTPParserError')) {
-    return notHttp(where, error)
   }
   return new ProxyError('connection_terminated', `connection failed: ${where}`, { cause: error })
 }
@@ -101,15 +80,4 @@ export function unasked(name: string): ProxyError {
   return new ProxyError('dns_timeout', `no DNS answer in time for ${name}`, {
     detail: `${name} waited for other lookups to end, and was not asked for within dns.timeout. DNS servers that do not answer hold up the names of everybody who asks for many.`,
   })
-}
-
-/** A response that can not be read as HTTP/1.1. */
-export function notHttp(where: string, cause?: unknown): ProxyError {
-  return new ProxyError('http_protocol_error', `response is not HTTP/1.1: ${where}`, { cause })
-}
-
-/** A response whose header section, or whose first line alone, is larger than it may be. */
-export function overlong(where: string, cause?: unknown): ProxyError {
-  const message = `response header section too large: ${where}`
-  return beyond('limits.header_bytes', 'http_response_header_section_size', message, { cause })
 }

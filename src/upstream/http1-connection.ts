@@ -247,7 +247,7 @@ export class Http1Connection {
     let event: ResponseEvent | undefined
     try {
       event = this.#reader.next()
-      if (event === undefined && this.#ending === 'in order') event = this.#reader.finish()
+      if (event === undefined && this.#ending === 'in order') event = this.#finish()
     } catch (error) {
       this.#fail(toProxyError(error))
       return false
@@ -319,7 +319,17 @@ export class Http1Connection {
     exchange.request.content?.stop()
     this.socket.destroy()
     const isStale = exchange.isReused && !this.#reader.begun && !isOurs && error.side === 'upstream'
-    exchange.events.failed(error, isStale && isRepeatable(exchange.request) ? 'stale' : 'no')
+    exchange.events.failed(error, isStale && isRepeatable(exchange.request) ? 'reused-connection' : 'never')
+  }
+
+  /** @throws ProxyError 502 when the response is not complete */
+  #finish(): ResponseEvent | undefined {
+    try {
+      return this.#reader.finish()
+    } catch (error) {
+      const { type, message } = toProxyError(error)
+      throw new ProxyError(type, `${message}: ${this.where}`)
+    }
   }
 
   #breakage(): ProxyError {

@@ -7,12 +7,22 @@
 import type { Permit } from '../policy/permit.js'
 import { Attempt } from './attempt.js'
 import { Http1Connection } from './http1-connection.js'
-import { Pool } from './pool.js'
+import type { Connects } from './dial.js'
+import { Pool, type UpstreamScheme } from './pool.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
-import type { SenderOptions } from './undici-sender.js'
+
+export interface SenderOptions {
+  /** What the dialler's connections speak. */
+  readonly scheme: UpstreamScheme
+  readonly dialer: Connects
+  /** Bytes of a response's header section. */
+  readonly maxHeaderBytes: number
+  /** Milliseconds an open connection waits for its next request. */
+  readonly keepAliveMs: number
+}
 
 /** Fields of a response: far more than any has, and few enough that their pieces cost no more than their bytes. */
-const MAX_FIELDS = 1000
+export const MAX_FIELDS = 2000
 
 export class Http1Sender implements Sender {
   readonly #options: SenderOptions
@@ -47,10 +57,6 @@ export class Http1Sender implements Sender {
         () => this.#pool.give(idle),
       )
     return attempt.cancel
-  }
-
-  avoids(): boolean {
-    return false
   }
 
   retire(): void {

@@ -33,7 +33,7 @@ export class ParentSender implements Sender {
       }
       refused = true
       cancel?.()
-      events.failed(parentRefusal(this.#parent, head, request.method), 'no')
+      events.failed(parentRefusal(this.#parent, head, request.method), 'never')
     }
     const watched: UpstreamEvents = {
       connected: (address, connectMs) => events.connected(address, connectMs),
@@ -42,17 +42,13 @@ export class ParentSender implements Sender {
       responded,
       data: chunk => events.data(chunk),
       ended: trailers => events.ended(trailers),
-      failed: (error, again) => events.failed(error, again),
+      failed: (error, retry) => events.failed(error, retry),
       upgraded: (head, socket, rest) => events.upgraded(head, socket, rest),
     }
     cancel = this.#inner.send(asked, permit, watched, fresh)
     // It may have been answered while it was being sent.
     if (refused) cancel()
     return cancel
-  }
-
-  avoids(permit: Permit): boolean {
-    return this.#inner.avoids(permit)
   }
 
   retire(): void {

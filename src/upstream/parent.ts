@@ -10,7 +10,6 @@ export interface Parent extends ConfiguredUpstream {
   readonly secureContext: SecureContext | undefined
   /** The value of Proxy-Authorization. */
   readonly authorization: string | undefined
-  /** These take a permit for the parent, and requests for whatever host. */
-  readonly fast: Sender
-  readonly exact: Sender
+  /** Takes a permit for the parent, and requests for whatever host. */
+  readonly sender: Sender
 }

@@ -15,10 +15,9 @@ import { logUpstream } from '../observe/upstream-log.js'
 import { NoProxy } from '../policy/no-proxy.js'
 import { Availability, type AvailabilityOptions } from './availability.js'
 import type { Dialer } from './dial.js'
-import { NodeSender } from './node-sender.js'
+import { Http1Sender, type SenderOptions } from './http1-sender.js'
 import type { Parent } from './parent.js'
 import { ParentSender } from './parent-sender.js'
-import { type SenderOptions, UndiciSender } from './undici-sender.js'
 
 export interface ParentsOptions extends AvailabilityOptions<Parent> {
   readonly dialer: Pick<Dialer, 'connect' | 'connectTls'>
@@ -42,7 +41,7 @@ export class Parents {
         scheme === 'https' ? createSecureContext(files.ca === undefined ? {} : { ca: files.ca }) : undefined
       const { host, port } = authority
       const named = { source: 'parent.url', url: text, host, port, authorization: files.authorization }
-      return { ...named, secureContext, ...senders(named, secureContext, options) }
+      return { ...named, secureContext, sender: senderTo(named, secureContext, options) }
     })
   }
 
@@ -80,17 +79,11 @@ export class Parents {
 
   /** As of a Sender. */
   retire(): void {
-    for (const { fast, exact } of this.#parents) {
-      fast.retire()
-      exact.retire()
-    }
+    for (const { sender } of this.#parents) sender.retire()
   }
 
   close(): void {
-    for (const { fast, exact } of this.#parents) {
-      fast.close()
-      exact.close()
-    }
+    for (const { sender } of this.#parents) sender.close()
   }
 }
 
@@ -105,11 +98,11 @@ export function createParents(
   return new Parents(config.parent, files.parent ?? {}, { ...options, onChange })
 }
 
-function senders(
+function senderTo(
   parent: Pick<Parent, 'url' | 'authorization'>,
   context: SecureContext | undefined,
   { dialer, sender }: ParentsOptions,
-): Pick<Parent, 'fast' | 'exact'> {
+): ParentSender {
   const options: SenderOptions = {
     ...sender,
     scheme: context === undefined ? 'http' : 'https',
@@ -118,8 +111,5 @@ function senders(
         ? dialer
         : { connect: (permit, signal) => dialer.connectTls(permit, context, signal) },
   }
-  return {
-    fast: new ParentSender(new UndiciSender(options), parent),
-    exact: new ParentSender(new NodeSender(options), parent),
-  }
+  return new ParentSender(new Http1Sender(options), parent)
 }

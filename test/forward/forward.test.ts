@@ -28,8 +28,7 @@ function asked(options: Asked): UpstreamRequest {
   const length = 'length' in options ? options.length : 0
   const exchange = new FakeExchange({ method, target, minor, fields, length })
   const forwardOptions = {
-    fast: sender,
-    exact: sender,
+    sender,
     pseudonym: 'p',
     upgrade: ['websocket'],
     now: () => 0,

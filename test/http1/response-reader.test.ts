@@ -264,6 +264,7 @@ t.test('a status line is one of HTTP/1.0 or HTTP/1.1 (RFC 9112 §4)', async t =>
     ['HTTP/1.1 200', ''],
     ['HTTP/1.1 200 ', ''],
     ['HTTP/1.1 200 Fine, \xe9\t!', 'Fine, \xe9\t!'],
+    ['HTTP/1.1 200 a\0\x1b', 'a\0\x1b'],
     ['HTTP/1.1 999 X', 'X'],
     ['\r\n\r\nHTTP/1.1 200 OK', 'OK'],
   ] as const) {
@@ -294,7 +295,6 @@ t.test('a status line is one of HTTP/1.0 or HTTP/1.1 (RFC 9112 §4)', async t =>
     })
   }
   t.match(read('HTTP/1.1 099 X\r\n\r\n'), { error: /^502 http_protocol_error: status code 99 / })
-  t.match(read('HTTP/1.1 200 a\0b\r\n\r\n'), { error: /^502 http_protocol_error: control character / })
 })
 
 t.test('lines end in CRLF, and fields are what they look like (RFC 9112 §2.2, §5)', async t => {

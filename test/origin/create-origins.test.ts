@@ -7,12 +7,11 @@ import type { Dialer } from '../../src/upstream/dial.js'
 import type { Sender } from '../../src/upstream/sender.js'
 import { load } from '../config/problems-of.js'
 
-const [fast, exact] = [{}, {}] as [Sender, Sender]
+const sender = {} as Sender
 const OPTIONS: OriginsOptions = {
   dialer: {} as Dialer,
-  sender: { maxHeaderBytes: 1, keepAliveMs: 1 },
-  fast,
-  exact,
+  senderOptions: { maxHeaderBytes: 1, keepAliveMs: 1 },
+  sender,
   methods: { trace: false, extra: [] },
   store: {
     folder: '.',
@@ -28,7 +27,7 @@ const OPTIONS: OriginsOptions = {
   onChange: () => {},
 }
 
-t.test('plain upstreams share the senders of the proxy, each https:// one has its own', async t => {
+t.test('plain upstreams share the sender of the proxy, each https:// one has its own', async t => {
   const { origins } = load(
     'origins: [{ path: /, forward: ["http://a", "https://a", "https://a:1"] }, { path: /v1, store: {} }]',
   )
@@ -46,9 +45,8 @@ t.test('plain upstreams share the senders of the proxy, each https:// one has it
   for (let i = 0; i < 3; i++) tried.add(route.upstreams.take(tried) as Upstream)
   const [plain, tls, other] = [...tried].sort((a, b) => a.url.localeCompare(b.url))
   t.match([plain?.url, tls?.url, other?.url], ['http://a:80', 'https://a:1', 'https://a:443'])
-  t.equal(plain?.fast, fast)
-  t.equal(plain?.exact, exact)
-  t.equal(new Set([fast, exact, tls?.fast, tls?.exact, other?.fast, other?.exact]).size, 6)
+  t.equal(plain?.sender, sender)
+  t.equal(new Set([sender, tls?.sender, other?.sender]).size, 3)
   await made.close()
 })
 

@@ -23,8 +23,7 @@ function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passe
       host: { kind: 'name', name },
       port: 80,
       authority: name,
-      fast: sender,
-      exact: sender,
+      sender,
     }),
   )
   const asked: string[] = []

@@ -1,28 +1,21 @@
-/** The relay between an exchange and senders that the test plays. */
+/** The relay between an exchange and a sender that the test plays. */
 import { ProxyError } from '../../src/errors.js'
 import type { Method } from '../../src/http/method.js'
 import { permitConfigured } from '../../src/policy/permit.js'
 import { type RelayOptions, relay } from '../../src/relay/relay.js'
-import type { UpstreamEvents, UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
+import type { UpstreamEvents, UpstreamRequest } from '../../src/upstream/sender.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
-import { type Attempt, FakeSender } from '../kit/fakes/sender.js'
+import { FakeSender } from '../kit/fakes/sender.js'
 
 export const FAILURE = new ProxyError('connection_terminated', 'x')
 const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
 export const FLOW = { pause: () => {}, resume: () => {} }
 
-export function head(status: number, fields: string[] = []): UpstreamHead {
-  return { status, minor: 1, reason: 'Reason', fields }
-}
-
-export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}, bytes = 0) {
-  const attempts: Attempt[] = []
-  const fast = new FakeSender('fast', attempts)
-  const exact = new FakeSender('exact', attempts)
-  const exchange = new FakeExchange({ method, bytes })
+export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}) {
+  const sender = new FakeSender()
+  const exchange = new FakeExchange({ method })
   const options: RelayOptions = {
-    fast,
-    exact,
+    sender,
     requestIdleMs: 10_000,
     responseTimeoutMs: 10_000,
     pseudonym: 'p',
@@ -32,16 +25,12 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
     pumps: { add: () => {} },
   }
   return {
-    attempts,
+    attempts: sender.attempts,
     exchange,
     written: exchange.answered,
-    avoid: () => {
-      fast.avoided = true
-    },
     /** Calls back within each `send`, before it returns. */
     whileSending: (callback: (events: UpstreamEvents) => void) => {
-      fast.whileSending = callback
-      exact.whileSending = callback
+      sender.whileSending = callback
     },
     start: (more: Partial<RelayOptions> = {}) =>
       relay(

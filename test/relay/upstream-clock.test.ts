@@ -3,7 +3,8 @@ import t, { type Test } from 'tap'
 import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import type { Attempt } from '../kit/fakes/sender.js'
-import { FAILURE, FLOW, head, setup } from './played-relay.js'
+import { receivedHead as head } from '../kit/fakes/received-head.js'
+import { FAILURE, FLOW, setup } from './played-relay.js'
 
 /** Content that the test plays, and how it is read. */
 function playedContent() {
@@ -137,7 +138,7 @@ t.test('a second attempt has all of its time, and none of the first runs on', as
   attempts[0]?.events.connected('192.0.2.1:80', undefined)
   attempts[0]?.events.sent()
   t.same(running(), { idle: 0, response: 1 })
-  attempts[0]?.events.failed(FAILURE, 'stale')
+  attempts[0]?.events.failed(FAILURE, 'reused-connection')
   t.same(running(), { idle: 0, response: 0 })
   attempts[1]?.events.connected('192.0.2.1:80', 4)
   attempts[1]?.events.sent()
@@ -153,7 +154,7 @@ t.test('a head that comes before all of the request was taken leaves the upstrea
   const outcome = start(limits)
   attempts[0]?.events.connected('192.0.2.1:80', undefined)
   attempts[0]?.events.sent()
-  attempts[0]?.events.failed(FAILURE, 'stale')
+  attempts[0]?.events.failed(FAILURE, 'reused-connection')
   attempts[1]?.events.connected('192.0.2.1:80', 4)
   attempts[1]?.events.responded(head(200), FLOW)
   t.same(running(), { idle: 1, response: 0 })

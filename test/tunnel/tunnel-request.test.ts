@@ -2,12 +2,18 @@
 import t from 'tap'
 import { parseHost } from '../../src/http/authority.js'
 import type { OutgoingTrace } from '../../src/http/trace-context.js'
-import { serializeTunnelRequest } from '../../src/tunnel/tunnel-request.js'
+import { serializeRequestHead } from '../../src/http1/request-writer.js'
+import { tunnelRequest } from '../../src/tunnel/tunnel-request.js'
 
 /** The client's CONNECT. */
 function asked(fields: readonly string[], minor: 0 | 1 = 1, trace?: OutgoingTrace) {
   const head = { method: 'CONNECT', target: 'a.test:443', minor, fields, framing: { kind: 'none' } } as const
   return { head, trace }
+}
+
+/** The bytes of the request. */
+function serializeTunnelRequest(...given: Parameters<typeof tunnelRequest>): string {
+  return serializeRequestHead(tunnelRequest(...given))
 }
 
 const target = (host: string, port: number) => ({ host: parseHost(host), port })

@@ -2,7 +2,8 @@
 import type { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
 import type { Fields } from '../../src/http/fields.js'
-import type { Flow, UpstreamEvents, UpstreamHead, UpstreamRequest } from '../../src/upstream/sender.js'
+import type { ReceivedHead } from '../../src/http1/response-reader.js'
+import type { Flow, UpstreamEvents, UpstreamRequest } from '../../src/upstream/sender.js'
 import type { Socket } from 'node:net'
 
 /** A request without content. */
@@ -19,8 +20,8 @@ export const REQUEST: UpstreamRequest = {
 
 export class Recorder implements UpstreamEvents {
   readonly told: string[] = []
-  readonly heads: UpstreamHead[] = []
-  readonly failures: { error: ProxyError; again: string }[] = []
+  readonly heads: ReceivedHead[] = []
+  readonly failures: { error: ProxyError; retry: string }[] = []
   readonly done: Promise<void>
   content = ''
   flow: Flow | undefined
@@ -45,10 +46,10 @@ export class Recorder implements UpstreamEvents {
   sent(): void {
     this.#tell('sent')
   }
-  informed(head: UpstreamHead): void {
+  informed(head: ReceivedHead): void {
     this.#tell(`informed ${head.status}`)
   }
-  responded(head: UpstreamHead, flow: Flow): void {
+  responded(head: ReceivedHead, flow: Flow): void {
     this.heads.push(head)
     this.flow = flow
     this.#tell(`responded ${head.status}`)
@@ -62,12 +63,12 @@ export class Recorder implements UpstreamEvents {
     this.#tell(`ended ${trailers.join(' ')}`.trim())
     this.#done()
   }
-  failed(error: ProxyError, again: string): void {
-    this.failures.push({ error, again })
-    this.#tell(`failed ${again}`)
+  failed(error: ProxyError, retry: string): void {
+    this.failures.push({ error, retry })
+    this.#tell(`failed ${retry}`)
     this.#done()
   }
-  upgraded(head: UpstreamHead, socket: Socket, rest: Uint8Array): void {
+  upgraded(head: ReceivedHead, socket: Socket, rest: Uint8Array): void {
     this.socket = socket
     this.rest = Buffer.from(rest).toString('latin1')
     this.#tell(`upgraded ${head.status}`)

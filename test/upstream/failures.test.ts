@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { errorCode, isNotFound, notHttp, upstreamFailure } from '../../src/upstream/failures.js'
+import { errorCode, isNotFound, upstreamFailure } from '../../src/upstream/failures.js'
 
 function coded(code: string): Error {
   return Object.assign(new Error(`what the system says of ${code}`), { code })
@@ -21,12 +21,6 @@ const CODES = [
   ['EPERM', 'destination_ip_unroutable', 502],
   ['EMFILE', 'connection_limit_reached', 503],
   ['ENFILE', 'connection_limit_reached', 503],
-  ['UND_ERR_SOCKET', 'connection_terminated', 502],
-  ['UND_ERR_HEADERS_OVERFLOW', 'http_response_header_section_size', 502],
-  ['HPE_HEADER_OVERFLOW', 'http_response_header_section_size', 502],
-  ['UND_ERR_RES_CONTENT_LENGTH_MISMATCH', 'http_response_incomplete', 502],
-  ['HPE_INVALID_CONSTANT', 'http_protocol_error', 502],
-  ['HPE_ANYTHING_NEW', 'http_protocol_error', 502],
   ['', 'connection_terminated', 502],
   ['EWHATEVER', 'connection_terminated', 502],
 ] as const
@@ -47,15 +41,6 @@ t.test('the fault is upstream, but for file descriptors that have run out', asyn
     side: 'proxy',
     reason: 'file_descriptors',
     fields: ['Retry-After', '1'],
-  })
-})
-
-t.test("undici's parser errors have a name and no code", async t => {
-  const error = Object.assign(new Error('x'), { name: 'HTTPParserError', code: undefined })
-  t.match(upstreamFailure(error, 'a'), { type: 'http_protocol_error', cause: error })
-  t.match(notHttp('a.test:80'), {
-    type: 'http_protocol_error',
-    message: 'response is not HTTP/1.1: a.test:80',
   })
 })
 
@@ -80,18 +65,4 @@ t.test('of the errors of DNS two say that a name has no address', async t => {
     t.notOk(isNotFound(coded(code)), code)
   }
   t.notOk(isNotFound(undefined))
-})
-
-t.test('a connection that ended is no reset, whichever sender it was', async t => {
-  const message = 'connection closed by the origin: h:1'
-  t.equal(
-    upstreamFailure(Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' }), 'h:1').message,
-    message,
-  )
-  t.equal(
-    upstreamFailure(Object.assign(new Error('other'), { code: 'UND_ERR_SOCKET' }), 'h:1').message,
-    message,
-  )
-  const reset = Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' })
-  t.equal(upstreamFailure(reset, 'h:1').message, 'connection reset: h:1')
 })

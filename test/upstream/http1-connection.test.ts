@@ -222,7 +222,7 @@ t.test('a failed write is told at last when nothing more comes', async t => {
   content.give(Buffer.alloc(1_000_000))
   peer.reset()
   await recorder.done
-  t.match(recorder.failures, [{ again: 'no', error: { type: 'connection_terminated' } }])
+  t.match(recorder.failures, [{ retry: 'never', error: { type: 'connection_terminated' } }])
   t.equal(timers.running, 0)
 })
 
@@ -237,7 +237,7 @@ t.test('content that ends with the connection: FIN is its end, a reset is none (
       peer[end]()
       await recorder.done
       t.equal(recorder.content, 'hel')
-      t.equal(recorder.told.at(-1), end === 'end' ? 'ended' : 'failed no')
+      t.equal(recorder.told.at(-1), end === 'end' ? 'ended' : 'failed never')
       await peer.untilEnd()
       t.same(owned, ['removed'])
     }
@@ -259,7 +259,7 @@ t.test('an origin that half-closes before its answer is whole has failed (RFC 91
     peer.write(bytes)
     peer.end()
     await recorder.done
-    t.match(recorder.failures, [{ again: 'no', error: { type, status: 502 } }], JSON.stringify(bytes))
+    t.match(recorder.failures, [{ retry: 'never', error: { type, status: 502 } }], JSON.stringify(bytes))
     t.equal(content.isStopped, true)
     await peer.untilEnd()
   }
@@ -293,17 +293,17 @@ t.test(
   'only what may be asked for twice, on a connection that was used, may go out again (RFC 9112 §9.3.1)',
   async t => {
     const body = () => new GivenContent(5, 'x')
-    for (const [used, method, content, bytes, again] of [
-      [true, 'GET', undefined, '', 'stale'],
-      [true, 'DELETE', undefined, '', 'stale'],
-      [true, 'PUT', new GivenContent(5), '', 'stale'],
-      [true, 'PUT', body(), '', 'no'],
-      [true, 'POST', undefined, '', 'no'],
-      [true, 'PATCH', undefined, '', 'no'],
-      [true, 'PROPFIND', undefined, '', 'no'],
-      [true, 'GET', undefined, 'H', 'no'],
-      [true, 'GET', undefined, '\r\n', 'no'],
-      [false, 'GET', undefined, '', 'no'],
+    for (const [used, method, content, bytes, retry] of [
+      [true, 'GET', undefined, '', 'reused-connection'],
+      [true, 'DELETE', undefined, '', 'reused-connection'],
+      [true, 'PUT', new GivenContent(5), '', 'reused-connection'],
+      [true, 'PUT', body(), '', 'never'],
+      [true, 'POST', undefined, '', 'never'],
+      [true, 'PATCH', undefined, '', 'never'],
+      [true, 'PROPFIND', undefined, '', 'never'],
+      [true, 'GET', undefined, 'H', 'never'],
+      [true, 'GET', undefined, '\r\n', 'never'],
+      [false, 'GET', undefined, '', 'never'],
     ] as const) {
       for (const end of ['end', 'reset'] as const) {
         const { peer, send, use } = await connected(t)
@@ -315,7 +315,7 @@ t.test(
         peer[end]()
         await recorder.done
         t.same(recorder.failures.length, 1)
-        t.equal(recorder.failures[0]?.again, again, `${method} ${JSON.stringify(bytes)} ${end} ${used}`)
+        t.equal(recorder.failures[0]?.retry, retry, `${method} ${JSON.stringify(bytes)} ${end} ${used}`)
       }
     }
   },
@@ -328,7 +328,7 @@ t.test('a malformed response ends the connection, and its request is not sent ag
   await peer.until('\r\n\r\n')
   peer.write('SSH-2.0-x\r\n')
   await recorder.done
-  t.match(recorder.failures, [{ again: 'no', error: { type: 'http_protocol_error', status: 502 } }])
+  t.match(recorder.failures, [{ retry: 'never', error: { type: 'http_protocol_error', status: 502 } }])
   await peer.untilEnd()
 })
 
@@ -414,7 +414,7 @@ t.test('2xx to CONNECT does, whatever its fields say; anything else does not (RF
   for (const [answer, told] of [
     ['HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\nok', 'upgraded 200'],
     ['HTTP/1.1 407 X\r\nContent-Length: 2\r\n\r\nno', 'ended'],
-    ['HTTP/1.1 101 X\r\n\r\n', 'failed no'],
+    ['HTTP/1.1 101 X\r\n\r\n', 'failed never'],
   ] as const) {
     const { peer, send, socket } = await connected(t)
     const { recorder } = send({ method: 'CONNECT', path: 'b.test:443', host: 'b.test:443' })
@@ -498,14 +498,14 @@ t.test('closing it fails the request that it carries, which no second attempt he
   await use()
   const { recorder } = send()
   connection.close()
-  t.match(recorder.failures, [{ again: 'no', error: { type: 'connection_terminated' } }])
+  t.match(recorder.failures, [{ retry: 'never', error: { type: 'connection_terminated' } }])
   await peer.untilEnd()
 })
 
 t.test('a request that cannot be written fails, and nothing is thrown', async t => {
   const { peer, send } = await connected(t)
   const { recorder } = send({ path: '/ ' })
-  t.match(recorder.failures, [{ error: { type: 'proxy_internal_error', status: 500 }, again: 'no' }])
+  t.match(recorder.failures, [{ error: { type: 'proxy_internal_error', status: 500 }, retry: 'never' }])
   t.equal(await peer.untilEnd(), '')
 })
 
@@ -514,7 +514,7 @@ t.test('a socket that is destroyed already fails the request', async t => {
   await use()
   socket.destroy()
   const { recorder } = send()
-  t.match(recorder.failures, [{ again: 'no', error: { type: 'connection_terminated' } }])
+  t.match(recorder.failures, [{ retry: 'never', error: { type: 'connection_terminated' } }])
 })
 
 t.test('no listener is left behind by one request after another', async t => {

@@ -3,6 +3,7 @@ import type { ProxyError } from '../../src/errors.js'
 import { permitConfigured } from '../../src/policy/permit.js'
 import { ParentSender } from '../../src/upstream/parent-sender.js'
 import type { Sender, UpstreamEvents, UpstreamRequest } from '../../src/upstream/sender.js'
+import { receivedHead } from '../kit/fakes/received-head.js'
 
 const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
 const REQUEST: UpstreamRequest = {
@@ -26,18 +27,17 @@ function sent(request: Partial<UpstreamRequest>, authorization?: string, answerA
       () => heard.push(name),
     ]),
   )
-  const failed = (error: ProxyError, again: string) => heard.push(`failed ${error.status} ${again}`)
+  const failed = (error: ProxyError, retry: string) => heard.push(`failed ${error.status} ${retry}`)
   const asked: { request?: UpstreamRequest; events?: UpstreamEvents } = {}
   const inner: Sender = {
     send: (given, _permit, watched) => {
       asked.request = given
       asked.events = watched
       if (answerAtOnce !== undefined) {
-        watched.responded({ status: answerAtOnce, minor: 1, reason: '', fields: [] }, FLOW)
+        watched.responded(receivedHead(answerAtOnce), FLOW)
       }
       return () => heard.push('cancelled')
     },
-    avoids: () => true,
     retire: () => {},
     close: () => heard.push('closed'),
   }
@@ -69,7 +69,7 @@ t.test('but a TRACE, whose answer would show them, has none (RFC 9110 §9.3.8)',
 
 t.test('everything but a 407 is passed on', async t => {
   const { events, heard, cancel, sender } = sent({})
-  const head = { status: 406, minor: 1, reason: '', fields: [] } as const
+  const head = receivedHead(406)
   events?.connected('x', 1)
   events?.sent()
   events?.informed(head)
@@ -78,14 +78,13 @@ t.test('everything but a 407 is passed on', async t => {
   events?.ended([])
   cancel()
   t.same(heard, ['connected', 'sent', 'informed', 'responded', 'data', 'ended', 'cancelled'])
-  t.equal(sender.avoids(PERMIT), true)
   sender.close()
   t.equal(heard.at(-1), 'closed')
 })
 
 t.test('a 407 ends the connection, and is a failure that no second sending helps', async t => {
   const { events, heard } = sent({})
-  events?.responded({ status: 407, minor: 1, reason: '', fields: [] }, FLOW)
-  t.same(heard, ['cancelled', 'failed 502 no'])
-  t.same(sent({}, undefined, 407).heard, ['failed 502 no', 'cancelled'], 'also while it is being sent')
+  events?.responded(receivedHead(407), FLOW)
+  t.same(heard, ['cancelled', 'failed 502 never'])
+  t.same(sent({}, undefined, 407).heard, ['failed 502 never', 'cancelled'], 'also while it is being sent')
 })

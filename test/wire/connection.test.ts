@@ -18,7 +18,7 @@ t.test('forwards a request and keeps the connection for the next (RFC 9112 §9.3
   const peer = await origin.accept()
   t.equal(
     await peer.until('\r\n\r\n'),
-    `GET /a?b HTTP/1.1\r\nhost: ${origin.authority}\r\nconnection: keep-alive\r\nX-A: 1\r\nVia: 1.1 sluice-test\r\n\r\n`,
+    `GET /a?b HTTP/1.1\r\nHost: ${origin.authority}\r\nX-A: 1\r\nVia: 1.1 sluice-test\r\nConnection: keep-alive\r\n\r\n`,
   )
   peer.write('HTTP/1.1 200 OK\r\nDate: x\r\nContent-Length: 2\r\n\r\nhi')
   t.equal(

@@ -123,14 +123,11 @@ t.test('http:// is answered 407, then forwarded without the credentials (RFC 911
   const client = await rawClient(t, proxy.port)
   client.write(get(origin.authority))
   await challenged(t, client, false)
-  for (const [fields, sender] of [
-    [RIGHT, 'undici'],
-    [`Content-Length: 0\r\n${credentials('übel:pass:wörd')}`, 'node:http'],
-  ] as const) {
+  for (const fields of [RIGHT, `Content-Length: 0\r\n${credentials('übel:pass:wörd')}`]) {
     client.write(get(origin.authority, fields))
     const peer = await origin.accept()
     const head = await peer.until('\r\n\r\n')
-    t.notMatch(head.toLowerCase(), 'authorization', sender)
+    t.notMatch(head.toLowerCase(), 'authorization')
     peer.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi')
     t.equal((await readResponse(client)).body, 'hi')
   }

@@ -1,7 +1,7 @@
 /** Methods beside the nine: which pass, by which bytes, and what is never assumed of them (RFC 9110 §9.1, §16.1). */
 import t from 'tap'
 import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
-import { forwarded, getBy } from '../kit/proxies/setups.js'
+import { forwarded, get } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -118,7 +118,7 @@ t.test('4.2 it goes out once, as POST and PATCH do, wherever the origin dies (RF
       for (const answer of ['', 'H', 'HTTP/1.1 200 O', 'HTTP/1.1 200 OK\r\nContent-Le']) {
         for (const end of ['end', 'reset'] as const) {
           const { origin, proxy, client } = await forwarded(t, YAML)
-          client.write(getBy('node:http', origin))
+          client.write(get(origin))
           const old = await origin.accept()
           await old.until('\r\n\r\n')
           old.write(OK)

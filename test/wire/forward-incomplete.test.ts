@@ -1,6 +1,6 @@
 /** An origin or a client that goes away half-way: nothing that is cut off ever looks whole (RFC 9112 §8). */
 import t from 'tap'
-import { forwarded, getBy, SENDER_NAMES } from '../kit/proxies/setups.js'
+import { forwarded, get } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import type { RawPeer } from '../kit/peers/raw-peer.js'
@@ -20,111 +20,103 @@ const PARTS = [
   ],
 ] as const
 
-for (const sender of SENDER_NAMES) {
-  for (const end of ENDS) {
-    for (const [what, part, whole] of PARTS) {
-      t.test(`${what}, ${end} half-way, by ${sender} (RFC 9112 §8)`, async t => {
-        const { origin, proxy, client } = await forwarded(t)
-        client.write(getBy(sender, origin))
-        const peer = await origin.accept()
-        await peer.until('\r\n\r\n')
-        peer.write(part)
-        await client.until('hel')
-        peer[end]()
-        const rest = await client.untilEnd()
-        t.equal(rest.includes('lo'), false)
-        if (whole !== undefined) t.notMatch(rest, whole)
-        t.match(await proxy.event('close'), {
-          status: 200,
-          close_reason: 'upstream_incomplete',
-          bytes_down: 3,
-        })
+for (const end of ENDS) {
+  for (const [what, part, whole] of PARTS) {
+    t.test(`${what}, ${end} half-way (RFC 9112 §8)`, async t => {
+      const { origin, proxy, client } = await forwarded(t)
+      client.write(get(origin))
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      peer.write(part)
+      await client.until('hel')
+      peer[end]()
+      const rest = await client.untilEnd()
+      t.equal(rest.includes('lo'), false)
+      if (whole !== undefined) t.notMatch(rest, whole)
+      t.match(await proxy.event('close'), {
+        status: 200,
+        close_reason: 'upstream_incomplete',
+        bytes_down: 3,
       })
+    })
 
-      t.test(`${what}, ${end} half-way, toward HTTP/1.0, by ${sender}`, async t => {
-        const { origin, proxy, client } = await forwarded(t)
-        client.write(getBy(sender, origin).replace('HTTP/1.1', 'HTTP/1.0'))
-        const peer = await origin.accept()
-        await peer.until('\r\n\r\n')
-        peer.write(part)
-        await client.until('hel')
-        peer[end]()
-        // Only a reset tells a client that the end of the connection is not the end of the content.
-        if (whole !== undefined) t.equal(await client.outcome(), 'reset')
-        else t.equal(await client.untilEnd(), '')
-        t.match(await proxy.event('close'), { status: 200, close_reason: 'upstream_incomplete' })
-      })
+    t.test(`${what}, ${end} half-way, toward HTTP/1.0`, async t => {
+      const { origin, proxy, client } = await forwarded(t)
+      client.write(get(origin).replace('HTTP/1.1', 'HTTP/1.0'))
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      peer.write(part)
+      await client.until('hel')
+      peer[end]()
+      // Only a reset tells a client that the end of the connection is not the end of the content.
+      if (whole !== undefined) t.equal(await client.outcome(), 'reset')
+      else t.equal(await client.untilEnd(), '')
+      t.match(await proxy.event('close'), { status: 200, close_reason: 'upstream_incomplete' })
+    })
+  }
+
+  t.test(`an origin that goes before its answer is 502, ${end} (RFC 9110 §15.6.3)`, async t => {
+    const { origin, proxy, client } = await forwarded(t)
+    const beginnings = [
+      '',
+      'H',
+      'HTTP/1.1 200',
+      OK_LINE,
+      `${OK_LINE}Content-Length: 0\r\n`,
+      'HTTP/1.1 103 E\r\n\r\n',
+    ]
+    for (const [i, beginning] of beginnings.entries()) {
+      client.write(get(origin))
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      if (beginning !== '') peer.write(beginning)
+      if (beginning.endsWith('\r\n\r\n')) t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 103 E\r\n/)
+      peer[end]()
+      const head = await client.until('\r\n\r\n')
+      t.match(head, /^HTTP\/1\.1 502 Sluice: /, beginning)
+      await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1]))
+      const close = await proxy.event('close', i + 1)
+      t.match(close, { status: 502, close_reason: 'failed', error: 'connection_terminated' })
     }
+    t.equal(origin.accepted, beginnings.length, 'a fresh connection that dies is not tried again')
+  })
+}
 
-    t.test(
-      `an origin that goes before its answer is 502, ${end}, by ${sender} (RFC 9110 §15.6.3)`,
-      async t => {
-        const { origin, proxy, client } = await forwarded(t)
-        const beginnings = [
-          '',
-          'H',
-          'HTTP/1.1 200',
-          OK_LINE,
-          `${OK_LINE}Content-Length: 0\r\n`,
-          'HTTP/1.1 103 E\r\n\r\n',
-        ]
-        for (const [i, beginning] of beginnings.entries()) {
-          client.write(getBy(sender, origin))
-          const peer = await origin.accept()
-          await peer.until('\r\n\r\n')
-          if (beginning !== '') peer.write(beginning)
-          if (beginning.endsWith('\r\n\r\n')) t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 103 E\r\n/)
-          peer[end]()
-          const head = await client.until('\r\n\r\n')
-          t.match(head, /^HTTP\/1\.1 502 Sluice: /, beginning)
-          await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1]))
-          const close = await proxy.event('close', i + 1)
-          t.match(close, { status: 502, close_reason: 'failed', error: 'connection_terminated' })
-        }
-        t.equal(origin.accepted, beginnings.length, 'a fresh connection that dies is not tried again')
-      },
-    )
-  }
-
-  for (const minor of [0, 1]) {
-    t.test(
-      `a reset is no end of content that ends with the connection, HTTP/1.${minor}, by ${sender}`,
-      async t => {
-        for (const head of [OK_LINE, 'HTTP/1.0 200 OK\r\n', `${OK_LINE}Connection: close\r\n`]) {
-          const { origin, proxy, client } = await forwarded(t)
-          client.write(getBy(sender, origin).replace('HTTP/1.1', `HTTP/1.${minor}`))
-          const peer = await origin.accept()
-          await peer.until('\r\n\r\n')
-          peer.write(`${head}\r\nhel`)
-          await client.until('hel')
-          peer.reset()
-          if (minor === 0) t.equal(await client.outcome(), 'reset')
-          else t.notMatch(await client.untilEnd(), '0\r\n\r\n')
-          t.match(await proxy.event('close'), { status: 200, close_reason: 'upstream_incomplete' })
-        }
-      },
-    )
-  }
-
-  t.test(`a client that leaves takes its request with it, by ${sender}`, async t => {
-    for (const when of ['before the answer', 'in the middle of it']) {
-      for (const end of ENDS) {
-        const { origin, proxy, client } = await forwarded(t)
-        client.write(getBy(sender, origin))
-        const peer = await origin.accept()
-        await peer.until('\r\n\r\n')
-        if (when !== 'before the answer') {
-          peer.write(`${OK_LINE}Content-Length: 5\r\n\r\nhel`)
-          await client.until('hel')
-        }
-        client[end]()
-        t.equal(await peer.untilEnd(), '', `${when}, ${end}`)
-        const status = when === 'before the answer' ? 0 : 200
-        t.match(await proxy.event('close'), { status, close_reason: 'client_gone' })
-      }
+for (const minor of [0, 1]) {
+  t.test(`a reset is no end of content that ends with the connection, HTTP/1.${minor}`, async t => {
+    for (const head of [OK_LINE, 'HTTP/1.0 200 OK\r\n', `${OK_LINE}Connection: close\r\n`]) {
+      const { origin, proxy, client } = await forwarded(t)
+      client.write(get(origin).replace('HTTP/1.1', `HTTP/1.${minor}`))
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      peer.write(`${head}\r\nhel`)
+      await client.until('hel')
+      peer.reset()
+      if (minor === 0) t.equal(await client.outcome(), 'reset')
+      else t.notMatch(await client.untilEnd(), '0\r\n\r\n')
+      t.match(await proxy.event('close'), { status: 200, close_reason: 'upstream_incomplete' })
     }
   })
 }
+
+t.test('a client that leaves takes its request with it', async t => {
+  for (const when of ['before the answer', 'in the middle of it']) {
+    for (const end of ENDS) {
+      const { origin, proxy, client } = await forwarded(t)
+      client.write(get(origin))
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      if (when !== 'before the answer') {
+        peer.write(`${OK_LINE}Content-Length: 5\r\n\r\nhel`)
+        await client.until('hel')
+      }
+      client[end]()
+      t.equal(await peer.untilEnd(), '', `${when}, ${end}`)
+      const status = when === 'before the answer' ? 0 : 200
+      t.match(await proxy.event('close'), { status, close_reason: 'client_gone' })
+    }
+  }
+})
 
 t.test('a client that leaves in the middle of its content takes the request with it', async t => {
   for (const framing of ['Content-Length: 5\r\n\r\nhel', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhel']) {
@@ -227,53 +219,51 @@ t.test('an answer that begins before the end of the content may end after it', a
   peer.write('0\r\n\r\n')
   t.equal(await client.until('0\r\n\r\n'), '0\r\n\r\n')
   t.match(await proxy.event('close'), { status: 200, close_reason: 'complete', bytes_up: 2, bytes_down: 2 })
-  client.write(getBy('node:http', origin))
+  client.write(get(origin))
   t.match(await peer.until('\r\n\r\n'), 'GET / ', 'both connections are kept')
 })
 
 /** limits.response_timeout, held. */
 const RESPONSE_MS = 7777
 
-for (const sender of SENDER_NAMES) {
-  t.test(`response_timeout runs from the last byte of the request to the head, by ${sender}`, async t => {
-    const timers = holdTimers(t, RESPONSE_MS)
-    const { origin, proxy, client } = await forwarded(
-      t,
-      `${LOOPBACK_RULES}limits: { response_timeout: ${RESPONSE_MS}ms }\n`,
-    )
-    client.write(getBy(sender, origin))
-    const peer = await origin.accept()
-    await peer.until('\r\n\r\n')
-    peer.write('HTTP/1.1 103 Early Hints\r\n\r\n')
-    await client.until('\r\n\r\n')
-    t.same([timers.set, timers.running], [1, 1], 'an interim response neither ends nor renews it')
-    await timers.fire()
-    const head = await client.until('\r\n\r\n')
-    t.match(head, /^HTTP\/1\.1 504 Sluice: no response from upstream in time\r\n/)
-    t.match(head, 'Proxy-Status: sluice;error=http_response_timeout')
-    t.equal(await peer.untilEnd(), '')
-    t.match(await proxy.event('close'), {
-      status: 504,
-      close_reason: 'failed',
-      error: 'http_response_timeout',
-      address: origin.authority,
-    })
-    await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1]))
-
-    // The connection is as good as before, and a response that has begun may be as quiet as it likes.
-    client.write(getBy(sender, origin))
-    const second = await origin.accept()
-    await second.until('\r\n\r\n')
-    second.write(`${OK_LINE}Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n`)
-    await client.until('\r\n\r\n')
-    t.same([timers.set, timers.running], [2, 0])
-    second.write('6\r\ndata\n\n\r\n')
-    await client.until('6\r\ndata\n\n\r\n')
-    t.same([timers.set, timers.running], [2, 0])
-    second.write('0\r\n\r\n')
-    t.equal(await client.until('0\r\n\r\n'), '0\r\n\r\n')
+t.test('response_timeout runs from the last byte of the request to the head', async t => {
+  const timers = holdTimers(t, RESPONSE_MS)
+  const { origin, proxy, client } = await forwarded(
+    t,
+    `${LOOPBACK_RULES}limits: { response_timeout: ${RESPONSE_MS}ms }\n`,
+  )
+  client.write(get(origin))
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  peer.write('HTTP/1.1 103 Early Hints\r\n\r\n')
+  await client.until('\r\n\r\n')
+  t.same([timers.set, timers.running], [1, 1], 'an interim response neither ends nor renews it')
+  await timers.fire()
+  const head = await client.until('\r\n\r\n')
+  t.match(head, /^HTTP\/1\.1 504 Sluice: no response from upstream in time\r\n/)
+  t.match(head, 'Proxy-Status: sluice;error=http_response_timeout')
+  t.equal(await peer.untilEnd(), '')
+  t.match(await proxy.event('close'), {
+    status: 504,
+    close_reason: 'failed',
+    error: 'http_response_timeout',
+    address: origin.authority,
   })
-}
+  await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1]))
+
+  // The connection is as good as before, and a response that has begun may be as quiet as it likes.
+  client.write(get(origin))
+  const second = await origin.accept()
+  await second.until('\r\n\r\n')
+  second.write(`${OK_LINE}Content-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n`)
+  await client.until('\r\n\r\n')
+  t.same([timers.set, timers.running], [2, 0])
+  second.write('6\r\ndata\n\n\r\n')
+  await client.until('6\r\ndata\n\n\r\n')
+  t.same([timers.set, timers.running], [2, 0])
+  second.write('0\r\n\r\n')
+  t.equal(await client.until('0\r\n\r\n'), '0\r\n\r\n')
+})
 
 t.test('response_timeout does not run while content is sent', async t => {
   const timers = holdTimers(t, RESPONSE_MS)

@@ -2,7 +2,7 @@
 import { connect } from 'node:net'
 import t from 'tap'
 import { DATE } from '../kit/proxies/refusal.js'
-import { forwarded, SENDER_NAMES, SENDERS } from '../kit/proxies/setups.js'
+import { forwarded } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -30,25 +30,21 @@ const PATHS = [
   ['/[::1]', '/[::1]'],
 ] as const
 
-for (const sender of SENDER_NAMES) {
-  t.test(`the bytes of path and query stay as they are, by ${sender} (RFC 9112 §3.2.2)`, async t => {
-    const { origin, client } = await forwarded(t)
-    let peer: Awaited<ReturnType<typeof origin.accept>> | undefined
-    for (const [written, expected] of PATHS) {
-      client.write(
-        `GET http://${origin.authority}${written} HTTP/1.1\r\nHost: other.example\r\n${SENDERS[sender]}\r\n`,
-      )
-      peer ??= await origin.accept()
-      const head = await peer.until('\r\n\r\n')
-      t.equal(head.slice(0, head.indexOf('\r\n')), `GET ${expected} HTTP/1.1`, written)
-      t.match(head.toLowerCase(), `\r\nhost: ${origin.authority}\r\n`)
-      t.equal(head.toLowerCase().split('\r\nhost:').length, 2, 'one Host')
-      peer.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
-      await client.until('\r\n\r\n')
-    }
-    t.equal(origin.accepted, 1, 'all on one connection')
-  })
-}
+t.test('the bytes of path and query stay as they are (RFC 9112 §3.2.2)', async t => {
+  const { origin, client } = await forwarded(t)
+  let peer: Awaited<ReturnType<typeof origin.accept>> | undefined
+  for (const [written, expected] of PATHS) {
+    client.write(`GET http://${origin.authority}${written} HTTP/1.1\r\nHost: other.example\r\n\r\n`)
+    peer ??= await origin.accept()
+    const head = await peer.until('\r\n\r\n')
+    t.equal(head.slice(0, head.indexOf('\r\n')), `GET ${expected} HTTP/1.1`, written)
+    t.match(head.toLowerCase(), `\r\nhost: ${origin.authority}\r\n`)
+    t.equal(head.toLowerCase().split('\r\nhost:').length, 2, 'one Host')
+    peer.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+    await client.until('\r\n\r\n')
+  }
+  t.equal(origin.accepted, 1, 'all on one connection')
+})
 
 t.test('Host is the authority as the target writes it, port kept or left out (RFC 9110 §7.2)', async t => {
   const origin = await rawOrigin(t)
@@ -69,7 +65,7 @@ t.test('Host is the authority as the target writes it, port kept or left out (RF
     const client = await rawClient(t, proxy.port)
     client.write(`GET HTTP://${authority}/ HTTP/1.1\r\nHost: b.test\r\nConnection: close\r\n\r\n`)
     const peer = await origin.accept()
-    t.match(await peer.until('\r\n\r\n'), `\r\nhost: ${authority}\r\n`)
+    t.match(await peer.until('\r\n\r\n'), `\r\nHost: ${authority}\r\n`)
     peer.write('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n')
     t.match(await client.untilEnd(), 'HTTP/1.1 204 ')
   }

@@ -47,7 +47,6 @@ t.test(
     })
     for (const way of UPSTREAM_WAYS) {
       const client = await connect()
-      // undici ends its connection behind each HEAD; the other sender, which a length of zero goes by, does not.
       for (const ask of [{}, { content: '' }]) {
         const before = origin.connections
         for (let i = 0; i < 3; i++) {
@@ -55,7 +54,8 @@ t.test(
           const { fields } = await readResponse(client, 'HEAD')
           t.match(fields, { 'content-type': 'text/plain', etag: '"e"', 'content-length': '123456789' }, way)
         }
-        if ('content' in ask) t.equal(origin.connections - before, way === 'forward' ? 1 : 0, way)
+        const isFirst = way === 'forward' && !('content' in ask)
+        t.equal(origin.connections - before, isFirst ? 1 : 0, way)
       }
     }
     t.equal(origin.requests.length, 12)

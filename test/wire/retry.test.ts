@@ -46,10 +46,8 @@ async function send(world: ThreeWays, { method, target, content, bytes, end, reu
   const { origin } = world
   const client = await world.connect()
   if (reused) {
-    // By the same sender as the request itself, as each has connections of its own.
     origin.script = () => ({ bytes: OK })
-    const exact = NOT_IDEMPOTENT.includes(method) || content !== 'none'
-    client.write(world.text('GET', target, exact ? { content: '' } : {}))
+    client.write(world.text('GET', target))
     await readResponse(client)
   }
   const before = origin.requests.length

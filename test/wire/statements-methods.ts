@@ -64,7 +64,7 @@ export const METHOD_STATEMENTS: readonly Statement[] = [
     'it is a GET whose answer never has content',
     HEAD_OF_GET,
     // biome-ignore lint/suspicious/noTemplateCurlyInString: the title as its source has it
-    'head-statuses > 4.4 no content on any status from an origin ${kind}, by ${way}, ${sender}',
+    'head-statuses > 4.4 no content on any status from an origin ${kind}, by ${way}',
     'head-statuses > 4.4 no content on any status of the store, and the next request is answered',
     'head-errors > 4.4 each error that HEAD can meet is answered without content, and the next request is',
     'head-errors > 4.4 no error of the table puts content behind the head, whatever its status',

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import t from 'tap'
 import { collector } from '../kit/peers/collector.js'
-import { SENDER_NAMES, SENDERS } from '../kit/proxies/setups.js'
+
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -24,18 +24,12 @@ t.test('traceparent and tracestate pass untouched, whoever sends them on, and no
     `${LOOPBACK_RULES}origins: [{ path: /, forward: "http://${origin.authority}" }]\n`,
   )
   for (const target of [`http://${origin.authority}/`, '/']) {
-    for (const sender of SENDER_NAMES) {
-      const client = await rawClient(t, proxy.port)
-      client.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n${SENDERS[sender]}${FIELDS}\r\n`)
-      t.equal((await readResponse(client, 'GET')).status, 200)
-      t.match(
-        origin.requests.at(-1)?.head,
-        `\r\n${FIELDS.replace(/: \r/, ':')}`.trimEnd(),
-        `${target} ${sender}`,
-      )
-    }
+    const client = await rawClient(t, proxy.port)
+    client.write(`GET ${target} HTTP/1.1\r\nHost: x\r\n${FIELDS}\r\n`)
+    t.equal((await readResponse(client, 'GET')).status, 200)
+    t.match(origin.requests.at(-1)?.head, `\r\n${FIELDS}`.trimEnd(), target)
   }
-  t.equal(origin.requests.length, 4)
+  t.equal(origin.requests.length, 2)
   await proxy.drain()
   t.same(loaded(), [])
 })

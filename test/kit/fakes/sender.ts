@@ -4,8 +4,6 @@ import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../../../s
 
 /** One request to send. */
 export interface Attempt {
-  /** The name of the sender. */
-  readonly sender: string
   readonly request: UpstreamRequest
   readonly permit: Permit
   readonly events: UpstreamEvents
@@ -15,31 +13,18 @@ export interface Attempt {
 }
 
 export class FakeSender implements Sender {
-  readonly attempts: Attempt[]
-  /** What `avoids` says. */
-  avoided = false
+  readonly attempts: Attempt[] = []
   closed = 0
   /** Called within `send`, before it returns. */
   whileSending = (_events: UpstreamEvents): void => {}
-  readonly #name: string
-
-  /** @param attempts where they go; several senders may share it */
-  constructor(name = 'sender', attempts: Attempt[] = []) {
-    this.#name = name
-    this.attempts = attempts
-  }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
-    const attempt: Attempt = { sender: this.#name, request, permit, events, fresh, cancelled: 0 }
+    const attempt: Attempt = { request, permit, events, fresh, cancelled: 0 }
     this.attempts.push(attempt)
     this.whileSending(events)
     return () => {
       attempt.cancelled += 1
     }
-  }
-
-  avoids(): boolean {
-    return this.avoided
   }
 
   retire(): void {}

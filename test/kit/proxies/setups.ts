@@ -15,14 +15,7 @@ import { ESTABLISHED, type Tunnel } from './open-tunnel.js'
 import { WALL_CLOCK } from './refusal.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from './test-proxy.js'
 
-/* A client, a proxy and an origin; requests that take one or the other way out of the proxy. */
-
-/** The fields that send a GET this way: undici takes what has no content, node:http all that says anything of it. */
-export const SENDERS = { undici: '', 'node:http': 'Content-Length: 0\r\n' } as const
-
-export type SenderName = keyof typeof SENDERS
-
-export const SENDER_NAMES = Object.keys(SENDERS) as SenderName[]
+/* A client, a proxy and an origin. */
 
 export interface Forwarded {
   readonly origin: RawOrigin
@@ -40,9 +33,9 @@ export async function forwarded(
   return { origin, proxy, client: await rawClient(t, proxy.port) }
 }
 
-/** A GET that the named sender forwards. */
-export function getBy(sender: SenderName, { authority }: RawOrigin, fields = '', path = '/'): string {
-  return `GET http://${authority}${path} HTTP/1.1\r\nHost: x\r\n${SENDERS[sender]}${fields}\r\n`
+/** A GET to be forwarded. */
+export function get({ authority }: Pick<RawOrigin, 'authority'>, fields = '', path = '/'): string {
+  return `GET http://${authority}${path} HTTP/1.1\r\nHost: x\r\n${fields}\r\n`
 }
 
 /* A client, a proxy, and a parent proxy that the test speaks for. */

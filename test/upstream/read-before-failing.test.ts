@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { readBeforeFailing } from '../../src/upstream/late-write-errors.js'
+import { ReadBeforeFailing } from '../../src/upstream/read-before-failing.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -9,10 +9,11 @@ import { settled } from '../kit/peers/settled.js'
 async function writing(t: Test) {
   const origin = await rawOrigin(t)
   const client = await rawClient(t, origin.port)
-  const failAtOnce = readBeforeFailing(client.socket)
+  const writing = new ReadBeforeFailing(client.socket)
+  writing.begin()
   const peer = await origin.accept()
   peer.socket.pause()
-  return { client, peer, failAtOnce }
+  return { client, peer, failAtOnce: () => writing.release() }
 }
 
 t.test('what came before a reset is read although writing fails (RFC 9112 §9.6)', async t => {

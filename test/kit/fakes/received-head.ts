@@ -1,0 +1,9 @@
+/** A response head that no reader has read. */
+import { FieldSection } from '../../../src/http/field-section.js'
+import type { Fields } from '../../../src/http/fields.js'
+import type { ReceivedHead } from '../../../src/http1/response-reader.js'
+
+export function receivedHead(status: number, fields: Fields = [], contentLength?: number): ReceivedHead {
+  const section = FieldSection.of(fields)
+  return { status, minor: 1, reason: 'Reason', fields, section, contentLength }
+}
