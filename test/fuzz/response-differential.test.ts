@@ -7,7 +7,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
 import t from 'tap'
 import { Client, type Dispatcher } from 'undici'
-import { type ReadResponse, transcribeResponses } from '../http1/response-transcript.js'
+import { type ReadResponse, transcribeResponses } from '../kit/peers/response-transcript.js'
 import { mutatedResponse, RESPONSES } from './responses.js'
 
 /** What we refuse and others may take, by our error, and the section that lets us or tells us to. */

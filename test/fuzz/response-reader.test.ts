@@ -7,7 +7,7 @@ import {
   type ResponseRun,
   type ResponseTranscript,
   transcribeResponses,
-} from '../http1/response-transcript.js'
+} from '../kit/peers/response-transcript.js'
 import { cutAt } from './arbitrary.js'
 import { anyResponse, RESPONSES } from './responses.js'
 

@@ -6,7 +6,7 @@ import {
   RESPONSE_LIMITS,
   readResponsesEveryWay as read,
   transcribeResponses,
-} from './response-transcript.js'
+} from '../kit/peers/response-transcript.js'
 
 const OK = 'HTTP/1.1 200 OK\r\n'
 const HEAD = { method: 'HEAD', upgrade: false }

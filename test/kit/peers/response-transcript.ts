@@ -2,9 +2,9 @@
  * Runs the response reader over an input, in one piece or cut up, and writes down what came out, in a form that two
  * runs can be compared by: the events with their content joined, the error, and what was left.
  */
-import { ProxyError } from '../../src/errors.js'
-import type { AnsweredRequest } from '../../src/http1/response-framing.js'
-import { type ResponseLimits, ResponseReader } from '../../src/http1/response-reader.js'
+import { ProxyError } from '../../../src/errors.js'
+import type { AnsweredRequest } from '../../../src/http1/response-framing.js'
+import { type ResponseLimits, ResponseReader } from '../../../src/http1/response-reader.js'
 
 export const RESPONSE_LIMITS: ResponseLimits = { headerBytes: 16_384, headerFields: 100 }
 
