@@ -8,7 +8,6 @@ import type { Logger } from 'pino'
 import { Authorities } from './clients/authorities.js'
 import type { BcryptThread } from './clients/bcrypt-thread.js'
 import type { FailedAttempts } from './clients/failed-attempts.js'
-import type { PasswordVerifier } from './clients/credential-check.js'
 import { Clients } from './clients/identify.js'
 import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
@@ -99,7 +98,7 @@ export class Generation {
     this.#rules = { loaded, policy: createPolicy(config, listeners) }
     this.#surroundings = surroundings
     const policy = (): Policy => this.#current.policy
-    const clients = this.#createClients(surroundings.attempts, surroundings.passwords)
+    const clients = this.#createClients(surroundings.attempts)
     if (before !== undefined) clients.adopt(before.#clients)
     this.#clients = clients
     const names = surroundings.lookups.names(config, { now, descriptors: surroundings.descriptors })
@@ -222,11 +221,7 @@ export class Generation {
    * again; the latter are not counted when they are wrong: nobody has sent them now.
    */
   judge(): (tunnel: OpenTunnel) => Promise<boolean> {
-    const { passwords } = this.#surroundings
-    const clients = this.#createClients(
-      { waitSeconds: () => 0, begin: () => () => {} },
-      { verify: (password, hash) => passwords.verifyInTime(password, hash) },
-    )
+    const clients = this.#createClients({ waitSeconds: () => 0, begin: () => () => {} })
     clients.adopt(this.#clients)
     const { policy, loaded } = this.#current
     const authorities = new Authorities(loaded.files.tls ?? {}, this.#surroundings.wallClock())
@@ -289,12 +284,10 @@ export class Generation {
     this.#onClosed()
   }
 
-  #createClients(
-    attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>,
-    passwords: PasswordVerifier,
-  ): Clients {
+  #createClients(attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>): Clients {
     const { config, files } = this.#current.loaded
-    const { credentialKey: key } = this.#surroundings
-    return new Clients(config.clients, { htpasswd: files.htpasswd, passwords, attempts, key })
+    const { passwords, credentialKey: key } = this.#surroundings
+    const { queue } = passwords
+    return new Clients(config.clients, { htpasswd: files.htpasswd, passwords, queue, attempts, key })
   }
 }

@@ -9,7 +9,11 @@ import type { Asker, Client } from './identify.js'
  * @param client what the asker was found to be
  * @param source what failed attempts of its address are counted under
  */
-export function clientAccount(client: Client, { fields, certificate }: Asker, source: string): string {
+export function clientAccount(
+  client: Client,
+  { fields, certificate }: Pick<Asker, 'fields' | 'certificate'>,
+  source: string,
+): string {
   if (client.basic !== undefined) {
     const credentials = parseProxyAuthorization(fields)
     if (typeof credentials === 'object') return `${client.name} user ${credentials.user}`

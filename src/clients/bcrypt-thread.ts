@@ -1,22 +1,20 @@
-/**
- * Passwords are checked one after another in one thread beside the proxy, which runs from the first check on. What
- * waits for it is bounded: behind that the proxy says that it is busy, rather than make everybody wait for minutes.
- */
+/** Passwords are checked one after another in one thread beside the proxy, which runs from the first check on. */
 import { Worker } from 'node:worker_threads'
 import type { PasswordQuestion } from './bcrypt-worker.js'
-import { authenticationBusy } from './refusals.js'
+import { createCheckQueue } from './credential-check.js'
 
-/** Checks that wait behind the one that runs. */
-const MAX_WAITING = 64
-
-interface Job extends PasswordQuestion {
+/** A check that was asked for. */
+interface Asked {
   resolve(matches: boolean): void
   reject(error: Error): void
 }
 
 export class BcryptThread {
+  /** What checks wait in, whatever the configuration that they are for. */
+  readonly queue = createCheckQueue()
   readonly #script: URL
-  readonly #jobs: Job[] = []
+  /** In the order in which the thread answers. */
+  readonly #asked: Asked[] = []
   #worker: Worker | undefined
   #closed = false
 
@@ -26,51 +24,36 @@ export class BcryptThread {
   }
 
   /**
-   * Whether a password is the one that was hashed; rejects with a ProxyError (503) when too many wait, and with
-   * another error when the thread ends.
+   * Whether a password is the one that was hashed; rejects when the thread ends. To be asked in a turn of `queue`: what is
+   * asked beside that is bounded by nothing.
    * @param hash bcrypt's, with salt and cost
    */
   verify(password: string, hash: string): Promise<boolean> {
-    if (this.#jobs.length > MAX_WAITING) return Promise.reject(authenticationBusy())
-    return this.verifyInTime(password, hash)
-  }
-
-  /** The same however many wait: for a caller who asks one thing after another, and whom nobody waits for. */
-  verifyInTime(password: string, hash: string): Promise<boolean> {
     if (this.#closed) return Promise.reject(new Error('passwords are checked no longer'))
     return new Promise((resolve, reject) => {
-      const job = { password, hash, resolve, reject }
-      this.#jobs.push(job)
-      if (this.#jobs.length === 1) this.#ask(job)
+      this.#asked.push({ resolve, reject })
+      this.#worker ??= this.#start()
+      this.#worker.postMessage({ password, hash } satisfies PasswordQuestion)
     })
   }
 
-  /** Ends the thread; what waits is rejected. */
+  /** Ends the thread; what is asked is rejected. */
   async close(): Promise<void> {
     this.#closed = true
     await this.#worker?.terminate()
   }
 
-  #ask({ password, hash }: PasswordQuestion): void {
-    this.#worker ??= this.#start()
-    this.#worker.postMessage({ password, hash } satisfies PasswordQuestion)
-  }
-
   #start(): Worker {
     const worker = new Worker(this.#script)
     let cause: unknown
-    worker.on('message', (matches: boolean) => {
-      this.#jobs.shift()?.resolve(matches)
-      const [next] = this.#jobs
-      if (next !== undefined) this.#ask(next)
-    })
+    worker.on('message', (matches: boolean) => this.#asked.shift()?.resolve(matches))
     worker.on('error', error => {
       cause = error
     })
     worker.on('exit', () => {
       this.#worker = undefined
       const error = new Error('the thread that checks passwords has ended', { cause })
-      for (const job of this.#jobs.splice(0)) job.reject(error)
+      for (const { reject } of this.#asked.splice(0)) reject(error)
     })
     return worker
   }

@@ -5,16 +5,53 @@
  * What was found right is remembered by its digest under a key of this process. The digest is what is looked up, so
  * the time a comparison takes depends on bytes that nobody outside can choose or predict; and memory that leaks holds
  * no password. What was found wrong is not remembered.
+ *
+ * Checks wait in turn by client: whoever guesses waits behind whoever knows. One that nobody waits for any more is dropped
+ * before it begins; one that has begun is made to its end, so that its answer counts although nobody hears it.
  */
 import { createHmac } from 'node:crypto'
+import type { CancelSignal } from '../exchange.js'
 import type { BasicCredentials } from '../http/basic-credentials.js'
+import { FairQueue, type QueueClient, type QueuedWork } from '../limits/fair-queue.js'
+import { MAX_FAILURES } from './failed-attempts.js'
+import { authenticationBusy, tooManyFailures } from './refusals.js'
 
 /** Names and bcrypt hashes. */
 export type Users = ReadonlyMap<string, string>
 
 export interface PasswordVerifier {
-  /** Rejects when it can not be told. */
+  /** Rejects when it cannot be told. */
   verify(password: string, hash: string): Promise<boolean>
+}
+
+/** What checks wait in; each comes to the file that holds the credentials. */
+export type CheckQueue = FairQueue<string | undefined>
+
+/** Checks that wait behind the one that runs: what is last of them is checked some seconds later, at usual costs. */
+const MAX_WAITING = 64
+
+/** For all checks of a process, which one thread makes. */
+export function createCheckQueue(): CheckQueue {
+  return new FairQueue({
+    limits: { inAll: 1 + MAX_WAITING, perClient: MAX_FAILURES },
+    atOnce: 1,
+    refuse: limit => (limit === 'inAll' ? authenticationBusy() : tooManyFailures(1)),
+  })
+}
+
+export interface CredentialCheckOptions {
+  readonly passwords: PasswordVerifier
+  readonly queue: Pick<CheckQueue, 'create'>
+  /** Random bytes that are nobody else's. */
+  readonly key: Uint8Array
+}
+
+/** Whoever waits for a check. */
+export interface CheckWaiter {
+  /** What it is counted under. */
+  readonly client: QueueClient
+  /** Ends the wait for a check that has not begun; undefined where nobody leaves. */
+  readonly signal: CancelSignal | undefined
 }
 
 /** Where credentials are right: in which file, and as whose. */
@@ -29,18 +66,18 @@ const MAX_REMEMBERED = 10_000
 export class CredentialCheck {
   readonly #files: ReadonlyMap<string, Users>
   readonly #passwords: PasswordVerifier
+  readonly #queue: Pick<CheckQueue, 'create'>
   readonly #key: Uint8Array
   /** By digest, where they are right. */
   readonly #right = new Map<string, Right>()
-  readonly #pending = new Map<string, Promise<string | undefined>>()
+  /** By digest, what waits or runs. */
+  readonly #pending = new Map<string, QueuedWork<string | undefined>>()
 
-  /**
-   * @param files by their names
-   * @param key random bytes that are nobody else's
-   */
-  constructor(files: ReadonlyMap<string, Users>, passwords: PasswordVerifier, key: Uint8Array) {
+  /** @param files by their names */
+  constructor(files: ReadonlyMap<string, Users>, { passwords, queue, key }: CredentialCheckOptions) {
     this.#files = files
     this.#passwords = passwords
+    this.#queue = queue
     this.#key = key
   }
 
@@ -67,16 +104,44 @@ export class CredentialCheck {
   }
 
   /**
-   * The first file that holds the credentials, undefined when none does; rejects when that can not be told. Asked for
+   * The first file that holds the credentials, undefined when none does; rejects when that cannot be told. Asked for
    * the same again before it is known, it does the work once.
    * @param digest of these files and credentials
+   * @throws ProxyError 429 or 503 when too many wait; the signal's reason when it aborts before the check has begun
    */
-  find(digest: string, files: readonly string[], credentials: BasicCredentials): Promise<string | undefined> {
-    const begun = this.#pending.get(digest)
-    if (begun !== undefined) return begun
-    const finding = this.#find(digest, files, credentials).finally(() => this.#pending.delete(digest))
-    this.#pending.set(digest, finding)
-    return finding
+  async find(
+    digest: string,
+    files: readonly string[],
+    credentials: BasicCredentials,
+    { client, signal }: CheckWaiter,
+  ): Promise<string | undefined> {
+    if (signal?.aborted === true) throw signal.reason
+    const check = this.#pending.get(digest) ?? this.#create(digest, files, credentials)
+    const leave = check.join(client)
+    this.#pending.set(digest, check)
+    return await new Promise((resolve, reject) => {
+      const onAbort = (): void => {
+        if (!check.isWaiting) return
+        leave()
+        reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', onAbort)
+      const settle = (): void => signal?.removeEventListener('abort', onAbort)
+      check.answer.then(resolve, reject).finally(settle)
+    })
+  }
+
+  /** What runs only once it was joined. */
+  #create(
+    digest: string,
+    files: readonly string[],
+    credentials: BasicCredentials,
+  ): QueuedWork<string | undefined> {
+    const onDrop = (): void => {
+      this.#pending.delete(digest)
+    }
+    const run = (): Promise<string | undefined> => this.#find(digest, files, credentials).finally(onDrop)
+    return this.#queue.create({ endsAtAbort: false, run, onDrop })
   }
 
   async #find(

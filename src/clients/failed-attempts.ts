@@ -1,13 +1,14 @@
 /**
  * Guessing passwords: how many wrong credentials an address may send before it has to wait. Attempts that are still
- * being checked count as wrong ones until it is known, so that a burst is bounded like a sequence.
+ * being checked, or wait for it, count as wrong ones until it is known, so that a burst is bounded like a sequence. One
+ * that whoever sent it did not wait for, and that was not begun, counts no longer: it was no guess, without an answer.
  *
  * One network of a client is one source: of IPv6 that is a /64, of which a single machine has all addresses.
  */
 import { type IpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 /** Wrong credentials within WINDOW_MS; from then on nothing is checked. */
-const MAX_FAILURES = 20
+export const MAX_FAILURES = 20
 const WINDOW_MS = 60_000
 /** Sources remembered; the one quiet for longest is forgotten for a further one. */
 const MAX_SOURCES = 10_000
@@ -18,7 +19,7 @@ export type RecentFailures = readonly (readonly [name: string, agesMs: readonly 
 interface Source {
   /** When they were found wrong, oldest first. */
   failures: number[]
-  /** Credentials being checked, by digest, with the number of requests that wait for them. */
+  /** Credentials being checked, or that wait for it, by digest, with the number of requests that wait for them. */
   readonly pending: Map<string, { waiting: number; wrong: boolean }>
 }
 

@@ -7,12 +7,13 @@
  */
 import type { Config } from '../config/schema.js'
 import { type ProxyError, toProxyError } from '../errors.js'
+import type { CancelSignal } from '../exchange.js'
 import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
 import type { Fields } from '../http/fields.js'
 import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import { type ClientCertificate, matchesCertificate } from './certificate.js'
-import { CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
+import { type CheckQueue, CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
 import { attemptSource, type FailedAttempts } from './failed-attempts.js'
 import {
   type CredentialFault,
@@ -36,12 +37,16 @@ export interface Asker {
   /** Of the request. */
   readonly fields: Fields
   readonly certificate: ClientCertificate | undefined
+  /** That nobody waits for the answer any more; undefined where the proxy itself does, which is never told to wait. */
+  readonly signal: CancelSignal | undefined
 }
 
 export interface ClientsOptions {
   /** Names and hashes of every htpasswd_file of the entries, by its path there. */
   readonly htpasswd: ReadonlyMap<string, Users>
   readonly passwords: PasswordVerifier
+  /** What checks wait in for `passwords`. */
+  readonly queue: Pick<CheckQueue, 'create'>
   readonly attempts: Pick<FailedAttempts, 'waitSeconds' | 'begin'>
   /** Random bytes, made once a start. */
   readonly key: Uint8Array
@@ -68,9 +73,9 @@ export class Clients {
   readonly #attempts: ClientsOptions['attempts']
   readonly #places = new Map<string, Place>()
 
-  constructor(entries: readonly ClientEntry[], { htpasswd, passwords, attempts, key }: ClientsOptions) {
+  constructor(entries: readonly ClientEntry[], { htpasswd, attempts, ...check }: ClientsOptions) {
     this.#entries = entries
-    this.#check = new CredentialCheck(htpasswd, passwords, key)
+    this.#check = new CredentialCheck(htpasswd, check)
     this.#attempts = attempts
   }
 
@@ -81,9 +86,9 @@ export class Clients {
 
   /**
    * @returns the client, or how the request is refused (403, 407, 429, 503); a promise, which never rejects, only
-   *   when a password has to be checked
+   *   when a password has to be checked: undefined when whoever asks has left before it was
    */
-  identify(asker: Asker): Client | ProxyError | Promise<Client | ProxyError> {
+  identify(asker: Asker): Client | ProxyError | Promise<Client | ProxyError | undefined> {
     const place = this.#place(asker.address)
     const [first] = place.entries
     return first !== undefined && decidesByAddress(first) ? first : this.#ask(asker, place)
@@ -99,7 +104,10 @@ export class Clients {
     return this.#place(address).source
   }
 
-  #ask(asker: Asker, { entries, source }: Place): Client | ProxyError | Promise<Client | ProxyError> {
+  #ask(
+    asker: Asker,
+    { entries, source }: Place,
+  ): Client | ProxyError | Promise<Client | ProxyError | undefined> {
     const open = entries.filter(
       ({ certificate }) => certificate === undefined || matchesCertificate(certificate, asker.certificate),
     )
@@ -125,7 +133,10 @@ export class Clients {
     const digest = this.#check.digest(files, credentials)
     const known = this.#check.remembered(digest)
     if (known !== undefined) return decide(known)
-    return this.#find(source, digest, files, credentials).then(decide, toProxyError)
+    const { signal } = asker
+    return this.#find(source, digest, files, credentials, signal).then(decide, (error: unknown) =>
+      signal?.aborted === true && error === signal.reason ? undefined : toProxyError(error),
+    )
   }
 
   async #find(
@@ -133,11 +144,13 @@ export class Clients {
     digest: string,
     files: readonly string[],
     credentials: BasicCredentials,
+    signal: CancelSignal | undefined,
   ): Promise<string | undefined> {
     const end = this.#attempts.begin(source, digest)
     let wrong = false
     try {
-      const file = await this.#check.find(digest, files, credentials)
+      const client = signal === undefined ? undefined : source
+      const file = await this.#check.find(digest, files, credentials, { client, signal })
       wrong = file === undefined
       return file
     } finally {

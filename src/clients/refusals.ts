@@ -36,7 +36,7 @@ export function tooManyFailures(retryAfterSeconds: number): ProxyError {
   return new ProxyError('http_request_denied', 'too many wrong proxy credentials from this address', {
     status: 429,
     reason: 'authentication_rate',
-    detail: `Too many credentials from this address were not in the htpasswd_file under clients; no more are looked at for ${retryAfterSeconds} s.`,
+    detail: `Too many credentials from this address were not in the htpasswd_file under clients, or wait to be checked; no more are looked at for ${retryAfterSeconds} s.`,
     fields: ['Retry-After', String(retryAfterSeconds)],
   })
 }

@@ -45,8 +45,9 @@ export async function isStillAllowed(
     address: exchange.clientAddress,
     fields: head.fields,
     certificate: authorities.judge(exchange.clientCertificate),
+    signal: undefined,
   })
-  if (client instanceof ProxyError) return false
+  if (client === undefined || client instanceof ProxyError) return false
   const { target, method } = facts
   // An upgrade by way of `origins`: rules were not asked.
   if (target.form === 'origin')

@@ -91,7 +91,11 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   decision.close(outcome, options.now() - started)
 }
 
-async function route(visit: Visit, client: Client | ProxyError, options: RouteOptions): Promise<Outcome> {
+async function route(
+  visit: Visit,
+  client: Client | ProxyError | undefined,
+  options: RouteOptions,
+): Promise<Outcome> {
   const { exchange, decision } = visit
   const { facts, head } = exchange
   const { method, target } = facts
@@ -101,8 +105,8 @@ async function route(visit: Visit, client: Client | ProxyError, options: RouteOp
     throw client
   }
   visit.client = client
-  // While its password was being checked.
-  if (exchange.signal.aborted) return goneOutcome()
+  // While its password was being checked, or waited for that.
+  if (client === undefined || exchange.signal.aborted) return goneOutcome()
   switch (target.form) {
     case 'asterisk':
       // However many hops are left: no next one is named.

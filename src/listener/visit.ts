@@ -35,6 +35,11 @@ export class Visit implements Asker {
 }
 
 /** What a client is identified by. */
-export function clientAskerOf({ clientAddress, clientCertificate, head }: ConnectionExchange): ClientAsker {
-  return { address: clientAddress, fields: head.fields, certificate: clientCertificate }
+export function clientAskerOf({
+  clientAddress,
+  clientCertificate,
+  head,
+  signal,
+}: ConnectionExchange): ClientAsker {
+  return { address: clientAddress, fields: head.fields, certificate: clientCertificate, signal }
 }

@@ -1,10 +1,18 @@
 /** What turns names into addresses in a proxy with a configuration. */
 import type { Config } from '../config/schema.js'
 import type { Descriptors } from '../limits/descriptors.js'
+import { FairQueue, type QueueLimits } from '../limits/fair-queue.js'
+import { type LimitName, limitReached } from '../limits/refusals.js'
 import { DnsCache } from './dns-cache.js'
 import { DnsServers, NAMES_AT_ONCE } from './dns-servers.js'
-import { type AddressLookup, type NameSource, systemLookup, systemLookupsAtOnce, untimed } from './lookup.js'
-import { LookupQueue, type LookupQueueOptions } from './lookup-queue.js'
+import {
+  type AddressLookup,
+  type Answer,
+  type NameSource,
+  systemLookup,
+  systemLookupsAtOnce,
+  untimed,
+} from './lookup.js'
 import { createResolver, type Resolver } from './resolve.js'
 import { type SystemNamesOptions, systemNames } from './system-names.js'
 
@@ -35,22 +43,30 @@ export interface NamesOptions {
  * those of a configuration that is gone may still run.
  */
 export class Lookups {
-  readonly queue: LookupQueue
+  readonly queue: FairQueue<Answer>
   readonly #environment: NameEnvironment
 
   /** @param onRejected notified of each name that is refused for a limit */
   constructor(
     config: Config,
     environment: NameEnvironment,
-    onRejected: LookupQueueOptions['onRejected'] = () => {},
+    onRejected: (limit: LimitName) => void = () => {},
   ) {
     this.#environment = environment
-    this.queue = new LookupQueue({ limits: config.limits, atOnce: this.#atOnce(config), onRejected })
+    this.queue = new FairQueue({
+      limits: lookupLimits(config),
+      atOnce: this.#atOnce(config),
+      refuse: (limit, value) => {
+        const name = limit === 'inAll' ? 'dns_lookups' : 'dns_lookups_per_client'
+        onRejected(name)
+        return limitReached(name, String(value))
+      },
+    })
   }
 
   /** Goes on with the bounds of another configuration. */
   configure(config: Config): void {
-    this.queue.configure(config.limits, this.#atOnce(config))
+    this.queue.configure(lookupLimits(config), this.#atOnce(config))
   }
 
   names({ dns }: Config, { now, descriptors }: NamesOptions): Names {
@@ -74,4 +90,8 @@ export class Lookups {
     if (dns.servers.length > 0) return NAMES_AT_ONCE
     return systemLookupsAtOnce(this.#environment.system?.environment?.['UV_THREADPOOL_SIZE'])
   }
+}
+
+function lookupLimits({ limits }: Config): QueueLimits {
+  return { inAll: limits.dnsLookups, perClient: limits.dnsLookupsPerClient }
 }

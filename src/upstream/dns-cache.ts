@@ -10,14 +10,14 @@
  * fill the memory with them.
  */
 import { ProxyError } from '../errors.js'
+import type { FairQueue, QueueClient, QueuedWork } from '../limits/fair-queue.js'
 import { isNotFound } from './failures.js'
 import type { Answer, NameSource } from './lookup.js'
-import type { LookupClient, LookupQueue, QueuedLookup } from './lookup-queue.js'
 
 export interface DnsCacheOptions {
   readonly source: Pick<NameSource, 'lookup' | 'endsAtAbort'>
   /** What queries wait in until the source is asked. */
-  readonly queue: Pick<LookupQueue, 'create'>
+  readonly queue: Pick<FairQueue<Answer>, 'create'>
   /** A query that runs for longer than this is not waited for by those who come new. */
   readonly timeoutMs: number
   /** How long an answer is kept of which it is not known how long it holds. */
@@ -49,7 +49,7 @@ export interface AskedName {
 interface Entry {
   readonly answer: Promise<readonly string[]>
   /** While it is asked for. */
-  lookup: QueuedLookup | undefined
+  lookup: QueuedWork<Answer> | undefined
   /** Undefined while it is asked for, and for a failure. */
   addresses: readonly string[] | undefined
   /** Until then it serves; while it is asked for, until then others wait for it. */
@@ -81,7 +81,7 @@ export class DnsCache {
    * @param client whom a query is counted for
    * @throws ProxyError 429 or 503 when too many queries wait
    */
-  ask(name: string, client: LookupClient): AskedName {
+  ask(name: string, client: QueueClient): AskedName {
     const kept = this.#fresh(name)
     const entry = kept ?? this.#create(name)
     const { answer, lookup } = entry

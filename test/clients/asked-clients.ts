@@ -1,11 +1,13 @@
 /** Clients whose passwords the test checks, and what is asked of them. */
 import type { ClientCertificate } from '../../src/clients/certificate.js'
-import type { Users } from '../../src/clients/credential-check.js'
+import type { CheckQueue, Users } from '../../src/clients/credential-check.js'
 import { FailedAttempts } from '../../src/clients/failed-attempts.js'
-import { type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'
+import { type Asker, type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'
 import { ProxyError } from '../../src/errors.js'
+import type { CancelSignal } from '../../src/exchange.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { wideQueue } from '../kit/fakes/wide-queue.js'
 import { AskedVerifier, usersOf } from './asked-verifier.js'
 
 const FILES = { team: usersOf({ ann: 'one', bob: 'two' }), guests: usersOf({ eve: 'three', bob: 'four' }) }
@@ -31,14 +33,22 @@ export function entry(name: string, { cidr, unix, file, certificate }: Condition
 
 export const byAddress = (name: string, ...cidr: string[]) => entry(name, { cidr })
 
-type Answer = Client | ProxyError | Promise<Client | ProxyError>
+const NEVER = new AbortController().signal
 
+type Answer = ReturnType<Clients['identify']>
+
+/** All that is asked is checked at once. */
 export function clientsOf(...entries: ClientEntry[]) {
+  return clientsBehind(wideQueue(), ...entries)
+}
+
+export function clientsBehind(queue: CheckQueue, ...entries: ClientEntry[]) {
   const passwords = new AskedVerifier()
   const clock = new ManualClock()
   const clients = new Clients(entries, {
     htpasswd: new Map<string, Users>(Object.entries(FILES)),
     passwords,
+    queue,
     attempts: new FailedAttempts(clock.now),
     key: Buffer.alloc(32, 1),
   })
@@ -46,7 +56,8 @@ export function clientsOf(...entries: ClientEntry[]) {
     address: string,
     fields: readonly string[] = [],
     certificate?: ClientCertificate,
-  ): Answer => clients.identify({ address, fields, certificate })
+    signal: CancelSignal = NEVER,
+  ): Answer => clients.identify({ address, fields, certificate, signal } satisfies Asker)
   /** The client's name, or status and reason of the refusal, once every password is checked. */
   const ask = async (address: string, fields?: readonly string[], certificate?: ClientCertificate) => {
     const answer = identify(address, fields, certificate)
@@ -56,7 +67,9 @@ export function clientsOf(...entries: ClientEntry[]) {
   return { clients, identify, ask, passwords, clock }
 }
 
-export function said(answer: Client | ProxyError): string {
+/** @param answer undefined for whoever has left */
+export function said(answer: Client | ProxyError | undefined): string {
+  if (answer === undefined) return 'gone'
   return answer instanceof ProxyError ? `${answer.status} ${answer.reason}` : answer.name
 }
 

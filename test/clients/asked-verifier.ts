@@ -20,11 +20,14 @@ export class AskedVerifier implements PasswordVerifier {
   /** Answers truly what was asked, and what is asked because of that. */
   async answer(): Promise<void> {
     await turns(1)
-    while (this.#answers.length > 0) {
-      this.questions.length = 0
-      for (const { resolve } of this.#answers.splice(0)) resolve(true)
-      await turns(1)
-    }
+    while (this.#answers.length > 0) await this.answerAsked()
+  }
+
+  /** Answers truly what was asked by now, and waits for what is asked because of that. */
+  async answerAsked(): Promise<void> {
+    this.questions.length = 0
+    for (const { resolve } of this.#answers.splice(0)) resolve(true)
+    await turns(1)
   }
 
   /** Has everything that was asked fail. */

@@ -43,20 +43,6 @@ t.test('every one of many gets its own answer', async t => {
   )
 })
 
-t.test('one is checked and sixty-four wait; a further one is 503, and the others go on', async t => {
-  const passwords = thread(t, ECHO)
-  const asked = Array.from({ length: 65 }, () => passwords.verify('a', 'a'))
-  const error = {
-    name: 'ProxyError',
-    status: 503,
-    reason: 'authentication_busy',
-    fields: ['Retry-After', '1'],
-  }
-  await t.rejects(passwords.verify('a', 'a'), error)
-  t.ok((await Promise.all(asked)).every(answer => answer))
-  t.equal(await passwords.verify('a', 'a'), true)
-})
-
 t.test('a thread that dies rejects what it had, and the next check starts another', async t => {
   const passwords = thread(t, FRAGILE)
   t.equal(await passwords.verify('a', ''), true)

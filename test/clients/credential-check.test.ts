@@ -1,15 +1,18 @@
 import t from 'tap'
 import { CredentialCheck, type Users } from '../../src/clients/credential-check.js'
+import { wideQueue } from '../kit/fakes/wide-queue.js'
 import { AskedVerifier, usersOf } from './asked-verifier.js'
 
 const KEY = Buffer.alloc(32, 1)
+const ANYBODY = { client: 'a', signal: undefined }
 
 function checkOf(files: Readonly<Record<string, Users>>, key = KEY) {
   const passwords = new AskedVerifier()
-  const check = new CredentialCheck(new Map(Object.entries(files)), passwords, key)
+  const options = { passwords, queue: wideQueue<string | undefined>(), key }
+  const check = new CredentialCheck(new Map(Object.entries(files)), options)
   const find = (names: string[], user: string, password: string) => {
     const credentials = { user, password }
-    return check.find(check.digest(names, credentials), names, credentials)
+    return check.find(check.digest(names, credentials), names, credentials, ANYBODY)
   }
   const remembered = (names: string[], user: string, password: string) =>
     check.remembered(check.digest(names, { user, password }))

@@ -7,6 +7,7 @@ import { parseRequestTarget } from '../../src/http/request-target.js'
 import { isStillAllowed, type OpenTunnel } from '../../src/listener/recheck.js'
 import type { OriginRoute } from '../../src/origin/origin.js'
 import type { Parents } from '../../src/upstream/parents.js'
+import { wideQueue } from '../kit/fakes/wide-queue.js'
 
 const NOBODY = { waitSeconds: () => 0, begin: () => () => {} }
 
@@ -15,6 +16,7 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
   const clients = new Clients(config.clients, {
     htpasswd: new Map(),
     passwords: { verify: async () => false },
+    queue: wideQueue(),
     attempts: NOBODY,
     key: Buffer.alloc(32),
   })

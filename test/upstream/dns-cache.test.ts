@@ -8,7 +8,7 @@ const TIMES = { timeoutMs: 3000, minTtlMs: 1000, maxTtlMs: 300_000, negativeTtlM
 
 /** A source that nothing waits for, and that cannot be ended. */
 function asking(lookup: Lookup) {
-  return { source: { lookup, endsAtAbort: false }, queue: wideQueue() }
+  return { source: { lookup, endsAtAbort: false }, queue: wideQueue<Answer>() }
 }
 
 /** Asks as one who waits for the answer to its end. */

@@ -1,7 +1,8 @@
 import t from 'tap'
+import { FairQueue } from '../../src/limits/fair-queue.js'
+import { limitReached } from '../../src/limits/refusals.js'
 import { DnsCache } from '../../src/upstream/dns-cache.js'
-import { type AddressLookup, untimed } from '../../src/upstream/lookup.js'
-import { LookupQueue } from '../../src/upstream/lookup-queue.js'
+import { type AddressLookup, type Answer, untimed } from '../../src/upstream/lookup.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import { turns } from '../kit/peers/settled.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
@@ -172,10 +173,11 @@ function queued(endsAtAbort: boolean) {
         })
       }),
   }
-  const queue = new LookupQueue({
-    limits: { dnsLookups: 3, dnsLookupsPerClient: 2 },
+  const queue = new FairQueue<Answer>({
+    limits: { inAll: 3, perClient: 2 },
     atOnce: 1,
-    onRejected: () => {},
+    refuse: (limit, value) =>
+      limitReached(limit === 'inAll' ? 'dns_lookups' : 'dns_lookups_per_client', `${value}`),
   })
   const times = { timeoutMs: 4321, minTtlMs: 0, maxTtlMs: 0, negativeTtlMs: 0 }
   return {

@@ -2,12 +2,15 @@
 import { hashSync } from 'bcryptjs'
 import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
+import type { PasswordQuestion } from '../../src/clients/bcrypt-worker.js'
+import { FailedAttempts } from '../../src/clients/failed-attempts.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
+import { until } from '../kit/until.js'
 
 const CHALLENGE = 'Basic realm="Sluice", charset="UTF-8"'
 const H = 'Host: h\r\n'
@@ -250,20 +253,13 @@ t.test('requests wait for a password that is being checked, in order', async t =
 t.test('a guess is logged although nobody waits for the answer', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
-  // The thread that checks passwords is asked when the client has gone, however fast it would be.
-  const { postMessage } = Worker.prototype
-  const held: (() => void)[] = []
-  Worker.prototype.postMessage = function (this: Worker, ...args: Parameters<typeof postMessage>): void {
-    held.push(() => postMessage.apply(this, args))
-  }
-  t.teardown(() => {
-    Worker.prototype.postMessage = postMessage
-  })
+  // It is asked when the client has gone, however fast it would be.
+  const held = holdPasswords(t)
   client.write(get('a.test', credentials('ann:wrong')))
   client.end()
   await client.closed()
   t.equal(held.length, 1)
-  for (const ask of held) ask()
+  for (const { pass } of held) pass()
   await checkEvents(
     t,
     proxy,
@@ -271,4 +267,84 @@ t.test('a guess is logged although nobody waits for the answer', async t => {
     { decision: 'deny', reason: 'credentials_wrong' },
     { status: 0, close_reason: 'client_gone' },
   )
+})
+
+/** What the thread that checks passwords is asked is held until the test lets it through. */
+function holdPasswords(t: Test) {
+  const { postMessage } = Worker.prototype
+  const held: { readonly password: string; pass(): void }[] = []
+  Worker.prototype.postMessage = function (this: Worker, ...args: Parameters<typeof postMessage>): void {
+    const { password } = args[0] as PasswordQuestion
+    held.push({ password, pass: () => postMessage.apply(this, args) })
+  }
+  t.teardown(() => {
+    Worker.prototype.postMessage = postMessage
+  })
+  return held
+}
+
+/** Tells how many credentials have come to be checked. */
+class CountedAttempts extends FailedAttempts {
+  begun = 0
+
+  override begin(name: string, digest: string): (wrong: boolean) => void {
+    this.begun++
+    return super.begin(name, digest)
+  }
+}
+
+t.test(
+  'of 72 guesses whose connections are closed one is checked, and the right password of another client next',
+  async t => {
+    const attempts = new CountedAttempts(() => 0)
+    const proxy = await guarded(t, '', { attempts })
+    const held = holdPasswords(t)
+    for (let wave = 0; wave < 4; wave++) {
+      const guessers = await Promise.all(Array.from({ length: 18 }, () => rawClient(t, proxy.port)))
+      for (const [i, guesser] of guessers.entries()) {
+        guesser.write(connectTo('a.test:443', credentials(`ann:${wave} ${i}`)))
+      }
+      await until('the guesses have come', () => attempts.begun === 18 * (wave + 1))
+      for (const guesser of guessers) guesser.reset()
+      await proxy.event('close', 18 * (wave + 1) - 1)
+      t.equal(held.length, 1)
+    }
+    const other = await rawClient(t, proxy.port, '127.0.0.2')
+    other.write(get('elsewhere.example', RIGHT))
+    held[0]?.pass()
+    await until('the next is checked', () => held.length === 2)
+    t.equal(held[1]?.password, 'open sesame')
+    held[1]?.pass()
+    t.match(await readResponse(other), { status: 403, reason: /^Sluice: no rule allows elsewhere/ })
+    t.equal(held.length, 2)
+    const reasons = proxy.events.filter(({ event }) => event === 'decision').map(({ reason }) => reason)
+    t.same(reasons.sort(), [...new Array(71).fill('client_gone'), 'credentials_wrong', 'no_rule'])
+  },
+)
+
+t.test('as many passwords as may wait: one more is 503 with Retry-After (RFC 9110 §15.6.4)', async t => {
+  const attempts = new CountedAttempts(() => 0)
+  const proxy = await guarded(t, '', { attempts })
+  const held = holdPasswords(t)
+  const guess = async (from: string, password: string): Promise<RawPeer> => {
+    const client = await rawClient(t, proxy.port, from)
+    client.write(get('elsewhere.example', credentials(`ann:${password}`)))
+    return client
+  }
+  const guessers = []
+  for (let i = 2; i < 67; i++) guessers.push(await guess(`127.0.0.${i}`, `${i}`))
+  await until('the guesses have come', () => attempts.begun === 65)
+  const refused = await guess('127.0.0.67', 'open sesame')
+  const response = await readResponse(refused)
+  checkRefusal(t, response, { status: 503, close: false })
+  t.equal(response.fields['retry-after'], '1')
+  t.equal(response.reason, 'Sluice: too many passwords wait to be checked')
+  t.match(await proxy.event('decision'), { decision: 'deny', reason: 'authentication_busy' })
+  for (const guesser of guessers) guesser.reset()
+  await proxy.event('close', 65)
+  held[0]?.pass()
+  refused.write(get('elsewhere.example', RIGHT))
+  await until('the next is checked', () => held.length === 2)
+  held[1]?.pass()
+  t.equal((await readResponse(refused)).status, 403)
 })

@@ -1,12 +1,14 @@
-/** A queue in which every lookup runs at once, for tests of what stands before or behind it. */
-import { LookupQueue } from '../../../src/upstream/lookup-queue.js'
+/** A queue in which everything runs at once, for tests of what stands before or behind it. */
+import { FairQueue } from '../../../src/limits/fair-queue.js'
 
 const MANY = 1_000_000
 
-export function wideQueue(): LookupQueue {
-  return new LookupQueue({
-    limits: { dnsLookups: MANY, dnsLookupsPerClient: MANY },
+export function wideQueue<Answer>(): FairQueue<Answer> {
+  return new FairQueue({
+    limits: { inAll: MANY, perClient: MANY },
     atOnce: MANY,
-    onRejected: () => {},
+    refuse: limit => {
+      throw new TypeError(`${limit} is not reached`)
+    },
   })
 }

@@ -1,14 +1,16 @@
 import t from 'tap'
-import type { Answer } from '../../src/upstream/lookup.js'
 import {
-  type LookupClient,
-  LookupQueue,
-  type LookupQueueOptions,
-  type QueuedLookup,
-} from '../../src/upstream/lookup-queue.js'
+  FairQueue,
+  type QueueClient,
+  type QueuedWork,
+  type QueueLimits,
+} from '../../src/limits/fair-queue.js'
+import { limitReached } from '../../src/limits/refusals.js'
 import { turns } from '../kit/peers/settled.js'
 
-const ANSWER: Answer = { addresses: ['192.0.2.1'], ttlMs: undefined }
+const ANSWER = { one: 'answer' }
+
+type Answer = typeof ANSWER
 
 interface Begun {
   readonly name: string
@@ -17,17 +19,24 @@ interface Begun {
   fail(error: Error): void
 }
 
-/** A queue whose lookups the test answers, in whatever order. */
-function queueOf(atOnce: number, limits: Partial<LookupQueueOptions['limits']> = {}, endsAtAbort = false) {
+/** Refuses as lookups are. */
+const refusalOf = (limit: keyof QueueLimits, value: number) =>
+  limitReached(limit === 'inAll' ? 'dns_lookups' : 'dns_lookups_per_client', `${value}`)
+
+/** A queue of lookups, which the test answers in whatever order. */
+function queueOf(atOnce: number, limits: Partial<QueueLimits> = {}, endsAtAbort = false) {
   const begun: Begun[] = []
   const dropped: string[] = []
   const rejected: string[] = []
-  const queue = new LookupQueue({
-    limits: { dnsLookups: 1000, dnsLookupsPerClient: 1000, ...limits },
+  const queue = new FairQueue<Answer>({
+    limits: { inAll: 1000, perClient: 1000, ...limits },
     atOnce,
-    onRejected: limit => rejected.push(limit),
+    refuse: (limit, value) => {
+      rejected.push(limit)
+      return refusalOf(limit, value)
+    },
   })
-  const create = (name: string): QueuedLookup =>
+  const create = (name: string): QueuedWork<Answer> =>
     queue.create({
       endsAtAbort,
       run: signal =>
@@ -38,11 +47,7 @@ function queueOf(atOnce: number, limits: Partial<LookupQueueOptions['limits']> =
       onDrop: () => dropped.push(name),
     })
   /** @returns what ends the client's wait */
-  const ask = (client: LookupClient, name: string): (() => void) => {
-    const lookup = create(name)
-    lookup.answer.catch(() => {})
-    return lookup.join(client)
-  }
+  const ask = (client: QueueClient, name: string): (() => void) => create(name).join(client)
   /** Answers one that was begun, and waits until the next have begun in its place. */
   const answer = async (name: string): Promise<void> => {
     begun.find(one => one.name === name)?.answer()
@@ -185,7 +190,7 @@ t.test('one that runs and that nobody wants may be wanted again', async t => {
 })
 
 t.test('one client: 429 over its share of different names, which is free again when it leaves', async t => {
-  const { queue, create, ask, rejected } = queueOf(1, { dnsLookupsPerClient: 2 })
+  const { queue, create, ask, rejected } = queueOf(1, { perClient: 2 })
   const leave = ask('a', 'a1')
   const lookup = create('a2')
   lookup.join('a')
@@ -199,14 +204,14 @@ t.test('one client: 429 over its share of different names, which is free again w
   const others = create('b1')
   others.join('b')
   t.throws(() => others.join('a'), { message: /./, status: 429 }, 'nor may it join what others want')
-  t.same(rejected, ['dns_lookups_per_client', 'dns_lookups_per_client'])
+  t.same(rejected, ['perClient', 'perClient'])
   t.equal(queue.size, 3)
   leave()
   ask('a', 'a3')
 })
 
 t.test('in all: 503, but for those who join and for the names of the configuration', async t => {
-  const { queue, create, ask, rejected } = queueOf(1, { dnsLookups: 2, dnsLookupsPerClient: 2 })
+  const { queue, create, ask, rejected } = queueOf(1, { inAll: 2, perClient: 2 })
   ask('a', 'a1')
   const lookup = create('b1')
   const leave = lookup.join('b')
@@ -216,7 +221,7 @@ t.test('in all: 503, but for those who join and for the names of the configurati
     reason: 'limit_dns_lookups',
     fields: ['Retry-After', '5'],
   })
-  t.same(rejected, ['dns_lookups'])
+  t.same(rejected, ['inAll'])
   lookup.join('c')()
   for (const name of ['own1', 'own2', 'own3']) ask(undefined, name)
   t.equal(queue.size, 5)
@@ -224,15 +229,69 @@ t.test('in all: 503, but for those who join and for the names of the configurati
   t.equal(queue.size, 4)
 })
 
+t.test(
+  'when all is full, whoever has most that waits gives up the last of it: four cannot fill it',
+  async t => {
+    const { queue, ask, answer, names, dropped, rejected, begun } = queueOf(1, { inAll: 65, perClient: 20 })
+    for (const client of ['a', 'b', 'c']) for (let i = 0; i < 20; i++) ask(client, `${client}${i}`)
+    for (let i = 0; i < 5; i++) ask('d', `d${i}`)
+    t.equal(queue.size, 65)
+    ask('e', 'e')
+    t.same([queue.size, dropped], [65, ['b19']], 'one of those of a runs')
+    t.same(rejected, ['inAll'])
+    for (const client of 'fghij') ask(client, client)
+    t.same(dropped, ['b19', 'c19', 'a19', 'b18', 'c18', 'a18'])
+    for (let i = 0; i < begun.length; i++) await answer(begun[i]?.name ?? '')
+    t.same(names().slice(0, 10), ['a0', 'a1', 'b0', 'c0', 'd0', 'e', 'f', 'g', 'h', 'i'])
+    t.same(
+      names().filter(name => dropped.includes(name)),
+      [],
+    )
+    t.same([queue.size, queue.running, names().length], [0, 0, 65])
+  },
+)
+
+t.test('who made room is told so; who has less, or what others want too, makes none', async t => {
+  const { create, ask, dropped, queue } = queueOf(1, { inAll: 5 })
+  ask('z', 'running')
+  const works = ['a1', 'a2', 'a3', 'a4'].map(name => create(name))
+  const leaving = works.map(work => work.join('a'))
+  works[3]?.join('b')
+  const refused = t.rejects((works[2] as QueuedWork<Answer>).answer, {
+    message: /./,
+    status: 503,
+    reason: 'limit_dns_lookups',
+  })
+  ask('c', 'c1')
+  await refused
+  t.same(dropped, ['a3'], 'the last that is of one client alone')
+  for (const leave of leaving.slice(2, 3)) leave()
+  t.equal(queue.size, 5, 'it has left already')
+  ask('c', 'c2')
+  t.same(dropped, ['a3', 'a2'])
+  t.throws(() => ask('c', 'c3'), { message: /./, status: 503 }, 'nobody has more than two')
+  ask('d', 'd1')
+  ask('e', 'e1')
+  t.same(dropped, ['a3', 'a2', 'a1', 'c2'])
+  t.throws(() => ask('e', 'e2'), { message: /./, status: 503 })
+})
+
+t.test("what is the proxy's own makes no room", async t => {
+  const { ask, dropped } = queueOf(1, { inAll: 3 })
+  for (const name of ['own1', 'own2', 'own3', 'own4']) ask(undefined, name)
+  t.throws(() => ask('a', 'a1'), { message: /./, status: 503 })
+  t.same(dropped, [])
+})
+
 t.test('other bounds hold from when they are set, and what runs goes on', async t => {
-  const { queue, ask, names, answer } = queueOf(1, { dnsLookups: 3 })
+  const { queue, ask, names, answer } = queueOf(1, { inAll: 3 })
   for (const client of 'abc') ask(client, client)
   t.throws(() => ask('d', 'd'))
-  queue.configure({ dnsLookups: 4, dnsLookupsPerClient: 1 }, 2)
+  queue.configure({ inAll: 4, perClient: 1 }, 2)
   t.same(names(), ['a', 'b'], 'what there is a place for now begins')
   ask('d', 'd')
   t.throws(() => ask('d', 'd2'), { message: /./, status: 429 })
-  queue.configure({ dnsLookups: 4, dnsLookupsPerClient: 1 }, 1)
+  queue.configure({ inAll: 4, perClient: 1 }, 1)
   await answer('a')
   t.same(names(), ['a', 'b'])
   await answer('b')
@@ -240,10 +299,10 @@ t.test('other bounds hold from when they are set, and what runs goes on', async 
 })
 
 t.test('a lookup that throws is a defect, and gives its place back', async t => {
-  const queue = new LookupQueue({
-    limits: { dnsLookups: 1, dnsLookupsPerClient: 1 },
+  const queue = new FairQueue<Answer>({
+    limits: { inAll: 1, perClient: 1 },
     atOnce: 1,
-    onRejected: () => {},
+    refuse: refusalOf,
   })
   const defect = new Error('defect')
   const lookup = queue.create({
