@@ -75,7 +75,8 @@ export class Listing {
     share.take(1)
     let page: SharedPage
     try {
-      page = await this.#shared.page({ path: path.text, after: parseAfter(query), limit }, exchange.signal)
+      const request = { path: path.text, after: parseAfter(query), limit }
+      page = await this.#shared.page(request, network, exchange.signal)
     } finally {
       share.giveBack()
     }

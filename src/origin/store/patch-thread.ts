@@ -1,6 +1,6 @@
 /**
- * Long patches are applied one after another in one thread beside the proxy, which runs from the first one on. One whose
- * client is gone ends the thread, and the next has another.
+ * Long patches are applied one after another, in turn by client, in one thread beside the proxy, which runs from the first
+ * one on. One whose client is gone ends the thread, and the next has another.
  */
 import { Worker } from 'node:worker_threads'
 import { ProxyError } from '../../errors.js'
@@ -30,11 +30,12 @@ export class PatchThread {
   }
 
   /**
+   * @param network of the client
    * @returns the new content
    * @throws ProxyError 400, 422; ClientGone; another error when the thread ends
    */
-  apply(job: PatchJob, signal: CancelSignal): Promise<Buffer> {
-    return this.#turn.run(() => this.#ask(job, signal), signal)
+  apply(job: PatchJob, network: string, signal: CancelSignal): Promise<Buffer> {
+    return this.#turn.run(() => this.#ask(job, signal), network, signal)
   }
 
   /** To be called when nothing is asked any more. */

@@ -69,8 +69,8 @@ export class Patches {
     try {
       share.take(BASE_BYTES)
       const document = await readDocument(exchange, share)
-      return await this.#replace(context, path, (target, signal) =>
-        this.#apply({ kind, target, document }, signal),
+      return await this.#replace(context, path, network, (target, signal) =>
+        this.#apply({ kind, target, document }, network, signal),
       )
     } finally {
       share.giveBack()
@@ -86,6 +86,7 @@ export class Patches {
   async #replace(
     context: WriteContext,
     path: string,
+    network: string,
     apply: (target: Buffer, signal: CancelSignal) => Promise<Buffer>,
   ): Promise<Outcome> {
     const { objects, usage, exchange } = context
@@ -109,7 +110,7 @@ export class Patches {
     try {
       await objects.replace(
         path,
-        (current, freedBytes) => this.#turns.run(() => next(current, freedBytes), signal),
+        (current, freedBytes) => this.#turns.run(() => next(current, freedBytes), network, signal),
         room,
         signal,
       )
@@ -124,8 +125,8 @@ export class Patches {
     }
   }
 
-  async #apply(job: PatchJob, signal: CancelSignal): Promise<Buffer> {
-    return isShort(job) ? applyPatch(job) : await this.#thread.apply(job, signal)
+  async #apply(job: PatchJob, network: string, signal: CancelSignal): Promise<Buffer> {
+    return isShort(job) ? applyPatch(job) : await this.#thread.apply(job, network, signal)
   }
 }
 

@@ -2,8 +2,8 @@
  * Listings of a collection share the work: one pass through its names serves all who wait for it.
  *
  * Who asks while a pass is going on waits for the next, since what was written before it asked may have been passed by
- * already. Those who ask for the same page share that too. A few passes, and a few pages, are made at a time; what
- * nobody waits for any more is given up.
+ * already. Those who ask for the same page share that too. A few passes, and a few pages, are made at a time, each in the
+ * turn of the client that asked for it first; what nobody waits for any more is given up.
  */
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone, unlessGone } from './content.js'
@@ -54,10 +54,11 @@ export class SharedListings<Page> {
   }
 
   /**
-   * @param signal of the client that asks
+   * @param network of the client that asks
+   * @param signal that it is gone
    * @throws ClientGone, and what the source throws
    */
-  async page(request: PageRequest, signal: CancelSignal): Promise<Page> {
+  async page(request: PageRequest, network: string, signal: CancelSignal): Promise<Page> {
     if (signal.aborted) throw new ClientGone()
     const { path, after, limit } = request
     let collection = this.#collections.get(path)
@@ -67,7 +68,7 @@ export class SharedListings<Page> {
       void this.#serve(path, collection)
     }
     const key = `${limit} ${after}`
-    const question = collection.waiting.get(key) ?? new Question<Page>(request)
+    const question = collection.waiting.get(key) ?? new Question<Page>(request, network)
     collection.waiting.set(key, question)
     try {
       return await question.wait(signal)
@@ -82,8 +83,11 @@ export class SharedListings<Page> {
   async #serve(path: string, collection: Collection<Page>): Promise<void> {
     // In a turn of its own, when the first question is there.
     await Promise.resolve()
-    while (collection.waiting.size > 0) {
-      await this.#passes.run(() => this.#pass(path, collection), collection.idle.signal).catch(() => {})
+    for (;;) {
+      const [first] = collection.waiting.values()
+      if (first === undefined) break
+      const pass = (): Promise<void> => this.#pass(path, collection)
+      await this.#passes.run(pass, first.network, collection.idle.signal).catch(() => {})
       if (collection.idle.signal.aborted) collection.idle = new AbortController()
     }
     this.#collections.delete(path)
@@ -112,10 +116,10 @@ export class SharedListings<Page> {
   }
 
   async #answer(question: Question<Page>, selection: SmallestNames): Promise<void> {
-    const { request, abandoned } = question
+    const { request, network, abandoned } = question
     const make = (): Promise<Page> => this.#source.page(request, selection.selected(), abandoned)
     try {
-      question.answer(await this.#pages.run(make, abandoned))
+      question.answer(await this.#pages.run(make, network, abandoned))
     } catch (error) {
       question.fail(error)
     }
@@ -125,14 +129,17 @@ export class SharedListings<Page> {
 /** A page, and those who wait for it. */
 class Question<Page> {
   readonly request: PageRequest
+  /** Of the client that asked first. */
+  readonly network: string
   readonly #page: Promise<Page>
   readonly #nobody = new AbortController()
   #waiting = 0
   answer: (page: Page) => void = () => {}
   fail: (error: unknown) => void = () => {}
 
-  constructor(request: PageRequest) {
+  constructor(request: PageRequest, network: string) {
     this.request = request
+    this.network = network
     this.#page = new Promise((resolve, reject) => {
       this.answer = resolve
       this.fail = reject

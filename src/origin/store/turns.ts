@@ -1,37 +1,42 @@
-/** Work that takes a share of the machine: so many at a time, the others in the order in which they came. */
+/**
+ * Work that takes a share of the machine: so much at a time. What waits has its turn by client, so that one who asks for
+ * much keeps nobody else waiting; how much of it one client may have is for the ClientBudget before.
+ */
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone } from './content.js'
 
 export class Turns {
   #free: number
-  readonly #waiting = new Set<() => void>()
+  /** What is begun when its turn has come, by client, in the order in which it came. The first client is next. */
+  readonly #waiting = new Map<string, Set<() => void>>()
 
-  /** @param atOnce how many may be at work */
+  /** @param atOnce how much may be at work */
   constructor(atOnce: number) {
     this.#free = atOnce
   }
 
   /**
+   * @param client what those have in common whose turn is one
    * @param signal of whoever wants it done
    * @throws ClientGone when that is nobody any more before its turn has come; and what the work throws
    */
-  async run<T>(work: () => Promise<T>, signal: CancelSignal): Promise<T> {
+  async run<T>(work: () => Promise<T>, client: string, signal: CancelSignal): Promise<T> {
     if (signal.aborted) throw new ClientGone()
     if (this.#free > 0) this.#free--
-    else await this.#turn(signal)
+    else await this.#turn(client, signal)
     try {
       return await work()
     } finally {
-      const [next] = this.#waiting
-      if (next === undefined) this.#free++
-      else next()
+      this.#next()
     }
   }
 
-  #turn(signal: CancelSignal): Promise<void> {
+  #turn(client: string, signal: CancelSignal): Promise<void> {
     return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(client) ?? new Set()
       const settle = (): void => {
-        this.#waiting.delete(begin)
+        waiting.delete(begin)
+        if (waiting.size === 0) this.#waiting.delete(client)
         signal.removeEventListener('abort', leave)
       }
       const begin = (): void => {
@@ -42,8 +47,23 @@ export class Turns {
         settle()
         reject(new ClientGone())
       }
-      this.#waiting.add(begin)
+      waiting.add(begin)
+      this.#waiting.set(client, waiting)
       signal.addEventListener('abort', leave)
     })
+  }
+
+  /** Whoever had a turn is last from then on. */
+  #next(): void {
+    const [turn] = this.#waiting
+    if (turn === undefined) {
+      this.#free++
+      return
+    }
+    const [client, waiting] = turn
+    const [begin] = waiting
+    this.#waiting.delete(client)
+    this.#waiting.set(client, waiting)
+    begin?.()
   }
 }

@@ -28,7 +28,7 @@ t.test('one thread, from the first patch on, does them all, and the loop goes on
   }
   setImmediate(count)
   const results = await Promise.all(
-    Array.from({ length: 5 }, (_, i) => thread.apply(job('{"a":1}', `{"b":${i}}`), signal)),
+    Array.from({ length: 5 }, (_, i) => thread.apply(job('{"a":1}', `{"b":${i}}`), 'a', signal)),
   )
   isOver = true
   t.same(
@@ -40,7 +40,7 @@ t.test('one thread, from the first patch on, does them all, and the loop goes on
     ['{}', 'no JSON', 400, 'The patch document is malformed: not JSON.'],
     ['no JSON', '{}', 422, 'The patch can not be applied, and nothing was changed: not JSON.'],
   ] as const) {
-    await t.rejects(thread.apply(job(target, document), signal), { name: 'ProxyError', status, detail })
+    await t.rejects(thread.apply(job(target, document), 'a', signal), { name: 'ProxyError', status, detail })
   }
   t.equal(threads.started, 1)
   await thread.close()
@@ -52,9 +52,9 @@ t.test('who leaves ends the thread, and the next has another', async t => {
   const script = `parentPort.on('message', ({ target }) => { if (target.length === 0) for (;;); parentPort.postMessage({ content: target }) })`
   const thread = new PatchThread(scripted(t, script))
   const [busy, queued] = [new AbortController(), new AbortController()]
-  const stuck = thread.apply(job('', ''), busy.signal)
-  const waiting = thread.apply(job('never', ''), queued.signal)
-  const last = thread.apply(job('last', ''), signal)
+  const stuck = thread.apply(job('', ''), 'a', busy.signal)
+  const waiting = thread.apply(job('never', ''), 'a', queued.signal)
+  const last = thread.apply(job('last', ''), 'a', signal)
   await turns()
   queued.abort()
   await t.rejects(waiting, { name: 'ClientGone' })
@@ -71,7 +71,7 @@ t.test('a thread that fails fails what it was asked, and nothing else', async t 
   const threads = countThreads(t)
   const script = `parentPort.on('message', ({ target }) => { if (target.length === 0) throw new Error('broken'); parentPort.postMessage({ content: target }) })`
   const thread = new PatchThread(scripted(t, script))
-  const all = ['a', '', 'b'].map(target => thread.apply(job(target, ''), signal))
+  const all = ['a', '', 'b'].map(target => thread.apply(job(target, ''), 'a', signal))
   t.equal(String(await all[0]), 'a')
   await t.rejects(all[1] as Promise<Buffer>, { message: 'broken' })
   t.equal(String(await all[2]), 'b')
@@ -82,6 +82,10 @@ t.test('a thread that fails fails what it was asked, and nothing else', async t 
 t.test('what takes too much memory is refused, and the process lives', async t => {
   const script = `parentPort.on('message', () => { const all = []; for (;;) all.push(new Array(1e5).fill({})) })`
   const thread = new PatchThread(scripted(t, script), 16)
-  await t.rejects(thread.apply(job('', ''), signal), { name: 'ProxyError', status: 422, detail: /memory/ })
+  await t.rejects(thread.apply(job('', ''), 'a', signal), {
+    name: 'ProxyError',
+    status: 422,
+    detail: /memory/,
+  })
   await thread.close()
 })

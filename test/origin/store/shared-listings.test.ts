@@ -37,8 +37,8 @@ function world() {
       }),
   }
   const shared = new SharedListings(source)
-  const ask = (after: string, limit = 2, path = '/', signal = new AbortController().signal) =>
-    shared.page({ path, after, limit }, signal)
+  const ask = (after: string, limit = 2, path = '/', signal = new AbortController().signal, network = 'a') =>
+    shared.page({ path, after, limit }, network, signal)
   return { passes, pages, ask }
 }
 
@@ -103,6 +103,25 @@ t.test('two collections at a time', async t => {
   await turns()
   for (const page of pages) page.end()
   t.same(await Promise.all(all), ['a', 'a', 'a'])
+})
+
+t.test('clients have turns: a listing waits behind one of those that another client asks for', async t => {
+  const { passes, pages, ask } = world()
+  const { signal } = new AbortController()
+  const all = ['/', '/b/', '/c/', '/d/', '/e/'].map(path => ask('', 1, path))
+  await turns()
+  all.push(ask('', 1, '/other/', signal, 'b'))
+  await turns()
+  for (let i = 0; i < 6; i++) {
+    passes[i]?.end()
+    await turns()
+  }
+  t.same(
+    passes.map(({ path }) => path),
+    ['/', '/b/', '/c/', '/other/', '/d/', '/e/'],
+  )
+  for (const page of pages) page.end()
+  t.same(await Promise.all(all), new Array(6).fill('a'))
 })
 
 t.test('what nobody waits for any more is given up', async t => {

@@ -2,18 +2,24 @@ import t from 'tap'
 import { Turns } from '../../../src/origin/store/turns.js'
 import { turns as loopTurns } from '../../kit/peers/settled.js'
 
+const NEVER = new AbortController().signal
+
 function jobs(turns: Turns) {
   const running: string[] = []
   const begun: string[] = []
   const ends = new Map<string, () => void>()
-  const run = (name: string, signal: AbortSignal = new AbortController().signal): Promise<string> =>
-    turns.run(async () => {
-      begun.push(name)
-      running.push(name)
-      await new Promise<void>(resolve => ends.set(name, resolve))
-      running.splice(running.indexOf(name), 1)
-      return name
-    }, signal)
+  const run = (name: string, signal: AbortSignal = NEVER, client = ''): Promise<string> =>
+    turns.run(
+      async () => {
+        begun.push(name)
+        running.push(name)
+        await new Promise<void>(resolve => ends.set(name, resolve))
+        running.splice(running.indexOf(name), 1)
+        return name
+      },
+      client,
+      signal,
+    )
   return { running, begun, run, end: (name: string) => ends.get(name)?.() }
 }
 
@@ -36,8 +42,8 @@ t.test('so many at a time, the others in their order', async t => {
 t.test('work that fails gives its turn to the next', async t => {
   const turns = new Turns(1)
   const { signal } = new AbortController()
-  const failing = turns.run(() => Promise.reject(new Error('no')), signal)
-  const next = turns.run(async () => 'done', signal)
+  const failing = turns.run(() => Promise.reject(new Error('no')), 'a', signal)
+  const next = turns.run(async () => 'done', 'a', signal)
   await t.rejects(failing, { message: 'no' })
   t.equal(await next, 'done')
 })
@@ -60,4 +66,36 @@ t.test('who is gone has no turn, and takes none from others', async t => {
   t.same(begun, ['a', 'd'])
   end('d')
   await stays
+})
+
+t.test('clients have turns: whoever asks for much waits behind whoever asks for little', async t => {
+  const { begun, run, end } = jobs(new Turns(1))
+  const names = ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2']
+  const all = names.map(name => run(name, NEVER, name[0]))
+  for (const [i] of names.entries()) {
+    await loopTurns()
+    end(begun[i] ?? '')
+  }
+  await Promise.all(all)
+  t.same(begun, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
+})
+
+t.test('what a client has left leaves no turn behind', async t => {
+  const { begun, run, end } = jobs(new Turns(1))
+  const gone = new AbortController()
+  const first = run('a', NEVER, 'a')
+  const left = [run('b1', gone.signal, 'b'), run('b2', gone.signal, 'b')]
+  const next = run('c', NEVER, 'c')
+  gone.abort()
+  for (const one of left) await t.rejects(one, { name: 'ClientGone' })
+  end('a')
+  await first
+  await loopTurns()
+  t.same(begun, ['a', 'c'])
+  const again = run('b3', NEVER, 'b')
+  end('c')
+  await next
+  await loopTurns()
+  end('b3')
+  t.equal(await again, 'b3')
 })
