@@ -256,3 +256,29 @@ t.test('what would wait over the limits is refused at once, and nothing of that 
   void ask('a3.test')
   t.equal(queue.size, 4, 'names of the configuration wait whatever the limits are')
 })
+
+t.test(
+  'a name that had to make room for that of another client is refused, and may be asked for again',
+  async t => {
+    const { resolver, queue } = queued(false)
+    const others = new AbortController()
+    const leaving = new AbortController()
+    t.teardown(() => others.abort())
+    const ask = (name: string, account: string, { signal } = others): Promise<readonly string[]> => {
+      const waiting = resolver.resolve(name, { signal, account })
+      waiting.catch(() => {})
+      return waiting
+    }
+    void ask('z1.test', 'z')
+    void ask('a1.test', 'a')
+    const last = ask('a2.test', 'a')
+    const room = ask('c1.test', 'c', leaving)
+    await t.rejects(last, { message: /./, status: 503, reason: 'limit_dns_lookups' })
+    leaving.abort(new Error('gone'))
+    await t.rejects(room, { message: 'gone' })
+    t.equal(queue.size, 2)
+    void ask('a2.test', 'd')
+    await turns(2)
+    t.equal(queue.size, 3, 'the refusal was no answer that is kept')
+  },
+)

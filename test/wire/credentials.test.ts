@@ -348,3 +348,30 @@ t.test('as many passwords as may wait: one more is 503 with Retry-After (RFC 911
   held[1]?.pass()
   t.equal((await readResponse(refused)).status, 403)
 })
+
+t.test('whoever left while the right password was checked gets as far as that', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await guarded(t)
+  const held = holdPasswords(t)
+  const client = await rawClient(t, proxy.port)
+  client.write(connectTo(origin.authority, RIGHT))
+  await until('the password is checked', () => held.length === 1)
+  client.reset()
+  await client.closed()
+  const other = await rawClient(t, proxy.port)
+  other.write(get('elsewhere.example'))
+  await challenged(t, other, false)
+  held[0]?.pass()
+  const events = await checkEvents(
+    t,
+    proxy,
+    2,
+    { client: 'team', decision: 'allow', reason: 'client_gone' },
+    { status: 0, close_reason: 'client_gone' },
+  )
+  t.notOk(
+    events.some(event => 'rule' in event),
+    'no rule was asked',
+  )
+  t.equal(origin.accepted, 0)
+})
