@@ -27,7 +27,8 @@ export class JoiningWriter {
    * @returns false when the other end has fallen behind; the socket emits `drain` when it has caught up
    */
   write(piece: string | Uint8Array): boolean {
-    if (this.#isWaiting && (this.#held?.length ?? 0) + piece.length < HELD_BYTES) {
+    if (this.#isWaiting && piece.length < HELD_BYTES) {
+      if ((this.#held?.length ?? 0) + piece.length >= HELD_BYTES) this.flush()
       this.#held ??= new HeldBytes()
       this.#held.push(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece)
       return !this.#socket.writableNeedDrain
