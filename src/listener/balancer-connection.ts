@@ -38,7 +38,7 @@ export class BalancerConnection implements OwnedConnection {
     this.#balancer = balancer
     this.#owner = owner
     this.#serve = serve
-    this.#deadline = new Deadline(() => owner.now())
+    this.#deadline = new Deadline(owner)
     this.#deadline.set('head', owner.limits.headerTimeoutMs)
     for (const [event, listener] of this.#listeners) socket.on(event, listener)
   }

@@ -50,10 +50,10 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.encrypted = 'encrypted' in socket
     this.#reader = new RequestReader(owner.limits)
     this.#response = new ResponseSide(socket, this.#state)
-    this.#deadline = new Deadline(() => owner.now())
+    this.#deadline = new Deadline(owner)
     this.#linger = new Linger(socket)
     this.#deadline.set('head', owner.limits.headerTimeoutMs)
-    for (const [event, listener] of this.#listeners) socket.on(event, listener)
+    this.#listen()
   }
 
   checkDeadline(now: number): void {
@@ -131,7 +131,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#exchange = undefined
     this.#deadline.clear()
     this.#socket.pause()
-    for (const [event, listener] of this.#listeners) this.#socket.off(event, listener)
+    this.#unlisten()
     this.#owner.released(this)
     return { socket: this.#socket, rest: this.#reader.takeRest() }
   }
@@ -175,6 +175,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#response.drained()
   }
 
+  readonly #onError = (): void => void this.#socket.destroy()
+
   readonly #onClose = (): void => {
     this.#deadline.clear()
     this.#exchange?.gone()
@@ -183,13 +185,24 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#owner.released(this)
   }
 
-  readonly #listeners = [
-    ['data', this.#onData],
-    ['end', this.#onEnd],
-    ['drain', this.#onDrain],
-    ['error', (): void => void this.#socket.destroy()],
-    ['close', this.#onClose],
-  ] as const
+  /** One line each: a table of them would be made anew for every connection, with what walks it. */
+  #listen(): void {
+    const socket = this.#socket
+    socket.on('data', this.#onData)
+    socket.on('end', this.#onEnd)
+    socket.on('drain', this.#onDrain)
+    socket.on('error', this.#onError)
+    socket.on('close', this.#onClose)
+  }
+
+  #unlisten(): void {
+    const socket = this.#socket
+    socket.off('data', this.#onData)
+    socket.off('end', this.#onEnd)
+    socket.off('drain', this.#onDrain)
+    socket.off('error', this.#onError)
+    socket.off('close', this.#onClose)
+  }
 
   #advance(): void {
     if (this.#advancing) return

@@ -8,14 +8,18 @@ import { beyond, ProxyError } from '../errors.js'
 /** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
+interface Clock {
+  /** Milliseconds, monotonic. */
+  now(): number
+}
+
 export class Deadline {
-  readonly #now: () => number
+  readonly #clock: Clock
   #kind: DeadlineKind = 'none'
   #at = Number.POSITIVE_INFINITY
 
-  /** @param now milliseconds, monotonic */
-  constructor(now: () => number) {
-    this.#now = now
+  constructor(clock: Clock) {
+    this.#clock = clock
   }
 
   get kind(): DeadlineKind {
@@ -25,7 +29,7 @@ export class Deadline {
   /** @param ms from now */
   set(kind: DeadlineKind, ms: number): void {
     this.#kind = kind
-    this.#at = this.#now() + ms
+    this.#at = this.#clock.now() + ms
   }
 
   clear(): void {

@@ -27,7 +27,7 @@ export class Handshake implements OwnedConnection {
     this.client = client
     this.#owner = owner
     this.#bytesBefore = socket.bytesRead - socket.readableLength
-    this.#deadline = new Deadline(() => owner.now())
+    this.#deadline = new Deadline(owner)
     this.#deadline.set('head', owner.limits.headerTimeoutMs)
     socket.once('close', this.#onClose)
   }

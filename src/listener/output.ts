@@ -67,6 +67,13 @@ export class Output {
     else this.#writer.writeTogether(joinSmall(pieces))
   }
 
+  /** Writes at once, behind what is left to write: no turn has to be waited for where nothing can follow. */
+  writeLast(text: string): void {
+    this.handOver()
+    if (this.#socket.writable) this.#writer.write(text)
+    this.#writer.flush()
+  }
+
   /** Hands everything to the socket now, whatever that waits for. */
   flush(): void {
     this.handOver()

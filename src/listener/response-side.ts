@@ -70,8 +70,7 @@ export class ResponseSide {
   /** The head behind which the connection is not HTTP any more; written out at once. */
   switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
     this.#state.onResponse('switch')
-    this.#output.write(this.#writer.switchingHead(status, reason, fields, upgrade))
-    this.#output.flush()
+    this.#output.writeLast(this.#writer.switchingHead(status, reason, fields, upgrade))
   }
 
   flush(): void {

@@ -17,6 +17,8 @@ export class JoiningWriter {
   /** Whether the socket calls back once it has written what it has. */
   #isWaiting = false
   #held: HeldBytes | undefined
+  /** Called when what was waited for is written; made by the first writer that waits. */
+  #taken: (() => void) | undefined
 
   constructor(socket: Socket) {
     this.#socket = socket
@@ -59,16 +61,15 @@ export class JoiningWriter {
   #whenTaken(): (() => void) | undefined {
     if (this.#isWaiting || this.#socket.writableLength === 0) return undefined
     this.#isWaiting = true
+    this.#taken ??= () => {
+      this.#isWaiting = false
+      this.flush()
+    }
     return this.#taken
   }
 
   #send(piece: string | Uint8Array, taken?: () => void): boolean {
     const socket = this.#socket
     return typeof piece === 'string' ? socket.write(piece, 'latin1', taken) : socket.write(piece, taken)
-  }
-
-  readonly #taken = (): void => {
-    this.#isWaiting = false
-    this.flush()
   }
 }

@@ -89,7 +89,7 @@ export class Pump implements RunningPump {
   #activeAt: number
   #reason: CloseReason = 'complete'
   #open = 2
-  #resolve: (result: PumpResult) => void = () => {}
+  #resolve: (result: PumpResult) => void = nobodyWaits
 
   /**
    * @param now milliseconds, monotonic
@@ -152,7 +152,7 @@ export class Pump implements RunningPump {
       // Whatever the far side was told so far is not the whole: a clean end would say that it is.
       resetSocket(to.socket)
     })
-    socket.once('close', () => {
+    socket.on('close', () => {
       if (from.socket !== socket) return
       // Closed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
       if (!to.socket.destroyed && !to.socket.writableEnded) to.socket.destroy()
@@ -212,6 +212,8 @@ export class Pump implements RunningPump {
     this.#resolve({ bytesUp: this.bytesUp, bytesDown: this.bytesDown, reason: this.#reason })
   }
 }
+
+function nobodyWaits(): void {}
 
 function endOf({ socket, reader }: PumpSide, onReset: CloseReason): End {
   return { socket, writer: new JoiningWriter(socket), reader, bytes: 0, onReset }

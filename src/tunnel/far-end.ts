@@ -48,14 +48,14 @@ export class UnopenedTunnel extends Error {
 }
 
 /** @throws ProxyError 502, 504, or what `dialer.connect` throws */
-export async function openDirectly(
+export function openDirectly(
   permit: Permit,
   { signal }: Exchange,
   { dialer, buffers }: FarEndOptions,
 ): Promise<FarEnd> {
   const reader = new BufferedReader(buffers)
-  const connection = await dialer.connect(permit, signal, () => reader.onRead)
-  return { connection, reader }
+  const connecting = dialer.connect(permit, signal, () => reader.onRead)
+  return connecting.then(connection => ({ connection, reader }))
 }
 
 /**

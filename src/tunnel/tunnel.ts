@@ -60,18 +60,18 @@ export async function tunnel(
     completed: grant.completed,
     connectMs,
   })
-  const result: VerifiedResult = await running.finished
+  const { reason, bytesUp, bytesDown, refusal }: VerifiedResult = await running.finished
   const outcome: Outcome = {
     handler: 'tunnel',
     status: 200,
-    closeReason: result.reason,
-    bytesUp: result.bytesUp,
-    bytesDown: result.bytesDown,
+    closeReason: reason,
+    bytesUp,
+    bytesDown,
     address: where,
     connectMs,
-    ...(farEnd.parent === undefined ? {} : { parent: farEnd.parent }),
   }
-  return result.refusal === undefined ? outcome : { ...outcome, serverName: result.refusal }
+  const told = farEnd.parent === undefined ? outcome : { ...outcome, parent: farEnd.parent }
+  return refusal === undefined ? told : { ...told, serverName: refusal }
 }
 
 function startPump(

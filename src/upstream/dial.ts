@@ -21,7 +21,7 @@ import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
-import { raceAttempts } from './happy-eyeballs.js'
+import { raceAttempts, type Winner } from './happy-eyeballs.js'
 import { resolveGranted } from './granted-host.js'
 import type { Asker, Resolver } from './resolve.js'
 import { awaitHandshake } from './tls-handshake.js'
@@ -76,6 +76,9 @@ export interface Connection {
   readonly where: string
   readonly connectMs: number
 }
+
+/** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
+const SOON = Promise.resolve()
 
 export class Dialer {
   readonly #options: DialerOptions
@@ -142,53 +145,48 @@ export class Dialer {
    * @returns a connected socket whose `error` event has a listener already; the caller closes it
    * @throws ProxyError 502 or 504, 403 or 508 when it is our own listener; the signal's reason when it aborts
    */
-  async connect(permit: Permit, signal: CancelSignal, onRead?: () => OnRead): Promise<Connection> {
-    const { host, port } = permit.grant
-    const where = serializeHostPort(host, port)
+  connect(permit: Permit, signal: CancelSignal, onRead?: () => OnRead): Promise<Connection> {
+    const { grant, addresses } = permit
+    const { host, port } = grant
     const started = this.#options.now()
-    const open = (address: IpAddress): Socket => {
-      const socket = this.#connector({
-        host: address.text,
-        port,
-        family: address.family,
-        autoSelectFamily: false,
-        allowHalfOpen: true,
-        noDelay: true,
-        ...(onRead === undefined ? {} : { onread: onRead() }),
-      })
-      // Told right before the system opens it.
-      socket.once('connectionAttempt', () => {
-        queueMicrotask(() => {
-          if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
-        })
-      })
-      return socket
+    return raceAttempts(addresses, {
+      open: address => this.#open(address, port, onRead?.()),
+      signal,
+      timeoutMs: this.#options.connectTimeoutMs,
+      timedOut: () => {
+        const message = `no connection in time: ${serializeHostPort(host, port)}`
+        return beyond('limits.connect_timeout', 'connection_timeout', message)
+      },
+    }).then(
+      winner => this.#connected(winner, grant, started),
+      (error: unknown) => {
+        throw signal.aborted ? error : upstreamFailure(error, serializeHostPort(host, port))
+      },
+    )
+  }
+
+  /** @throws ProxyError 403 or 508 when it is our own listener */
+  #connected({ socket, address }: Winner, grant: Grant, started: number): Connection {
+    const own = this.#options.policy().vetOwnAddress(grant, address)
+    if (own !== undefined && this.#isOnThisMachine(socket, address)) {
+      socket.destroy()
+      throw refusal(own)
     }
-    try {
-      const { socket, address } = await raceAttempts(permit.addresses, {
-        open,
-        signal,
-        timeoutMs: this.#options.connectTimeoutMs,
-        timedOut: () =>
-          beyond('limits.connect_timeout', 'connection_timeout', `no connection in time: ${where}`),
-      })
-      const own = this.#options.policy().vetOwnAddress(permit.grant, address)
-      if (own !== undefined && this.#isOnThisMachine(socket, address)) {
-        socket.destroy()
-        throw refusal(own)
-      }
-      const kind = address.family === 6 ? 'ipv6' : 'ipv4'
-      return {
-        socket,
-        address,
-        port,
-        where: serializeHostPort({ kind, name: address.text }, port),
-        connectMs: this.#options.now() - started,
-      }
-    } catch (error) {
-      if (signal.aborted) throw error
-      throw upstreamFailure(error, where)
+    const kind = address.family === 6 ? 'ipv6' : 'ipv4'
+    const { port } = grant
+    const where = serializeHostPort({ kind, name: address.text }, port)
+    return { socket, address, port, where, connectMs: this.#options.now() - started }
+  }
+
+  #open({ text, family }: IpAddress, port: number, onread: OnRead | undefined): Socket {
+    const options = { host: text, port, family, autoSelectFamily: false, allowHalfOpen: true, noDelay: true }
+    const socket = this.#connector(onread === undefined ? options : { ...options, onread })
+    const check = (): void => {
+      if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
     }
+    // Told right before the system opens it. `once` and queueMicrotask would make 0.5 KB of garbage more.
+    socket.on('connectionAttempt', () => void SOON.then(check))
+    return socket
   }
 
   /**

@@ -59,8 +59,11 @@ class Race {
   readonly #options: RaceOptions
   readonly #resolve: (winner: Winner) => void
   readonly #reject: (error: unknown) => void
-  readonly #waiting: IpAddress[]
-  readonly #attempts = new Set<Socket>()
+  readonly #addresses: readonly IpAddress[]
+  /** How many of them were begun with. */
+  #begun = 0
+  /** Those that are under way: never many, and nearly always one. */
+  #attempts: Socket[] = []
   readonly #limit: NodeJS.Timeout
   #delay: NodeJS.Timeout | undefined
   readonly #onAbort = (): void => this.#lose(this.#options.signal.reason)
@@ -74,8 +77,8 @@ class Race {
     this.#options = options
     this.#resolve = resolve
     this.#reject = reject
-    this.#waiting =
-      addresses.length === 1 ? [...addresses] : interleaveFamilies(addresses).slice(0, MAX_ATTEMPTS)
+    this.#addresses =
+      addresses.length === 1 ? addresses : interleaveFamilies(addresses).slice(0, MAX_ATTEMPTS)
     this.#limit = setTimeout(() => this.#lose(options.timedOut()), options.timeoutMs)
     options.signal.addEventListener('abort', this.#onAbort, { once: true })
     if (options.signal.aborted) this.#onAbort()
@@ -84,8 +87,9 @@ class Race {
   /** Begins the next attempt, if there is one. */
   next(): void {
     clearTimeout(this.#delay)
-    const address = this.#waiting.shift()
+    const address = this.#addresses[this.#begun]
     if (address === undefined) return
+    this.#begun += 1
     let socket: Socket
     try {
       socket = this.#options.open(address)
@@ -93,22 +97,33 @@ class Race {
       this.#failed(error)
       return
     }
-    this.#attempts.add(socket)
+    this.#attempts.push(socket)
     // Stays attached for good: a socket that was given up may still report an error.
     socket.on('error', error => {
-      if (this.#attempts.delete(socket)) this.#failed(error)
+      if (this.#ended(socket)) this.#failed(error)
     })
-    socket.once('connect', () => {
-      if (!this.#attempts.delete(socket)) return
+    socket.on('connect', () => {
+      if (!this.#ended(socket)) return
       this.#settle()
       this.#resolve({ socket, address })
     })
-    if (this.#waiting.length > 0) this.#delay = setTimeout(() => this.next(), ATTEMPT_DELAY_MS)
+    if (this.#isMore) this.#delay = setTimeout(() => this.next(), ATTEMPT_DELAY_MS)
+  }
+
+  get #isMore(): boolean {
+    return this.#begun < this.#addresses.length
+  }
+
+  /** @returns false when it was given up before */
+  #ended(socket: Socket): boolean {
+    const index = this.#attempts.indexOf(socket)
+    if (index >= 0) this.#attempts.splice(index, 1)
+    return index >= 0
   }
 
   #failed(error: unknown): void {
-    if (this.#waiting.length > 0) this.next()
-    else if (this.#attempts.size === 0) this.#lose(error)
+    if (this.#isMore) this.next()
+    else if (this.#attempts.length === 0) this.#lose(error)
   }
 
   #lose(error: unknown): void {
@@ -121,8 +136,9 @@ class Race {
     clearTimeout(this.#limit)
     clearTimeout(this.#delay)
     this.#options.signal.removeEventListener('abort', this.#onAbort)
-    this.#waiting.length = 0
-    for (const socket of this.#attempts) socket.destroy()
-    this.#attempts.clear()
+    this.#begun = this.#addresses.length
+    const attempts = this.#attempts
+    this.#attempts = []
+    for (const socket of attempts) socket.destroy()
   }
 }
