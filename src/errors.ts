@@ -49,7 +49,7 @@ export interface ProxyErrorOptions {
   /** Status code when the table's is not exact enough (414, 431, 501, ...). */
   readonly status?: number
   /** Sentences for the response body: what happened, which rule or key decides it, what would change it. */
-  readonly detail?: string
+  readonly detail?: string | undefined
   /** Fields that belong to the status (Allow with 405, Retry-After with 503), as name, value pairs. */
   readonly fields?: readonly string[]
   /** The IP address that policy refused, when it is one. */
@@ -88,6 +88,21 @@ export class ProxyError extends Error {
     this.address = options.address
     this.close = options.close ?? false
     this.reason = options.reason ?? type
+  }
+
+  /** The same error with these parts in place of its own. */
+  with(changed: ProxyErrorOptions): ProxyError {
+    const { status, detail, fields, address, close, reason, cause } = this
+    return new ProxyError(this.type, this.message, {
+      status,
+      detail,
+      fields,
+      address,
+      close,
+      reason,
+      cause,
+      ...changed,
+    })
   }
 }
 

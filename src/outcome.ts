@@ -1,4 +1,7 @@
-/** Outcome: what became of an exchange. Handlers return it; the log and the metrics are made of it and of nothing else. */
+/**
+ * Outcome: what became of an exchange. Handlers return it; the log and the metrics are made of it and of nothing else.
+ * Every outcome is made by one of the functions below, so that how an error ends an exchange is decided in one place.
+ */
 import type { ProxyError } from './errors.js'
 
 /** Which part of Sluice answered. */
@@ -31,11 +34,8 @@ export interface ServerNameRefusal {
   readonly sent?: string
 }
 
-export interface Outcome {
-  readonly handler: HandlerName
-  /** Status sent to the client; 0 when the client went away before there was one. */
-  readonly status: number
-  readonly closeReason: CloseReason
+/** What was measured of an exchange until it ended. */
+export interface Measured {
   /** Content bytes from the client toward upstream, and back. Tunnels: all bytes behind the heads. */
   readonly bytesUp: number
   readonly bytesDown: number
@@ -47,6 +47,60 @@ export interface Outcome {
   readonly connectMs?: number
   /** Milliseconds from the request head to the first byte of the response head from upstream. */
   readonly firstByteMs?: number
-  readonly error?: ProxyError
   readonly serverName?: ServerNameRefusal
 }
+
+export interface Outcome extends Measured {
+  readonly handler: HandlerName
+  /** Status sent to the client; 0 when the client went away before there was one. */
+  readonly status: number
+  readonly closeReason: CloseReason
+  readonly error?: ProxyError
+}
+
+/** Of an exchange of whose content nothing was read or sent. */
+const NOTHING: Measured = { bytesUp: 0, bytesDown: 0 }
+
+export const Outcome = {
+  /** Its answer was sent in full; a tunnel, whose answer is its head, was closed for the reason given. */
+  complete(
+    handler: HandlerName,
+    status: number,
+    measured: Measured,
+    closeReason: CloseReason = 'complete',
+  ): Outcome {
+    return { handler, status, closeReason, ...measured }
+  },
+
+  /** Sluice itself answers it with an error, or is to. */
+  refused(handler: HandlerName, error: ProxyError, measured: Measured = NOTHING): Outcome {
+    return { handler, status: error.status, closeReason: 'refused', ...measured, error }
+  },
+
+  /** It is answered with an error, as what was done for it failed. */
+  failed(handler: HandlerName, error: ProxyError, measured: Measured = NOTHING): Outcome {
+    return { handler, status: error.status, closeReason: 'failed', ...measured, error }
+  },
+
+  /** Refused or failed: the latter when the far side is at fault. */
+  of(handler: HandlerName, error: ProxyError): Outcome {
+    return error.side === 'upstream' ? Outcome.failed(handler, error) : Outcome.refused(handler, error)
+  },
+
+  /** Its answer had begun with this status, and broke off. */
+  brokenOff(
+    handler: HandlerName,
+    status: number,
+    measured: Measured,
+    closeReason: 'failed' | 'upstream_incomplete',
+    error?: ProxyError,
+  ): Outcome {
+    const outcome: Outcome = { handler, status, closeReason, ...measured }
+    return error === undefined ? outcome : { ...outcome, error }
+  },
+
+  /** @param status that of the answer, if it had begun */
+  gone(handler: HandlerName, measured: Measured = NOTHING, status = 0): Outcome {
+    return { handler, status, closeReason: 'client_gone', ...measured }
+  },
+} as const

@@ -55,6 +55,24 @@ t.test('what upstream did is a gateway error, what the client did is not', async
   }
 })
 
+t.test('an error with other parts keeps all that are not named', async t => {
+  const cause = new Error('c')
+  const whole = {
+    status: 421,
+    detail: 'd',
+    fields: ['Allow', 'GET'],
+    address: '192.0.2.1',
+    close: true,
+    reason: 'r',
+  }
+  const error = new ProxyError('destination_ip_prohibited', 'm', { ...whole, cause })
+  const other = error.with({ detail: 'e', status: 403 })
+  t.match(other, { ...whole, type: error.type, message: 'm', side: 'proxy', detail: 'e', status: 403 })
+  t.equal(other.cause, cause)
+  t.equal(error.detail, 'd')
+  t.notOk('cause' in new ProxyError('dns_error', 'm').with({ status: 504 }), 'none is made up')
+})
+
 t.test('options beat the table; without them the error says the least', async t => {
   const plain = new ProxyError('http_request_error', 'bad thing')
   t.match(plain, { message: 'bad thing', side: 'client', detail: undefined, fields: [], close: false })

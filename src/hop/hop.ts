@@ -8,7 +8,7 @@ import { serializeAllow } from '../http/allow.js'
 import type { Method } from '../http/method.js'
 import { registeredPhrase } from '../http/reason-phrase.js'
 import { serializeTraceMessage, TRACE_CONTENT_TYPE } from '../http/trace-message.js'
-import type { Outcome } from '../outcome.js'
+import { Outcome } from '../outcome.js'
 
 /** @param allowed the methods that may pass, of the server or of the resource that was asked about */
 export function answerOptions(exchange: Exchange, date: string, allowed: Iterable<Method>): Outcome {
@@ -44,5 +44,5 @@ function answer(exchange: Exchange, fields: readonly string[], body: Buffer): Ou
   })
   if (body.length > 0) content.write(body)
   content.end()
-  return { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: body.length }
+  return Outcome.complete('hop', 200, { bytesUp: 0, bytesDown: body.length })
 }

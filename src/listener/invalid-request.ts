@@ -1,6 +1,7 @@
 /** What is told of a request that never became an exchange, because it is malformed. */
 import type { ProxyError } from '../errors.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
+import { Outcome } from '../outcome.js'
 
 export interface InvalidRequest {
   readonly id: string
@@ -21,8 +22,7 @@ export function tellInvalidRequest(
 ): void {
   const subject = { ...known, kind: 'invalid', path: withoutUserinfo(target) } as const
   observer.decision(subject, { decision: 'deny', reason: error.reason, refusal: error }, configHash)
-  const ended = { handler: 'refusal', closeReason: 'refused', bytesUp: 0, bytesDown: 0 } as const
-  observer.close(subject, { ...ended, status: error.status, error }, 0, 'deny')
+  observer.close(subject, Outcome.refused('refusal', error), 0, 'deny')
 }
 
 /** A refused target may be one because a password stands in it; which is no reason to write that into a log. */

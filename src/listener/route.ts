@@ -24,7 +24,7 @@ import {
 import type { PassthroughOptions } from '../origin/passthrough.js'
 import type { ExchangeObserver } from '../observe/exchange-observer.js'
 import type { ExchangeSpans } from '../observe/exchange-spans.js'
-import type { Outcome } from '../outcome.js'
+import { Outcome } from '../outcome.js'
 import type { Policy } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { type FarEnd, openDirectly, openThroughParent } from '../tunnel/far-end.js'
@@ -74,7 +74,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   try {
     outcome = await route(visit, client, options)
   } catch (error) {
-    outcome = exchange.signal.aborted ? goneOutcome() : refusal(toProxyError(error))
+    outcome = exchange.signal.aborted ? Outcome.gone('refusal') : Outcome.of('refusal', toProxyError(error))
   }
   visit.stay.leave()
   if (exchange.failure !== undefined) {
@@ -106,7 +106,7 @@ async function route(
   }
   visit.client = client
   // While its password was being checked, or waited for that.
-  if (client === undefined || exchange.signal.aborted) return goneOutcome()
+  if (client === undefined || exchange.signal.aborted) return Outcome.gone('refusal')
   switch (target.form) {
     case 'asterisk':
       // However many hops are left: no next one is named.
@@ -281,13 +281,4 @@ function passingMethods(
   return resourceMethods(hop).filter(
     method => policy().admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
   )
-}
-
-function refusal(error: ProxyError): Outcome {
-  const closeReason = error.side === 'upstream' ? 'failed' : 'refused'
-  return { handler: 'refusal', status: error.status, closeReason, bytesUp: 0, bytesDown: 0, error }
-}
-
-function goneOutcome(): Outcome {
-  return { handler: 'refusal', status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 }
 }

@@ -5,10 +5,10 @@
  * is idempotent and none of its content was read, when the connection died without an answer (RFC 9110 §9.2.2).
  * Anything else ends with the one that was tried.
  */
-import { ProxyError, toProxyError } from '../errors.js'
+import { type ProxyError, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import { methodProperties } from '../http/method.js'
-import type { HandlerName, Outcome } from '../outcome.js'
+import { type HandlerName, Outcome } from '../outcome.js'
 
 /** A next hop: the key that names it, and its URL for messages and logs. */
 export interface NextHop {
@@ -47,7 +47,7 @@ export async function relayToOneOf<Hop extends NextHop>(
       last = await send(hop)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      last = failed(handler, toProxyError(error))
+      last = Outcome.of(handler, toProxyError(error))
     }
     const { error, address } = last
     if (address !== undefined) hops.reached(hop)
@@ -66,19 +66,7 @@ function mayMove({ facts, content, responded, signal }: Exchange, { error, addre
   return error.type === 'connection_terminated' && methodProperties(facts.method).idempotent
 }
 
-function failed(handler: HandlerName, error: ProxyError): Outcome {
-  const closeReason = error.side === 'upstream' ? 'failed' : 'refused'
-  return { handler, status: error.status, closeReason, bytesUp: 0, bytesDown: 0, error }
-}
-
 /** The same error, with the key that leads there. */
 export function explained(error: ProxyError, { source, url }: NextHop): ProxyError {
-  return new ProxyError(error.type, error.message, {
-    status: error.status,
-    detail: `${source} leads to ${url}: ${error.detail ?? `${error.message}.`}`,
-    fields: error.fields,
-    close: error.close,
-    reason: error.reason,
-    cause: error.cause,
-  })
+  return error.with({ detail: `${source} leads to ${url}: ${error.detail ?? `${error.message}.`}` })
 }

@@ -13,7 +13,7 @@ import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
-import type { CloseReason, HandlerName, Outcome } from '../outcome.js'
+import { type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
 import { interimFields, responseFields } from './message-fields.js'
@@ -85,7 +85,7 @@ class Relay implements UpstreamEvents {
     this.#options = options
     this.#resolve = resolve
     this.#started = options.now()
-    exchange.onGone(() => this.#finish('client_gone'))
+    exchange.onGone(() => this.#finish(Outcome.gone(this.#handler, this.#measured(), this.#status)))
   }
 
   send(fresh: boolean): void {
@@ -150,7 +150,7 @@ class Relay implements UpstreamEvents {
   ended(trailers: Fields): void {
     if (this.#over) return
     this.#content?.end(trailerFields(trailers))
-    this.#finish('complete')
+    this.#finish(Outcome.complete(this.#handler, this.#status, this.#measured()))
   }
 
   failed(error: ProxyError, retry: Retry): void {
@@ -158,9 +158,16 @@ class Relay implements UpstreamEvents {
     this.#clock.stop()
     if (this.#content !== undefined) {
       this.#content.abort()
-      this.#finish('upstream_incomplete', error)
+      const outcome = Outcome.brokenOff(
+        this.#handler,
+        this.#status,
+        this.#measured(),
+        'upstream_incomplete',
+        error,
+      )
+      this.#finish(outcome)
     } else if (retry === 'reused-connection') this.send(true)
-    else this.#finish('failed', error)
+    else this.#fail(error)
   }
 
   upgraded(head: ReceivedHead, socket: Socket, rest: Uint8Array): void {
@@ -173,10 +180,7 @@ class Relay implements UpstreamEvents {
     const chosen = head.section.members(FIELD.upgrade)
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
       socket.destroy()
-      this.#finish(
-        'failed',
-        new ProxyError('http_upgrade_failed', 'switched to a protocol that was not offered'),
-      )
+      this.#fail(new ProxyError('http_upgrade_failed', 'switched to a protocol that was not offered'))
       return
     }
     this.#status = head.status
@@ -199,27 +203,31 @@ class Relay implements UpstreamEvents {
       completed: this.#permit.grant.completed,
       connectMs: this.#connectMs,
     })
-    void pump.finished.then(result => {
-      this.#bytesDown = result.bytesDown
-      this.#finish(result.reason, undefined, result.bytesUp)
+    void pump.finished.then(({ bytesUp, bytesDown, reason }) => {
+      const measured = { ...this.#measured(), bytesUp, bytesDown }
+      this.#finish(Outcome.complete(this.#handler, head.status, measured, reason))
     })
   }
 
-  #finish(closeReason: CloseReason, error?: ProxyError, bytesUp = this.#exchange.content.bytes): void {
+  #fail(error: ProxyError): void {
+    this.#finish(Outcome.failed(this.#handler, error, this.#measured()))
+  }
+
+  #finish(outcome: Outcome): void {
     if (this.#over) return
     this.#over = true
     this.#clock.end()
-    if (closeReason !== 'complete') this.#cancel?.()
-    this.#resolve({
-      handler: this.#handler,
-      status: this.#status === 0 && error !== undefined ? error.status : this.#status,
-      closeReason,
-      bytesUp,
+    if (outcome.closeReason !== 'complete') this.#cancel?.()
+    this.#resolve(outcome)
+  }
+
+  #measured(): Measured {
+    return {
+      bytesUp: this.#exchange.content.bytes,
       bytesDown: this.#bytesDown,
       ...(this.#address === undefined ? {} : { address: this.#address }),
       ...(this.#connectMs === undefined ? {} : { connectMs: this.#connectMs }),
       ...(this.#firstByteMs === undefined ? {} : { firstByteMs: this.#firstByteMs }),
-      ...(error === undefined ? {} : { error }),
-    })
+    }
   }
 }

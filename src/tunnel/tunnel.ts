@@ -4,10 +4,10 @@
  * The connection is made first and the 2xx sent after it, without Transfer-Encoding and without Content-Length; from
  * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
-import { ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
+import { type ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
 import type { Exchange, Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
-import type { CloseReason, Outcome } from '../outcome.js'
+import { Outcome } from '../outcome.js'
 import type { Grant } from '../policy/permit.js'
 import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
 import { BufferedReader } from '../relay/read-buffer.js'
@@ -39,16 +39,22 @@ export async function tunnel(
   try {
     farEnd = await open()
   } catch (error) {
-    if (exchange.signal.aborted) return failure('client_gone')
-    if (!(error instanceof UnopenedTunnel)) return failure('failed', connectFailure(toProxyError(error)))
+    if (exchange.signal.aborted) return Outcome.gone('tunnel')
+    if (!(error instanceof UnopenedTunnel))
+      return Outcome.failed('tunnel', connectFailure(toProxyError(error)))
     const { parent, connection } = error
     const reached = connection && { address: connection.where, connectMs: connection.connectMs }
-    return { ...failure('failed', connectFailure(error.error)), parent, ...reached }
+    return Outcome.failed('tunnel', connectFailure(error.error), {
+      bytesUp: 0,
+      bytesDown: 0,
+      parent,
+      ...reached,
+    })
   }
   const { socket, connectMs, where } = farEnd.connection
   if (exchange.signal.aborted) {
     socket.destroy()
-    return failure('client_gone')
+    return Outcome.gone('tunnel')
   }
   const switched = exchange.switchTo(200, 'Connection established', [])
   const running = grant.verifyServerName
@@ -61,17 +67,14 @@ export async function tunnel(
     connectMs,
   })
   const { reason, bytesUp, bytesDown, refusal }: VerifiedResult = await running.finished
-  const outcome: Outcome = {
-    handler: 'tunnel',
-    status: 200,
-    closeReason: reason,
-    bytesUp,
-    bytesDown,
-    address: where,
-    connectMs,
-  }
-  const told = farEnd.parent === undefined ? outcome : { ...outcome, parent: farEnd.parent }
-  return refusal === undefined ? told : { ...told, serverName: refusal }
+  const reached = { bytesUp, bytesDown, address: where, connectMs }
+  const measured = farEnd.parent === undefined ? reached : { ...reached, parent: farEnd.parent }
+  return Outcome.complete(
+    'tunnel',
+    200,
+    refusal === undefined ? measured : { ...measured, serverName: refusal },
+    reason,
+  )
 }
 
 function startPump(
@@ -102,11 +105,6 @@ function verified(switched: Switched, farEnd: FarEnd, host: Host, options: Tunne
   })
 }
 
-function failure(closeReason: CloseReason, error?: ProxyError): Outcome {
-  const base = { handler: 'tunnel', closeReason, bytesUp: 0, bytesDown: 0 } as const
-  return error === undefined ? { ...base, status: 0 } : { ...base, status: error.status, error }
-}
-
 /** A failed CONNECT is 403, 502 or 504 and nothing else: what these errors are then, which have another status. */
 const CONNECT_STATUS: Partial<Record<ProxyErrorType, number>> = {
   proxy_loop_detected: 403,
@@ -116,12 +114,5 @@ const CONNECT_STATUS: Partial<Record<ProxyErrorType, number>> = {
 /** The error as a CONNECT answers it. */
 export function connectFailure(error: ProxyError): ProxyError {
   const status = CONNECT_STATUS[error.type]
-  if (status === undefined) return error
-  return new ProxyError(error.type, error.message, {
-    status,
-    reason: error.reason,
-    fields: error.fields,
-    ...(error.detail === undefined ? {} : { detail: error.detail }),
-    cause: error,
-  })
+  return status === undefined ? error : error.with({ status, cause: error })
 }

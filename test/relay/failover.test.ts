@@ -73,6 +73,12 @@ t.test('what is told is the failure of one that was reached, if any was', async 
   t.match(none.outcome, { address: undefined, error: { detail: 'key leads to b: refused.' } })
 })
 
+t.test('the failure that is told keeps its parts, and says which key led there', async t => {
+  const parts = { address: '192.0.2.1', reason: 'r', close: true, fields: ['Retry-After', '1'] }
+  const { outcome } = await tried('GET', new ProxyError('destination_ip_prohibited', 'm', parts))
+  t.match(outcome.error, { ...parts, detail: 'key leads to a: m.' })
+})
+
 t.test('a refusal of our own is final', async t => {
   const { went, outcome } = await tried('GET', new ProxyError('proxy_loop_detected', 'own'))
   t.same(went, ['a'])

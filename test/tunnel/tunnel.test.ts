@@ -16,8 +16,9 @@ t.test('what a CONNECT meets becomes 403, 502 or 504 (RFC 9110 §9.3.6)', async 
     ['proxy_loop_detected', 403],
   ]
   for (const [type, status] of met) {
-    const error = connectFailure(new ProxyError(type, 'm', { detail: 'd', reason: 'r' }))
-    t.match(error, { type, status, message: 'm', detail: 'd', reason: 'r' })
+    const met = { detail: 'd', reason: 'r', close: true, address: '192.0.2.1' }
+    const error = connectFailure(new ProxyError(type, 'm', met))
+    t.match(error, { type, status, message: 'm', ...met })
     t.ok([403, 502, 504].includes(error.status))
   }
 })

@@ -6,7 +6,7 @@ import { serializeHttpDate } from '../../http/date.js'
 import { serializeEntityTag } from '../../http/etag.js'
 import type { Method } from '../../http/method.js'
 import { registeredPhrase } from '../../http/reason-phrase.js'
-import type { Outcome } from '../../outcome.js'
+import { type Measured, Outcome } from '../../outcome.js'
 
 /** What the store itself does with a resource, and with a collection. */
 export const RESOURCE_METHODS: readonly Method[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']
@@ -59,7 +59,12 @@ export function answerEmpty(context: AnswerContext, status: number, fields: read
 }
 
 export function outcomeOf(exchange: Exchange, status: number, bytesDown: number): Outcome {
-  return { handler: 'origin', status, closeReason: 'complete', bytesUp: exchange.content.bytes, bytesDown }
+  return Outcome.complete('origin', status, measuredOf(exchange, bytesDown))
+}
+
+/** @param bytesDown of content that were sent */
+export function measuredOf({ content }: Exchange, bytesDown: number): Measured {
+  return { bytesUp: content.bytes, bytesDown }
 }
 
 /** ETag and Last-Modified (RFC 9110 §8.8). The latter is never later than Date, though the clock was ahead then (§8.8.2.1). */

@@ -13,12 +13,13 @@ import {
   serializeContentRange,
   serializeUnsatisfiedRange,
 } from '../../http/range.js'
-import type { Outcome } from '../../outcome.js'
+import { Outcome } from '../../outcome.js'
 import {
   type AnswerContext,
   answer,
   answerEmpty,
   checkPreconditions,
+  measuredOf,
   outcomeOf,
   validatorFields,
 } from './answers.js'
@@ -108,10 +109,10 @@ async function send(
     if (Buffer.isBuffer(piece)) await sender.write(piece)
     else if (!(await sendRange(sender, object, piece))) {
       content.abort()
-      return { ...outcomeOf(exchange, status, sender.bytes), closeReason: 'failed' }
+      return Outcome.brokenOff('origin', status, measuredOf(exchange, sender.bytes), 'failed')
     }
   }
-  if (sender.gone) return { ...outcomeOf(exchange, status, sender.bytes), closeReason: 'client_gone' }
+  if (sender.gone) return Outcome.gone('origin', measuredOf(exchange, sender.bytes), status)
   content.end()
   return outcomeOf(exchange, status, sender.bytes)
 }

@@ -5,18 +5,18 @@
  * A path that ends in `/` is a collection of what is below it: it can be listed, and POST creates in it. Every other
  * path is a resource, or could be one: PUT creates it.
  */
-import type { ProxyError } from '../../errors.js'
 import type { Descriptors } from '../../limits/descriptors.js'
 import type { Exchange } from '../../exchange.js'
 import { serializeAllow } from '../../http/allow.js'
 import { type Method, methodProperties } from '../../http/method.js'
-import type { Outcome } from '../../outcome.js'
+import { Outcome } from '../../outcome.js'
 import {
   ACCEPT_PATCH,
   type AnswerContext,
   answerEmpty,
   COLLECTION_METHODS,
   checkPreconditions,
+  measuredOf,
   methodNotAllowed,
   notFound,
   RESOURCE_METHODS,
@@ -217,13 +217,10 @@ function answerOptions(context: AnswerContext, allowed: readonly Method[]): Outc
 }
 
 function failed(exchange: Exchange, error: unknown): Outcome {
-  const counts = { handler: 'origin', bytesUp: exchange.content.bytes, bytesDown: 0 } as const
-  if (error instanceof ClientGone) return { ...counts, status: 0, closeReason: 'client_gone' }
-  const failure: ProxyError = storeFailure(error)
-  return {
-    ...counts,
-    status: failure.status,
-    closeReason: failure.status < 500 ? 'refused' : 'failed',
-    error: failure,
-  }
+  const measured = measuredOf(exchange, 0)
+  if (error instanceof ClientGone) return Outcome.gone('origin', measured)
+  const failure = storeFailure(error)
+  return failure.status < 500
+    ? Outcome.refused('origin', failure, measured)
+    : Outcome.failed('origin', failure, measured)
 }

@@ -1,0 +1,42 @@
+import t from 'tap'
+import { ProxyError } from '../src/errors.js'
+import { Outcome } from '../src/outcome.js'
+
+const MEASURED = { bytesUp: 1, bytesDown: 2, address: '192.0.2.1:80' }
+const UPSTREAM = new ProxyError('connection_refused', 'm')
+const OWN = new ProxyError('http_request_denied', 'm')
+
+t.test('what was answered in full is complete, a tunnel ends for its reason', async t => {
+  t.same(Outcome.complete('forward', 204, MEASURED), {
+    handler: 'forward',
+    status: 204,
+    closeReason: 'complete',
+    ...MEASURED,
+  })
+  t.match(Outcome.complete('tunnel', 200, MEASURED, 'idle'), { status: 200, closeReason: 'idle' })
+})
+
+t.test('an error of the far side is a failure, any other a refusal', async t => {
+  t.same(Outcome.of('refusal', UPSTREAM), {
+    handler: 'refusal',
+    status: 502,
+    closeReason: 'failed',
+    bytesUp: 0,
+    bytesDown: 0,
+    error: UPSTREAM,
+  })
+  t.match(Outcome.of('refusal', OWN), { status: 403, closeReason: 'refused', error: OWN })
+  t.match(Outcome.failed('tunnel', OWN, MEASURED), { status: 403, closeReason: 'failed', ...MEASURED })
+  t.match(Outcome.refused('origin', UPSTREAM, MEASURED), { status: 502, closeReason: 'refused', ...MEASURED })
+})
+
+t.test('an answer that broke off keeps the status that was sent', async t => {
+  const broken = Outcome.brokenOff('forward', 200, MEASURED, 'upstream_incomplete', UPSTREAM)
+  t.match(broken, { status: 200, closeReason: 'upstream_incomplete', error: UPSTREAM, ...MEASURED })
+  t.notOk('error' in Outcome.brokenOff('origin', 200, MEASURED, 'failed'))
+})
+
+t.test('who is gone has the status that was sent, or none', async t => {
+  t.match(Outcome.gone('forward'), { status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 })
+  t.match(Outcome.gone('forward', MEASURED, 206), { status: 206, closeReason: 'client_gone', ...MEASURED })
+})
