@@ -20,8 +20,7 @@ import { isStillAllowed, type OpenTunnel } from './listener/recheck.js'
 import { type RouteOptions, serveExchange } from './listener/route.js'
 import type { ServerSettings } from './listener/server.js'
 import { AccessLog } from './observe/access-log.js'
-import { type ExchangeObserver, ObserverPair } from './observe/exchange-observer.js'
-import type { ExchangeSpans } from './observe/exchange-spans.js'
+import { type ExchangeObserver, ObserverList } from './observe/exchange-observer.js'
 import { logUpstream } from './observe/upstream-log.js'
 import type { UpstreamHealth } from './observe/upstream-metrics.js'
 import { createOrigins, type Origins } from './origin/create-origins.js'
@@ -56,12 +55,10 @@ export interface Surroundings {
   readonly pumps: PumpRegistry
   /** Told of a tunnel that began under a configuration that is in force no longer when it stands. */
   readonly startedLate: (pump: RunningPump) => void
-  /** Of every exchange, beside the log. */
-  readonly observer: ExchangeObserver
+  /** Of every exchange, behind the log. */
+  readonly observers: readonly ExchangeObserver[]
   readonly shares: Shares
   readonly descriptors: Descriptors
-  /** Undefined where nothing is traced. */
-  readonly spans: ExchangeSpans | undefined
 }
 
 /** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
@@ -143,9 +140,7 @@ export class Generation {
       now,
     })
     const accessLog = new AccessLog({ logger: surroundings.logger, query: config.log.query, wallClock })
-    const { spans } = surroundings
-    const told = new ObserverPair(accessLog, surroundings.observer)
-    const observer = spans === undefined ? told : new ObserverPair(told, spans)
+    const observer = new ObserverList([accessLog, ...surroundings.observers])
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
     const { buffers } = surroundings
     const pumps: PumpRegistry = { add: (...started) => this.#addTunnel(...started) }
@@ -182,7 +177,6 @@ export class Generation {
       },
       shares: surroundings.shares,
       observer,
-      spans,
       date,
       now,
     }
@@ -254,9 +248,9 @@ export class Generation {
 
   /** A tunnel stands. When another configuration is in force by now, it is for that one to judge it. */
   #addTunnel(pump: RunningPump, exchange: Exchange, upstream: PumpUpstream): void {
-    const { pumps, startedLate, observer } = this.#surroundings
+    const { pumps, startedLate } = this.#surroundings
     pumps.add(pump, exchange, upstream)
-    observer.tunnelOpened?.(upstream.connectMs)
+    this.#routing.observer.tunnelOpened(upstream.connectMs)
     this.#tunnels += 1
     void pump.finished.then(() => {
       this.#tunnels -= 1

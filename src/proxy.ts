@@ -20,7 +20,6 @@ import { samePorts } from './listener/same-ports.js'
 import { ProxyServer } from './listener/server.js'
 import { removeStaleSockets } from './listener/unix-socket.js'
 import type { MetricsReport } from './observe/exposition.js'
-import { ObserverPair } from './observe/exchange-observer.js'
 import { MAX_TUNNELS } from './observe/merge-status.js'
 import { type BuildInfo, Metrics } from './observe/metrics.js'
 import { StatusRecorder } from './observe/status-recorder.js'
@@ -190,10 +189,9 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     buffers: new ReadBuffers(),
     pumps: server.pumps,
     startedLate: (pump: RunningPump) => void server.pumps.stopUnless(current.judge(), [pump]),
-    observer: new ObserverPair(metrics.exchanges, recorder),
+    observers: [metrics.exchanges, recorder, ...(spanExport === undefined ? [] : [spanExport.spans])],
     shares,
     descriptors,
-    spans: spanExport?.spans,
   }
   const configured = configuredListeners(loaded.config)
   let current: Generation = new Generation(loaded, surroundings, configured)

@@ -22,8 +22,7 @@ import {
   serveOrigin,
 } from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
-import type { ExchangeObserver } from '../observe/exchange-observer.js'
-import type { ExchangeSpans } from '../observe/exchange-spans.js'
+import type { ObserverList } from '../observe/exchange-observer.js'
 import { Outcome } from '../outcome.js'
 import type { Policy } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
@@ -53,9 +52,7 @@ export interface RouteOptions {
   readonly tunnel: TunnelOptions
   readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
   readonly shares: Pick<Shares, 'enter'>
-  readonly observer: ExchangeObserver
-  /** Told when an exchange begins; one of those that `observer` tells. Undefined where nothing is traced. */
-  readonly spans: ExchangeSpans | undefined
+  readonly observer: ObserverList
   readonly date: () => string
   readonly now: () => number
 }
@@ -68,7 +65,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   const found = slot.refusal ?? options.clients().identify(clientAskerOf(exchange))
   const client = found instanceof Promise ? await found : found
   const decision = new Decision(exchange, client instanceof ProxyError ? undefined : client, options)
-  exchange.trace = options.spans?.begin(decision.subject, exchange, started)
+  exchange.trace = options.observer.began(decision.subject, exchange, started)
   const visit = new Visit(exchange, decision, options.clients)
   let outcome: Outcome
   try {

@@ -1,7 +1,9 @@
 /**
- * Who is told of every exchange, once when it is decided and once when it is over, and of a tunnel when it stands: the
- * log and the metrics.
+ * Who is notified of every exchange, once when it is decided and once when it is over, and of a tunnel when it is
+ * established: the log, the metrics, the status page and the traces.
  */
+import type { Fields } from '../http/fields.js'
+import type { OutgoingTrace } from '../http/trace-context.js'
 import type { Outcome } from '../outcome.js'
 
 /** What was asked for: the form of the target, or `invalid` when the request never got that far. */
@@ -49,10 +51,23 @@ export interface Refusal {
   readonly address: string | undefined
 }
 
+/** What a request says of itself beside its subject. */
+export interface BegunRequest {
+  readonly head: { readonly fields: Fields }
+  /** Whether the client speaks TLS to the proxy. */
+  readonly encrypted: boolean
+}
+
 export interface ExchangeObserver {
+  /**
+   * A request whose head is in order, before both of its events.
+   * @param started when its head had been read: milliseconds, monotonic
+   * @returns what the next hop is to be told of the trace, from whoever traces
+   */
+  began?(subject: Subject, request: BegunRequest, started: number): OutgoingTrace | undefined
   decision(subject: Subject, event: DecisionEvent, configHash: string): void
   /**
-   * A tunnel stands: it may take hours until it is over.
+   * A tunnel is established: it may take hours until it is over.
    * @param connectMs as its outcome will have it
    */
   tunnelOpened?(connectMs: number | undefined): void
@@ -68,28 +83,29 @@ export function isTunnel({ handler, status }: Outcome): boolean {
   return status === 101 || (handler === 'tunnel' && status === 200)
 }
 
-/** Tells both. */
-export class ObserverPair implements ExchangeObserver {
-  readonly #first: ExchangeObserver
-  readonly #second: ExchangeObserver
+/** Notifies several, in their order. */
+export class ObserverList implements Required<ExchangeObserver> {
+  readonly #observers: readonly ExchangeObserver[]
 
-  constructor(first: ExchangeObserver, second: ExchangeObserver) {
-    this.#first = first
-    this.#second = second
+  constructor(observers: readonly ExchangeObserver[]) {
+    this.#observers = observers
+  }
+
+  began(subject: Subject, request: BegunRequest, started: number): OutgoingTrace | undefined {
+    let trace: OutgoingTrace | undefined
+    for (const observer of this.#observers) trace = observer.began?.(subject, request, started) ?? trace
+    return trace
   }
 
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
-    this.#first.decision(subject, event, configHash)
-    this.#second.decision(subject, event, configHash)
+    for (const observer of this.#observers) observer.decision(subject, event, configHash)
   }
 
   tunnelOpened(connectMs: number | undefined): void {
-    this.#first.tunnelOpened?.(connectMs)
-    this.#second.tunnelOpened?.(connectMs)
+    for (const observer of this.#observers) observer.tunnelOpened?.(connectMs)
   }
 
   close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void {
-    this.#first.close(subject, outcome, durationMs, decided)
-    this.#second.close(subject, outcome, durationMs, decided)
+    for (const observer of this.#observers) observer.close(subject, outcome, durationMs, decided)
   }
 }

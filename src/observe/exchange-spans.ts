@@ -16,11 +16,10 @@ import {
   type Tracer,
   trace,
 } from '@opentelemetry/api'
-import type { Fields } from '../http/fields.js'
 import { METHOD_NAMES } from '../http/method.js'
 import { type OutgoingTrace, parseTraceparent, serializeTraceparent } from '../http/trace-context.js'
 import type { CloseReason, Outcome } from '../outcome.js'
-import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
+import type { BegunRequest, DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
 import { withoutQuery } from './query.js'
 
 export interface ExchangeSpansOptions {
@@ -31,13 +30,6 @@ export interface ExchangeSpansOptions {
   readonly now: () => number
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
-}
-
-/** What a traced request says of itself beside its subject. */
-export interface TracedRequest {
-  readonly head: { readonly fields: Fields }
-  /** Whether the client speaks TLS to the proxy. */
-  readonly encrypted: boolean
 }
 
 /** The two spans of one exchange. */
@@ -66,7 +58,7 @@ export class ExchangeSpans implements ExchangeObserver {
    * @param started when its head had been read, by `now`
    * @returns what the next hop is to be told
    */
-  begin(subject: Subject, { head, encrypted }: TracedRequest, started: number): OutgoingTrace {
+  began(subject: Subject, { head, encrypted }: BegunRequest, started: number): OutgoingTrace {
     const parent = parseTraceparent(head.fields)
     const scheme = schemeOf(subject, encrypted)
     const { client } = this.#start(subject, remoteContext(parent), started, scheme)

@@ -48,7 +48,7 @@ t.test(
   async t => {
     const { spans, ended } = scene()
     const asked = subject()
-    spans.begin(asked, request(), 900)
+    spans.began(asked, request(), 900)
     spans.close(asked, { ...COMPLETE, address: '192.0.2.1:80' }, 250)
     const { server, client } = ended()
     t.equal(ms(server?.startTime ?? [0, 0]), NOW - 100)
@@ -68,7 +68,7 @@ t.test('a query is told on request alone', async t => {
   ] as const) {
     const { spans, ended } = scene(query)
     const asked = subject({ path })
-    spans.begin(asked, request(), 1000)
+    spans.began(asked, request(), 1000)
     spans.close(asked, COMPLETE, 1)
     const attributes = Object.entries(ended().server?.attributes ?? {})
     t.strictSame(
@@ -89,7 +89,7 @@ t.test('the scheme is that of the target, or of the connection', async t => {
   ] as const) {
     const { spans, ended } = scene()
     const asked = subject({ kind })
-    spans.begin(asked, request(encrypted), 1000)
+    spans.began(asked, request(encrypted), 1000)
     spans.close(asked, COMPLETE, 1)
     t.equal(ended().server?.attributes['url.scheme'], scheme, `${kind} ${encrypted}`)
   }
@@ -107,7 +107,7 @@ t.test('the far side has a span where it was asked, or could not be', async t =>
   ] as const satisfies readonly (readonly [Outcome, unknown])[]) {
     const { spans, ended } = scene()
     const asked = subject()
-    spans.begin(asked, request(), 1000)
+    spans.began(asked, request(), 1000)
     spans.close(asked, outcome, 1)
     const { client } = ended()
     const { attributes } = client ?? {}
@@ -136,7 +136,7 @@ t.test(
     ] as const) {
       const { spans, ended } = scene()
       const asked = subject()
-      spans.begin(asked, request(), 1000)
+      spans.began(asked, request(), 1000)
       spans.close(asked, { ...COMPLETE, address: '192.0.2.1:80', ...over }, 1)
       for (const [span, type] of [
         [ended().server, server],
@@ -172,7 +172,7 @@ t.test('what was never begun, as no request was read, is a trace of its own', as
 t.test('a status that never was is not told', async t => {
   const { spans, ended } = scene()
   const asked = subject()
-  spans.begin(asked, request(), 1000)
+  spans.began(asked, request(), 1000)
   spans.close(asked, { ...COMPLETE, status: 0, closeReason: 'client_gone', address: '192.0.2.1:80' }, 1)
   t.notOk('http.response.status_code' in (ended().server?.attributes ?? {}))
   t.notOk('http.response.status_code' in (ended().client?.attributes ?? {}))

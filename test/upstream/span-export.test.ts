@@ -60,7 +60,7 @@ async function open(t: Test, url: string, port: number, most?: number): Promise<
 
 function exchange({ spans }: SpanExport): void {
   const subject = { id: '1', client: 'c', clientAddress: '::1', kind: 'server', method: 'OPTIONS' } as const
-  spans.begin(subject, { head: { fields: [] }, encrypted: false }, performance.now())
+  spans.began(subject, { head: { fields: [] }, encrypted: false }, performance.now())
   spans.close(subject, OUTCOME, 1)
 }
 
