@@ -11,6 +11,7 @@ import type { RequestTarget } from './http/request-target.js'
 import type { OutgoingTrace } from './http/trace-context.js'
 import type { RequestHead } from './http1/request-reader.js'
 import type { ResponseHead } from './http1/response-writer.js'
+import type { Aborted } from './outcome.js'
 
 /** What a request head says, checked: nothing behind this point meets a malformed one. */
 export interface RequestFacts {
@@ -73,8 +74,10 @@ export interface Exchange {
   readonly content: RequestContent
   /** What the next hop is told of the trace; undefined where nothing is traced, and the fields stay as they came. */
   readonly trace: OutgoingTrace | undefined
-  /** Calls back when the client goes away before its answer is complete; at once when it has. */
-  onGone(callback: () => void): void
+  /** How it has ended before its answer was complete; undefined as long as it has not. */
+  readonly aborted: Aborted | undefined
+  /** Calls back when it ends before its answer is complete; at once when it has. */
+  onAborted(callback: (aborted: Aborted) => void): void
   /** The same as a signal, for work that takes one. */
   readonly signal: CancelSignal
   /** Whether the final response has been begun. */

@@ -58,6 +58,13 @@ export interface Outcome extends Measured {
   readonly error?: ProxyError
 }
 
+/** How an exchange ended before its answer was complete. */
+export type Aborted =
+  /** There is nobody any more to take an answer. */
+  | { readonly kind: 'gone'; readonly closeReason: CloseReason }
+  /** The request itself broke off: the error is its answer, if none has begun. */
+  | { readonly kind: 'failed'; readonly closeReason: CloseReason; readonly error: ProxyError }
+
 /** Of an exchange of whose content nothing was read or sent. */
 const NOTHING: Measured = { bytesUp: 0, bytesDown: 0 }
 
@@ -100,7 +107,10 @@ export const Outcome = {
   },
 
   /** @param status that of the answer, if it had begun */
-  gone(handler: HandlerName, measured: Measured = NOTHING, status = 0): Outcome {
-    return { handler, status, closeReason: 'client_gone', ...measured }
+  aborted(handler: HandlerName, aborted: Aborted, measured: Measured = NOTHING, status = 0): Outcome {
+    const { kind, closeReason } = aborted
+    if (kind === 'gone') return { handler, status, closeReason, ...measured }
+    const { error } = aborted
+    return { handler, status: status === 0 ? error.status : status, closeReason, ...measured, error }
   },
 } as const

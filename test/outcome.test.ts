@@ -37,6 +37,14 @@ t.test('an answer that broke off keeps the status that was sent', async t => {
 })
 
 t.test('who is gone has the status that was sent, or none', async t => {
-  t.match(Outcome.gone('forward'), { status: 0, closeReason: 'client_gone', bytesUp: 0, bytesDown: 0 })
-  t.match(Outcome.gone('forward', MEASURED, 206), { status: 206, closeReason: 'client_gone', ...MEASURED })
+  const gone = { kind: 'gone', closeReason: 'shutdown' } as const
+  const none = { status: 0, closeReason: 'shutdown', bytesUp: 0, bytesDown: 0, error: undefined }
+  t.match(Outcome.aborted('forward', gone), none)
+  t.match(Outcome.aborted('forward', gone, MEASURED, 206), { ...none, ...MEASURED, status: 206 })
+})
+
+t.test('a request that broke off has the status of its error, if no other was sent', async t => {
+  const failed = { kind: 'failed', closeReason: 'idle', error: OWN } as const
+  t.match(Outcome.aborted('forward', failed), { status: 403, closeReason: 'idle', error: OWN })
+  t.match(Outcome.aborted('forward', failed, MEASURED, 206), { status: 206, closeReason: 'idle', error: OWN })
 })

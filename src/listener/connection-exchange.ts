@@ -17,11 +17,11 @@ import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { Metered } from '../limits/shares.js'
 import type { Subject } from '../observe/exchange-observer.js'
-import type { CloseReason } from '../outcome.js'
+import type { Aborted, CloseReason } from '../outcome.js'
 import type { RunningPump } from '../relay/pump.js'
+import { AbortedSignal } from './aborted-signal.js'
 import { type ContentLimits, ContentPace } from './content-pace.js'
 import { tooSlow } from './deadline.js'
-import { GoneSignal } from './gone-signal.js'
 
 /** What an exchange asks of the connection it came on. */
 export interface ExchangeConnection {
@@ -65,10 +65,8 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   #bytesDown = 0
   #pump: RunningPump | undefined
   #responded = false
-  #failure: ProxyError | undefined
-  #failedAs: CloseReason = 'failed'
-  #goneAs: CloseReason = 'client_gone'
-  readonly #gone = new GoneSignal()
+  #aborted: Aborted | undefined
+  readonly #signal = new AbortedSignal()
 
   constructor(connection: ExchangeConnection, id: string, head: RequestHead, facts: RequestFacts) {
     this.#connection = connection
@@ -87,21 +85,6 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
 
   get responded(): boolean {
     return this.#responded
-  }
-
-  /** Why the request itself broke off, when it did: its answer, whatever the handler made of it. */
-  get failure(): ProxyError | undefined {
-    return this.#failure
-  }
-
-  /** What is said then of how it ended. */
-  get failedAs(): CloseReason {
-    return this.#failedAs
-  }
-
-  /** What is said of how it ended when nobody is there to take its answer. */
-  get goneAs(): CloseReason {
-    return this.#goneAs
   }
 
   // --- Metered ---
@@ -162,7 +145,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   }
 
   resume(): void {
-    if (!this.#paused || this.#gone.aborted) return
+    if (!this.#paused || this.#aborted !== undefined) return
     this.#paused = false
     this.#connection?.contentWanted()
   }
@@ -180,36 +163,36 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   // --- the answer ---
 
   inform(status: number, reason: string, fields: Fields): void {
-    if (!this.#gone.aborted) this.#connection?.inform(status, reason, fields)
+    if (this.#aborted === undefined) this.#connection?.inform(status, reason, fields)
   }
 
   respond(head: ResponseHead): ResponseContent {
     this.#responded = true
-    if (!this.#gone.aborted) this.#connection?.respond(head)
+    if (this.#aborted === undefined) this.#connection?.respond(head)
     return this
   }
 
   /** @param hint a line that goes into the body as it is */
   refuse(error: ProxyError, hint?: string): void {
-    if (this.#gone.aborted && this.#failure === undefined) return
+    if (this.#aborted?.kind === 'gone') return
     this.#connection?.refuse(error, this.facts.method, hint)
   }
 
   write(chunk: Uint8Array): boolean {
     this.#bytesDown += chunk.length
-    return this.#gone.aborted || (this.#connection?.write(chunk) ?? true)
+    return this.#aborted !== undefined || (this.#connection?.write(chunk) ?? true)
   }
 
   onDrain(callback: () => void): void {
-    if (!this.#gone.aborted) this.#connection?.onDrain(callback)
+    if (this.#aborted === undefined) this.#connection?.onDrain(callback)
   }
 
   end(trailers: Fields = []): void {
-    if (!this.#gone.aborted) this.#connection?.end(trailers)
+    if (this.#aborted === undefined) this.#connection?.end(trailers)
   }
 
   abort(): void {
-    if (!this.#gone.aborted) this.#connection?.abort()
+    if (this.#aborted === undefined) this.#connection?.abort()
   }
 
   switchTo(status: number, reason: string, fields: Fields, upgrade?: string): Switched {
@@ -222,29 +205,36 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
 
   // --- the end before the answer ---
 
-  onGone(callback: () => void): void {
-    if (this.#gone.aborted) callback()
-    else this.#gone.addEventListener('abort', callback)
+  get aborted(): Aborted | undefined {
+    return this.#aborted
+  }
+
+  onAborted(callback: (aborted: Aborted) => void): void {
+    const tell = (): void => {
+      if (this.#aborted !== undefined) callback(this.#aborted)
+    }
+    if (this.#aborted === undefined) this.#signal.addEventListener('abort', tell)
+    else tell()
   }
 
   get signal(): CancelSignal {
-    return this.#gone
+    return this.#signal
   }
 
-  /** Its connection is about to be ended from this side. */
-  endAs(reason: CloseReason = this.#goneAs): void {
-    this.#goneAs = reason
-  }
-
-  /** The client is gone, or has been sent away. */
-  gone(): void {
-    this.#gone.fire()
+  /** The client is gone, or its connection is about to be ended from this side. */
+  gone(closeReason: CloseReason = 'client_gone'): void {
+    this.#abort({ kind: 'gone', closeReason })
   }
 
   /** The request broke off in a way that has an answer of its own, if none was begun. */
   fail(error: ProxyError, closeReason: CloseReason = 'failed'): void {
-    this.#failure = error
-    this.#failedAs = closeReason
-    this.gone()
+    this.#abort({ kind: 'failed', closeReason, error })
+  }
+
+  /** What has ended does not end in another way. */
+  #abort(aborted: Aborted): void {
+    if (this.#aborted !== undefined) return
+    this.#aborted = aborted
+    this.#signal.fire()
   }
 }

@@ -14,6 +14,7 @@ import { ConnectionState } from '../http1/connection-state.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
+import type { CloseReason } from '../outcome.js'
 import { classify } from './classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
@@ -83,8 +84,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     else if (!this.#reader.inHead || !this.#owner.draining) this.#close()
   }
 
-  destroy(reason?: ConnectionExchange['goneAs']): void {
-    this.#exchange?.endAs(reason)
+  destroy(reason?: CloseReason): void {
+    if (reason !== undefined) this.#exchange?.gone(reason)
     this.#response.destroy()
   }
 

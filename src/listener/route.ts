@@ -71,13 +71,10 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
   try {
     outcome = await route(visit, client, options)
   } catch (error) {
-    outcome = exchange.signal.aborted ? Outcome.gone('refusal') : Outcome.of('refusal', toProxyError(error))
+    const { aborted } = exchange
+    outcome = aborted ? Outcome.aborted('refusal', aborted) : Outcome.of('refusal', toProxyError(error))
   }
   visit.stay.leave()
-  if (exchange.failure !== undefined) {
-    const status = exchange.responded ? outcome.status : exchange.failure.status
-    outcome = { ...outcome, status, closeReason: exchange.failedAs, error: exchange.failure }
-  } else if (outcome.closeReason === 'client_gone') outcome = { ...outcome, closeReason: exchange.goneAs }
   if (outcome.error !== undefined) {
     decision.deny(outcome.error)
     exchange.refuse(
@@ -103,7 +100,8 @@ async function route(
   }
   visit.client = client
   // While its password was being checked, or waited for that.
-  if (client === undefined || exchange.signal.aborted) return Outcome.gone('refusal')
+  if (exchange.aborted !== undefined) return Outcome.aborted('refusal', exchange.aborted)
+  if (client === undefined) throw exchange.signal.reason
   switch (target.form) {
     case 'asterisk':
       // However many hops are left: no next one is named.

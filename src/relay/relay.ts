@@ -85,7 +85,9 @@ class Relay implements UpstreamEvents {
     this.#options = options
     this.#resolve = resolve
     this.#started = options.now()
-    exchange.onGone(() => this.#finish(Outcome.gone(this.#handler, this.#measured(), this.#status)))
+    exchange.onAborted(aborted =>
+      this.#finish(Outcome.aborted(this.#handler, aborted, this.#measured(), this.#status)),
+    )
   }
 
   send(fresh: boolean): void {

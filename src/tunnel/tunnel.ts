@@ -39,7 +39,7 @@ export async function tunnel(
   try {
     farEnd = await open()
   } catch (error) {
-    if (exchange.signal.aborted) return Outcome.gone('tunnel')
+    if (exchange.aborted !== undefined) return Outcome.aborted('tunnel', exchange.aborted)
     if (!(error instanceof UnopenedTunnel))
       return Outcome.failed('tunnel', connectFailure(toProxyError(error)))
     const { parent, connection } = error
@@ -52,9 +52,9 @@ export async function tunnel(
     })
   }
   const { socket, connectMs, where } = farEnd.connection
-  if (exchange.signal.aborted) {
+  if (exchange.aborted !== undefined) {
     socket.destroy()
-    return Outcome.gone('tunnel')
+    return Outcome.aborted('tunnel', exchange.aborted)
   }
   const switched = exchange.switchTo(200, 'Connection established', [])
   const running = grant.verifyServerName

@@ -8,12 +8,12 @@ import ts from 'typescript'
 /** Parts of src/ from the bottom up; each may import what stands before it. Those of one line do not import each other. */
 const ORDER: readonly (readonly string[])[] = [
   ['errors'],
+  ['outcome'],
   ['http'],
   ['http1'],
   ['exchange'],
   ['net'],
   ['config'],
-  ['outcome'],
   ['policy'],
   ['limits'],
   ['clients'],

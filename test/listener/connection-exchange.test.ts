@@ -1,5 +1,6 @@
 /** How request content is handed from one consumer to the next. */
 import t from 'tap'
+import { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestFacts } from '../../src/exchange.js'
 import type { RequestHead } from '../../src/http1/request-reader.js'
 import { ConnectionExchange, type ExchangeConnection } from '../../src/listener/connection-exchange.js'
@@ -15,6 +16,10 @@ function exchange(given: Partial<ExchangeConnection> = {}): {
     exchange: new ConnectionExchange(connection, 'id', head, {} as RequestFacts),
     wanted: () => wanted,
   }
+}
+
+function failureOf({ aborted }: ConnectionExchange): ProxyError | undefined {
+  return aborted?.kind === 'failed' ? aborted.error : undefined
 }
 
 function consumer(takes = true): ContentConsumer & { readonly told: string[] } {
@@ -96,9 +101,9 @@ t.test(
       one.deliver(Buffer.alloc(9))
       if (end) one.deliverEnd([])
       for (const now of [0, 1000, 1999]) one.checkPace(now, { bodyMinRate, bodyIdleMs })
-      t.equal(one.failure, undefined)
+      t.equal(failureOf(one), undefined)
       one.checkPace(2000, { bodyMinRate, bodyIdleMs })
-      return one.failure
+      return failureOf(one)
     }
     const { exchange: slow } = exchange()
     slow.start(consumer())
@@ -107,12 +112,42 @@ t.test(
     slow.checkPace(1000, limits)
     slow.deliver(Buffer.alloc(9))
     slow.checkPace(1999, limits)
-    t.equal(slow.failure, undefined)
+    t.equal(failureOf(slow), undefined)
     slow.checkPace(2000, limits)
-    t.match(slow.failure, { status: 408, reason: 'body_min_rate', close: true })
-    t.match(slow.failure?.detail, 'limits.body_min_rate allows (10B a second')
+    t.match(failureOf(slow), { status: 408, reason: 'body_min_rate', close: true })
+    t.match(failureOf(slow)?.detail, 'limits.body_min_rate allows (10B a second')
     t.equal(failed(true, true), undefined)
     t.equal(failed(false, false), undefined)
     t.equal(failed(false, true, { ...limits, bodyMinRate: 0 }), undefined)
   },
 )
+
+t.test('to fail and to be gone are two ends, and the first is the one', async t => {
+  const error = new ProxyError('http_request_error', 'm')
+  for (const [end, other, ended] of [
+    ['fail', 'gone', { kind: 'failed', closeReason: 'failed', error }],
+    ['gone', 'fail', { kind: 'gone', closeReason: 'client_gone' }],
+  ] as const) {
+    const refused: unknown[] = []
+    const { exchange: one } = exchange({
+      refuse: of => void refused.push(of),
+      respond: of => refused.push(of),
+    })
+    const told: unknown[] = []
+    one.onAborted(aborted => void told.push(aborted))
+    const ends = { fail: () => one.fail(error), gone: () => one.gone() }
+    ends[end]()
+    ends[other]()
+    one.onAborted(aborted => void told.push(aborted))
+    t.strictSame(told, [ended, ended])
+    t.strictSame(one.aborted, ended)
+    t.ok(one.signal.aborted)
+    one.respond({ status: 200, reason: '', fields: [], contentLength: 0 })
+    one.refuse(error)
+    t.same(
+      refused,
+      end === 'fail' ? [error] : [],
+      'it is answered where there is somebody, and with its error alone',
+    )
+  }
+})

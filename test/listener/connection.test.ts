@@ -138,8 +138,8 @@ t.test('request content that stops coming is 408', async t => {
       },
       end: () => {},
     })
-    exchange.onGone(() => {
-      if (exchange.failure !== undefined) exchange.refuse(exchange.failure)
+    exchange.onAborted(() => {
+      if (exchange.aborted?.kind === 'failed') exchange.refuse(exchange.aborted.error)
     })
   })
   served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n12')
@@ -190,7 +190,7 @@ t.test('the time for content goes on to run after the client was behind with the
   served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n12')
   await until('the content to be taken', () => drained)
   served.pass(LIMITS.bodyIdleMs)
-  t.match(served.exchanges[0]?.failure, { status: 408 })
+  t.match(served.exchanges[0]?.aborted, { kind: 'failed', error: { status: 408 } })
 })
 
 t.test('an answer under way is never cut short in a way that looks whole (RFC 9112 §8)', async t => {

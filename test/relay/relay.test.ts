@@ -69,6 +69,18 @@ t.test('a client that leaves cancels what is under way, and nothing is written b
   t.equal(attempts.length, 1)
 })
 
+t.test('a request that breaks off is a failure with its reason, and not a client that is gone', async t => {
+  const error = new ProxyError('http_request_error', 'too late', { status: 408 })
+  for (const begun of [false, true]) {
+    const { attempts, start, exchange } = setup('PUT')
+    const outcome = start()
+    if (begun) attempts[0]?.events.responded(head(200), FLOW)
+    exchange.fail(error)
+    t.match(await outcome, { status: begun ? 200 : 408, closeReason: 'failed', error })
+    t.equal(attempts[0]?.cancelled, 1)
+  }
+})
+
 t.test('a client that was gone before costs no attempt', async t => {
   const { attempts, start, exchange } = setup()
   const outcome = start()

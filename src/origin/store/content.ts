@@ -56,7 +56,7 @@ export async function readContent(
       busy = false
       settle()
     }
-    exchange.onGone(() => fail(new ClientGone()))
+    exchange.onAborted(() => fail(new ClientGone()))
     if (failure !== undefined) return
     exchange.content.start({
       data: chunk => {

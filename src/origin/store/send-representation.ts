@@ -112,7 +112,9 @@ async function send(
       return Outcome.brokenOff('origin', status, measuredOf(exchange, sender.bytes), 'failed')
     }
   }
-  if (sender.gone) return Outcome.gone('origin', measuredOf(exchange, sender.bytes), status)
+  const { aborted } = exchange
+  if (aborted !== undefined)
+    return Outcome.aborted('origin', aborted, measuredOf(exchange, sender.bytes), status)
   content.end()
   return outcomeOf(exchange, status, sender.bytes)
 }
@@ -142,7 +144,7 @@ class Sender {
 
   constructor(exchange: Exchange, content: ResponseContent) {
     this.#content = content
-    exchange.onGone(() => {
+    exchange.onAborted(() => {
       this.gone = true
       this.#wake()
     })

@@ -23,7 +23,7 @@ import {
   storeMethods,
 } from './answers.js'
 import { CollectionIndex } from './collection-index.js'
-import { ClientGone, discardContent } from './content.js'
+import { discardContent } from './content.js'
 import { storeFailure } from './failures.js'
 import { Layout } from './layout.js'
 import { Listing, type Unreadable } from './listing.js'
@@ -218,7 +218,7 @@ function answerOptions(context: AnswerContext, allowed: readonly Method[]): Outc
 
 function failed(exchange: Exchange, error: unknown): Outcome {
   const measured = measuredOf(exchange, 0)
-  if (error instanceof ClientGone) return Outcome.gone('origin', measured)
+  if (exchange.aborted !== undefined) return Outcome.aborted('origin', exchange.aborted, measured)
   const failure = storeFailure(error)
   return failure.status < 500
     ? Outcome.refused('origin', failure, measured)

@@ -1,4 +1,5 @@
 /** An exchange that no connection stands behind: the test gives its content, and sees what it is answered. */
+import type { ProxyError } from '../../../src/errors.js'
 import type {
   ContentConsumer,
   Exchange,
@@ -13,6 +14,7 @@ import { parseRequestTarget } from '../../../src/http/request-target.js'
 import type { OutgoingTrace } from '../../../src/http/trace-context.js'
 import type { RequestHead } from '../../../src/http1/request-reader.js'
 import type { ResponseHead } from '../../../src/http1/response-writer.js'
+import type { Aborted } from '../../../src/outcome.js'
 
 export interface FakeRequest {
   /** GET when left out. */
@@ -37,6 +39,7 @@ export class FakeExchange implements Exchange {
   readonly content: RequestContent
   readonly trace: OutgoingTrace | undefined
   responded: boolean
+  aborted: Aborted | undefined
 
   /** Whoever has started the content. */
   consumer: ContentConsumer | undefined
@@ -49,7 +52,7 @@ export class FakeExchange implements Exchange {
   /** Whether the client is behind: writes say so. */
   congested = false
 
-  readonly #gone = new AbortController()
+  readonly #aborted = new AbortController()
   #drained = (): void => {}
 
   constructor(request: FakeRequest = {}) {
@@ -75,12 +78,15 @@ export class FakeExchange implements Exchange {
   }
 
   get signal(): AbortSignal {
-    return this.#gone.signal
+    return this.#aborted.signal
   }
 
-  onGone(callback: () => void): void {
-    if (this.signal.aborted) callback()
-    else this.signal.addEventListener('abort', () => callback(), { once: true })
+  onAborted(callback: (aborted: Aborted) => void): void {
+    const tell = (): void => {
+      if (this.aborted !== undefined) callback(this.aborted)
+    }
+    if (this.signal.aborted) tell()
+    else this.signal.addEventListener('abort', tell, { once: true })
   }
 
   inform(status: number): void {
@@ -110,7 +116,17 @@ export class FakeExchange implements Exchange {
 
   /** The client goes away. */
   leave(): void {
-    this.#gone.abort()
+    this.#abort({ kind: 'gone', closeReason: 'client_gone' })
+  }
+
+  /** The request breaks off, and is to be answered with this. */
+  fail(error: ProxyError): void {
+    this.#abort({ kind: 'failed', closeReason: 'failed', error })
+  }
+
+  #abort(aborted: Aborted): void {
+    this.aborted ??= aborted
+    this.#aborted.abort()
   }
 
   /** The client takes what was written. */

@@ -1,11 +1,11 @@
 /**
- * The signal that a client is gone: what of an AbortSignal is needed, without its cost. Every request has one, and a
+ * The signal that an exchange has ended early: what of an AbortSignal is needed, without its cost. Every request has one, and a
  * real one costs as much as reading the request head.
  */
 import type { CancelSignal } from '../exchange.js'
 
-/** Fires once, when the client is gone. */
-export class GoneSignal implements CancelSignal {
+/** Fires once, when nobody waits any more for what is done for the exchange. */
+export class AbortedSignal implements CancelSignal {
   #reason: Error | undefined
   readonly #listeners = new Set<() => void>()
 
@@ -28,7 +28,7 @@ export class GoneSignal implements CancelSignal {
   /** Calls every listener, once; a second call does nothing. */
   fire(): void {
     if (this.#reason !== undefined) return
-    this.#reason = new Error('the client is gone')
+    this.#reason = new Error('the exchange has ended early')
     for (const listener of this.#listeners) listener()
     this.#listeners.clear()
   }
