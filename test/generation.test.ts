@@ -56,6 +56,7 @@ function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } 
     facts: { method: 'OPTIONS', target: { form: 'asterisk' }, host: undefined },
     content: { bytes: 0, start: () => {} },
     signal: { aborted: false },
+    reported: () => {},
     respond: () => {
       done()
       return { write: () => true, end: () => {} }

@@ -41,6 +41,8 @@ export interface ExchangeConnection {
   switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched
   /** The exchange can take more content, or takes it for the first time. */
   contentWanted(): void
+  /** What became of the exchange has been reported. */
+  reported(): void
 }
 
 export class ConnectionExchange implements Exchange, RequestContent, ResponseContent, Metered {
@@ -201,6 +203,11 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
     this.#responded = true
     this.#connection = undefined
     return connection.switchTo(status, reason, fields, upgrade)
+  }
+
+  /** What became of it has been reported: another request of the connection may begin. */
+  reported(): void {
+    this.#connection?.reported()
   }
 
   // --- the end before the answer ---

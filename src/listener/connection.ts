@@ -41,6 +41,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #exchange: ConnectionExchange | undefined
   #advancing = false
   #stalled = false
+  /** An exchange was begun and its outcome is not reported yet: the next request waits for that, too. */
+  #isUnreported = false
 
   constructor(socket: Socket, owner: ConnectionOwner, client: ConnectedClient) {
     this.#socket = socket
@@ -152,6 +154,12 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.end([])
   }
 
+  reported(): void {
+    this.#isUnreported = false
+    // Nobody is there to be answered.
+    if (!this.#socket.destroyed) this.#advance()
+  }
+
   contentWanted(): void {
     if (this.#deadline.kind !== 'write') this.#deadline.set('content', this.#owner.limits.bodyIdleMs)
     this.#advance()
@@ -221,6 +229,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #step(): boolean {
     switch (this.#state.request) {
       case 'idle': {
+        if (this.#isUnreported) return false
         // Answers that the client does not take would pile up behind the requests that it goes on to send.
         if (this.#reader.buffered > 0 && this.#response.congested) {
           this.#stall()
@@ -261,6 +270,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
       return
     }
     this.#exchange = new ConnectionExchange(this, this.#owner.nextId(), head, facts)
+    this.#isUnreported = true
     this.#owner.serve(this.#exchange)
   }
 
@@ -298,7 +308,7 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   #adjustReading(): void {
     if (this.#state.response === 'switched') return
-    const idle = this.#state.request === 'idle' && !this.#stalled
+    const idle = this.#state.request === 'idle' && !this.#stalled && !this.#isUnreported
     const wanted = this.#exchange?.flowing === true || idle || this.#linger.active
     if (!wanted && this.#reader.buffered > MAX_BUFFERED_BYTES) this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()

@@ -83,6 +83,7 @@ export async function serveExchange(exchange: ConnectionExchange, options: Route
     )
   } else decision.abandon()
   decision.close(outcome, options.now() - started)
+  exchange.reported()
 }
 
 async function route(

@@ -2,6 +2,7 @@ import t from 'tap'
 import { type Ledger, LocalLedger } from '../../src/limits/ledger.js'
 import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { turns } from '../kit/peers/settled.js'
@@ -127,5 +128,21 @@ t.test('who has left before it is known who asks takes nothing, and nothing is d
   t.same(
     asked.filter(key => !key.startsWith('connections')),
     [],
+  )
+})
+
+t.test('a request that was pipelined begins when the one before it has been reported', async t => {
+  const origin = await scriptedOrigin(t, () => 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
+  const proxy = await testProxy(t, LOOPBACK_RULES)
+  const client = await rawClient(t, proxy.port)
+  const options = 'OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'
+  const get = `GET http://127.0.0.1:${origin.port}/ HTTP/1.1\r\nHost: h\r\n\r\n`
+  client.write(options + get + get + options)
+  await proxy.event('close', 4)
+  const told = proxy.events.filter(({ event }) => event === 'decision' || event === 'close')
+  const ids = [...new Set(told.map(({ id }) => id))]
+  t.same(
+    told.map(({ event, id }) => `${event} ${ids.indexOf(id)}`),
+    [0, 1, 2, 3].flatMap(index => [`decision ${index}`, `close ${index}`]),
   )
 })

@@ -34,6 +34,7 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
       const content = exchange.respond({ status: 200, reason: 'OK', fields: [], contentLength: body.length })
       content.write(body)
       content.end()
+      exchange.reported()
     },
     shares: NO_LIMITS,
     descriptors: NO_DESCRIPTOR_KEPT,

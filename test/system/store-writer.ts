@@ -34,6 +34,7 @@ const serve = async (exchange: ConnectionExchange): Promise<void> => {
     mayWrite: true,
   })
   if (outcome.error !== undefined) exchange.refuse(outcome.error)
+  exchange.reported()
 }
 const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
   const owner: ConnectionOwner = {

@@ -68,6 +68,8 @@ export class ServedConnection implements ConnectionOwner {
   serve(exchange: ConnectionExchange): void {
     this.exchanges.push(exchange)
     this.#answer(exchange)
+    // Nobody makes reports here.
+    exchange.reported()
   }
 
   refused(_clientAddress: string, method: string, target: string, error: ProxyError): void {

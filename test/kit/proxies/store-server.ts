@@ -95,6 +95,7 @@ export async function storeServer(
     if (outcome.error !== undefined) exchange.refuse(outcome.error)
     outcomes.push(outcome)
     changes.notify()
+    exchange.reported()
   }
   const owner: ConnectionOwner = {
     limits: LIMITS,
