@@ -8,7 +8,6 @@ import type { Authority } from './http/authority.js'
 import type { Fields } from './http/fields.js'
 import type { Method } from './http/method.js'
 import type { RequestTarget } from './http/request-target.js'
-import type { OutgoingTrace } from './http/trace-context.js'
 import type { RequestHead } from './http1/request-reader.js'
 import type { ResponseHead } from './http1/response-writer.js'
 import type { Aborted } from './outcome.js'
@@ -72,8 +71,6 @@ export interface Exchange {
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly content: RequestContent
-  /** What the next hop is told of the trace; undefined where nothing is traced, and the fields stay as they came. */
-  readonly trace: OutgoingTrace | undefined
   /** How it has ended before its answer was complete; undefined as long as it has not. */
   readonly aborted: Aborted | undefined
   /** Calls back when it ends before its answer is complete; at once when it has. */

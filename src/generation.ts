@@ -11,13 +11,12 @@ import type { FailedAttempts } from './clients/failed-attempts.js'
 import { Clients } from './clients/identify.js'
 import type { Loaded } from './config/load.js'
 import type { Config } from './config/schema.js'
-import type { Exchange } from './exchange.js'
-import type { ConnectionExchange } from './listener/connection-exchange.js'
+import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import type { Descriptors } from './limits/descriptors.js'
 import type { Shares } from './limits/shares.js'
-import { createPolicy, type Listeners } from './listener/create-policy.js'
-import { isStillAllowed, type OpenTunnel } from './listener/recheck.js'
-import { type RouteOptions, serveExchange } from './listener/route.js'
+import { createPolicy, type Listeners } from './pipeline/create-policy.js'
+import { isStillAllowed } from './pipeline/recheck.js'
+import { type Pipeline, serve } from './pipeline/serve.js'
 import type { ServerSettings } from './listener/server.js'
 import { AccessLog } from './observe/access-log.js'
 import { type ExchangeObserver, ObserverList } from './observe/exchange-observer.js'
@@ -25,8 +24,9 @@ import { logUpstream } from './observe/upstream-log.js'
 import type { UpstreamHealth } from './observe/upstream-metrics.js'
 import { createOrigins, type Origins } from './origin/create-origins.js'
 import type { Policy } from './policy/decision.js'
-import type { PumpRegistry, PumpUpstream, RunningPump } from './relay/pump.js'
+import type { OpenTunnels, PumpUpstream, RunningPump } from './relay/pump.js'
 import type { ReadBuffers } from './relay/read-buffer.js'
+import type { OpenTunnel, TunnelRegistry, TunnelRules } from './tunnel/registry.js'
 import type { Lookups } from './upstream/create-names.js'
 import { type Connector, Dialer } from './upstream/dial.js'
 import { Http1Sender } from './upstream/http1-sender.js'
@@ -52,9 +52,7 @@ export interface Surroundings {
   /** Random bytes, made once a start. */
   readonly credentialKey: Uint8Array
   readonly buffers: ReadBuffers
-  readonly pumps: PumpRegistry
-  /** Told of a tunnel that began under a configuration that is in force no longer when it stands. */
-  readonly startedLate: (pump: RunningPump) => void
+  readonly tunnels: Pick<TunnelRegistry, 'open' | 'countUnder'>
   /** Of every exchange, behind the log. */
   readonly observers: readonly ExchangeObserver[]
   readonly shares: Shares
@@ -64,20 +62,19 @@ export interface Surroundings {
 /** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
 const UPSTREAM_KEEP_ALIVE_MS = 4000
 
-export class Generation {
+export class Generation implements TunnelRules {
   readonly hash: string
   readonly settings: ServerSettings
   readonly dialer: Dialer
   readonly #surroundings: Surroundings
   readonly #clients: Clients
-  readonly #routing: RouteOptions
+  readonly #pipeline: Pipeline
   readonly #names: { close(): void }
   readonly #senders: readonly Pick<Sender, 'retire' | 'close'>[]
   readonly #origins: Origins
   /** What is large of it; let go of once nothing but tunnels is left that began in it. */
   #rules: { readonly loaded: LoadedConfig; policy: Policy } | undefined
   #open = 0
-  #tunnels = 0
   #retired = false
   #closed: Promise<void> | undefined
   #onClosed: () => void = () => {}
@@ -143,7 +140,7 @@ export class Generation {
     const observer = new ObserverList([accessLog, ...surroundings.observers])
     const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
     const { buffers } = surroundings
-    const pumps: PumpRegistry = { add: (...started) => this.#addTunnel(...started) }
+    const tunnels: OpenTunnels = { open: (...opened) => this.#openTunnel(...opened) }
     const relay = {
       upgrade: config.forward.upgrade,
       requestIdleMs: limits.bodyIdleMs,
@@ -152,16 +149,16 @@ export class Generation {
       date,
       now,
       pumpLimits,
-      pumps,
+      tunnels,
     }
     this.#names = names
     this.#senders = [sender, ...(parents === undefined ? [] : [parents])]
     this.dialer = dialer
     this.#origins = origins
-    this.#routing = {
-      clients: () => clients,
+    this.#pipeline = {
+      clients,
       policy,
-      configHash: () => hash,
+      configHash: hash,
       dialer,
       hop,
       parents,
@@ -201,9 +198,9 @@ export class Generation {
     this.#current.policy = createPolicy(this.config, listeners)
   }
 
-  serve(exchange: ConnectionExchange): void {
+  serve(exchange: ReceivedExchange): void {
     this.#open += 1
-    void serveExchange(exchange, this.#routing).then(this.#ended)
+    void serve(exchange, this.#pipeline).then(this.#ended)
   }
 
   upstreamHealth(): readonly UpstreamHealth[] {
@@ -219,7 +216,7 @@ export class Generation {
     clients.adopt(this.#clients)
     const { policy, loaded } = this.#current
     const authorities = new Authorities(loaded.files.tls ?? {}, this.#surroundings.wallClock())
-    const { parents, origins } = this.#routing
+    const { parents, origins } = this.#pipeline
     const { routes } = origins
     return tunnel => isStillAllowed(tunnel, { clients, authorities, policy, routes, parents })
   }
@@ -246,18 +243,10 @@ export class Generation {
     return this.#rules
   }
 
-  /** A tunnel stands. When another configuration is in force by now, it is for that one to judge it. */
-  #addTunnel(pump: RunningPump, exchange: Exchange, upstream: PumpUpstream): void {
-    const { pumps, startedLate } = this.#surroundings
-    pumps.add(pump, exchange, upstream)
-    this.#routing.observer.tunnelOpened(upstream.connectMs)
-    this.#tunnels += 1
-    void pump.finished.then(() => {
-      this.#tunnels -= 1
-    })
-    if (!this.#retired) return
-    startedLate(pump)
-    this.#letGo()
+  #openTunnel(pump: RunningPump, exchange: AdmittedExchange, upstream: PumpUpstream): void {
+    this.#pipeline.observer.tunnelOpened(upstream.connectMs)
+    this.#surroundings.tunnels.open(pump, exchange, upstream, this)
+    if (this.#retired) this.#letGo()
   }
 
   readonly #ended = (): void => {
@@ -269,7 +258,7 @@ export class Generation {
 
   /** A tunnel may live for a day, and its rules can be large. */
   #letGo(): void {
-    if (this.#open <= this.#tunnels) this.#rules = undefined
+    if (this.#open <= this.#surroundings.tunnels.countUnder(this)) this.#rules = undefined
   }
 
   async #close(): Promise<void> {

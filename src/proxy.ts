@@ -15,7 +15,7 @@ import { type Ledger, LocalLedger } from './limits/ledger.js'
 import type { LimitName } from './limits/refusals.js'
 import { Shares } from './limits/shares.js'
 import { bindables, type PassedSockets } from './listener/passed-sockets.js'
-import { configuredListeners, type Listeners } from './listener/create-policy.js'
+import { configuredListeners, type Listeners } from './pipeline/create-policy.js'
 import { samePorts } from './listener/same-ports.js'
 import { ProxyServer } from './listener/server.js'
 import { removeStaleSockets } from './listener/unix-socket.js'
@@ -24,9 +24,9 @@ import { MAX_TUNNELS } from './observe/merge-status.js'
 import { type BuildInfo, Metrics } from './observe/metrics.js'
 import { StatusRecorder } from './observe/status-recorder.js'
 import type { ReloadState, WorkerStatus } from './observe/worker-status.js'
-import type { RunningPump } from './relay/pump.js'
 import { ReadBuffers } from './relay/read-buffer.js'
 import type { Connector } from './upstream/dial.js'
+import { TunnelRegistry } from './tunnel/registry.js'
 import { Lookups, type NameEnvironment } from './upstream/create-names.js'
 import { openSpanExport, type SpanExport } from './upstream/span-export.js'
 
@@ -141,12 +141,14 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limitReached)
   const lookups = new Lookups(loaded.config, environment, limitReached)
   const { descriptors = NO_DESCRIPTOR_KEPT } = environment
+  const tunnels = new TunnelRegistry(now)
   let exchanges = 0
   const server: ProxyServer = new ProxyServer({
     now,
     date,
     nextId: () => `${idPrefix}-${(++exchanges).toString(36)}`,
     serve: exchange => current.serve(exchange),
+    tunnels,
     shares,
     descriptors,
     handshakeFailed: (clientAddress, code) =>
@@ -157,7 +159,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   })
   const metrics: Metrics = new Metrics({
     configHash: () => current.hash,
-    tunnels: () => server.pumps,
+    tunnels: () => tunnels,
     upstreams: () => current.upstreamHealth(),
     build: environment.build,
     process: environment.processMetrics,
@@ -168,9 +170,8 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     wallClock,
     totals: () => {
       const { requests, denied, bytesUp, bytesDown } = metrics.exchanges.totals
-      const { pumps } = server
-      const bytes = { bytesUp: bytesUp + pumps.bytesUp, bytesDown: bytesDown + pumps.bytesDown }
-      return { requests, denied, ...bytes, opened: pumps.opened, tunnels: pumps.size }
+      const bytes = { bytesUp: bytesUp + tunnels.bytesUp, bytesDown: bytesDown + tunnels.bytesDown }
+      return { requests, denied, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
     },
   })
   let lastReload: ReloadState | undefined
@@ -187,8 +188,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     attempts: environment.attempts ?? new FailedAttempts(now),
     credentialKey: randomBytes(32),
     buffers: new ReadBuffers(),
-    pumps: server.pumps,
-    startedLate: (pump: RunningPump) => void server.pumps.stopUnless(current.judge(), [pump]),
+    tunnels,
     observers: [metrics.exchanges, recorder, ...(spanExport === undefined ? [] : [spanExport.spans])],
     shares,
     descriptors,
@@ -196,6 +196,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const configured = configuredListeners(loaded.config)
   let current: Generation = new Generation(loaded, surroundings, configured)
   const generations = new Set([current])
+  void tunnels.enforce(current)
   server.configure(current.settings)
   let stopped: Promise<void> | undefined
   const status = async (): Promise<readonly WorkerStatus[]> => [
@@ -204,14 +205,14 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
       pid: environment.pid,
       config: current.config,
       configHash: current.hash,
-      tunnels: server.pumps.list(MAX_TUNNELS),
+      tunnels: tunnels.list(MAX_TUNNELS),
       upstreams: current.upstreamHealth().map(({ failures, ...health }) => ({
         ...health,
         failures: [...failures.values()].reduce((sum, count) => sum + count, 0),
       })),
     }),
   ]
-  const closeTunnel = async (id: string): Promise<boolean> => server.pumps.stopOne(id, 'operator')
+  const closeTunnel = async (id: string): Promise<boolean> => tunnels.stopOne(id, 'operator')
   const reports = async (): Promise<readonly MetricsReport[]> => [await metrics.report()]
   let listeners = configured
   const control: Control = {
@@ -265,7 +266,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
     shares.configure(after.config.limits)
     lookups.configure(after.config)
     void before.retire().then(() => generations.delete(before))
-    const closedTunnels = await server.pumps.stopUnless(after.judge())
+    const closedTunnels = await tunnels.enforce(after)
     return { needsRestart, closedTunnels }
   }
   const reloaded = (state: ReloadState): void => {

@@ -6,7 +6,7 @@ import { parseConfig } from '../src/config/load.js'
 import { Generation } from '../src/generation.js'
 import { LocalLedger } from '../src/limits/ledger.js'
 import { Shares } from '../src/limits/shares.js'
-import { configuredListeners } from '../src/listener/create-policy.js'
+import { configuredListeners } from '../src/pipeline/create-policy.js'
 import type { ConnectionExchange } from '../src/listener/connection-exchange.js'
 import { createLogger } from '../src/observe/log.js'
 import { ReadBuffers } from '../src/relay/read-buffer.js'
@@ -32,8 +32,7 @@ function generation(t: Test): Generation {
       attempts: new FailedAttempts(now),
       credentialKey: Buffer.alloc(32),
       buffers: new ReadBuffers(),
-      pumps: { add: () => {} },
-      startedLate: () => {},
+      tunnels: { open: () => true, countUnder: () => 0 },
       observers: [],
       shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
       descriptors: NO_DESCRIPTOR_KEPT,

@@ -9,7 +9,7 @@ import { malformed } from '../errors.js'
 import type { Authority } from '../http/authority.js'
 import type { HeadLimits } from '../http1/head-limits.js'
 import { RequestReader } from '../http1/request-reader.js'
-import { classify } from '../listener/classify.js'
+import { classify } from '../pipeline/classify.js'
 import type { RequestForm } from '../policy/rules.js'
 
 export interface RequestLine {

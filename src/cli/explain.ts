@@ -3,7 +3,7 @@
  * and addresses, each with its place in the configuration file.
  */
 import { NoProxy } from '../policy/no-proxy.js'
-import { createPolicy } from '../listener/create-policy.js'
+import { createPolicy } from '../pipeline/create-policy.js'
 import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { Lookups, type NameEnvironment } from '../upstream/create-names.js'
 import { readConfiguration } from '../run/configuration.js'

@@ -6,7 +6,7 @@
 import { certificateMissing, credentialsRefused, unknownAddress } from '../clients/refusals.js'
 import type { Config } from '../config/schema.js'
 import { ProxyError } from '../errors.js'
-import { traceDisabled } from '../hop/hop.js'
+import { traceDisabled } from '../pipeline/hop.js'
 import { resourceMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
 import { serializeHostPattern } from '../net/host-pattern.js'

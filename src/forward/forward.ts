@@ -4,7 +4,7 @@
  *
  * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said.
  */
-import type { Exchange } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
 import type { Authority } from '../http/authority.js'
 import type { Fields } from '../http/fields.js'
 import type { Outcome } from '../outcome.js'
@@ -34,7 +34,7 @@ export interface ForwardedRequest {
  * @throws ProxyError 508 when the request has been here before; whatever the client going away throws
  */
 export function forward(
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   request: ForwardedRequest,
   way: Permit | Parents,
   options: ForwardOptions,
@@ -54,7 +54,7 @@ export function forward(
 }
 
 function outgoingOf(
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   { authority, path, fields, upgradable }: ForwardedRequest,
   options: OutgoingOptions,
 ): UpstreamRequest {

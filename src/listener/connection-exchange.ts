@@ -1,24 +1,20 @@
 /** The Exchange that handlers see, over one request of a connection. */
 import type { ClientCertificate } from '../clients/certificate.js'
 import type { ProxyError } from '../errors.js'
+import type { Carrier, ReceivedExchange } from '../admitted-exchange.js'
 import type {
   CancelSignal,
   ContentConsumer,
-  Exchange,
   RequestContent,
   RequestFacts,
   ResponseContent,
   Switched,
 } from '../exchange.js'
 import type { Fields } from '../http/fields.js'
-import type { OutgoingTrace } from '../http/trace-context.js'
 import type { RequestHead } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
-import type { Metered } from '../limits/shares.js'
-import type { Subject } from '../observe/exchange-observer.js'
 import type { Aborted, CloseReason } from '../outcome.js'
-import type { RunningPump } from '../relay/pump.js'
 import { AbortedSignal } from './aborted-signal.js'
 import { type ContentLimits, ContentPace } from './content-pace.js'
 import { tooSlow } from './deadline.js'
@@ -45,7 +41,7 @@ export interface ExchangeConnection {
   reported(): void
 }
 
-export class ConnectionExchange implements Exchange, RequestContent, ResponseContent, Metered {
+export class ConnectionExchange implements ReceivedExchange, RequestContent, ResponseContent {
   readonly id: string
   readonly head: RequestHead
   readonly facts: RequestFacts
@@ -54,9 +50,6 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   readonly encrypted: boolean
   /** Of the connection; whoever takes that over gives it back. */
   readonly slot: ConnectionSlot
-  trace: OutgoingTrace | undefined
-  /** Who asks, and what was decided, once that is known. */
-  decision: { readonly subject: Subject; readonly rule: string | undefined } | undefined
   /** Let go of once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
   #connection: ExchangeConnection | undefined
   #consumer: ContentConsumer | undefined
@@ -65,7 +58,7 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
   #pace: ContentPace | undefined
   #bytes = 0
   #bytesDown = 0
-  #pump: RunningPump | undefined
+  #carrier: Carrier | undefined
   #responded = false
   #aborted: Aborted | undefined
   readonly #signal = new AbortedSignal()
@@ -95,17 +88,17 @@ export class ConnectionExchange implements Exchange, RequestContent, ResponseCon
     return (
       this.#bytes +
       this.#bytesDown +
-      (this.#pump === undefined ? 0 : this.#pump.bytesUp + this.#pump.bytesDown)
+      (this.#carrier === undefined ? 0 : this.#carrier.bytesUp + this.#carrier.bytesDown)
     )
   }
 
   stopTunnel(reason: CloseReason): void {
-    this.#pump?.stop(reason)
+    this.#carrier?.stop(reason)
   }
 
   /** It has become a tunnel. */
-  pumped(pump: RunningPump): void {
-    this.#pump = pump
+  carriedBy(carrier: Carrier): void {
+    this.#carrier = carrier
   }
 
   // --- RequestContent ---

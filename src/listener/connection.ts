@@ -15,12 +15,12 @@ import { type RequestEvent, type RequestHead, RequestReader } from '../http1/req
 import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { CloseReason } from '../outcome.js'
-import { classify } from './classify.js'
+import { classify } from '../pipeline/classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline, notTaken, timedOut } from './deadline.js'
 import { LINGER_MS, Linger } from './linger.js'
-import { errorResponse } from './respond.js'
+import { errorResponse } from '../pipeline/error-page.js'
 import { ResponseSide } from './response-side.js'
 
 /** Bytes that may wait behind an unanswered request or a slow upstream before the socket is no longer read. */

@@ -25,9 +25,9 @@ import type {
   OwnedConnection,
 } from './connection-owner.js'
 import { Handshake } from './handshake.js'
+import type { TunnelRegistry } from '../tunnel/registry.js'
 import type { Bindable } from './passed-sockets.js'
-import { tellInvalidRequest } from './invalid-request.js'
-import { Pumps } from './pumps.js'
+import { tellInvalidRequest } from '../pipeline/report.js'
 import { limitReadAhead } from './read-ahead.js'
 import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
 
@@ -53,6 +53,8 @@ export interface ServerOptions {
   readonly date: () => string
   readonly nextId: () => string
   readonly serve: (exchange: ConnectionExchange) => void
+  /** What has stopped being HTTP; counted in until it ends. */
+  readonly tunnels: Pick<TunnelRegistry, 'onEnd' | 'check' | 'stop' | 'size'>
   readonly shares: Pick<Shares, 'connect' | 'meter'>
   readonly descriptors: Descriptors
   /** A client that TLS did not come to stand with, and Node's code for why. */
@@ -73,8 +75,6 @@ const CLOSE_MS = 1000
 const BACKLOG = 4096
 
 export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwner {
-  /** What has stopped being HTTP; counted in until it ends. */
-  readonly pumps: Pumps
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new Set<OwnedConnection>()
@@ -88,7 +88,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
 
   constructor(options: ServerOptions) {
     this.#options = options
-    this.pumps = new Pumps(() => this.#checkEmpty(), options.now)
+    options.tunnels.onEnd(() => this.#checkEmpty())
   }
 
   /** To be called before anything is listened on, and again for other settings. */
@@ -200,7 +200,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
       let timer = setTimeout(() => {
-        this.pumps.stop('shutdown')
+        this.#options.tunnels.stop('shutdown')
         for (const connection of this.#connections) connection.destroy('shutdown')
         // A stop does not depend on what it stops.
         timer = setTimeout(resolve, CLOSE_MS)
@@ -299,11 +299,11 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   #tick(): void {
     const now = this.#options.now()
     for (const connection of this.#connections) connection.checkDeadline(now)
-    this.pumps.check(now)
+    this.#options.tunnels.check(now)
     this.#options.shares.meter(now)
   }
 
   #checkEmpty(): void {
-    if (this.#connections.size === 0 && this.pumps.size === 0) this.#onEmpty?.()
+    if (this.#connections.size === 0 && this.#options.tunnels.size === 0) this.#onEmpty?.()
   }
 }

@@ -1,5 +1,5 @@
 /** Passing origin-form requests on to the upstreams of a route, as a gateway (RFC 9110 §3.7, §7.6). */
-import type { Exchange } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
 import type { Fields } from '../http/fields.js'
 import { type ForwardedStyle, type ReceivedFrom, withForwarded } from '../http/forwarded.js'
 import type { Host } from '../http/authority.js'
@@ -42,7 +42,7 @@ export interface PassthroughOptions extends Omit<RelayOptions, 'sender'>, Outgoi
 
 /** @throws ProxyError 508 when the request has been here before; whatever the client going away throws */
 export async function passThrough(
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   received: OriginRequest,
   from: ReceivedFrom,
   { upstreams, hostHeader, forwarded }: PassthroughRoute,

@@ -2,7 +2,7 @@
  * A client's request as the next hop is to get it, whichever handler sends it on (RFC 9110 §7.6).
  */
 import { ProxyError } from '../errors.js'
-import type { Exchange } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
 import { type Fields, fieldValues } from '../http/fields.js'
 import { withTrace } from '../http/trace-context.js'
 import { upgradeProtocol } from '../http/upgrade.js'
@@ -30,7 +30,7 @@ export interface Destination {
 
 /** @throws ProxyError 508 when the request has been here before */
 export function outgoingRequest(
-  { head, facts, content, trace }: Exchange,
+  { head, facts, content, trace }: AdmittedExchange,
   { path, host, fields, upgradable }: Destination,
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {

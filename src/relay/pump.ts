@@ -6,7 +6,7 @@
  * passed on as the end of that direction alone; a reset is passed on as a reset. One idle clock runs over both.
  */
 import type { Socket } from 'node:net'
-import type { Exchange } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
 import type { CloseReason } from '../outcome.js'
 import { toBufferedSocket } from './buffered-socket.js'
 import { JoiningWriter } from './joining-writer.js'
@@ -61,9 +61,9 @@ export interface PumpUpstream {
   readonly connectMs?: number | undefined
 }
 
-/** The pumps that run now: whoever keeps them calls `check` now and then, and may `stop` them. */
-export interface PumpRegistry {
-  add(pump: RunningPump, exchange: Exchange, upstream: PumpUpstream): void
+/** Where tunnels are registered: whoever keeps them calls `check` now and then, and may `stop` them. */
+export interface OpenTunnels {
+  open(pump: RunningPump, exchange: AdmittedExchange, upstream: PumpUpstream): void
 }
 
 /** One end while it runs. Its socket may be replaced by another over the same connection. */

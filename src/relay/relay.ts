@@ -7,7 +7,8 @@
  */
 import type { Socket } from 'node:net'
 import { ProxyError } from '../errors.js'
-import type { Exchange, ResponseContent } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { ResponseContent } from '../exchange.js'
 import { FIELD } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
@@ -17,7 +18,7 @@ import { type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
 import { interimFields, responseFields } from './message-fields.js'
-import { Pump, type PumpLimits, type PumpRegistry } from './pump.js'
+import { Pump, type PumpLimits, type OpenTunnels } from './pump.js'
 import { UpstreamClock, type UpstreamClockLimits } from './upstream-clock.js'
 
 export interface RelayOptions extends UpstreamClockLimits {
@@ -30,14 +31,14 @@ export interface RelayOptions extends UpstreamClockLimits {
   readonly parent?: string
   /** What an upgraded connection is held to. */
   readonly pumpLimits: PumpLimits
-  /** Told of each pump that starts, so that it can be ended from outside. */
-  readonly pumps: PumpRegistry
+  /** Registers each pump that starts, so that it can be ended from outside. */
+  readonly tunnels: OpenTunnels
 }
 
 /** @returns what became of it; never rejects. An outcome with an error and no begun response is still to be answered. */
 export function relay(
   handler: HandlerName,
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   request: UpstreamRequest,
   permit: Permit,
   options: RelayOptions,
@@ -49,7 +50,7 @@ export function relay(
 
 class Relay implements UpstreamEvents {
   readonly #handler: HandlerName
-  readonly #exchange: Exchange
+  readonly #exchange: AdmittedExchange
   readonly #request: UpstreamRequest
   readonly #permit: Permit
   readonly #options: RelayOptions
@@ -70,7 +71,7 @@ class Relay implements UpstreamEvents {
 
   constructor(
     handler: HandlerName,
-    exchange: Exchange,
+    exchange: AdmittedExchange,
     request: UpstreamRequest,
     permit: Permit,
     options: RelayOptions,
@@ -199,7 +200,7 @@ class Relay implements UpstreamEvents {
       this.#options.pumpLimits,
       this.#options.now,
     )
-    this.#options.pumps.add(pump, this.#exchange, {
+    this.#options.tunnels.open(pump, this.#exchange, {
       address: socket.remoteAddress ?? '',
       parent: this.#options.parent,
       completed: this.#permit.grant.completed,

@@ -4,7 +4,7 @@
  */
 import type { RecentFailures } from '../clients/failed-attempts.js'
 import type { LoadedConfig } from '../generation.js'
-import type { Listeners } from '../listener/create-policy.js'
+import type { Listeners } from '../pipeline/create-policy.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'

@@ -1,6 +1,6 @@
 /** A worker as its supervisor sees it: the process, what is said to it, and how far it has come. */
 import type { LoadedConfig } from '../generation.js'
-import type { Listeners } from '../listener/create-policy.js'
+import type { Listeners } from '../pipeline/create-policy.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { Reloaded } from '../proxy.js'

@@ -1,6 +1,6 @@
 /** The far end of a tunnel: a connection to the host itself, or to a parent proxy that has made one. */
 import { type ProxyError, toProxyError } from '../errors.js'
-import type { Exchange } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { explained } from '../relay/failover.js'
 import { checkLoop } from '../relay/outgoing.js'
@@ -50,7 +50,7 @@ export class UnopenedTunnel extends Error {
 /** @throws ProxyError 502, 504, or what `dialer.connect` throws */
 export function openDirectly(
   permit: Permit,
-  { signal }: Exchange,
+  { signal }: AdmittedExchange,
   { dialer, buffers }: FarEndOptions,
 ): Promise<FarEnd> {
   const reader = new BufferedReader(buffers)
@@ -66,7 +66,7 @@ export function openDirectly(
 export async function openThroughParent(
   grant: Grant,
   parents: Parents,
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
   checkLoop(exchange.head.fields, options.pseudonym)
@@ -102,7 +102,7 @@ async function askThrough(
   parent: Parent,
   { connection, reader }: Pick<FarEnd, 'connection' | 'reader'>,
   grant: Grant,
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
   const request = tunnelRequest(grant, exchange, options.pseudonym, parent.authorization)
@@ -118,7 +118,7 @@ async function askThrough(
 async function connectTo(
   parent: Parent,
   parents: Parents,
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   { dialer, buffers }: FarEndOptions,
 ): Promise<Pick<FarEnd, 'connection' | 'reader'>> {
   const { secureContext } = parent

@@ -5,7 +5,8 @@
  * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
  */
 import { beyond } from '../errors.js'
-import type { CancelSignal, Exchange } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { endToEndFields } from '../http/connection.js'
 import { type Fields, listMembers } from '../http/fields.js'
@@ -25,7 +26,7 @@ import type { UpstreamRequest } from '../upstream/sender.js'
  */
 export function tunnelRequest(
   target: { readonly host: Host; readonly port: number },
-  { head: received, trace }: Pick<Exchange, 'head' | 'trace'>,
+  { head: received, trace }: Pick<AdmittedExchange, 'head' | 'trace'>,
   pseudonym: string,
   authorization: string | undefined,
 ): UpstreamRequest {

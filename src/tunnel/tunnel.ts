@@ -5,11 +5,12 @@
  * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
 import { type ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
-import type { Exchange, Switched } from '../exchange.js'
+import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import { Outcome } from '../outcome.js'
 import type { Grant } from '../policy/permit.js'
-import { Pump, type PumpLimits, type PumpRegistry } from '../relay/pump.js'
+import { Pump, type PumpLimits, type OpenTunnels } from '../relay/pump.js'
 import { BufferedReader } from '../relay/read-buffer.js'
 import { type FarEnd, type FarEndOptions, UnopenedTunnel } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
@@ -18,7 +19,7 @@ export interface TunnelOptions extends FarEndOptions {
   readonly limits: PumpLimits
   /** Milliseconds that a TLS hello has, where the policy asks for one. */
   readonly helloTimeoutMs: number
-  readonly pumps: PumpRegistry
+  readonly tunnels: OpenTunnels
   /** Milliseconds, monotonic. */
   readonly now: () => number
 }
@@ -30,7 +31,7 @@ const NOTHING = Buffer.alloc(0)
  * @returns what became of the tunnel, once it is closed
  */
 export async function tunnel(
-  exchange: Exchange,
+  exchange: AdmittedExchange,
   grant: Grant,
   open: () => Promise<FarEnd>,
   options: TunnelOptions,
@@ -60,7 +61,7 @@ export async function tunnel(
   const running = grant.verifyServerName
     ? verified(switched, farEnd, grant.host, options)
     : startPump(switched, switched.rest, farEnd, NOTHING, options.limits, options)
-  options.pumps.add(running, exchange, {
+  options.tunnels.open(running, exchange, {
     address: farEnd.connection.address.text,
     parent: farEnd.parent,
     completed: grant.completed,

@@ -24,10 +24,10 @@ t.test('finds an import that runs up', async t => {
 })
 
 t.test('finds a handler that imports another', async t => {
-  t.same(found(['hop/a.ts', "import '../tunnel/b.js'"]), [
-    'hop/a.ts imports tunnel/b.ts, which does not stand before it',
+  t.same(found(['forward/a.ts', "import '../tunnel/b.js'"]), [
+    'forward/a.ts imports tunnel/b.ts, which does not stand before it',
   ])
-  t.same(found(['hop/a.ts', "import './b.js'\nimport '../relay/c.js'"]), [])
+  t.same(found(['forward/a.ts', "import './b.js'\nimport '../relay/c.js'"]), [])
 })
 
 t.test('finds a circle, within a part too', async t => {

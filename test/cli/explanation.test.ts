@@ -7,7 +7,7 @@ import { type Explanation, explainRequest } from '../../src/cli/explanation.js'
 import { parseConfig } from '../../src/config/load.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { createPolicy } from '../../src/listener/create-policy.js'
+import { createPolicy } from '../../src/pipeline/create-policy.js'
 import { namesOf } from '../kit/proxies/names-of.js'
 
 const hosts = fc.array(

@@ -85,7 +85,7 @@ t.test('all content counts, and what its tunnel carries', async t => {
     check() {},
     stop: stopped.push.bind(stopped),
   }
-  one.pumped(pump)
+  one.carriedBy(pump)
   t.equal(one.bytesPassed, 107)
   one.stopTunnel('bytes')
   t.same(stopped, ['bytes'])

@@ -2,10 +2,11 @@ import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
 import { ProxyServer } from '../../src/listener/server.js'
-import type { Exchange } from '../../src/exchange.js'
+import type { AdmittedExchange } from '../../src/admitted-exchange.js'
 import { AccessLog } from '../../src/observe/access-log.js'
 import type { Pump } from '../../src/relay/pump.js'
 import { untilFree } from '../kit/peers/free-port.js'
+import { TunnelRegistry } from '../../src/tunnel/registry.js'
 import { NO_LIMITS } from '../kit/fakes/no-limits.js'
 import { ESTABLISHED, openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
@@ -189,8 +190,10 @@ t.test('a connection with one of the last descriptors is closed at once', async 
 })
 
 t.test('a drain ends although something that it stops does not report back', async t => {
+  const tunnels = new TunnelRegistry(() => performance.now())
   const server = new ProxyServer({
     now: () => performance.now(),
+    tunnels,
     date: () => '',
     nextId: () => '',
     serve: () => {},
@@ -218,7 +221,9 @@ t.test('a drain ends although something that it stops does not report back', asy
     check: () => {},
     stop: (why: string) => void stopped.push(why),
   }
-  server.pumps.add(stuck as unknown as Pump, {} as Exchange, { address: '', parent: undefined })
+  const exchange = { received: { carriedBy: () => {} } } as unknown as AdmittedExchange
+  const rules = { judge: () => async () => true }
+  tunnels.open(stuck as unknown as Pump, exchange, { address: '', parent: undefined }, rules)
   await server.drain(0)
   t.same(stopped, ['shutdown'])
 })

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger } from '../../src/index.js'
 import { bindServer } from '../../src/listener/bind.js'
+import { TunnelRegistry } from '../../src/tunnel/registry.js'
 import { ProxyServer } from '../../src/listener/server.js'
 import { createTlsServer, secureContextOptions } from '../../src/listener/tls-server.js'
 import type { TlsFiles } from '../../src/config/tls-files.js'
@@ -27,6 +28,7 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
   const logger = createLogger('silent', { write: () => {} })
   const server = new ProxyServer({
     now: () => performance.now(),
+    tunnels: new TunnelRegistry(() => performance.now()),
     date: () => '',
     nextId: () => '',
     serve: exchange => {

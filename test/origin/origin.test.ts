@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Exchange } from '../../src/exchange.js'
+import type { AdmittedExchange } from '../../src/admitted-exchange.js'
 import type { Method } from '../../src/http/method.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import type { Outcome } from '../../src/outcome.js'
@@ -25,8 +25,10 @@ function request(path: string): OriginRequest {
   return { path, fields: [] }
 }
 
-function exchange(method: Method, host?: string): Exchange {
-  return { facts: { method, host: host === undefined ? undefined : parseAuthority(host, 80) } } as Exchange
+function exchange(method: Method, host?: string): AdmittedExchange {
+  return {
+    facts: { method, host: host === undefined ? undefined : parseAuthority(host, 80) },
+  } as AdmittedExchange
 }
 
 t.test('the query has no part in the choice', async t => {

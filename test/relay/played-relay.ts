@@ -22,7 +22,7 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
     date: () => 'now',
     now: () => 0,
     pumpLimits: { idleMs: 1000, lifetimeMs: 1000 },
-    pumps: { add: () => {} },
+    tunnels: { open: () => {} },
   }
   return {
     attempts: sender.attempts,

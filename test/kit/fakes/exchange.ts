@@ -1,8 +1,8 @@
 /** An exchange that no connection stands behind: the test gives its content, and sees what it is answered. */
 import type { ProxyError } from '../../../src/errors.js'
+import type { AdmittedExchange } from '../../../src/admitted-exchange.js'
 import type {
   ContentConsumer,
-  Exchange,
   RequestContent,
   RequestFacts,
   ResponseContent,
@@ -14,6 +14,7 @@ import { parseRequestTarget } from '../../../src/http/request-target.js'
 import type { OutgoingTrace } from '../../../src/http/trace-context.js'
 import type { RequestHead } from '../../../src/http1/request-reader.js'
 import type { ResponseHead } from '../../../src/http1/response-writer.js'
+import type { Subject } from '../../../src/observe/exchange-observer.js'
 import type { Aborted } from '../../../src/outcome.js'
 
 export interface FakeRequest {
@@ -32,12 +33,14 @@ export interface FakeRequest {
   readonly responded?: boolean
 }
 
-export class FakeExchange implements Exchange {
+export class FakeExchange implements AdmittedExchange {
   readonly id = '1'
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly content: RequestContent
   readonly trace: OutgoingTrace | undefined
+  readonly rule = 'web'
+  readonly subject: Subject
   responded: boolean
   aborted: Aborted | undefined
 
@@ -74,7 +77,12 @@ export class FakeExchange implements Exchange {
       },
     }
     this.trace = request.trace
+    this.subject = { id: this.id, client: 'ci', clientAddress: '127.0.0.1', kind: 'forward', method }
     this.responded = request.responded ?? false
+  }
+
+  get received(): never {
+    throw new Error('there is no connection behind it')
   }
 
   get signal(): AbortSignal {

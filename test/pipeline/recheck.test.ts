@@ -2,9 +2,9 @@ import t from 'tap'
 import { Authorities } from '../../src/clients/authorities.js'
 import { Clients } from '../../src/clients/identify.js'
 import { parseConfig } from '../../src/config/load.js'
-import { createPolicy } from '../../src/listener/create-policy.js'
+import { createPolicy } from '../../src/pipeline/create-policy.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
-import { isStillAllowed, type OpenTunnel } from '../../src/listener/recheck.js'
+import { isStillAllowed, type RecheckedTunnel } from '../../src/pipeline/recheck.js'
 import type { OriginRoute } from '../../src/origin/origin.js'
 import type { Parents } from '../../src/upstream/parents.js'
 import { wideQueue } from '../kit/fakes/wide-queue.js'
@@ -24,8 +24,8 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
   return { clients, authorities, policy: createPolicy(config), routes, parents: undefined }
 }
 
-function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): OpenTunnel {
-  const exchange = {
+function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): RecheckedTunnel {
+  const received = {
     clientAddress: '127.0.0.1',
     clientCertificate: undefined,
     facts: { method, target: parseRequestTarget(method, target), host: undefined },
@@ -33,7 +33,7 @@ function tunnel(method: string, target: string, address = '1.1.1.1', over: objec
     ...over,
   }
   return {
-    exchange: exchange as unknown as OpenTunnel['exchange'],
+    exchange: { received } as unknown as RecheckedTunnel['exchange'],
     address,
     parent: undefined,
     verifiesServerName: false,

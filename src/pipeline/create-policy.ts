@@ -1,9 +1,16 @@
-/** The policy that a configuration means, with the proxy's own listeners, to which no request may lead back. */
-import { networkInterfaces } from 'node:os'
+/**
+ * The policy that a configuration means, with the proxy's own listeners, to which no request may lead back. A wildcard
+ * address is every address of the machine; those of interfaces that are down, and those that come later, are not known
+ * here: the dialler finds them out.
+ */
 import { isTcp, type ListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
+import { cidrOfAddress, parseCidr } from '../net/cidr.js'
+import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { Policy } from '../policy/decision.js'
-import { ownListeners } from './own-listeners.js'
+import type { OwnListener } from '../policy/permit.js'
+import { networkInterfaces } from 'node:os'
+import type { NetworkInterfaceInfo } from 'node:os'
 
 /** The addresses that are listened on, with the ports that were really bound. */
 export interface Listeners {
@@ -44,4 +51,24 @@ export function createPolicy(
       parentHosts: config.parent?.urls.map(({ authority }) => authority.host) ?? [],
     },
   )
+}
+
+const LOOPBACK = ['127.0.0.0/8', '::1/128'].map(parseCidr)
+
+/** @param interfaces the addresses of this machine, as node:os lists them */
+export function ownListeners(
+  bound: readonly { readonly address: TcpAddress; readonly role: OwnListener['role'] }[],
+  interfaces: NodeJS.Dict<NetworkInterfaceInfo[]>,
+): OwnListener[] {
+  const machine = Object.values(interfaces)
+    .flatMap(list => list ?? [])
+    .flatMap(({ address }) => parseIpAddress(address) ?? [])
+    .map(cidrOfAddress)
+  return bound.flatMap(({ address, role }) => {
+    const parsed = parseIpAddress(address.host)
+    const ip = parsed && unmapIpv4(parsed)
+    const wildcard = ip?.text === '0.0.0.0' || ip?.text === '::'
+    const blocks = wildcard || ip === undefined ? [...LOOPBACK, ...machine] : [cidrOfAddress(ip)]
+    return blocks.map(cidr => ({ cidr, port: address.port, wildcard, role }))
+  })
 }

@@ -1,33 +1,36 @@
-/** The decision of an exchange, as far as it is known: told once, whichever way it falls, and then its end. */
+/**
+ * What observers are told of an exchange: its decision, as far as it is known, once, whichever way it falls, and then its
+ * end; and of a request that is malformed, and so never became an exchange, both at once.
+ */
 import type { Client } from '../clients/identify.js'
 import type { ProxyError } from '../errors.js'
+import type { ReceivedExchange } from '../admitted-exchange.js'
 import type { RequestTarget } from '../http/request-target.js'
 import type { DecisionEvent, ExchangeKind, ExchangeObserver, Subject } from '../observe/exchange-observer.js'
-import type { Outcome } from '../outcome.js'
-import type { Decision as Verdict } from '../policy/decision.js'
-import type { ConnectionExchange } from './connection-exchange.js'
+import { Outcome } from '../outcome.js'
+import type { Decision } from '../policy/decision.js'
 
-export interface DecisionOptions {
+export interface EntryOptions {
   readonly observer: ExchangeObserver
-  readonly configHash: () => string
+  readonly configHash: string
 }
 
-export class Decision {
+/** What is reported of one exchange. */
+export class Entry {
   readonly subject: Subject
   readonly #observer: ExchangeObserver
   readonly #configHash: string
-  #verdict: Verdict | undefined
+  #verdict: Decision | undefined
   #route: string | undefined
   #made = false
   #decision: DecisionEvent['decision'] = 'allow'
 
-  constructor(exchange: ConnectionExchange, client: Client | undefined, options: DecisionOptions) {
+  constructor(exchange: ReceivedExchange, client: Client | undefined, options: EntryOptions) {
     const { target, method } = exchange.facts
     const authority = 'authority' in target ? target.authority : undefined
     // A tunnel keeps this for as long as it lives, and is to keep nothing else of its configuration.
     this.#observer = options.observer
-    this.#configHash = options.configHash()
-    exchange.decision = this
+    this.#configHash = options.configHash
     this.subject = {
       id: exchange.id,
       client: client?.name,
@@ -42,7 +45,7 @@ export class Decision {
   }
 
   /** What policy says to the host, known before the addresses are. */
-  byName(verdict: Verdict): void {
+  byName(verdict: Decision): void {
     this.#verdict = verdict
   }
 
@@ -107,3 +110,31 @@ const KINDS = {
   origin: 'origin',
   asterisk: 'server',
 } as const satisfies Record<RequestTarget['form'], ExchangeKind>
+
+export interface InvalidRequest {
+  readonly id: string
+  /** The name of the client entry that holds the address. */
+  readonly client: string | undefined
+  readonly clientAddress: string
+  /** Both as far as they were read. */
+  readonly method: string
+  readonly target: string
+}
+
+/** Tells of it as of one that was denied and answered at once. */
+export function tellInvalidRequest(
+  observer: ExchangeObserver,
+  configHash: string,
+  { target, ...known }: InvalidRequest,
+  error: ProxyError,
+): void {
+  const subject = { ...known, kind: 'invalid', path: withoutUserinfo(target) } as const
+  observer.decision(subject, { decision: 'deny', reason: error.reason, refusal: error }, configHash)
+  observer.close(subject, Outcome.refused('refusal', error), 0, 'deny')
+}
+
+/** A refused target may be one because a password stands in it; which is no reason to write that into a log. */
+function withoutUserinfo(target: string): string {
+  if (!target.startsWith('/')) return target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1')
+  return target.replace(/\/\/[^/?#]*@/g, '//')
+}

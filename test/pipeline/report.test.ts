@@ -1,6 +1,6 @@
 import t from 'tap'
 import { malformed } from '../../src/errors.js'
-import { tellInvalidRequest } from '../../src/listener/invalid-request.js'
+import { tellInvalidRequest } from '../../src/pipeline/report.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from '../../src/observe/exchange-observer.js'
 import type { Outcome } from '../../src/outcome.js'
 

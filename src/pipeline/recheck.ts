@@ -5,26 +5,18 @@
 import type { Authorities } from '../clients/authorities.js'
 import type { Clients } from '../clients/identify.js'
 import { ProxyError } from '../errors.js'
+import type { ReceivedExchange } from '../admitted-exchange.js'
 import { chooseRoute, type OriginRoute } from '../origin/origin.js'
 import type { Policy } from '../policy/decision.js'
 import { isPermit } from '../policy/permit.js'
+import type { OpenTunnel } from '../tunnel/registry.js'
 import type { Parents } from '../upstream/parents.js'
-import type { ConnectionExchange } from './connection-exchange.js'
 
-/** A CONNECT, or a request whose connection was upgraded, since it has become a pump. */
-export interface OpenTunnel {
-  readonly exchange: Pick<
-    ConnectionExchange,
-    'id' | 'clientAddress' | 'clientCertificate' | 'facts' | 'head' | 'decision'
-  >
-  /** The IP address that it was connected to. */
-  readonly address: string
-  /** The URL of the parent proxy that this is the address of. */
-  readonly parent: string | undefined
-  /** What the resolver made of the host, where that is a single label. */
-  readonly completed?: string | undefined
-  /** Whether it had to begin with TLS for its host. */
-  readonly verifiesServerName: boolean
+/** As much of an open tunnel as is asked about. */
+export interface RecheckedTunnel extends Omit<OpenTunnel, 'exchange'> {
+  readonly exchange: {
+    readonly received: Pick<ReceivedExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
+  }
 }
 
 export interface RecheckOptions {
@@ -37,21 +29,21 @@ export interface RecheckOptions {
 }
 
 export async function isStillAllowed(
-  { exchange, address, parent, completed, verifiesServerName }: OpenTunnel,
+  { exchange: { received }, address, parent, completed, verifiesServerName }: RecheckedTunnel,
   { clients, authorities, policy, routes, parents }: RecheckOptions,
 ): Promise<boolean> {
-  const { facts, head } = exchange
+  const { facts, head } = received
   const client = await clients.identify({
-    address: exchange.clientAddress,
+    address: received.clientAddress,
     fields: head.fields,
-    certificate: authorities.judge(exchange.clientCertificate),
+    certificate: authorities.judge(received.clientCertificate),
     signal: undefined,
   })
   if (client === undefined || client instanceof ProxyError) return false
   const { target, method } = facts
   // An upgrade by way of `origins`: rules were not asked.
   if (target.form === 'origin')
-    return chooseRoute(routes, exchange, target.path)?.methods.includes(method) === true
+    return chooseRoute(routes, received, target.path)?.methods.includes(method) === true
   if (target.form === 'asterisk') return false
   const { host, port } = target.authority
   const isConnect = target.form === 'authority'
@@ -60,7 +52,7 @@ export async function isStillAllowed(
   if (verdict.kind === 'deny') return false
   const grant = completed === undefined ? verdict.grant : policy.judgeCompleted(verdict.grant, completed)
   if ('kind' in grant) return false
-  // What it began with can not be looked at any more.
+  // What it began with cannot be looked at any more.
   if (isConnect ? grant.verifyServerName && !verifiesServerName : !grant.upgradable) return false
   if (parent === undefined) return isPermit(policy.vet(grant, [address]))
   // Which address it has is the parent's knowledge.

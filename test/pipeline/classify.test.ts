@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { RequestHead } from '../../src/http1/request-reader.js'
-import { classify as classifyWith } from '../../src/listener/classify.js'
+import { classify as classifyWith } from '../../src/pipeline/classify.js'
 
 function head(method: string, target: string, more: Partial<RequestHead> = {}): RequestHead {
   return { method, target, minor: 1, fields: ['Host', 'H.example'], framing: { kind: 'none' }, ...more }

@@ -1,0 +1,296 @@
+/**
+ * The way of one exchange, top to bottom: who asks is identified, policy admits what is asked for, limits reserve room for
+ * it, names are resolved to addresses, a handler gets it, and what became of it is reported.
+ *
+ * Nothing is awaited that is known at once: who is identified by its address, meets no limit and asks for a name that is
+ * kept, gets to its handler in the turn of its head.
+ */
+import { clientAccount } from '../clients/account.js'
+import type { Asker as Requester, Client, Clients } from '../clients/identify.js'
+import { NO_FILE } from '../config/load.js'
+import { ProxyError, toProxyError } from '../errors.js'
+import type { AdmittedExchange, ReceivedExchange } from '../admitted-exchange.js'
+import { type ForwardOptions, forward } from '../forward/forward.js'
+import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow.js'
+import type { Authority } from '../http/authority.js'
+import type { Fields } from '../http/fields.js'
+import { decideMaxForwards } from '../http/max-forwards.js'
+import type { Method } from '../http/method.js'
+import { upgradeProtocol } from '../http/upgrade.js'
+import { type Shares, type Stay as Reservation, UNCOUNTED } from '../limits/shares.js'
+import type { ObserverList } from '../observe/exchange-observer.js'
+import {
+  checkMethod,
+  chooseRoute,
+  methodsAt,
+  noOrigin,
+  type OriginRoute,
+  serveOrigin,
+} from '../origin/origin.js'
+import type { PassthroughOptions } from '../origin/passthrough.js'
+import { Outcome } from '../outcome.js'
+import type { Policy } from '../policy/decision.js'
+import type { Grant, Permit } from '../policy/permit.js'
+import { type FarEnd, openDirectly, openThroughParent } from '../tunnel/far-end.js'
+import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
+import type { Dialer } from '../upstream/dial.js'
+import type { Parents } from '../upstream/parents.js'
+import { Admitted } from './admitted.js'
+import { explainHint } from './error-page.js'
+import { answerOptions, echoTrace, traceDisabled } from './hop.js'
+import { Entry } from './report.js'
+
+export interface HopOptions extends MethodsInUse {
+  /** Fields that the echo of TRACE leaves out beside those it always does, in lower case. */
+  readonly traceExclude: ReadonlySet<string>
+}
+
+export interface Pipeline {
+  readonly clients: Clients
+  readonly policy: () => Policy
+  readonly configHash: string
+  readonly dialer: Dialer
+  /** The parent proxies, where there are any. */
+  readonly parents: Parents | undefined
+  readonly hop: HopOptions
+  readonly forward: ForwardOptions
+  readonly tunnel: TunnelOptions
+  readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
+  readonly shares: Pick<Shares, 'enter'>
+  readonly observer: ObserverList
+  readonly date: () => string
+  readonly now: () => number
+}
+
+/** What is to answer, as policy and the routes have it. */
+type Target =
+  /** This hop itself; `allowed` are the methods that what was asked about takes. */
+  | { readonly kind: 'hop'; readonly allowed: () => Iterable<Method> }
+  | { readonly kind: 'origin'; readonly route: OriginRoute; readonly path: string; readonly fields: Fields }
+  | {
+      readonly kind: 'forward'
+      readonly grant: Grant
+      readonly authority: Authority
+      readonly path: string
+      readonly fields: Fields
+    }
+  | { readonly kind: 'tunnel'; readonly grant: Grant }
+
+/** Serves one exchange to its end. Never rejects. */
+export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Promise<void> {
+  const { clients, shares, observer, now } = pipeline
+  const started = now()
+  const { slot } = exchange
+  if (slot.pending !== undefined) await slot.pending
+  const identified = slot.refusal ?? clients.identify(requesterOf(exchange))
+  const client = identified instanceof Promise ? await identified : identified
+  const entry = new Entry(exchange, client instanceof ProxyError ? undefined : client, pipeline)
+  const trace = observer.began(entry.subject, exchange, started)
+  let reservation: Reservation = UNCOUNTED
+  let outcome: Outcome
+  try {
+    if (client instanceof ProxyError) {
+      // Logged as what it is even when the client, which may be guessing, did not wait for it.
+      entry.deny(client)
+      throw client
+    }
+    // While its password was being checked, or waited for that.
+    if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
+    const target = chooseTarget(exchange, client, entry, pipeline)
+    const asked = shares.enter({
+      account: () => accountOf(exchange, client, clients),
+      tunnel: isTunnel(exchange, target, pipeline.forward.upgrade),
+      metered: exchange,
+    })
+    const reserved = asked instanceof Promise ? await asked : asked
+    if (reserved instanceof ProxyError) throw reserved
+    reservation = reserved
+    const found = 'grant' in target ? resolve(exchange, client, target.grant, entry, pipeline) : undefined
+    const way = found instanceof Promise ? await found : found
+    if (way === undefined) entry.allow()
+    const admitted = new Admitted(exchange, entry.subject, entry.rule, trace)
+    outcome = await handOver(admitted, target, way, pipeline)
+  } catch (error) {
+    const { aborted } = exchange
+    outcome = aborted
+      ? Outcome.aborted('refusal', aborted)
+      : Outcome.of('refusal', answerTo(toProxyError(error), exchange, client))
+  }
+  reservation.leave()
+  if (outcome.error !== undefined) {
+    entry.deny(outcome.error)
+    exchange.refuse(outcome.error, explainHint(outcome.error, entry.subject, pipeline.configHash !== NO_FILE))
+  } else entry.abandon()
+  entry.close(outcome, now() - started)
+  exchange.reported()
+}
+
+/** What a client is identified by. */
+function requesterOf({ clientAddress, clientCertificate, head, signal }: ReceivedExchange): Requester {
+  return { address: clientAddress, fields: head.fields, certificate: clientCertificate, signal }
+}
+
+/** What limits for each client are counted under: only some requests meet one. */
+function accountOf(exchange: ReceivedExchange, client: Client, clients: Clients): string {
+  return clientAccount(client, requesterOf(exchange), clients.sourceOf(exchange.clientAddress))
+}
+
+/**
+ * The same question to policy for every form of request that names a host; the operator's own routes, which clients and
+ * limits stand before, ask no rule.
+ * @throws ProxyError 400, 403, 404, 405
+ */
+function chooseTarget(exchange: ReceivedExchange, client: Client, entry: Entry, pipeline: Pipeline): Target {
+  const { facts, head } = exchange
+  const { method, target } = facts
+  const { hop } = pipeline
+  switch (target.form) {
+    case 'asterisk':
+      // However many hops are left: no next one is named.
+      decideMaxForwards(method, head.fields)
+      return { kind: 'hop', allowed: () => serverMethods(hop) }
+    case 'origin':
+      return chooseOrigin(exchange, target.path, entry, pipeline)
+    case 'authority':
+      return { kind: 'tunnel', grant: admit(exchange, target.authority, client, entry, pipeline) }
+    case 'absolute': {
+      const { authority, path } = target
+      if (method === 'TRACE' && !hop.trace) throw traceDisabled(resourceMethods(hop))
+      const grant = admit(exchange, authority, client, entry, pipeline)
+      const hops = decideMaxForwards(method, head.fields)
+      if (hops.kind === 'final')
+        return { kind: 'hop', allowed: () => passingMethods(authority, client, pipeline) }
+      const fields = hops.kind === 'forward' ? hops.fields : head.fields
+      return { kind: 'forward', grant, authority, path, fields }
+    }
+  }
+}
+
+function chooseOrigin(
+  exchange: ReceivedExchange,
+  path: string,
+  entry: Entry,
+  { origins, hop }: Pipeline,
+): Target {
+  const { facts, head } = exchange
+  const { method } = facts
+  const route = chooseRoute(origins.routes, exchange, path)
+  if (route !== undefined) entry.byRoute(route.key)
+  if (method === 'TRACE' && !hop.trace) {
+    throw traceDisabled(route === undefined ? resourceMethods(hop) : methodsAt(route, path))
+  }
+  if (route !== undefined) checkMethod(route, method, path)
+  const hops = decideMaxForwards(method, head.fields)
+  if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
+  // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
+  const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
+  if (route === undefined || endsHere) return { kind: 'hop', allowed: () => route?.methods ?? [] }
+  return { kind: 'origin', route, path, fields: hops.kind === 'forward' ? hops.fields : head.fields }
+}
+
+/** By name here, and then in `resolve` by address. */
+function admit(
+  exchange: ReceivedExchange,
+  { host, port }: Authority,
+  { rules }: Client,
+  entry: Entry,
+  { policy }: Pipeline,
+): Grant {
+  const { method, target } = exchange.facts
+  const form = target.form === 'authority' ? 'connect' : 'forward'
+  const decision = policy().admit({ form, method, host, port, rules })
+  entry.byName(decision)
+  if (decision.kind === 'allow') return decision.grant
+  const { message, reason, detail } = decision
+  throw new ProxyError('http_request_denied', message, { reason, detail })
+}
+
+/** Whether it is a tunnel, or becomes one if it is switched to the protocol that it asks for. */
+function isTunnel({ head }: ReceivedExchange, target: Target, upgrade: readonly string[]): boolean {
+  if (target.kind === 'tunnel') return true
+  const isUpgradable =
+    target.kind === 'forward'
+      ? target.grant.upgradable
+      : target.kind === 'origin' && target.route.kind === 'forward'
+  return isUpgradable && upgradeProtocol(head.fields, head.minor, upgrade) !== undefined
+}
+
+/** @returns the addresses to connect to, or the parents of which one is to find them */
+function resolve(
+  exchange: ReceivedExchange,
+  client: Client,
+  grant: Grant,
+  entry: Entry,
+  { parents, dialer, clients }: Pipeline,
+): Permit | Parents | Promise<Permit> {
+  if (parents?.takes(grant.host) === true) {
+    dialer.checkBehindParent(grant)
+    entry.allow()
+    return parents
+  }
+  const known = dialer.permitAtOnce(grant)
+  if (known !== undefined) {
+    entry.allow(known.dnsMs)
+    return known.permit
+  }
+  const asker = {
+    signal: exchange.signal,
+    get account() {
+      return accountOf(exchange, client, clients)
+    },
+  }
+  return dialer.permit(grant, asker).then(({ permit, dnsMs }) => {
+    entry.allow(dnsMs)
+    return permit
+  })
+}
+
+/** @param way where a target with a grant leads */
+function handOver(
+  exchange: AdmittedExchange,
+  target: Target,
+  way: Permit | Parents | undefined,
+  pipeline: Pipeline,
+): Outcome | Promise<Outcome> {
+  const { forward: forwarding, tunnel: tunnelling, origins, hop, date } = pipeline
+  switch (target.kind) {
+    case 'hop':
+      return exchange.facts.method === 'TRACE'
+        ? echoTrace(exchange, date(), hop.traceExclude)
+        : answerOptions(exchange, date(), target.allowed())
+    case 'origin': {
+      const { clientAddress: address, encrypted } = exchange.received
+      return serveOrigin(exchange, target, { address, encrypted }, target.route, origins.options)
+    }
+    case 'forward': {
+      if (way === undefined) throw new TypeError('a request to forward, and no way')
+      const { authority, path, fields, grant } = target
+      return forward(exchange, { authority, path, fields, upgradable: grant.upgradable }, way, forwarding)
+    }
+    case 'tunnel': {
+      if (way === undefined) throw new TypeError('a tunnel, and no way')
+      const { grant } = 'take' in way ? target : way
+      const open = (): Promise<FarEnd> =>
+        'take' in way
+          ? openThroughParent(grant, way, exchange, tunnelling)
+          : openDirectly(way, exchange, tunnelling)
+      return tunnel(exchange, grant, open, tunnelling)
+    }
+  }
+}
+
+/** The methods with which this client may reach a resource through here. */
+function passingMethods({ host, port }: Authority, { rules }: Client, { policy, hop }: Pipeline): Method[] {
+  return resourceMethods(hop).filter(
+    method => policy().admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
+  )
+}
+
+/** What keeps a tunnel from being opened has a status that a CONNECT may end with; who asks is another matter. */
+function answerTo(
+  error: ProxyError,
+  { facts }: ReceivedExchange,
+  client: Client | ProxyError | undefined,
+): ProxyError {
+  return facts.method === 'CONNECT' && error !== client ? connectFailure(error) : error
+}

@@ -1,0 +1,187 @@
+/**
+ * The tunnels that are open, upgraded connections among them: what has passed through all there ever were, who they are
+ * for those who look, and whether they may stay under the configuration in force.
+ */
+import { setImmediate } from 'node:timers/promises'
+import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { ListedTunnels, TunnelStatus } from '../observe/worker-status.js'
+import type { CloseReason } from '../outcome.js'
+import type { PumpUpstream, RunningPump } from '../relay/pump.js'
+
+/** A CONNECT, or a request whose connection was upgraded, since it is a tunnel. */
+export interface OpenTunnel {
+  readonly exchange: AdmittedExchange
+  /** The IP address that it was connected to. */
+  readonly address: string
+  /** The URL of the parent proxy that this is the address of. */
+  readonly parent: string | undefined
+  /** What the resolver made of the host, where that is a single label. */
+  readonly completed?: string | undefined
+  /** Whether it had to begin with TLS for its host. */
+  readonly verifiesServerName: boolean
+}
+
+/** A configuration that tunnels begin under. */
+export interface TunnelRules {
+  /** @returns what says whether a tunnel could be had under it */
+  judge(): (tunnel: OpenTunnel) => Promise<boolean>
+}
+
+interface Running extends OpenTunnel {
+  /** Milliseconds, monotonic. */
+  readonly startedAt: number
+}
+
+export class TunnelRegistry {
+  readonly #running = new Map<RunningPump, Running>()
+  readonly #counts = new WeakMap<TunnelRules, number>()
+  readonly #now: () => number
+  #inForce: TunnelRules | undefined
+  /** Called after each that ends. */
+  #onEnd: () => void = () => {}
+  #opened = 0
+  /** Of those that have ended. */
+  #bytesUp = 0
+  #bytesDown = 0
+
+  /** @param now milliseconds, monotonic */
+  constructor(now: () => number) {
+    this.#now = now
+  }
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  /** How many there ever were. */
+  get opened(): number {
+    return this.#opened
+  }
+
+  /** Bytes from clients so far, those of open tunnels too; never less than it was. */
+  get bytesUp(): number {
+    let sum = this.#bytesUp
+    for (const pump of this.#running.keys()) sum += pump.bytesUp
+    return sum
+  }
+
+  /** The same from upstream. */
+  get bytesDown(): number {
+    let sum = this.#bytesDown
+    for (const pump of this.#running.keys()) sum += pump.bytesDown
+    return sum
+  }
+
+  /** @param callback called after each that ends */
+  onEnd(callback: () => void): void {
+    this.#onEnd = callback
+  }
+
+  /**
+   * Registers a tunnel until it ends.
+   * @param rules that it began under
+   * @returns whether it may stay; where others are in force by now it is for them to say, and it is stopped if they do not
+   */
+  open(pump: RunningPump, exchange: AdmittedExchange, upstream: PumpUpstream, rules: TunnelRules): boolean {
+    const { address, parent, completed } = upstream
+    const { verifiesServerName = false } = pump
+    const { received } = exchange
+    const startedAt = this.#now()
+    this.#opened += 1
+    this.#counts.set(rules, this.countUnder(rules) + 1)
+    this.#running.set(pump, { exchange, address, parent, completed, verifiesServerName, startedAt })
+    received.carriedBy(pump)
+    void pump.finished.then(({ bytesUp, bytesDown }) => {
+      this.#running.delete(pump)
+      this.#counts.set(rules, this.countUnder(rules) - 1)
+      received.slot.release()
+      this.#bytesUp += bytesUp
+      this.#bytesDown += bytesDown
+      this.#onEnd()
+    })
+    const inForce = this.#inForce
+    if (inForce === undefined || inForce === rules) return true
+    void this.#stopUnless(inForce.judge(), [pump])
+    return false
+  }
+
+  /** How many of those that are open began under these rules. */
+  countUnder(rules: TunnelRules): number {
+    return this.#counts.get(rules) ?? 0
+  }
+
+  /**
+   * Puts rules in force, and stops the tunnels that they do not allow.
+   * @returns how many that were
+   */
+  async enforce(rules: TunnelRules): Promise<number> {
+    this.#inForce = rules
+    return this.#running.size === 0 ? 0 : await this.#stopUnless(rules.judge(), [...this.#running.keys()])
+  }
+
+  /** Ends those that have been idle, or have lived, for too long. */
+  check(now: number): void {
+    for (const pump of this.#running.keys()) pump.check(now)
+  }
+
+  /** @param most how many are listed; those with the most bytes are */
+  list(most: number): ListedTunnels {
+    const now = this.#now()
+    const bytesOf = (pump: RunningPump): number => pump.bytesUp + pump.bytesDown
+    const all = [...this.#running]
+    if (all.length > most) all.sort(([a], [b]) => bytesOf(b) - bytesOf(a))
+    const listed = all.slice(0, most).map(([pump, running]) => describe(pump, running, now))
+    return { open: this.#running.size, listed }
+  }
+
+  /**
+   * Ends the one that came from this exchange.
+   * @returns false when there is none, or none any more
+   */
+  stopOne(exchangeId: string, reason: CloseReason): boolean {
+    for (const [pump, { exchange }] of this.#running) {
+      if (exchange.id !== exchangeId) continue
+      pump.stop(reason)
+      return true
+    }
+    return false
+  }
+
+  stop(reason: CloseReason): void {
+    for (const pump of this.#running.keys()) pump.stop(reason)
+  }
+
+  /** One after another, as each may take a while and all of them together too much. */
+  async #stopUnless(
+    isAllowed: (tunnel: OpenTunnel) => Promise<boolean>,
+    pumps: readonly RunningPump[],
+  ): Promise<number> {
+    let stopped = 0
+    for (const pump of pumps) {
+      // What else goes on does not wait for all of them.
+      await setImmediate()
+      const tunnel = this.#running.get(pump)
+      if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#running.has(pump)) continue
+      stopped += 1
+      pump.stop('policy')
+    }
+    return stopped
+  }
+}
+
+function describe(pump: RunningPump, { exchange, address, startedAt }: Running, now: number): TunnelStatus {
+  const { id, subject, rule, received } = exchange
+  return {
+    id,
+    client: subject.client,
+    clientAddress: received.clientAddress,
+    kind: subject.kind === 'connect' ? 'connect' : 'upgrade',
+    host: subject.host,
+    port: subject.port,
+    rule,
+    address,
+    ageMs: now - startedAt,
+    bytesUp: pump.bytesUp,
+    bytesDown: pump.bytesDown,
+  }
+}
