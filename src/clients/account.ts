@@ -3,15 +3,15 @@
  * those known by a password, the holder for those known by a certificate, and otherwise the network that they connect from.
  */
 import { parseProxyAuthorization } from '../http/basic-credentials.js'
-import type { Asker, Client } from './identify.js'
+import type { Requester, Client } from './identify.js'
 
 /**
- * @param client what the asker was found to be
+ * @param client what the requester was found to be
  * @param source what failed attempts of its address are counted under
  */
 export function clientAccount(
   client: Client,
-  { fields, certificate }: Pick<Asker, 'fields' | 'certificate'>,
+  { fields, certificate }: Pick<Requester, 'fields' | 'certificate'>,
   source: string,
 ): string {
   if (client.basic !== undefined) {

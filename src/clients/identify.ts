@@ -31,7 +31,7 @@ export type ClientEntry = Config['clients'][number]
 export type Client = Pick<ClientEntry, 'name' | 'rules' | 'basic' | 'certificate'>
 
 /** What is known of whoever sent a request. */
-export interface Asker {
+export interface Requester {
   /** The client's; IPv4 in IPv6 is judged as IPv4. UNIX_CLIENT over a Unix socket. */
   readonly address: string
   /** Of the request. */
@@ -88,10 +88,10 @@ export class Clients {
    * @returns the client, or how the request is refused (403, 407, 429, 503); a promise, which never rejects, only
    *   when a password has to be checked: undefined when whoever asks has left before it was
    */
-  identify(asker: Asker): Client | ProxyError | Promise<Client | ProxyError | undefined> {
-    const place = this.#place(asker.address)
+  identify(requester: Requester): Client | ProxyError | Promise<Client | ProxyError | undefined> {
+    const place = this.#place(requester.address)
     const [first] = place.entries
-    return first !== undefined && decidesByAddress(first) ? first : this.#ask(asker, place)
+    return first !== undefined && decidesByAddress(first) ? first : this.#ask(requester, place)
   }
 
   /** The name of the client that the address alone makes it, whatever a request would say. */
@@ -105,20 +105,21 @@ export class Clients {
   }
 
   #ask(
-    asker: Asker,
+    requester: Requester,
     { entries, source }: Place,
   ): Client | ProxyError | Promise<Client | ProxyError | undefined> {
     const open = entries.filter(
-      ({ certificate }) => certificate === undefined || matchesCertificate(certificate, asker.certificate),
+      ({ certificate }) =>
+        certificate === undefined || matchesCertificate(certificate, requester.certificate),
     )
     const end = open.findIndex(({ basic }) => basic === undefined)
     const otherwise = open[end]
     const guarded = end === -1 ? open : open.slice(0, end)
-    if (guarded.length === 0) return otherwise ?? refuseForGood(asker, entries)
+    if (guarded.length === 0) return otherwise ?? refuseForGood(requester, entries)
     const refuse = (fault: CredentialFault): Client | ProxyError =>
-      otherwise ?? credentialsRefused(fault, certificateError(asker, entries))
+      otherwise ?? credentialsRefused(fault, certificateError(requester, entries))
 
-    const credentials = parseProxyAuthorization(asker.fields)
+    const credentials = parseProxyAuthorization(requester.fields)
     if (credentials === 'missing') return refuse(credentials)
     // Before memory is asked, too: it would answer guesses that nobody counts.
     const waitSeconds = this.#attempts.waitSeconds(source)
@@ -133,7 +134,7 @@ export class Clients {
     const digest = this.#check.digest(files, credentials)
     const known = this.#check.remembered(digest)
     if (known !== undefined) return decide(known)
-    const { signal } = asker
+    const { signal } = requester
     return this.#find(source, digest, files, credentials, signal).then(decide, (error: unknown) =>
       signal?.aborted === true && error === signal.reason ? undefined : toProxyError(error),
     )
@@ -189,17 +190,17 @@ export function decidesByAddress({ basic, certificate }: ClientEntry): boolean {
 }
 
 /** The answer where no password can help. */
-function refuseForGood(asker: Asker, entries: readonly ClientEntry[]): ProxyError {
-  const { address } = asker
+function refuseForGood(requester: Requester, entries: readonly ClientEntry[]): ProxyError {
+  const { address } = requester
   if (entries.length === 0)
     return address === UNIX_CLIENT ? unknownUnixClient(address) : unknownAddress(address)
-  const error = certificateError(asker, entries)
+  const error = certificateError(requester, entries)
   if (error !== undefined) return certificateInvalid(error)
-  return certificateMissing(address, asker.certificate !== undefined)
+  return certificateMissing(address, requester.certificate !== undefined)
 }
 
 /** What is wrong with a certificate that might have met the condition of one of these. */
-function certificateError({ certificate }: Asker, entries: readonly ClientEntry[]): string | undefined {
+function certificateError({ certificate }: Requester, entries: readonly ClientEntry[]): string | undefined {
   if (certificate?.kind !== 'invalid') return undefined
   return entries.some(entry => entry.certificate !== undefined) ? certificate.error : undefined
 }

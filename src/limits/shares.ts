@@ -38,14 +38,14 @@ export interface Entrant {
   readonly metered: Metered
 }
 
-/** An exchange that was let in. */
-export interface Stay {
+/** What an exchange holds of the limits while it lasts. */
+export interface Reservation {
   /** It is over. A second call does nothing. */
-  leave(): void
+  release(): void
 }
 
 /** Of an exchange that nothing is counted of. */
-export const UNCOUNTED: Stay = Object.freeze({ leave() {} })
+export const UNCOUNTED: Reservation = Object.freeze({ release() {} })
 
 /** Connections without a place that may wait to be told so. */
 const MAX_REFUSED = 100
@@ -56,7 +56,7 @@ export class Shares {
   #limits: ShareLimits
   readonly #ledger: Ledger
   readonly #onRejected: (limit: LimitName) => void
-  readonly #open = new Set<OpenStay>()
+  readonly #open = new Set<OpenReservation>()
   #refused = 0
   #meteredAt = Number.NEGATIVE_INFINITY
 
@@ -73,7 +73,7 @@ export class Shares {
     this.#limits = limits
     if (metered) return
     // What passed while nobody counted is not counted now.
-    for (const stay of this.#open) stay.takeBytes()
+    for (const reservation of this.#open) reservation.takeBytes()
   }
 
   /**
@@ -110,21 +110,21 @@ export class Shares {
 
   /**
    * An exchange asks to be let in, once policy has allowed it.
-   * @returns a stay to be left when it is over, or the refusal; a promise, which never rejects, only where the ledger
+   * @returns a reservation to be released when it is over, or the refusal; a promise, which never rejects, only where the ledger
    *   gives one
    */
-  enter({ account, tunnel, metered }: Entrant): Stay | ProxyError | Promise<Stay | ProxyError> {
+  enter({ account, tunnel, metered }: Entrant): Reservation | ProxyError | Promise<Reservation | ProxyError> {
     const { requestsPerSecond, bytesPerHour } = this.#limits
     if (!tunnel && requestsPerSecond === undefined && bytesPerHour === undefined) return UNCOUNTED
-    const stay = new OpenStay(account(), metered, this.#end)
-    return whenKnown(this.#askForBytes(stay, bytesPerHour), noBytes => {
+    const reservation = new OpenReservation(account(), metered, this.#end)
+    return whenKnown(this.#askForBytes(reservation, bytesPerHour), noBytes => {
       if (noBytes !== undefined) return noBytes
-      return whenKnown(this.#askForRate(stay, requestsPerSecond), tooFast => {
+      return whenKnown(this.#askForRate(reservation, requestsPerSecond), tooFast => {
         if (tooFast !== undefined) return tooFast
-        return whenKnown(tunnel ? this.#askForTunnel(stay) : undefined, noTunnel => {
+        return whenKnown(tunnel ? this.#askForTunnel(reservation) : undefined, noTunnel => {
           if (noTunnel !== undefined) return noTunnel
-          this.#open.add(stay)
-          return stay
+          this.#open.add(reservation)
+          return reservation
         })
       })
     })
@@ -138,16 +138,16 @@ export class Shares {
     if (this.#limits.bytesPerHour === undefined || now < this.#meteredAt + METER_MS) return
     this.#meteredAt = now
     const passed = new Map<string, number>()
-    for (const stay of this.#open) {
-      const bytes = stay.takeBytes()
-      if (bytes === 0 && !stay.isTunnel) continue
-      passed.set(stay.account, (passed.get(stay.account) ?? 0) + bytes)
+    for (const reservation of this.#open) {
+      const bytes = reservation.takeBytes()
+      if (bytes === 0 && !reservation.isTunnel) continue
+      passed.set(reservation.account, (passed.get(reservation.account) ?? 0) + bytes)
     }
     for (const [account, bytes] of passed) this.#book(account, bytes)
   }
 
   #askForBytes(
-    { account }: OpenStay,
+    { account }: OpenReservation,
     limit: number | undefined,
   ): ProxyError | undefined | Promise<ProxyError | undefined> {
     if (limit === undefined) return undefined
@@ -157,7 +157,7 @@ export class Shares {
   }
 
   #askForRate(
-    { account }: OpenStay,
+    { account }: OpenReservation,
     rate: number | undefined,
   ): ProxyError | undefined | Promise<ProxyError | undefined> {
     if (rate === undefined) return undefined
@@ -166,14 +166,14 @@ export class Shares {
     )
   }
 
-  #askForTunnel(stay: OpenStay): ProxyError | undefined | Promise<ProxyError | undefined> {
+  #askForTunnel(reservation: OpenReservation): ProxyError | undefined | Promise<ProxyError | undefined> {
     const ledger = this.#ledger
     const { tunnels, tunnelsPerClient } = this.#limits
-    const own = `tunnels ${stay.account}`
+    const own = `tunnels ${reservation.account}`
     return whenKnown(ledger.acquire(own, tunnelsPerClient), mayHaveOne => {
       if (!mayHaveOne) return this.#reject('tunnels_per_client', String(tunnelsPerClient))
       return whenKnown(ledger.acquire('tunnels', tunnels), isRoom => {
-        if (isRoom) stay.held = ['tunnels', own]
+        if (isRoom) reservation.held = ['tunnels', own]
         else ledger.release(own)
         return isRoom ? undefined : this.#reject('tunnels', String(tunnels))
       })
@@ -197,11 +197,11 @@ export class Shares {
     })
   }
 
-  readonly #end = (stay: OpenStay): void => {
-    if (!this.#open.delete(stay)) return
-    const bytes = stay.takeBytes()
-    if (bytes > 0) this.#book(stay.account, bytes)
-    for (const key of stay.held) this.#ledger.release(key)
+  readonly #end = (reservation: OpenReservation): void => {
+    if (!this.#open.delete(reservation)) return
+    const bytes = reservation.takeBytes()
+    if (bytes > 0) this.#book(reservation.account, bytes)
+    for (const key of reservation.held) this.#ledger.release(key)
   }
 
   #book(account: string, bytes: number): void {
@@ -213,19 +213,20 @@ export class Shares {
   }
 
   #stopTunnels(account: string): void {
-    for (const stay of this.#open) if (stay.account === account) stay.metered.stopTunnel('bytes')
+    for (const reservation of this.#open)
+      if (reservation.account === account) reservation.metered.stopTunnel('bytes')
   }
 }
 
-class OpenStay implements Stay {
+class OpenReservation implements Reservation {
   readonly account: string
   readonly metered: Metered
   /** The keys that are to be released. */
   held: readonly string[] = []
-  readonly #end: (stay: OpenStay) => void
+  readonly #end: (reservation: OpenReservation) => void
   #taken = 0
 
-  constructor(account: string, metered: Metered, end: (stay: OpenStay) => void) {
+  constructor(account: string, metered: Metered, end: (reservation: OpenReservation) => void) {
     this.account = account
     this.metered = metered
     this.#end = end
@@ -243,7 +244,7 @@ class OpenStay implements Stay {
     return bytes
   }
 
-  leave(): void {
+  release(): void {
     this.#end(this)
   }
 }

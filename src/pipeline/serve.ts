@@ -6,7 +6,7 @@
  * kept, gets to its handler in the turn of its head.
  */
 import { clientAccount } from '../clients/account.js'
-import type { Asker as Requester, Client, Clients } from '../clients/identify.js'
+import type { Client, Clients, Requester } from '../clients/identify.js'
 import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import type { AdmittedExchange, ReceivedExchange } from '../admitted-exchange.js'
@@ -17,7 +17,7 @@ import type { Fields } from '../http/fields.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
-import { type Shares, type Stay as Reservation, UNCOUNTED } from '../limits/shares.js'
+import { type Shares, type Reservation, UNCOUNTED } from '../limits/shares.js'
 import type { ObserverList } from '../observe/exchange-observer.js'
 import {
   checkMethod,
@@ -116,7 +116,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
       ? Outcome.aborted('refusal', aborted)
       : Outcome.of('refusal', answerTo(toProxyError(error), exchange, client))
   }
-  reservation.leave()
+  reservation.release()
   if (outcome.error !== undefined) {
     entry.deny(outcome.error)
     exchange.refuse(outcome.error, explainHint(outcome.error, entry.subject, pipeline.configHash !== NO_FILE))

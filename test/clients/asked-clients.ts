@@ -2,7 +2,7 @@
 import type { ClientCertificate } from '../../src/clients/certificate.js'
 import type { CheckQueue, Users } from '../../src/clients/credential-check.js'
 import { FailedAttempts } from '../../src/clients/failed-attempts.js'
-import { type Asker, type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'
+import { type Requester, type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'
 import { ProxyError } from '../../src/errors.js'
 import type { CancelSignal } from '../../src/exchange.js'
 import { parseCidr } from '../../src/net/cidr.js'
@@ -57,7 +57,7 @@ export function clientsBehind(queue: CheckQueue, ...entries: ClientEntry[]) {
     fields: readonly string[] = [],
     certificate?: ClientCertificate,
     signal: CancelSignal = NEVER,
-  ): Answer => clients.identify({ address, fields, certificate, signal } satisfies Asker)
+  ): Answer => clients.identify({ address, fields, certificate, signal } satisfies Requester)
   /** The client's name, or status and reason of the refusal, once every password is checked. */
   const ask = async (address: string, fields?: readonly string[], certificate?: ClientCertificate) => {
     const answer = identify(address, fields, certificate)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import type { LimitName } from '../../src/limits/refusals.js'
-import { type ShareLimits, Shares, type Stay, UNCOUNTED } from '../../src/limits/shares.js'
+import { type ShareLimits, Shares, type Reservation, UNCOUNTED } from '../../src/limits/shares.js'
 import { LaterLedger } from '../kit/fakes/later-ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { runs } from '../kit/runs.js'
@@ -34,15 +34,15 @@ const entrant = (account: string, tunnel: boolean, metered = new Flow()) => ({
   metered,
 })
 
-/** The reason of a refusal; undefined of a stay. */
+/** The reason of a refusal; undefined of a reservation. */
 function reasonOf(found: unknown): string | undefined {
   if (found instanceof Promise) throw new Error('a promise of what is known')
   return found instanceof ProxyError ? found.reason : undefined
 }
 
-function stayOf(found: unknown): Stay {
+function reservationOf(found: unknown): Reservation {
   if (reasonOf(found) !== undefined) throw new Error(`refused: ${reasonOf(found)}`)
-  return found as Stay
+  return found as Reservation
 }
 
 t.test('a request costs nothing where no limit asks for it', async t => {
@@ -51,22 +51,22 @@ t.test('a request costs nothing where no limit asks for it', async t => {
     throw new Error('nobody needs to know')
   }
   t.equal(all.enter({ account, tunnel: false, metered: new Flow() }), UNCOUNTED)
-  UNCOUNTED.leave()
+  UNCOUNTED.release()
 })
 
 t.test('tunnels are counted for each client and in all, and given back once', async t => {
   const { shares: all, ledger, rejected } = shares()
-  const first = stayOf(all.enter(entrant('a', true)))
-  stayOf(all.enter(entrant('a', true)))
+  const first = reservationOf(all.enter(entrant('a', true)))
+  reservationOf(all.enter(entrant('a', true)))
   t.equal(reasonOf(all.enter(entrant('a', true))), 'limit_tunnels_per_client')
-  stayOf(all.enter(entrant('b', true)))
+  reservationOf(all.enter(entrant('b', true)))
   t.equal(reasonOf(all.enter(entrant('b', true))), 'limit_tunnels')
   t.same(rejected, ['tunnels_per_client', 'tunnels'])
   t.equal(ledger.held('tunnels b'), 1, 'what was refused holds nothing')
-  first.leave()
-  first.leave()
+  first.release()
+  first.release()
   t.equal(ledger.held('tunnels'), 2)
-  stayOf(all.enter(entrant('b', true)))
+  reservationOf(all.enter(entrant('b', true)))
 })
 
 t.test('connections are counted from each source and in all', async t => {
@@ -97,26 +97,26 @@ t.test('when too many wait to be refused, further ones are closed', async t => {
 
 t.test('requests a second and bytes an hour are asked of every exchange', async t => {
   const { shares: all, clock } = shares({ requestsPerSecond: 2, bytesPerHour: 1024 })
-  stayOf(all.enter(entrant('a', false))).leave()
+  reservationOf(all.enter(entrant('a', false))).release()
   const flow = new Flow()
-  const stay = stayOf(all.enter(entrant('a', false, flow)))
+  const reservation = reservationOf(all.enter(entrant('a', false, flow)))
   const third = all.enter(entrant('a', false))
   t.match(third, { reason: 'limit_requests_per_second', fields: ['Retry-After', '1'] })
   flow.bytesPassed = 1024
-  stay.leave()
+  reservation.release()
   clock.advance(1000)
   t.match(all.enter(entrant('a', false)), { reason: 'limit_bytes_per_hour', fields: ['Retry-After', '3599'] })
-  stayOf(all.enter(entrant('b', false)))
+  reservationOf(all.enter(entrant('b', false)))
   clock.advance(3_599_000)
-  stayOf(all.enter(entrant('a', false)))
+  reservationOf(all.enter(entrant('a', false)))
 })
 
 t.test('who has used up its bytes loses its tunnels, nobody else does', async t => {
   const { shares: all, clock } = shares({ bytesPerHour: 1024 })
   const [busy, idle, other] = [new Flow(), new Flow(), new Flow()]
-  stayOf(all.enter(entrant('a', true, busy)))
-  stayOf(all.enter(entrant('a', true, idle)))
-  stayOf(all.enter(entrant('b', true, other)))
+  reservationOf(all.enter(entrant('a', true, busy)))
+  reservationOf(all.enter(entrant('a', true, idle)))
+  reservationOf(all.enter(entrant('b', true, other)))
   all.meter(clock.now())
   busy.bytesPassed = 1023
   other.bytesPassed = 1023
@@ -161,8 +161,8 @@ t.test('tunnels of who has used up its bytes elsewhere are closed, quiet as they
 t.test('other limits hold for what is asked from then on; bytes count from when somebody counts', async t => {
   const { shares: all, clock } = shares()
   const flow = new Flow()
-  stayOf(all.enter(entrant('a', true, flow)))
-  stayOf(all.enter(entrant('a', true)))
+  reservationOf(all.enter(entrant('a', true, flow)))
+  reservationOf(all.enter(entrant('a', true)))
   flow.bytesPassed = 5000
   all.configure({ ...LIMITS, tunnelsPerClient: 1, bytesPerHour: 1024 })
   t.equal(reasonOf(all.enter(entrant('a', true))), 'limit_tunnels_per_client')
@@ -178,7 +178,7 @@ t.test('a reload between two looks at the bytes forgets none of them', async t =
   const limits = { ...LIMITS, bytesPerHour: 1024 }
   const { shares: all, ledger } = shares(limits)
   const flow = new Flow()
-  stayOf(all.enter(entrant('a', true, flow)))
+  reservationOf(all.enter(entrant('a', true, flow)))
   all.meter(0)
   flow.bytesPassed = 600
   all.configure({ ...limits, tunnels: 2 })
@@ -194,7 +194,7 @@ t.test('a ledger that is elsewhere has the same answers, later', async t => {
   const all = new Shares(limits, ledger, () => {})
   const answers = await Promise.all(Array.from({ length: 3 }, () => all.enter(entrant('a', true))))
   t.match(answers[2], { reason: 'limit_tunnels_per_client' })
-  for (const stay of answers.slice(0, 2)) (stay as Stay).leave()
+  for (const reservation of answers.slice(0, 2)) (reservation as Reservation).release()
   t.equal(ledger.local.held('tunnels'), 0)
   let shed = 0
   const gone = all.connect('a', () => shed++)
@@ -213,30 +213,30 @@ t.test('a ledger that is elsewhere has the same answers, later', async t => {
   t.equal(ledger.local.held('connections'), 0, 'also of what was gone before the answer')
   t.equal(ledger.local.held('connections a'), 0)
   const flow = new Flow()
-  const stay = await all.enter(entrant('b', true, flow))
+  const reservation = await all.enter(entrant('b', true, flow))
   flow.bytesPassed = 1024
   all.meter(1e6)
   await undefined
   t.same(flow.stopped, ['bytes'])
-  t.notOk(stay instanceof ProxyError)
+  t.notOk(reservation instanceof ProxyError)
 })
 
 t.test('however exchanges come and go, no limit is passed and nothing is held in the end', async t => {
   const step = fc.record({ client: fc.constantFrom('a', 'b', 'c'), leave: fc.boolean(), pick: fc.nat() })
   const property = fc.property(fc.array(step), steps => {
     const { shares: all, ledger } = shares()
-    const open: Stay[] = []
+    const open: Reservation[] = []
     for (const { client, leave, pick } of steps) {
-      if (leave) open[pick % Math.max(1, open.length)]?.leave()
+      if (leave) open[pick % Math.max(1, open.length)]?.release()
       else {
         const found = all.enter(entrant(client, true))
-        if (!(found instanceof ProxyError)) open.push(stayOf(found))
+        if (!(found instanceof ProxyError)) open.push(reservationOf(found))
       }
       const each = ['a', 'b', 'c'].map(name => ledger.held(`tunnels ${name}`))
       if (each.some(count => count > 2) || ledger.held('tunnels') > 3) return false
       if (each.reduce((sum, count) => sum + count, 0) !== ledger.held('tunnels')) return false
     }
-    for (const stay of open) stay.leave()
+    for (const reservation of open) reservation.release()
     return ledger.held('tunnels') === 0
   })
   t.equal(fc.check(property, { numRuns: runs(500) }).failed, false)
