@@ -19,7 +19,7 @@ const ENTRIES = join(ROOT, '.build/run/')
 const KINDS = ['program', 'alone', 'shared', 'pure'] as const satisfies readonly Kind[]
 
 /** How many files a process is given; enough processes are left to keep all processors at work. */
-const SIZES: Readonly<Record<Kind, number>> = { program: 1, alone: 1, shared: 24, pure: 120 }
+const SIZES: Readonly<Record<Kind, number>> = { program: 5, alone: 1, shared: 48, pure: 120 }
 
 /** A source, relative to the root. */
 type Name = string

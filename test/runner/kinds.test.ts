@@ -65,6 +65,12 @@ t.test('what changes or measures the process is alone, whichever file of the tes
       text,
     )
   }
+  t.equal(kind({ '/build/test/a.test.js': "t.intercept(socket, 'write', {})" }), 'pure', 'it is put back')
+  const timers = {
+    '/build/test/a.test.js': "import './kit/fakes/held-timers.js'",
+    '/build/test/kit/fakes/held-timers.js': 'Object.assign(globalThis, { setTimeout })',
+  }
+  t.equal(kind(timers), 'pure', 'so are these')
   const product = { '/build/test/a.test.js': "import '../src/b.js'", '/build/src/b.js': 'process.exit(1)' }
   t.equal(kind(product), 'pure', 'of src/ that is not asked: a rule of its own says where it may')
 })

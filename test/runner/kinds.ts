@@ -54,11 +54,14 @@ const PROCESS_STATE: readonly RegExp[] = [
   /\bglobalThis\b/,
   /\/proc\/self\b/,
   /\bfrom 'node:(?:process|v8)'/,
-  /\bsetGlobalDispatcher\b|\bsyncBuiltinESMExports\b|\bintercept\(/,
+  /\bsetGlobalDispatcher\b|\bsyncBuiltinESMExports\b/,
 ]
 
-/** Of the kit: what looks at all of a process for what a test leaves there. It comes along everywhere. */
-const WATCH = /[/\\]kit[/\\](?:every-test|left-behind)\.js$/
+/**
+ * Of the kit: what looks at all of a process for what a test leaves there, and comes along everywhere; and what puts back
+ * whatever it has changed when the test ends, as `t.intercept` does: no two files of a process are run at a time.
+ */
+const HARMLESS_FILES = /[/\\]kit[/\\](?:every-test|left-behind|fakes[/\\]held-timers)\.js$/
 
 /** The compiled files of one build, by absolute path. */
 export interface Build {
@@ -70,7 +73,7 @@ export interface Build {
 export function kindOf(closure: Closure, { tests, read }: Build): Kind {
   // src/ has a rule of its own: nothing but the entry point names `process`.
   const own = [...closure.files]
-    .filter(file => file.startsWith(tests) && !WATCH.test(file))
+    .filter(file => file.startsWith(tests) && !HARMLESS_FILES.test(file))
     .map(file => read(file) ?? '')
   if (own.some(text => PROCESS_STATE.some(pattern => pattern.test(text)))) return 'alone'
   if (closure.builtins.has('child_process') && [...closure.files].some(isStarter)) return 'program'
