@@ -21,7 +21,7 @@ async function askBoth(running: { readonly stdout: string }, ask: () => Promise<
   })
 }
 
-t.test('a Unix socket is made once, served by all, and removed at the end', async t => {
+t.test('a Unix socket is made once, served by all, there again after their death, and removed', async t => {
   const path = await staleSocket(t)
   const admin = await socketPath(t)
   const file = await configured(
@@ -47,28 +47,16 @@ t.test('a Unix socket is made once, served by all, and removed at the end', asyn
   t.equal(await second.exited, 69)
   t.equal(second.stderr, `sluice: cannot listen: ${path} is in use: another process listens on it\n`)
   t.match(await ask(), /^HTTP\/1\.1 200 /, 'the first goes on')
+
+  const [, two = 0, three = 0] = startedPids(running)
+  await killAtOnce(running, [two, three])
+  await running.said(/"worker_started","worker":[45]/)
+  t.equal(statSync(path).mode & 0o777, 0o600)
+  t.match(await ask(), /^HTTP\/1\.1 200 /, 'all of them have died at once')
   running.child.kill('SIGTERM')
   t.equal(await running.exited, 0)
   t.notOk(existsSync(path))
   t.notOk(existsSync(admin))
-})
-
-t.test('a Unix socket is there again when all workers have died at once', async t => {
-  const path = await socketPath(t)
-  const file = await configured(
-    t,
-    `listen: { proxy: ["unix:${path}"], admin: false, socket_mode: "0600" }\nclients: [{ name: local, unix: true }]`,
-  )
-  const running = startProgram(t, [...program, '--config', file])
-  await running.said(/"event":"listening"/)
-  await killAtOnce(running, startedPids(running))
-  await running.said(/"worker_started","worker":[34]/)
-  t.equal(statSync(path).mode & 0o777, 0o600)
-  const client = await unixClient(t, path)
-  client.write(ASK)
-  t.match(await client.untilEnd(), /^HTTP\/1\.1 200 /)
-  running.child.kill('SIGTERM')
-  t.equal(await running.exited, 0)
 })
 
 /** As systemd starts it, with one socket. */

@@ -39,7 +39,7 @@ async function startOnUnixSocket(t: Test) {
   )
   const running = startProgram(t, [...program, '--config', file])
   await running.said(/"event":"listening"/)
-  return { running, connect: () => unixClient(t, path) }
+  return { running, connect: (t: Test) => unixClient(t, path) }
 }
 
 /** Sockets that listen on the port on 127.0.0.1, whoever has them. */
@@ -54,40 +54,33 @@ async function stop(t: Test, { child, exited }: Program): Promise<void> {
   t.equal(await exited, 0)
 }
 
-t.test('of connections over TCP each worker gets its part', async t => {
-  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
-  const count = 100
-  for (let i = 0; i < count; i++) await options(t, fleet.port)
-  await stop(t, fleet)
-  const [first = 0, second = 0] = requestsOf(fleet)
-  t.equal(first + second, count)
-  // What is left to chance falls short of a fifth in one of a hundred million runs.
-  t.ok(Math.min(first, second) >= count / 5, `${first} and ${second}`)
-})
-
-t.test('connections over a Unix socket are handed out in turn', async t => {
+t.test('connections over a Unix socket', async t => {
   const { running, connect } = await startOnUnixSocket(t)
-  const count = 60
-  for (let i = 0; i < count; i++) t.match(await ask(await connect()), /^HTTP\/1\.1 200 /)
-  await stop(t, running)
-  const [first = 0] = requestsOf(running)
-  // One that has not yet said that it has the last one is passed over.
-  t.ok(Math.abs(first - count / 2) <= 6, `${first} of ${count}`)
-})
 
-t.test('a connection over a Unix socket on its way to a worker that dies is closed', async t => {
-  const { running, connect } = await startOnUnixSocket(t)
-  const [first = 0] = startedPids(running)
-  process.kill(first, 'SIGSTOP')
-  const answers: Promise<string>[] = []
-  // All but one go to the other.
-  for (let i = 0; i < 6; i++) answers.push(ask(await connect()))
-  let served = 0
-  for (const answer of answers) void answer.then(text => (served += Number(text.includes(' 200 '))))
-  await until('the other five to be answered', () => served >= 5, { seen: () => served })
-  process.kill(first, 'SIGKILL')
-  t.equal((await Promise.all(answers)).filter(text => text === '').length, 1)
-  t.match(await ask(await connect()), /^HTTP\/1\.1 200 /)
+  await t.test('are handed out in turn', async t => {
+    const count = 60
+    for (let i = 0; i < count; i++) t.match(await ask(await connect(t)), /^HTTP\/1\.1 200 /)
+    const total = () => requestsOf(running).reduce((sum, requests) => sum + requests, 0)
+    await running.until('all decisions to be logged', () => total() >= count)
+    const [first = 0] = requestsOf(running)
+    // One that has not yet said that it has the last one is passed over.
+    t.ok(Math.abs(first - count / 2) <= 6, `${first} of ${count}`)
+  })
+
+  await t.test('on their way to a worker that dies are closed', async t => {
+    const [first = 0] = startedPids(running)
+    process.kill(first, 'SIGSTOP')
+    const answers: Promise<string>[] = []
+    // All but one go to the other.
+    for (let i = 0; i < 6; i++) answers.push(ask(await connect(t)))
+    let served = 0
+    for (const answer of answers) void answer.then(text => (served += Number(text.includes(' 200 '))))
+    await until('the other five to be answered', () => served >= 5, { seen: () => served })
+    process.kill(first, 'SIGKILL')
+    t.equal((await Promise.all(answers)).filter(text => text === '').length, 1)
+    t.match(await ask(await connect(t)), /^HTTP\/1\.1 200 /)
+  })
+
   await stop(t, running)
 })
 
@@ -97,19 +90,61 @@ async function halfHeldConnections(t: Test, port: number): Promise<Promise<strin
   return clients.map(client => ask(client))
 }
 
-t.test('a connection over TCP that a worker has not accepted ends with it', async t => {
+t.test('connections over TCP', async t => {
   const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
-  const [first = 0] = fleet.pids()
-  process.kill(first, 'SIGSTOP')
-  const answers = await halfHeldConnections(t, fleet.port)
-  await fleet.said(/"event":"decision"/)
-  process.kill(first, 'SIGKILL')
-  const texts = await Promise.all(answers)
-  t.ok(texts.some(text => text.startsWith('HTTP/1.1 200 ')))
-  t.ok(texts.some(text => text === ''))
-  t.ok(texts.every(text => text === '' || text.startsWith('HTTP/1.1 200 ')))
-  for (let i = 0; i < 20; i++) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
-  await stop(t, fleet)
+
+  await t.test('of which each worker gets its part', async t => {
+    const count = 100
+    for (let i = 0; i < count; i++) await options(t, fleet.port)
+    const total = () => requestsOf(fleet).reduce((sum, requests) => sum + requests, 0)
+    await fleet.until('all decisions to be logged', () => total() >= count)
+    const [first = 0, second = 0] = requestsOf(fleet)
+    t.equal(first + second, count)
+    // What is left to chance falls short of a fifth in one of a hundred million runs.
+    t.ok(Math.min(first, second) >= count / 5, `${first} and ${second}`)
+  })
+
+  await t.test('to a port that another Sluice cannot have as well, whatever workers it has', async t => {
+    const file = await configured(t, `listen: { proxy: ["127.0.0.1:${fleet.port}"], admin: false }`)
+    const startSecond = async () => {
+      const second = startProgram(t, [...program, '--config', file])
+      t.equal(await second.exited, 69)
+      t.equal(second.stderr, `${IN_USE} 127.0.0.1:${fleet.port}\n`)
+      t.equal(second.stdout, '')
+    }
+    await startSecond()
+    const [first = 0] = fleet.pids()
+    process.kill(first, 'SIGKILL')
+    await fleet.said(/"worker_started","worker":3/)
+    await startSecond()
+  })
+
+  await t.test('that a worker has not accepted end with it', async t => {
+    const [, second = 0] = fleet.pids()
+    process.kill(second, 'SIGSTOP')
+    const before = requestsOf(fleet)[2] ?? 0
+    const answers = await halfHeldConnections(t, fleet.port)
+    await fleet.until('the third worker to decide', () => (requestsOf(fleet)[2] ?? 0) > before)
+    process.kill(second, 'SIGKILL')
+    const texts = await Promise.all(answers)
+    t.ok(texts.some(text => text.startsWith('HTTP/1.1 200 ')))
+    t.ok(texts.some(text => text === ''))
+    t.ok(texts.every(text => text === '' || text.startsWith('HTTP/1.1 200 ')))
+    for (let i = 0; i < 20; i++) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
+    await fleet.said(/"worker_started","worker":4/)
+  })
+
+  await t.test('that are not accepted at a stop are answered or end', async t => {
+    const [, , third = 0] = fleet.pids()
+    process.kill(third, 'SIGSTOP')
+    const answers = await halfHeldConnections(t, fleet.port)
+    fleet.child.kill('SIGTERM')
+    await fleet.said(/"event":"stopping"/)
+    process.kill(third, 'SIGCONT')
+    for (const answer of await Promise.all(answers)) t.match(answer, /^$|^HTTP\/1\.1 200 /)
+    t.equal(await fleet.exited, 0)
+    await t.resolves(untilFree(fleet.port))
+  })
 })
 
 t.test('a connection that comes to a worker as it drains is closed, whatever else it waits for', async t => {
@@ -130,19 +165,6 @@ t.test('a connection that comes to a worker as it drains is closed, whatever els
   opened.client.end()
   opened.upstream.end()
   t.equal(await fleet.exited, 0)
-})
-
-t.test('at a stop, connections that are not accepted are answered or end', async t => {
-  const fleet = await startWorkers(t, program, `listen: { ${FREE} }`)
-  const [first = 0] = fleet.pids()
-  process.kill(first, 'SIGSTOP')
-  const answers = await halfHeldConnections(t, fleet.port)
-  fleet.child.kill('SIGTERM')
-  await fleet.said(/"event":"stopping"/)
-  process.kill(first, 'SIGCONT')
-  for (const answer of await Promise.all(answers)) t.match(answer, /^$|^HTTP\/1\.1 200 /)
-  t.equal(await fleet.exited, 0)
-  await t.resolves(untilFree(fleet.port))
 })
 
 t.test(
@@ -190,23 +212,6 @@ t.test(
     t.same([fleet.port, Number(tls)].map(listeningSockets), [0, 0])
   },
 )
-
-t.test('a port that another Sluice has is in use, whatever workers it has', async t => {
-  const first = await startWorkers(t, program, `listen: { ${FREE} }`)
-  const file = await configured(t, `listen: { proxy: ["127.0.0.1:${first.port}"], admin: false }`)
-  const startSecond = async () => {
-    const second = startProgram(t, [...program, '--config', file])
-    t.equal(await second.exited, 69)
-    t.equal(second.stderr, `${IN_USE} 127.0.0.1:${first.port}\n`)
-    t.equal(second.stdout, '')
-  }
-  await startSecond()
-  const [pid = 0] = first.pids()
-  process.kill(pid, 'SIGKILL')
-  await first.said(/"worker_started","worker":3/)
-  await startSecond()
-  await stop(t, first)
-})
 
 t.test(
   'a port that another program shares with whoever likes to is in use',
