@@ -42,7 +42,7 @@ t.test(
 )
 
 t.test('npm, a shell and an installed package start the same file', async t => {
-  t.equal(manifest.scripts.start, `node ${manifest.bin.sluice}`)
+  t.equal(manifest.scripts.start, `exec node ${manifest.bin.sluice}`)
   t.match(readFileSync(join(ROOT, 'src/bin.ts'), 'utf8'), /^#!\/usr\/bin\/env node\n/)
 })
 
@@ -50,6 +50,15 @@ const built = existsSync(join(ROOT, manifest.bin.sluice))
 t.test('npm start passes on what stands behind --', { skip: built ? needs('npm') : 'not built' }, async t => {
   const { code, stdout } = await run('npm', ['start', '--silent', '--', '--version'], { cwd: ROOT })
   t.strictSame({ code, stdout }, { code: 0, stdout: `${manifest.version}\n` })
+})
+
+t.test('a signal to npm start drains the proxy', { skip: built ? needs('npm') : 'not built' }, async t => {
+  const anyPort = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0', '--log-format', 'json']
+  const npm = startProgram(t, ['npm', 'start', '--silent', '--', ...anyPort], { cwd: ROOT })
+  await npm.said(/"event":"listening"/)
+  npm.child.kill('SIGTERM')
+  t.equal(await npm.exited, 0)
+  t.match(npm.stdout, /"event":"stopped"/)
 })
 
 t.test('a command that waits for its file ends at a signal', { skip: needs('mkfifo') }, async t => {
