@@ -7,7 +7,7 @@
 import { type Fields, listMembers, lowerName } from './fields.js'
 
 /** Hop-by-hop by definition, named by Connection or not (RFC 9110 §7.6.1, §11.7; HTTP2-Settings: RFC 7540 §3.2.1). */
-const HOP_BY_HOP: ReadonlySet<string> = new Set([
+export const HOP_BY_HOP_NAMES = [
   'connection',
   'proxy-connection',
   'keep-alive',
@@ -18,7 +18,8 @@ const HOP_BY_HOP: ReadonlySet<string> = new Set([
   'proxy-authorization',
   'proxy-authenticate',
   'proxy-authentication-info',
-])
+] as const
+const HOP_BY_HOP: ReadonlySet<string> = new Set(HOP_BY_HOP_NAMES)
 
 /**
  * Never dropped because Connection names them: without Host, Content-Length or Content-Encoding the message would

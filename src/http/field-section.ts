@@ -6,7 +6,7 @@
  * number: no name is compared, and nothing turned to lower case, a second time.
  */
 import { malformed } from '../errors.js'
-import { END_TO_END, FEW_OPTIONS } from './connection.js'
+import { END_TO_END, FEW_OPTIONS, HOP_BY_HOP_NAMES } from './connection.js'
 import { type Fields, trimOws } from './fields.js'
 import { isToken } from './token.js'
 
@@ -41,19 +41,7 @@ export function fieldSet(...names: readonly (keyof typeof FIELD)[]): FieldSet {
   return names.reduce((set, name) => set | (1 << FIELD[name]), 0)
 }
 
-/** Of one hop by definition, whether Connection names them or not (RFC 9110 §7.6.1, §11.7; RFC 7540 §3.2.1). */
-const HOP_BY_HOP: FieldSet = fieldSet(
-  'connection',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'transfer-encoding',
-  'upgrade',
-  'http2-settings',
-  'proxy-authorization',
-  'proxy-authenticate',
-  'proxy-authentication-info',
-)
+const HOP_BY_HOP: FieldSet = fieldSet(...HOP_BY_HOP_NAMES)
 
 /** Names that are recognised as they stand, so that no text is made of them and their characters are not checked. */
 const COMMON_NAMES = [
