@@ -10,4 +10,4 @@ export {
   type Reloaded,
   type RunningProxy,
   startProxy,
-} from './proxy.js'
+} from './run/proxy.js'

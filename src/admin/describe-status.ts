@@ -3,7 +3,8 @@ import { serializeListenAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
 import { LATENCY_WINDOW_MS, quantile } from '../observe/latency-window.js'
 import { mergeStatus } from '../observe/merge-status.js'
-import type { DenialGroup, Traffic, TunnelStatus, WorkerStatus } from '../observe/worker-status.js'
+import type { DenialGroup, Traffic, WorkerStatus } from '../observe/worker-status.js'
+import type { TunnelStatus } from '../tunnel/registry.js'
 import type { ProgramFacts } from './control.js'
 import type {
   DocumentDenial,

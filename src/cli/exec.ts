@@ -6,14 +6,14 @@ import type { Config } from '../config/schema.js'
 import { parseCidr } from '../net/cidr.js'
 import { createLogger, createLogSink } from '../observe/log.js'
 import type { LogSink } from '../observe/log-sink.js'
-import { type RunningProxy, startProxy } from '../proxy.js'
+import { type RunningProxy, startProxy } from '../run/proxy.js'
 import { type ChildOptions, runChild } from './child.js'
 import { readConfiguration } from '../run/configuration.js'
 import type { Command } from './command.js'
 import { EXIT } from '../run/exit-codes.js'
 import type { Io } from '../run/io.js'
 import { withProxy } from './proxy-variables.js'
-import { Refusals } from './refusals.js'
+import { Refusals } from '../advice/refusals.js'
 
 export interface ExecArguments {
   readonly config?: string | undefined

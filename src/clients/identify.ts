@@ -12,7 +12,7 @@ import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-cr
 import type { Fields } from '../http/fields.js'
 import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
-import { type ClientCertificate, matchesCertificate } from './certificate.js'
+import { type ClientCertificate, matchesCertificate } from '../tls/client-certificate.js'
 import { type CheckQueue, CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
 import { attemptSource, type FailedAttempts } from './failed-attempts.js'
 import {

@@ -8,7 +8,7 @@ import { parseHeaderLines } from './header-lines.js'
 import { parseHtpasswd } from './htpasswd.js'
 import { type ParentFiles, readParentFiles } from './parent-files.js'
 import type { Config } from './schema.js'
-import { readCertificates, readTlsFiles, type TlsFiles } from './tls-files.js'
+import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { Fault } from './yaml-tree.js'
 
 export interface ConfigFiles {

@@ -3,7 +3,7 @@ import { serializeBasic } from '../http/basic-credentials.js'
 import type { FileReader } from './file-reader.js'
 import type { Path } from './problem.js'
 import type { Config } from './schema.js'
-import { readCertificates } from './tls-files.js'
+import { readCertificates } from '../tls/tls-files.js'
 
 export interface ParentFiles {
   /** The value of Proxy-Authorization. */

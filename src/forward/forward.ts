@@ -4,14 +4,14 @@
  *
  * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said.
  */
-import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Authority } from '../http/authority.js'
 import type { Fields } from '../http/fields.js'
 import type { Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
-import { relayToOneOf } from '../relay/failover.js'
-import { type OutgoingOptions, outgoingRequest } from '../relay/outgoing.js'
-import { type RelayOptions, relay } from '../relay/relay.js'
+import { relayToOneOf } from './failover.js'
+import { type OutgoingOptions, outgoingRequest } from './outgoing.js'
+import { type RelayOptions, relay } from './relay.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
 import type { UpstreamRequest } from '../upstream/sender.js'

@@ -5,7 +5,7 @@
  */
 import type { Socket } from 'node:net'
 import { HeldBytes } from '../http1/held-bytes.js'
-import { parseProxyHeader, type ProxyHeader } from '../net/proxy-header.js'
+import { parseProxyHeader, type ProxyHeader } from './proxy-header.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline } from './deadline.js'
 

@@ -6,7 +6,7 @@
  */
 import type { X509Certificate } from 'node:crypto'
 import type { PeerCertificate, TLSSocket } from 'node:tls'
-import type { ClientCertificate } from '../clients/certificate.js'
+import type { ClientCertificate } from '../tls/client-certificate.js'
 import { parseHost } from '../http/authority.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { type AlternativeName, parseAlternativeNames } from './alternative-names.js'

@@ -1,7 +1,7 @@
 /** The Exchange that handlers see, over one request of a connection. */
-import type { ClientCertificate } from '../clients/certificate.js'
+import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
-import type { Carrier, ReceivedExchange } from '../admitted-exchange.js'
+import type { Carrier, ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import type {
   CancelSignal,
   ContentConsumer,

@@ -1,5 +1,5 @@
 /** What a connection needs of the server it belongs to, and what the server sees of it. */
-import type { ClientCertificate } from '../clients/certificate.js'
+import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { CloseReason } from '../outcome.js'

@@ -5,7 +5,7 @@
  * bounded buffer and are not looked at, so that an error in them can not overtake an answer that is owed.
  */
 import type { Socket } from 'node:net'
-import type { ClientCertificate } from '../clients/certificate.js'
+import type { ClientCertificate } from '../tls/client-certificate.js'
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { RequestFacts, Switched } from '../exchange.js'
 import { wantsPersistence } from '../http/connection.js'

@@ -8,8 +8,8 @@
 import { constants } from 'node:crypto'
 import type { Socket } from 'node:net'
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
-import { pemBlocks } from '../config/pem.js'
-import type { TlsFiles } from '../config/tls-files.js'
+import { pemBlocks } from '../tls/pem.js'
+import type { TlsFiles } from '../tls/tls-files.js'
 import type { ConnectedClient } from './connection-owner.js'
 import { Handshake, type HandshakeOwner } from './handshake.js'
 

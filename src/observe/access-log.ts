@@ -6,7 +6,7 @@ import { type DestinationStream, type Logger, pino } from 'pino'
 import type { ProxyError } from '../errors.js'
 import type { Outcome } from '../outcome.js'
 import { createIsoTime, member } from './event-line.js'
-import type { DecisionEvent, ExchangeObserver, Subject } from './exchange-observer.js'
+import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
 import { LOG_SCHEMA } from './log.js'
 import { withoutQuery } from './query.js'
 

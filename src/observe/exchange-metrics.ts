@@ -13,7 +13,7 @@ import {
   type ExchangeObserver,
   isTunnel,
   type Subject,
-} from './exchange-observer.js'
+} from '../pipeline/exchange-observer.js'
 import type { MetricsReport } from './exposition.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from './refusal-reasons.js'
 import { ClosedCounter, Histogram, metric, OTHER } from './series.js'

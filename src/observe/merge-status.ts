@@ -1,11 +1,11 @@
 /** What several workers report as one: rates are added, tunnels listed together, refusals of the same kind counted together. */
+import type { ListedTunnels } from '../tunnel/registry.js'
 import { TRAFFIC_SECONDS } from './traffic-ring.js'
 import {
   type DenialGroup,
   type Denials,
   LATENCIES,
   type Latencies,
-  type ListedTunnels,
   SERIES,
   type Traffic,
   type UpstreamStatus,

@@ -6,7 +6,8 @@ import { EventLoopLag } from './event-loop-lag.js'
 import { ExchangeMetrics, type OpenTunnels } from './exchange-metrics.js'
 import type { MetricsReport } from './exposition.js'
 import { ClosedCounter, metric } from './series.js'
-import { reportUpstreams, type UpstreamHealth } from './upstream-metrics.js'
+import type { UpstreamHealth } from '../origin/create-origins.js'
+import { reportUpstreams } from './upstream-metrics.js'
 
 export interface BuildInfo {
   /** Of Sluice. */

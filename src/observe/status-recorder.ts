@@ -1,11 +1,17 @@
 /** Keeps what the status page shows: the traffic of the last seconds, how long things took, what was refused. */
 import type { Config } from '../config/schema.js'
 import type { Outcome } from '../outcome.js'
-import { type DecisionEvent, type ExchangeObserver, isTunnel, type Subject } from './exchange-observer.js'
+import {
+  type DecisionEvent,
+  type ExchangeObserver,
+  isTunnel,
+  type Subject,
+} from '../pipeline/exchange-observer.js'
 import { LatencyWindow } from './latency-window.js'
 import { RecentDenials } from './recent-denials.js'
 import { type Totals, TrafficRing } from './traffic-ring.js'
-import type { ListedTunnels, UpstreamStatus, WorkerStatus } from './worker-status.js'
+import type { ListedTunnels } from '../tunnel/registry.js'
+import type { UpstreamStatus, WorkerStatus } from './worker-status.js'
 
 export interface StatusOptions {
   /** Milliseconds, monotonic. */

@@ -1,16 +1,7 @@
 /** What is counted of the upstreams of `origins`. Their labels stand in the configuration, so they are a closed list. */
+import type { UpstreamHealth } from '../origin/create-origins.js'
 import type { MetricsReport } from './exposition.js'
 import { metric } from './series.js'
-
-export interface UpstreamHealth {
-  /** Host, if any, and path of the origin, as configured. */
-  readonly route: string
-  /** `scheme://host:port`. */
-  readonly upstream: string
-  readonly up: boolean
-  /** How often it could not be connected to, by the type of the error. */
-  readonly failures: ReadonlyMap<string, number>
-}
 
 export function reportUpstreams(health: readonly UpstreamHealth[]): MetricsReport {
   return [

@@ -2,31 +2,8 @@
  * How one worker does: plain JSON values, so that it can be passed between processes. What several of them report is
  * merged in merge-status.
  */
-import type { DecisionEvent, ExchangeKind } from './exchange-observer.js'
-
-/** A tunnel that is open, or a connection after an upgrade. */
-export interface TunnelStatus {
-  /** Of its exchange, as in the log. */
-  readonly id: string
-  readonly client: string | undefined
-  readonly clientAddress: string
-  readonly kind: 'connect' | 'upgrade'
-  readonly host: string | undefined
-  readonly port: number | undefined
-  /** The rule that allowed it, or the key of what did. */
-  readonly rule: string | undefined
-  /** The IP address that it leads to. */
-  readonly address: string
-  readonly ageMs: number
-  readonly bytesUp: number
-  readonly bytesDown: number
-}
-
-export interface ListedTunnels {
-  /** How many there are, those that are not listed too. */
-  readonly open: number
-  readonly listed: readonly TunnelStatus[]
-}
+import type { DecisionEvent, ExchangeKind } from '../pipeline/exchange-observer.js'
+import type { ListedTunnels } from '../tunnel/registry.js'
 
 /** Refusals of the same request for the same reason. */
 export interface DenialGroup {

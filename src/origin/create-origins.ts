@@ -5,7 +5,6 @@ import type { ProxyError } from '../errors.js'
 import { type MethodsInUse, resourceMethods } from '../http/allow.js'
 import type { Method } from '../http/method.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
-import type { UpstreamHealth } from '../observe/upstream-metrics.js'
 import type { Dialer } from '../upstream/dial.js'
 import { Http1Sender, type SenderOptions } from '../upstream/http1-sender.js'
 import type { Sender } from '../upstream/sender.js'
@@ -14,6 +13,16 @@ import type { Upstream } from './passthrough.js'
 import { sortRoutes } from './routes.js'
 import { StoreRoute, type StoreRouteOptions } from './store-route.js'
 import { Upstreams } from './upstreams.js'
+
+export interface UpstreamHealth {
+  /** Host, if any, and path of the origin, as configured. */
+  readonly route: string
+  /** `scheme://host:port`. */
+  readonly upstream: string
+  readonly up: boolean
+  /** How often it could not be connected to, by the type of the error. */
+  readonly failures: ReadonlyMap<string, number>
+}
 
 export interface OriginsOptions {
   readonly dialer: Dialer

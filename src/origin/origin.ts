@@ -3,7 +3,7 @@
  * method (RFC 9112 §3.2.1; RFC 9110 §15.5.5, §15.5.6).
  */
 import { ProxyError } from '../errors.js'
-import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Exchange } from '../exchange.js'
 import { serializeAllow } from '../http/allow.js'
 import type { ReceivedFrom } from '../http/forwarded.js'

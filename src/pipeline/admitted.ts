@@ -1,11 +1,11 @@
 /** A received exchange with what the pipeline has found out about it: values, of which nothing is written back. */
-import type { AdmittedExchange, ReceivedExchange } from '../admitted-exchange.js'
+import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import type { CancelSignal, RequestContent, RequestFacts, ResponseContent, Switched } from '../exchange.js'
 import type { Fields } from '../http/fields.js'
 import type { OutgoingTrace } from '../http/trace-context.js'
 import type { RequestHead } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
-import type { Subject } from '../observe/exchange-observer.js'
+import type { Subject } from './exchange-observer.js'
 import type { Aborted } from '../outcome.js'
 
 export class Admitted implements AdmittedExchange {

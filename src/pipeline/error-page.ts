@@ -10,7 +10,7 @@ import type { ProxyError } from '../errors.js'
 import { proxyStatus } from '../http/proxy-status.js'
 import { refusalPhrase } from '../http/reason-phrase.js'
 import type { ResponseHead } from '../http1/response-writer.js'
-import type { Subject } from '../observe/exchange-observer.js'
+import type { Subject } from './exchange-observer.js'
 import { DENY_REASONS } from '../policy/denial.js'
 
 export interface ErrorResponse {

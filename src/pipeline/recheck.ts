@@ -2,10 +2,10 @@
  * Whether a tunnel that is open already would be let through now: the same questions as at its start, to clients, policy
  * and routes of another configuration, with the address that it really has.
  */
-import type { Authorities } from '../clients/authorities.js'
+import type { Authorities } from '../tls/authorities.js'
 import type { Clients } from '../clients/identify.js'
 import { ProxyError } from '../errors.js'
-import type { ReceivedExchange } from '../admitted-exchange.js'
+import type { ReceivedExchange } from './admitted-exchange.js'
 import { chooseRoute, type OriginRoute } from '../origin/origin.js'
 import type { Policy } from '../policy/decision.js'
 import { isPermit } from '../policy/permit.js'

@@ -4,9 +4,9 @@
  */
 import type { Client } from '../clients/identify.js'
 import type { ProxyError } from '../errors.js'
-import type { ReceivedExchange } from '../admitted-exchange.js'
+import type { ReceivedExchange } from './admitted-exchange.js'
 import type { RequestTarget } from '../http/request-target.js'
-import type { DecisionEvent, ExchangeKind, ExchangeObserver, Subject } from '../observe/exchange-observer.js'
+import type { DecisionEvent, ExchangeKind, ExchangeObserver, Subject } from './exchange-observer.js'
 import { Outcome } from '../outcome.js'
 import type { Decision } from '../policy/decision.js'
 

@@ -9,7 +9,7 @@ import { clientAccount } from '../clients/account.js'
 import type { Client, Clients, Requester } from '../clients/identify.js'
 import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
-import type { AdmittedExchange, ReceivedExchange } from '../admitted-exchange.js'
+import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
 import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
@@ -18,7 +18,7 @@ import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
 import { type Shares, type Reservation, UNCOUNTED } from '../limits/shares.js'
-import type { ObserverList } from '../observe/exchange-observer.js'
+import type { ObserverList } from './exchange-observer.js'
 import {
   checkMethod,
   chooseRoute,

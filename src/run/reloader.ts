@@ -6,14 +6,14 @@
  */
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
-import { changedKeys } from '../config/changed-keys.js'
+import { changedKeys } from './changed-keys.js'
 import type { Loaded } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
-import { type Schedule, systemSchedule } from '../config/schedule.js'
+import { type Schedule, systemSchedule } from './schedule.js'
 import { ConfigSources } from '../config/sources.js'
-import type { FileWatch } from '../config/watch.js'
+import type { FileWatch } from './watch.js'
 import type { ReloadState } from '../observe/worker-status.js'
-import type { Reloaded } from '../proxy.js'
+import type { Reloaded } from './proxy.js'
 
 /** What a signal asks for is told at once; what a change of files led to may be half of a change. */
 export type ReloadTrigger = 'change' | 'retry' | 'signal'

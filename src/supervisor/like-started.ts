@@ -2,8 +2,8 @@
  * What a worker begins with that comes after a reload: the configuration in force, but what is read once, at the start,
  * as it was for the workers that it is to be like.
  */
-import { keepReadOnce, restartKeys } from '../config/restart-keys.js'
-import type { LoadedConfig } from '../generation.js'
+import { keepReadOnce, restartKeys } from '../run/restart-keys.js'
+import type { LoadedConfig } from '../run/generation.js'
 
 /**
  * @param start what the first workers began with

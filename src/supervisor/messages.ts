@@ -3,13 +3,13 @@
  * channel between processes takes as it is.
  */
 import type { RecentFailures } from '../clients/failed-attempts.js'
-import type { LoadedConfig } from '../generation.js'
+import type { LoadedConfig } from '../run/generation.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
-import type { Reloaded, WorkerPlace } from '../proxy.js'
+import type { Reloaded, WorkerPlace } from '../run/proxy.js'
 
 /** What a worker begins with. */
 export interface WorkerStart {

@@ -1,9 +1,9 @@
 /** A worker as its supervisor sees it: the process, what is said to it, and how far it has come. */
-import type { LoadedConfig } from '../generation.js'
+import type { LoadedConfig } from '../run/generation.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import type { MetricsReport } from '../observe/exposition.js'
-import type { Reloaded } from '../proxy.js'
+import type { Reloaded } from '../run/proxy.js'
 import type { LocalLedger } from '../limits/ledger.js'
 import { Conversation } from './conversation.js'
 import type { Beating } from './heartbeat.js'

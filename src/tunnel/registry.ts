@@ -3,10 +3,9 @@
  * for those who look, and whether they may stay under the configuration in force.
  */
 import { setImmediate } from 'node:timers/promises'
-import type { AdmittedExchange } from '../admitted-exchange.js'
-import type { ListedTunnels, TunnelStatus } from '../observe/worker-status.js'
+import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { CloseReason } from '../outcome.js'
-import type { PumpUpstream, RunningPump } from '../relay/pump.js'
+import type { PumpUpstream, RunningPump } from './pump.js'
 
 /** A CONNECT, or a request whose connection was upgraded, since it is a tunnel. */
 export interface OpenTunnel {
@@ -25,6 +24,30 @@ export interface OpenTunnel {
 export interface TunnelRules {
   /** @returns what says whether a tunnel could be had under it */
   judge(): (tunnel: OpenTunnel) => Promise<boolean>
+}
+
+/** A tunnel that is open, or a connection after an upgrade. */
+export interface TunnelStatus {
+  /** Of its exchange, as in the log. */
+  readonly id: string
+  readonly client: string | undefined
+  readonly clientAddress: string
+  readonly kind: 'connect' | 'upgrade'
+  readonly host: string | undefined
+  readonly port: number | undefined
+  /** The rule that allowed it, or the key of what did. */
+  readonly rule: string | undefined
+  /** The IP address that it leads to. */
+  readonly address: string
+  readonly ageMs: number
+  readonly bytesUp: number
+  readonly bytesDown: number
+}
+
+export interface ListedTunnels {
+  /** How many there are, those that are not listed too. */
+  readonly open: number
+  readonly listed: readonly TunnelStatus[]
 }
 
 interface Running extends OpenTunnel {

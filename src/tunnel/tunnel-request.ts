@@ -5,7 +5,7 @@
  * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
  */
 import { beyond } from '../errors.js'
-import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { endToEndFields } from '../http/connection.js'
@@ -13,7 +13,7 @@ import { type Fields, listMembers } from '../http/fields.js'
 import { traceFields, withTrace } from '../http/trace-context.js'
 import { viaMember } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
-import type { SocketReader } from '../relay/read-buffer.js'
+import type { SocketReader } from './read-buffer.js'
 import type { Connection } from '../upstream/dial.js'
 import { Http1Connection } from '../upstream/http1-connection.js'
 import { MAX_FIELDS } from '../upstream/http1-sender.js'

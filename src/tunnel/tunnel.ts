@@ -5,13 +5,13 @@
  * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
 import { type ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
-import type { AdmittedExchange } from '../admitted-exchange.js'
+import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import { Outcome } from '../outcome.js'
 import type { Grant } from '../policy/permit.js'
-import { Pump, type PumpLimits, type OpenTunnels } from '../relay/pump.js'
-import { BufferedReader } from '../relay/read-buffer.js'
+import { Pump, type PumpLimits, type OpenTunnels } from './pump.js'
+import { BufferedReader } from './read-buffer.js'
 import { type FarEnd, type FarEndOptions, UnopenedTunnel } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 

@@ -23,7 +23,7 @@ import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
 import { raceAttempts, type Winner } from './happy-eyeballs.js'
 import { resolveGranted } from './granted-host.js'
-import type { Asker, Resolver } from './resolve.js'
+import type { Asker, Resolver } from '../dns/resolve.js'
 import { awaitHandshake } from './tls-handshake.js'
 
 /** Opens a socket to a literal; `net.connect` outside of tests. */

@@ -3,7 +3,7 @@ import { ProxyError } from '../errors.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant } from '../policy/permit.js'
-import type { Asker, Resolver } from './resolve.js'
+import type { Asker, Resolver } from '../dns/resolve.js'
 
 export interface ResolvedHost {
   /** What was asked for. */

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type ExplainArguments, runExplain } from '../../src/cli/explain.js'
-import type { AddressLookup } from '../../src/upstream/lookup.js'
+import type { AddressLookup } from '../../src/dns/lookup.js'
 import { fakeHost, sluice } from './fake-host.js'
 
 const CONFIG = `version: 1

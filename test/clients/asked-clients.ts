@@ -1,5 +1,5 @@
 /** Clients whose passwords the test checks, and what is asked of them. */
-import type { ClientCertificate } from '../../src/clients/certificate.js'
+import type { ClientCertificate } from '../../src/tls/client-certificate.js'
 import type { CheckQueue, Users } from '../../src/clients/credential-check.js'
 import { FailedAttempts } from '../../src/clients/failed-attempts.js'
 import { type Requester, type Client, type ClientEntry, Clients } from '../../src/clients/identify.js'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ClientCertificate } from '../../src/clients/certificate.js'
+import type { ClientCertificate } from '../../src/tls/client-certificate.js'
 import type { ClientEntry } from '../../src/clients/identify.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import { as, byAddress, clientsOf, entry, MALFORMED } from './asked-clients.js'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type TLSSocket } from 'node:tls'
 import t, { type Test } from 'tap'
-import type { ClientCertificate } from '../../src/clients/certificate.js'
+import type { ClientCertificate } from '../../src/tls/client-certificate.js'
 import { readClientCertificate } from '../../src/listener/client-certificate.js'
 import { secureContextOptions } from '../../src/listener/tls-server.js'
 import { Authority, type Issued } from '../kit/peers/authority.js'

@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { AccessLog } from '../../src/observe/access-log.js'
-import type { Subject } from '../../src/observe/exchange-observer.js'
+import type { Subject } from '../../src/pipeline/exchange-observer.js'
 import { createLogger, type LogLevel } from '../../src/observe/log.js'
 import type { Outcome } from '../../src/outcome.js'
 

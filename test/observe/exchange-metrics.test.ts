@@ -3,7 +3,7 @@ import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.
 import { limitReached } from '../../src/limits/refusals.js'
 import { METHOD_NAMES } from '../../src/http/method.js'
 import { ExchangeMetrics } from '../../src/observe/exchange-metrics.js'
-import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/observe/exchange-observer.js'
+import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/pipeline/exchange-observer.js'
 import { serializeMetrics } from '../../src/observe/exposition.js'
 import { DIAL_ERRORS } from '../../src/observe/refusal-reasons.js'
 import type { Outcome } from '../../src/outcome.js'

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { MAX_TUNNELS, mergeStatus } from '../../src/observe/merge-status.js'
-import type { DenialGroup, Traffic, TunnelStatus, WorkerStatus } from '../../src/observe/worker-status.js'
+import type { DenialGroup, Traffic, WorkerStatus } from '../../src/observe/worker-status.js'
+import type { TunnelStatus } from '../../src/tunnel/registry.js'
 
 const traffic = (endSecond: number, requests: number[]): Traffic => {
   const zeros = requests.map(() => 0)

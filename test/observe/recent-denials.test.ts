@@ -1,6 +1,6 @@
 import t from 'tap'
 import { defaultConfig, parseConfig } from '../../src/index.js'
-import type { DecisionEvent, Subject } from '../../src/observe/exchange-observer.js'
+import type { DecisionEvent, Subject } from '../../src/pipeline/exchange-observer.js'
 import { RecentDenials } from '../../src/observe/recent-denials.js'
 
 const { config } = parseConfig('version: 1\nrules: { a: { hosts: [a.test] } }')

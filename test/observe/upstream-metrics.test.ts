@@ -1,6 +1,7 @@
 import t from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
-import { reportUpstreams, type UpstreamHealth } from '../../src/observe/upstream-metrics.js'
+import { reportUpstreams } from '../../src/observe/upstream-metrics.js'
+import type { UpstreamHealth } from '../../src/origin/create-origins.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 
 t.test('each upstream is up or down, with its failures by error', async t => {

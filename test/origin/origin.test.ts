@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { AdmittedExchange } from '../../src/admitted-exchange.js'
+import type { AdmittedExchange } from '../../src/pipeline/admitted-exchange.js'
 import type { Method } from '../../src/http/method.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import type { Outcome } from '../../src/outcome.js'

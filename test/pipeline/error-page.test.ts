@@ -1,7 +1,7 @@
 import t from 'tap'
 import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
 import { errorResponse, explainHint } from '../../src/pipeline/error-page.js'
-import type { Subject } from '../../src/observe/exchange-observer.js'
+import type { Subject } from '../../src/pipeline/exchange-observer.js'
 import { DENY_REASONS } from '../../src/policy/denial.js'
 
 t.test('an error says what happened to people and to programs (RFC 9209 §2)', async t => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Authorities } from '../../src/clients/authorities.js'
+import { Authorities } from '../../src/tls/authorities.js'
 import { Clients } from '../../src/clients/identify.js'
 import { parseConfig } from '../../src/config/load.js'
 import { createPolicy } from '../../src/pipeline/create-policy.js'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { malformed } from '../../src/errors.js'
 import { tellInvalidRequest } from '../../src/pipeline/report.js'
-import type { DecisionEvent, ExchangeObserver, Subject } from '../../src/observe/exchange-observer.js'
+import type { DecisionEvent, ExchangeObserver, Subject } from '../../src/pipeline/exchange-observer.js'
 import type { Outcome } from '../../src/outcome.js'
 
 /** What is told of a request with this target. */

@@ -2,7 +2,7 @@ import t from 'tap'
 import { neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/run/open-files.js'
 import { parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/schema.js'
-import { neededSockets } from '../../src/upstream/dns-servers.js'
+import { neededSockets } from '../../src/dns/dns-servers.js'
 
 const neededBy = ({ limits, dns }: Config, workers: number): number =>
   neededOpenFiles(limits, neededSockets(dns.servers, limits.dnsLookups), workers)

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { type OpenTunnel, TunnelRegistry } from '../../src/tunnel/registry.js'
-import type { AdmittedExchange, Carrier } from '../../src/admitted-exchange.js'
+import type { AdmittedExchange, Carrier } from '../../src/pipeline/admitted-exchange.js'
 import { until } from '../kit/until.js'
-import type { PumpResult, RunningPump } from '../../src/relay/pump.js'
+import type { PumpResult, RunningPump } from '../../src/tunnel/pump.js'
 
 const RULES = rulesOf(async () => true)
 

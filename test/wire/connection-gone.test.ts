@@ -43,7 +43,7 @@ for (const [name, leave] of WAYS) {
     const client = await rawClient(t, proxy.port)
     client.write(`PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n123`)
     const peer = await origin.accept()
-    await peer.until('123')
+    await peer.until('\r\n\r\n123')
     client[leave]()
     t.equal(await peer.untilEnd(), '')
     t.match(await proxy.event('close'), { status: 0, close_reason: 'client_gone', bytes_up: 3 })

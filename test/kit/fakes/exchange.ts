@@ -1,6 +1,6 @@
 /** An exchange that no connection stands behind: the test gives its content, and sees what it is answered. */
 import type { ProxyError } from '../../../src/errors.js'
-import type { AdmittedExchange } from '../../../src/admitted-exchange.js'
+import type { AdmittedExchange } from '../../../src/pipeline/admitted-exchange.js'
 import type {
   ContentConsumer,
   RequestContent,
@@ -14,7 +14,7 @@ import { parseRequestTarget } from '../../../src/http/request-target.js'
 import type { OutgoingTrace } from '../../../src/http/trace-context.js'
 import type { RequestHead } from '../../../src/http1/request-reader.js'
 import type { ResponseHead } from '../../../src/http1/response-writer.js'
-import type { Subject } from '../../../src/observe/exchange-observer.js'
+import type { Subject } from '../../../src/pipeline/exchange-observer.js'
 import type { Aborted } from '../../../src/outcome.js'
 
 export interface FakeRequest {

@@ -1,0 +1,229 @@
+/**
+ * What becomes of a request, and why: everything the proxy would go through before it connects, in its order, with
+ * its own policy and its own resolver. What it decides is asked of the policy itself, so that an explanation can not
+ * tell another story than the proxy; nothing is connected to.
+ */
+import { certificateMissing, credentialsRefused, unknownAddress } from '../clients/refusals.js'
+import type { Config } from '../config/schema.js'
+import { ProxyError } from '../errors.js'
+import { traceDisabled } from '../pipeline/hop.js'
+import { resourceMethods } from '../http/allow.js'
+import type { Authority } from '../http/authority.js'
+import { serializeHostPattern } from '../net/host-pattern.js'
+import type { Policy } from '../policy/decision.js'
+import type { Denial } from '../policy/denial.js'
+import type { NoProxy } from '../policy/no-proxy.js'
+import type { Grant } from '../policy/permit.js'
+import type { RequestForm } from '../policy/rules.js'
+import type { AddressTrace, TraceStep } from '../policy/trace.js'
+import { resolveGranted } from '../upstream/granted-host.js'
+import type { Resolver } from '../dns/resolve.js'
+import type { KnownClient, UnknownClient } from './explain-client.js'
+import { type RequestLine, readRequestLine } from './explain-request.js'
+
+/** `would_deny`: mode observe lets it pass. `invalid`: malformed. `dns_failed`: allowed by name, and no more is known. */
+export type Verdict = 'allow' | 'would_deny' | 'deny' | 'invalid' | 'dns_failed'
+
+/** The answer of the proxy, or in mode observe what it would have been. */
+export interface Refusal {
+  readonly status: number
+  readonly reason: string
+  readonly message: string
+  readonly detail?: string | undefined
+}
+
+/** What DNS said, and how long that took. */
+export interface Lookup {
+  readonly name: string
+  readonly addresses: readonly string[]
+  readonly ms: number
+  readonly error?: ProxyError
+}
+
+export interface Explanation {
+  readonly request: RequestLine
+  readonly client: KnownClient | UnknownClient
+  readonly verdict: Verdict
+  /** The rule that allows it, or came nearest. */
+  readonly rule?: string | undefined
+  readonly refusal?: Refusal
+  readonly steps: readonly TraceStep[]
+  /** Undefined when nothing was asked. */
+  readonly lookup?: Lookup
+  readonly addresses: readonly AddressTrace[]
+  /** What holds for the request when it passes. */
+  readonly notes: readonly string[]
+}
+
+export interface ExplainParts {
+  readonly config: Config
+  readonly policy: Policy
+  /** Undefined when there is no parent proxy. */
+  readonly noProxy?: NoProxy | undefined
+  readonly resolver: Resolver
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+}
+
+type Base = Pick<Explanation, 'request' | 'client' | 'steps' | 'addresses' | 'notes'>
+
+/** Never rejects for what the proxy would answer with an error. */
+export async function explainRequest(
+  request: RequestLine,
+  client: KnownClient | UnknownClient,
+  parts: ExplainParts,
+): Promise<Explanation> {
+  const base: Base = { request, client, steps: client.steps, addresses: [], notes: [] }
+  const { limits, methods, trace } = parts.config
+  let authority: Authority
+  try {
+    authority = readRequestLine(request, limits, methods.extra)
+  } catch (error) {
+    if (!(error instanceof ProxyError)) throw error
+    return refused(base, 'invalid', error)
+  }
+  if (client.kind === 'unknown') return refused(base, 'deny', refusalOf(client))
+  if (request.method === 'TRACE' && !trace.enabled) {
+    return refused(base, 'deny', traceDisabled(resourceMethods({ trace: false, extra: methods.extra })))
+  }
+  return await judgeHost(base, { ...authority, rules: client.rules }, parts)
+}
+
+async function judgeHost(
+  base: Base,
+  { host, port, rules }: Pick<Authority, 'host' | 'port'> & Pick<KnownClient, 'rules'>,
+  parts: ExplainParts,
+): Promise<Explanation> {
+  const { form, method } = base.request
+  const { policy } = parts
+  const asked = { form, method, host, port, rules }
+  const decision = policy.admit(asked)
+  const { rule } = decision
+  const traced = { ...base, rule, steps: [...base.steps, ...policy.trace(asked).steps] }
+  if (decision.kind === 'deny') return { ...traced, verdict: 'deny', refusal: answerTo(decision, form) }
+  const { grant, wouldDeny } = decision
+  let granted = grant
+  const passed = (judged: Base & Pick<Explanation, 'rule' | 'lookup'>): Explanation => {
+    const notes = notesOn(base.request, granted, parts)
+    if (wouldDeny === undefined) return { ...judged, notes, verdict: 'allow' }
+    return { ...judged, notes, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
+  }
+  if (parts.noProxy !== undefined && parts.noProxy.entryFor(host) === undefined) {
+    const denial = policy.vetBehindParent(grant)
+    return denial === undefined ? passed(traced) : refusedBehindParent(traced, denial)
+  }
+  let lookup: Lookup | undefined
+  if (host.kind === 'name') {
+    const found = await lookUp(grant, parts)
+    if ('kind' in found) return refusedAs(traced, found)
+    lookup = found
+    if (lookup.error !== undefined) {
+      return { ...traced, verdict: 'dns_failed', lookup, refusal: answerOf(lookup.error) }
+    }
+    granted = found.grant
+  }
+  const addresses = lookup?.addresses ?? [host.name]
+  const vetted = {
+    ...traced,
+    ...(lookup === undefined ? {} : { lookup }),
+    addresses: policy.traceAddresses(granted, addresses),
+  }
+  const permit = policy.vet(granted, addresses)
+  if ('kind' in permit) {
+    return { ...vetted, verdict: 'deny', rule: permit.rule, refusal: answerTo(permit, form) }
+  }
+  return passed(vetted)
+}
+
+function refusedBehindParent(traced: Base, denial: Denial): Explanation {
+  const { rule, reason } = denial
+  const path = reason === 'parent' && rule !== undefined ? ['rules', rule, 'addresses_only'] : undefined
+  const step: TraceStep = { verdict: 'deny', text: `${denial.message}. ${denial.detail}` }
+  const steps = [...traced.steps, path === undefined ? step : { ...step, path }]
+  return { ...traced, verdict: 'deny', rule, steps, refusal: answerTo(denial, traced.request.form) }
+}
+
+/** What the search domains made of the host is denied. */
+function refusedAs(traced: Base, denial: Denial): Explanation {
+  const step: TraceStep = {
+    verdict: 'deny',
+    path: ['deny', 'hosts'],
+    text: `${denial.message}. ${denial.detail}`,
+  }
+  const refusal = answerTo(denial, traced.request.form)
+  return { ...traced, verdict: 'deny', rule: denial.rule, steps: [...traced.steps, step], refusal }
+}
+
+async function lookUp(
+  grant: Grant,
+  { policy, resolver, now }: ExplainParts,
+): Promise<(Lookup & { readonly grant: Grant }) | Denial> {
+  const started = now()
+  try {
+    const found = await resolveGranted(grant, policy, resolver, new AbortController())
+    return 'kind' in found ? found : { ...found, ms: now() - started }
+  } catch (error) {
+    if (!(error instanceof ProxyError)) throw error
+    return { name: grant.host.name, grant, addresses: [], ms: now() - started, error }
+  }
+}
+
+/** What an allowed request has to keep to. */
+function notesOn({ form, websocket }: RequestLine, grant: Grant, parts: ExplainParts): string[] {
+  const { forward } = parts.config
+  const notes = parentNotes(grant, parts)
+  if (form === 'connect' && grant.verifyServerName) {
+    const { kind, name } = grant.host
+    const never = kind === 'name' ? '' : ', which no client can name: an address is not a server name'
+    notes.push(`the tunnel must begin with TLS for ${name}${never}`)
+  }
+  if (websocket && !forward.upgrade.includes('websocket')) {
+    notes.push('forward.upgrade does not hold websocket: the Upgrade is left out of the request')
+  }
+  if (websocket && !grant.upgradable) {
+    notes.push('every rule that allows it has methods: the Upgrade is left out of the request')
+  }
+  return notes
+}
+
+/** Which way out it takes, where there are two. */
+function parentNotes({ host }: Grant, { config, noProxy }: ExplainParts): string[] {
+  if (config.parent === undefined || noProxy === undefined) return []
+  const direct = noProxy.entryFor(host)
+  if (direct !== undefined) {
+    return [`it goes directly: parent.no_proxy holds "${serializeHostPattern(direct)}"`]
+  }
+  const urls = config.parent.urls.map(({ text }) => text)
+  const unknown = host.kind === 'name' ? `, which resolves ${host.name} by itself` : ''
+  const which = urls.length === 1 ? '' : 'the first that can be reached of '
+  return [`it goes through ${which}parent.url (${urls.join(', ')})${unknown}`]
+}
+
+/** Whoever meets the conditions of no entry. */
+function refusalOf({ address, lacks }: UnknownClient): ProxyError {
+  switch (lacks) {
+    case 'credentials':
+      return credentialsRefused('missing')
+    case 'certificate':
+      return certificateMissing(address, false)
+    case 'entry':
+      return unknownAddress(address)
+  }
+}
+
+/** A refusal that no step of the policy tells of is a step of its own. */
+function refused(base: Base, verdict: 'deny' | 'invalid', error: ProxyError): Explanation {
+  const refusal = answerOf(error)
+  const { message, detail } = refusal
+  const text = detail === undefined ? message : `${message}. ${detail}`
+  return { ...base, verdict, refusal, steps: [...base.steps, { verdict: 'deny', text }] }
+}
+
+function answerOf({ status, reason, message, detail }: ProxyError): Refusal {
+  return { status, reason, message, detail }
+}
+
+/** A refused CONNECT is 403 also where a forwarded request would be 508. */
+function answerTo({ status, reason, message, detail }: Denial, form: RequestForm): Refusal {
+  return { status: form === 'connect' ? 403 : status, reason, message, detail }
+}

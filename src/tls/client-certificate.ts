@@ -1,0 +1,54 @@
+/** Client certificates: what a client proved at the TLS handshake, and whether that is what an entry asks for. */
+import type { X509Certificate } from 'node:crypto'
+import type { SubjectPattern } from './subject.js'
+import { parseIpAddress } from '../net/ip-address.js'
+
+/** What a client proved at the TLS handshake. */
+export type ClientCertificate =
+  | {
+      readonly kind: 'valid'
+      /** Its alternative names: DNS names in lower case, URIs, e-mail addresses, IP addresses in their canonical text. */
+      readonly names: readonly string[]
+      readonly subject: readonly { readonly attribute: string; readonly value: string }[]
+      /** What the client sent: its own first, and those of authorities between it and one that is known here. */
+      readonly chain: readonly X509Certificate[]
+    }
+  | {
+      readonly kind: 'invalid'
+      /** Why, in OpenSSL's words: CERT_REVOKED, CERT_HAS_EXPIRED. */
+      readonly error: string
+    }
+
+/** What an entry asks for: of each list that is given, one member has to hold. */
+export interface CertificateCondition {
+  readonly san?: readonly string[]
+  readonly subject?: readonly SubjectPattern[]
+}
+
+/** Anything else with a letter that is not one of these, such as a URI, has parts in which case has a meaning. */
+const DNS_NAME = /^[A-Za-z0-9_*.-]+$/
+
+/** @param certificate undefined when none was presented, or the connection is not TLS */
+export function matchesCertificate(
+  { san, subject }: CertificateCondition,
+  certificate: ClientCertificate | undefined,
+): boolean {
+  if (certificate?.kind !== 'valid') return false
+  return (
+    (san === undefined || san.some(name => certificate.names.includes(comparable(name)))) &&
+    (subject === undefined || subject.some(pattern => matchesSubject(pattern, certificate.subject)))
+  )
+}
+
+/** A name of the configuration as certificates' names are given here. */
+function comparable(name: string): string {
+  return parseIpAddress(name)?.text ?? (DNS_NAME.test(name) ? name.toLowerCase() : name)
+}
+
+function matchesSubject(
+  pattern: SubjectPattern,
+  subject: readonly { readonly attribute: string; readonly value: string }[],
+): boolean {
+  if (pattern === '*') return true
+  return subject.some(({ attribute, value }) => value === pattern.value && attribute === pattern.attribute)
+}
