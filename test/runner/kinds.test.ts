@@ -54,6 +54,7 @@ t.test('what changes or measures the process is alone, whichever file of the tes
     ['process.somethingNew()', 'alone'],
     ['Object.assign(globalThis, { setTimeout })', 'alone'],
     ["readdirSync('/proc/self/fd')", 'alone'],
+    ['Object.keys(createRequire(import.meta.url).cache)', 'alone'],
     ["import { setFlagsFromString } from 'node:v8'", 'alone'],
     ["const { PATH } = process.env; process.kill(pid, 'SIGTERM'); process.platform", 'pure'],
     ["if (process.env['CI'] === undefined) skip()", 'pure'],

@@ -55,6 +55,7 @@ const PROCESS_STATE: readonly RegExp[] = [
   /\/proc\/self\b/,
   /\bfrom 'node:(?:process|v8)'/,
   /\bsetGlobalDispatcher\b|\bsyncBuiltinESMExports\b/,
+  /\bcreateRequire\(.*\)\.cache\b|\brequire\.cache\b/,
 ]
 
 /**
