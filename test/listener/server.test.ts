@@ -101,7 +101,7 @@ t.test('content that passes still at the deadline of a drain was ended by that',
   peer.write('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345')
   await download.until('12345')
   upload.write(`PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n1234`)
-  await (await origin.accept()).until('1234')
+  await (await origin.accept()).until('\r\n\r\n1234')
   await proxy.drain()
   t.match(
     proxy.events

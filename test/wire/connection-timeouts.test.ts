@@ -58,7 +58,7 @@ t.test('limits.body_idle ends content that stops coming with 408, and the upstre
   const client = await rawClient(t, proxy.port)
   client.write(`PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n123`)
   const peer = await origin.accept()
-  await peer.until('123')
+  await peer.until('\r\n\r\n123')
   clock.advance(7000)
   checkRefusal(t, await readResponse(client), { status: 408, close: true })
   t.equal(await client.untilEnd(), '')
