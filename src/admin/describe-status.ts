@@ -1,7 +1,7 @@
 /** From what the workers report to the document that /status.json is. */
 import { serializeListenAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
-import { LATENCY_WINDOW_MS, quantile } from '../observe/latency-window.js'
+import { LATENCY_WINDOW_MS, quantile } from '../observe/sliding-windows.js'
 import { mergeStatus } from '../observe/merge-status.js'
 import type { DenialGroup, Traffic, WorkerStatus } from '../observe/worker-status.js'
 import type { TunnelStatus } from '../tunnel/registry.js'

@@ -5,7 +5,7 @@
 import { NoProxy } from '../policy/no-proxy.js'
 import { createPolicy } from '../pipeline/create-policy.js'
 import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
-import { Lookups, type NameEnvironment } from '../dns/create-names.js'
+import { Lookups, type NameEnvironment } from '../dns/resolve.js'
 import { readConfiguration } from '../run/configuration.js'
 import type { Command } from './command.js'
 import { EXIT } from '../run/exit-codes.js'

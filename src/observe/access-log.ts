@@ -5,10 +5,9 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { ProxyError } from '../errors.js'
 import type { Outcome } from '../outcome.js'
-import { createIsoTime, member } from './event-line.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
+import { createIsoTime, member } from './event-line.js'
 import { LOG_SCHEMA } from './log.js'
-import { withoutQuery } from './query.js'
 
 const END = '}\n'
 
@@ -110,4 +109,13 @@ function internalCause(error: ProxyError | undefined): string | undefined {
 /** Milliseconds to three places. */
 function round(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms * 1000) / 1000
+}
+
+/** Where what may hold secrets begins in a target; a fragment, which only refused targets have, as well as a query. */
+const QUERY = /[?#]/
+
+/** @param target a path, or a target that was refused */
+export function withoutQuery(target: string): string {
+  const query = target.search(QUERY)
+  return query === -1 ? target : target.slice(0, query)
 }

@@ -7,9 +7,8 @@ import {
   isTunnel,
   type Subject,
 } from '../pipeline/exchange-observer.js'
-import { LatencyWindow } from './latency-window.js'
+import { LatencyWindow, type Totals, TrafficRing } from './sliding-windows.js'
 import { RecentDenials } from './recent-denials.js'
-import { type Totals, TrafficRing } from './traffic-ring.js'
 import type { ListedTunnels } from '../tunnel/registry.js'
 import type { UpstreamStatus, WorkerStatus } from './worker-status.js'
 

@@ -27,7 +27,7 @@ import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { ReadBuffers } from '../tunnel/read-buffer.js'
 import type { Connector } from '../upstream/dial.js'
 import { TunnelRegistry } from '../tunnel/registry.js'
-import { Lookups, type NameEnvironment } from '../dns/create-names.js'
+import { Lookups, type NameEnvironment } from '../dns/resolve.js'
 import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
 
 export type { LoadedConfig } from './generation.js'

@@ -2,9 +2,8 @@
  * The metrics of all processes together: each worker is asked when somebody wants to know. What is told never falls: of a
  * worker that has ended, or does not answer in time, it is what it told last.
  */
-import type { MetricsReport } from '../observe/exposition.js'
+import type { MetricsReport, ReportedMetric } from '../observe/exposition.js'
 import { type BuildInfo, Metrics, type RELOAD_RESULTS } from '../observe/metrics.js'
-import { PastCounts } from '../observe/past-counts.js'
 import { ANSWER_SECONDS, isSettledWithin } from './patience.js'
 import type { Pause } from './pause.js'
 
@@ -64,3 +63,32 @@ export class FleetMetrics {
     this.#own.close()
   }
 }
+
+const COUNTED: ReadonlySet<string> = new Set<ReportedMetric['type']>(['counter', 'histogram'])
+
+/**
+ * What workers that are gone have counted: a total that fell with each of them would look like one that had begun anew,
+ * and be counted twice. What they measured (gauges) has gone with them.
+ */
+export class PastCounts {
+  readonly #metrics = new Map<string, { of: ReportedMetric; values: Map<string, ReportedValue> }>()
+
+  add(report: MetricsReport): void {
+    for (const metric of report) {
+      if (!COUNTED.has(metric.type)) continue
+      const known = this.#metrics.get(metric.name) ?? { of: metric, values: new Map() }
+      this.#metrics.set(metric.name, known)
+      for (const value of metric.values) {
+        const key = JSON.stringify([value.metricName, value.labels])
+        const before = known.values.get(key)?.value ?? 0
+        known.values.set(key, { ...value, value: before + value.value })
+      }
+    }
+  }
+
+  report(): MetricsReport {
+    return [...this.#metrics.values()].map(({ of, values }) => ({ ...of, values: [...values.values()] }))
+  }
+}
+
+type ReportedValue = ReportedMetric['values'][number]

@@ -20,7 +20,7 @@ import { METHOD_NAMES } from '../http/method.js'
 import { type OutgoingTrace, parseTraceparent, serializeTraceparent } from '../http/trace-context.js'
 import type { CloseReason, Outcome } from '../outcome.js'
 import type { BegunRequest, DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
-import { withoutQuery } from '../observe/query.js'
+import { withoutQuery } from '../observe/access-log.js'
 
 export interface ExchangeSpansOptions {
   readonly tracer: Tracer

@@ -2,15 +2,16 @@
  * From spans to a collector of OpenTelemetry, by OTLP/HTTP in JSON, over sockets from the dialler. Its SDK is loaded here
  * and here alone, when there is something to trace: it is large, and whoever does not trace can do without it.
  */
+import { Agent, type AgentOptions } from 'node:http'
+import type { Duplex } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.js'
-import type { ExchangeSpans, ExchangeSpansOptions } from './exchange-spans.js'
-import { DialledAgent } from './dialled-agent.js'
+import type { CancelSignal } from '../exchange.js'
 import type { Dialer } from '../upstream/dial.js'
 import { errorCode } from '../upstream/failures.js'
-import { SpanLosses } from './span-losses.js'
+import type { ExchangeSpans, ExchangeSpansOptions } from './exchange-spans.js'
 
 export interface SpanExportOptions extends Omit<ExchangeSpansOptions, 'tracer'> {
   readonly config: NonNullable<Config['tracing']>
@@ -157,4 +158,84 @@ function notInstalled(error: unknown): unknown {
       'install with `npm ci --include=optional`, or leave tracing out',
     { cause: error },
   )
+}
+
+/** @returns a connected socket, with TLS on it where the scheme says so */
+export type OpenSocket = (signal: CancelSignal) => Promise<Duplex>
+
+type Created = (error: Error | null, socket?: Duplex) => void
+
+/** An http.Agent that opens no socket itself: each is dialled as all others are, with a permit, to an address. */
+export class DialledAgent extends Agent {
+  /** What node:http compares the URL's scheme with. */
+  readonly protocol: string
+  readonly #open: OpenSocket
+  readonly #controller = new AbortController()
+  readonly #sockets = new Set<Duplex>()
+
+  /** Each request has a connection of its own, so that none that has died in between is used. */
+  constructor(scheme: 'http' | 'https', open: OpenSocket, options: AgentOptions = {}) {
+    super({ ...options, keepAlive: false })
+    this.protocol = `${scheme}:`
+    this.#open = open
+  }
+
+  override createConnection(_options: unknown, created: Created): undefined {
+    this.#open(this.#controller.signal).then(
+      socket => {
+        this.#sockets.add(socket)
+        socket.once('close', () => this.#sockets.delete(socket))
+        created(null, socket)
+      },
+      (error: unknown) => created(systemError(error)),
+    )
+    return undefined
+  }
+
+  /** Ends what is open, and what is being dialled. */
+  close(): void {
+    this.#controller.abort()
+    for (const socket of this.#sockets) socket.destroy(new Error('closed'))
+    this.destroy()
+  }
+}
+
+/** The error of the system behind one of ours: whoever retries goes by its code. */
+function systemError(error: unknown): Error {
+  if (!(error instanceof Error)) return new Error(String(error))
+  return error.cause instanceof Error ? error.cause : error
+}
+
+const INTERVAL_MS = 60_000
+
+/**
+ * The event of spans that nobody will get, `spans_lost`, for each reason with its own number: at once, and then once a
+ * minute as long as it goes on.
+ */
+export class SpanLosses {
+  readonly #logger: Logger
+  readonly #now: () => number
+  /** How many have not been told, by why. */
+  readonly #lost = new Map<string, number>()
+  #told = Number.NEGATIVE_INFINITY
+
+  /** @param now milliseconds, monotonic */
+  constructor(logger: Logger, now: () => number) {
+    this.#logger = logger
+    this.#now = now
+  }
+
+  /** @param error why */
+  add(spans: number, error: string): void {
+    this.#lost.set(error, (this.#lost.get(error) ?? 0) + spans)
+    if (this.#now() - this.#told >= INTERVAL_MS) this.tell()
+  }
+
+  /** Tells what has not been told. */
+  tell(): void {
+    if (this.#lost.size === 0) return
+    for (const [error, spans] of this.#lost) this.#logger.warn({ event: 'spans_lost', spans, error })
+    this.#told = this.#now()
+    this.#lost.clear()
+  }
 }

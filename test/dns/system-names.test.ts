@@ -1,7 +1,13 @@
-import { writeFileSync } from 'node:fs'
+import { renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { systemNames } from '../../src/dns/system-names.js'
+import {
+  completionsOf,
+  parseHostsFile,
+  parseSearchList,
+  readWhenChanged,
+  systemNames,
+} from '../../src/dns/system-names.js'
 
 /** The system's names, with its files and its resolver. */
 function namesOf(t: Test, hosts: string, resolvConf: string) {
@@ -58,4 +64,100 @@ t.test('localhost and invalid are never completed (RFC 6761 §6.3, §6.4)', asyn
 
 t.test('by default what the system has is read, and asked', async t => {
   t.ok(systemNames().known?.('localhost')?.includes('127.0.0.1'))
+})
+
+const none = { domains: [], ndots: 1 }
+
+t.test('says what resolv.conf says (resolv.conf(5))', async t => {
+  for (const [text, expected] of [
+    ['', none],
+    ['nameserver 10.0.0.2\n', none],
+    ['search corp.test  Other.TEST. corp.test\n', { domains: ['corp.test', 'other.test'], ndots: 1 }],
+    ['search\tcorp.test', { domains: ['corp.test'], ndots: 1 }],
+    ['domain corp.test other.test\n', { domains: ['corp.test'], ndots: 1 }],
+    ['domain a.test\nsearch b.test c.test\n', { domains: ['b.test', 'c.test'], ndots: 1 }],
+    ['search b.test c.test\ndomain a.test\n', { domains: ['a.test'], ndots: 1 }],
+    ['search .\n', none],
+    ['# search a.test\n; search b.test\n', none],
+    ['options edns0 ndots:5 trust-ad\n', { domains: [], ndots: 5 }],
+    ['options ndots:0\n', { domains: [], ndots: 0 }],
+    ['options ndots:16\n', { domains: [], ndots: 15 }],
+    ['options ndots:x\nsearching a.test\n', none],
+  ] as const) {
+    t.same(parseSearchList(text, 'host'), expected, JSON.stringify(text))
+  }
+})
+
+t.test('is the domain of the host where nothing else is said', async t => {
+  t.same(parseSearchList('options ndots:2\n', 'host.corp.test'), { domains: ['corp.test'], ndots: 2 })
+  t.same(parseSearchList('search a.test\n', 'host.corp.test').domains, ['a.test'])
+  t.same(parseSearchList('search .\n', 'host.corp.test').domains, [])
+})
+
+t.test('the environment wins over the file', async t => {
+  const text = 'search a.test\noptions ndots:2\n'
+  t.same(parseSearchList(text, 'host', { LOCALDOMAIN: 'b.test c.test', RES_OPTIONS: 'ndots:3' }), {
+    domains: ['b.test', 'c.test'],
+    ndots: 3,
+  })
+  t.same(parseSearchList(text, 'host', { LOCALDOMAIN: '' }), { domains: [], ndots: 2 })
+})
+
+t.test(
+  'a single label is completed by each domain, and asked for by itself last, or first with ndots:0',
+  async t => {
+    const domains = ['a.test', 'b.test']
+    t.same(completionsOf('db', { domains, ndots: 1 }), ['db.a.test', 'db.b.test', 'db.'])
+    t.same(completionsOf('db', { domains, ndots: 5 }), ['db.a.test', 'db.b.test', 'db.'])
+    t.same(completionsOf('db', { domains, ndots: 0 }), ['db.', 'db.a.test', 'db.b.test'])
+    t.same(completionsOf('db', none), ['db.'])
+  },
+)
+
+t.test('holds the addresses of each name, in the order of the lines (hosts(5))', async t => {
+  const hosts = parseHostsFile(`# comment
+127.0.0.1\tlocalhost
+::1     localhost ip6-localhost   # loopback
+10.0.0.1 DB.Corp.Test db
+10.0.0.2 db#second
+10.0.0.2 db
+  10.0.0.3   indented\r
+#10.0.0.4 db
+`)
+  t.same(
+    [...hosts],
+    [
+      ['localhost', ['127.0.0.1', '::1']],
+      ['ip6-localhost', ['::1']],
+      ['db.corp.test', ['10.0.0.1']],
+      ['db', ['10.0.0.1', '10.0.0.2']],
+      ['indented', ['10.0.0.3']],
+    ],
+  )
+})
+
+t.test('leaves out what is no plain address', async t => {
+  t.same([...parseHostsFile('fe80::1%lo0 localhost\nname name\n127.1 short\n\n10.0.0.1\n')], [])
+})
+
+t.test('reads a file again once it has changed, and not before', async t => {
+  const path = join(t.testdir({ file: 'one' }), 'file')
+  let parsed = 0
+  const read = readWhenChanged(path, text => `${++parsed} ${text}`)
+  t.same([read(), read()], ['1 one', '1 one'])
+  writeFileSync(path, 'three')
+  t.same([read(), read()], ['2 three', '2 three'])
+  // As editors and container runtimes change it.
+  writeFileSync(`${path}.new`, 'other')
+  renameSync(`${path}.new`, path)
+  t.equal(read(), '3 other')
+  rmSync(path)
+  t.same([read(), read()], ['4 ', '4 '], 'one that is gone is empty')
+  writeFileSync(path, 'back')
+  t.equal(read(), '5 back')
+})
+
+t.test('what is no file, or cannot be read, is empty', async t => {
+  t.equal(readWhenChanged(t.testdir({}), text => text)(), '')
+  t.equal(readWhenChanged('/dev/null', text => text)(), '')
 })

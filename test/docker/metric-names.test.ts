@@ -1,8 +1,7 @@
 import { register as globalRegister } from 'prom-client'
 import t from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
-import { Metrics } from '../../src/observe/metrics.js'
-import { createProcessMetrics } from '../../src/observe/process-metrics.js'
+import { createProcessMetrics, Metrics } from '../../src/observe/metrics.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 import { OTHER_METRICS, SLUICE_METRICS } from './metric-names.js'
 

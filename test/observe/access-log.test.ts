@@ -1,10 +1,10 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { AccessLog } from '../../src/observe/access-log.js'
-import type { Subject } from '../../src/pipeline/exchange-observer.js'
+import { AccessLog, withoutQuery } from '../../src/observe/access-log.js'
 import { createLogger, type LogLevel } from '../../src/observe/log.js'
 import type { Outcome } from '../../src/outcome.js'
+import type { Subject } from '../../src/pipeline/exchange-observer.js'
 
 /** A new one, as what the log says of one is made once. */
 const subject = (other: Partial<Subject> = {}): Subject => ({
@@ -165,3 +165,20 @@ t.test('the path stands in both events of one subject as it was asked for the fi
   for (const line of lines) t.match(line, `${IDENTITY},"host":"a.test","port":80,"path":"/a"`)
   t.equal(lines.length, 2)
 })
+
+t.test(
+  'a query begins at the first question mark, and what else may hold secrets at a number sign',
+  async t => {
+    for (const [target, path] of [
+      ['/', '/'],
+      ['/a?', '/a'],
+      ['/a?b=1?c#d', '/a'],
+      ['/a#b?c', '/a'],
+      ['?a', ''],
+      ['', ''],
+      ['*', '*'],
+    ] as const) {
+      t.equal(withoutQuery(target), path, target)
+    }
+  },
+)

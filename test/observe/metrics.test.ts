@@ -1,8 +1,19 @@
+import { execFile } from 'node:child_process'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
-import { Metrics, type MetricsOptions } from '../../src/observe/metrics.js'
+import {
+  createProcessMetrics,
+  EventLoopLag,
+  Metrics,
+  type MetricsOptions,
+  reportUpstreams,
+} from '../../src/observe/metrics.js'
 import { metric } from '../../src/observe/series.js'
+import type { UpstreamHealth } from '../../src/origin/create-origins.js'
 import { parseExposition } from '../kit/peers/exposition.js'
+import { until } from '../kit/until.js'
 
 function opened(t: Test, options: Partial<MetricsOptions> = {}) {
   const metrics = new Metrics({
@@ -84,4 +95,84 @@ t.test('two proxies in one process do not share a number', async t => {
   const series = 'sluice_config_reloads_total{result="applied"}'
   t.equal((await first.scrape()).value(series), 1)
   t.equal((await second.scrape()).value(series), 0)
+})
+
+t.test('each upstream is up or down, with its failures by error', async t => {
+  let health: UpstreamHealth[] = [
+    { route: 'a.test/', upstream: 'http://10.0.0.1:80', up: true, failures: new Map() },
+    {
+      route: 'a.test/',
+      upstream: 'http://10.0.0.2:80',
+      up: false,
+      failures: new Map([
+        ['connection_refused', 2],
+        ['dns_error', 1],
+      ]),
+    },
+  ]
+  const scrape = async () =>
+    parseExposition((await serializeMetrics([reportUpstreams(health)], 'text')).text, 'text')
+  const labels = (port: number) => `route="a.test/",upstream="http://10.0.0.${port}:80"`
+  for (const scraped of [await scrape(), await scrape()]) {
+    t.equal(scraped.value(`sluice_upstream_up{${labels(1)}}`), 1)
+    t.equal(scraped.value(`sluice_upstream_up{${labels(2)}}`), 0)
+    t.same(scraped.counted('sluice_upstream_failures_total'), {
+      [`sluice_upstream_failures_total{${labels(2)},error="connection_refused"}`]: 2,
+      [`sluice_upstream_failures_total{${labels(2)},error="dns_error"}`]: 1,
+    })
+  }
+  health = health.slice(0, 1)
+  const left = await scrape()
+  t.equal(left.families.get('sluice_upstream_up')?.samples.size, 1, 'what is gone is not told of')
+  t.equal(left.families.get('sluice_upstream_failures_total')?.samples.size, 0)
+})
+
+t.test('a loop that stood still for a while was late by as much, once', async t => {
+  const measured = new EventLoopLag()
+  t.teardown(() => measured.close())
+  const lag = () => measured.report().values[0]?.value ?? Number.NaN
+  t.ok(lag() >= 0, 'before anything was looked at it is 0 or more')
+  // The monitor's own timer has to have run before the loop is held up, and after: there is no event that says so.
+  await delay(50)
+  const end = performance.now() + 300
+  while (performance.now() < end) {}
+  await delay(50)
+  const late = lag()
+  t.ok(late >= 0.25 && late < 5, `${late}`)
+  // The loop may have stood still by itself meanwhile, which is told then, once as well.
+  const next = await until('it to be told no more', async () => {
+    await delay(50)
+    const told = lag()
+    return told < late && told
+  })
+  t.ok(next < late, `it is told once, and then ${next}`)
+})
+
+t.test('processor time, memory and start of the process, and nothing whose names are not told', async t => {
+  const { families } = parseExposition(
+    (await serializeMetrics([await createProcessMetrics()()], 'text')).text,
+    'text',
+  )
+  for (const name of [
+    'process_cpu_seconds_total',
+    'process_resident_memory_bytes',
+    'process_start_time_seconds',
+  ]) {
+    t.ok(families.has(name), name)
+  }
+  const told = /^process_|^nodejs_heap_size_|^nodejs_external_memory_bytes$|^nodejs_gc_duration_seconds$/
+  t.same(
+    [...families.keys()].filter(name => !told.test(name)),
+    [],
+  )
+})
+
+t.test('keeps no process alive', async t => {
+  const module = new URL('../../src/observe/process-metrics.js', import.meta.url)
+  const script = `import { createProcessMetrics } from '${module}'; await createProcessMetrics()(); console.log('done')`
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
+    env: { PATH: process.env['PATH'] },
+    timeout: 30_000,
+  })
+  t.equal(stdout, 'done\n')
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { defaultConfig } from '../../src/index.js'
-import { quantile } from '../../src/observe/latency-window.js'
+import { quantile } from '../../src/observe/sliding-windows.js'
 import { StatusRecorder } from '../../src/observe/status-recorder.js'
 
 t.test('keeps what both events of an exchange say, and samples once a second', async t => {

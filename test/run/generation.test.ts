@@ -10,7 +10,7 @@ import { configuredListeners } from '../../src/pipeline/create-policy.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import { createLogger } from '../../src/observe/log.js'
 import { ReadBuffers } from '../../src/tunnel/read-buffer.js'
-import { Lookups } from '../../src/dns/create-names.js'
+import { Lookups } from '../../src/dns/resolve.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 
 function generation(t: Test): Generation {

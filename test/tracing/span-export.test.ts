@@ -1,15 +1,26 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { createServer, request } from 'node:http'
+import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/config/load.js'
+import { ProxyError } from '../../src/errors.js'
+import type { CancelSignal } from '../../src/exchange.js'
 import { parseIpAddress } from '../../src/net/ip-address.js'
 import { createLogger } from '../../src/observe/log.js'
 import type { Outcome } from '../../src/outcome.js'
 import { type Permit, permitConfigured } from '../../src/policy/permit.js'
+import {
+  DialledAgent,
+  openSpanExport,
+  type SpanExport,
+  SpanLosses,
+  TracingUnavailable,
+} from '../../src/tracing/span-export.js'
 import type { Connection } from '../../src/upstream/dial.js'
-import { openSpanExport, type SpanExport, TracingUnavailable } from '../../src/tracing/span-export.js'
-import { collector } from '../kit/peers/collector.js'
 import { holdTimers } from '../kit/fakes/held-timers.js'
+import { ManualClock } from '../kit/fakes/manual-clock.js'
+import { collector } from '../kit/peers/collector.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
 
 const OUTCOME: Outcome = { handler: 'hop', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 0 }
 
@@ -138,4 +149,113 @@ t.test('what is not installed is said, and how to have it', async t => {
   })
   await t.rejects(started, new TracingUnavailable(''))
   await t.rejects(started, { message: 'optional dependencies' })
+})
+
+/** What becomes of a GET of a host that nothing leads to, by this agent: the status, or the error's code. */
+function get(agent: DialledAgent, url = 'http://nowhere.test/x'): Promise<number | string> {
+  return new Promise(resolve => {
+    const { protocol } = new URL(url)
+    // node:https is the same request, with another agent where none is given.
+    const asked = request(url, { agent, protocol }, response => {
+      response.resume()
+      response.on('end', () => resolve(response.statusCode ?? 0))
+    })
+    asked.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message))
+    asked.end()
+  })
+}
+
+function dial(t: Test, port: number): () => Promise<Socket> {
+  return async () => {
+    const socket = connect({ host: '127.0.0.1', port })
+    t.teardown(() => socket.destroy())
+    await new Promise(resolve => socket.once('connect', resolve))
+    return socket
+  }
+}
+
+t.test('requests go over the sockets that it is given, one each, whatever the URL', async t => {
+  const server = createServer((_request, response) => response.end()).listen(0, '127.0.0.1')
+  t.teardown(() => server.close())
+  await new Promise(resolve => server.once('listening', resolve))
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  let opened = 0
+  const open = dial(t, port)
+  for (const scheme of ['http', 'https'] as const) {
+    const agent = new DialledAgent(scheme, () => {
+      opened += 1
+      return open()
+    })
+    t.equal(await get(agent, `${scheme}://nowhere.test/x`), 200)
+    t.equal(await get(agent, `${scheme}://nowhere.test/x`), 200)
+    agent.close()
+  }
+  t.equal(opened, 4)
+})
+
+t.test('a failure has the code of the system where it has one', async t => {
+  const failing = (error: unknown) => get(new DialledAgent('http', () => Promise.reject(error)))
+  const cause = Object.assign(new Error('no'), { code: 'ECONNREFUSED' })
+  t.equal(
+    await failing(new ProxyError('connection_refused', 'connection refused', { cause })),
+    'ECONNREFUSED',
+  )
+  t.equal(await failing(new ProxyError('dns_timeout', 'too slow')), 'too slow')
+  t.equal(await failing('odd'), 'odd')
+})
+
+t.test('closed, it ends what is open and what is being dialled', async t => {
+  const origin = await rawOrigin(t)
+  const open = new DialledAgent('http', dial(t, origin.port))
+  const asked = get(open)
+  await (await origin.accept()).until('\r\n\r\n')
+  open.close()
+  t.equal(await asked, 'closed')
+
+  let given: CancelSignal | undefined
+  const dialling = new DialledAgent('http', signal => {
+    given = signal
+    return new Promise((_resolve, reject) =>
+      signal.addEventListener('abort', () => reject(new Error('gave up'))),
+    )
+  })
+  const waiting = get(dialling)
+  t.equal(given?.aborted, false)
+  dialling.close()
+  t.equal(await waiting, 'gave up')
+})
+
+t.test('a loss is told at once, those behind it once a minute, and what is left at the end', async t => {
+  const told: unknown[] = []
+  const logger = createLogger('info', {
+    write: line => {
+      const { level, event, spans, error } = JSON.parse(line) as Record<string, unknown>
+      told.push([level, event, spans, error])
+    },
+  })
+  const clock = new ManualClock()
+  const losses = new SpanLosses(logger, clock.now)
+  losses.tell()
+  t.same(told, [], 'nothing is lost')
+  losses.add(3, 'a')
+  t.same(told.splice(0), [['warn', 'spans_lost', 3, 'a']])
+  losses.add(4, 'b')
+  clock.advance(59_999)
+  losses.add(5, 'c')
+  t.same(told, [])
+  clock.advance(1)
+  losses.add(6, 'b')
+  t.same(
+    told.splice(0),
+    [
+      ['warn', 'spans_lost', 10, 'b'],
+      ['warn', 'spans_lost', 5, 'c'],
+    ],
+    'each reason with its own number',
+  )
+  losses.add(1, 'e')
+  losses.tell()
+  losses.tell()
+  t.same(told, [['warn', 'spans_lost', 1, 'e']])
 })
