@@ -8,11 +8,11 @@
  * A rule without `methods` is the least that allows a tunnel or a change of protocol. It allows http:// requests to
  * the same port as well, so no second rule is drafted for those.
  */
-import type { Method } from '../http/method.js'
-import { inTableOrder, methodProperties } from '../http/method.js'
-import { parsePorts, type PortSet, serializePorts } from '../net/ports.js'
-import { groupSubdomains } from './group-subdomains.js'
-import type { PortUse, Sightings } from './sightings.js'
+import { Document, type Scalar, type YAMLSeq } from 'yaml'
+import { inTableOrder, type Method, methodProperties } from '../http/method.js'
+import { parseIpAddress } from '../net/ip-address.js'
+import { parsePorts, type PortRange, type PortSet, serializePorts } from '../net/ports.js'
+import type { PortUse, Sightings } from './log-reader.js'
 
 export interface DraftedRule {
   readonly name: string
@@ -131,4 +131,114 @@ function freeName(name: string, taken: Set<string>): string {
   for (let n = 2; taken.has(free); n++) free = `${name}-${n}`
   taken.add(free)
   return free
+}
+
+/** A short label before the two letters of a country: `co.uk`, `com.au`, `ac.jp`. */
+const COUNTRY_REGISTRY = /^[^.]{1,3}\.[a-z]{2}$/
+
+/**
+ * Many names below one domain as one wildcard. It allows names that nobody has seen, so it is done only when asked for,
+ * and never where the parent looks like one under which strangers register: a single label, or the likes of `co.uk`.
+ * Which domains are such (`github.io` is, too) no rule of form can tell: whoever asks has to look at the outcome.
+ * @param hosts names and addresses; addresses stay as they are
+ * @param least names directly below one parent, from which on they become `*.parent`
+ * @returns every host, or a wildcard that matches it
+ */
+export function groupSubdomains(hosts: readonly string[], least: number): string[] {
+  const children = new Map<string, number>()
+  for (const host of hosts) {
+    const parent = parentOf(host)
+    if (parent !== undefined) children.set(parent, (children.get(parent) ?? 0) + 1)
+  }
+  const parents = new Set([...children].filter(([, count]) => count >= least).map(([parent]) => parent))
+  const grouped = new Set<string>()
+  for (const host of hosts) {
+    const covering = ancestorsOf(host).filter(ancestor => parents.has(ancestor))
+    // The shortest: a wildcard matches at any depth below.
+    const widest = covering[covering.length - 1]
+    grouped.add(widest === undefined ? host : `*.${widest}`)
+  }
+  return [...grouped]
+}
+
+/** The domain directly above a name, when it may be grouped under. */
+function parentOf(host: string): string | undefined {
+  return isAddress(host) ? undefined : ancestorsOf(host)[0]
+}
+
+/** Domains above a name that may be grouped under, from the longest. */
+function ancestorsOf(host: string): string[] {
+  if (isAddress(host)) return []
+  const ancestors: string[] = []
+  for (let dot = host.indexOf('.'); dot !== -1; dot = host.indexOf('.', dot + 1)) {
+    const ancestor = host.slice(dot + 1)
+    if (!ancestor.includes('.') || COUNTRY_REGISTRY.test(ancestor)) break
+    ancestors.push(ancestor)
+  }
+  return ancestors
+}
+
+function isAddress(host: string): boolean {
+  return parseIpAddress(host) !== undefined
+}
+
+/** A rule to be written; what is undefined is left out. */
+export interface WrittenRule {
+  readonly name: string
+  /** As parseHostPattern reads them. */
+  readonly hosts?: readonly string[] | undefined
+  readonly ports?: PortSet | undefined
+  readonly methods?: readonly Method[] | undefined
+  /** Blocks, as parseCidr reads them. */
+  readonly addresses?: readonly string[] | undefined
+}
+
+/**
+ * Drafted rules as the text of a configuration's `rules` section.
+ * @returns YAML that is a configuration once `version: 1` stands before it, and `methods.extra` where rules list methods of
+ *   that kind; what it holds is quoted where YAML would
+ *   read it as anything but text
+ */
+export function serializeRules(rules: readonly WrittenRule[]): string {
+  const document = new Document({
+    rules: Object.fromEntries(rules.map(rule => [rule.name, sectionOf(rule)])),
+  })
+  for (const { name, hosts, ports, methods, addresses } of rules) {
+    const listAt = (key: string): YAMLSeq => document.getIn(['rules', name, key], true) as YAMLSeq
+    if (hosts !== undefined) {
+      const hostList = listAt('hosts') as YAMLSeq<Scalar<string>>
+      for (const host of hostList.items) {
+        if (host.value.startsWith('*.')) host.comment = ` check: every name below ${host.value.slice(2)}`
+      }
+      setInline(hostList, hosts.length === 1 && !hosts[0]?.startsWith('*.'))
+    }
+    for (const [key, list] of Object.entries({ ports, methods, addresses })) {
+      if (list !== undefined) setInline(listAt(key), true)
+    }
+  }
+  return document.toString({ lineWidth: 0, flowCollectionPadding: false })
+}
+
+/** `[443]` in one line, or one item a line. */
+function setInline(list: YAMLSeq, inline: boolean): void {
+  list.flow = inline
+}
+
+function sectionOf({ hosts, ports, methods, addresses }: WrittenRule) {
+  return {
+    ...(hosts === undefined ? {} : { hosts }),
+    ...(ports === undefined ? {} : { ports: portList(ports) }),
+    ...(methods === undefined ? {} : { methods }),
+    ...(addresses === undefined ? {} : { addresses }),
+  }
+}
+
+/** As parsePorts reads them. */
+function portList(ports: PortSet): (number | string)[] {
+  return ports.flatMap(rangeItems)
+}
+
+function rangeItems({ first, last }: PortRange): (number | string)[] {
+  if (first === last) return [first]
+  return last === first + 1 ? [first, last] : [`${first}-${last}`]
 }

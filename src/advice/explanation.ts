@@ -3,13 +3,20 @@
  * its own policy and its own resolver. What it decides is asked of the policy itself, so that an explanation can not
  * tell another story than the proxy; nothing is connected to.
  */
+import { holdsAddress, UNIX_CLIENT } from '../clients/identify.js'
 import { certificateMissing, credentialsRefused, unknownAddress } from '../clients/refusals.js'
+import { formatPath, type Path } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
-import { ProxyError } from '../errors.js'
-import { traceDisabled } from '../pipeline/hop.js'
+import type { Resolver } from '../dns/resolve.js'
+import { malformed, ProxyError } from '../errors.js'
 import { resourceMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
+import type { HeadLimits } from '../http1/head-limits.js'
+import { RequestReader } from '../http1/request-reader.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
+import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
+import { classify } from '../pipeline/classify.js'
+import { traceDisabled } from '../pipeline/hop.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { NoProxy } from '../policy/no-proxy.js'
@@ -17,9 +24,6 @@ import type { Grant } from '../policy/permit.js'
 import type { RequestForm } from '../policy/rules.js'
 import type { AddressTrace, TraceStep } from '../policy/trace.js'
 import { resolveGranted } from '../upstream/granted-host.js'
-import type { Resolver } from '../dns/resolve.js'
-import type { KnownClient, UnknownClient } from './explain-client.js'
-import { type RequestLine, readRequestLine } from './explain-request.js'
 
 /** `would_deny`: mode observe lets it pass. `invalid`: malformed. `dns_failed`: allowed by name, and no more is known. */
 export type Verdict = 'allow' | 'would_deny' | 'deny' | 'invalid' | 'dns_failed'
@@ -226,4 +230,154 @@ function answerOf({ status, reason, message, detail }: ProxyError): Refusal {
 /** A refused CONNECT is 403 also where a forwarded request would be 508. */
 function answerTo({ status, reason, message, detail }: Denial, form: RequestForm): Refusal {
   return { status: form === 'connect' ? 403 : status, reason, message, detail }
+}
+
+type Entry = Config['clients'][number]
+
+export interface KnownClient {
+  readonly kind: 'known'
+  readonly name: string
+  /** Undefined when the entry was asked for by its name. */
+  readonly address: string | undefined
+  readonly path: Path
+  readonly rules: Entry['rules']
+  /** What the entries that hold the address say, up to it. */
+  readonly steps: readonly TraceStep[]
+}
+
+export interface UnknownClient {
+  readonly kind: 'unknown'
+  readonly address: string
+  readonly steps: readonly TraceStep[]
+  /** What could help: name and password where an entry that holds the address asks for them, or a certificate. */
+  readonly lacks: 'credentials' | 'certificate' | 'entry'
+}
+
+/**
+ * For whom a request is explained: an entry of `clients` by its name, or whoever connects from an address and proves
+ * nothing.
+ * @param text an IP address, the name of an entry, or `unix`: without credentials over a Unix socket
+ * @throws RangeError with one clause when it is neither
+ */
+export function findClient(clients: Config['clients'], text: string): KnownClient | UnknownClient {
+  const index = clients.findIndex(({ name }) => name === text)
+  const ip = text === UNIX_CLIENT && index === -1 ? UNIX_CLIENT : parseSocketAddress(text)
+  if (ip !== undefined) return findByAddress(clients, text, ip)
+  const entry = clients[index]
+  if (entry === undefined) {
+    const names = clients.map(({ name }) => name).join(', ') || 'none'
+    throw new RangeError(
+      `--client takes an IP address or the name of a client (${names}), found ${JSON.stringify(text)}`,
+    )
+  }
+  const path = ['clients', index]
+  return { kind: 'known', name: text, address: undefined, path, rules: entry.rules, steps: [] }
+}
+
+function findByAddress(
+  clients: Config['clients'],
+  address: string,
+  ip: IpAddress | typeof UNIX_CLIENT,
+): KnownClient | UnknownClient {
+  const steps: TraceStep[] = []
+  let lacks: UnknownClient['lacks'] = 'entry'
+  for (const [index, entry] of clients.entries()) {
+    const path: Path = ['clients', index]
+    const say = (verdict: TraceStep['verdict'], text: string) =>
+      steps.push({ verdict, path, text: `${formatPath(path)} ${entry.name} ${text}` })
+    if (!holdsAddress(entry, ip)) continue
+    if (entry.certificate !== undefined) {
+      if (lacks === 'entry') lacks = 'certificate'
+      say('skip', 'needs credentials (a client certificate)')
+    } else if (entry.basic !== undefined) {
+      lacks = 'credentials'
+      say('skip', 'needs credentials (name and password)')
+    } else {
+      say('pass', `holds ${address}`)
+      return { kind: 'known', name: entry.name, address, path, rules: entry.rules, steps }
+    }
+  }
+  return { kind: 'unknown', address, steps, lacks }
+}
+
+export interface RequestLine {
+  readonly form: RequestForm
+  readonly method: string
+  /** The request target, as it would be sent. */
+  readonly target: string
+  /** Whether an Upgrade to WebSocket would be asked for. */
+  readonly websocket: boolean
+}
+
+const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//
+const HTTPS_PORT = 443
+
+/**
+ * The request that a client with this proxy would send for a URL: CONNECT for `https://` and for a bare `host:port`,
+ * the URL itself for `http://`.
+ *
+ * The request line is read by the same reader as any other, so that what is malformed here is malformed there, and
+ * is told in the same words.
+ * @param url `https://`, `http://`, `wss://` or `ws://` and what follows, or `host:port`
+ * @param method of a forwarded request; GET when left out
+ * @throws RangeError with one clause when no request can be meant
+ */
+export function requestLineOf(url: string, method?: string): RequestLine {
+  if (/[\r\n]/.test(`${url}${method}`)) throw new RangeError('a request line has no line breaks in it')
+  const [prefix = '', scheme = ''] = SCHEME.exec(url) ?? []
+  const rest = url.slice(prefix.length)
+  if (method === 'CONNECT' && /^(?:http|ws)$/i.test(scheme)) {
+    throw new RangeError('a CONNECT has no URL; write host:port')
+  }
+  switch (scheme.toLowerCase()) {
+    case 'http':
+      return { form: 'forward', method: method ?? 'GET', target: url, websocket: false }
+    case 'ws':
+      return { form: 'forward', method: method ?? 'GET', target: `http://${rest}`, websocket: true }
+    case 'https':
+    case 'wss':
+      return connectLine(withPort(rest.replace(/[/?#].*$/s, '')), method)
+    case '':
+      if (!/:\d*$/.test(url)) throw new RangeError(`write https://${url}/, http://${url}/ or ${url}:443`)
+      return connectLine(url, method)
+    default:
+      throw new RangeError(
+        `expected https://, http://, wss://, ws:// or host:port, found ${JSON.stringify(url)}`,
+      )
+  }
+}
+
+function connectLine(target: string, method: string | undefined): RequestLine {
+  if (method !== undefined && method !== 'CONNECT') {
+    throw new RangeError(
+      `--method is for http:// and ws://; this is a CONNECT, and what goes through its tunnel can not be seen`,
+    )
+  }
+  return { form: 'connect', method: 'CONNECT', target, websocket: false }
+}
+
+/** As clients write the target of a CONNECT, for which a port is required. */
+function withPort(authority: string): string {
+  const colon = authority.indexOf(':', authority.lastIndexOf(']') + 1)
+  if (colon === -1) return `${authority}:${HTTPS_PORT}`
+  return authority.endsWith(':') ? `${authority}${HTTPS_PORT}` : authority
+}
+
+/**
+ * @param extraMethods the extension methods that pass
+ * @returns where the request leads
+ * @throws ProxyError 400, 414 or 501: what the proxy would answer to whoever sent it
+ */
+export function readRequestLine(
+  { method, target }: RequestLine,
+  limits: HeadLimits,
+  extraMethods: readonly string[],
+): Authority {
+  const reader = new RequestReader(limits)
+  reader.push(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: sluice\r\n\r\n`))
+  const event = reader.next()
+  if (event?.type !== 'head') throw malformed('bad request line')
+  const facts = classify(event.head, extraMethods)
+  if (!('authority' in facts.target)) throw malformed('bad request target')
+  return facts.target.authority
 }

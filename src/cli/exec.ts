@@ -13,7 +13,7 @@ import type { Command } from './command.js'
 import { EXIT } from '../run/exit-codes.js'
 import type { Io } from '../run/io.js'
 import { withProxy } from './proxy-variables.js'
-import { Refusals } from '../advice/refusals.js'
+import { Refusals } from '../advice/refusal-advice.js'
 
 export interface ExecArguments {
   readonly config?: string | undefined

@@ -5,8 +5,8 @@
 import type { Config } from '../config/schema.js'
 import type { Outcome } from '../outcome.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
-import { parseLoggedTarget } from '../advice/log-event.js'
-import { draftRemedy, type RefusedByPolicy } from '../advice/remedy.js'
+import { parseLoggedTarget } from '../advice/log-reader.js'
+import { draftRemedy, type RefusedByPolicy } from '../advice/refusal-advice.js'
 import type { DenialGroup, Denials } from './worker-status.js'
 
 const MAX_GROUPS = 200

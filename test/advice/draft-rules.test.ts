@@ -1,13 +1,16 @@
 import fc from 'fast-check'
 import t from 'tap'
+import {
+  type DraftOptions,
+  draftRules,
+  groupSubdomains,
+  serializeRules,
+} from '../../src/advice/draft-rules.js'
+import { type LoggedTarget, parseLogLine, Sightings } from '../../src/advice/log-reader.js'
 import { parseConfig } from '../../src/config/load.js'
 import { type Host, parseHost } from '../../src/http/authority.js'
-import { METHOD_NAMES, type Method } from '../../src/http/method.js'
-import { serializePorts } from '../../src/net/ports.js'
-import { type DraftOptions, draftRules } from '../../src/advice/draft-rules.js'
-import { type LoggedTarget, parseLogLine } from '../../src/advice/log-event.js'
-import { serializeRules } from '../../src/advice/rules-yaml.js'
-import { Sightings } from '../../src/advice/sightings.js'
+import { type Method, METHOD_NAMES } from '../../src/http/method.js'
+import { parsePorts, serializePorts } from '../../src/net/ports.js'
 import { policyOf } from '../kit/proxies/policy-of.js'
 import { runs } from '../kit/runs.js'
 
@@ -211,3 +214,107 @@ t.test(
     t.ok(hosts > runs(50, 1), 'there were hosts')
   },
 )
+
+t.test('names directly below one parent become a wildcard, from that many on', async t => {
+  const two = ['a.x.test', 'b.x.test']
+  const three = [...two, 'c.x.test']
+  t.strictSame(groupSubdomains(two, 3), two)
+  t.strictSame(groupSubdomains(three, 3), ['*.x.test'])
+  t.strictSame(groupSubdomains(three, 4), three)
+  t.strictSame(groupSubdomains([...two, 'x.test', 'c.y.test'], 2), ['*.x.test', 'x.test', 'c.y.test'])
+})
+
+t.test('a wildcard takes in deeper names, and wildcards below it', async t => {
+  t.strictSame(groupSubdomains(['a.x.test', 'b.x.test', 'c.d.x.test'], 2), ['*.x.test'])
+  const deep = ['a.d.x.test', 'b.d.x.test']
+  t.strictSame(groupSubdomains(deep, 2), ['*.d.x.test'])
+  t.strictSame(groupSubdomains([...deep, 'a.x.test', 'b.x.test'], 2), ['*.x.test'])
+  t.strictSame(
+    groupSubdomains(['a.d.x.test', 'b.e.x.test', 'c.f.x.test'], 2).length,
+    3,
+    'cousins are no siblings',
+  )
+})
+
+t.test('never below a single label, nor below what looks like a registry', async t => {
+  for (const parent of ['test', 'com', 'co.uk', 'com.au', 'ac.jp', 'k12.us']) {
+    const names = ['a', 'b', 'c', 'd'].map(name => `${name}.${parent}`)
+    t.strictSame(groupSubdomains(names, 2), names, parent)
+  }
+  for (const parent of ['shop.co.uk', 'abcd.uk', 'abc.test']) {
+    const names = ['a', 'b'].map(name => `${name}.${parent}`)
+    t.strictSame(groupSubdomains(names, 2), [`*.${parent}`], parent)
+  }
+})
+
+t.test('leaves addresses alone', async t => {
+  const addresses = ['10.1.0.1', '10.2.0.1', '10.3.0.1', '2001:db8::1', '::ffff:10.0.0.1', '::fffe:10.0.0.1']
+  t.strictSame(groupSubdomains(addresses, 2), addresses)
+})
+
+t.test(
+  'one host stands in the line of its key, several below it, ports and methods always in it',
+  async t => {
+    t.equal(
+      serializeRules([
+        { name: 'one', hosts: ['a.test'], ports: parsePorts([443]) },
+        { name: 'two', hosts: ['a.test', 'b.test'], ports: parsePorts([80, 8080]), methods: ['GET', 'HEAD'] },
+        { name: 'bare', hosts: ['*'] },
+      ]),
+      `rules:
+  one:
+    hosts: [a.test]
+    ports: [443]
+  two:
+    hosts:
+      - a.test
+      - b.test
+    ports: [80, 8080]
+    methods: [GET, HEAD]
+  bare:
+    hosts: ["*"]
+`,
+    )
+  },
+)
+
+t.test('no rule is a map that is empty', async t => {
+  t.equal(serializeRules([]), 'rules: {}\n')
+})
+
+t.test('a wildcard stands in a line of its own, with what to check about it', async t => {
+  t.equal(
+    serializeRules([{ name: 'w', hosts: ['*.a.test'] }]),
+    'rules:\n  w:\n    hosts:\n      - "*.a.test" # check: every name below a.test\n',
+  )
+})
+
+t.test('three ports in a row and more are a range', async t => {
+  const line = (...ports: number[]) =>
+    /ports: .*/.exec(serializeRules([{ name: 'r', hosts: ['a.test'], ports: parsePorts(ports) }]))?.[0]
+  t.equal(line(1, 2), 'ports: [1, 2]')
+  t.equal(line(1, 2, 3, 5), 'ports: [1-3, 5]')
+})
+
+t.test('long lists of hosts are not folded, and what YAML takes for something else is quoted', async t => {
+  const long = `${'a'.repeat(63)}.${'b'.repeat(63)}.test`
+  const text = serializeRules([
+    { name: 'r', hosts: ['null', '::1', '2001:db8::1', 'true', '1e3', '0x1f', long] },
+  ])
+  t.equal(
+    text,
+    `rules:\n  r:\n    hosts:\n      - "null"\n      - ::1\n      - 2001:db8::1\n      - "true"\n      - "1e3"\n      - "0x1f"\n      - ${long}\n`,
+  )
+})
+
+t.test('addresses stand in one line, and hosts may be left out of what changes a rule', async t => {
+  t.equal(
+    serializeRules([
+      { name: 'inner', ports: parsePorts([80, '8000-8010']), addresses: ['10.0.0.1/32', 'fd00::1/128'] },
+    ]),
+    'rules:\n  inner:\n    ports: [80, 8000-8010]\n    addresses: [10.0.0.1/32, "fd00::1/128"]\n'.replaceAll(
+      '"',
+      '',
+    ),
+  )
+})

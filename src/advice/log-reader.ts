@@ -1,0 +1,280 @@
+/**
+ * Events of the log, read back from its lines.
+ *
+ * What a line says of a target is taken only when it is a host and a port by the same grammar that requests are held
+ * to: logs are handed around, and what comes out of them here may end in a configuration.
+ */
+import { isName } from '../config/fields.js'
+import { type Host, parseHost } from '../http/authority.js'
+import { isExtensionMethod, isMethod, type Method } from '../http/method.js'
+import { classifyAddress } from '../net/address-class.js'
+import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
+
+/** What a tunnel or a forwarded request asked for; addresses are canonical, names in lower case. */
+export interface LoggedTarget {
+  readonly form: 'connect' | 'forward'
+  readonly method: Method
+  readonly host: Host
+  readonly port: number
+}
+
+/** A decision or the close of an exchange; other events of the log are `other`. */
+export type LogEvent =
+  | {
+      readonly event: 'decision'
+      readonly client: string | undefined
+      /** Absent when the exchange is neither a tunnel nor a forwarded request. */
+      readonly target: LoggedTarget | undefined
+      readonly decision: 'allow' | 'deny' | 'would_deny'
+      readonly reason: string | undefined
+      readonly rule: string | undefined
+    }
+  | {
+      readonly event: 'close'
+      readonly client: string | undefined
+      readonly target: LoggedTarget | undefined
+      readonly status: number | undefined
+      /** `ip:port` of the target, IPv6 in brackets; absent when it was not connected to, or through a parent proxy. */
+      readonly address: string | undefined
+    }
+  | { readonly event: 'other' }
+
+const DECISIONS = ['allow', 'deny', 'would_deny'] as const
+
+/** @returns undefined for a line that is no event, or one whose target no request can have */
+export function parseLogLine(line: string): LogEvent | undefined {
+  const fields = parseObject(line)
+  if (fields === undefined || typeof fields['event'] !== 'string') return undefined
+  const { event } = fields
+  if (event !== 'decision' && event !== 'close') return { event: 'other' }
+  const { kind } = fields
+  const aimed = kind === 'connect' || kind === 'forward'
+  const target = aimed ? parseLoggedTarget(kind, fields) : undefined
+  if (aimed && target === undefined) return undefined
+  const client = nameOf(fields['client'])
+  if (event === 'close') {
+    const { status } = fields
+    return {
+      event,
+      client,
+      target,
+      status: typeof status === 'number' ? status : undefined,
+      address: fields['parent'] === undefined ? textOf(fields['address']) : undefined,
+    }
+  }
+  const decision = DECISIONS.find(known => known === fields['decision'])
+  if (decision === undefined) return undefined
+  return {
+    event,
+    client,
+    target,
+    decision,
+    reason: textOf(fields['reason']),
+    rule: nameOf(fields['rule']),
+  }
+}
+
+function parseObject(line: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(line)
+    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined
+}
+
+/** The name of a client or a rule, which goes into messages as it is. */
+function nameOf(value: unknown): string | undefined {
+  return typeof value === 'string' && isName(value) ? value : undefined
+}
+
+/** @returns undefined for what no request can have asked for */
+export function parseLoggedTarget(
+  form: 'connect' | 'forward',
+  { method, host, port }: Readonly<Record<string, unknown>>,
+): LoggedTarget | undefined {
+  if (typeof method !== 'string' || !(isMethod(method) || isExtensionMethod(method))) return undefined
+  if ((method === 'CONNECT') !== (form === 'connect')) return undefined
+  if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65535) return undefined
+  const parsed = typeof host === 'string' ? loggedHost(host) : undefined
+  return parsed === undefined ? undefined : { form, method, host: parsed, port }
+}
+
+/** The log has IPv6 without brackets. IPv4 in IPv6 is the same address to every rule, and so it is here. */
+function loggedHost(text: string): Host | undefined {
+  const address = parseIpAddress(text)
+  const ip = address === undefined ? undefined : unmapIpv4(address)
+  if (ip !== undefined) return { kind: ip.family === 6 ? 'ipv6' : 'ipv4', name: ip.text }
+  try {
+    const host = parseHost(text)
+    return host.kind === 'name' ? host : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Characters; an event has a few hundred, and what is longer is no event. */
+const MAX_LINE_LENGTH = 1024 * 1024
+
+/**
+ * Lines out of a stream of bytes, however long it is: one line at a time, and none of more than a mebibyte.
+ *
+ * Calls back for each line that is not empty.
+ *
+ * @param onLine gets the line without its end, or undefined for one that is too long
+ * @throws what reading throws
+ */
+export async function readLogLines(
+  chunks: AsyncIterable<Uint8Array>,
+  onLine: (line: string | undefined) => void,
+): Promise<void> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  let tooLong = false
+  const take = (line: string): void => {
+    if (tooLong || line.length > MAX_LINE_LENGTH) onLine(undefined)
+    else if (line !== '' && line !== '\r') onLine(line)
+    tooLong = false
+  }
+  for await (const chunk of chunks) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop() ?? ''
+    for (const line of lines) take(line)
+    if (rest.length <= MAX_LINE_LENGTH) continue
+    tooLong = true
+    rest = ''
+  }
+  take(rest + decoder.decode())
+}
+
+/** Names kept for messages; a log may hold any number. */
+const MAX_NAMES = 10
+
+/** Some names, in the order they came up, and how often anything was noted. */
+export class Noted {
+  readonly #names = new Set<string>()
+  #count = 0
+  #more = false
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** The names for a message. */
+  get text(): string {
+    return [...this.#names, ...(this.#more ? ['...'] : [])].join(', ')
+  }
+
+  add(name: string): void {
+    this.#count += 1
+    if (this.#names.size < MAX_NAMES) this.#names.add(name)
+    else this.#more ||= !this.#names.has(name)
+  }
+}
+
+/**
+ * A log in numbers and targets: what passed, and what of it or beside it no drafted rule can answer for.
+ */
+export class LogSummary {
+  /** What passed: allowed, or denied but for `mode: observe`. */
+  readonly passed = new Sightings()
+  /** Hosts refused for an address that is not public: no rule drafted here lifts that. */
+  readonly addressRefused = new Noted()
+  /** Hosts that were reached at an address that is not public, which some rule has in `addresses`. */
+  readonly notPublic = new Noted()
+  /** Clients in the events, whichever is asked for. */
+  readonly clients = new Noted()
+  /** Lines that are not empty. */
+  lines = 0
+  noEvents = 0
+  /** Decisions of the client asked for. */
+  decisions = 0
+  /** Tunnels and forwarded requests denied for another reason than their address. */
+  denied = 0
+  readonly #client: string | undefined
+
+  /** @param client the client whose events alone count; undefined for all */
+  constructor(client?: string) {
+    this.#client = client
+  }
+
+  /** @param line undefined for one that is too long to be an event */
+  add(line: string | undefined): void {
+    this.lines += 1
+    const event = line === undefined ? undefined : parseLogLine(line)
+    if (event === undefined) this.noEvents += 1
+    if (event === undefined || event.event === 'other') return
+    if (event.client !== undefined) this.clients.add(event.client)
+    if (this.#client !== undefined && event.client !== this.#client) return
+    if (event.event === 'close') {
+      if (event.target !== undefined) this.#close(event.target, event.status, event.address)
+      return
+    }
+    this.decisions += 1
+    if (event.target === undefined) return
+    if (event.decision === 'deny') {
+      if (event.reason === 'address') this.addressRefused.add(event.target.host.name)
+      else this.denied += 1
+      return
+    }
+    // The client left before there was a decision: nothing passed.
+    if (event.decision === 'allow' && event.reason === 'client_gone') return
+    this.passed.add(event.target)
+  }
+
+  #close(target: LoggedTarget, status: number | undefined, address: string | undefined): void {
+    if (target.form === 'forward' && status === 101) this.passed.addUpgrade(target)
+    if (address !== undefined && !isPublic(address)) this.notPublic.add(target.host.name)
+  }
+}
+
+/** @param address `ip:port`, IPv6 in brackets */
+function isPublic(address: string): boolean {
+  const ip = parseIpAddress(address.slice(0, address.lastIndexOf(':')).replace(/^\[|\]$/g, ''))
+  return ip !== undefined && classifyAddress(ip) === 'global'
+}
+
+/** How one port of one host was used. */
+export interface PortUse {
+  tunnel: boolean
+  /** A forwarded request switched protocols, after which no methods are seen. */
+  upgrade: boolean
+  /** Of forwarded requests. */
+  readonly methods: Set<Method>
+}
+
+/**
+ * What requests were seen to ask for: for every host its ports, and for each of those how it was used. Memory goes by
+ * the number of different targets, not by that of requests.
+ */
+export class Sightings {
+  readonly #hosts = new Map<string, Map<number, PortUse>>()
+
+  /** By the canonical text of the host, IPv6 without brackets; then by port. */
+  get hosts(): ReadonlyMap<string, ReadonlyMap<number, PortUse>> {
+    return this.#hosts
+  }
+
+  add({ form, method, host, port }: LoggedTarget): void {
+    const use = this.#use(host, port)
+    if (form === 'connect') use.tunnel = true
+    else use.methods.add(method)
+  }
+
+  /** A forwarded request to this host and port became another protocol. It alone does not make a sighting of it. */
+  addUpgrade({ host, port }: LoggedTarget): void {
+    this.#use(host, port).upgrade = true
+  }
+
+  #use({ name }: Host, port: number): PortUse {
+    const ports = this.#hosts.get(name) ?? new Map<number, PortUse>()
+    this.#hosts.set(name, ports)
+    const use = ports.get(port) ?? { tunnel: false, upgrade: false, methods: new Set<Method>() }
+    ports.set(port, use)
+    return use
+  }
+}
