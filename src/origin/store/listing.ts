@@ -18,15 +18,14 @@ import {
   outcomeOf,
   validatorFields,
 } from './answers.js'
-import { ClientBudget } from './client-budget.js'
+import { ClientBudget } from './turns.js'
 import type { CollectionIndex } from './collection-index.js'
 import { ClientGone } from './content.js'
 import { errorCode, isUnreadable } from './failures.js'
-import type { ListingItem } from './listing-page.js'
+import { LISTING_TYPES, type ListingItem, SharedPage } from './listing-page.js'
 import { DamagedObject, type ObjectMetadata } from './object-file.js'
 import type { Objects } from './objects.js'
 import { type PageRequest, SharedListings } from './shared-listings.js'
-import { LISTING_TYPES, SharedPage } from './shared-page.js'
 import type { Selected } from './smallest-names.js'
 import { encodeSegment, type StorePath } from './store-path.js'
 

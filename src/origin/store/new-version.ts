@@ -1,7 +1,7 @@
 /** A version of a resource in the making: a temporary file, which a rename makes the current one. */
 import type { Hash } from 'node:crypto'
 import { type FileHandle, rename, rm } from 'node:fs/promises'
-import { syncDirectory } from './durable.js'
+import { syncDirectory } from './directories.js'
 import { type ObjectMetadata, serializeTrailer, startDigest } from './object-file.js'
 import type { RepresentationFields } from './representation-fields.js'
 import type { TemporaryFile } from './temporary-files.js'

@@ -8,7 +8,7 @@ import type { CancelSignal } from '../../exchange.js'
 import { ClientGone } from './content.js'
 import { errorCode } from './failures.js'
 import type { PatchJob } from './patch-document.js'
-import { cannotApply } from './patch-errors.js'
+import { cannotApply } from './answers.js'
 import type { PatchAnswer } from './patch-worker.js'
 import { Turns } from './turns.js'
 

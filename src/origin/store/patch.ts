@@ -9,13 +9,15 @@ import { fieldValues } from '../../http/fields.js'
 import type { Outcome } from '../../outcome.js'
 import {
   answerEmpty,
+  cannotApply,
   checkPreconditions,
   notFound,
   tooLarge,
   tooLargeObject,
+  unsupportedPatch,
   validatorFields,
 } from './answers.js'
-import { type BudgetShare, ClientBudget } from './client-budget.js'
+import { type BudgetShare, ClientBudget, Turns } from './turns.js'
 import { readContent } from './content.js'
 import { NewVersion } from './new-version.js'
 import { type ObjectMetadata, type OpenObject, validatorsOf } from './object-file.js'
@@ -27,10 +29,8 @@ import {
   type PatchJob,
   type PatchKind,
 } from './patch-document.js'
-import { cannotApply, unsupportedPatch } from './patch-errors.js'
 import { PatchThread } from './patch-thread.js'
 import type { WriteContext } from './put.js'
-import { Turns } from './turns.js'
 import { fileBytes } from './usage.js'
 
 /** What patch documents may take in memory together: some thirty of the longest, or a thousand usual ones. */

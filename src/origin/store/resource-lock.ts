@@ -19,7 +19,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone, unlessGone } from './content.js'
-import { inDirectory } from './durable.js'
+import { inDirectory } from './directories.js'
 import { errorCode, isMissing, isNoRoom } from './failures.js'
 import type { Owner } from './owner.js'
 

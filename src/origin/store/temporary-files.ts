@@ -5,8 +5,7 @@
 import { type FileHandle, open, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Descriptors, noDescriptor } from '../../limits/descriptors.js'
-import { inDirectory } from './durable.js'
-import { namesIn } from './folder.js'
+import { inDirectory, namesIn } from './directories.js'
 import type { Owner } from './owner.js'
 
 /** Begins the name of each of them: the directory may be one that others keep things in. */

@@ -11,7 +11,7 @@ import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ProxyError } from '../../errors.js'
 import { isMissing } from './failures.js'
-import { namesIn, openFolder } from './folder.js'
+import { namesIn, openFolder } from './directories.js'
 import { LONG_MARK } from './layout.js'
 
 /** What a file counts for beside its bytes, and a folder. */

@@ -1,15 +1,19 @@
 import t from 'tap'
+import type { Method } from '../../../src/http/method.js'
 import {
+  ACCEPT_PATCH,
   type AnswerContext,
   answerEmpty,
+  cannotApply,
   checkPreconditions,
+  malformedPatch,
   methodNotAllowed,
   notFound,
   tooLargeObject,
+  unsupportedPatch,
   validatorFields,
 } from '../../../src/origin/store/answers.js'
 import { FakeExchange } from '../../kit/fakes/exchange.js'
-import type { Method } from '../../../src/http/method.js'
 
 const NOW = Date.UTC(2026, 2, 1, 12, 0, 0, 250)
 
@@ -77,4 +81,23 @@ t.test('refusals say what would do instead', async t => {
   t.match(refused, { status: 405, detail: /takes GET, HEAD:/ })
   t.same(refused.fields, ['Allow', 'GET, HEAD'])
   t.match(tooLargeObject(7), { status: 413, detail: /7 bytes; origins\[\]\.store\.max_object/ })
+})
+
+t.test('what is wrong with a patch says its status, and what exactly it is (RFC 5789 §2.2)', async t => {
+  t.match(malformedPatch('no list'), {
+    status: 400,
+    reason: 'patch_malformed',
+    detail: /malformed: no list\.$/,
+  })
+  t.match(cannotApply('not equal'), { status: 422, reason: 'patch_inapplicable', detail: /not equal\.$/ })
+})
+
+t.test('a format that is not taken is 415 with those that are (RFC 5789 §3.1)', async t => {
+  const error = unsupportedPatch('It is XML', ['Accept-Encoding', 'identity'])
+  t.match(error, {
+    status: 415,
+    reason: 'patch_format',
+    detail: /^It is XML; PATCH takes application\/json-patch/,
+  })
+  t.same(error.fields, ['Accept-Patch', ACCEPT_PATCH, 'Accept-Encoding', 'identity'])
 })

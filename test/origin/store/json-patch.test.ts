@@ -1,5 +1,11 @@
 import t from 'tap'
-import { applyJsonPatch, parseJsonPatch } from '../../../src/origin/store/json-patch.js'
+import {
+  applyJsonPatch,
+  parseArrayIndex,
+  parseJsonPatch,
+  parseJsonPointer,
+  valueAt,
+} from '../../../src/origin/store/json-patch.js'
 import type { JsonValue } from '../../../src/origin/store/json-value.js'
 
 const MAX = 1000
@@ -260,4 +266,43 @@ t.test('copies of copies end at the limit', async t => {
   t.doesNotThrow(() => patched('[]', many(4), 34))
   t.throws(() => patched('[]', many(4), 33), { name: 'ProxyError', status: 422 })
   t.throws(() => patched('[]', many(60)), { name: 'ProxyError', status: 422 })
+})
+
+t.test('the pointers of RFC 6901 §5', async t => {
+  const document = JSON.parse(
+    '{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\\\j":5,"k\\"l":6," ":7,"m~n":8}',
+  )
+  for (const [text, value] of [
+    ['', document],
+    ['/foo', ['bar', 'baz']],
+    ['/foo/0', 'bar'],
+    ['/', 0],
+    ['/a~1b', 1],
+    ['/c%d', 2],
+    ['/e^f', 3],
+    ['/g|h', 4],
+    ['/i\\j', 5],
+    ['/k"l', 6],
+    ['/ ', 7],
+    ['/m~0n', 8],
+    ['/foo/2', undefined],
+    ['/foo/-', undefined],
+    ['/foo/00', undefined],
+    ['/foo/length', undefined],
+    ['/foo/0/0', undefined],
+  ] as const) {
+    t.same(valueAt(document, parseJsonPointer(text) ?? ['none']), value, text)
+  }
+})
+
+t.test('what is no pointer (RFC 6901 §3)', async t => {
+  for (const text of ['a', '#/a', '/~', '/~2', '/a~', 'a/']) t.equal(parseJsonPointer(text), undefined, text)
+})
+
+t.test('array indices are digits without leading zeros (RFC 6901 §4)', async t => {
+  t.equal(parseArrayIndex('0'), 0)
+  t.equal(parseArrayIndex('10'), 10)
+  for (const text of ['', '-', '-0', '+1', '01', '1.0', '1e1', ' 1', '99999999999']) {
+    t.equal(parseArrayIndex(text), undefined, text)
+  }
 })

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { serializeListingHtml } from '../../../src/origin/store/listing-html.js'
-import type { ListingPage } from '../../../src/origin/store/listing-page.js'
+import { type ListingPage, serializeListingHtml } from '../../../src/origin/store/listing-page.js'
 
 const page = (names: readonly string[], path = '/', next: string | null = null): string =>
   serializeListingHtml({ path, items: names.map(name => ({ name })), next } satisfies ListingPage)

@@ -1,6 +1,19 @@
 import { existsSync, mkdirSync, rmdirSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import t from 'tap'
-import { ensureDirectory, inDirectory, syncDirectory } from '../../../src/origin/store/durable.js'
+import {
+  ensureDirectory,
+  inDirectory,
+  namesIn,
+  syncDirectory,
+} from '../../../src/origin/store/directories.js'
+
+t.test('a folder that is not there has nothing in it, and any other failure is told', async t => {
+  const folder = t.testdir({ a: '', b: {} })
+  t.same((await namesIn(folder)).sort(), ['a', 'b'])
+  t.same(await namesIn(`${folder}/b`), [])
+  t.same(await namesIn(`${folder}/c`), [])
+  await t.rejects(namesIn(`${folder}/a`), { code: 'ENOTDIR' })
+})
 
 const missing = (): Error => Object.assign(new Error('no such folder'), { code: 'ENOENT' })
 

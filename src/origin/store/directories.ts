@@ -1,9 +1,39 @@
-/** What has to be on the disk before anybody is told: directories, and the names in them. */
-import { lstat, mkdir, open, stat } from 'node:fs/promises'
+/**
+ * Directories of the store: read where they may be missing, and made durable before a write is acknowledged.
+ */
+import type { Dir } from 'node:fs'
+import { lstat, mkdir, open, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { errorCode } from './failures.js'
+import { errorCode, isMissing } from './failures.js'
 
-/** Makes the names in a directory durable. */
+/** In no order; nothing when there is no such folder. */
+export async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    if (isMissing(error)) return []
+    throw error
+  }
+}
+
+/**
+ * To be read a few entries at a time, for folders that may be large.
+ * @returns undefined when there is no such folder
+ */
+export async function openFolder(folder: string, entriesAtOnce: number): Promise<Dir | undefined> {
+  try {
+    return await opendir(folder, { bufferSize: entriesAtOnce })
+  } catch (error) {
+    if (isMissing(error)) return undefined
+    throw error
+  }
+}
+
+/**
+ * What has to be on the disk before anybody is told: directories, and the names in them.
+ *
+ * Makes the names in a directory durable.
+ */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r')
   try {
