@@ -1,11 +1,11 @@
 /** From what the workers report to the document that /status.json is. */
-import { serializeListenAddress } from '../config/listen-address.js'
+import { type ListenAddress, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
 import { LATENCY_WINDOW_MS, quantile } from '../observe/sliding-windows.js'
 import { mergeStatus } from '../observe/merge-status.js'
-import type { DenialGroup, Traffic, WorkerStatus } from '../observe/worker-status.js'
+import type { BuildInfo } from '../observe/metrics.js'
+import type { DenialGroup, ReloadState, Traffic, WorkerStatus } from '../observe/worker-status.js'
 import type { TunnelStatus } from '../tunnel/registry.js'
-import type { ProgramFacts } from './control.js'
 import type {
   DocumentDenial,
   DocumentLatency,
@@ -15,6 +15,24 @@ import type {
   DocumentWorker,
   StatusDocument,
 } from './status-document.js'
+
+/** What is the same for all workers. */
+export interface ProgramFacts {
+  readonly build: BuildInfo | undefined
+  /** Milliseconds since the epoch. */
+  readonly startedMs: number
+  readonly config: Config
+  readonly configHash: string
+  readonly listeners: {
+    readonly proxy: readonly ListenAddress[]
+    readonly tls: TcpAddress | undefined
+    readonly admin: ListenAddress | undefined
+  }
+  /** The last reload, when there was one. */
+  readonly lastReload: ReloadState | undefined
+  /** Keys whose change has no effect before a restart. */
+  readonly needsRestart: readonly string[]
+}
 
 /** Seconds that a rate is the mean of. */
 const RATE_SECONDS = 5

@@ -3,22 +3,49 @@
  * counted, `/` and `/status.json` for how it does, `/proxy.pac` for browsers. It has an address of its own, loopback by
  * default, that the proxy itself never connects to. GET changes nothing.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http'
+import type { Socket } from 'node:net'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
-import type { Authority } from '../http/authority.js'
+import { type Authority, parseAuthority } from '../http/authority.js'
+import { descriptorOf, type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { bindServer } from '../listener/bind.js'
-import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import type { Bindable } from '../listener/passed-sockets.js'
-import { type Exposition, type ExpositionFormat, serializeMetrics } from '../observe/exposition.js'
-import { AdminConnections } from './connections.js'
-import type { Control } from './control.js'
-import { describeStatus } from './describe-status.js'
+import {
+  type Exposition,
+  type ExpositionFormat,
+  type MetricsReport,
+  serializeMetrics,
+} from '../observe/exposition.js'
+import type { WorkerStatus } from '../observe/worker-status.js'
+import { describeStatus, type ProgramFacts } from './describe-status.js'
 import { EventStreams } from './event-streams.js'
-import { hasJsonType, isSameOrigin, parseOwnHost } from './own-request.js'
 import { readStatusPage, type StatusPage } from './page/status-page.js'
 import { serializeProxyAutoConfig } from './proxy-auto-config.js'
 import type { StatusDocument } from './status-document.js'
+
+/** What the admin listener may know of the rest, and do to it. */
+export interface Control {
+  /** Whether new requests are welcome: false once the proxy is draining, and while no process serves. */
+  ready(): boolean
+  facts(): ProgramFacts
+  /** The metrics, one report for each worker. */
+  metrics(): Promise<readonly MetricsReport[]>
+  /** What the status page shows, one report for each worker. */
+  status(): Promise<readonly WorkerStatus[]>
+  /**
+   * Ends a tunnel.
+   * @param id of its exchange
+   * @returns false when no worker has it, or not any more
+   */
+  closeTunnel(id: string): Promise<boolean>
+}
 
 export interface AdminServerOptions {
   /** Milliseconds since the epoch. */
@@ -225,4 +252,100 @@ function refuseMethod(response: ServerResponse, allow: string, text: string): vo
 function send(response: ServerResponse, status: number, text: string, contentType = TEXT_TYPE): void {
   response.writeHead(status, { 'Content-Type': contentType, ...HEADERS })
   response.end(text.endsWith('\n') ? text : `${text}\n`)
+}
+
+const HTTP_PORT = 80
+
+/**
+ * Who may ask the admin listener, and who may have it do something.
+ *
+ * A web page could make a browser on the same machine ask here, under a name it controls; so Host has to be localhost,
+ * an address literal or a name of the configuration. A page of another origin could also have a browser send a POST: what
+ * changes anything has to come from the status page or from no page at all, and in a form that no page can send
+ * elsewhere unasked (Fetch Metadata; Fetch §3.3, "CORS protocol").
+ * @param hosts names, canonical, that Host may have beside localhost
+ * @returns what Host says, when it is one of ours
+ */
+export function parseOwnHost(value: string | undefined, hosts: readonly string[]): Authority | undefined {
+  if (value === undefined) return undefined
+  try {
+    const authority = parseAuthority(value, HTTP_PORT)
+    const { kind, name } = authority.host
+    return kind !== 'name' || name === 'localhost' || hosts.includes(name) ? authority : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether no page of another origin is behind it. */
+export function isSameOrigin(headers: IncomingHttpHeaders): boolean {
+  const { origin, host } = headers
+  const site = headers['sec-fetch-site']
+  if (site !== undefined) return site === 'same-origin'
+  return origin === undefined || origin === `http://${host}`
+}
+
+/** Whether it is in a form that a browser asks for leave before it sends it to another origin. */
+export function hasJsonType(headers: IncomingHttpHeaders): boolean {
+  const [type = ''] = (headers['content-type'] ?? '').split(';')
+  return type.trim().toLowerCase() === 'application/json'
+}
+
+/** Twice as many as may watch the status page. */
+export const MAX_CONNECTIONS = 64
+/** When the process has no other descriptors left than those it keeps for itself. */
+export const MAX_KEPT_CONNECTIONS = 4
+
+/**
+ * The connections to the admin listener: few, as those who ask there are few, and each takes a file descriptor that the
+ * proxy could have had. Whoever comes when there is no room gets that of the one that has been idle the longest, so that
+ * idle connections keep no probe and no scrape away.
+ */
+class AdminConnections {
+  readonly #descriptors: Descriptors
+  readonly #open = new Set<Socket>()
+  /** Of them, those without an answer under way; the one that is idle the longest comes first. */
+  readonly #idle = new Set<Socket>()
+
+  constructor(descriptors: Descriptors) {
+    this.#descriptors = descriptors
+  }
+
+  /** Takes a new one in, or closes it when there is no room and no other is idle. */
+  add(socket: Socket): void {
+    const isKept = this.#descriptors.isKept(descriptorOf(socket))
+    const most = isKept ? MAX_KEPT_CONNECTIONS : MAX_CONNECTIONS
+    for (const idle of this.#idle) {
+      if (this.#open.size < most) break
+      this.#remove(idle)
+      idle.destroy()
+    }
+    if (this.#open.size >= most) {
+      socket.destroy()
+      return
+    }
+    this.#open.add(socket)
+    this.#idle.add(socket)
+    socket.once('close', () => this.#remove(socket))
+  }
+
+  /** A request has come on it. */
+  begin(socket: Socket): void {
+    this.#idle.delete(socket)
+  }
+
+  /** Its answer is over. */
+  end(socket: Socket): void {
+    if (this.#open.has(socket)) this.#idle.add(socket)
+  }
+
+  /** Whether an answer is under way. */
+  isAnswering(socket: Socket): boolean {
+    return !this.#idle.has(socket)
+  }
+
+  #remove(socket: Socket): void {
+    this.#open.delete(socket)
+    this.#idle.delete(socket)
+  }
 }

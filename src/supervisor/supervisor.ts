@@ -4,8 +4,7 @@
  *
  * To whoever starts it, it is a proxy like one that is alone.
  */
-import type { Control } from '../admin/control.js'
-import { AdminServer } from '../admin/server.js'
+import { AdminServer, type Control } from '../admin/server.js'
 import { restartKeys } from '../run/restart-keys.js'
 import type { LoadedConfig } from '../run/generation.js'
 import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'

@@ -161,7 +161,7 @@ function notInstalled(error: unknown): unknown {
 }
 
 /** @returns a connected socket, with TLS on it where the scheme says so */
-export type OpenSocket = (signal: CancelSignal) => Promise<Duplex>
+type OpenSocket = (signal: CancelSignal) => Promise<Duplex>
 
 type Created = (error: Error | null, socket?: Duplex) => void
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ProgramFacts } from '../../src/admin/control.js'
+import type { ProgramFacts } from '../../src/admin/describe-status.js'
 import { describeStatus, withLastSeconds } from '../../src/admin/describe-status.js'
 import { defaultConfig } from '../../src/index.js'
 import { LatencyWindow } from '../../src/observe/sliding-windows.js'
