@@ -9,10 +9,18 @@ import * as z from 'zod'
 import { parseCidr } from '../net/cidr.js'
 import { EXPECTED_PATTERN, parseHostPattern } from '../net/host-pattern.js'
 import { parsePorts } from '../net/ports.js'
-import { DURATION_PATTERN, expectedDuration, parseDuration, serializeDuration } from './durations.js'
+import {
+  DURATION_PATTERN,
+  expectedDuration,
+  expectedSize,
+  parseDuration,
+  parseSize,
+  serializeDuration,
+  serializeSize,
+  SIZE_PATTERN,
+} from './quantities.js'
 import { nearest } from './nearest.js'
 import { quoteKey } from './problem.js'
-import { expectedSize, parseSize, SIZE_PATTERN, serializeSize } from './sizes.js'
 
 /** A RangeError that `parse` throws becomes a problem of the value; any other error is a defect and passes. */
 export function parsed<Input extends z.ZodType, T>(input: Input, parse: (value: z.output<Input>) => T) {

@@ -6,7 +6,7 @@
  * client that has used up its bytes loses its tunnels, which would otherwise pass on as much as they like.
  */
 import type { Config } from '../config/schema.js'
-import { serializeSize } from '../config/sizes.js'
+import { serializeSize } from '../config/quantities.js'
 import type { ProxyError } from '../errors.js'
 import { type ConnectionSlot, Slot } from './connection-slot.js'
 import type { Ledger } from './ledger.js'

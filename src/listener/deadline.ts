@@ -2,7 +2,7 @@
  * The one thing that a connection waits for now, and until when. There is no timer behind it: whoever keeps the
  * connections looks at all of them now and then, so that setting a deadline costs two assignments.
  */
-import { serializeSize } from '../config/sizes.js'
+import { serializeSize } from '../config/quantities.js'
 import { beyond, ProxyError } from '../errors.js'
 
 /** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */

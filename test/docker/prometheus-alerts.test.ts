@@ -1,6 +1,6 @@
 import t from 'tap'
 import { parse } from 'yaml'
-import { parseDuration } from '../../src/config/durations.js'
+import { parseDuration } from '../../src/config/quantities.js'
 import { readProjectFile } from './manifest.js'
 import { readQuery } from './promql.js'
 
