@@ -4,8 +4,7 @@
  * problem of the key that names it, told with all others, and so is a place that can hold no store.
  */
 import type { FileReader } from './file-reader.js'
-import { parseHeaderLines } from './header-lines.js'
-import { parseHtpasswd } from './htpasswd.js'
+import { parseHeaderLines, parseHtpasswd } from './line-files.js'
 import { type ParentFiles, readParentFiles } from './parent-files.js'
 import type { Config } from './schema.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'

@@ -1,0 +1,132 @@
+/**
+ * Files that have one entry a line: htpasswd files, whose entries are names and hashes, and files of fields that are sent
+ * with every request to somewhere. Both hold secrets, so no message repeats what is in them.
+ */
+import { trimOws } from '../http/fields.js'
+import { isToken } from '../http/token.js'
+
+/** What is wrong, and in which line of the file (from 1). */
+export interface LineFault {
+  readonly line: number
+  readonly message: string
+}
+
+interface TextLine {
+  /** From 1 on. */
+  readonly number: number
+  readonly text: string
+}
+
+/**
+ * The lines that hold an entry: not those that are blank, nor those that begin with `#`.
+ * @param text the content of a file, with line ends and a byte order mark as any system makes them
+ */
+export function textLines(text: string): TextLine[] {
+  const lines = text.replace(/^\ufeff/, '').split('\n')
+  return lines
+    .map((line, index) => ({ number: index + 1, text: line.replace(/\r$/, '') }))
+    .filter(({ text }) => text.trim() !== '' && !text.startsWith('#'))
+}
+
+/**
+ * An htpasswd file, a name and a hash a line. Of the formats that have been in use only bcrypt is read: the others can be
+ * tried out by the billion.
+ */
+export interface Htpasswd {
+  /** Names and their bcrypt hashes. */
+  readonly users: ReadonlyMap<string, string>
+  readonly faults: readonly LineFault[]
+}
+
+/** Salt and hash, whose last characters carry four and two bits that are always clear: set, nothing would match. */
+const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/
+/** Controls, and what decoding puts in place of bytes that are not UTF-8. */
+const UNREADABLE = /[\p{Cc}\ufffd]/u
+/** A hash of this cost takes seconds; each further step doubles that. */
+const MAX_COST = 15
+const MIN_COST = 4
+
+/** @param text the content of the file; never throws */
+export function parseHtpasswd(text: string): Htpasswd {
+  const users = new Map<string, string>()
+  const faults: LineFault[] = []
+  for (const { number, text: line } of textLines(text)) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, colon)
+    const hash = line.slice(colon + 1)
+    const message = userFault(colon, name, hash, users)
+    if (message === undefined) users.set(name, hash)
+    else faults.push({ line: number, message })
+  }
+  if (users.size === 0 && faults.length === 0) faults.push({ line: 1, message: 'it names nobody' })
+  return { users, faults }
+}
+
+/** Never the line itself, which may hold a password. */
+function userFault(
+  colon: number,
+  name: string,
+  hash: string,
+  users: ReadonlyMap<string, string>,
+): string | undefined {
+  if (colon < 1) return 'expected a name, a colon and a bcrypt hash'
+  if (UNREADABLE.test(name)) return 'the name holds a control character, or is not UTF-8'
+  if (name !== name.trim()) return 'the name has white space around it'
+  if (users.has(name)) return `the name ${JSON.stringify(name)} stands there a second time`
+  const cost = Number(BCRYPT.exec(hash)?.[1])
+  if (Number.isNaN(cost)) return 'the hash is not bcrypt; make it with `htpasswd -B`'
+  if (cost < MIN_COST || cost > MAX_COST) {
+    return `the cost of the hash is ${cost}, expected ${MIN_COST} to ${MAX_COST}`
+  }
+  return undefined
+}
+
+/** A file of fields, `Name: value` a line. */
+export interface HeaderLines {
+  /** Values by name, as written. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly faults: readonly LineFault[]
+}
+
+/** Fields that the sender of the request writes itself. */
+const OWN_FIELDS = new Set([
+  'connection',
+  'content-encoding',
+  'content-length',
+  'content-type',
+  'expect',
+  'host',
+  'keep-alive',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'user-agent',
+])
+const FIELD_VALUE = /^[\t -~]+$/
+
+/** @param text the content of the file; never throws */
+export function parseHeaderLines(text: string): HeaderLines {
+  const headers: Record<string, string> = Object.create(null)
+  const names = new Set<string>()
+  const faults: LineFault[] = []
+  for (const { number, text: line } of textLines(text)) {
+    const colon = line.indexOf(':')
+    const name = line.slice(0, Math.max(0, colon))
+    const value = trimOws(line.slice(colon + 1))
+    const message = fieldFault(name, value, names)
+    if (message === undefined) headers[name] = value
+    else faults.push({ line: number, message })
+    names.add(name.toLowerCase())
+  }
+  if (names.size === 0) faults.push({ line: 1, message: 'it holds no field' })
+  return { headers, faults }
+}
+
+function fieldFault(name: string, value: string, before: ReadonlySet<string>): string | undefined {
+  if (!isToken(name)) return 'expected a field name, a colon and a value'
+  if (OWN_FIELDS.has(name.toLowerCase())) return `${name} is written by Sluice itself`
+  if (before.has(name.toLowerCase())) return `${name} stands there a second time`
+  if (!FIELD_VALUE.test(value)) return `the value of ${name} is empty, or holds what is not printable ASCII`
+  return undefined
+}
