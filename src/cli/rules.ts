@@ -1,7 +1,7 @@
 /** `sluice rules`: the rules that a log's requests need, drafted for somebody to read before they are used. */
 import { createReadStream } from 'node:fs'
 import { EXPECTED_NAME, isName } from '../config/fields.js'
-import { readErrorText } from '../config/read-error.js'
+import { readErrorText } from '../config/file-reader.js'
 import { isMethod } from '../http/method.js'
 import { type DraftedRule, draftRules, serializeRules } from '../advice/draft-rules.js'
 import { LogSummary, readLogLines } from '../advice/log-reader.js'

@@ -1,13 +1,12 @@
 /**
  * Reads the files that keys of the configuration name, and looks at the directories. What is wrong with one is a fault of
- * the key that names it.
+ * the key that names it. What was read is kept as digests, which show whether a file is new since.
  */
+import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { valueAt } from './issues.js'
 import type { Path } from './problem.js'
-import { readErrorText } from './read-error.js'
-import type { ConfigSources } from './sources.js'
 import type { Fault, Located } from './yaml-tree.js'
 
 export interface FileText {
@@ -118,5 +117,56 @@ function directoryProblem(path: string): string | undefined {
     const code = error instanceof Error && 'code' in error ? String(error.code) : ''
     const reason = NO_PLACE[code]
     return reason === undefined ? undefined : `: ${reason}`
+  }
+}
+
+const READ_ERRORS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file',
+  EISDIR: 'is a directory, not a file',
+  EACCES: 'no permission to read it',
+  EPERM: 'no permission to read it',
+  ENOTDIR: 'no such file: a part of its path is not a directory',
+}
+
+/**
+ * Why a file could not be read, for people.
+ * @param error what reading threw
+ */
+export function readErrorText(error: unknown): string {
+  if (error instanceof RangeError) return error.message
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  return READ_ERRORS[code] ?? `can not be read (${code === '' ? String(error) : code})`
+}
+
+/**
+ * What a configuration was read from: its own file and those that it names. Their paths are watched, and their content
+ * shows whether one of them has changed.
+ */
+export class ConfigSources {
+  /** By absolute path. Some are of secrets, so they are compared here and given to nobody. */
+  readonly #digests = new Map<string, string>()
+
+  /**
+   * @param path absolute
+   * @param content what was read, or why nothing could be
+   */
+  add(path: string, content: string | Uint8Array): void {
+    const digest = createHash('sha256').update(content).digest('hex')
+    const before = this.#digests.get(path)
+    // Two keys may name one file, which changes between the two times that it is read: that is another content again.
+    this.#digests.set(path, before === undefined || before === digest ? digest : `${before} ${digest}`)
+  }
+
+  get paths(): string[] {
+    return [...this.#digests.keys()]
+  }
+
+  isSameAs(other: ConfigSources): boolean {
+    return this.#digests.size === other.#digests.size && this.changedSince(other).length === 0
+  }
+
+  /** @returns the paths whose content is not what it was then, or which were not read then */
+  changedSince(other: ConfigSources): string[] {
+    return this.paths.filter(path => this.#digests.get(path) !== other.#digests.get(path))
   }
 }

@@ -1,7 +1,7 @@
 /** The configuration a command works with: that of its `--config`, or what no file at all means. */
 import { defaultConfig, type Loaded, loadConfig, type Override } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
-import type { ConfigSources } from '../config/sources.js'
+import type { ConfigSources } from '../config/file-reader.js'
 import type { Io } from './io.js'
 
 /**

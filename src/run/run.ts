@@ -11,7 +11,7 @@ import {
 } from '../config/listen-address.js'
 import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
-import { ConfigSources } from '../config/sources.js'
+import { ConfigSources } from '../config/file-reader.js'
 import { FileWatch } from './watch.js'
 import { SocketFiles } from '../listener/socket-files.js'
 import { atLevel, createLog, type Log } from '../observe/log.js'

@@ -2,8 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { chmodSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { FileReader } from '../../src/config/file-reader.js'
-import { ConfigSources } from '../../src/config/sources.js'
+import { ConfigSources, FileReader, readErrorText } from '../../src/config/file-reader.js'
 import { readYaml } from '../../src/config/yaml-tree.js'
 
 const YAML = 'version: 1\nkey: name\n'
@@ -136,4 +135,56 @@ t.test('a file of more than 16 MiB is not read', async t => {
   truncateSync(file, (16 << 20) + 1)
   t.equal(reader.read(PATH, 'large'), undefined)
   t.match(reader.faults, [{ message: 'large has 16777217 bytes, expected at most 16777216' }])
+})
+
+t.test('says why a file could not be read, for people', async t => {
+  const failed = (code: string) => Object.assign(new Error('x'), { code })
+  t.equal(readErrorText(failed('ENOENT')), 'no such file')
+  t.equal(readErrorText(failed('EISDIR')), 'is a directory, not a file')
+  t.equal(readErrorText(failed('EACCES')), 'no permission to read it')
+  t.equal(readErrorText(failed('EIO')), 'can not be read (EIO)')
+  t.equal(readErrorText('x'), 'can not be read (x)')
+})
+
+function sources(...files: [string, string][]): ConfigSources {
+  const made = new ConfigSources()
+  for (const [path, content] of files) made.add(path, content)
+  return made
+}
+
+t.test('tells whether the same files were read with the same content', async t => {
+  const before = sources(['/a', '1'], ['/b', '2'])
+  t.same(before.paths, ['/a', '/b'])
+  for (const [other, isSame, changed] of [
+    [sources(['/a', '1'], ['/b', '2']), true, []],
+    [sources(['/b', '2'], ['/a', '1']), true, []],
+    [sources(['/a', '1'], ['/b', '3']), false, ['/b']],
+    [sources(['/a', '2'], ['/b', '1']), false, ['/a', '/b']],
+    [sources(['/a', '1']), false, []],
+    [sources(['/a', '1'], ['/b', '2'], ['/c', '']), false, ['/c']],
+    [sources(['/a', '1'], ['/c', '2']), false, ['/c']],
+    [sources(), false, []],
+  ] as const) {
+    t.equal(other.isSameAs(before), isSame, other.paths.join())
+    t.equal(before.isSameAs(other), isSame)
+    t.same(other.changedSince(before), changed)
+  }
+})
+
+t.test('bytes are compared, not the text that is made of them', async t => {
+  const [one, other] = [new ConfigSources(), new ConfigSources()]
+  one.add('/a', Buffer.from([0xff]))
+  other.add('/a', Buffer.from([0xfe]))
+  t.notOk(one.isSameAs(other))
+  const text = new ConfigSources()
+  text.add('/a', Buffer.from('x'))
+  t.ok(text.isSameAs(sources(['/a', 'x'])))
+})
+
+t.test('a file that was another one when it was read again is neither of the two', async t => {
+  const torn = sources(['/a', '1'], ['/a', '2'])
+  t.same(torn.paths, ['/a'])
+  t.notOk(torn.isSameAs(sources(['/a', '1'])))
+  t.notOk(torn.isSameAs(sources(['/a', '2'])))
+  t.ok(sources(['/a', '1'], ['/a', '1']).isSameAs(sources(['/a', '1'])))
 })

@@ -6,7 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { defaultConfig, loadConfig, parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
-import { ConfigSources } from '../../src/config/sources.js'
+import { ConfigSources } from '../../src/config/file-reader.js'
 import { runs } from '../kit/runs.js'
 
 function lines(text: string): string[] {
