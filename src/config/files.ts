@@ -1,14 +1,23 @@
 /**
- * The files that a configuration names, read with it: who may log in, what the TLS listener needs, who vouches for
- * upstreams, what a parent proxy asks for, and what the collector of spans does. A file that is missing or wrong is a
- * problem of the key that names it, told with all others, and so is a place that can hold no store.
+ * The files that a configuration names, read with it: who may log in, what the TLS listener needs, which authorities
+ * vouch for upstreams, what a parent proxy asks for, and what the collector of spans does. A file that is missing or wrong
+ * is a problem of the key that names it, reported with all others, and so is a place that can hold no store.
  */
+import { serializeBasic } from '../http/basic-credentials.js'
+import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { FileReader } from './file-reader.js'
 import { parseHeaderLines, parseHtpasswd } from './line-files.js'
-import { type ParentFiles, readParentFiles } from './parent-files.js'
+import type { Path } from './problem.js'
 import type { Config } from './schema.js'
-import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { Fault } from './yaml-tree.js'
+
+/** The files of `parent`. */
+export interface ParentFiles {
+  /** The value of Proxy-Authorization. */
+  readonly authorization?: string
+  /** Authorities in PEM. */
+  readonly ca?: string
+}
 
 export interface ConfigFiles {
   /** Names and bcrypt hashes, by the path as the configuration has it. */
@@ -96,4 +105,38 @@ function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFile
     reader.warn(path, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
   }
   return headers
+}
+
+const BASIC_FILE: Path = ['parent', 'basic_file']
+/** Controls, and what decoding puts in place of bytes that are not UTF-8. */
+const UNREADABLE = /[\p{Cc}\ufffd]/u
+
+/** @param nowMs when certificates have to be valid, in milliseconds since the epoch */
+function readParentFiles(
+  { basicFile, ca }: NonNullable<Config['parent']>,
+  reader: FileReader,
+  nowMs: number,
+): ParentFiles {
+  const authorization = basicFile === undefined ? undefined : readBasic(basicFile, reader)
+  const certificates = ca === undefined ? undefined : readCertificates(ca, ['parent', 'ca'], reader, nowMs)
+  return {
+    ...(authorization === undefined ? {} : { authorization }),
+    ...(certificates === undefined ? {} : { ca: certificates.text }),
+  }
+}
+
+/** No message holds any of the file. */
+function readBasic(name: string, reader: FileReader): string | undefined {
+  const file = reader.read(BASIC_FILE, name)
+  if (file === undefined) return undefined
+  const line = file.text.replace(/^\ufeff/, '').replace(/\r?\n$/, '')
+  const colon = line.indexOf(':')
+  if (colon < 1 || UNREADABLE.test(line)) {
+    reader.fault(BASIC_FILE, `${name} is not one line of user:password in UTF-8`)
+    return undefined
+  }
+  if (file.isPublic) {
+    reader.warn(BASIC_FILE, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
+  }
+  return serializeBasic({ user: line.slice(0, colon), password: line.slice(colon + 1) })
 }

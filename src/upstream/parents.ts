@@ -6,8 +6,7 @@
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Logger } from 'pino'
-import type { ConfigFiles } from '../config/files.js'
-import type { ParentFiles } from '../config/parent-files.js'
+import type { ConfigFiles, ParentFiles } from '../config/files.js'
 import type { Config } from '../config/schema.js'
 import type { ProxyError } from '../errors.js'
 import type { Host } from '../http/authority.js'

@@ -1,69 +1,72 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import t from 'tap'
-import { jsonSchema } from '../../src/config/json-schema.js'
-import { parseConfig } from '../../src/config/load.js'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { type Loaded, parseConfig } from '../../src/config/load.js'
+import { ConfigError } from '../../src/config/problem.js'
+import { Authority } from '../kit/peers/authority.js'
+import { needs } from '../kit/processes/command.js'
 
-const folder = new URL('../../../config/', import.meta.url)
-const read = (file: string) => readFileSync(new URL(file, folder), 'utf8')
+const YAML = 'version: 1\nparent: { url: "http://p", basic_file: pass }\n'
 
-/** Every key that a JSON Schema knows, at any depth; the names of map entries are not keys. */
-function keysOf(schema: unknown): string[] {
-  if (typeof schema !== 'object' || schema === null) return []
-  if (Array.isArray(schema)) return schema.flatMap(keysOf)
-  return Object.entries(schema).flatMap(([word, value]) => {
-    if (word === 'default') return []
-    const own = word === 'properties' ? Object.keys(value) : []
-    return [...own, ...keysOf(value)]
-  })
+/** What is loaded with this file of credentials, or the messages of what is wrong. */
+function loaded(t: Test, content: string, mode = 0o640): Loaded | string[] {
+  const folder = t.testdir({ pass: content })
+  chmodSync(join(folder, 'pass'), mode)
+  try {
+    return parseConfig(YAML, 'sluice.yaml', folder)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.problems.map(({ path, message }) => `${path}: ${message}`)
+  }
 }
 
-t.test('default.yaml says exactly what an absent key means', t => {
-  const { config, warnings } = parseConfig(read('default.yaml'), 'default.yaml')
-  t.same(warnings, [])
-  t.strictSame(config, parseConfig('version: 1').config)
-  t.end()
+t.test('the credentials are one line of user:password (RFC 7617 §2)', async t => {
+  for (const [content, credentials] of [
+    ['me:secret', 'me:secret'],
+    ['me:secret\n', 'me:secret'],
+    ['me:secret\r\n', 'me:secret'],
+    ['\ufeffme: s:p \u00e4\n', 'me: s:p \u00e4'],
+    ['me:', 'me:'],
+  ] as const) {
+    const value = `Basic ${Buffer.from(credentials).toString('base64')}`
+    t.match(loaded(t, content), { files: { parent: { authorization: value } }, warnings: [] })
+  }
 })
 
-t.test('default.yaml holds every key, those without a default as comments', t => {
-  const text = read('default.yaml')
-  const keys = new Set(keysOf(jsonSchema()))
-  t.ok(keys.size > 35, `${keys.size} keys`)
-  for (const key of keys) t.match(text, new RegExp(`^ *(- |#\\s+(- )?)?${key}:`, 'm'), key)
-  t.end()
-})
-
-t.test('what default.yaml has commented out is valid once it is not', t => {
-  const text = read('default.yaml').replace(/^( *)# ((?:via|ports|methods): )/gm, '$1$2')
-  const { config } = parseConfig(text, 'default.yaml')
-  t.equal(config.via, 'egress-1')
-  t.match(config.rules.get('web'), {
-    methods: ['GET', 'HEAD'],
-    ports: [{ first: 443 }, { first: 8000, last: 8100 }],
-  })
-  t.end()
-})
-
-t.test('every example loads without a problem or a warning', t => {
-  const files = readdirSync(new URL('examples/', folder))
-  t.same(files.sort(), ['agents.yaml', 'ci.yaml', 'internal.yaml'])
-  for (const file of files) t.same(parseConfig(read(`examples/${file}`), file).warnings, [], file)
-  t.end()
-})
-
-t.test('the examples mean what they say', t => {
-  const agents = parseConfig(read('examples/agents.yaml')).config
-  t.same(agents.forward.ports, [])
-  t.notOk([...agents.rules.values()].some(rule => rule.hosts.some(host => host.kind === 'any')))
-  const ci = parseConfig(read('examples/ci.yaml')).config
-  t.same(
-    ci.clients.map(client => client.name),
-    ['release', 'ci'],
+t.test('anything else is a fault that shows nothing of it', async t => {
+  for (const content of [
+    '',
+    '\n',
+    'secret',
+    ':secret',
+    'me:secret\nyou:secret\n',
+    'me:sec\tret',
+    '#\nme:secret',
+  ]) {
+    t.same(loaded(t, content), ['parent.basic_file: pass is not one line of user:password in UTF-8'])
+  }
+  t.match(
+    (() => {
+      try {
+        return parseConfig(YAML, 'x', t.testdir())
+      } catch (error) {
+        return error
+      }
+    })(),
+    { problems: [{ path: 'parent.basic_file', message: /^pass: no such file/ }] },
   )
-  const internal = parseConfig(read('examples/internal.yaml')).config
-  t.match(internal.rules.get('artifacts'), {
-    addresses: [{ text: '10.4.2.17/32' }],
-    addressesOnly: true,
-    methods: ['GET', 'HEAD'],
+})
+
+t.test('a file that everybody may read is a warning', async t => {
+  t.match(loaded(t, 'me:secret', 0o644), {
+    warnings: [{ path: 'parent.basic_file', message: /every user of this machine can read pass/ }],
   })
-  t.end()
+})
+
+t.test('ca holds certificates', { skip: needs('openssl') }, async t => {
+  const folder = t.testdir()
+  const { certFile } = Authority.make(folder)
+  const yaml = (ca: string) => `version: 1\nparent: { url: "https://p", ca: ${ca} }\n`
+  t.match(parseConfig(yaml(certFile), 'x', folder).files.parent, { ca: /BEGIN CERTIFICATE/ })
+  t.throws(() => parseConfig(yaml('none.crt'), 'x', folder), { message: /parent\.ca: none\.crt/ })
 })
