@@ -13,10 +13,9 @@ import { type ConfigFiles, NO_FILES, readConfigFiles, type ReadFiles } from './f
 import { deepFreeze } from './freeze.js'
 import { faultsOfIssues, valueAt } from './issues.js'
 import { ConfigError, formatPath, type Path, type Problem } from './problem.js'
-import { checkParentLoop, checkParentUse } from './parent-use.js'
-import { checkReferences, checkUse } from './references.js'
+import { checkParentLoop, checkReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
-import { checkStoreDirectories } from './store-directories.js'
+import { findWarnings } from './warnings.js'
 import { type Fault, type Located, readYaml } from './yaml-tree.js'
 
 /** Ten thousand rules have about one. */
@@ -130,13 +129,13 @@ function parseText(
   if (root === undefined) throw configError(name, text, faults)
   const result = configSchema.safeParse(root.value)
   const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
-  const all = [...faults, ...issues, ...checkReferences(root), ...checkStoreDirectories(root, folder)]
+  const all = [...faults, ...issues, ...checkReferences(root, folder)]
   if (!result.success || all.length > 0) throw configError(name, text, all)
   const config: Config = deepFreeze(override(result.data))
   const read = readFiles(config, root)
   const unusable = [...checkParentLoop(root, config), ...read.faults]
   if (unusable.length > 0) throw configError(name, text, unusable)
-  const warnings = [...checkUse(root, config), ...checkParentUse(root, config), ...read.warnings]
+  const warnings = [...findWarnings(root, config), ...read.warnings]
   const position = positions(text)
   return Object.freeze({
     config,

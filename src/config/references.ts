@@ -1,26 +1,32 @@
 /**
- * What one key says about another: rules that clients name, methods that rules and origins name, names and addresses used twice,
- * rules that can never allow anything.
+ * What one key says about another: rules that clients name, methods that rules and origins name, names, addresses and
+ * directories used twice, entries that can never hold.
  *
- * It looks at the file as written, so that these mistakes are reported together with all others, however broken the
- * rest is.
+ * Most of it is found in the file as it is written, so that these mistakes are reported together with all others, however
+ * broken the rest is.
  */
+import { realpathSync } from 'node:fs'
+import { basename, dirname, join, resolve } from 'node:path'
+import { serializeHostPort } from '../http/authority.js'
 import { isExtensionMethod } from '../http/method.js'
 import { comparablePath } from '../http/path.js'
 import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
+import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { EXPECTED_NAME, isName } from './fields.js'
 import { valueAt } from './issues.js'
 import { DEFAULT_ADMIN } from './listen.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
+import { DEFAULT_DIRECTORY } from './origins.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_RULES } from './schema.js'
-import { unixAndAddress, unusedSockets } from './unix-clients.js'
+import type { UpstreamUrl } from './upstream-url.js'
 import type { Fault, Located } from './yaml-tree.js'
 
-export function checkReferences(root: Located): Fault[] {
+/** @param folder what relative paths start from */
+export function checkReferences(root: Located, folder: string): Fault[] {
   return [
     ...ruleNames(root),
     ...unknownRules(root),
@@ -33,72 +39,8 @@ export function checkReferences(root: Located): Fault[] {
     ...listenTwice(root),
     ...emptyPins(root),
     ...originsTwice(root),
+    ...sharedDirectories(root, folder),
   ]
-}
-
-/** Not wrong, but hardly meant. */
-export function checkUse(root: Located, config: Config): Fault[] {
-  if (config.clients.length === 0) {
-    const offset = valueAt(root, 'clients')?.key ?? root.start
-    return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
-  }
-  return [
-    ...unusedRules(root, config),
-    ...closedLiterals(root, config),
-    ...unusedSockets(root, config),
-    ...originsOfAnyHost(root, config),
-  ]
-}
-
-/**
- * A page that a browser shows can have a name of its own lead to this machine, and is then of the site that it asks
- * (DNS rebinding). An upstream that is sent the Host of the client can tell; one that is sent another can not.
- */
-function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
-  return origins.flatMap((origin, index): Fault[] => {
-    if (origin.hosts.every(({ kind }) => kind !== 'any')) return []
-    const warning = (key: string, message: string): Fault[] => {
-      const path: Path = ['origins', index, key]
-      return [{ offset: valueAt(root, ...path)?.key ?? 0, path, message }]
-    }
-    if (origin.kind === 'store') {
-      if (origin.store.write.length === 0) return []
-      return warning(
-        'store',
-        `for every Host, so that any web page may have its own name lead here; ${NAME_HOSTS}`,
-      )
-    }
-    if (origin.hostHeader === 'keep') return []
-    return warning(
-      'host_header',
-      `hides from the upstream that a web page has its own name lead here; ${NAME_HOSTS}`,
-    )
-  })
-}
-
-const NAME_HOSTS =
-  'name those that clients use in host, such as [localhost, "0.0.0.0/0", "::/0", cache.example]'
-
-/** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
-function closedLiterals(root: Located, { rules }: Config): Fault[] {
-  return [...rules].flatMap(([rule, { hosts, addresses }]) =>
-    hosts.flatMap((host, index) => {
-      if (host.kind !== 'address' || addresses.length > 0) return []
-      const found = classifyAddress(host.ip)
-      if (found === 'global') return []
-      const path: Path = ['rules', rule, 'hosts', index]
-      const message = `${host.ip.text} is of class ${found}, and not reached unless addresses of the rule holds it too`
-      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
-    }),
-  )
-}
-
-function unusedRules(root: Located, config: Config): Fault[] {
-  return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
-    const used = config.clients.some(({ rules }) => rules === 'all' || rules.includes(String(rule)))
-    const message = `no client may use the rule ${quoteKey(String(rule))}`
-    return used ? [] : [{ offset: key, path: ['rules', rule], message }]
-  })
 }
 
 /** Here and not in the schema, which would not look into a rule whose name is wrong. */
@@ -208,6 +150,17 @@ function clientConditions(root: Located): Fault[] {
   })
 }
 
+/** An entry that would never hold: what comes over a Unix socket has neither address nor certificate. */
+function unixAndAddress(root: Located): Fault[] {
+  return [...(valueAt(root, 'clients')?.children ?? [])].flatMap(([client, { children }]) => {
+    const unix = children.get('unix')
+    const other = (['cidr', 'certificate'] as const).find(key => children.has(key))
+    if (unix?.value !== true || other === undefined) return []
+    const message = `nobody meets it together with ${other}: a connection over a Unix socket has none`
+    return [{ offset: unix.key, path: ['clients', client, 'unix'], message }]
+  })
+}
+
 function crlWithoutAuthority(root: Located): Fault[] {
   const tls = valueAt(root, 'listen', 'tls')
   const crl = tls?.children.get('crl')
@@ -283,6 +236,63 @@ function hostText(text: string): string {
   } catch {
     return text
   }
+}
+
+/**
+ * Stores that share a directory: each counts what it holds by itself, so two in one place would let in twice of
+ * max_total. Places are compared as the disk has them, because a link makes one place of two names.
+ */
+function sharedDirectories(root: Located, folder: string): Fault[] {
+  const first = new Map<string, string | number>()
+  const origins = [...(valueAt(root, 'origins')?.children ?? [])]
+  return origins.flatMap(([index, node]) => {
+    const store = node.children.get('store')
+    const directory = store?.children.get('directory')
+    const text = directory === undefined ? DEFAULT_DIRECTORY : directory.value
+    if (store === undefined || typeof text !== 'string') return []
+    const place = placeOf(resolve(folder, text))
+    const other = first.get(place)
+    if (other === undefined) {
+      first.set(place, index)
+      return []
+    }
+    const path: Path = ['origins', index, 'store', 'directory']
+    const message = `${quoteKey(text)} is the directory of origins[${other}] already; give each store one of its own`
+    return [{ offset: directory?.start ?? store.key, path, message }]
+  })
+}
+
+/** Where a path leads; of one that is not there yet, where what there is of it does. */
+function placeOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    const above = dirname(path)
+    return above === path ? path : join(placeOf(above), basename(path))
+  }
+}
+
+/** A parent that is a listener of the same configuration, as far as that can be told without DNS. */
+export function checkParentLoop(root: Located, { parent, listen }: Config): Fault[] {
+  const own = [...listen.proxy, listen.tls?.address, listen.admin === false ? undefined : listen.admin]
+  return (parent?.urls ?? []).flatMap(({ authority, text }, index) => {
+    const { host, port } = authority
+    if (!own.some(address => address !== undefined && leadsTo(authority, address))) return []
+    const list = valueAt(root, 'parent', 'url', index)
+    const path: Path = ['parent', 'url', ...(list === undefined ? [] : [index])]
+    const message = `${text} is this proxy itself, which listens on ${serializeHostPort(host, port)}`
+    return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
+  })
+}
+
+function leadsTo({ host, port }: UpstreamUrl['authority'], listener: ListenAddress): boolean {
+  if (port !== listener.port) return false
+  const [ip, own] = [host.name, listener.host].map(name =>
+    parseIpAddress(name === 'localhost' ? '127.0.0.1' : name),
+  )
+  if (ip === undefined || own === undefined) return false
+  if (classifyAddress(own) === 'unspecified') return ['loopback', 'unspecified'].includes(classifyAddress(ip))
+  return unmapIpv4(ip).text === unmapIpv4(own).text
 }
 
 interface Word {

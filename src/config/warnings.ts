@@ -1,0 +1,131 @@
+/** The warnings of a configuration: what is not wrong in it, but hardly meant. */
+import { classifyAddress } from '../net/address-class.js'
+import type { HostPattern } from '../net/host-pattern.js'
+import { valueAt } from './issues.js'
+import { parseListenAddress } from './listen-address.js'
+import { type Path, quoteKey } from './problem.js'
+import type { Config } from './schema.js'
+import type { Fault, Located } from './yaml-tree.js'
+
+export function findWarnings(root: Located, config: Config): Fault[] {
+  if (config.clients.length === 0) {
+    const offset = valueAt(root, 'clients')?.key ?? root.start
+    return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
+  }
+  return [
+    ...unusedRules(root, config),
+    ...closedLiterals(root, config),
+    ...unusedSockets(root, config),
+    ...originsOfAnyHost(root, config),
+    ...withoutEffectBehindParent(root, config),
+  ]
+}
+
+/**
+ * A page that a browser shows can have a name of its own lead to this machine, and is then of the site that it asks
+ * (DNS rebinding). An upstream that is sent the Host of the client can tell; one that is sent another can not.
+ */
+function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
+  return origins.flatMap((origin, index): Fault[] => {
+    if (origin.hosts.every(({ kind }) => kind !== 'any')) return []
+    const warning = (key: string, message: string): Fault[] => {
+      const path: Path = ['origins', index, key]
+      return [{ offset: valueAt(root, ...path)?.key ?? 0, path, message }]
+    }
+    if (origin.kind === 'store') {
+      if (origin.store.write.length === 0) return []
+      return warning(
+        'store',
+        `for every Host, so that any web page may have its own name lead here; ${NAME_HOSTS}`,
+      )
+    }
+    if (origin.hostHeader === 'keep') return []
+    return warning(
+      'host_header',
+      `hides from the upstream that a web page has its own name lead here; ${NAME_HOSTS}`,
+    )
+  })
+}
+
+const NAME_HOSTS =
+  'name those that clients use in host, such as [localhost, "0.0.0.0/0", "::/0", cache.example]'
+
+/** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
+function closedLiterals(root: Located, { rules }: Config): Fault[] {
+  return [...rules].flatMap(([rule, { hosts, addresses }]) =>
+    hosts.flatMap((host, index) => {
+      if (host.kind !== 'address' || addresses.length > 0) return []
+      const found = classifyAddress(host.ip)
+      if (found === 'global') return []
+      const path: Path = ['rules', rule, 'hosts', index]
+      const message = `${host.ip.text} is of class ${found}, and not reached unless addresses of the rule holds it too`
+      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
+    }),
+  )
+}
+
+function unusedRules(root: Located, config: Config): Fault[] {
+  return [...(valueAt(root, 'rules')?.children ?? [])].flatMap(([rule, { key }]) => {
+    const used = config.clients.some(({ rules }) => rules === 'all' || rules.includes(String(rule)))
+    const message = `no client may use the rule ${quoteKey(String(rule))}`
+    return used ? [] : [{ offset: key, path: ['rules', rule], message }]
+  })
+}
+
+/** A Unix socket that nobody may use. */
+function unusedSockets(root: Located, { clients }: Config): Fault[] {
+  const usable = clients.some(({ cidr, certificate }) => cidr === undefined && certificate === undefined)
+  if (usable) return []
+  return [...(valueAt(root, 'listen', 'proxy')?.children ?? [])].flatMap(([index, { value, start }]) => {
+    if (typeof value !== 'string' || !('path' in parseListenAddress(value))) return []
+    const path: Path = ['listen', 'proxy', index]
+    const message = 'nobody may use this Unix socket: no entry of clients has unix: true'
+    return [{ offset: start, path, message }]
+  })
+}
+
+/**
+ * Keys that do not hold for what goes through the parent: it resolves names by itself, so nothing that speaks of addresses
+ * holds for names that go through it.
+ */
+function withoutEffectBehindParent(root: Located, { parent, deny, rules }: Config): Fault[] {
+  if (parent === undefined) return []
+  const faults: Fault[] = []
+  const warn = (path: Path, message: string): void => {
+    faults.push({ offset: valueAt(root, ...path)?.key ?? 0, path, message })
+  }
+  if (deny.addresses.length > 0) {
+    const message = `names that go through parent are resolved by it, so this holds for addresses as hosts and for parent.no_proxy alone`
+    warn(['deny', 'addresses'], message)
+  }
+  for (const [rule, { hosts, addresses, addressesOnly }] of rules) {
+    if (hosts.every(host => goesDirect(host, parent.noProxy))) continue
+    if (addressesOnly) {
+      const message = `its hosts that are names are refused, as parent would resolve them, unless parent.no_proxy names them`
+      warn(['rules', rule, 'addresses_only'], message)
+    } else if (addresses.length > 0) {
+      const message = `names that go through parent are resolved by it, whatever stands here; parent.no_proxy makes them go directly`
+      warn(['rules', rule, 'addresses'], message)
+    }
+  }
+  return faults
+}
+
+/** Whether no host that a pattern names is resolved by the parent. */
+function goesDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean {
+  switch (host.kind) {
+    case 'any':
+      return false
+    case 'address':
+    case 'cidr':
+      return true
+    case 'exact':
+      return noProxy.some(
+        direct =>
+          (direct.kind === 'exact' && direct.name === host.name) ||
+          (direct.kind === 'suffix' && host.name.endsWith(direct.suffix)),
+      )
+    case 'suffix':
+      return noProxy.some(direct => direct.kind === 'suffix' && host.suffix.endsWith(direct.suffix))
+  }
+}
