@@ -5,9 +5,8 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
-import { valueAt } from './issues.js'
 import type { Path } from './problem.js'
-import type { Fault, Located } from './yaml-tree.js'
+import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 export interface FileText {
   readonly text: string

@@ -14,7 +14,6 @@ import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { EXPECTED_NAME, isName } from './fields.js'
-import { valueAt } from './issues.js'
 import { DEFAULT_ADMIN } from './listen.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
@@ -23,7 +22,7 @@ import { DEFAULT_DIRECTORY } from './origins.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_RULES } from './schema.js'
 import type { UpstreamUrl } from './upstream-url.js'
-import type { Fault, Located } from './yaml-tree.js'
+import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 /** @param folder what relative paths start from */
 export function checkReferences(root: Located, folder: string): Fault[] {

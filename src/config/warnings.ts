@@ -1,11 +1,10 @@
 /** The warnings of a configuration: what is not wrong in it, but hardly meant. */
 import { classifyAddress } from '../net/address-class.js'
 import type { HostPattern } from '../net/host-pattern.js'
-import { valueAt } from './issues.js'
 import { parseListenAddress } from './listen-address.js'
 import { type Path, quoteKey } from './problem.js'
 import type { Config } from './schema.js'
-import type { Fault, Located } from './yaml-tree.js'
+import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 export function findWarnings(root: Located, config: Config): Fault[] {
   if (config.clients.length === 0) {

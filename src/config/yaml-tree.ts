@@ -90,6 +90,11 @@ export function readYaml(text: string): YamlTree {
   return { root, faults: reader.faults }
 }
 
+/** The value at a path; undefined when the file has none there. */
+export function valueAt(root: Located | undefined, ...path: Path): Located | undefined {
+  return path.reduce<Located | undefined>((node, step) => node?.children.get(step), root)
+}
+
 class TooDeep extends Error {
   readonly fault: Fault
   constructor(offset: number) {
