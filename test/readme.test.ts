@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { jsonSchema } from '../src/config/json-schema.js'
+import { jsonSchema } from '../src/cli/schema.js'
 import { parseConfig } from '../src/config/load.js'
 import { readSourceFiles } from './architecture/source-files.js'
 import { REFUSED } from './wire/bypass-table.js'

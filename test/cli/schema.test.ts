@@ -1,8 +1,10 @@
+import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
+import { parse } from 'yaml'
 import yargs from 'yargs'
-import { schemaCommand } from '../../src/cli/schema.js'
+import * as z from 'zod'
 import { onDemand } from '../../src/cli/command.js'
-import { jsonSchema } from '../../src/config/json-schema.js'
+import { jsonSchema, schemaCommand } from '../../src/cli/schema.js'
 
 t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t => {
   const written: string[] = []
@@ -20,4 +22,127 @@ t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t =>
   t.same(codes, [0])
   t.ok(written.join('').endsWith('}\n'))
   t.same(JSON.parse(written.join('')), jsonSchema())
+})
+
+const folder = new URL('../../../config/', import.meta.url)
+const accepts = (value: unknown) => validator.safeParse(value).success
+/** Built from the JSON Schema alone, as a stranger's validator would be. */
+const validator = z.fromJSONSchema(JSON.parse(JSON.stringify(jsonSchema())))
+
+t.test('is JSON Schema 2020-12, and nothing that JSON can not hold', t => {
+  const schema = jsonSchema()
+  t.equal(schema['$schema'], 'https://json-schema.org/draft/2020-12/schema')
+  t.same(schema['required'], ['version'])
+  t.same(JSON.parse(JSON.stringify(schema)), schema)
+  t.end()
+})
+
+t.test('accepts default.yaml and the examples', t => {
+  for (const file of [
+    'default.yaml',
+    ...readdirSync(new URL('examples/', folder)).map(f => `examples/${f}`),
+  ]) {
+    t.ok(accepts(parse(readFileSync(new URL(file, folder), 'utf8'))), file)
+  }
+  t.ok(accepts({ version: 1 }))
+  t.ok(
+    accepts({
+      version: 1,
+      listen: {
+        proxy: ['unix:/run/a.sock', 'systemd', 'systemd:a', '[::1]:1'],
+        admin: 'unix:/run/b.sock',
+        socket_mode: '0600',
+        proxy_protocol: { from: ['10.0.0.1'] },
+      },
+      clients: [{ name: 'a', unix: true }],
+    }),
+  )
+  t.ok(
+    accepts({
+      version: 1,
+      methods: { extra: ['PROPFIND'] },
+      rules: { web: { hosts: ['*'], methods: ['GET', 'PROPFIND', 'CONNECTS'] } },
+    }),
+  )
+  t.end()
+})
+
+t.test('rejects what the loader would reject by shape', t => {
+  for (const bad of [
+    {},
+    { version: 2 },
+    { version: 1, conect: {} },
+    { version: 1, listen: { tls: {} } },
+    { version: 1, listen: { admin: true } },
+    { version: 1, workers: 0 },
+    { version: 1, workers: 'all' },
+    { version: 1, listen: { proxy: [] } },
+    { version: 1, listen: { proxy: ['unix:relative'] } },
+    { version: 1, listen: { proxy: ['systemd:'] } },
+    { version: 1, listen: { proxy: ['systemd:a:b'] } },
+    { version: 1, listen: { tls: { address: 'unix:/a', cert: 'a', key: 'b' } } },
+    { version: 1, listen: { socket_mode: 660 } },
+    { version: 1, listen: { proxy_protocol: {} } },
+    { version: 1, clients: [{ name: 'a', unix: false }] },
+    { version: 1, connect: { ports: [0] } },
+    { version: 1, connect: { ports: ['8000-'] } },
+    { version: 1, rules: { web: {} } },
+    { version: 1, rules: { web: { hosts: [] } } },
+    { version: 1, rules: { web: { hosts: ['*'], methods: ['CONNECT'] } } },
+    { version: 1, rules: { web: { hosts: ['*'], methods: ['A B'] } } },
+    { version: 1, methods: { extra: ['A B'] } },
+    { version: 1, trace: { exclude: ['a:'] } },
+    { version: 1, rules: { web: { hosts: ['*'], zone: 1 } } },
+    { version: 1, clients: [{ cidr: ['::1'] }] },
+    { version: 1, clients: [{ name: 'A', cidr: ['::1'] }] },
+    { version: 1, clients: [{ name: 'a', cidr: ['::1'], rules: 'some' }] },
+    { version: 1, dns: { timeout: 3 } },
+    { version: 1, dns: { timeout: '3' } },
+    { version: 1, limits: { header_bytes: '16KB' } },
+    { version: 1, limits: { header_fields: 9 } },
+    { version: 1, log: { level: 'loud' } },
+    { version: 1, origins: [{ forward: 'http://a' }] },
+    { version: 1, origins: [{ path: 'v1', forward: 'http://a' }] },
+    { version: 1, origins: [{ path: '/', forward: 'ftp://a' }] },
+    { version: 1, origins: [{ path: '/', forward: [] }] },
+    { version: 1, origins: [{ path: '/', forward: 'http://a', methods: ['CONNECT'] }] },
+    { version: 1, origins: [{ path: '/', store: { size: 1 } }] },
+  ]) {
+    t.notOk(accepts(bad), JSON.stringify(bad))
+  }
+  t.end()
+})
+
+t.test(
+  'every map refuses unknown keys, and every key but version has a description or keys of its own',
+  t => {
+    const visit = (node: unknown, at: string): void => {
+      if (typeof node !== 'object' || node === null) return
+      const { properties, additionalProperties } = node as Record<string, unknown>
+      if (properties !== undefined) {
+        t.equal(additionalProperties, false, `${at} is closed`)
+        for (const [key, below] of Object.entries(properties as Record<string, Record<string, unknown>>)) {
+          t.ok(
+            below['description'] !== undefined || below['properties'] !== undefined,
+            `${at}.${key} is described`,
+          )
+        }
+      }
+      for (const [word, below] of Object.entries(node)) if (word !== 'default') visit(below, `${at}.${word}`)
+    }
+    visit(jsonSchema(), '')
+    t.end()
+  },
+)
+
+t.test('says the defaults', t => {
+  const text = JSON.stringify(jsonSchema())
+  for (const value of [
+    '"default":"3s"',
+    '"default":["127.0.0.1:3128"]',
+    '"default":{"web":{"hosts":["*"]}}',
+  ]) {
+    t.ok(text.includes(value), value)
+  }
+  t.end()
 })

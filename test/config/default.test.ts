@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
-import { jsonSchema } from '../../src/config/json-schema.js'
+import { jsonSchema } from '../../src/cli/schema.js'
 import { parseConfig } from '../../src/config/load.js'
 
 const folder = new URL('../../../config/', import.meta.url)
