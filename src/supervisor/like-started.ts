@@ -2,7 +2,7 @@
  * What a worker begins with that comes after a reload: the configuration in force, but what is read once, at the start,
  * as it was for the workers that it is to be like.
  */
-import { keepReadOnce, restartKeys } from '../run/restart-keys.js'
+import { keepReadOnce, restartKeys } from '../run/changed-keys.js'
 import type { LoadedConfig } from '../run/generation.js'
 
 /**

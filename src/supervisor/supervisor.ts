@@ -5,7 +5,7 @@
  * To whoever starts it, it is a proxy like one that is alone.
  */
 import { AdminServer, type Control } from '../admin/server.js'
-import { restartKeys } from '../run/restart-keys.js'
+import { restartKeys } from '../run/changed-keys.js'
 import type { LoadedConfig } from '../run/generation.js'
 import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
 import { bindables, type PassedSockets } from '../listener/passed-sockets.js'

@@ -1,6 +1,8 @@
 import t from 'tap'
-import { changedKeys } from '../../src/run/changed-keys.js'
 import { parseConfig } from '../../src/config/load.js'
+import { changedKeys, keepReadOnce, restartKeys } from '../../src/run/changed-keys.js'
+import { Authority } from '../kit/peers/authority.js'
+import { needs } from '../kit/processes/command.js'
 
 const config = (yaml: string) => parseConfig(`version: 1\n${yaml}`).config
 
@@ -29,3 +31,77 @@ t.test('keys that come and go are changed ones, named as in the file', async t =
   t.same(changedKeys(config('error_note: Ask.\nvia: a\n'), config('')).sort(), ['error_note', 'via'])
   t.same(changedKeys(config(''), config('mode: enforce\n')), [], 'the default, written out')
 })
+
+t.test('what is read at the start alone is named', async t => {
+  const before = config('')
+  const traced = (path: string, rest = '') => config(`tracing: { otlp: "http://c.test:4318/${path}"${rest} }`)
+  t.same(restartKeys(before, before), [])
+  t.same(
+    restartKeys(before, config('rules: {}\nlimits: { header_timeout: 1s }\nlog: { query: include }')),
+    [],
+  )
+  t.same(restartKeys(before, config('listen: { proxy: ["127.0.0.1:3128"] }')), [], 'written out, the same')
+  t.same(
+    restartKeys(
+      before,
+      config('listen: { proxy: ["127.0.0.1:3129"], admin: false }\nworkers: 2\nlog: { format: json }'),
+    ),
+    ['listen.proxy', 'listen.admin', 'workers', 'log.format'],
+  )
+  t.same(restartKeys(before, traced('a')), ['tracing.otlp'], 'no key that the file does not have')
+  t.same(restartKeys(before, traced('a', ', sample: 0.5')), ['tracing.otlp', 'tracing.sample'])
+  t.same(restartKeys(traced('a'), before), ['tracing.otlp'])
+  t.same(restartKeys(traced('a'), traced('b')), ['tracing.otlp'])
+  t.same(restartKeys(traced('a'), traced('a', ', sample: 0.5')), ['tracing.sample'])
+  t.same(restartKeys(traced('a'), traced('a', ', sample: 1')), [])
+})
+
+t.test('a process that starts later reads the rest alone', async t => {
+  const start = config('workers: 2\nlog: { format: json }')
+  const next = config('listen: { admin: false }\nrules: {}\nlog: { format: pretty, level: warn }')
+  const kept = keepReadOnce(start, next)
+  t.same(restartKeys(start, kept), [])
+  t.same(kept.rules, next.rules)
+  t.equal(kept.log.level, 'warn')
+  t.throws(() => Object.assign(kept, { mode: 'observe' }), TypeError)
+})
+
+t.test('it reads what of listen can change, and traces as the others do', async t => {
+  const traced = (name: string) => config(`tracing: { otlp: "http://${name}.test:4318/v1" }`)
+  const next = config(
+    'listen: { admin: false, admin_hosts: [a.test], proxy_protocol: { from: ["10.0.0.1"] } }',
+  )
+  for (const [start, other] of [
+    [traced('a'), traced('b')],
+    [traced('a'), next],
+    [config('listen: { socket_mode: "0600" }'), traced('b')],
+  ] as const) {
+    t.same(restartKeys(start, keepReadOnce(start, other)), [])
+    t.not(restartKeys(start, other).length, 0)
+  }
+  const { listen } = keepReadOnce(config(''), next)
+  t.same(listen.adminHosts, ['a.test'])
+  t.same(listen.proxyProtocol, next.listen.proxyProtocol)
+})
+
+t.test(
+  'of listen.tls the address, and whether clients show certificates',
+  { skip: needs('openssl') },
+  async t => {
+    const ca = Authority.make(t.testdir())
+    const { certFile, keyFile } = ca.issue({ san: 'DNS:localhost' })
+    const tls = (rest: string) => config(`listen: { tls: { cert: ${certFile}, key: ${keyFile}, ${rest} } }`)
+    const before = tls('address: "127.0.0.1:1"')
+    t.same(restartKeys(before, config('')), ['listen.tls.address'])
+    for (const [start, next] of [
+      [before, config('')],
+      [config(''), before],
+    ] as const) {
+      t.same(restartKeys(start, keepReadOnce(start, next)), [])
+    }
+    t.same(restartKeys(before, tls('address: "127.0.0.1:2"')), ['listen.tls.address'])
+    t.same(restartKeys(before, tls(`address: "127.0.0.1:1", client_ca: ${ca.certFile}`)), [
+      'listen.tls.client_ca',
+    ])
+  },
+)
