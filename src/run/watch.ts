@@ -1,18 +1,17 @@
 /**
- * Tells that files have changed, whichever way: written in place, replaced by a rename, gone and back, or behind a symbolic
- * link that leads elsewhere now, as Kubernetes swaps the folder `..data` of a volume.
+ * Notices that files have changed, whichever way: written in place, replaced by a rename, gone and back, or behind a
+ * symbolic link that leads elsewhere now, as Kubernetes swaps the folder `..data` of a volume.
  *
- * What counts is what the paths lead to, looked at by their state (device, inode, size, times). Events of the folders only
- * say when to look: there are none on network file systems, from the other side of a container's mount, and of links
- * further up the path, so there is a look at every so often without them. A change is told when two looks a while
- * apart are alike, so that a file that is being written is left alone until it rests.
+ * What counts is what the paths lead to, compared by its state (device, inode, size, times). Events of the folders only
+ * say when to compare: there are none on network file systems, from the other side of a container's mount, and of links
+ * further up the path, so the state is also read every few seconds without them. A change is reported when two readings a
+ * while apart are alike, so that a file that is being written is left alone until it rests.
  */
 import { watch as watchByEvents } from 'node:fs'
 import { readlink, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
-import { type Schedule, systemSchedule } from './schedule.js'
 
-/** What has changed is told when it has rested for so long. */
+/** A change is reported when the files have rested for so long. */
 const QUIET_MS = 200
 /** Between two looks while there are no events. */
 const POLL_MS = 5000
@@ -22,7 +21,7 @@ export interface FileWatchOptions {
   readonly quietMs?: number
   readonly pollMs?: number
   readonly schedule?: Schedule
-  /** Calls the listener when something in the folder changes; throws when it can not. */
+  /** Calls the listener when something in the folder changes; throws when it cannot. */
   readonly watchFolder?: (folder: string, onEvent: () => void) => { close(): void }
 }
 
@@ -37,9 +36,9 @@ export class FileWatch {
   readonly #options: Required<FileWatchOptions>
   #paths: readonly string[] = []
   #folders: { close(): void }[] = []
-  /** The state at the last look, and the one that was told last. */
+  /** The state at the last look, and the one that was reported last. */
   #seen: string | undefined
-  #told: string | undefined
+  #reported: string | undefined
   #looking = false
   /** Whether the next look is the one after `quietMs`. */
   #soon = false
@@ -56,8 +55,8 @@ export class FileWatch {
   }
 
   /**
-   * Watches these files, in place of those before. That is told as a change, once, because they may have changed since
-   * they were read.
+   * Watches these files, in place of those before. That is reported as a change, once, because they may have changed
+   * since they were read.
    *
    * @param paths absolute; none ends it
    */
@@ -65,7 +64,7 @@ export class FileWatch {
     if (paths.length === this.#paths.length && paths.every(path => this.#paths.includes(path))) return
     this.#paths = [...paths]
     this.#seen = undefined
-    this.#told = undefined
+    this.#reported = undefined
     if (paths.length > 0) {
       this.#lookSoon()
       return
@@ -104,11 +103,11 @@ export class FileWatch {
       this.#seen = state
       this.#arm(folders)
       this.#soon = true
-    } else if (state !== this.#told) {
-      this.#told = state
+    } else if (state !== this.#reported) {
+      this.#reported = state
       this.#options.onChange()
     }
-    // Whoever was told may have ended it.
+    // The listener may have closed it.
     if (this.#paths.length > 0) this.#next()
   }
 
@@ -165,4 +164,16 @@ function watchFolder(folder: string, onEvent: () => void): { close(): void } {
   const watcher = watchByEvents(folder, { persistent: false }, onEvent)
   watcher.on('error', () => watcher.close())
   return watcher
+}
+
+/**
+ * One timer, which tests replace by one that they move: calls the function once after so many milliseconds, unless what it
+ * returns is called before.
+ */
+export type Schedule = (ms: number, call: () => void) => () => void
+
+/** Keeps no process alive. */
+export const systemSchedule: Schedule = (ms, call) => {
+  const timer = setTimeout(call, ms).unref()
+  return () => clearTimeout(timer)
 }

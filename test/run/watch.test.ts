@@ -2,7 +2,7 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { FileWatch } from '../../src/run/watch.js'
+import { FileWatch, systemSchedule } from '../../src/run/watch.js'
 import { ManualSchedule } from '../kit/fakes/manual-schedule.js'
 import { Changes, until } from '../kit/until.js'
 
@@ -313,4 +313,14 @@ t.test('what is ended in the middle of a look stays so', async t => {
   t.equal(other.told, 1)
   t.equal(watched.told, 0)
   t.same(timers.running, [])
+})
+
+t.test('calls once, unless that is taken back', async t => {
+  const called: string[] = []
+  const alive = setTimeout(() => {}, 60_000)
+  t.teardown(() => clearTimeout(alive))
+  const takeBack = systemSchedule(0, () => called.push('taken back'))
+  takeBack()
+  await new Promise<void>(resolve => systemSchedule(1, resolve))
+  t.same(called, [])
 })

@@ -1,5 +1,5 @@
 /** Timers that go off when the test says so. */
-import type { Schedule } from '../../../src/run/schedule.js'
+import type { Schedule } from '../../../src/run/watch.js'
 import { Changes, until } from '../until.js'
 
 export class ManualSchedule {
