@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import * as nodeModule from 'node:module'
 import { isatty } from 'node:tty'
 import { fileURLToPath } from 'node:url'
-import { EXIT } from './run/exit-codes.js'
+import { EXIT, streamIo } from './run/io.js'
 import { outOfFiles, parseOpenFilesLimit } from './run/open-files.js'
 
 /**
@@ -147,16 +147,14 @@ async function serveSupervisor(): Promise<never> {
 
 if (cluster.isWorker) await serveSupervisor()
 
-const [{ main }, { streamIo }, { createNotify }, { parsePassedSockets }, { createFork, killWorkers }] =
-  await read(
-    Promise.all([
-      import('./cli/main.js'),
-      import('./run/io.js'),
-      import('./run/service-manager.js'),
-      import('./listener/passed-sockets.js'),
-      import('./supervisor/worker-process.js'),
-    ]),
-  )
+const [{ main }, { createNotify }, { parsePassedSockets }, { createFork, killWorkers }] = await read(
+  Promise.all([
+    import('./cli/main.js'),
+    import('./run/service-manager.js'),
+    import('./listener/passed-sockets.js'),
+    import('./supervisor/worker-process.js'),
+  ]),
+)
 
 process.on('exit', killWorkers)
 

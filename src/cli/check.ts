@@ -4,8 +4,7 @@
 import { loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
 import type { Command } from './command.js'
-import { EXIT } from '../run/exit-codes.js'
-import { type Io, paint } from '../run/io.js'
+import { EXIT, type Io, paint } from '../run/io.js'
 
 /**
  * Problems and warnings go to stderr, `FILE: ok` to stdout.

@@ -8,10 +8,9 @@ import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { Lookups, type NameEnvironment } from '../dns/resolve.js'
 import { readConfiguration } from '../run/configuration.js'
 import type { Command } from './command.js'
-import { EXIT } from '../run/exit-codes.js'
-import { explainRequest, type Explanation, findClient, requestLineOf } from '../advice/explanation.js'
+import { EXIT, type Io, paint } from '../run/io.js'
+import { type Explanation, explainRequest, findClient, requestLineOf } from '../advice/explanation.js'
 import { serializeExplanation, serializeExplanationJson } from '../advice/explanation-report.js'
-import { type Io, paint } from '../run/io.js'
 
 export interface ExplainArguments {
   readonly url: string

@@ -1,6 +1,6 @@
 /** The command line: commands, help, and which exit code an error becomes. */
 import yargs from 'yargs'
-import { EXIT } from '../run/exit-codes.js'
+import { EXIT } from '../run/io.js'
 import { outOfFiles } from '../run/open-files.js'
 import type { RunHost } from '../run/run.js'
 import { onDemand } from './command.js'

@@ -6,8 +6,7 @@ import { isMethod } from '../http/method.js'
 import { type DraftedRule, draftRules, serializeRules } from '../advice/draft-rules.js'
 import { LogSummary, readLogLines } from '../advice/log-reader.js'
 import type { Command } from './command.js'
-import { EXIT } from '../run/exit-codes.js'
-import type { Io } from '../run/io.js'
+import { EXIT, type Io } from '../run/io.js'
 
 export interface RulesArguments {
   /** Files, `-` for standard input; none is standard input. */

@@ -7,8 +7,7 @@
  */
 import * as z from 'zod'
 import { configSchema } from '../config/schema.js'
-import { EXIT } from '../run/exit-codes.js'
-import type { Io } from '../run/io.js'
+import { EXIT, type Io } from '../run/io.js'
 import type { Command } from './command.js'
 
 /** @returns the exit code, 0 */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { paint, streamIo } from '../../src/run/io.js'
+import { EXIT, paint, streamIo } from '../../src/run/io.js'
 
 const sink = (isTTY: boolean) => {
   const written: string[] = []
@@ -28,4 +28,21 @@ t.test('colours where stderr is a terminal and NO_COLOR is unset or empty', t =>
   }
   t.equal(streamIo(sink(true), { write: () => true }, {}).color, false, 'a pipe has no isTTY at all')
   t.end()
+})
+
+t.test('exit codes are those of sysexits.h', async t => {
+  t.strictSame(EXIT, {
+    ok: 0,
+    denied: 1,
+    usage: 64,
+    data: 65,
+    noInput: 66,
+    unavailable: 69,
+    software: 70,
+    system: 71,
+    cannotCreate: 73,
+    ioError: 74,
+    temporary: 75,
+    config: 78,
+  })
 })
