@@ -1,13 +1,26 @@
-/** The configuration a command works with: that of its `--config`, or what no file at all means. */
-import { defaultConfig, type Loaded, loadConfig, type Override } from '../config/load.js'
-import { ConfigError, formatProblem } from '../config/problem.js'
+/**
+ * The configuration a command works with: that of its `--config`, or what no file at all means; and what is said of it, on
+ * standard error when it cannot be used, and in the log when it is usable but hardly meant.
+ */
+import type { Logger } from 'pino'
+import { decidesByAddress } from '../clients/identify.js'
 import type { ConfigSources } from '../config/file-reader.js'
+import {
+  isTcp,
+  type ListenAddress,
+  serializeListenAddress,
+  type TcpAddress,
+} from '../config/listen-address.js'
+import { defaultConfig, loadConfig, type Loaded, type Override } from '../config/load.js'
+import { ConfigError, formatProblem } from '../config/problem.js'
+import { classifyAddress } from '../net/address-class.js'
+import { parseIpAddress } from '../net/ip-address.js'
 import type { Io } from './io.js'
 
 /**
  * @param sources gets the files that were read
  * @param override gives what the command line says in place of the file
- * @returns undefined when it can not be used, and every reason is told: the command then ends with EXIT.config
+ * @returns undefined when it cannot be used, and every reason is written: the command then ends with EXIT.config
  */
 export async function readConfiguration(
   file: string | undefined,
@@ -22,4 +35,31 @@ export async function readConfiguration(
     for (const problem of error.problems) io.stderr(`${formatProblem(error.file, problem)}\n`)
     return undefined
   }
+}
+
+/**
+ * Writes the warnings of a configuration to the log: at the start, and after a reload.
+ * @param served the addresses that clients are served on
+ */
+export function logWarnings(logger: Logger, loaded: Loaded, served: readonly ListenAddress[]): void {
+  for (const { line, path, message } of loaded.warnings) {
+    logger.warn({ event: 'config_warning', line, path, message })
+  }
+  const open = loaded.config.clients.some(decidesByAddress)
+    ? served.filter(isTcp).filter(address => !isLoopback(address))
+    : []
+  if (open.length === 0) return
+  logger.warn({
+    event: 'open_listener',
+    proxy: open.map(serializeListenAddress),
+    message:
+      'listening beyond loopback without authentication: some clients are known by address alone, and behind NAT ' +
+      'a stranger can look like one of them; keep the port from being published, or give every entry of clients ' +
+      'basic or certificate',
+  })
+}
+
+function isLoopback({ host }: TcpAddress): boolean {
+  const ip = parseIpAddress(host)
+  return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
 }

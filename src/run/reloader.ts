@@ -52,7 +52,6 @@ export class Reloader {
   #tried: ConfigSources
   /** Unusable, and to be looked at once more. */
   #doubtful: ConfigSources | undefined
-  #last: ReloadState | undefined
   #asked: ReloadTrigger | undefined
   #running = false
   #closed = false
@@ -68,10 +67,6 @@ export class Reloader {
     this.#applied = sources
     this.#tried = sources
     this.#watch(sources)
-  }
-
-  get last(): ReloadState | undefined {
-    return this.#last
   }
 
   /** Has it read again, now or when what is under way is over; however often that is asked for meanwhile, once. */
@@ -176,8 +171,7 @@ export class Reloader {
 
   #ended(result: ReloadState['result'], problems: readonly string[]): void {
     const { wallClock = Date.now, onReload } = this.#options
-    this.#last = { result, timeMs: wallClock(), hash: this.#current.hash, problems }
-    onReload?.(this.#last)
+    onReload?.({ result, timeMs: wallClock(), hash: this.#current.hash, problems })
   }
 
   /** What is in force, and what was looked at last: any of it may be what has to change next. */

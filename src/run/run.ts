@@ -21,13 +21,12 @@ import { isSettledWithin } from '../supervisor/patience.js'
 import { pause } from '../supervisor/pause.js'
 import { neededSockets } from '../dns/dns-servers.js'
 import { isTracingUnavailable } from '../tracing/span-export.js'
-import { readConfiguration } from './configuration.js'
+import { logWarnings, readConfiguration } from './configuration.js'
 import { EXIT } from './io.js'
 import { neededOpenFiles, outOfFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
 import { countWorkers, type StartHost, startProxies } from './start.js'
-import { logWarnings } from './warnings.js'
 
 export interface RunArguments {
   readonly config?: string | undefined

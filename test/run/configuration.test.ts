@@ -25,7 +25,7 @@ t.test('without a file the defaults hold', async t => {
   t.same(said, { stdout: '', stderr: '' })
 })
 
-t.test('a file is read, and every problem of it told', async t => {
+t.test('a file is read, and every problem of it is reported', async t => {
   const { said, io } = world()
   const folder = t.testdir({ 'good.yaml': 'version: 1\nvia: egress\n', 'bad.yaml': 'version: 2\nvai: x\n' })
   t.equal((await readConfiguration(join(folder, 'good.yaml'), io))?.config.via, 'egress')
