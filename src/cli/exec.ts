@@ -1,18 +1,21 @@
-/** `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. */
+/**
+ * `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. The program has our
+ * standard streams, gets our signals, and an environment that leads its requests through the proxy.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
-import { isTcp } from '../config/listen-address.js'
+import { constants } from 'node:os'
+import { isTcp, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { parseCidr } from '../net/cidr.js'
-import { createLogger, createLogSink } from '../observe/log.js'
 import type { LogSink } from '../observe/log-sink.js'
-import { type RunningProxy, startProxy } from '../run/proxy.js'
-import { type ChildOptions, runChild } from './child.js'
+import { createLogger, createLogSink } from '../observe/log.js'
 import { readConfiguration } from '../run/configuration.js'
-import type { Command } from './command.js'
 import { EXIT, type Io } from '../run/io.js'
-import { withProxy } from './proxy-variables.js'
 import { Refusals } from '../advice/refusal-advice.js'
+import { type RunningProxy, startProxy } from '../run/proxy.js'
+import type { Command } from './command.js'
 
 export interface ExecArguments {
   readonly config?: string | undefined
@@ -166,4 +169,102 @@ export function execCommand(
         }),
     handler: async args => done(await exec({ ...args, command: command ?? [] }, host)),
   }
+}
+
+/** What a shell has for a program that is there but cannot be run, and for one that is not there. */
+const NOT_EXECUTABLE = 126
+const NOT_FOUND = 127
+/** A program ended by signal n has this and n. */
+const SIGNALLED = 128
+
+export interface ChildOptions {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Calls back with each signal that asks this process to end, until the function it returns is called. */
+  readonly onSignal: (listener: (signal: NodeJS.Signals) => void) => () => void
+}
+
+export interface ChildEnd {
+  /** As a shell gives it. */
+  readonly code: number
+  /** Why the program could not be started, for people. */
+  readonly problem?: string
+}
+
+/** Resolves when the program has ended; never rejects. */
+export function runChild(
+  command: string,
+  args: readonly string[],
+  { env, onSignal }: ChildOptions,
+): Promise<ChildEnd> {
+  return new Promise(resolve => {
+    let child: ChildProcess
+    try {
+      child = spawn(command, args, { stdio: 'inherit', env })
+    } catch (error) {
+      resolve(notStarted(command, error))
+      return
+    }
+    const ignore = onSignal(signal => void child.kill(signal))
+    const finish = (end: ChildEnd): void => {
+      ignore()
+      resolve(end)
+    }
+    // A signal that cannot be passed on is an error event too; the program is waited for all the same.
+    child.on('error', error => {
+      if (child.pid === undefined) finish(notStarted(command, error))
+    })
+    child.on('exit', (code, signal) => {
+      finish({ code: code ?? SIGNALLED + (signal === null ? 0 : constants.signals[signal]) })
+    })
+  })
+}
+
+function notStarted(command: string, error: unknown): ChildEnd {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  if (code === 'ENOENT') return { code: NOT_FOUND, problem: `${command}: no such program` }
+  return { code: NOT_EXECUTABLE, problem: `${command}: can not be run (${code})` }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/*
+ * Programs disagree about the names of variables: curl reads `http_proxy` in lower case alone, others only capitals; npm
+ * puts the settings of its own files before them, but not before `npm_config_*`; Node asks to be told; Java reads its own
+ * options and nothing else. What a program's own settings say beats all of this.
+ */
+
+/** A program's own servers, which the proxy would refuse to reach. */
+const NO_PROXY = 'localhost,127.0.0.1,::1'
+
+const PROXY_NAMES = [
+  'HTTP_PROXY',
+  'http_proxy',
+  'HTTPS_PROXY',
+  'https_proxy',
+  'ALL_PROXY',
+  'all_proxy',
+  'npm_config_proxy',
+  'npm_config_https_proxy',
+]
+const NO_PROXY_NAMES = ['NO_PROXY', 'no_proxy', 'npm_config_noproxy']
+
+/** @returns the environment with every variable set; what else it has stays */
+export function withProxy(environment: Environment, proxy: TcpAddress): Environment {
+  const url = `http://${serializeListenAddress(proxy)}`
+  return {
+    ...environment,
+    ...Object.fromEntries(PROXY_NAMES.map(name => [name, url])),
+    ...Object.fromEntries(NO_PROXY_NAMES.map(name => [name, NO_PROXY])),
+    NODE_USE_ENV_PROXY: '1',
+    JAVA_TOOL_OPTIONS: javaOptions(environment['JAVA_TOOL_OPTIONS'], proxy),
+  }
+}
+
+/** Behind those that are there already, because the last of two that say different things counts. */
+function javaOptions(present: string | undefined, { host, port }: TcpAddress): string {
+  const ours = ['http', 'https'].flatMap(scheme => [
+    `-D${scheme}.proxyHost=${host}`,
+    `-D${scheme}.proxyPort=${port}`,
+  ])
+  return [...(present === undefined || present === '' ? [] : [present]), ...ours].join(' ')
 }

@@ -1,7 +1,9 @@
 /** `sluice exec`: real programs behind a real proxy, all of it on loopback. */
+import { chmodSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { type ChildOptions, runChild, withProxy } from '../../src/cli/exec.js'
 import { parseConfig } from '../../src/config/load.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { needs, temporaryDirectory } from '../kit/processes/command.js'
@@ -279,4 +281,91 @@ t.test('a configuration that traces does not have this traced', async t => {
   t.equal(stdout, `CONNECT ${origin.authority} 200\n`)
   t.equal(code, 0)
   t.equal(collector.accepted, 0)
+})
+
+const NODE = process.execPath
+
+function options(onSignal: ChildOptions['onSignal'] = () => () => {}): ChildOptions {
+  // The test runner hooks itself into every child through NODE_OPTIONS.
+  return { env: { ...process.env, NODE_OPTIONS: '' }, onSignal }
+}
+
+t.test('gives the code of the program, and 128 and the number of a signal that ended it', async t => {
+  const run = (script: string) => runChild('sh', ['-c', script], options())
+  t.strictSame(await run('exit 0'), { code: 0 })
+  t.strictSame(await run('exit 7'), { code: 7 })
+  t.strictSame(await run('kill -KILL $$'), { code: 137 })
+  t.strictSame(await run('kill -TERM $$'), { code: 143 })
+})
+
+t.test('a program that is not there is 127, one that can not be run 126', async t => {
+  const file = join(t.testdir({ plain: '' }), 'plain')
+  chmodSync(file, 0o600)
+  t.strictSame(await runChild('/no/such/program', [], options()), {
+    code: 127,
+    problem: '/no/such/program: no such program',
+  })
+  t.strictSame(await runChild(file, [], options()), {
+    code: 126,
+    problem: `${file}: can not be run (EACCES)`,
+  })
+  const long = 'x'.repeat(10_000_000)
+  t.strictSame(await runChild(NODE, [long], options()), {
+    code: 126,
+    problem: `${NODE}: can not be run (E2BIG)`,
+  })
+})
+
+t.test('passes signals on while the program runs, and not after', async t => {
+  const listeners = new Set<(signal: NodeJS.Signals) => void>()
+  const script = "trap 'kill -KILL $$' HUP; kill -USR2 $PPID; while :; do sleep 0.01; done"
+  const ready = new Promise<void>(resolve => process.once('SIGUSR2', resolve))
+  const ended = runChild(
+    'sh',
+    ['-c', script],
+    options(listener => {
+      listeners.add(listener)
+      return () => listeners.delete(listener)
+    }),
+  )
+  await ready
+  t.equal(listeners.size, 1)
+  for (const pass of listeners) pass('SIGHUP')
+  t.strictSame(await ended, { code: 137 })
+  t.equal(listeners.size, 0)
+})
+
+const ADDRESS = { host: '127.0.0.1', port: 3128 }
+const JAVA =
+  '-Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=3128 -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=3128'
+
+t.test('sets every spelling, keeps the rest, and leaves the program’s own servers alone', async t => {
+  const url = 'http://127.0.0.1:3128'
+  const own = 'localhost,127.0.0.1,::1'
+  t.strictSame(withProxy({ PATH: '/bin', https_proxy: 'http://other.test', NO_PROXY: '*' }, ADDRESS), {
+    PATH: '/bin',
+    HTTP_PROXY: url,
+    http_proxy: url,
+    HTTPS_PROXY: url,
+    https_proxy: url,
+    ALL_PROXY: url,
+    all_proxy: url,
+    npm_config_proxy: url,
+    npm_config_https_proxy: url,
+    NO_PROXY: own,
+    no_proxy: own,
+    npm_config_noproxy: own,
+    NODE_USE_ENV_PROXY: '1',
+    JAVA_TOOL_OPTIONS: JAVA,
+  })
+})
+
+t.test('puts the options for Java behind those that are there', async t => {
+  for (const [present, expected] of [
+    ['-Xmx1g -Dhttp.proxyPort=1', `-Xmx1g -Dhttp.proxyPort=1 ${JAVA}`],
+    ['', JAVA],
+    [undefined, JAVA],
+  ] as const) {
+    t.equal(withProxy({ JAVA_TOOL_OPTIONS: present }, ADDRESS)['JAVA_TOOL_OPTIONS'], expected)
+  }
 })
