@@ -119,7 +119,7 @@ export function malformed(message: string, status = 400, reason = 'malformed'): 
  *
  * @param key that sets the bound
  */
-export function beyond(
+export function limitExceeded(
   key: string,
   type: ProxyErrorType,
   message: string,

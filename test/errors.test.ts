@@ -1,6 +1,6 @@
 import t from 'tap'
 import {
-  beyond,
+  limitExceeded,
   malformed,
   PROXY_ERRORS,
   ProxyError,
@@ -123,7 +123,7 @@ t.test(
 )
 
 t.test('what is beyond a bound says which key sets it', async t => {
-  const error = beyond('limits.x', 'http_response_timeout', 'no answer in time', { close: true })
+  const error = limitExceeded('limits.x', 'http_response_timeout', 'no answer in time', { close: true })
   t.match(error, { status: 504, message: 'no answer in time', close: true })
   t.equal(error.detail, 'no answer in time; limits.x sets the bound.')
 })

@@ -6,7 +6,7 @@
  * the response, without which many origins take no more of the request. Behind the head of the response, and the last
  * byte of the request, there is no limit: a response may be quiet for as long as it likes.
  */
-import { beyond, type ProxyError } from '../errors.js'
+import { limitExceeded, type ProxyError } from '../errors.js'
 import type { ContentConsumer, RequestContent } from '../exchange.js'
 
 export interface UpstreamClockLimits {
@@ -114,11 +114,20 @@ export class UpstreamClock {
 }
 
 function requestNotTaken(): ProxyError {
-  return beyond('limits.body_idle', 'connection_write_timeout', 'request not taken by upstream in time', {
-    reason: 'body_idle',
-  })
+  return limitExceeded(
+    'limits.body_idle',
+    'connection_write_timeout',
+    'request not taken by upstream in time',
+    {
+      reason: 'body_idle',
+    },
+  )
 }
 
 function noResponse(): ProxyError {
-  return beyond('limits.response_timeout', 'http_response_timeout', 'no response from upstream in time')
+  return limitExceeded(
+    'limits.response_timeout',
+    'http_response_timeout',
+    'no response from upstream in time',
+  )
 }

@@ -5,7 +5,7 @@
  * It is pulled, and told of each request that went out: what a response holds depends on what it answers. The same
  * bytes give the same events and the same error, however they were cut. Content is given out as views of what came in.
  */
-import { beyond, ProxyError } from '../errors.js'
+import { limitExceeded, ProxyError } from '../errors.js'
 import { FIELD, FieldSection } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { ByteQueue } from './byte-queue.js'
@@ -305,7 +305,7 @@ function toUpstreamError(error: unknown): unknown {
 }
 
 function tooLarge(): ProxyError {
-  return beyond(
+  return limitExceeded(
     'limits.header_bytes',
     'http_response_header_section_size',
     'response header section too large',

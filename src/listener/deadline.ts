@@ -3,7 +3,7 @@
  * connections looks at all of them now and then, so that setting a deadline costs two assignments.
  */
 import { serializeSize } from '../config/quantities.js'
-import { beyond, ProxyError } from '../errors.js'
+import { ProxyError, limitExceeded } from '../errors.js'
 
 /** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
@@ -49,7 +49,7 @@ export class Deadline {
 /** The answer to a client that took too long (RFC 9110 §15.5.9). */
 export function timedOut(what: 'head' | 'content'): ProxyError {
   const key = what === 'head' ? 'limits.header_timeout' : 'limits.body_idle'
-  return beyond(key, 'http_request_error', `request ${what} not received in time`, {
+  return limitExceeded(key, 'http_request_error', `request ${what} not received in time`, {
     status: 408,
     close: true,
     reason: 'request_timeout',

@@ -4,7 +4,7 @@
  * What comes behind a 2xx is the tunnel, whatever the framing fields of that answer say. Via goes with the request, so
  * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
  */
-import { beyond } from '../errors.js'
+import { limitExceeded } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
@@ -85,7 +85,7 @@ export function askForTunnel(
     const onAbort = (): void => giveUp(signal.reason)
     const late = `no answer to CONNECT in time: ${dialled.where}`
     const timer = setTimeout(
-      () => giveUp(beyond('limits.response_timeout', 'http_response_timeout', late)),
+      () => giveUp(limitExceeded('limits.response_timeout', 'http_response_timeout', late)),
       timeoutMs,
     )
     signal.addEventListener('abort', onAbort, { once: true })

@@ -12,7 +12,7 @@
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { type SecureContext, connect as tlsConnect } from 'node:tls'
-import { beyond, ProxyError } from '../errors.js'
+import { limitExceeded, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type Descriptors, descriptorOf, noDescriptor } from '../limits/descriptors.js'
@@ -155,7 +155,7 @@ export class Dialer {
       timeoutMs: this.#options.connectTimeoutMs,
       timedOut: () => {
         const message = `no connection in time: ${serializeHostPort(host, port)}`
-        return beyond('limits.connect_timeout', 'connection_timeout', message)
+        return limitExceeded('limits.connect_timeout', 'connection_timeout', message)
       },
     }).then(
       winner => this.#connected(winner, grant, started),

@@ -2,7 +2,7 @@
  * What a system or DNS error code means to whoever asked: one table, so that the same failure is told
  * the same way on a tunnel and on a forwarded request (RFC 9209 §2.3).
  */
-import { beyond, ProxyError, type ProxyErrorType } from '../errors.js'
+import { limitExceeded, ProxyError, type ProxyErrorType } from '../errors.js'
 
 interface Failure {
   readonly type: ProxyErrorType
@@ -72,7 +72,7 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
 
 /** No DNS server has answered for the name in time (RFC 9209 §2.3.1). */
 export function unanswered(name: string): ProxyError {
-  return beyond('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`)
+  return limitExceeded('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`)
 }
 
 /** The name was not even asked for in time: others, which took long, were before it. */

@@ -5,7 +5,7 @@
  * it is through only when Node has found the certificate good for the host.
  */
 import type { TLSSocket } from 'node:tls'
-import { beyond, ProxyError } from '../errors.js'
+import { limitExceeded, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { errorCode, upstreamFailure } from './failures.js'
 
@@ -41,7 +41,7 @@ export function awaitHandshake(
     }
     const onAbort = (): void => fail(signal.reason)
     const timer = setTimeout(
-      () => fail(beyond('limits.connect_timeout', 'connection_timeout', `no TLS in time: ${where}`)),
+      () => fail(limitExceeded('limits.connect_timeout', 'connection_timeout', `no TLS in time: ${where}`)),
       timeoutMs,
     )
     socket.once('secureConnect', () => {
