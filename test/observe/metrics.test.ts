@@ -168,7 +168,7 @@ t.test('processor time, memory and start of the process, and nothing whose names
 })
 
 t.test('keeps no process alive', async t => {
-  const module = new URL('../../src/observe/process-metrics.js', import.meta.url)
+  const module = new URL('../../src/observe/metrics.js', import.meta.url)
   const script = `import { createProcessMetrics } from '${module}'; await createProcessMetrics()(); console.log('done')`
   const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', script], {
     env: { PATH: process.env['PATH'] },
