@@ -9,7 +9,7 @@ import type { Config } from '../config/schema.js'
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
-import type { Fields } from '../http/fields.js'
+import type { FieldSection } from '../http/field-section.js'
 import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import { type ClientCertificate, matchesCertificate } from '../tls/client-certificate.js'
@@ -35,7 +35,7 @@ export interface Requester {
   /** The client's; IPv4 in IPv6 is judged as IPv4. UNIX_CLIENT over a Unix socket. */
   readonly address: string
   /** Of the request. */
-  readonly fields: Fields
+  readonly fields: FieldSection
   readonly certificate: ClientCertificate | undefined
   /** That nobody waits for the answer any more; undefined where the proxy itself does, which is never told to wait. */
   readonly signal: CancelSignal | undefined

@@ -6,7 +6,7 @@
  */
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Authority } from '../http/authority.js'
-import type { Fields } from '../http/fields.js'
+import type { FieldSection } from '../http/field-section.js'
 import type { Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import { relayToOneOf } from './failover.js'
@@ -24,7 +24,7 @@ export interface ForwardOptions extends RelayOptions, OutgoingOptions {
 export interface ForwardedRequest {
   readonly authority: Authority
   readonly path: string
-  readonly fields: Fields
+  readonly fields: FieldSection
   /** False when the rule that allowed the request looks into methods: what follows an Upgrade has none. */
   readonly upgradable: boolean
 }

@@ -8,11 +8,11 @@ import type { Fields } from '../http/fields.js'
 import { viaMember } from '../http/via.js'
 
 /** Written anew from what is known of the message, so the received ones are left out. */
-const REQUEST_DROPPED: ReadonlySet<string> = new Set(['host', 'content-length', 'expect'])
+const REQUEST_DROPPED = fieldSet('host', 'content-length', 'expect')
 const RESPONSE_DROPPED = fieldSet('content-length')
 
 /** @param minor the minor version the request came in */
-export function requestFields(fields: Fields, minor: 0 | 1, pseudonym: string): Fields {
+export function requestFields(fields: FieldSection, minor: 0 | 1, pseudonym: string): Fields {
   const kept = endToEndFields(fields, REQUEST_DROPPED)
   kept.push('Via', viaMember(minor, pseudonym))
   return kept
@@ -23,20 +23,20 @@ export function requestFields(fields: Fields, minor: 0 | 1, pseudonym: string): 
  * @param date makes the Date of a response that came without one (RFC 9110 §6.6.1)
  */
 export function responseFields(
-  section: FieldSection,
+  fields: FieldSection,
   minor: 0 | 1,
   pseudonym: string,
   date: () => string,
 ): Fields {
-  const kept = section.endToEnd(RESPONSE_DROPPED)
-  if (!section.has(FIELD.date)) kept.push('Date', date())
+  const kept = endToEndFields(fields, RESPONSE_DROPPED)
+  if (!fields.has(FIELD.date)) kept.push('Date', date())
   kept.push('Via', viaMember(minor, pseudonym))
   return kept
 }
 
 /** @param minor the minor version the response came in */
-export function interimFields(section: FieldSection, minor: 0 | 1, pseudonym: string): Fields {
-  const kept = section.endToEnd(RESPONSE_DROPPED)
+export function interimFields(fields: FieldSection, minor: 0 | 1, pseudonym: string): Fields {
+  const kept = endToEndFields(fields, RESPONSE_DROPPED)
   kept.push('Via', viaMember(minor, pseudonym))
   return kept
 }

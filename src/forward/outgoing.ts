@@ -3,7 +3,7 @@
  */
 import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import { type Fields, fieldValues } from '../http/fields.js'
+import { FIELD, type FieldSection } from '../http/field-section.js'
 import { withTrace } from '../http/trace-context.js'
 import { upgradeProtocol } from '../http/upgrade.js'
 import { viaNames } from '../http/via.js'
@@ -23,7 +23,7 @@ export interface Destination {
   /** The Host field. */
   readonly host: string
   /** The fields as they came, but for the hops that Max-Forwards has left. */
-  readonly fields: Fields
+  readonly fields: FieldSection
   /** Whether an Upgrade may be offered at all. */
   readonly upgradable: boolean
 }
@@ -42,7 +42,7 @@ export function outgoingRequest(
     host,
     fields: trace === undefined ? endToEnd : withTrace(endToEnd, trace),
     content: content.length === 0 ? undefined : content,
-    sendsZeroLength: fieldValues(fields, 'content-length').length > 0 && content.length === 0,
+    sendsZeroLength: content.length === 0 && fields.has(FIELD['content-length']),
     expectContinue: facts.expectContinue,
     upgrade: upgradable ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
   }
@@ -52,7 +52,7 @@ export function outgoingRequest(
  * @param pseudonym this hop's name in Via
  * @throws ProxyError 508 when the request has been here before
  */
-export function checkLoop(fields: Fields, pseudonym: string): void {
+export function checkLoop(fields: FieldSection, pseudonym: string): void {
   if (!viaNames(fields, pseudonym)) return
   throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
     reason: 'loop',

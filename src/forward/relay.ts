@@ -119,7 +119,7 @@ class Relay implements UpstreamEvents {
     this.#exchange.inform(
       head.status,
       forwardedPhrase(head.status, head.reason),
-      interimFields(head.section, head.minor, this.#options.pseudonym),
+      interimFields(head.fields, head.minor, this.#options.pseudonym),
     )
   }
 
@@ -132,7 +132,7 @@ class Relay implements UpstreamEvents {
     this.#content = this.#exchange.respond({
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
-      fields: responseFields(head.section, head.minor, this.#options.pseudonym, this.#options.date),
+      fields: responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
       contentLength: head.contentLength,
     })
   }
@@ -180,7 +180,7 @@ class Relay implements UpstreamEvents {
     }
     this.#clock.end()
     const offered = this.#request.upgrade?.toLowerCase()
-    const chosen = head.section.members(FIELD.upgrade)
+    const chosen = head.fields.members(FIELD.upgrade)
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
       socket.destroy()
       this.#fail(new ProxyError('http_upgrade_failed', 'switched to a protocol that was not offered'))
@@ -191,7 +191,7 @@ class Relay implements UpstreamEvents {
     const switched = this.#exchange.switchTo(
       head.status,
       forwardedPhrase(head.status, head.reason),
-      responseFields(head.section, head.minor, this.#options.pseudonym, this.#options.date),
+      responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
       this.#request.upgrade,
     )
     const pump = new Pump(

@@ -6,7 +6,7 @@
  * another for whoever compares its logs with those of the next system.
  */
 import { isUtf8 } from 'node:buffer'
-import { type Fields, fieldValues } from './fields.js'
+import { FIELD, type FieldSection } from './field-section.js'
 import { isToken } from './token.js'
 
 export interface BasicCredentials {
@@ -24,10 +24,10 @@ const CONTROL = /[\0-\x1f\x7f]/
  * What Proxy-Authorization says (RFC 9110 §11.7.2). Never throws: who sends something unreadable is asked again.
  * @returns `missing` also for credentials of another scheme, since the answer is the same challenge
  */
-export function parseProxyAuthorization(fields: Fields): BasicCredentials | 'missing' | 'malformed' {
-  const [value, second] = fieldValues(fields, 'proxy-authorization')
+export function parseProxyAuthorization(fields: FieldSection): BasicCredentials | 'missing' | 'malformed' {
+  const value = fields.value(FIELD['proxy-authorization'])
   if (value === undefined) return 'missing'
-  if (second !== undefined) return 'malformed'
+  if (fields.isRepeated(FIELD['proxy-authorization'])) return 'malformed'
   const [scheme = ''] = value.split(' ', 1)
   if (!isToken(scheme)) return 'malformed'
   if (scheme.toLowerCase() !== 'basic') return 'missing'

@@ -4,10 +4,10 @@
  * What Connection names is removed together with the fields that are hop-by-hop by their own definition, before
  * anything of ours is added. A proxy that keeps a list alone forwards fields the sender asked it to drop.
  */
-import { type Fields, listMembers, lowerName } from './fields.js'
+import { FIELD, type FieldSection, type FieldSet, fieldSet } from './field-section.js'
 
 /** Hop-by-hop by definition, named by Connection or not (RFC 9110 §7.6.1, §11.7; HTTP2-Settings: RFC 7540 §3.2.1). */
-export const HOP_BY_HOP_NAMES = [
+const HOP_BY_HOP = fieldSet(
   'connection',
   'proxy-connection',
   'keep-alive',
@@ -18,14 +18,13 @@ export const HOP_BY_HOP_NAMES = [
   'proxy-authorization',
   'proxy-authenticate',
   'proxy-authentication-info',
-] as const
-const HOP_BY_HOP: ReadonlySet<string> = new Set(HOP_BY_HOP_NAMES)
+)
 
 /**
  * Never dropped because Connection names them: without Host, Content-Length or Content-Encoding the message would
  * mean something else, and naming them is how requests are smuggled and authentication is stripped.
  */
-export const END_TO_END: ReadonlySet<string> = new Set([
+const END_TO_END: ReadonlySet<string> = new Set([
   'host',
   'content-length',
   'content-type',
@@ -41,41 +40,41 @@ export const END_TO_END: ReadonlySet<string> = new Set([
   'max-forwards',
 ])
 
-/** So many options are looked through as fast as a set is; with more, options times fields would be what a head costs. */
-export const FEW_OPTIONS = 8
-
-/** The options of all Connection lines, in lower case. */
-export function connectionOptions(fields: Fields): string[] {
-  return listMembers(fields, 'connection').map(option => option.toLowerCase())
-}
-
 /**
  * The fields that go on to the next hop: order, case and repeats kept; hop-by-hop ones and those that Connection
  * names left out.
- * @param drop further names to leave out, in lower case
+ * @param drop further ones to leave out
  */
-export function endToEndFields(fields: Fields, drop?: ReadonlySet<string>): string[] {
-  const options = connectionOptions(fields)
-  const named = options.length > FEW_OPTIONS ? new Set(options) : undefined
+export function endToEndFields(fields: FieldSection, drop: FieldSet = 0): string[] {
+  const { list, ids } = fields
+  const unwanted = HOP_BY_HOP | drop
+  const named = fields.has(FIELD.connection) ? namedFields(fields.connectionOptions) : undefined
   const kept: string[] = []
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    const name = fields[i] as string
-    const lower = lowerName(name)
-    if (HOP_BY_HOP.has(lower) || drop?.has(lower) === true) continue
-    if ((named?.has(lower) ?? options.includes(lower)) && !END_TO_END.has(lower)) continue
-    kept.push(name, fields[i + 1] as string)
+  for (let i = 0; i < ids.length; i++) {
+    if ((unwanted & (1 << (ids[i] as number))) !== 0) continue
+    const name = list[2 * i] as string
+    if (named?.has(name.toLowerCase()) === true) continue
+    kept.push(name, list[2 * i + 1] as string)
   }
   return kept
 }
 
-/**
- * Whether the sender of this message means to keep its connection (RFC 9112 §9.3): HTTP/1.1 unless it says close,
- * HTTP/1.0 only when it says keep-alive. Proxy-Connection, which old clients send in HTTP/1.0, asks the same.
- */
-export function wantsPersistence(fields: Fields, minor: 0 | 1): boolean {
-  const options = connectionOptions(fields)
-  if (options.includes('close')) return false
-  if (minor === 1) return true
-  if (options.includes('keep-alive')) return true
-  return listMembers(fields, 'proxy-connection').some(option => option.toLowerCase() === 'keep-alive')
+/** What of the options is dropped as the name of a field; undefined when that is nothing. */
+function namedFields(options: readonly string[]): ReadonlySet<string> | undefined {
+  const names = options.filter(option => option !== 'keep-alive' && !END_TO_END.has(option))
+  return names.length === 0 ? undefined : new Set(names)
+}
+
+/** Whether the sender of a message means to keep its connection: HTTP/1.1 unless it says close, HTTP/1.0 only when it says keep-alive (RFC 9112 §9.3). */
+export function isPersistent(fields: FieldSection, minor: 0 | 1): boolean {
+  if (!fields.has(FIELD.connection)) return minor === 1
+  const options = fields.connectionOptions
+  return !options.includes('close') && (minor === 1 || options.includes('keep-alive'))
+}
+
+/** The same of a client: Proxy-Connection, which old ones send in HTTP/1.0, asks for what keep-alive does. */
+export function wantsPersistence(fields: FieldSection, minor: 0 | 1): boolean {
+  if (minor === 1 || !fields.has(FIELD['proxy-connection'])) return isPersistent(fields, minor)
+  const asked = fields.members(FIELD['proxy-connection']).includes('keep-alive')
+  return isPersistent(fields, asked ? 1 : 0)
 }

@@ -1,13 +1,12 @@
 /**
- * The fields of one head, read once (RFC 9110 §5, RFC 9112 §5).
+ * The fields of one received head, read once (RFC 9110 §5, RFC 9112 §5).
  *
  * While a line is read its name is looked up among the names that the protocol itself acts on, and what was found is
  * kept as a number beside the field. Whoever decides framing, persistence or what belongs to this hop asks by that
  * number: no name is compared, and nothing turned to lower case, a second time.
  */
 import { malformed } from '../errors.js'
-import { END_TO_END, FEW_OPTIONS, HOP_BY_HOP_NAMES } from './connection.js'
-import { type Fields, trimOws } from './fields.js'
+import { type Fields, isOws, splitList } from './fields.js'
 import { isToken } from './token.js'
 
 /** The names that something is decided by, and the number of each; 0 is every other name. */
@@ -41,9 +40,7 @@ export function fieldSet(...names: readonly (keyof typeof FIELD)[]): FieldSet {
   return names.reduce((set, name) => set | (1 << FIELD[name]), 0)
 }
 
-const HOP_BY_HOP: FieldSet = fieldSet(...HOP_BY_HOP_NAMES)
-
-/** Names that are recognised as they stand, so that no text is made of them and their characters are not checked. */
+/** Names that are recognised as they are written, so that no text is made of them and their characters are not checked. */
 const COMMON_NAMES = [
   'Accept Accept-Encoding Accept-Language Accept-Ranges Access-Control-Allow-Origin Age Authorization Cache-Control',
   'Connection Content-Disposition Content-Encoding Content-Language Content-Length Content-Type Cookie Date ETag Etag',
@@ -70,30 +67,39 @@ function makeBuckets(): (readonly KnownName[] | undefined)[] {
   const buckets: KnownName[][] = []
   for (const name of names) {
     const lower = name.toLowerCase()
-    const key = bucketOf(name.length, name.charCodeAt(0))
+    const key = bucketOf(name, 0, name.length)
     buckets[key] = [...(buckets[key] ?? []), { name, lower, id: IDS.get(lower) ?? 0 }]
   }
   return Array.from(buckets)
 }
 
-function bucketOf(length: number, firstByte: number): number {
-  return (length << 8) | firstByte | 0x20
+/** Of the name from `start` to `end`. */
+function bucketOf(text: string, start: number, end: number): number {
+  return ((end - start) << 8) | text.charCodeAt(start) | 0x20
 }
 
+const NONE: readonly string[] = Object.freeze([])
+
 export class FieldSection {
-  readonly #list: string[] = []
-  /** What each field is, in their order. */
-  readonly #ids: number[] = []
+  readonly #list: string[]
+  readonly #ids: number[]
+  #bytes = 0
   #present: FieldSet = 0
   #repeated: FieldSet = 0
   #options: readonly string[] | undefined
+
+  /** An empty one, unless another one's fields are given. */
+  constructor(list: string[] = [], ids: number[] = []) {
+    this.#list = list
+    this.#ids = ids
+  }
 
   /** The same from a list, as far as names go; nothing is checked. */
   static of(fields: Fields): FieldSection {
     const section = new FieldSection()
     for (let i = 0; i + 1 < fields.length; i += 2) {
       const name = fields[i] as string
-      section.#add(name, IDS.get(name.toLowerCase()) ?? 0, fields[i + 1] as string)
+      section.#add(name, fieldId(name), fields[i + 1] as string)
     }
     return section
   }
@@ -103,9 +109,19 @@ export class FieldSection {
     return this.#list
   }
 
+  /** What each field is, in their order: a FieldId, or 0. */
+  get ids(): readonly number[] {
+    return this.#ids
+  }
+
   /** The number of field lines. */
   get count(): number {
     return this.#ids.length
+  }
+
+  /** Bytes of the lines read, line ends not counted. */
+  get bytes(): number {
+    return this.#bytes
   }
 
   /**
@@ -118,27 +134,22 @@ export class FieldSection {
   read(text: string, start: number, end: number): void {
     const colon = text.indexOf(':', start)
     if (colon === -1 || colon >= end) throw badLine(text.slice(start, end))
-    let from = colon + 1
-    let to = end
-    while (from < to && isOws(text.charCodeAt(from))) from++
-    while (to > from && isOws(text.charCodeAt(to - 1))) to--
+    this.#bytes += end - start
     const known = recognise(text, start, colon)
     if (known !== undefined) {
-      checkText(text, from, to)
-      this.#add(known.name, known.id, text.slice(from, to))
+      this.#add(known.name, known.id, readValue(text, colon + 1, end))
       return
     }
     const name = text.slice(start, colon)
     if (!isToken(name)) throw badLine(text.slice(start, end))
-    checkText(text, from, to)
-    this.#add(name, idInAnyCase(name), text.slice(from, to))
+    this.#add(name, idInAnyCase(name), readValue(text, colon + 1, end))
   }
 
   has(id: FieldId): boolean {
     return (this.#present & (1 << id)) !== 0
   }
 
-  /** Whether it stands on more than one line. */
+  /** Whether there is more than one line of it. */
   isRepeated(id: FieldId): boolean {
     return (this.#repeated & (1 << id)) !== 0
   }
@@ -148,17 +159,20 @@ export class FieldSection {
     return this.has(id) ? this.#list[2 * this.#ids.indexOf(id) + 1] : undefined
   }
 
-  /** The members of all its lines as one list, in lower case, empty ones dropped (RFC 9110 §5.6.1). */
-  members(id: FieldId): readonly string[] {
+  /** The values of all its lines, in order. */
+  values(id: FieldId): readonly string[] {
     if (!this.has(id)) return NONE
-    const members: string[] = []
-    for (let i = this.#ids.indexOf(id); i !== -1; i = this.#ids.indexOf(id, i + 1)) {
-      for (const member of (this.#list[2 * i + 1] as string).split(',')) {
-        const trimmed = trimOws(member)
-        if (trimmed !== '') members.push(trimmed.toLowerCase())
-      }
-    }
-    return members
+    return this.#list.filter((_, at) => at % 2 === 1 && this.#ids[(at - 1) / 2] === id)
+  }
+
+  /** The members of all its lines as one list, empty ones dropped (RFC 9110 §5.6.1). */
+  membersAsReceived(id: FieldId): readonly string[] {
+    return this.values(id).flatMap(splitList)
+  }
+
+  /** The same in lower case. */
+  members(id: FieldId): readonly string[] {
+    return this.membersAsReceived(id).map(member => member.toLowerCase())
   }
 
   /** The options of all Connection lines, in lower case (RFC 9110 §7.6.1). */
@@ -167,30 +181,13 @@ export class FieldSection {
     return this.#options
   }
 
-  /**
-   * The fields that go on to the next hop (RFC 9110 §7.6.1): order, case and repeats kept; those of this hop left out,
-   * by definition or because Connection names them.
-   * @param drop further ones to leave out
-   */
-  endToEnd(drop: FieldSet): string[] {
-    const unwanted = HOP_BY_HOP | drop
-    const options = this.#named()
-    const named = options.length > FEW_OPTIONS ? new Set(options) : undefined
-    const kept: string[] = []
-    for (let i = 0; i < this.#ids.length; i++) {
-      if ((unwanted & (1 << (this.#ids[i] as number))) !== 0) continue
-      const name = this.#list[2 * i] as string
-      if (options.length > 0 && isNamed(name, options, named)) continue
-      kept.push(name, this.#list[2 * i + 1] as string)
-    }
-    return kept
-  }
-
-  /** What Connection names beside the two options that name no field. */
-  #named(): readonly string[] {
-    const options = this.connectionOptions
-    if (options.length === 1 && (options[0] === 'keep-alive' || options[0] === 'close')) return NONE
-    return options
+  /** The same fields, but for the value of each line of one. */
+  withValue(id: FieldId, value: string): FieldSection {
+    const list = this.#list.map((text, at) => (at % 2 === 1 && this.#ids[(at - 1) / 2] === id ? value : text))
+    const section = new FieldSection(list, [...this.#ids])
+    section.#present = this.#present
+    section.#repeated = this.#repeated
+    return section
   }
 
   #add(name: string, id: number, value: string): void {
@@ -203,15 +200,13 @@ export class FieldSection {
   }
 }
 
-const NONE: readonly string[] = Object.freeze([])
-
-function isNamed(name: string, options: readonly string[], named: ReadonlySet<string> | undefined): boolean {
-  const lower = name.toLowerCase()
-  return (named?.has(lower) ?? options.includes(lower)) && !END_TO_END.has(lower)
+/** What a name is: a FieldId, or 0. */
+export function fieldId(name: string): number {
+  return recognise(name, 0, name.length)?.id ?? idInAnyCase(name)
 }
 
 function recognise(text: string, start: number, end: number): KnownName | undefined {
-  const bucket = BUCKETS[bucketOf(end - start, text.charCodeAt(start))]
+  const bucket = BUCKETS[bucketOf(text, start, end)]
   if (bucket === undefined) return undefined
   for (const known of bucket) if (text.startsWith(known.name, start)) return known
   return undefined
@@ -219,22 +214,23 @@ function recognise(text: string, start: number, end: number): KnownName | undefi
 
 /** Of a name that is written as none of the known ones is. */
 function idInAnyCase(name: string): number {
-  const bucket = BUCKETS[bucketOf(name.length, name.charCodeAt(0))]
+  const bucket = BUCKETS[bucketOf(name, 0, name.length)]
   if (bucket === undefined) return 0
   const lower = name.toLowerCase()
   return bucket.find(known => known.lower === lower)?.id ?? 0
 }
 
-function isOws(code: number): boolean {
-  return code === 0x20 || code === 0x09
-}
-
-/** No control character but HTAB may stand in a field value (RFC 9110 §5.5). */
-function checkText(text: string, start: number, end: number): void {
-  for (let i = start; i < end; i++) {
+/** The value, without the white space around it; no control character but HTAB may be in one (RFC 9110 §5.5). */
+function readValue(text: string, start: number, end: number): string {
+  let from = start
+  let to = end
+  while (from < to && isOws(text.charCodeAt(from))) from++
+  while (to > from && isOws(text.charCodeAt(to - 1))) to--
+  for (let i = from; i < to; i++) {
     const code = text.charCodeAt(i)
     if (code < 0x20 ? code !== 0x09 : code === 0x7f) throw malformed('control character in a field value')
   }
+  return text.slice(from, to)
 }
 
 function badLine(line: string): Error {

@@ -6,7 +6,7 @@
  * Forwarded that is malformed is dropped: behind a quote that stays open, this hop would be part of the client's value.
  * X-Forwarded-Host and X-Forwarded-Proto hold one value by custom, and there ours replaces the client's.
  */
-import { type Fields, fieldValues, lowerName } from './fields.js'
+import { type Fields, fieldValues } from './fields.js'
 import { isToken } from './token.js'
 
 const TOKEN = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
@@ -78,7 +78,7 @@ function without(fields: Fields, names: readonly string[]): string[] {
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string
-    if (!names.includes(lowerName(name))) kept.push(name, fields[i + 1] as string)
+    if (!names.includes(name.toLowerCase())) kept.push(name, fields[i + 1] as string)
   }
   return kept
 }

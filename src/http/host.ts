@@ -6,22 +6,26 @@
  */
 import { malformed } from '../errors.js'
 import { type Authority, parseAuthority } from './authority.js'
-import { type Fields, fieldValues } from './fields.js'
+import { FIELD, type FieldSection } from './field-section.js'
 
 const HTTP_PORT = 80
 
 /**
  * @param minor the minor version of the request: 1.1 must carry Host, 1.0 need not
+ * @param target the authority of the request target, which most clients repeat in Host
  * @returns the authority Host names, or undefined when there is none
  * @throws ProxyError 400 when it is missing in HTTP/1.1, given twice, empty, or not `host[:port]`
  */
-export function parseHostField(fields: Fields, minor: 0 | 1): Authority | undefined {
-  const values = fieldValues(fields, 'host')
-  if (values.length > 1) throw malformed('more than one Host')
-  const value = values[0]
+export function parseHostField(
+  fields: FieldSection,
+  minor: 0 | 1,
+  target?: Authority,
+): Authority | undefined {
+  if (fields.isRepeated(FIELD.host)) throw malformed('more than one Host')
+  const value = fields.value(FIELD.host)
   if (value === undefined) {
     if (minor === 1) throw malformed('no Host')
     return undefined
   }
-  return parseAuthority(value, HTTP_PORT)
+  return value === target?.text ? target : parseAuthority(value, HTTP_PORT)
 }

@@ -143,12 +143,14 @@ export type Method = string
 /** The table, frozen, by method name. */
 export const METHODS: Readonly<Record<KnownMethod, MethodProperties>> = Object.freeze(TABLE)
 
+const ROWS: ReadonlyMap<string, MethodProperties> = new Map(Object.entries(TABLE))
+
 /** The nine names, in the order of the table. */
 export const METHOD_NAMES: readonly KnownMethod[] = Object.freeze(Object.keys(TABLE) as KnownMethod[])
 
 /** Whether it is one of the nine, byte for byte. */
 export function isMethod(text: string): text is KnownMethod {
-  return Object.hasOwn(TABLE, text)
+  return ROWS.has(text)
 }
 
 /**
@@ -161,7 +163,7 @@ export function isExtensionMethod(text: string): boolean {
 
 /** The row of one of the nine; of any other method the one that promises nothing. */
 export function methodProperties(method: Method): MethodProperties {
-  return isMethod(method) ? METHODS[method] : EXTENSION
+  return ROWS.get(method) ?? EXTENSION
 }
 
 /** Those of the nine in the order of the table, then the others as they come; each once. */
@@ -176,7 +178,7 @@ export function inTableOrder(methods: Iterable<Method>): Method[] {
  * @throws ProxyError 501 for any other token than these and the nine, byte for byte (RFC 9110 §9.1, §15.6.2)
  */
 export function parseMethod(text: string, extra: readonly string[]): Method {
-  if (isMethod(text) || extra.includes(text)) return text
+  if (ROWS.has(text) || extra.includes(text)) return text
   const implemented = [...METHOD_NAMES, ...extra].join(', ')
   throw new ProxyError('http_request_error', 'method not implemented', {
     status: 501,

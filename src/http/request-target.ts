@@ -19,7 +19,8 @@ export type RequestTarget =
   | { readonly form: 'authority'; readonly authority: Authority }
   | { readonly form: 'asterisk' }
 
-const SCHEME = /^([A-Za-z][A-Za-z0-9+.-]*):\/\//
+/** Scheme and authority, which ends at the first `/` or `?` (RFC 3986 §3.2). A backslash ends nothing: it is refused as a byte of the host. */
+const ABSOLUTE = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/([^/?]*)/
 const HTTP_PORT = 80
 
 /**
@@ -41,27 +42,16 @@ function parseResourceTarget(text: string): RequestTarget {
   if (text.includes('#')) throw malformed('fragment in the request target')
   if (text.startsWith('/')) return { form: 'origin', path: text }
   if (text === '*') return { form: 'asterisk' }
-  const scheme = SCHEME.exec(text)
-  if (scheme === null) throw malformed('bad request target')
-  const name = (scheme[1] as string).toLowerCase()
+  const [start = '', scheme, authority = ''] = ABSOLUTE.exec(text) ?? []
+  if (scheme === undefined) throw malformed('bad request target')
+  const name = scheme.toLowerCase()
   if (name === 'https') throw malformed('https needs CONNECT', 400, 'https_target')
   if (name !== 'http') throw malformed('scheme not supported', 400, 'scheme')
-  const start = scheme[0].length
-  const end = endOfAuthority(text, start)
-  const rest = text.slice(end)
+  const rest = text.slice(start.length)
   return {
     form: 'absolute',
     scheme: 'http',
-    authority: parseAuthority(text.slice(start, end), HTTP_PORT),
+    authority: parseAuthority(authority, HTTP_PORT),
     path: rest.startsWith('/') ? rest : `/${rest}`,
   }
-}
-
-/** The authority ends at the first `/` or `?` (RFC 3986 §3.2). A backslash ends nothing: it is refused as a host byte. */
-function endOfAuthority(text: string, start: number): number {
-  for (let i = start; i < text.length; i++) {
-    const char = text[i]
-    if (char === '/' || char === '?') return i
-  }
-  return text.length
 }

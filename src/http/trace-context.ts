@@ -2,7 +2,7 @@
  * The fields by which a request says which trace it belongs to: traceparent, and tracestate, which has no meaning
  * without it (W3C Trace Context, §3.2, §3.3, and §4.3 for who takes part in a trace).
  */
-import { type Fields, fieldValues, lowerName } from './fields.js'
+import { type Fields, fieldValues } from './fields.js'
 
 /** What a traceparent field says. */
 export interface TraceParent {
@@ -49,7 +49,7 @@ export function traceFields(fields: Fields): Fields {
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string
-    if (['traceparent', 'tracestate'].includes(lowerName(name))) kept.push(name, fields[i + 1] as string)
+    if (['traceparent', 'tracestate'].includes(name.toLowerCase())) kept.push(name, fields[i + 1] as string)
   }
   return kept
 }
@@ -59,7 +59,7 @@ export function withTrace(fields: Fields, { traceparent, continues }: OutgoingTr
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string
-    const lower = lowerName(name)
+    const lower = name.toLowerCase()
     if (lower === 'traceparent' || (lower === 'tracestate' && !continues)) continue
     kept.push(name, fields[i + 1] as string)
   }

@@ -5,7 +5,7 @@
  * Fields that carry secrets are left out. Whoever can make a client send a TRACE would otherwise read from the
  * answer what the client adds by itself.
  */
-import { type Fields, lowerName } from './fields.js'
+import type { FieldSection } from './field-section.js'
 
 /** The Content-Type of the echo. */
 export const TRACE_CONTENT_TYPE = 'message/http'
@@ -15,7 +15,7 @@ export interface TracedHead {
   readonly method: string
   readonly target: string
   readonly minor: 0 | 1
-  readonly fields: Fields
+  readonly fields: FieldSection
 }
 
 /** Credentials for the origin, credentials for a proxy, and cookies, in lower case. */
@@ -28,10 +28,11 @@ const SECRET_FIELDS: ReadonlySet<string> = new Set(['authorization', 'proxy-auth
  */
 export function serializeTraceMessage(head: TracedHead, excluded: ReadonlySet<string>): Buffer {
   let text = `${head.method} ${head.target} HTTP/1.${head.minor}\r\n`
-  for (let i = 0; i + 1 < head.fields.length; i += 2) {
-    const name = head.fields[i] as string
-    const lower = lowerName(name)
-    if (!SECRET_FIELDS.has(lower) && !excluded.has(lower)) text += `${name}: ${head.fields[i + 1]}\r\n`
+  const { list } = head.fields
+  for (let i = 0; i + 1 < list.length; i += 2) {
+    const name = list[i] as string
+    const lower = name.toLowerCase()
+    if (!SECRET_FIELDS.has(lower) && !excluded.has(lower)) text += `${name}: ${list[i + 1]}\r\n`
   }
   return Buffer.from(`${text}\r\n`, 'latin1')
 }

@@ -5,6 +5,7 @@
  * routes the message, says who sends it, or how its content is read may not arrive that late.
  */
 import { endToEndFields } from './connection.js'
+import { FieldSection } from './field-section.js'
 import type { Fields } from './fields.js'
 
 /** Names, in lower case, that mean nothing or too much in a trailer section. */
@@ -20,6 +21,8 @@ export const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
 )
 
 /** The trailers that may be passed on, order, case and repeats kept. */
-export function trailerFields(trailers: Fields): string[] {
-  return endToEndFields(trailers, NOT_IN_TRAILERS)
+export function trailerFields(trailers: Fields): Fields {
+  if (trailers.length === 0) return trailers
+  const passing = endToEndFields(FieldSection.of(trailers))
+  return passing.filter((_, at) => !NOT_IN_TRAILERS.has((passing[at - (at % 2)] as string).toLowerCase()))
 }

@@ -4,8 +4,7 @@
  * The rest, h2c above all, would turn the connection into something no rule judges; they are dropped and the request
  * is answered in HTTP/1.1, which the sender must accept.
  */
-import { connectionOptions } from './connection.js'
-import { type Fields, listMembers } from './fields.js'
+import { FIELD, type FieldSection } from './field-section.js'
 
 /**
  * @param allowed protocol names that may be switched to, in lower case
@@ -13,12 +12,11 @@ import { type Fields, listMembers } from './fields.js'
  *   name Upgrade, or in HTTP/1.0
  */
 export function upgradeProtocol(
-  fields: Fields,
+  fields: FieldSection,
   minor: 0 | 1,
   allowed: readonly string[],
 ): string | undefined {
-  if (minor === 0 || allowed.length === 0) return undefined
-  const offered = listMembers(fields, 'upgrade')
-  if (offered.length === 0 || !connectionOptions(fields).includes('upgrade')) return undefined
-  return offered.find(protocol => allowed.includes(protocol.toLowerCase()))
+  if (minor === 0 || !fields.has(FIELD.upgrade) || !fields.connectionOptions.includes('upgrade'))
+    return undefined
+  return fields.membersAsReceived(FIELD.upgrade).find(protocol => allowed.includes(protocol.toLowerCase()))
 }

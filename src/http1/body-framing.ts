@@ -1,12 +1,17 @@
 /**
- * How long a message's content is, decided from its head alone (RFC 9112 §6).
+ * How long the content of a message is, decided from its head, and for a response from what it answers (RFC 9112 §6).
  *
- * Reject rather than repair: two fields that disagree, or one that two recipients may read in two ways, is a
- * request that ends in different places for different hops (RFC 9112 §11.2).
+ * Reject rather than repair: two fields that disagree, or one that two recipients may read in two ways, is a message
+ * that ends in different places for different hops, and what lies between them is taken for another message
+ * (RFC 9112 §11.1, §11.2).
  */
 import { malformed, ProxyError } from '../errors.js'
-import { type Fields, fieldValues, trimOws } from '../http/fields.js'
+import { FIELD, type FieldSection } from '../http/field-section.js'
+import { trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
+
+/** What marks the end of content: nothing follows the head, its length, the last chunk, or the end of the connection. */
+export type ContentFraming = 'none' | 'length' | 'chunked' | 'until-close'
 
 export type BodyFraming =
   | { readonly kind: 'none' }
@@ -16,6 +21,29 @@ export type BodyFraming =
 export const NO_CONTENT: BodyFraming = Object.freeze({ kind: 'none' })
 const CHUNKED: BodyFraming = Object.freeze({ kind: 'chunked' })
 
+/** What a response answers, as far as its framing depends on it. */
+export interface AnsweredRequest {
+  readonly method: string
+  /** Whether the request offered a protocol in Upgrade. */
+  readonly upgrade: boolean
+}
+
+/**
+ * - `interim`: another response follows.
+ * - `switched`: what follows is not HTTP.
+ * - `none`: it ends with its head, whatever its fields say.
+ */
+export type ResponseFraming = 'interim' | 'switched' | ContentFraming
+
+export interface FramedResponse {
+  readonly framing: ResponseFraming
+  /** The length that its head declares, also where no content follows; undefined when it declares none. */
+  readonly contentLength: number | undefined
+}
+
+const INTERIM: FramedResponse = Object.freeze({ framing: 'interim', contentLength: undefined })
+const SWITCHED: FramedResponse = Object.freeze({ framing: 'switched', contentLength: undefined })
+
 /** Digits alone, and no more than a number holds exactly. */
 const CONTENT_LENGTH = /^\d{1,16}$/
 
@@ -24,29 +52,60 @@ const CONTENT_LENGTH = /^\d{1,16}$/
  * @throws ProxyError 400, or 501 for a transfer coding that is not implemented
  * @see RFC 9112 §6.1, §6.2, §6.3
  */
-export function decideRequestFraming(fields: Fields, minor: 0 | 1): BodyFraming {
-  const codings = fieldValues(fields, 'transfer-encoding')
-  const lengths = fieldValues(fields, 'content-length')
-  if (codings.length > 0) {
+export function decideRequestFraming(fields: FieldSection, minor: 0 | 1): BodyFraming {
+  if (fields.has(FIELD['transfer-encoding'])) {
     if (minor === 0) throw malformed('Transfer-Encoding in HTTP/1.0')
-    if (lengths.length > 0) throw malformed('Content-Length with Transfer-Encoding')
-    checkTransferCodings(codings)
+    if (fields.has(FIELD['content-length'])) throw malformed('Content-Length with Transfer-Encoding')
+    checkTransferCodings(fields.values(FIELD['transfer-encoding']))
     return CHUNKED
   }
-  if (lengths.length === 0) return NO_CONTENT
-  return { kind: 'length', length: parseContentLength(lengths) }
+  if (!fields.has(FIELD['content-length'])) return NO_CONTENT
+  return { kind: 'length', length: parseContentLength(fields) }
+}
+
+/**
+ * @param minor the minor version of the response
+ * @throws ProxyError 502
+ * @see RFC 9112 §6.3
+ */
+export function decideResponseFraming(
+  request: AnsweredRequest,
+  status: number,
+  minor: 0 | 1,
+  fields: FieldSection,
+): FramedResponse {
+  if (status < 200) return decideInterim(request, status)
+  // The framing fields of a 2xx to CONNECT mean nothing (RFC 9110 §9.3.6).
+  if (request.method === 'CONNECT' && status < 300) return SWITCHED
+  const hasCoding = fields.has(FIELD['transfer-encoding'])
+  if (hasCoding) checkResponseCoding(minor, fields)
+  const contentLength = fields.has(FIELD['content-length']) ? responseLength(fields) : undefined
+  if (request.method === 'HEAD' || status === 204 || status === 304) return { framing: 'none', contentLength }
+  if (hasCoding) return { framing: 'chunked', contentLength }
+  if (contentLength === undefined) return { framing: 'until-close', contentLength }
+  return { framing: contentLength === 0 ? 'none' : 'length', contentLength }
 }
 
 /**
  * The one Content-Length of a message.
- * @throws ProxyError 400 when it is repeated, signed, a list, not digits, or not exactly representable
+ * @throws ProxyError 400 when it is missing, repeated, signed, a list, not digits, or not exactly representable
  */
-export function parseContentLength(values: readonly string[]): number {
-  const [value] = values
-  if (values.length !== 1 || value === undefined) throw malformed('more than one Content-Length')
+export function parseContentLength(fields: FieldSection): number {
+  const value = fields.value(FIELD['content-length'])
+  if (value === undefined || fields.isRepeated(FIELD['content-length'])) {
+    throw malformed('more than one Content-Length')
+  }
   const length = CONTENT_LENGTH.test(value) ? Number(value) : Number.NaN
   if (!Number.isSafeInteger(length)) throw malformed('bad Content-Length')
   return length
+}
+
+function responseLength(fields: FieldSection): number {
+  try {
+    return parseContentLength(fields)
+  } catch (cause) {
+    throw new ProxyError('http_protocol_error', 'bad Content-Length in the response', { cause })
+  }
 }
 
 /** A single, final `chunked` passes; a coding in front of it is not implemented; anything else has no end. */
@@ -62,4 +121,27 @@ function checkTransferCodings(values: readonly string[]): void {
     })
   }
   throw malformed('bad Transfer-Encoding')
+}
+
+function decideInterim({ method, upgrade }: AnsweredRequest, status: number): FramedResponse {
+  if (status < 100) throw new ProxyError('http_protocol_error', `status code ${status} in the response`)
+  if (status !== 101) return INTERIM
+  if (upgrade) return SWITCHED
+  if (method === 'CONNECT') {
+    throw new ProxyError('http_protocol_error', 'status code 101 in answer to CONNECT')
+  }
+  throw new ProxyError('http_upgrade_failed', 'protocol switched without being asked')
+}
+
+function checkResponseCoding(minor: 0 | 1, fields: FieldSection): void {
+  if (minor === 0) {
+    throw new ProxyError('http_response_transfer_coding', 'Transfer-Encoding in an HTTP/1.0 response')
+  }
+  const coding = FIELD['transfer-encoding']
+  if (fields.isRepeated(coding) || fields.value(coding)?.toLowerCase() !== 'chunked') {
+    throw new ProxyError('http_response_transfer_coding', 'transfer coding of the response not implemented')
+  }
+  if (fields.has(FIELD['content-length'])) {
+    throw new ProxyError('http_protocol_error', 'response with Content-Length and Transfer-Encoding')
+  }
 }

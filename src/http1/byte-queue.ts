@@ -108,12 +108,6 @@ export class ByteQueue {
     return taken
   }
 
-  /** The next byte without taking it, or undefined. */
-  peek(): number | undefined {
-    if (this.#offset === this.#chunk.length && !this.#advance()) return undefined
-    return this.#chunk[this.#offset]
-  }
-
   /** Everything that is left, in order; nothing is left behind. Not to be called inside a line. */
   drain(): Buffer {
     this.#endJoined()

@@ -6,10 +6,10 @@
  * was cut into chunks means nothing, so small chunks that have come together are given on together.
  */
 import { malformed, ProxyError } from '../errors.js'
-import { lowerName, parseFieldLine } from '../http/fields.js'
-import { NOT_IN_TRAILERS } from '../http/trailers.js'
+import { FieldSection } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
 import type { ByteQueue } from './byte-queue.js'
-import type { HeadLimits } from './head-limits.js'
+import type { FieldLimits } from './field-lines.js'
 import { HeldBytes } from './held-bytes.js'
 
 /** To pass a piece on costs as much as to copy some thousand bytes: smaller ones are joined with what has come behind. */
@@ -25,31 +25,30 @@ const MAX_EXTENSION_BYTES = 4096
 const EXTENSIONS =
   /^(?:[ \t]*;[ \t]*[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:[ \t]*=[ \t]*(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t \x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t \x21-\x7e\x80-\xff])*"))?)*$/
 
-/** What the trailer section may cost: as much as a header section. */
-export type TrailerLimits = Pick<HeadLimits, 'headerBytes' | 'headerFields'>
-
 type State = 'size' | 'data' | 'data-end' | 'trailers' | 'end'
 
 export class ChunkedReader {
-  readonly #limits: TrailerLimits
+  readonly #limits: FieldLimits
   readonly #refused: ReadonlySet<string>
   #state: State = 'size'
   #remaining = 0
   #extensionBytes = 0
-  #trailerBytes = 0
-  readonly #trailers: string[] = []
+  readonly #trailers = new FieldSection()
   /** What is wrong behind the content that was given out last. */
   #failure: { readonly error: unknown } | undefined
 
-  /** @param refused names, in lower case, that make a trailer section malformed */
-  constructor(limits: TrailerLimits, refused: ReadonlySet<string> = NOT_IN_TRAILERS) {
+  /**
+   * @param limits of the trailer section, which may cost as much as a header section
+   * @param refused names, in lower case, that make a trailer section malformed
+   */
+  constructor(limits: FieldLimits, refused: ReadonlySet<string>) {
     this.#limits = limits
     this.#refused = refused
   }
 
   /** The trailer fields; complete once `next` has returned 'end'. */
-  get trailers(): readonly string[] {
-    return this.#trailers
+  get trailers(): Fields {
+    return this.#trailers.list
   }
 
   /**
@@ -110,11 +109,9 @@ export class ChunkedReader {
           break
         }
         case 'trailers': {
-          const line = input.line(this.#limits.headerBytes - this.#trailerBytes, tooLarge)
-          if (line === undefined) return undefined
-          this.#trailerBytes += line.length
-          if (line === '') this.#state = 'end'
-          else this.#addTrailer(line)
+          if (!input.nextLine(this.#limits.headerBytes - this.#trailers.bytes, tooLarge)) return undefined
+          if (input.start === input.end) this.#state = 'end'
+          else this.#addTrailer(input)
           break
         }
         case 'end':
@@ -133,11 +130,12 @@ export class ChunkedReader {
     return Number.parseInt(digits, 16)
   }
 
-  #addTrailer(line: string): void {
-    if (this.#trailers.length / 2 >= this.#limits.headerFields) throw tooLarge()
-    parseFieldLine(line, this.#trailers)
-    const name = this.#trailers[this.#trailers.length - 2] as string
-    if (this.#refused.has(lowerName(name))) throw malformed('field not allowed in trailers')
+  #addTrailer({ text, start, end }: ByteQueue): void {
+    const trailers = this.#trailers
+    if (trailers.count >= this.#limits.headerFields) throw tooLarge()
+    trailers.read(text, start, end)
+    const name = trailers.list.at(-2) as string
+    if (this.#refused.has(name.toLowerCase())) throw malformed('field not allowed in trailers')
   }
 }
 

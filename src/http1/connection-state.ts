@@ -38,11 +38,6 @@ export class ConnectionState {
     return this.#response
   }
 
-  /** Both sides are done: the connection may carry the next request. */
-  get complete(): boolean {
-    return this.#request === 'done' && this.#response === 'done'
-  }
-
   onRequest(event: RequestEvent): void {
     const next = REQUEST[this.#request][event]
     if (next === undefined) throw new Error(`request ${event} while ${this.#request}`)

@@ -1,16 +1,16 @@
 /** How content is put on the wire, in either direction (RFC 9112 §6, §7.1): what stands around a chunk, and the end. */
-import { type Fields, lowerName } from '../http/fields.js'
-
-export type ContentFraming = 'none' | 'length' | 'chunked' | 'until-close'
+import { fieldId, type FieldSet, fieldSet } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
+import type { ContentFraming } from './body-framing.js'
 
 /** Written by the writers from what they know, whatever they are passed. */
-const OWN_FIELDS: ReadonlySet<string> = new Set([
+const OWN_FIELDS = fieldSet(
   'connection',
   'content-length',
   'keep-alive',
   'proxy-connection',
   'transfer-encoding',
-])
+)
 
 /**
  * What stands in front of `bytes` of content in a chunk of their own (RFC 9112 §7.1).
@@ -55,12 +55,16 @@ export class ContentWriter {
   }
 }
 
-/** The lines of all fields but those that a writer makes itself. */
-export function fieldLines(fields: Fields): string {
+/**
+ * The lines of all fields but those that a writer makes itself.
+ * @param omitted further ones to leave out
+ */
+export function fieldLines(fields: Fields, omitted: FieldSet = 0): string {
+  const unwanted = OWN_FIELDS | omitted
   let lines = ''
   for (let i = 0; i + 1 < fields.length; i += 2) {
     const name = fields[i] as string
-    if (!OWN_FIELDS.has(lowerName(name))) lines += `${name}: ${fields[i + 1]}\r\n`
+    if ((unwanted & (1 << fieldId(name))) === 0) lines += `${name}: ${fields[i + 1]}\r\n`
   }
   return lines
 }

@@ -6,28 +6,24 @@
  * same bytes give the same events and the same error, however they were cut.
  */
 import { malformed, ProxyError } from '../errors.js'
-import { type Fields, parseFieldLine } from '../http/fields.js'
+import { FieldSection } from '../http/field-section.js'
 import { isToken } from '../http/token.js'
+import { NOT_IN_TRAILERS } from '../http/trailers.js'
 import { type BodyFraming, decideRequestFraming, NO_CONTENT } from './body-framing.js'
 import { ByteQueue } from './byte-queue.js'
-import { ChunkedReader } from './chunked-reader.js'
-import type { HeadLimits } from './head-limits.js'
+import { type ContentEvent, ContentReader } from './content-reader.js'
+import { type HeadLimits, type PastLimits, readFieldLines } from './field-lines.js'
 
 /** A request head as received. `minor` is 1 for every HTTP/1.x with x above 0 (RFC 9110 §2.5). */
 export interface RequestHead {
   readonly method: string
   readonly target: string
   readonly minor: 0 | 1
-  readonly fields: Fields
+  readonly fields: FieldSection
   readonly framing: BodyFraming
 }
 
-export type RequestEvent =
-  | { readonly type: 'head'; readonly head: RequestHead }
-  | { readonly type: 'data'; readonly chunk: Buffer }
-  | { readonly type: 'end'; readonly trailers: Fields }
-
-const END: RequestEvent = Object.freeze({ type: 'end', trailers: Object.freeze([]) })
+export type RequestEvent = { readonly type: 'head'; readonly head: RequestHead } | ContentEvent
 
 /** Room in the request line for the method, two spaces and the version, beside the target. */
 const REQUEST_LINE_SLACK = 64
@@ -37,24 +33,24 @@ const MAX_LEADING_EMPTY_LINES = 2
 const MAX_METHOD_BYTES = REQUEST_LINE_SLACK - '  HTTP/1.1'.length
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 const VERSION = /^HTTP\/(\d)\.(\d)$/
+const PAST_LIMITS: PastLimits = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLarge }
 
-type State = 'request-line' | 'fields' | 'length' | 'chunked' | 'end' | 'failed'
+type State = 'request-line' | 'fields' | 'content' | 'failed'
 
 export class RequestReader {
   readonly #limits: HeadLimits
   readonly #input = new ByteQueue()
+  readonly #content: ContentReader
   #state: State = 'request-line'
   #emptyLines = 0
   #method = ''
   #target = ''
   #minor: 0 | 1 = 1
-  #fields: string[] = []
-  #fieldBytes = 0
-  #remaining = 0
-  #chunked: ChunkedReader | undefined
+  #fields = new FieldSection()
 
   constructor(limits: HeadLimits) {
     this.#limits = limits
+    this.#content = new ContentReader(this.#input, limits, NOT_IN_TRAILERS)
   }
 
   /** Bytes pushed and not read. */
@@ -87,50 +83,39 @@ export class RequestReader {
    * @throws ProxyError 400, 414, 431, 501 or 505; after that the reader gives nothing more
    */
   next(): RequestEvent | undefined {
+    if (this.#state === 'failed') return undefined
     try {
-      return this.#next()
+      if (this.#state !== 'content') return this.#readHead()
+      const event = this.#content.next()
+      if (event?.type === 'end') {
+        this.#state = 'request-line'
+        this.#emptyLines = 0
+        this.#method = ''
+        this.#target = ''
+      }
+      return event
     } catch (error) {
       this.#state = 'failed'
       throw error
     }
   }
 
-  #next(): RequestEvent | undefined {
-    switch (this.#state) {
-      case 'request-line':
-        if (!this.#readRequestLine()) return undefined
-        return this.#readFields()
-      case 'fields':
-        return this.#readFields()
-      case 'length': {
-        const chunk = this.#input.take(this.#remaining)
-        if (chunk === undefined) return undefined
-        this.#remaining -= chunk.length
-        if (this.#remaining === 0) this.#state = 'end'
-        return { type: 'data', chunk }
-      }
-      case 'chunked': {
-        const chunked = this.#chunked as ChunkedReader
-        const piece = chunked.next(this.#input)
-        if (piece === undefined) return undefined
-        if (piece !== 'end') return { type: 'data', chunk: piece }
-        this.#reset()
-        return { type: 'end', trailers: chunked.trailers }
-      }
-      case 'end':
-        this.#reset()
-        return END
-      case 'failed':
-        return undefined
+  #readHead(): RequestEvent | undefined {
+    if (this.#state === 'request-line' && !this.#readRequestLine()) return undefined
+    const fields = this.#fields
+    if (!readFieldLines(this.#input, fields, this.#limits, PAST_LIMITS)) return undefined
+    const framing = decideRequestFraming(fields, this.#minor)
+    const length = framing.kind === 'length' ? framing.length : 0
+    this.#content.begin(framing.kind, length)
+    this.#state = 'content'
+    const head: RequestHead = {
+      method: this.#method,
+      target: this.#target,
+      minor: this.#minor,
+      fields,
+      framing: framing.kind === 'length' && length === 0 ? NO_CONTENT : framing,
     }
-  }
-
-  #reset(): void {
-    this.#state = 'request-line'
-    this.#emptyLines = 0
-    this.#method = ''
-    this.#target = ''
-    this.#chunked = undefined
+    return { type: 'head', head }
   }
 
   #readRequestLine(): boolean {
@@ -139,8 +124,7 @@ export class RequestReader {
       if (line === undefined) return false
       if (line !== '') {
         this.#parseRequestLine(line)
-        this.#fields = []
-        this.#fieldBytes = 0
+        this.#fields = new FieldSection()
         this.#state = 'fields'
         return true
       }
@@ -154,23 +138,14 @@ export class RequestReader {
     const last = line.lastIndexOf(' ')
     if (first === 0 || first >= last) throw malformed('bad request line')
     const target = line.slice(first + 1, last)
-    const version = VERSION.exec(line.slice(last + 1))
-    if (version === null) throw malformed('bad HTTP version')
-    if (version[1] !== '1') {
-      throw new ProxyError('http_request_error', 'HTTP version not supported', {
-        status: 505,
-        close: true,
-        reason: 'http_version',
-      })
-    }
-    if (!isToken(method)) throw malformed('bad method')
+    this.#minor = line.endsWith(' HTTP/1.1') ? 1 : parseMinor(line.slice(last + 1))
+    if (method !== this.#method) throw malformed('bad method')
     if (!VISIBLE_ASCII.test(target)) throw malformed('bad byte in the request target')
     if (target.length > this.#limits.targetBytes) throw targetTooLong()
     this.#target = target
-    this.#minor = version[2] === '0' ? 0 : 1
   }
 
-  /** What stands before the first space; it is kept, as an answer to HEAD has no content whatever is wrong behind it. */
+  /** What precedes the first space; it is kept, as an answer to HEAD has no content whatever is wrong behind it. */
   #noteMethod(line: string): string {
     const end = line.indexOf(' ')
     const method = end === -1 ? '' : line.slice(0, end)
@@ -184,41 +159,20 @@ export class RequestReader {
     this.#noteMethod(begun)
     return targetTooLong()
   }
+}
 
-  #readFields(): RequestEvent | undefined {
-    for (;;) {
-      const line = this.#input.line(this.#limits.headerBytes - this.#fieldBytes, fieldsTooLarge)
-      if (line === undefined) return undefined
-      if (line === '') return { type: 'head', head: this.#completeHead() }
-      this.#fieldBytes += line.length
-      if (this.#fields.length / 2 >= this.#limits.headerFields) throw fieldsTooLarge()
-      parseFieldLine(line, this.#fields)
-    }
+/** The minor version that is answered as: 1 for every one above 0. */
+function parseMinor(text: string): 0 | 1 {
+  const [, major, minor] = VERSION.exec(text) ?? []
+  if (major === undefined) throw malformed('bad HTTP version')
+  if (major !== '1') {
+    throw new ProxyError('http_request_error', 'HTTP version not supported', {
+      status: 505,
+      close: true,
+      reason: 'http_version',
+    })
   }
-
-  #completeHead(): RequestHead {
-    const framing = decideRequestFraming(this.#fields, this.#minor)
-    switch (framing.kind) {
-      case 'none':
-        this.#state = 'end'
-        break
-      case 'length':
-        this.#remaining = framing.length
-        this.#state = framing.length === 0 ? 'end' : 'length'
-        break
-      case 'chunked':
-        this.#chunked = new ChunkedReader(this.#limits)
-        this.#state = 'chunked'
-        break
-    }
-    return {
-      method: this.#method,
-      target: this.#target,
-      minor: this.#minor,
-      fields: this.#fields,
-      framing: framing.kind === 'length' && framing.length === 0 ? NO_CONTENT : framing,
-    }
-  }
+  return minor === '0' ? 0 : 1
 }
 
 /** A method longer than all that are known is none of them (RFC 9112 §3). */

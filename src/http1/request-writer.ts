@@ -5,7 +5,8 @@
  * chunked, that a method whose content means something says so when it has none, that CONNECT has neither content nor
  * framing, is seen to here and nowhere else.
  */
-import { type Fields, lowerName } from '../http/fields.js'
+import { fieldSet } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
 import { isToken } from '../http/token.js'
 import { ContentWriter, fieldLines } from './content-writer.js'
@@ -27,6 +28,8 @@ export interface OutgoingRequest {
   readonly upgrade: string | undefined
 }
 
+/** It announces what follows chunked content; without any it announces nothing (RFC 9110 §6.6.2). */
+const TRAILER = fieldSet('trailer')
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 
 /**
@@ -41,12 +44,12 @@ export function serializeRequestHead(request: OutgoingRequest): string {
   const start = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
   if (method === 'CONNECT') return `${start}${fieldLines(request.fields)}\r\n`
   const isChunked = content !== undefined && content.length === undefined
-  const fields = isChunked ? request.fields : withoutTrailer(request.fields)
+  const fields = fieldLines(request.fields, isChunked ? 0 : TRAILER)
   const expect = request.expectContinue ? 'Expect: 100-continue\r\n' : ''
   const { upgrade } = request
   const connection =
     upgrade === undefined ? 'Connection: keep-alive\r\n' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`
-  return `${start}${fieldLines(fields)}${framingLine(request)}${expect}${connection}\r\n`
+  return `${start}${fields}${framingLine(request)}${expect}${connection}\r\n`
 }
 
 /** What puts the content of a request on the wire behind its head. */
@@ -69,17 +72,4 @@ function framingLine({ method, content, sendsZeroLength }: OutgoingRequest): str
   }
   const says = sendsZeroLength || methodProperties(method).requestContent === 'defined'
   return says ? 'Content-Length: 0\r\n' : ''
-}
-
-/** Trailer announces what follows chunked content; without any it announces nothing (RFC 9110 §6.6.2). */
-function withoutTrailer(fields: Fields): Fields {
-  for (let i = 0; i + 1 < fields.length; i += 2) {
-    if (lowerName(fields[i] as string) === 'trailer') return fields.filter((_, at) => !isTrailer(fields, at))
-  }
-  return fields
-}
-
-/** Whether what stands at `at` is the name or the value of a Trailer. */
-function isTrailer(fields: Fields, at: number): boolean {
-  return lowerName(fields[at - (at % 2)] as string) === 'trailer'
 }

@@ -6,11 +6,12 @@
  * bytes give the same events and the same error, however they were cut. Content is given out as views of what came in.
  */
 import { limitExceeded, ProxyError } from '../errors.js'
-import { FIELD, FieldSection } from '../http/field-section.js'
-import type { Fields } from '../http/fields.js'
+import { isPersistent } from '../http/connection.js'
+import { FieldSection } from '../http/field-section.js'
+import { type AnsweredRequest, decideResponseFraming } from './body-framing.js'
 import { ByteQueue } from './byte-queue.js'
-import { ChunkedReader, type TrailerLimits } from './chunked-reader.js'
-import { type AnsweredRequest, decideResponseFraming, type FramedResponse } from './response-framing.js'
+import { type ContentEvent, ContentReader, END } from './content-reader.js'
+import { type FieldLimits, type PastLimits, readFieldLines } from './field-lines.js'
 
 /** A response head as received. */
 export interface ReceivedHead {
@@ -18,9 +19,7 @@ export interface ReceivedHead {
   readonly minor: 0 | 1
   /** Any bytes as received, one character each; '' when there is none. Nothing acts on it (RFC 9112 §4). */
   readonly reason: string
-  /** name, value, name, value, ...: the list of `section`. */
-  readonly fields: Fields
-  readonly section: FieldSection
+  readonly fields: FieldSection
   /** Bytes of content that it declares, also where none follow (HEAD, 304); undefined when it does not say. */
   readonly contentLength: number | undefined
 }
@@ -29,13 +28,12 @@ export type ResponseEvent =
   /** One that another one follows (RFC 9110 §15.2); never 101. */
   | { readonly type: 'interim'; readonly head: ReceivedHead }
   | { readonly type: 'head'; readonly head: ReceivedHead }
-  | { readonly type: 'data'; readonly chunk: Buffer }
-  | { readonly type: 'end'; readonly trailers: Fields }
+  | ContentEvent
   /** 101 to an offered Upgrade, or 2xx to CONNECT: what follows is not HTTP, and `takeRest` has the beginning of it. */
   | { readonly type: 'switched'; readonly head: ReceivedHead }
 
 /** Bytes of a header section, and the number of its fields. */
-export type ResponseLimits = TrailerLimits
+export type ResponseLimits = FieldLimits
 
 /** Interim responses to one request; whoever sends more does not mean to come to an end. */
 const MAX_INTERIM = 100
@@ -43,30 +41,29 @@ const MAX_INTERIM = 100
 const STATUS_LINE_BYTES = 12
 /** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
 const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
-const NO_TRAILERS: Fields = Object.freeze([])
-const END: ResponseEvent = Object.freeze({ type: 'end', trailers: NO_TRAILERS })
+const PAST_LIMITS: PastLimits = { tooLarge, tooMany }
 
-type State = 'idle' | 'status-line' | 'fields' | 'length' | 'chunked' | 'until-close' | 'end' | 'over'
+type State = 'idle' | 'status-line' | 'fields' | 'content' | 'over'
 
 export class ResponseReader {
   readonly #limits: ResponseLimits
   readonly #input = new ByteQueue()
+  readonly #content: ContentReader
   #state: State = 'idle'
   #request: AnsweredRequest = { method: '', upgrade: false }
   #begun = false
   #persistent = true
   #interim = 0
-  /** Of the head that is being read. */
-  #headBytes = 0
+  /** Of the head that is being read, in front of its fields. */
+  #startBytes = 0
   #status = 0
   #minor: 0 | 1 = 1
   #reason = ''
-  #section = new FieldSection()
-  #remaining = 0
-  #chunked: ChunkedReader | undefined
+  #fields = new FieldSection()
 
   constructor(limits: ResponseLimits) {
     this.#limits = limits
+    this.#content = new ContentReader(this.#input, limits, FRAMING_FIELDS)
   }
 
   /**
@@ -80,7 +77,7 @@ export class ResponseReader {
     this.#begun = this.#input.length > 0
     this.#persistent = true
     this.#interim = 0
-    this.#headBytes = 0
+    this.#startBytes = 0
   }
 
   /** Whether a byte has come since the request went out; an empty line is one (RFC 9112 §9.3.1). */
@@ -115,8 +112,12 @@ export class ResponseReader {
    * @throws ProxyError 502; after that the reader gives nothing more
    */
   next(): ResponseEvent | undefined {
+    if (this.#state === 'idle' || this.#state === 'over') return undefined
     try {
-      return this.#next()
+      if (this.#state !== 'content') return this.#readHead()
+      const event = this.#content.next()
+      if (event?.type === 'end') this.#state = 'idle'
+      return event
     } catch (error) {
       this.#state = 'over'
       throw toUpstreamError(error)
@@ -132,70 +133,38 @@ export class ResponseReader {
     const state = this.#state
     this.#state = 'over'
     switch (state) {
-      case 'until-close':
-      case 'end':
-        return END
       case 'idle':
       case 'over':
         return undefined
       case 'status-line':
       case 'fields':
         throw new ProxyError('connection_terminated', 'closed without an answer')
-      case 'length':
-      case 'chunked':
+      case 'content':
+        if (this.#content.mayEnd) return END
         throw new ProxyError('http_response_incomplete', 'response ended early')
     }
   }
 
-  #next(): ResponseEvent | undefined {
-    switch (this.#state) {
-      case 'status-line':
-        if (!this.#readStatusLine()) return undefined
-        return this.#readFields()
-      case 'fields':
-        return this.#readFields()
-      case 'length': {
-        const chunk = this.#input.take(this.#remaining)
-        if (chunk === undefined) return undefined
-        this.#remaining -= chunk.length
-        if (this.#remaining === 0) this.#state = 'end'
-        return { type: 'data', chunk }
-      }
-      case 'chunked': {
-        const chunked = this.#chunked as ChunkedReader
-        const piece = chunked.next(this.#input)
-        if (piece === undefined) return undefined
-        if (piece !== 'end') return { type: 'data', chunk: piece }
-        this.#chunked = undefined
-        this.#state = 'idle'
-        return { type: 'end', trailers: chunked.trailers }
-      }
-      case 'until-close': {
-        const chunk = this.#input.take(Number.MAX_SAFE_INTEGER)
-        return chunk && { type: 'data', chunk }
-      }
-      case 'end':
-        this.#state = 'idle'
-        return END
-      case 'idle':
-      case 'over':
-        return undefined
-    }
+  #readHead(): ResponseEvent | undefined {
+    if (this.#state === 'status-line' && !this.#readStatusLine()) return undefined
+    if (!readFieldLines(this.#input, this.#fields, this.#limits, PAST_LIMITS, this.#startBytes))
+      return undefined
+    return this.#completeHead()
   }
 
   #readStatusLine(): boolean {
     const input = this.#input
     for (;;) {
-      if (!input.nextLine(this.#limits.headerBytes - this.#headBytes, tooLarge)) return false
+      if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return false
       const { text, start, end } = input
       if (end === start) {
         // Some send one behind their content, and its line end counts, or there could be any number of them.
-        this.#headBytes += 2
+        this.#startBytes += 2
         continue
       }
-      this.#headBytes += end - start
+      this.#startBytes += end - start
       this.#parseStatusLine(text, start, end)
-      this.#section = new FieldSection()
+      this.#fields = new FieldSection()
       this.#state = 'fields'
       return true
     }
@@ -219,71 +188,30 @@ export class ResponseReader {
     this.#reason = text.slice(reasonStart + 1, end)
   }
 
-  #readFields(): ResponseEvent | undefined {
-    const input = this.#input
-    const section = this.#section
-    for (;;) {
-      if (!input.nextLine(this.#limits.headerBytes - this.#headBytes, tooLarge)) return undefined
-      const { start, end } = input
-      if (end === start) return this.#completeHead()
-      this.#headBytes += end - start
-      if (section.count >= this.#limits.headerFields) throw tooMany()
-      section.read(input.text, start, end)
-    }
-  }
-
   #completeHead(): ResponseEvent {
-    const section = this.#section
-    const { framing, contentLength } = this.#decideFraming()
-    const head: ReceivedHead = {
-      status: this.#status,
-      minor: this.#minor,
-      reason: this.#reason,
-      fields: section.list,
-      section,
-      contentLength,
+    const fields = this.#fields
+    const status = this.#status
+    const minor = this.#minor
+    const { framing, contentLength } = decideResponseFraming(this.#request, status, minor, fields)
+    const head: ReceivedHead = { status, minor, reason: this.#reason, fields, contentLength }
+    // An interim response may say close; that it was sent in HTTP/1.0 says nothing yet (RFC 9112 §9.3).
+    if (!isPersistent(fields, status < 200 ? 1 : minor)) this.#persistent = false
+    if (framing === 'switched') {
+      this.#state = 'over'
+      return { type: 'switched', head }
     }
-    if (!this.#isKept()) this.#persistent = false
-    switch (framing) {
-      case 'switched':
-        this.#state = 'over'
-        return { type: 'switched', head }
-      case 'interim':
-        if (++this.#interim > MAX_INTERIM) {
-          throw new ProxyError('http_protocol_error', 'too many interim responses')
-        }
-        this.#headBytes = 0
-        this.#state = 'status-line'
-        return { type: 'interim', head }
-      case 'none':
-        this.#state = 'end'
-        break
-      case 'length':
-        this.#remaining = contentLength ?? 0
-        this.#state = 'length'
-        break
-      case 'chunked':
-        this.#chunked = new ChunkedReader(this.#limits, FRAMING_FIELDS)
-        this.#state = 'chunked'
-        break
-      case 'until-close':
-        this.#persistent = false
-        this.#state = 'until-close'
-        break
+    if (framing === 'interim') {
+      if (++this.#interim > MAX_INTERIM) {
+        throw new ProxyError('http_protocol_error', 'too many interim responses')
+      }
+      this.#startBytes = 0
+      this.#state = 'status-line'
+      return { type: 'interim', head }
     }
+    if (framing === 'until-close') this.#persistent = false
+    this.#content.begin(framing, contentLength ?? 0)
+    this.#state = 'content'
     return { type: 'head', head }
-  }
-
-  #decideFraming(): FramedResponse {
-    return decideResponseFraming(this.#request, this.#status, this.#minor, this.#section)
-  }
-
-  /** RFC 9112 §9.3: HTTP/1.1 unless it says close, HTTP/1.0 only when it says keep-alive. An interim one may say close. */
-  #isKept(): boolean {
-    if (!this.#section.has(FIELD.connection)) return this.#minor === 1 || this.#status < 200
-    const options = this.#section.connectionOptions
-    if (options.includes('close')) return false
-    return this.#minor === 1 || this.#status < 200 || options.includes('keep-alive')
   }
 }
 

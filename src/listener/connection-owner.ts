@@ -3,7 +3,7 @@ import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
 import type { CloseReason } from '../outcome.js'
-import type { HeadLimits } from '../http1/head-limits.js'
+import type { HeadLimits } from '../http1/field-lines.js'
 import type { ConnectionExchange } from './connection-exchange.js'
 import type { ContentLimits } from './content-pace.js'
 

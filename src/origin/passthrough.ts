@@ -1,6 +1,6 @@
 /** Passing origin-form requests on to the upstreams of a route, as a gateway (RFC 9110 §3.7, §7.6). */
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import type { Fields } from '../http/fields.js'
+import type { FieldSection } from '../http/field-section.js'
 import { type ForwardedStyle, type ReceivedFrom, withForwarded } from '../http/forwarded.js'
 import type { Host } from '../http/authority.js'
 import type { Outcome } from '../outcome.js'
@@ -27,7 +27,7 @@ export interface OriginRequest {
   /** The request target, sent on byte for byte. */
   readonly path: string
   /** As they came, but for the hops that Max-Forwards has left. */
-  readonly fields: Fields
+  readonly fields: FieldSection
 }
 
 export interface PassthroughRoute {

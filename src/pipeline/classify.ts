@@ -17,7 +17,8 @@ import type { RequestHead } from '../http1/request-reader.js'
 export function classify(head: RequestHead, extraMethods: readonly string[]): RequestFacts {
   const method = parseMethod(head.method, extraMethods)
   const target = parseRequestTarget(method, head.target)
-  const host = parseHostField(head.fields, head.minor)
+  const named = 'authority' in target ? target.authority : undefined
+  const host = parseHostField(head.fields, head.minor, named)
   if (methodProperties(method).requestContent === 'forbidden' && head.framing.kind !== 'none') {
     throw malformed(`${method} with content`)
   }

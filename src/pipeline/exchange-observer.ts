@@ -2,7 +2,7 @@
  * Who is notified of every exchange, once when it is decided and once when it is over, and of a tunnel when it is
  * established: the log, the metrics, the status page and the traces.
  */
-import type { Fields } from '../http/fields.js'
+import type { FieldSection } from '../http/field-section.js'
 import type { OutgoingTrace } from '../http/trace-context.js'
 import type { Outcome } from '../outcome.js'
 
@@ -53,7 +53,7 @@ export interface Refusal {
 
 /** What a request says of itself beside its subject. */
 export interface BegunRequest {
-  readonly head: { readonly fields: Fields }
+  readonly head: { readonly fields: FieldSection }
   /** Whether the client speaks TLS to the proxy. */
   readonly encrypted: boolean
 }

@@ -13,7 +13,7 @@ import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
 import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
-import type { Fields } from '../http/fields.js'
+import type { FieldSection } from '../http/field-section.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
@@ -66,13 +66,18 @@ export interface Pipeline {
 type Target =
   /** This hop itself; `allowed` are the methods that what was asked about takes. */
   | { readonly kind: 'hop'; readonly allowed: () => Iterable<Method> }
-  | { readonly kind: 'origin'; readonly route: OriginRoute; readonly path: string; readonly fields: Fields }
+  | {
+      readonly kind: 'origin'
+      readonly route: OriginRoute
+      readonly path: string
+      readonly fields: FieldSection
+    }
   | {
       readonly kind: 'forward'
       readonly grant: Grant
       readonly authority: Authority
       readonly path: string
-      readonly fields: Fields
+      readonly fields: FieldSection
     }
   | { readonly kind: 'tunnel'; readonly grant: Grant }
 

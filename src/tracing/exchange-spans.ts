@@ -59,7 +59,7 @@ export class ExchangeSpans implements ExchangeObserver {
    * @returns what the next hop is to be told
    */
   began(subject: Subject, { head, encrypted }: BegunRequest, started: number): OutgoingTrace {
-    const parent = parseTraceparent(head.fields)
+    const parent = parseTraceparent(head.fields.list)
     const scheme = schemeOf(subject, encrypted)
     const { client } = this.#start(subject, remoteContext(parent), started, scheme)
     const { traceId, spanId, traceFlags } = client.spanContext()

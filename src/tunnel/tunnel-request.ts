@@ -9,7 +9,8 @@ import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { endToEndFields } from '../http/connection.js'
-import { type Fields, listMembers } from '../http/fields.js'
+import { FIELD } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
 import { traceFields, withTrace } from '../http/trace-context.js'
 import { viaMember } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
@@ -31,7 +32,9 @@ export function tunnelRequest(
   authorization: string | undefined,
 ): UpstreamRequest {
   const authority = serializeHostPort(target.host, target.port)
-  const via = [...listMembers(received.fields, 'via'), viaMember(received.minor, pseudonym)].join(', ')
+  const via = [...received.fields.membersAsReceived(FIELD.via), viaMember(received.minor, pseudonym)].join(
+    ', ',
+  )
   const traced = traceFields(endToEndFields(received.fields))
   const traceContext = trace === undefined ? traced : withTrace(traced, trace)
   const fields: Fields = ['Via', via, ...traceContext]

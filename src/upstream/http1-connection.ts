@@ -409,8 +409,8 @@ export function isRepeatable({ method, content }: UpstreamRequest): boolean {
 }
 
 /** How long the connection may be idle: what we are willing to wait, and less than the origin is (RFC 9112 §9.3). */
-function idleTime({ section }: ReceivedHead, keepAliveMs: number): number {
-  const hint = section.value(FIELD['keep-alive'])
+function idleTime({ fields }: ReceivedHead, keepAliveMs: number): number {
+  const hint = fields.value(FIELD['keep-alive'])
   const seconds = hint === undefined ? undefined : KEEP_ALIVE_TIMEOUT.exec(hint)?.[1]
   if (seconds === undefined) return keepAliveMs
   return Math.min(keepAliveMs, Number(seconds) * 1000 - KEEP_ALIVE_MARGIN_MS)

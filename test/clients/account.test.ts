@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { clientAccount } from '../../src/clients/account.js'
 import type { Client } from '../../src/clients/identify.js'
 
@@ -6,10 +7,11 @@ const basic = { htpasswdFile: 'users' }
 const ANY = { subject: ['*' as const] }
 const asker = (credentials?: string, names?: readonly string[]) => ({
   address: '192.0.2.1',
-  fields:
+  fields: FieldSection.of(
     credentials === undefined
       ? []
       : ['Proxy-Authorization', `Basic ${Buffer.from(credentials).toString('base64')}`],
+  ),
   certificate: names === undefined ? undefined : ({ kind: 'valid', names, subject: [], chain: [] } as const),
 })
 const account = (client: Partial<Client>, from = asker()) =>

@@ -1,4 +1,5 @@
 /** Clients whose passwords the test checks, and what is asked of them. */
+import { FieldSection } from '../../src/http/field-section.js'
 import type { ClientCertificate } from '../../src/tls/client-certificate.js'
 import type { CheckQueue, Users } from '../../src/clients/credential-check.js'
 import { FailedAttempts } from '../../src/clients/failed-attempts.js'
@@ -57,7 +58,8 @@ export function clientsBehind(queue: CheckQueue, ...entries: ClientEntry[]) {
     fields: readonly string[] = [],
     certificate?: ClientCertificate,
     signal: CancelSignal = NEVER,
-  ): Answer => clients.identify({ address, fields, certificate, signal } satisfies Requester)
+  ): Answer =>
+    clients.identify({ address, fields: FieldSection.of(fields), certificate, signal } satisfies Requester)
   /** The client's name, or status and reason of the refusal, once every password is checked. */
   const ask = async (address: string, fields?: readonly string[], certificate?: ClientCertificate) => {
     const answer = identify(address, fields, certificate)

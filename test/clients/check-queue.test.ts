@@ -1,5 +1,6 @@
 /** Credentials that wait to be checked: in which order, how many, and for how long. */
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { createCheckQueue } from '../../src/clients/credential-check.js'
 import { turns } from '../kit/peers/settled.js'
 import { as, clientsBehind, entry, said } from './asked-clients.js'
@@ -124,7 +125,7 @@ t.test('one is checked and sixty-four wait; a further one is 503, and the others
   })
   const own = clients.identify({
     address: '192.0.2.65',
-    fields: as('ann:one'),
+    fields: FieldSection.of(as('ann:one')),
     certificate: undefined,
     signal: undefined,
   })

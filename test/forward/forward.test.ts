@@ -1,5 +1,6 @@
 /** What forwarding asks a sender for. The bytes that come of it are in test/wire. */
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { type ForwardOptions, forward } from '../../src/forward/forward.js'
 import type { Method } from '../../src/http/method.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
@@ -33,7 +34,7 @@ function asked(options: Asked): UpstreamRequest {
     upgrade: ['websocket'],
     now: () => 0,
   } as unknown as ForwardOptions
-  void forward(exchange, { ...parsed, fields, upgradable }, PERMIT, forwardOptions)
+  void forward(exchange, { ...parsed, fields: FieldSection.of(fields), upgradable }, PERMIT, forwardOptions)
   const [sent] = sender.attempts
   if (sent === undefined) throw new Error('nothing was sent')
   return sent.request

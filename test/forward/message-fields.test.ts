@@ -1,8 +1,15 @@
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
-import { interimFields, requestFields, responseFields } from '../../src/forward/message-fields.js'
+import {
+  interimFields,
+  requestFields as requestFieldsOf,
+  responseFields,
+} from '../../src/forward/message-fields.js'
+import type { Fields } from '../../src/http/fields.js'
 
 const date = () => 'now'
+const requestFields = (fields: Fields, minor: 0 | 1, pseudonym: string) =>
+  requestFieldsOf(FieldSection.of(fields), minor, pseudonym)
 
 t.test('a request loses what is hop-by-hop and gains Via (RFC 9110 §7.6.1, §7.6.3)', async t => {
   const fields = ['Host', 'h', 'A', '1', 'Connection', 'x-b', 'X-B', '2', 'TE', 'trailers', 'a', '3']

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import { outgoingRequest } from '../../src/forward/outgoing.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
@@ -22,7 +23,7 @@ function outgoing(asked: Asked): UpstreamRequest {
     length,
     trace: asked.trace,
   })
-  const destination = { path: '/p?q', host: 'up.test', fields, upgradable }
+  const destination = { path: '/p?q', host: 'up.test', fields: FieldSection.of(fields), upgradable }
   return outgoingRequest(exchange, destination, { pseudonym: 'p', upgrade: ['websocket'] })
 }
 

@@ -1,9 +1,16 @@
 import t from 'tap'
-import { BASIC_CHALLENGE, parseProxyAuthorization, serializeBasic } from '../../src/http/basic-credentials.js'
+import {
+  BASIC_CHALLENGE,
+  parseProxyAuthorization as parseProxyAuthorizationIn,
+  serializeBasic,
+} from '../../src/http/basic-credentials.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
 
 const FIELD = 'Proxy-Authorization'
 
 const encode = (text: string | Uint8Array): string => Buffer.from(text).toString('base64')
+const parseProxyAuthorization = (fields: Fields) => parseProxyAuthorizationIn(FieldSection.of(fields))
 const parse = (value: string) => parseProxyAuthorization([FIELD, value])
 
 t.test('the challenge names a realm and UTF-8 (RFC 9110 §11.7.1, RFC 7617 §2.1)', async t => {

@@ -1,5 +1,16 @@
 import t from 'tap'
-import { connectionOptions, endToEndFields, wantsPersistence } from '../../src/http/connection.js'
+import {
+  endToEndFields as endToEndFieldsOf,
+  isPersistent as isPersistentIn,
+  wantsPersistence as wantsPersistenceIn,
+} from '../../src/http/connection.js'
+import { FieldSection, type FieldSet, fieldSet } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+
+const connectionOptions = (fields: Fields) => FieldSection.of(fields).connectionOptions
+const endToEndFields = (fields: Fields, drop?: FieldSet) => endToEndFieldsOf(FieldSection.of(fields), drop)
+const wantsPersistence = (fields: Fields, minor: 0 | 1) => wantsPersistenceIn(FieldSection.of(fields), minor)
+const isPersistent = (fields: Fields, minor: 0 | 1) => isPersistentIn(FieldSection.of(fields), minor)
 
 t.test('reads the options of all Connection lines without case (RFC 9110 §7.6.1)', async t => {
   t.same(connectionOptions([]), [])
@@ -93,9 +104,9 @@ t.test(
 )
 
 t.test('keeps order, case and repeats of the rest, and drops what is asked for', async t => {
-  const fields = ['b', '1', 'A', '2', 'B', '3', 'a', '4', 'Host', 'x']
+  const fields = ['via', '1', 'A', '2', 'Via', '3', 'a', '4', 'Host', 'x']
   t.same(endToEndFields(fields), fields)
-  t.same(endToEndFields(fields, new Set(['b', 'host'])), ['A', '2', 'a', '4'])
+  t.same(endToEndFields(fields, fieldSet('via', 'host')), ['A', '2', 'a', '4'])
 })
 
 t.test('HTTP/1.1 persists unless it says close, HTTP/1.0 only when it asks (RFC 9112 §9.3)', async t => {
@@ -116,6 +127,9 @@ t.test('HTTP/1.1 persists unless it says close, HTTP/1.0 only when it asks (RFC 
   ] as const) {
     t.equal(wantsPersistence(fields, 1), one, `${fields} in 1.1`)
     t.equal(wantsPersistence(fields, 0), zero, `${fields} in 1.0`)
+    t.equal(isPersistent(fields, 1), one, `${fields} in 1.1`)
+    const isOfClients = fields.some((text: string) => text === 'Proxy-Connection')
+    t.equal(isPersistent(fields, 0), zero && !isOfClients, `${fields} in 1.0, of a server`)
   }
 })
 
@@ -157,5 +171,41 @@ t.test('many options strip what they name, and nothing else (RFC 9110 §7.6.1)',
       '2',
     ]
     t.same(endToEndFields(fields), ['Host', 'h', 'X', '2'], `${count}`)
+  }
+})
+
+t.test('what Connection names is dropped beside what is dropped anyway (RFC 9110 §7.6.1)', async t => {
+  const rest = [
+    'X-A',
+    '1',
+    'x-b',
+    '2',
+    'Via',
+    'v',
+    'Content-Length',
+    '3',
+    'Set-Cookie',
+    'a',
+    'Set-Cookie',
+    'b',
+  ]
+  const fields = [
+    ...['TE', 'trailers', 'Keep-Alive', 'timeout=1', 'Proxy-Authenticate', 'x', 'HTTP2-Settings', 'y'],
+    ...['Upgrade', 'z', 'Transfer-Encoding', 'chunked', 'PROXY-CONNECTION', 'q'],
+    ...rest,
+  ]
+  for (const [connection, dropped] of [
+    ['X-A, Host, close', ['X-A']],
+    ['close', []],
+    ['keep-alive', []],
+    ['x-b', ['x-b']],
+    ['close, Set-Cookie', []],
+  ] as const) {
+    const kept = (names: readonly string[]) =>
+      rest.filter((_, at) => !names.includes(rest[at - (at % 2)] as string))
+    const all = ['Connection', connection, ...fields]
+    t.same(endToEndFields(all), kept(dropped), connection)
+    const fewer = fieldSet('content-length', 'via')
+    t.same(endToEndFields(all, fewer), kept([...dropped, 'Via', 'Content-Length']), connection)
   }
 })

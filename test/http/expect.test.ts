@@ -1,5 +1,9 @@
 import t from 'tap'
-import { expectsContinue } from '../../src/http/expect.js'
+import { expectsContinue as expectsContinueIn } from '../../src/http/expect.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+
+const expectsContinue = (fields: Fields, minor: 0 | 1) => expectsContinueIn(FieldSection.of(fields), minor)
 
 t.test('100-continue in any case is the one expectation (RFC 9110 §10.1.1)', async t => {
   t.equal(expectsContinue([], 1), false)

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { endToEndFields } from '../../src/http/connection.js'
-import { FIELD, FieldSection, fieldSet } from '../../src/http/field-section.js'
+import { FIELD, FieldSection, fieldId } from '../../src/http/field-section.js'
+import { trimOws } from '../../src/http/fields.js'
 
 function section(...lines: readonly string[]): FieldSection {
   const read = new FieldSection()
@@ -45,27 +45,37 @@ t.test('members are those of all lines, in lower case (RFC 9110 §5.6.1)', async
   t.same(read.members(FIELD.host), [])
 })
 
-t.test('what goes on to the next hop is what goes on by the names alone (RFC 9110 §7.6.1)', async t => {
-  const fields = [
-    ...[
-      'Host: a',
-      'Connection: X-A, Host, close',
-      'X-A: 1',
-      'x-b: 2',
-      'TE: trailers',
-      'Keep-Alive: timeout=1',
-    ],
-    ...['Proxy-Authenticate: x', 'HTTP2-Settings: y', 'Upgrade: z', 'Transfer-Encoding: chunked', 'Via: v'],
-    ...['Content-Length: 3', 'PROXY-CONNECTION: q', 'Set-Cookie: a', 'Set-Cookie: b'],
-  ]
-  for (const connection of ['X-A, Host, close', 'close', 'keep-alive', 'x-b', 'close, Set-Cookie']) {
-    const read = section(...fields.map(line => line.replace('X-A, Host, close', connection)))
-    t.same(read.endToEnd(0), endToEndFields(read.list), connection)
-    t.same(
-      read.endToEnd(fieldSet('content-length', 'via')),
-      endToEndFields(read.list, new Set(['content-length', 'via'])),
-      connection,
-    )
+t.test('the lists of all lines are joined as they were received (RFC 9110 §5.6.1)', async t => {
+  const read = section('Via: x, Y ,,\tz', 'B: n', 'VIA:  , ', 'via: w')
+  t.same(read.membersAsReceived(FIELD.via), ['x', 'Y', 'z', 'w'])
+  t.same(read.values(FIELD.via), ['x, Y ,,\tz', ',', 'w'])
+  t.same(read.values(FIELD.host), [])
+  t.same(section().membersAsReceived(FIELD.via), [])
+  t.same(section('Via: x\xa0,\x80y').membersAsReceived(FIELD.via), ['x\xa0', '\x80y'])
+})
+
+t.test('the bytes of the lines are counted as they came, white space among them (RFC 6585 §5)', async t => {
+  t.equal(section().bytes, 0)
+  t.equal(section('A:\t b ', 'Host: a').bytes, 13)
+})
+
+t.test('with another value it is another section, and the first stays as it is', async t => {
+  const read = section('A: 1', 'mAX-forwards: 5', 'max-forwards: 6', 'B: 5')
+  const changed = read.withValue(FIELD['max-forwards'], '4')
+  t.same(changed.list, ['A', '1', 'mAX-forwards', '4', 'max-forwards', '4', 'B', '5'])
+  t.same(read.list, ['A', '1', 'mAX-forwards', '5', 'max-forwards', '6', 'B', '5'])
+  t.same([changed.value(FIELD['max-forwards']), changed.isRepeated(FIELD['max-forwards'])], ['4', true])
+  t.same(changed.ids, read.ids)
+})
+
+t.test('what a name is can be asked of the name alone, in any case (RFC 9110 §5.1)', async t => {
+  for (const [name, id] of Object.entries(FIELD)) {
+    for (const written of [name, name.toUpperCase(), `${name.slice(0, 1)}${name.slice(1).toUpperCase()}`]) {
+      t.equal(fieldId(written), id, written)
+    }
+  }
+  for (const name of ['', 'Server', 'X-Via', 'hosts', 'constructor', '__proto__', '\u212aeep-alive']) {
+    t.equal(fieldId(name), 0, name)
   }
 })
 
@@ -89,5 +99,75 @@ t.test('what is no field line is 400 (RFC 9112 §5)', async t => {
     ['a: \r', 'control character in a field value'],
   ] as const) {
     t.throws(() => section(line), { name: 'ProxyError', status: 400, message }, JSON.stringify(line))
+  }
+})
+
+/** name and value of a field line. */
+const parse = (line: string) => section(line).list
+
+t.test('reads a field line and appends name and value (RFC 9112 §5.1)', async t => {
+  for (const [line, name, value] of [
+    ['Host: a', 'Host', 'a'],
+    ['Host:a', 'Host', 'a'],
+    ['host:\t a \t', 'host', 'a'],
+    ['X:', 'X', ''],
+    ['X: ', 'X', ''],
+    ['X: a: b', 'X', 'a: b'],
+    ['X::', 'X', ':'],
+    ["!#$%&'*+-.^_`|~1a: b\tc", "!#$%&'*+-.^_`|~1a", 'b\tc'],
+    ['X: \x80\xff\xa0', 'X', '\x80\xff\xa0'],
+  ] as const) {
+    t.same(parse(line), [name, value], JSON.stringify(line))
+  }
+  t.same(section('A: 1', 'B: 2').list, ['A', '1', 'B', '2'])
+})
+
+t.test('refuses white space before the colon, and names that are no token (RFC 9112 §5.1)', async t => {
+  for (const line of [
+    'X : y',
+    'X\t: y',
+    'Host : a',
+    ': y',
+    ':',
+    'X Y: z',
+    'X\0: y',
+    'X\xe9: y',
+    '"X": y',
+    'X\r: y',
+  ]) {
+    t.throws(
+      () => parse(line),
+      { name: 'ProxyError', status: 400, message: 'bad field name' },
+      JSON.stringify(line),
+    )
+  }
+  for (const line of ['', 'X', 'Host', 'a b']) {
+    t.throws(
+      () => parse(line),
+      { name: 'ProxyError', status: 400, message: 'field line without a colon' },
+      line,
+    )
+  }
+})
+
+t.test('refuses folded lines (RFC 9112 §5.2)', async t => {
+  for (const line of [' ', '\t', ' a', ' X: y', '\tX: y', ' Host: a']) {
+    t.throws(
+      () => parse(line),
+      { name: 'ProxyError', status: 400, message: 'folded field line' },
+      JSON.stringify(line),
+    )
+  }
+})
+
+t.test('refuses control bytes in a value, at its ends too (RFC 9110 §5.5)', async t => {
+  for (let code = 0; code < 0x100; code++) {
+    const refused = (code < 0x20 && code !== 9) || code === 0x7f
+    const char = String.fromCharCode(code)
+    for (const value of [`a${char}b`, `${char}b`, `a${char}`]) {
+      if (refused)
+        t.throws(() => parse(`X: ${value}`), { name: 'ProxyError', status: 400 }, `0x${code.toString(16)}`)
+      else t.equal(parse(`X: ${value}`)[1], trimOws(value), `0x${code.toString(16)}`)
+    }
   }
 })

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { parseHostField } from '../../src/http/host.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+import { parseHostField as parseHostFieldIn } from '../../src/http/host.js'
+import { parseAuthority } from '../../src/http/authority.js'
+
+const parseHostField = (fields: Fields, minor: 0 | 1) => parseHostFieldIn(FieldSection.of(fields), minor)
 
 t.test('HTTP/1.1 must carry Host, HTTP/1.0 need not (RFC 9112 §3.2)', async t => {
   t.throws(() => parseHostField(['A', 'b'], 1), { name: 'ProxyError', status: 400, message: 'no Host' })
@@ -46,5 +51,18 @@ t.test('refuses a Host that is not host[:port], in every version (RFC 9112 §3.2
         JSON.stringify(value),
       )
     }
+  }
+})
+
+t.test('a Host that is written as the target is the authority of the target (RFC 9112 §3.2)', async t => {
+  for (const [host, isTarget] of [
+    ['a.example:8080', true],
+    ['A.example:8080', false],
+    ['a.example', false],
+  ] as const) {
+    const target = parseAuthority('a.example:8080', 80)
+    const parsed = parseHostFieldIn(FieldSection.of(['Host', host]), 1, target)
+    t.equal(parsed === target, isTarget, host)
+    t.same(parsed, parseAuthority(host, 80), host)
   }
 })

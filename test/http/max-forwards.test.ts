@@ -1,8 +1,16 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { decideMaxForwards } from '../../src/http/max-forwards.js'
-import { METHOD_NAMES } from '../../src/http/method.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+import { decideMaxForwards as decide } from '../../src/http/max-forwards.js'
+import { type Method, METHOD_NAMES } from '../../src/http/method.js'
+
+/** With the fields as lists, going in and coming out. */
+function decideMaxForwards(method: Method, fields: Fields) {
+  const decision = decide(method, FieldSection.of(fields))
+  return decision.kind === 'forward' ? { kind: decision.kind, fields: decision.fields.list } : decision
+}
 
 const COUNTED = ['OPTIONS', 'TRACE'] as const
 const REFUSED = {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { serializeTraceMessage, TRACE_CONTENT_TYPE } from '../../src/http/trace-message.js'
 import { RequestReader } from '../../src/http1/request-reader.js'
 
@@ -70,9 +71,11 @@ t.test('what is echoed reads as the same request again', async t => {
   fc.assert(
     fc.property(fc.array(fc.tuple(name, value), { maxLength: 10 }), fc.constantFrom(0, 1), (pairs, minor) => {
       const head = { method: 'TRACE', target: '/a?b', minor: minor as 0 | 1, fields: pairs.flat() }
-      const again = read(serializeTraceMessage(head, NONE).toString('latin1'))
+      const again = read(
+        serializeTraceMessage({ ...head, fields: FieldSection.of(head.fields) }, NONE).toString('latin1'),
+      )
       const { method, target, fields } = again
-      t.same({ method, target, minor: again.minor, fields }, head)
+      t.same({ method, target, minor: again.minor, fields: fields.list }, head)
     }),
   )
 })

@@ -1,5 +1,10 @@
 import t from 'tap'
-import { upgradeProtocol } from '../../src/http/upgrade.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+import { upgradeProtocol as upgradeProtocolOf } from '../../src/http/upgrade.js'
+
+const upgradeProtocol = (fields: Fields, minor: 0 | 1, allowed: readonly string[]) =>
+  upgradeProtocolOf(FieldSection.of(fields), minor, allowed)
 
 const ALLOWED = ['websocket', 'foo/2']
 

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { viaMember, viaNames } from '../../src/http/via.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+import { viaMember, viaNames as viaNamesIn } from '../../src/http/via.js'
+
+const viaNames = (fields: Fields, pseudonym: string) => viaNamesIn(FieldSection.of(fields), pseudonym)
 
 t.test('the member names the version received and the pseudonym (RFC 9110 §7.6.3)', async t => {
   t.equal(viaMember(0, 'sluice-1a'), '1.0 sluice-1a')

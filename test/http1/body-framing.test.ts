@@ -1,6 +1,16 @@
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
-import { decideRequestFraming, NO_CONTENT, parseContentLength } from '../../src/http1/body-framing.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import type { Fields } from '../../src/http/fields.js'
+import {
+  decideRequestFraming as decideRequestFramingOf,
+  NO_CONTENT,
+  parseContentLength as parseContentLengthIn,
+} from '../../src/http1/body-framing.js'
+
+const decideRequestFraming = (fields: Fields, minor: 0 | 1) =>
+  decideRequestFramingOf(FieldSection.of(fields), minor)
+const parseContentLength = (fields: Fields) => parseContentLengthIn(FieldSection.of(fields))
 
 const TE = 'Transfer-Encoding'
 const CL = 'Content-Length'

@@ -74,11 +74,9 @@ t.test('content is taken as views of what was pushed, across chunks, and lines g
   const bytes = new ByteQueue()
   bytes.push(Buffer.alloc(0))
   t.equal(bytes.take(5), undefined)
-  t.equal(bytes.peek(), undefined)
   bytes.push(chunk)
   bytes.push(Buffer.from('gh\r\n'))
   t.equal(bytes.length, 10)
-  t.equal(bytes.peek(), 0x61)
   const view = bytes.take(4)
   t.equal(view?.toString(), 'abcd')
   t.equal(view?.buffer, chunk.buffer, 'not copied')
@@ -95,13 +93,6 @@ t.test('content far behind the converted text does not disturb the next line', a
   t.equal(bytes.line(9, tooLong), 'l')
   t.equal(bytes.take(9000)?.length, 9000)
   t.equal(bytes.line(9, tooLong), 'end')
-})
-
-t.test('peek sees the next byte across chunks without taking it', async t => {
-  const bytes = queue('a', 'b')
-  t.equal(bytes.take(1)?.toString(), 'a')
-  t.equal(bytes.peek(), 0x62)
-  t.equal(bytes.length, 1)
 })
 
 t.test('drain gives all that is left, in order, once', async t => {

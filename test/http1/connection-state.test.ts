@@ -58,12 +58,14 @@ t.test('a response is begun once, and nothing is written behind its end (RFC 911
   }
 })
 
+const isComplete = ({ request, response }: ConnectionState) => request === 'done' && response === 'done'
+
 t.test(
   'the next request may come when both sides are done, in whichever order they end (RFC 9112 §9.3)',
   async t => {
     for (const answerFirst of [true, false]) {
       const state = new ConnectionState()
-      t.notOk(state.complete)
+      t.notOk(isComplete(state))
       state.onRequest('head')
       state.onResponse('owe')
       const request = () => state.onRequest('end')
@@ -73,12 +75,12 @@ t.test(
       }
       const [first, second] = answerFirst ? [response, request] : [request, response]
       first()
-      t.notOk(state.complete)
+      t.notOk(isComplete(state))
       second()
-      t.ok(state.complete)
+      t.ok(isComplete(state))
       state.onRequest('next')
       state.onResponse('next')
-      t.notOk(state.complete)
+      t.notOk(isComplete(state))
       t.equal(state.request, 'idle')
       t.equal(state.response, 'idle')
     }

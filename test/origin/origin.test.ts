@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import type { AdmittedExchange } from '../../src/pipeline/admitted-exchange.js'
 import type { Method } from '../../src/http/method.js'
 import { parseAuthority } from '../../src/http/authority.js'
@@ -22,7 +23,7 @@ function route(path: string, methods: readonly Method[], handler = NOBODY): Orig
 }
 
 function request(path: string): OriginRequest {
-  return { path, fields: [] }
+  return { path, fields: FieldSection.of([]) }
 }
 
 function exchange(method: Method, host?: string): AdmittedExchange {

@@ -1,5 +1,6 @@
 /** What becomes of a request whose upstream gives no permit. The bytes, and failover, are in test/wire. */
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { ProxyError } from '../../src/errors.js'
 import type { Outcome } from '../../src/outcome.js'
 import { type PassthroughOptions, passThrough, type Upstream } from '../../src/origin/passthrough.js'
@@ -43,7 +44,7 @@ function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passe
   } as unknown as PassthroughOptions
   const from = { address: undefined, host: undefined, proto: 'http' } as const
   const route = { upstreams: group, hostHeader: 'keep', forwarded: 'none' } as const
-  const outcome = passThrough(exchange, { path: '/', fields: [] }, from, route, options)
+  const outcome = passThrough(exchange, { path: '/', fields: FieldSection.of([]) }, from, route, options)
   return { outcome: outcome.finally(() => t.same(sender.attempts, [])), asked, changes }
 }
 

@@ -1,9 +1,17 @@
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import type { RequestHead } from '../../src/http1/request-reader.js'
 import { classify as classifyWith } from '../../src/pipeline/classify.js'
 
 function head(method: string, target: string, more: Partial<RequestHead> = {}): RequestHead {
-  return { method, target, minor: 1, fields: ['Host', 'H.example'], framing: { kind: 'none' }, ...more }
+  return {
+    method,
+    target,
+    minor: 1,
+    fields: FieldSection.of(['Host', 'H.example']),
+    framing: { kind: 'none' },
+    ...more,
+  }
 }
 
 const classify = (request: RequestHead) => classifyWith(request, ['REPORT'])
@@ -21,8 +29,8 @@ t.test('tells method, target, Host and expectation of a request (RFC 9112 §3)',
   t.match(classify(head('CONNECT', 'a:1')), { target: { form: 'authority', authority: { port: 1 } } })
   t.match(classify(head('GET', 'http://a/')), { target: { form: 'absolute', path: '/' }, host: HOST })
   t.match(classify(head('REPORT', '/')), { method: 'REPORT', target: { form: 'origin' } })
-  t.equal(classify(head('GET', '/', { minor: 0, fields: [] })).host, undefined)
-  const fields = ['Host', 'h', 'Expect', '100-Continue']
+  t.equal(classify(head('GET', '/', { minor: 0, fields: FieldSection.of([]) })).host, undefined)
+  const fields = FieldSection.of(['Host', 'h', 'Expect', '100-Continue'])
   t.ok(classify(head('PUT', '/', { fields })).expectContinue)
   t.notOk(classify(head('PUT', '/', { fields, minor: 0 })).expectContinue)
 })
@@ -54,8 +62,8 @@ t.test('everything malformed ends here', async t => {
     [head('REPORT', '*'), 400],
     [head('REPORT', 'a:1'), 400],
     [head('GET', '*'), 400],
-    [head('GET', '/', { fields: [] }), 400],
-    [head('GET', '/', { fields: ['Host', 'h', 'Expect', 'x'] }), 417],
+    [head('GET', '/', { fields: FieldSection.of([]) }), 400],
+    [head('GET', '/', { fields: FieldSection.of(['Host', 'h', 'Expect', 'x']) }), 417],
   ]
   for (const [request, status] of bad) {
     try {

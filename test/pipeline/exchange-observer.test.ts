@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { type ExchangeObserver, ObserverList, type Subject } from '../../src/pipeline/exchange-observer.js'
 import type { Outcome } from '../../src/outcome.js'
 
@@ -28,7 +29,7 @@ t.test('a list notifies all, in its order', async t => {
 
 t.test('the trace is that of the one that traces', async t => {
   const subject: Subject = { id: '1', client: undefined, clientAddress: '::1', kind: 'server', method: 'GET' }
-  const request = { head: { fields: [] }, encrypted: false }
+  const request = { head: { fields: FieldSection.of([]) }, encrypted: false }
   const nothing = { decision: () => {}, close: () => {} }
   const trace = { traceparent: '00-1-2-01', continues: false }
   const begun: unknown[] = []

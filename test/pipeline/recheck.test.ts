@@ -1,4 +1,5 @@
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { Authorities } from '../../src/tls/authorities.js'
 import { Clients } from '../../src/clients/identify.js'
 import { parseConfig } from '../../src/config/load.js'
@@ -29,7 +30,7 @@ function tunnel(method: string, target: string, address = '1.1.1.1', over: objec
     clientAddress: '127.0.0.1',
     clientCertificate: undefined,
     facts: { method, target: parseRequestTarget(method, target), host: undefined },
-    head: { fields: [] },
+    head: { fields: FieldSection.of([]) },
     ...over,
   }
   return {

@@ -5,6 +5,7 @@ import {
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
 import t from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { ProxyError } from '../../src/errors.js'
 import type { Subject } from '../../src/pipeline/exchange-observer.js'
 import { ExchangeSpans } from '../../src/tracing/exchange-spans.js'
@@ -39,7 +40,7 @@ function subject(over: Partial<Subject> = {}): Subject {
   return { id: '1', client: 'c', clientAddress: '::1', kind: 'forward', method: 'GET', ...over }
 }
 
-const request = (encrypted = false) => ({ head: { fields: [] }, encrypted })
+const request = (encrypted = false) => ({ head: { fields: FieldSection.of([]) }, encrypted })
 
 const ms = ([seconds, nanoseconds]: readonly [number, number]) => seconds * 1000 + nanoseconds / 1e6
 

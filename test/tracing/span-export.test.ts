@@ -1,3 +1,4 @@
+import { FieldSection } from '../../src/http/field-section.js'
 import { once } from 'node:events'
 import { createServer, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -71,7 +72,7 @@ async function open(t: Test, url: string, port: number, most?: number): Promise<
 
 function exchange({ spans }: SpanExport): void {
   const subject = { id: '1', client: 'c', clientAddress: '::1', kind: 'server', method: 'OPTIONS' } as const
-  spans.began(subject, { head: { fields: [] }, encrypted: false }, performance.now())
+  spans.began(subject, { head: { fields: FieldSection.of([]) }, encrypted: false }, performance.now())
   spans.close(subject, OUTCOME, 1)
 }
 

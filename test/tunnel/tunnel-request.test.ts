@@ -1,12 +1,14 @@
 /** The request that asks a parent for a tunnel. What its answers become is in test/wire/parent-tunnel.test.ts. */
 import t from 'tap'
 import { parseHost } from '../../src/http/authority.js'
+import { FieldSection } from '../../src/http/field-section.js'
 import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import { serializeRequestHead } from '../../src/http1/request-writer.js'
 import { tunnelRequest } from '../../src/tunnel/tunnel-request.js'
 
 /** The client's CONNECT. */
-function asked(fields: readonly string[], minor: 0 | 1 = 1, trace?: OutgoingTrace) {
+function asked(list: readonly string[], minor: 0 | 1 = 1, trace?: OutgoingTrace) {
+  const fields = FieldSection.of(list)
   const head = { method: 'CONNECT', target: 'a.test:443', minor, fields, framing: { kind: 'none' } } as const
   return { head, trace }
 }

@@ -88,7 +88,7 @@ export function checkPreconditions(
   { exchange, now }: AnswerContext,
   current: Validators | undefined,
 ): Exclude<Precondition, 'failed'> {
-  const { fields } = exchange.head
+  const fields = exchange.head.fields.list
   const decision = decidePreconditions({ method: exchange.facts.method, fields, current, now: now() })
   if (decision !== 'failed') return decision
   throw new ProxyError('http_request_error', 'a precondition does not hold', {

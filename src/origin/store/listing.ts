@@ -81,7 +81,7 @@ export class Listing {
     }
     if (page.isMissing) throw notFound(path.text)
 
-    const type = preferredMediaType(exchange.head.fields, LISTING_TYPES) ?? 'application/json'
+    const type = preferredMediaType(exchange.head.fields.list, LISTING_TYPES) ?? 'application/json'
     const { bytes, validators } = page.contentAs(type)
     const fields = [...validatorFields(context, validators), 'Vary', 'Accept', 'Cache-Control', 'no-cache']
     if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, fields)

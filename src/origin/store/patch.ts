@@ -132,7 +132,7 @@ export class Patches {
 
 /** @throws ProxyError 415 */
 function patchKind({ exchange }: WriteContext): PatchKind {
-  const { fields } = exchange.head
+  const fields = exchange.head.fields.list
   const codings = fieldValues(fields, 'content-encoding').filter(
     coding => coding.toLowerCase() !== 'identity',
   )

@@ -36,14 +36,14 @@ export interface WriteContext extends AnswerContext {
  */
 export async function putResource(context: WriteContext, path: string): Promise<Outcome> {
   const { exchange, objects } = context
-  if (hasField(exchange.head.fields, 'content-range')) {
+  if (hasField(exchange.head.fields.list, 'content-range')) {
     throw new ProxyError('http_request_error', 'PUT with Content-Range', {
       status: 400,
       reason: 'content_range',
       detail: 'PUT replaces the whole; a part of it is changed by PATCH (RFC 9110 §14.4).',
     })
   }
-  const fields = parseRepresentationFields(exchange.head.fields)
+  const fields = parseRepresentationFields(exchange.head.fields.list)
   const before = await objects.metadataIfWhole(path)
   checkPreconditions(context, before && validatorsOf(before))
   return await storeContent(context, path, fields, async (version, metadata, room) => {
@@ -74,7 +74,7 @@ export async function postToCollection(
   created: string,
   exists: () => Promise<boolean>,
 ): Promise<Outcome> {
-  const { fields: received } = context.exchange.head
+  const received = context.exchange.head.fields.list
   const fields = parseRepresentationFields(received)
   if (EXISTENCE.some(name => hasField(received, name))) {
     checkPreconditions(context, (await exists()) ? { etag: undefined, lastModifiedMs: undefined } : undefined)

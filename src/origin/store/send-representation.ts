@@ -54,9 +54,9 @@ export async function sendRepresentation(
   const validating = validatorFields(context, validators)
   if (checkPreconditions(context, validators) === 'not_modified') return answerEmpty(context, 304, validating)
 
-  const applies = rangeApplies(exchange.head.fields, validators, now())
+  const applies = rangeApplies(exchange.head.fields.list, validators, now())
   const range = applies
-    ? decideRange(exchange.facts.method, exchange.head.fields, length)
+    ? decideRange(exchange.facts.method, exchange.head.fields.list, length)
     : { kind: 'full' as const }
   const common = [...validating, 'Accept-Ranges', 'bytes', ...UNTRUSTED]
   const represented = [...serializeRepresentationFields(fields), ...common]

@@ -9,7 +9,7 @@
 import { ProxyError } from '../../errors.js'
 import type { Exchange } from '../../exchange.js'
 import type { Host } from '../../http/authority.js'
-import { type Fields, fieldValues, lowerName } from '../../http/fields.js'
+import { type Fields, fieldValues } from '../../http/fields.js'
 
 const OWN_SITE: ReadonlySet<string> = new Set(['same-origin', 'none'])
 
@@ -35,8 +35,8 @@ export function checkWriteAccess(
       'origins[].store.write names the addresses that may; yours is not among them.',
     )
   }
-  const sites = fieldValues(head.fields, 'sec-fetch-site')
-  const origins = fieldValues(head.fields, 'origin')
+  const sites = fieldValues(head.fields.list, 'sec-fetch-site')
+  const origins = fieldValues(head.fields.list, 'origin')
   const host = facts.host?.text.toLowerCase()
   const isOwn = (origin: string): boolean => {
     const text = origin.toLowerCase()
@@ -49,7 +49,7 @@ export function checkWriteAccess(
       'Sec-Fetch-Site or Origin says that another site asked for this; nothing allows that.',
     )
   }
-  if (isHostNamed || !isOfBrowser(head.fields) || isNobodysName(facts.host?.host)) return
+  if (isHostNamed || !isOfBrowser(head.fields.list) || isNobodysName(facts.host?.host)) return
   throw forbidden(
     'a page may not write to the store under a name that is not configured',
     'store_host',
@@ -59,7 +59,7 @@ export function checkWriteAccess(
 
 function isOfBrowser(fields: Fields): boolean {
   for (let i = 0; i < fields.length; i += 2) {
-    const name = lowerName(fields[i] ?? '')
+    const name = (fields[i] ?? '').toLowerCase()
     if (name === 'origin' || name.startsWith('sec-fetch-')) return true
   }
   return false

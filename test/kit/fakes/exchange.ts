@@ -8,6 +8,7 @@ import type {
   ResponseContent,
   Switched,
 } from '../../../src/exchange.js'
+import { FieldSection } from '../../../src/http/field-section.js'
 import type { Fields } from '../../../src/http/fields.js'
 import type { Method } from '../../../src/http/method.js'
 import { parseRequestTarget } from '../../../src/http/request-target.js'
@@ -61,7 +62,7 @@ export class FakeExchange implements AdmittedExchange {
   constructor(request: FakeRequest = {}) {
     const { method = 'GET', target = '/', minor = 1, fields = [], expectContinue = false } = request
     const length = 'length' in request ? request.length : 0
-    this.head = { method, target, minor, fields, framing: { kind: 'none' } }
+    this.head = { method, target, minor, fields: FieldSection.of(fields), framing: { kind: 'none' } }
     this.facts = { method, target: parseRequestTarget(method, target), host: undefined, expectContinue }
     this.content = {
       length,

@@ -4,6 +4,5 @@ import type { Fields } from '../../../src/http/fields.js'
 import type { ReceivedHead } from '../../../src/http1/response-reader.js'
 
 export function receivedHead(status: number, fields: Fields = [], contentLength?: number): ReceivedHead {
-  const section = FieldSection.of(fields)
-  return { status, minor: 1, reason: 'Reason', fields, section, contentLength }
+  return { status, minor: 1, reason: 'Reason', fields: FieldSection.of(fields), contentLength }
 }

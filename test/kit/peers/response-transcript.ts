@@ -3,7 +3,7 @@
  * runs can be compared by: the events with their content joined, the error, and what was left.
  */
 import { ProxyError } from '../../../src/errors.js'
-import type { AnsweredRequest } from '../../../src/http1/response-framing.js'
+import type { AnsweredRequest } from '../../../src/http1/body-framing.js'
 import { type ResponseLimits, ResponseReader } from '../../../src/http1/response-reader.js'
 
 export const RESPONSE_LIMITS: ResponseLimits = { headerBytes: 16_384, headerFields: 100 }
@@ -114,7 +114,7 @@ class Run {
         status,
         minor,
         reason,
-        fields,
+        fields: fields.list,
         length: contentLength,
         interim,
         content: '',

@@ -3,7 +3,7 @@
  * two runs can be compared by: the events with their content joined, the error, and what was left.
  */
 import { ProxyError } from '../../../src/errors.js'
-import type { HeadLimits } from '../../../src/http1/head-limits.js'
+import type { HeadLimits } from '../../../src/http1/field-lines.js'
 import { RequestReader } from '../../../src/http1/request-reader.js'
 
 export const LIMITS: HeadLimits = { headerBytes: 16_384, headerFields: 100, targetBytes: 8192 }
@@ -68,9 +68,9 @@ function pull(reader: RequestReader, { messages }: Transcript, budget: number, m
     const open = messages.at(-1)?.trailers === undefined ? messages.at(-1) : undefined
     if (event.type === 'head') {
       if (open !== undefined) throw new Error('a head inside a message')
-      const { framing, ...head } = event.head
+      const { method, target, minor, fields, framing } = event.head
       const kind = framing.kind === 'length' ? `length ${framing.length}` : framing.kind
-      messages.push({ ...head, framing: kind, content: '' })
+      messages.push({ method, target, minor, fields: fields.list, framing: kind, content: '' })
     } else if (open === undefined) {
       throw new Error(`${event.type} outside a message`)
     } else if (event.type === 'data') {
