@@ -34,7 +34,7 @@ export function outgoingRequest(
   { path, host, fields, upgradable }: Destination,
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {
-  checkLoop(fields, pseudonym)
+  if (fields.has(FIELD.via)) checkLoop(fields, pseudonym)
   const endToEnd = requestFields(fields, head.minor, pseudonym)
   return {
     method: facts.method,
@@ -44,7 +44,8 @@ export function outgoingRequest(
     content: content.length === 0 ? undefined : content,
     sendsZeroLength: content.length === 0 && fields.has(FIELD['content-length']),
     expectContinue: facts.expectContinue,
-    upgrade: upgradable ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
+    upgrade:
+      upgradable && fields.has(FIELD.upgrade) ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
   }
 }
 

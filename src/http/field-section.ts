@@ -6,7 +6,7 @@
  * number: no name is compared, and nothing turned to lower case, a second time.
  */
 import { malformed } from '../errors.js'
-import { type Fields, isOws, splitList } from './fields.js'
+import { type Fields, splitList } from './fields.js'
 import { isToken } from './token.js'
 
 /** The names that something is decided by, and the number of each; 0 is every other name. */
@@ -58,41 +58,32 @@ interface KnownName {
 }
 
 const IDS: ReadonlyMap<string, number> = new Map(Object.entries(FIELD))
-/** Known names by length and first letter, of which hardly two share both. */
-const BUCKETS: (readonly KnownName[] | undefined)[] = makeBuckets()
+/** Known names by length and then by first letter, of which hardly two share both. */
+const BUCKETS: readonly (readonly (readonly KnownName[])[])[] = makeBuckets()
 
-function makeBuckets(): (readonly KnownName[] | undefined)[] {
+function makeBuckets(): KnownName[][][] {
   const spelled = COMMON_NAMES.split(' ').flatMap(name => [name, name.toLowerCase()])
-  const names = new Set([...spelled, ...IDS.keys()])
-  const buckets: KnownName[][] = []
-  for (const name of names) {
+  const buckets: KnownName[][][] = []
+  for (const name of new Set([...spelled, ...IDS.keys()])) {
     const lower = name.toLowerCase()
-    const key = bucketOf(name, 0, name.length)
-    buckets[key] = [...(buckets[key] ?? []), { name, lower, id: IDS.get(lower) ?? 0 }]
+    const known = { name, lower, id: IDS.get(lower) ?? 0 }
+    const ofLength = buckets[name.length] ?? []
+    const letter = lower.charCodeAt(0)
+    ofLength[letter] = [...(ofLength[letter] ?? []), known]
+    buckets[name.length] = ofLength
   }
-  return Array.from(buckets)
-}
-
-/** Of the name from `start` to `end`. */
-function bucketOf(text: string, start: number, end: number): number {
-  return ((end - start) << 8) | text.charCodeAt(start) | 0x20
+  return buckets
 }
 
 const NONE: readonly string[] = Object.freeze([])
 
 export class FieldSection {
-  readonly #list: string[]
-  readonly #ids: number[]
+  readonly #list: string[] = []
+  readonly #ids: number[] = []
   #bytes = 0
   #present: FieldSet = 0
   #repeated: FieldSet = 0
   #options: readonly string[] | undefined
-
-  /** An empty one, unless another one's fields are given. */
-  constructor(list: string[] = [], ids: number[] = []) {
-    this.#list = list
-    this.#ids = ids
-  }
 
   /** The same from a list, as far as names go; nothing is checked. */
   static of(fields: Fields): FieldSection {
@@ -136,13 +127,9 @@ export class FieldSection {
     if (colon === -1 || colon >= end) throw badLine(text.slice(start, end))
     this.#bytes += end - start
     const known = recognise(text, start, colon)
-    if (known !== undefined) {
-      this.#add(known.name, known.id, readValue(text, colon + 1, end))
-      return
-    }
-    const name = text.slice(start, colon)
-    if (!isToken(name)) throw badLine(text.slice(start, end))
-    this.#add(name, idInAnyCase(name), readValue(text, colon + 1, end))
+    const name = known?.name ?? text.slice(start, colon)
+    if (known === undefined && !isToken(name)) throw badLine(text.slice(start, end))
+    this.#add(name, known?.id ?? 0, readValue(text, colon + 1, end))
   }
 
   has(id: FieldId): boolean {
@@ -183,11 +170,11 @@ export class FieldSection {
 
   /** The same fields, but for the value of each line of one. */
   withValue(id: FieldId, value: string): FieldSection {
-    const list = this.#list.map((text, at) => (at % 2 === 1 && this.#ids[(at - 1) / 2] === id ? value : text))
-    const section = new FieldSection(list, [...this.#ids])
-    section.#present = this.#present
-    section.#repeated = this.#repeated
-    return section
+    const changed = new FieldSection()
+    for (const [i, own] of this.#ids.entries()) {
+      changed.#add(this.#list[2 * i] as string, own, own === id ? value : (this.#list[2 * i + 1] as string))
+    }
+    return changed
   }
 
   #add(name: string, id: number, value: string): void {
@@ -202,30 +189,26 @@ export class FieldSection {
 
 /** What a name is: a FieldId, or 0. */
 export function fieldId(name: string): number {
-  return recognise(name, 0, name.length)?.id ?? idInAnyCase(name)
+  return recognise(name, 0, name.length)?.id ?? 0
 }
 
+/** The known name that is written from `start` to `end`, in whatever case. */
 function recognise(text: string, start: number, end: number): KnownName | undefined {
-  const bucket = BUCKETS[bucketOf(text, start, end)]
+  const bucket = BUCKETS[end - start]?.[text.charCodeAt(start) | 0x20]
   if (bucket === undefined) return undefined
   for (const known of bucket) if (text.startsWith(known.name, start)) return known
-  return undefined
-}
-
-/** Of a name that is written as none of the known ones is. */
-function idInAnyCase(name: string): number {
-  const bucket = BUCKETS[bucketOf(name, 0, name.length)]
-  if (bucket === undefined) return 0
+  const name = text.slice(start, end)
   const lower = name.toLowerCase()
-  return bucket.find(known => known.lower === lower)?.id ?? 0
+  const known = bucket.find(other => other.lower === lower)
+  return known && { name, lower, id: known.id }
 }
 
 /** The value, without the white space around it; no control character but HTAB may be in one (RFC 9110 §5.5). */
 function readValue(text: string, start: number, end: number): string {
   let from = start
   let to = end
-  while (from < to && isOws(text.charCodeAt(from))) from++
-  while (to > from && isOws(text.charCodeAt(to - 1))) to--
+  while (from < to && (text[from] === ' ' || text[from] === '\t')) from++
+  while (to > from && (text[to - 1] === ' ' || text[to - 1] === '\t')) to--
   for (let i = from; i < to; i++) {
     const code = text.charCodeAt(i)
     if (code < 0x20 ? code !== 0x09 : code === 0x7f) throw malformed('control character in a field value')

@@ -48,6 +48,6 @@ export function trimOws(text: string): string {
   return start === 0 && end === text.length ? text : text.slice(start, end)
 }
 
-export function isOws(code: number): boolean {
+function isOws(code: number): boolean {
   return code === 0x20 || code === 0x09
 }

@@ -16,7 +16,6 @@ export function upgradeProtocol(
   minor: 0 | 1,
   allowed: readonly string[],
 ): string | undefined {
-  if (minor === 0 || !fields.has(FIELD.upgrade) || !fields.connectionOptions.includes('upgrade'))
-    return undefined
+  if (minor === 0 || !fields.connectionOptions.includes('upgrade')) return undefined
   return fields.membersAsReceived(FIELD.upgrade).find(protocol => allowed.includes(protocol.toLowerCase()))
 }

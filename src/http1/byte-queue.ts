@@ -65,7 +65,7 @@ export class ByteQueue {
    */
   nextLine(limit: number, tooLong: (begun: string) => ProxyError): boolean {
     for (;;) {
-      if (this.#offset === this.#chunk.length && !this.#advance()) return false
+      if (this.#offset === this.#chunk.length && (this.#laterBytes === 0 || !this.#advance())) return false
       const window = this.#text()
       const start = this.#offset - this.#windowStart
       const end = window.indexOf('\n', start)

@@ -24,13 +24,23 @@ export function chunkHead(bytes: number): string {
 export const CHUNK_END = '\r\n'
 
 export class ContentWriter {
-  readonly framing: ContentFraming
+  #framing: ContentFraming
   #remaining: number
 
   /** @param length bytes that the head declares, for the framing `length` */
   constructor(framing: ContentFraming, length = 0) {
-    this.framing = framing
+    this.#framing = framing
     this.#remaining = length
+  }
+
+  get framing(): ContentFraming {
+    return this.#framing
+  }
+
+  /** The head has been written, and content follows it in this way. */
+  protected begin(framing: ContentFraming, length: number): void {
+    this.#framing = framing
+    this.#remaining = framing === 'length' ? length : 0
   }
 
   /**
@@ -38,7 +48,7 @@ export class ContentWriter {
    * @throws RangeError when there is more content than the head declares, or any where none may follow
    */
   count(bytes: number): void {
-    if (this.framing !== 'length' && this.framing !== 'none') return
+    if (this.#framing !== 'length' && this.#framing !== 'none') return
     if (bytes > this.#remaining) throw new RangeError('more content than the head declares')
     this.#remaining -= bytes
   }
@@ -48,10 +58,10 @@ export class ContentWriter {
    * @throws RangeError when content that the head declares is missing
    */
   end(trailers: Fields): string {
-    if (this.framing === 'length' && this.#remaining > 0) {
+    if (this.#framing === 'length' && this.#remaining > 0) {
       throw new RangeError('less content than the head declares')
     }
-    return this.framing === 'chunked' ? `0\r\n${fieldLines(trailers)}\r\n` : ''
+    return this.#framing === 'chunked' ? `0\r\n${fieldLines(trailers)}\r\n` : ''
   }
 }
 

@@ -119,20 +119,13 @@ export class RequestReader {
   }
 
   #readRequestLine(): boolean {
-    for (;;) {
-      const line = this.#input.line(this.#limits.targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)
-      if (line === undefined) return false
-      if (line !== '') {
-        this.#parseRequestLine(line)
-        this.#fields = new FieldSection()
-        this.#state = 'fields'
-        return true
-      }
+    const { targetBytes } = this.#limits
+    let line = this.#input.line(targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)
+    while (line === '') {
       if (++this.#emptyLines > MAX_LEADING_EMPTY_LINES) throw malformed('empty lines before the request')
+      line = this.#input.line(targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)
     }
-  }
-
-  #parseRequestLine(line: string): void {
+    if (line === undefined) return false
     const method = this.#noteMethod(line)
     const first = method.length
     const last = line.lastIndexOf(' ')
@@ -141,8 +134,11 @@ export class RequestReader {
     this.#minor = line.endsWith(' HTTP/1.1') ? 1 : parseMinor(line.slice(last + 1))
     if (method !== this.#method) throw malformed('bad method')
     if (!VISIBLE_ASCII.test(target)) throw malformed('bad byte in the request target')
-    if (target.length > this.#limits.targetBytes) throw targetTooLong()
+    if (target.length > targetBytes) throw targetTooLong()
     this.#target = target
+    this.#fields = new FieldSection()
+    this.#state = 'fields'
+    return true
   }
 
   /** What precedes the first space; it is kept, as an answer to HEAD has no content whatever is wrong behind it. */

@@ -30,6 +30,7 @@ export interface OutgoingRequest {
 
 /** It announces what follows chunked content; without any it announces nothing (RFC 9110 §6.6.2). */
 const TRAILER = fieldSet('trailer')
+const NO_CONTENT = new ContentWriter('none')
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 
 /**
@@ -54,7 +55,7 @@ export function serializeRequestHead(request: OutgoingRequest): string {
 
 /** What puts the content of a request on the wire behind its head. */
 export function contentWriter({ content }: Pick<OutgoingRequest, 'content'>): ContentWriter {
-  if (content === undefined) return new ContentWriter('none')
+  if (content === undefined) return NO_CONTENT
   return content.length === undefined
     ? new ContentWriter('chunked')
     : new ContentWriter('length', content.length)

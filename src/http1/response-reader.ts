@@ -37,8 +37,7 @@ export type ResponseLimits = FieldLimits
 
 /** Interim responses to one request; whoever sends more does not mean to come to an end. */
 const MAX_INTERIM = 100
-/** `HTTP/1.1 200`, behind which a blank and the reason may follow. */
-const STATUS_LINE_BYTES = 12
+const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
 /** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
 const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
 const PAST_LIMITS: PastLimits = { tooLarge, tooMany }
@@ -147,49 +146,8 @@ export class ResponseReader {
 
   #readHead(): ResponseEvent | undefined {
     if (this.#state === 'status-line' && !this.#readStatusLine()) return undefined
-    if (!readFieldLines(this.#input, this.#fields, this.#limits, PAST_LIMITS, this.#startBytes))
-      return undefined
-    return this.#completeHead()
-  }
-
-  #readStatusLine(): boolean {
-    const input = this.#input
-    for (;;) {
-      if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return false
-      const { text, start, end } = input
-      if (end === start) {
-        // Some send one behind their content, and its line end counts, or there could be any number of them.
-        this.#startBytes += 2
-        continue
-      }
-      this.#startBytes += end - start
-      this.#parseStatusLine(text, start, end)
-      this.#fields = new FieldSection()
-      this.#state = 'fields'
-      return true
-    }
-  }
-
-  /** `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4). */
-  #parseStatusLine(text: string, start: number, end: number): void {
-    const minor = text.charCodeAt(start + 7) - 0x30
-    const status = parseStatus(text, start + 9)
-    const reasonStart = start + STATUS_LINE_BYTES
-    const isStatusLine =
-      end >= reasonStart &&
-      text.startsWith('HTTP/1.', start) &&
-      (minor === 0 || minor === 1) &&
-      text.charCodeAt(start + 8) === 0x20 &&
-      !Number.isNaN(status) &&
-      (end === reasonStart || text.charCodeAt(reasonStart) === 0x20)
-    if (!isStatusLine) throw new ProxyError('http_protocol_error', 'bad status line in a response')
-    this.#minor = minor
-    this.#status = status
-    this.#reason = text.slice(reasonStart + 1, end)
-  }
-
-  #completeHead(): ResponseEvent {
     const fields = this.#fields
+    if (!readFieldLines(this.#input, fields, this.#limits, PAST_LIMITS, this.#startBytes)) return undefined
     const status = this.#status
     const minor = this.#minor
     const { framing, contentLength } = decideResponseFraming(this.#request, status, minor, fields)
@@ -213,17 +171,28 @@ export class ResponseReader {
     this.#state = 'content'
     return { type: 'head', head }
   }
-}
 
-/** Three digits at `at`; NaN for anything else. */
-function parseStatus(text: string, at: number): number {
-  let status = 0
-  for (let i = at; i < at + 3; i++) {
-    const digit = text.charCodeAt(i) - 0x30
-    if (!(digit >= 0 && digit <= 9)) return Number.NaN
-    status = status * 10 + digit
+  /** `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4). */
+  #readStatusLine(): boolean {
+    for (;;) {
+      const line = this.#input.line(this.#limits.headerBytes - this.#startBytes, tooLarge)
+      if (line === undefined) return false
+      if (line === '') {
+        // Some send one behind their content, and its line end counts, or there could be any number of them.
+        this.#startBytes += 2
+        continue
+      }
+      if (!STATUS_LINE.test(line))
+        throw new ProxyError('http_protocol_error', 'bad status line in a response')
+      this.#startBytes += line.length
+      this.#minor = line.startsWith('HTTP/1.1') ? 1 : 0
+      this.#status = Number(line.slice(9, 12))
+      this.#reason = line.slice(13)
+      this.#fields = new FieldSection()
+      this.#state = 'fields'
+      return true
+    }
   }
-  return status
 }
 
 /** What the parts that requests are read with say of the client is said of upstream here. */

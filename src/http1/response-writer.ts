@@ -6,6 +6,7 @@
  * HTTP/1.0 gets neither chunks nor 1xx, is seen to here and nowhere else.
  */
 import type { Fields } from '../http/fields.js'
+import type { ContentFraming } from './body-framing.js'
 import { ContentWriter, fieldLines } from './content-writer.js'
 
 export interface ResponseHead {
@@ -25,14 +26,12 @@ export interface ResponseContext {
   readonly persistent: boolean
 }
 
-const NO_CONTENT = new ContentWriter('none')
-
-export class ResponseWriter {
+export class ResponseWriter extends ContentWriter {
   readonly #context: ResponseContext
-  #content = NO_CONTENT
   #close: boolean
 
   constructor(context: ResponseContext) {
+    super('none')
     this.#context = context
     this.#close = !context.persistent
   }
@@ -44,7 +43,7 @@ export class ResponseWriter {
 
   /** Whether the end of the content is marked by nothing but the end of the connection. */
   get untilClose(): boolean {
-    return this.#content.framing === 'until-close'
+    return this.framing === 'until-close'
   }
 
   /** From now on the response says `Connection: close`. */
@@ -59,10 +58,19 @@ export class ResponseWriter {
   }
 
   /** The head of the final response. */
-  head(head: ResponseHead): string {
-    this.#content = this.#decideFraming(head)
-    if (this.#content.framing === 'until-close') this.#close = true
-    return `${statusLine(head.status, head.reason)}${fieldLines(head.fields)}${this.#ownLines(head)}\r\n`
+  head({ status, reason, fields, contentLength }: ResponseHead): string {
+    const { method, minor } = this.#context
+    let framing: ContentFraming = minor === 1 ? 'chunked' : 'until-close'
+    if (contentLength !== undefined) framing = 'length'
+    if (method === 'HEAD' || status === 204 || status === 304 || contentLength === 0) framing = 'none'
+    this.begin(framing, contentLength ?? 0)
+    if (framing === 'until-close') this.#close = true
+    let own = ''
+    if (framing === 'chunked') own = 'Transfer-Encoding: chunked\r\n'
+    else if (contentLength !== undefined && status !== 204) own = `Content-Length: ${contentLength}\r\n`
+    if (this.#close) own += 'Connection: close\r\n'
+    else if (minor === 0) own += 'Connection: keep-alive\r\n'
+    return `${statusLine(status, reason)}${fieldLines(fields)}${own}\r\n`
   }
 
   /** The head that ends HTTP on this connection: 2xx to CONNECT, or 101 with the `upgrade` it switches to. */
@@ -73,47 +81,12 @@ export class ResponseWriter {
 
   /** Whether content may follow the head at all. */
   get hasContent(): boolean {
-    return this.#content.framing !== 'none'
+    return this.framing !== 'none'
   }
 
   /** Whether content goes out in chunks. */
   get isChunked(): boolean {
-    return this.#content.framing === 'chunked'
-  }
-
-  /**
-   * So many more bytes of content are written.
-   * @throws RangeError when there is more content than the head declared, or any where none may follow
-   */
-  countContent(bytes: number): void {
-    this.#content.count(bytes)
-  }
-
-  /**
-   * What ends the content: the last chunk and the trailers, which only chunked content can carry (RFC 9112 §7.1.2).
-   * @throws RangeError when content that the head declared is missing
-   */
-  end(trailers: Fields): string {
-    return this.#content.end(trailers)
-  }
-
-  #decideFraming(head: ResponseHead): ContentWriter {
-    const { method, minor } = this.#context
-    if (method === 'HEAD' || head.status === 204 || head.status === 304) return NO_CONTENT
-    if (head.contentLength === 0) return NO_CONTENT
-    if (head.contentLength !== undefined) return new ContentWriter('length', head.contentLength)
-    return new ContentWriter(minor === 1 ? 'chunked' : 'until-close')
-  }
-
-  #ownLines(head: ResponseHead): string {
-    let lines = ''
-    if (this.#content.framing === 'chunked') lines += 'Transfer-Encoding: chunked\r\n'
-    else if (head.contentLength !== undefined && head.status !== 204) {
-      lines += `Content-Length: ${head.contentLength}\r\n`
-    }
-    if (this.#close) lines += 'Connection: close\r\n'
-    else if (this.#context.minor === 0) lines += 'Connection: keep-alive\r\n'
-    return lines
+    return this.framing === 'chunked'
   }
 }
 

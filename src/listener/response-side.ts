@@ -57,7 +57,7 @@ export class ResponseSide {
 
   data(chunk: Uint8Array): void {
     if (!this.#writer.hasContent || chunk.length === 0) return
-    this.#writer.countContent(chunk.length)
+    this.#writer.count(chunk.length)
     if (this.#writer.isChunked) this.#output.writeChunked(chunk)
     else this.#output.write(chunk)
   }

@@ -5,6 +5,7 @@
 import { malformed } from '../errors.js'
 import type { RequestFacts } from '../exchange.js'
 import { expectsContinue } from '../http/expect.js'
+import { FIELD } from '../http/field-section.js'
 import { parseHostField } from '../http/host.js'
 import { methodProperties, parseMethod } from '../http/method.js'
 import { parseRequestTarget } from '../http/request-target.js'
@@ -22,5 +23,6 @@ export function classify(head: RequestHead, extraMethods: readonly string[]): Re
   if (methodProperties(method).requestContent === 'forbidden' && head.framing.kind !== 'none') {
     throw malformed(`${method} with content`)
   }
-  return { method, target, host, expectContinue: expectsContinue(head.fields, head.minor) }
+  const expectContinue = head.fields.has(FIELD.expect) && expectsContinue(head.fields, head.minor)
+  return { method, target, host, expectContinue }
 }

@@ -13,7 +13,7 @@ import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
 import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
-import type { FieldSection } from '../http/field-section.js'
+import { FIELD, type FieldSection } from '../http/field-section.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
@@ -213,6 +213,7 @@ function admit(
 /** Whether it is a tunnel, or becomes one if it is switched to the protocol that it asks for. */
 function isTunnel({ head }: ReceivedExchange, target: Target, upgrade: readonly string[]): boolean {
   if (target.kind === 'tunnel') return true
+  if (!head.fields.has(FIELD.upgrade)) return false
   const isUpgradable =
     target.kind === 'forward'
       ? target.grant.upgradable

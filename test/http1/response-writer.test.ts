@@ -22,7 +22,7 @@ function written(
 ): string {
   let wire = writer.head(head)
   for (const piece of pieces) {
-    writer.countContent(piece.length)
+    writer.count(piece.length)
     wire += writer.isChunked ? chunkHead(piece.length) + piece + CHUNK_END : piece
   }
   return wire + writer.end(trailers)
@@ -145,8 +145,8 @@ t.test('nothing can be written behind a head that has no content (RFC 9112 §6.3
     const writer = new ResponseWriter(context)
     writer.head(head)
     t.notOk(writer.isChunked)
-    writer.countContent(0)
-    t.throws(() => writer.countContent(1), RangeError)
+    writer.count(0)
+    t.throws(() => writer.count(1), RangeError)
     t.equal(writer.end(['X', 'y']), '')
   }
 })
@@ -154,13 +154,13 @@ t.test('nothing can be written behind a head that has no content (RFC 9112 §6.3
 t.test('content must be exactly as long as the head says (RFC 9112 §6.3)', async t => {
   const long = new ResponseWriter(GET)
   long.head(ok(3))
-  long.countContent(2)
-  t.throws(() => long.countContent(2), new RangeError('more content than the head declares'))
+  long.count(2)
+  t.throws(() => long.count(2), new RangeError('more content than the head declares'))
   const short = new ResponseWriter(GET)
   short.head(ok(3))
-  short.countContent(2)
+  short.count(2)
   t.throws(() => short.end([]), new RangeError('less content than the head declares'))
-  short.countContent(1)
+  short.count(1)
   t.equal(short.end([]), '')
 })
 
