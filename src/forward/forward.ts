@@ -34,17 +34,18 @@ export interface ForwardedRequest {
  * @throws ProxyError 508 when the request has been here before; whatever the client going away throws
  */
 export function forward(
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   request: ForwardedRequest,
   way: Permit | Parents,
   options: ForwardOptions,
 ): Promise<Outcome> {
-  const outgoing = outgoingOf(exchange, request, options)
-  if (!('take' in way)) return relay('forward', exchange, outgoing, way, options)
+  const { exchange } = admitted
+  const outgoing = outgoingOf(admitted, request, options)
+  if (!('take' in way)) return relay('forward', admitted, outgoing, way, options)
   return relayToOneOf('forward', exchange, way, async parent => {
     const { sender, url } = parent
     const permit = await options.dialer.permitConfigured(parent, exchange)
-    const outcome = await relay('forward', exchange, outgoing, permit, {
+    const outcome = await relay('forward', admitted, outgoing, permit, {
       ...options,
       sender,
       parent: url,
@@ -54,13 +55,13 @@ export function forward(
 }
 
 function outgoingOf(
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   { authority, path, fields, upgradable }: ForwardedRequest,
   options: OutgoingOptions,
 ): UpstreamRequest {
-  const { head, facts } = exchange
+  const { head, facts } = admitted.exchange
   const asked = asksServer(facts.method, head.target) ? '*' : path
-  return outgoingRequest(exchange, { path: asked, host: authority.text, fields, upgradable }, options)
+  return outgoingRequest(admitted, { path: asked, host: authority.text, fields, upgradable }, options)
 }
 
 /**

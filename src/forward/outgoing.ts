@@ -30,7 +30,7 @@ export interface Destination {
 
 /** @throws ProxyError 508 when the request has been here before */
 export function outgoingRequest(
-  { head, facts, content, trace }: AdmittedExchange,
+  { exchange: { head, facts, content }, trace }: AdmittedExchange,
   { path, host, fields, upgradable }: Destination,
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {

@@ -8,7 +8,7 @@
 import type { Socket } from 'node:net'
 import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import type { ResponseContent } from '../exchange.js'
+import type { Exchange, ResponseContent } from '../exchange.js'
 import { FIELD } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
@@ -38,19 +38,20 @@ export interface RelayOptions extends UpstreamClockLimits {
 /** @returns what became of it; never rejects. An outcome with an error and no begun response is still to be answered. */
 export function relay(
   handler: HandlerName,
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   request: UpstreamRequest,
   permit: Permit,
   options: RelayOptions,
 ): Promise<Outcome> {
   return new Promise(resolve => {
-    new Relay(handler, exchange, request, permit, options, resolve).send(false)
+    new Relay(handler, admitted, request, permit, options, resolve).send(false)
   })
 }
 
 class Relay implements UpstreamEvents {
   readonly #handler: HandlerName
-  readonly #exchange: AdmittedExchange
+  readonly #admitted: AdmittedExchange
+  readonly #exchange: Exchange
   readonly #request: UpstreamRequest
   readonly #permit: Permit
   readonly #options: RelayOptions
@@ -71,14 +72,15 @@ class Relay implements UpstreamEvents {
 
   constructor(
     handler: HandlerName,
-    exchange: AdmittedExchange,
+    admitted: AdmittedExchange,
     request: UpstreamRequest,
     permit: Permit,
     options: RelayOptions,
     resolve: (outcome: Outcome) => void,
   ) {
     this.#handler = handler
-    this.#exchange = exchange
+    this.#admitted = admitted
+    this.#exchange = admitted.exchange
     this.#clock = new UpstreamClock(options, error => this.failed(error, 'never'))
     const { content } = request
     this.#request = content === undefined ? request : { ...request, content: this.#clock.watch(content) }
@@ -86,7 +88,7 @@ class Relay implements UpstreamEvents {
     this.#options = options
     this.#resolve = resolve
     this.#started = options.now()
-    exchange.onAborted(aborted =>
+    this.#exchange.onAborted(aborted =>
       this.#finish(Outcome.aborted(this.#handler, aborted, this.#measured(), this.#status)),
     )
   }
@@ -200,7 +202,7 @@ class Relay implements UpstreamEvents {
       this.#options.pumpLimits,
       this.#options.now,
     )
-    this.#options.tunnels.open(pump, this.#exchange, {
+    this.#options.tunnels.open(pump, this.#admitted, {
       address: socket.remoteAddress ?? '',
       parent: this.#options.parent,
       completed: this.#permit.grant.completed,

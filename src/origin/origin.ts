@@ -74,14 +74,15 @@ export function checkMethod(route: OriginRoute, method: Method, target: string):
  * @throws what the handlers throw
  */
 export async function serveOrigin(
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   request: OriginRequest,
   client: OriginClient,
   route: OriginRoute,
   options: PassthroughOptions,
 ): Promise<Outcome> {
+  const { exchange } = admitted
   if (route.kind === 'forward') {
-    return await passThrough(exchange, request, receivedFrom(exchange, client), route, options)
+    return await passThrough(admitted, request, receivedFrom(exchange, client), route, options)
   }
   return await route.handler.serve(exchange, request, client.address)
 }

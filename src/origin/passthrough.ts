@@ -42,21 +42,22 @@ export interface PassthroughOptions extends Omit<RelayOptions, 'sender'>, Outgoi
 
 /** @throws ProxyError 508 when the request has been here before; whatever the client going away throws */
 export async function passThrough(
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   received: OriginRequest,
   from: ReceivedFrom,
   { upstreams, hostHeader, forwarded }: PassthroughRoute,
   options: PassthroughOptions,
 ): Promise<Outcome> {
   const kept = hostHeader === 'keep' ? from.host : undefined
-  const request = outgoingRequest(exchange, { ...received, host: kept ?? '', upgradable: true }, options)
+  const { exchange } = admitted
+  const request = outgoingRequest(admitted, { ...received, host: kept ?? '', upgradable: true }, options)
   const fields = withForwarded(request.fields, forwarded, from)
   return await relayToOneOf('origin', exchange, upstreams, async upstream => {
     const { sender, authority } = upstream
     try {
       const permit = await options.dialer.permitConfigured(upstream, exchange)
       const sent = { ...request, host: kept ?? authority, fields }
-      return await relay('origin', exchange, sent, permit, { ...options, sender })
+      return await relay('origin', admitted, sent, permit, { ...options, sender })
     } finally {
       upstreams.done(upstream)
     }

@@ -1,4 +1,4 @@
-/** An exchange on its way: as it came from its connection, and as handlers get it once it was let in. */
+/** An exchange on its way: as it came from its connection, and with what is known of it once it was let in. */
 import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
@@ -37,9 +37,9 @@ export interface ReceivedExchange extends Exchange, Metered {
   reported(): void
 }
 
-/** An exchange that was let in, as handlers get it that pass it on. */
-export interface AdmittedExchange extends Exchange {
-  readonly received: ReceivedExchange
+/** An exchange that was let in, and what the pipeline knows of it, as handlers get it that pass it on. */
+export interface AdmittedExchange {
+  readonly exchange: ReceivedExchange
   readonly subject: Subject
   /** What allows it: a rule, or the key of what answers. */
   readonly rule: string | undefined

@@ -13,9 +13,9 @@ import type { OpenTunnel } from '../tunnel/registry.js'
 import type { Parents } from '../upstream/parents.js'
 
 /** As much of an open tunnel as is asked about. */
-export interface RecheckedTunnel extends Omit<OpenTunnel, 'exchange'> {
-  readonly exchange: {
-    readonly received: Pick<ReceivedExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
+export interface RecheckedTunnel extends Omit<OpenTunnel, 'admitted'> {
+  readonly admitted: {
+    readonly exchange: Pick<ReceivedExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
   }
 }
 
@@ -29,21 +29,21 @@ export interface RecheckOptions {
 }
 
 export async function isStillAllowed(
-  { exchange: { received }, address, parent, completed, verifiesServerName }: RecheckedTunnel,
+  { admitted: { exchange }, address, parent, completed, verifiesServerName }: RecheckedTunnel,
   { clients, authorities, policy, routes, parents }: RecheckOptions,
 ): Promise<boolean> {
-  const { facts, head } = received
+  const { facts, head } = exchange
   const client = await clients.identify({
-    address: received.clientAddress,
+    address: exchange.clientAddress,
     fields: head.fields,
-    certificate: authorities.judge(received.clientCertificate),
+    certificate: authorities.judge(exchange.clientCertificate),
     signal: undefined,
   })
   if (client === undefined || client instanceof ProxyError) return false
   const { target, method } = facts
   // An upgrade by way of `origins`: rules were not asked.
   if (target.form === 'origin')
-    return chooseRoute(routes, received, target.path)?.methods.includes(method) === true
+    return chooseRoute(routes, exchange, target.path)?.methods.includes(method) === true
   if (target.form === 'asterisk') return false
   const { host, port } = target.authority
   const isConnect = target.form === 'authority'

@@ -35,7 +35,6 @@ import { type FarEnd, openDirectly, openThroughParent } from '../tunnel/far-end.
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
-import { Admitted } from './admitted.js'
 import { explainHint } from './error-page.js'
 import { answerOptions, echoTrace, traceDisabled } from './hop.js'
 import { Entry } from './report.js'
@@ -113,7 +112,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
     const found = 'grant' in target ? resolve(exchange, client, target.grant, entry, pipeline) : undefined
     const way = found instanceof Promise ? await found : found
     if (way === undefined) entry.allow()
-    const admitted = new Admitted(exchange, entry.subject, entry.rule, trace)
+    const admitted = { exchange, subject: entry.subject, rule: entry.rule, trace }
     outcome = await handOver(admitted, target, way, pipeline)
   } catch (error) {
     const { aborted } = exchange
@@ -253,11 +252,12 @@ function resolve(
 
 /** @param way where a target with a grant leads */
 function handOver(
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   target: Target,
   way: Permit | Parents | undefined,
   pipeline: Pipeline,
 ): Outcome | Promise<Outcome> {
+  const { exchange } = admitted
   const { forward: forwarding, tunnel: tunnelling, origins, hop, date } = pipeline
   switch (target.kind) {
     case 'hop':
@@ -265,22 +265,22 @@ function handOver(
         ? echoTrace(exchange, date(), hop.traceExclude)
         : answerOptions(exchange, date(), target.allowed())
     case 'origin': {
-      const { clientAddress: address, encrypted } = exchange.received
-      return serveOrigin(exchange, target, { address, encrypted }, target.route, origins.options)
+      const { clientAddress: address, encrypted } = exchange
+      return serveOrigin(admitted, target, { address, encrypted }, target.route, origins.options)
     }
     case 'forward': {
       if (way === undefined) throw new TypeError('a request to forward, and no way')
       const { authority, path, fields, grant } = target
-      return forward(exchange, { authority, path, fields, upgradable: grant.upgradable }, way, forwarding)
+      return forward(admitted, { authority, path, fields, upgradable: grant.upgradable }, way, forwarding)
     }
     case 'tunnel': {
       if (way === undefined) throw new TypeError('a tunnel, and no way')
       const { grant } = 'take' in way ? target : way
       const open = (): Promise<FarEnd> =>
         'take' in way
-          ? openThroughParent(grant, way, exchange, tunnelling)
+          ? openThroughParent(grant, way, admitted, tunnelling)
           : openDirectly(way, exchange, tunnelling)
-      return tunnel(exchange, grant, open, tunnelling)
+      return tunnel(admitted, grant, open, tunnelling)
     }
   }
 }

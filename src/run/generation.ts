@@ -242,9 +242,9 @@ export class Generation implements TunnelRules {
     return this.#rules
   }
 
-  #openTunnel(pump: RunningPump, exchange: AdmittedExchange, upstream: PumpUpstream): void {
+  #openTunnel(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream): void {
     this.#pipeline.observer.tunnelOpened(upstream.connectMs)
-    this.#surroundings.tunnels.open(pump, exchange, upstream, this)
+    this.#surroundings.tunnels.open(pump, admitted, upstream, this)
     if (this.#retired) this.#letGo()
   }
 

@@ -1,5 +1,6 @@
 /** The far end of a tunnel: a connection to the host itself, or to a parent proxy that has made one. */
 import { type ProxyError, toProxyError } from '../errors.js'
+import type { Exchange } from '../exchange.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { explained } from '../forward/failover.js'
@@ -50,7 +51,7 @@ export class UnopenedTunnel extends Error {
 /** @throws ProxyError 502, 504, or what `dialer.connect` throws */
 export function openDirectly(
   permit: Permit,
-  { signal }: AdmittedExchange,
+  { signal }: Exchange,
   { dialer, buffers }: FarEndOptions,
 ): Promise<FarEnd> {
   const reader = new BufferedReader(buffers)
@@ -66,9 +67,10 @@ export function openDirectly(
 export async function openThroughParent(
   grant: Grant,
   parents: Parents,
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
+  const { exchange } = admitted
   checkLoop(exchange.head.fields, options.pseudonym)
   const tried = new Set<Parent>()
   let last: UnopenedTunnel | undefined
@@ -81,7 +83,7 @@ export async function openThroughParent(
     try {
       const reached = await connectTo(parent, parents, exchange, options)
       connection = reached.connection
-      return await askThrough(parent, reached, grant, exchange, options)
+      return await askThrough(parent, reached, grant, admitted, options)
     } catch (error) {
       if (exchange.signal.aborted) throw error
       last = new UnopenedTunnel(explained(toProxyError(error), parent), parent.url, connection)
@@ -102,14 +104,14 @@ async function askThrough(
   parent: Parent,
   { connection, reader }: Pick<FarEnd, 'connection' | 'reader'>,
   grant: Grant,
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
-  const request = tunnelRequest(grant, exchange, options.pseudonym, parent.authorization)
+  const request = tunnelRequest(grant, admitted, options.pseudonym, parent.authorization)
   const head = await askForTunnel(connection, reader, request, {
     timeoutMs: options.responseTimeoutMs,
     maxHeaderBytes: options.maxHeaderBytes,
-    signal: exchange.signal,
+    signal: admitted.exchange.signal,
   })
   if (head.status < 300) return { connection, reader, parent: parent.url }
   throw parentRefusal(parent, head, 'CONNECT')
@@ -118,7 +120,7 @@ async function askThrough(
 async function connectTo(
   parent: Parent,
   parents: Parents,
-  exchange: AdmittedExchange,
+  exchange: Exchange,
   { dialer, buffers }: FarEndOptions,
 ): Promise<Pick<FarEnd, 'connection' | 'reader'>> {
   const { secureContext } = parent

@@ -63,7 +63,7 @@ export interface PumpUpstream {
 
 /** Where tunnels are registered: whoever keeps them calls `check` now and then, and may `stop` them. */
 export interface OpenTunnels {
-  open(pump: RunningPump, exchange: AdmittedExchange, upstream: PumpUpstream): void
+  open(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream): void
 }
 
 /** One end while it runs. Its socket may be replaced by another over the same connection. */

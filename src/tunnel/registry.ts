@@ -9,7 +9,7 @@ import type { PumpUpstream, RunningPump } from './pump.js'
 
 /** A CONNECT, or a request whose connection was upgraded, since it is a tunnel. */
 export interface OpenTunnel {
-  readonly exchange: AdmittedExchange
+  readonly admitted: AdmittedExchange
   /** The IP address that it was connected to. */
   readonly address: string
   /** The URL of the parent proxy that this is the address of. */
@@ -105,19 +105,19 @@ export class TunnelRegistry {
    * @param rules that it began under
    * @returns whether it may stay; where others are in force by now it is for them to say, and it is stopped if they do not
    */
-  open(pump: RunningPump, exchange: AdmittedExchange, upstream: PumpUpstream, rules: TunnelRules): boolean {
+  open(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream, rules: TunnelRules): boolean {
     const { address, parent, completed } = upstream
     const { verifiesServerName = false } = pump
-    const { received } = exchange
+    const { exchange } = admitted
     const startedAt = this.#now()
     this.#opened += 1
     this.#counts.set(rules, this.countUnder(rules) + 1)
-    this.#running.set(pump, { exchange, address, parent, completed, verifiesServerName, startedAt })
-    received.carriedBy(pump)
+    this.#running.set(pump, { admitted, address, parent, completed, verifiesServerName, startedAt })
+    exchange.carriedBy(pump)
     void pump.finished.then(({ bytesUp, bytesDown }) => {
       this.#running.delete(pump)
       this.#counts.set(rules, this.countUnder(rules) - 1)
-      received.slot.release()
+      exchange.slot.release()
       this.#bytesUp += bytesUp
       this.#bytesDown += bytesDown
       this.#onEnd()
@@ -162,8 +162,8 @@ export class TunnelRegistry {
    * @returns false when there is none, or none any more
    */
   stopOne(exchangeId: string, reason: CloseReason): boolean {
-    for (const [pump, { exchange }] of this.#running) {
-      if (exchange.id !== exchangeId) continue
+    for (const [pump, { admitted }] of this.#running) {
+      if (admitted.exchange.id !== exchangeId) continue
       pump.stop(reason)
       return true
     }
@@ -192,12 +192,12 @@ export class TunnelRegistry {
   }
 }
 
-function describe(pump: RunningPump, { exchange, address, startedAt }: Running, now: number): TunnelStatus {
-  const { id, subject, rule, received } = exchange
+function describe(pump: RunningPump, { admitted, address, startedAt }: Running, now: number): TunnelStatus {
+  const { exchange, subject, rule } = admitted
   return {
-    id,
+    id: exchange.id,
     client: subject.client,
-    clientAddress: received.clientAddress,
+    clientAddress: exchange.clientAddress,
     kind: subject.kind === 'connect' ? 'connect' : 'upgrade',
     host: subject.host,
     port: subject.port,

@@ -5,13 +5,12 @@
  * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
  */
 import { limitExceeded } from '../errors.js'
-import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import type { CancelSignal } from '../exchange.js'
+import type { CancelSignal, Exchange } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { endToEndFields } from '../http/connection.js'
-import { FIELD } from '../http/field-section.js'
+import { type OutgoingTrace, traceFields, withTrace } from '../http/trace-context.js'
 import type { Fields } from '../http/fields.js'
-import { traceFields, withTrace } from '../http/trace-context.js'
+import { FIELD } from '../http/field-section.js'
 import { viaMember } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
 import type { SocketReader } from './read-buffer.js'
@@ -27,10 +26,14 @@ import type { UpstreamRequest } from '../upstream/sender.js'
  */
 export function tunnelRequest(
   target: { readonly host: Host; readonly port: number },
-  { head: received, trace }: Pick<AdmittedExchange, 'head' | 'trace'>,
+  {
+    exchange,
+    trace,
+  }: { readonly exchange: Pick<Exchange, 'head'>; readonly trace: OutgoingTrace | undefined },
   pseudonym: string,
   authorization: string | undefined,
 ): UpstreamRequest {
+  const { head: received } = exchange
   const authority = serializeHostPort(target.host, target.port)
   const via = [...received.fields.membersAsReceived(FIELD.via), viaMember(received.minor, pseudonym)].join(
     ', ',

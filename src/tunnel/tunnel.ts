@@ -31,11 +31,12 @@ const NOTHING = Buffer.alloc(0)
  * @returns what became of the tunnel, once it is closed
  */
 export async function tunnel(
-  exchange: AdmittedExchange,
+  admitted: AdmittedExchange,
   grant: Grant,
   open: () => Promise<FarEnd>,
   options: TunnelOptions,
 ): Promise<Outcome> {
+  const { exchange } = admitted
   let farEnd: FarEnd
   try {
     farEnd = await open()
@@ -61,7 +62,7 @@ export async function tunnel(
   const running = grant.verifyServerName
     ? verified(switched, farEnd, grant.host, options)
     : startPump(switched, switched.rest, farEnd, NOTHING, options.limits, options)
-  options.tunnels.open(running, exchange, {
+  options.tunnels.open(running, admitted, {
     address: farEnd.connection.address.text,
     parent: farEnd.parent,
     completed: grant.completed,

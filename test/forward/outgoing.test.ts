@@ -24,7 +24,7 @@ function outgoing(asked: Asked): UpstreamRequest {
     trace: asked.trace,
   })
   const destination = { path: '/p?q', host: 'up.test', fields: FieldSection.of(fields), upgradable }
-  return outgoingRequest(exchange, destination, { pseudonym: 'p', upgrade: ['websocket'] })
+  return outgoingRequest(exchange.admitted, destination, { pseudonym: 'p', upgrade: ['websocket'] })
 }
 
 t.test('is the request with the fields of this hop taken off and Via put on (RFC 9110 §7.6)', async t => {

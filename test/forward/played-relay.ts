@@ -35,7 +35,7 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
     start: (more: Partial<RelayOptions> = {}) =>
       relay(
         'forward',
-        exchange,
+        exchange.admitted,
         {
           method,
           path: '/',

@@ -221,9 +221,9 @@ t.test('a drain ends although something that it stops does not report back', asy
     check: () => {},
     stop: (why: string) => void stopped.push(why),
   }
-  const exchange = { received: { carriedBy: () => {} } } as unknown as AdmittedExchange
+  const admitted = { exchange: { carriedBy: () => {} } } as unknown as AdmittedExchange
   const rules = { judge: () => async () => true }
-  tunnels.open(stuck as unknown as Pump, exchange, { address: '', parent: undefined }, rules)
+  tunnels.open(stuck as unknown as Pump, admitted, { address: '', parent: undefined }, rules)
   await server.drain(0)
   t.same(stopped, ['shutdown'])
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
 import type { AdmittedExchange } from '../../src/pipeline/admitted-exchange.js'
+import type { Exchange } from '../../src/exchange.js'
 import type { Method } from '../../src/http/method.js'
 import { parseAuthority } from '../../src/http/authority.js'
 import type { Outcome } from '../../src/outcome.js'
@@ -26,10 +27,10 @@ function request(path: string): OriginRequest {
   return { path, fields: FieldSection.of([]) }
 }
 
-function exchange(method: Method, host?: string): AdmittedExchange {
+function exchange(method: Method, host?: string): Exchange {
   return {
     facts: { method, host: host === undefined ? undefined : parseAuthority(host, 80) },
-  } as AdmittedExchange
+  } as Exchange
 }
 
 t.test('the query has no part in the choice', async t => {
@@ -86,8 +87,9 @@ t.test('a store gets the target as it came, and the address of the client', asyn
     },
   }
   const client = { address: '::1', encrypted: false }
+  const admitted = { exchange: exchange('GET') } as AdmittedExchange
   t.equal(
-    await serveOrigin(exchange('GET'), request('/a%20?b'), client, route('/', ['GET'], handler), OPTIONS),
+    await serveOrigin(admitted, request('/a%20?b'), client, route('/', ['GET'], handler), OPTIONS),
     outcome,
   )
   t.same(calls, [['/a%20?b', '::1']])

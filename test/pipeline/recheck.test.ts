@@ -26,7 +26,7 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
 }
 
 function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): RecheckedTunnel {
-  const received = {
+  const exchange = {
     clientAddress: '127.0.0.1',
     clientCertificate: undefined,
     facts: { method, target: parseRequestTarget(method, target), host: undefined },
@@ -34,7 +34,7 @@ function tunnel(method: string, target: string, address = '1.1.1.1', over: objec
     ...over,
   }
   return {
-    exchange: { received } as unknown as RecheckedTunnel['exchange'],
+    admitted: { exchange } as unknown as RecheckedTunnel['admitted'],
     address,
     parent: undefined,
     verifiesServerName: false,

@@ -49,13 +49,14 @@ function opened(pumps: TunnelRegistry, id: string, pump: StubPump, rules = RULES
     host: 'a.test',
     port: 443,
   }
-  const received = {
+  const exchange = {
+    id,
     clientAddress: '10.0.0.1',
     slot: A_PLACE,
     carriedBy: (carrier: Carrier) => pump.calls.push(`carries ${carrier === pump}`),
   }
-  const exchange = { id, subject, rule: 'web', received } as unknown as AdmittedExchange
-  const may = pumps.open(pump, exchange, { address: '192.0.2.1', parent: undefined }, rules)
+  const admitted = { exchange, subject, rule: 'web' } as unknown as AdmittedExchange
+  const may = pumps.open(pump, admitted, { address: '192.0.2.1', parent: undefined }, rules)
   // The exchange knows by now; the tests are about what follows.
   if (pump.calls.shift() !== 'carries true') throw new Error('the exchange does not know its tunnel')
   return may
@@ -152,7 +153,7 @@ t.test('one that ends while it is judged is not among those that were stopped', 
   const pumps = new TunnelRegistry(() => 0)
   const [ending, refused, allowed] = ['x-1', 'x-2', 'x-3'].map(id => connected(pumps, id, 0))
   const stopped = await pumps.enforce(
-    rulesOf(async ({ exchange }) => {
+    rulesOf(async ({ admitted: { exchange } }) => {
       if (exchange.id === 'x-1') await ending?.end()
       return exchange.id === 'x-3'
     }),
@@ -167,7 +168,7 @@ t.test(
     const pumps = new TunnelRegistry(() => 0)
     const asked: string[] = []
     const before = RULES
-    const after = rulesOf(async ({ exchange }) => {
+    const after = rulesOf(async ({ admitted: { exchange } }) => {
       asked.push(exchange.id)
       return exchange.id === 'late'
     })

@@ -10,7 +10,7 @@ import { tunnelRequest } from '../../src/tunnel/tunnel-request.js'
 function asked(list: readonly string[], minor: 0 | 1 = 1, trace?: OutgoingTrace) {
   const fields = FieldSection.of(list)
   const head = { method: 'CONNECT', target: 'a.test:443', minor, fields, framing: { kind: 'none' } } as const
-  return { head, trace }
+  return { exchange: { head }, trace }
 }
 
 /** The bytes of the request. */

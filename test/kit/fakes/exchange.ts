@@ -1,6 +1,6 @@
 /** An exchange that no connection stands behind: the test gives its content, and sees what it is answered. */
 import type { ProxyError } from '../../../src/errors.js'
-import type { AdmittedExchange } from '../../../src/pipeline/admitted-exchange.js'
+import type { AdmittedExchange, ReceivedExchange } from '../../../src/pipeline/admitted-exchange.js'
 import type {
   ContentConsumer,
   RequestContent,
@@ -17,6 +17,7 @@ import type { RequestHead } from '../../../src/http1/request-reader.js'
 import type { ResponseHead } from '../../../src/http1/response-writer.js'
 import type { Subject } from '../../../src/pipeline/exchange-observer.js'
 import type { Aborted } from '../../../src/outcome.js'
+import { A_PLACE } from './no-limits.js'
 
 export interface FakeRequest {
   /** GET when left out. */
@@ -34,14 +35,18 @@ export interface FakeRequest {
   readonly responded?: boolean
 }
 
-export class FakeExchange implements AdmittedExchange {
+export class FakeExchange implements ReceivedExchange {
   readonly id = '1'
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly content: RequestContent
-  readonly trace: OutgoingTrace | undefined
-  readonly rule = 'web'
-  readonly subject: Subject
+  readonly clientAddress = '127.0.0.1'
+  readonly clientCertificate = undefined
+  readonly encrypted = false
+  readonly slot = A_PLACE
+  readonly bytesPassed = 0
+  /** As handlers get it. */
+  readonly admitted: AdmittedExchange
   responded: boolean
   aborted: Aborted | undefined
 
@@ -77,13 +82,15 @@ export class FakeExchange implements AdmittedExchange {
         this.resumed += 1
       },
     }
-    this.trace = request.trace
-    this.subject = { id: this.id, client: 'ci', clientAddress: '127.0.0.1', kind: 'forward', method }
+    const subject: Subject = {
+      id: this.id,
+      client: 'ci',
+      clientAddress: this.clientAddress,
+      kind: 'forward',
+      method,
+    }
+    this.admitted = { exchange: this, subject, rule: 'web', trace: request.trace }
     this.responded = request.responded ?? false
-  }
-
-  get received(): never {
-    throw new Error('there is no connection behind it')
   }
 
   get signal(): AbortSignal {
@@ -122,6 +129,16 @@ export class FakeExchange implements AdmittedExchange {
   switchTo(): Switched {
     throw new Error('there is no connection to hand over')
   }
+
+  refuse(error: ProxyError): void {
+    this.answered.push(`refuse ${error.status}`)
+  }
+
+  carriedBy(): void {}
+
+  stopTunnel(): void {}
+
+  reported(): void {}
 
   /** The client goes away. */
   leave(): void {
