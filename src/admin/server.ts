@@ -3,17 +3,12 @@
  * counted, `/` and `/status.json` for how it does, `/proxy.pac` for browsers. It has an address of its own, loopback by
  * default, that the proxy itself never connects to. GET changes nothing.
  */
-import {
-  createServer,
-  type IncomingHttpHeaders,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-} from 'node:http'
+import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
 import { type Authority, parseAuthority } from '../http/authority.js'
+import { createServer } from '../http/node-http.js'
 import { descriptorOf, type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { bindServer } from '../listener/bind.js'
 import type { Bindable } from '../listener/passed-sockets.js'

@@ -2,7 +2,7 @@
  * Reason phrases (RFC 9112 §4): text for people. Ours carry the reason of a refusal, because several clients print
  * the status line of a failed CONNECT and hide the body.
  */
-import { STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from './node-http.js'
 
 const PHRASE = /^[\t\x20-\x7e]*$/
 const MAX_LENGTH = 200

@@ -2,13 +2,14 @@
  * From spans to a collector of OpenTelemetry, by OTLP/HTTP in JSON, over sockets from the dialler. Its SDK is loaded here
  * and here alone, when there is something to trace: it is large, and whoever does not trace can do without it.
  */
-import { Agent, type AgentOptions } from 'node:http'
+import type { AgentOptions } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
 import type { Config } from '../config/schema.js'
 import type { CancelSignal } from '../exchange.js'
+import { Agent } from '../http/node-http.js'
 import type { Dialer } from '../upstream/dial.js'
 import { errorCode } from '../upstream/failures.js'
 import type { ExchangeSpans, ExchangeSpansOptions } from './exchange-spans.js'
