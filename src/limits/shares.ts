@@ -9,6 +9,7 @@ import type { Config } from '../config/schema.js'
 import { serializeSize } from '../config/quantities.js'
 import type { ProxyError } from '../errors.js'
 import { type ConnectionSlot, Slot } from './connection-slot.js'
+import { type Indexed, IndexedSet, NOT_INDEXED } from './indexed-set.js'
 import type { Ledger } from './ledger.js'
 import { type LimitName, limitReached } from './refusals.js'
 
@@ -56,7 +57,7 @@ export class Shares {
   #limits: ShareLimits
   readonly #ledger: Ledger
   readonly #onRejected: (limit: LimitName) => void
-  readonly #open = new Set<OpenReservation>()
+  readonly #open = new IndexedSet<OpenReservation>()
   #refused = 0
   #meteredAt = Number.NEGATIVE_INFINITY
 
@@ -218,7 +219,8 @@ export class Shares {
   }
 }
 
-class OpenReservation implements Reservation {
+class OpenReservation implements Reservation, Indexed {
+  index = NOT_INDEXED
   readonly account: string
   readonly metered: Metered
   /** The keys that are to be released. */

@@ -4,6 +4,7 @@
  * and ended like a connection that has sent no request head.
  */
 import type { Socket } from 'node:net'
+import { NOT_INDEXED } from '../limits/indexed-set.js'
 import { HeldBytes } from '../http1/held-bytes.js'
 import { parseProxyHeader, type ProxyHeader } from './proxy-header.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
@@ -15,6 +16,7 @@ export interface BalancerOwner extends Pick<ConnectionOwner, 'limits' | 'now' | 
 }
 
 export class BalancerConnection implements OwnedConnection {
+  index = NOT_INDEXED
   readonly #socket: Socket
   readonly #balancer: ConnectedClient
   readonly #owner: BalancerOwner

@@ -2,6 +2,7 @@
 import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
+import type { Indexed } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
 import type { HeadLimits } from '../http1/field-lines.js'
 import type { ConnectionExchange } from './connection-exchange.js'
@@ -43,7 +44,7 @@ export interface ConnectionOwner {
   readonly draining: boolean
 }
 
-export interface OwnedConnection {
+export interface OwnedConnection extends Indexed {
   /** What its client proved. */
   readonly clientCertificate?: ClientCertificate | undefined
   /** Ends what has run out of time; called often with the current time. */

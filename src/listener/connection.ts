@@ -14,6 +14,7 @@ import { ConnectionState } from '../http1/connection-state.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import type { ResponseHead } from '../http1/response-writer.js'
 import type { ConnectionSlot } from '../limits/connection-slot.js'
+import { NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
 import { classify } from '../pipeline/classify.js'
 import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
@@ -27,6 +28,7 @@ import { ResponseSide } from './response-side.js'
 const MAX_BUFFERED_BYTES = 64 * 1024
 
 export class Connection implements ExchangeConnection, OwnedConnection {
+  index = NOT_INDEXED
   readonly clientAddress: string
   readonly clientCertificate: ClientCertificate | undefined
   readonly encrypted: boolean

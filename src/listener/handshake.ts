@@ -3,6 +3,7 @@
  * one that carries HTTP, so that whoever never finishes costs no more than whoever never sends a request head.
  */
 import type { Socket } from 'node:net'
+import { NOT_INDEXED } from '../limits/indexed-set.js'
 import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
 import { Deadline } from './deadline.js'
 
@@ -12,6 +13,7 @@ export interface HandshakeOwner extends Pick<ConnectionOwner, 'limits' | 'now' |
 }
 
 export class Handshake implements OwnedConnection {
+  index = NOT_INDEXED
   /** The connection beneath TLS. */
   readonly socket: Socket
   readonly client: ConnectedClient

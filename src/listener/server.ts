@@ -11,6 +11,7 @@ import type { ProxyError } from '../errors.js'
 import { type Cidr, cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
 import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
+import { IndexedSet } from '../limits/indexed-set.js'
 import type { Shares } from '../limits/shares.js'
 import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
 import { BalancerConnection, type BalancerOwner } from './balancer-connection.js'
@@ -77,7 +78,7 @@ const BACKLOG = 4096
 export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwner {
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
-  readonly #connections = new Set<OwnedConnection>()
+  readonly #connections = new IndexedSet<OwnedConnection>()
   /** Those whose TLS has not begun. */
   readonly #clients = new WeakMap<Socket, ConnectedClient>()
   #settings: ServerSettings | undefined

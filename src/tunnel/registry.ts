@@ -4,6 +4,7 @@
  */
 import { setImmediate } from 'node:timers/promises'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
+import { type Indexed, IndexedSet, NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
 import type { PumpUpstream, RunningPump } from './pump.js'
 
@@ -50,13 +51,14 @@ export interface ListedTunnels {
   readonly listed: readonly TunnelStatus[]
 }
 
-interface Running extends OpenTunnel {
+interface Running extends OpenTunnel, Indexed {
+  readonly pump: RunningPump
   /** Milliseconds, monotonic. */
   readonly startedAt: number
 }
 
 export class TunnelRegistry {
-  readonly #running = new Map<RunningPump, Running>()
+  readonly #running = new IndexedSet<Running>()
   readonly #counts = new WeakMap<TunnelRules, number>()
   readonly #now: () => number
   #inForce: TunnelRules | undefined
@@ -84,14 +86,14 @@ export class TunnelRegistry {
   /** Bytes from clients so far, those of open tunnels too; never less than it was. */
   get bytesUp(): number {
     let sum = this.#bytesUp
-    for (const pump of this.#running.keys()) sum += pump.bytesUp
+    for (const { pump } of this.#running) sum += pump.bytesUp
     return sum
   }
 
   /** The same from upstream. */
   get bytesDown(): number {
     let sum = this.#bytesDown
-    for (const pump of this.#running.keys()) sum += pump.bytesDown
+    for (const { pump } of this.#running) sum += pump.bytesDown
     return sum
   }
 
@@ -112,10 +114,20 @@ export class TunnelRegistry {
     const startedAt = this.#now()
     this.#opened += 1
     this.#counts.set(rules, this.countUnder(rules) + 1)
-    this.#running.set(pump, { admitted, address, parent, completed, verifiesServerName, startedAt })
+    const running = {
+      pump,
+      admitted,
+      address,
+      parent,
+      completed,
+      verifiesServerName,
+      startedAt,
+      index: NOT_INDEXED,
+    }
+    this.#running.add(running)
     exchange.carriedBy(pump)
     void pump.finished.then(({ bytesUp, bytesDown }) => {
-      this.#running.delete(pump)
+      this.#running.delete(running)
       this.#counts.set(rules, this.countUnder(rules) - 1)
       exchange.slot.release()
       this.#bytesUp += bytesUp
@@ -124,7 +136,7 @@ export class TunnelRegistry {
     })
     const inForce = this.#inForce
     if (inForce === undefined || inForce === rules) return true
-    void this.#stopUnless(inForce.judge(), [pump])
+    void this.#stopUnless(inForce.judge(), [running])
     return false
   }
 
@@ -139,21 +151,21 @@ export class TunnelRegistry {
    */
   async enforce(rules: TunnelRules): Promise<number> {
     this.#inForce = rules
-    return this.#running.size === 0 ? 0 : await this.#stopUnless(rules.judge(), [...this.#running.keys()])
+    return this.#running.size === 0 ? 0 : await this.#stopUnless(rules.judge(), [...this.#running])
   }
 
   /** Ends those that have been idle, or have lived, for too long. */
   check(now: number): void {
-    for (const pump of this.#running.keys()) pump.check(now)
+    for (const { pump } of this.#running) pump.check(now)
   }
 
   /** @param most how many are listed; those with the most bytes are */
   list(most: number): ListedTunnels {
     const now = this.#now()
-    const bytesOf = (pump: RunningPump): number => pump.bytesUp + pump.bytesDown
+    const bytesOf = ({ pump }: Running): number => pump.bytesUp + pump.bytesDown
     const all = [...this.#running]
-    if (all.length > most) all.sort(([a], [b]) => bytesOf(b) - bytesOf(a))
-    const listed = all.slice(0, most).map(([pump, running]) => describe(pump, running, now))
+    all.sort(all.length > most ? (a, b) => bytesOf(b) - bytesOf(a) : (a, b) => a.startedAt - b.startedAt)
+    const listed = all.slice(0, most).map(running => describe(running, now))
     return { open: this.#running.size, listed }
   }
 
@@ -162,7 +174,7 @@ export class TunnelRegistry {
    * @returns false when there is none, or none any more
    */
   stopOne(exchangeId: string, reason: CloseReason): boolean {
-    for (const [pump, { admitted }] of this.#running) {
+    for (const { pump, admitted } of this.#running) {
       if (admitted.exchange.id !== exchangeId) continue
       pump.stop(reason)
       return true
@@ -171,28 +183,31 @@ export class TunnelRegistry {
   }
 
   stop(reason: CloseReason): void {
-    for (const pump of this.#running.keys()) pump.stop(reason)
+    for (const { pump } of this.#running) pump.stop(reason)
   }
 
   /** One after another, as each may take a while and all of them together too much. */
   async #stopUnless(
     isAllowed: (tunnel: OpenTunnel) => Promise<boolean>,
-    pumps: readonly RunningPump[],
+    tunnels: readonly Running[],
   ): Promise<number> {
     let stopped = 0
-    for (const pump of pumps) {
+    for (const tunnel of tunnels) {
       // What else goes on does not wait for all of them.
       await setImmediate()
-      const tunnel = this.#running.get(pump)
-      if (tunnel === undefined || (await isAllowed(tunnel)) || !this.#running.has(pump)) continue
+      if (hasEnded(tunnel) || (await isAllowed(tunnel)) || hasEnded(tunnel)) continue
       stopped += 1
-      pump.stop('policy')
+      tunnel.pump.stop('policy')
     }
     return stopped
   }
 }
 
-function describe(pump: RunningPump, { admitted, address, startedAt }: Running, now: number): TunnelStatus {
+function hasEnded({ index }: Indexed): boolean {
+  return index === NOT_INDEXED
+}
+
+function describe({ pump, admitted, address, startedAt }: Running, now: number): TunnelStatus {
   const { exchange, subject, rule } = admitted
   return {
     id: exchange.id,
