@@ -7,6 +7,7 @@
  */
 import type { Socket } from 'node:net'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
+import { handleData, handleEvents, ignoreEvents, SocketHandler } from '../net/socket-handler.js'
 import type { CloseReason } from '../outcome.js'
 import { toBufferedSocket } from './buffered-socket.js'
 import { JoiningWriter } from './joining-writer.js'
@@ -66,15 +67,6 @@ export interface OpenTunnels {
   open(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream): void
 }
 
-/** One end while it runs. Its socket may be replaced by another over the same connection. */
-interface End {
-  socket: Socket
-  writer: JoiningWriter
-  reader: SocketReader | undefined
-  bytes: number
-  readonly onReset: CloseReason
-}
-
 /** A piece from the client this large is an upload: worth a buffer of ours. It is what Node reads at a time. */
 const BULK_BYTES = 64 * 1024
 
@@ -85,7 +77,6 @@ export class Pump implements RunningPump {
   readonly #limits: PumpLimits
   readonly #now: () => number
   readonly #endsAt: number
-  #makeClientReader: (() => BufferedReader) | undefined
   #activeAt: number
   #reason: CloseReason = 'complete'
   #open = 2
@@ -102,20 +93,19 @@ export class Pump implements RunningPump {
     now: () => number,
     makeClientReader?: () => BufferedReader,
   ) {
-    this.#client = endOf(client, 'client_reset')
-    this.#upstream = endOf(upstream, 'upstream_reset')
     this.#limits = limits
     this.#now = now
     this.#activeAt = now()
     this.#endsAt = this.#activeAt + limits.lifetimeMs
-    this.#makeClientReader = makeClientReader
     this.finished = new Promise(resolve => {
       this.#resolve = resolve
     })
-    this.#watch(this.#client, this.#upstream)
-    this.#watch(this.#upstream, this.#client)
-    this.#flow(this.#client, this.#upstream, client.early)
-    this.#flow(this.#upstream, this.#client, upstream.early)
+    this.#client = new End(this, client, 'client_reset', makeClientReader)
+    this.#upstream = new End(this, upstream, 'upstream_reset', undefined)
+    this.#client.joinTo(this.#upstream)
+    this.#upstream.joinTo(this.#client)
+    this.#client.flow(client.early)
+    this.#upstream.flow(upstream.early)
   }
 
   get bytesUp(): number {
@@ -133,93 +123,157 @@ export class Pump implements RunningPump {
 
   stop(reason: CloseReason): void {
     this.#reason = reason
-    this.#client.socket.destroy()
-    this.#upstream.socket.destroy()
+    this.#client.destroy()
+    this.#upstream.destroy()
   }
 
-  /** Passes on how `from` ends, as long as its socket is the one it has now. */
-  #watch(from: End, to: End): void {
-    const { socket } = from
-    socket.on('end', () => {
-      if (from.socket === socket) endWrites(to)
-    })
-    socket.on('drain', () => {
-      this.#activeAt = this.#now()
-      to.socket.resume()
-    })
-    socket.on('error', () => {
-      if (this.#reason === 'complete') this.#reason = from.onReset
-      // Whatever the far side was told so far is not the whole: a clean end would say that it is.
-      resetSocket(to.socket)
-    })
-    socket.on('close', () => {
-      if (from.socket !== socket) return
-      // Closed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
-      if (!to.socket.destroyed && !to.socket.writableEnded) to.socket.destroy()
-      this.#open -= 1
-      if (this.#open === 0) this.#finish()
-    })
-  }
+  // --- for its ends ---
 
-  #flow(from: End, to: End, early: readonly Uint8Array[]): void {
-    for (const chunk of early) if (chunk.length > 0) this.#pass(chunk, from, to)
-    if (from.reader === undefined) {
-      from.socket.on('data', (chunk: Buffer) => {
-        if (!this.#pass(chunk, from, to)) from.socket.pause()
-        if (chunk.length >= BULK_BYTES && from === this.#client) this.#bufferClient()
-      })
-    } else {
-      from.reader.start(to.socket.writableHighWaterMark, chunk => {
-        this.#pass(chunk, from, to)
-        // A piece as large as the high-water mark that is not in the system's hands yet always makes this false, and
-        // `drain` comes when all of it is: only then is its buffer read into again.
-        return to.socket.writableLength === 0 || !to.socket.writableNeedDrain
-      })
-    }
-    // It has ended before it was watched, and does not say so again.
-    if (from.socket.readableEnded) endWrites(to)
-    else if (to.socket.writableNeedDrain) from.socket.pause()
-    else from.socket.resume()
-  }
-
-  /** @returns false when `to` has fallen behind */
-  #pass(chunk: Uint8Array, from: End, to: End): boolean {
-    from.bytes += chunk.length
+  /** A byte has passed, or was taken. */
+  active(): void {
     this.#activeAt = this.#now()
-    return to.writer.write(chunk)
   }
 
-  /** Goes on with a socket that reads into a buffer of ours, where that can be had. */
-  #bufferClient(): void {
-    const makeReader = this.#makeClientReader
-    if (makeReader === undefined) return
-    const reader = makeReader()
-    this.#client.writer.flush()
-    const buffered = toBufferedSocket(this.#client.socket, reader)
-    if (buffered === undefined) return
-    this.#makeClientReader = undefined
-    this.#client.socket = buffered.socket
-    this.#client.writer = new JoiningWriter(buffered.socket)
-    this.#client.reader = reader
-    this.#watch(this.#client, this.#upstream)
-    this.#flow(this.#client, this.#upstream, [buffered.pending])
+  /** The first failure is the reason of the end, unless that is known. */
+  failed(reason: CloseReason): void {
+    if (this.#reason === 'complete') this.#reason = reason
   }
 
-  /** Both sides are closed, and nothing that was read from one is being written to the other any more. */
-  #finish(): void {
-    this.#client.reader?.release()
-    this.#upstream.reader?.release()
+  /** One end is closed; with the second, nothing that was read from one is being written to the other any more. */
+  closed(): void {
+    this.#open -= 1
+    if (this.#open > 0) return
+    this.#client.release()
+    this.#upstream.release()
     this.#resolve({ bytesUp: this.bytesUp, bytesDown: this.bytesDown, reason: this.#reason })
   }
 }
 
+/** One end while it runs. Its socket may be replaced by another over the same connection. */
+class End extends SocketHandler {
+  bytes = 0
+  readonly #pump: Pump
+  readonly #onReset: CloseReason
+  #socket: Socket
+  #reader: SocketReader | undefined
+  /** The end that gets what is read here. */
+  #other: End
+  #makeReader: (() => BufferedReader) | undefined
+  /** Made by the first piece that the system does not take at once. */
+  #writer: JoiningWriter | undefined
+
+  constructor(
+    pump: Pump,
+    { socket, reader }: PumpSide,
+    onReset: CloseReason,
+    makeReader: (() => BufferedReader) | undefined,
+  ) {
+    super()
+    this.#pump = pump
+    this.#socket = socket
+    this.#reader = reader
+    this.#onReset = onReset
+    this.#makeReader = makeReader
+    this.#other = this
+  }
+
+  joinTo(other: End): void {
+    this.#other = other
+    handleEvents(this.#socket, this)
+  }
+
+  flow(early: readonly Uint8Array[]): void {
+    const socket = this.#socket
+    const other = this.#other
+    for (const chunk of early) if (chunk.length > 0) this.#pass(chunk)
+    if (this.#reader === undefined) handleData(socket)
+    else {
+      this.#reader.start(other.#socket.writableHighWaterMark, chunk => {
+        this.#pass(chunk)
+        // A piece as large as the high-water mark that is not in the system's hands yet always makes this false, and
+        // `drain` comes when all of it is: only then is its buffer read into again.
+        return other.#socket.writableLength === 0 || !other.#socket.writableNeedDrain
+      })
+    }
+    // It has ended before it was watched, and does not say so again.
+    if (socket.readableEnded) other.#endWrites()
+    else if (other.#socket.writableNeedDrain) socket.pause()
+    else socket.resume()
+  }
+
+  destroy(): void {
+    this.#socket.destroy()
+  }
+
+  release(): void {
+    this.#reader?.release()
+  }
+
+  override onData(chunk: Buffer): void {
+    if (!this.#pass(chunk)) this.#socket.pause()
+    if (chunk.length >= BULK_BYTES) this.#readBuffered()
+  }
+
+  /** The end of one direction is passed on as the end of that direction alone. */
+  override onEnd(): void {
+    this.#other.#endWrites()
+  }
+
+  override onDrain(): void {
+    this.#pump.active()
+    this.#other.#socket.resume()
+  }
+
+  override onError(): void {
+    this.#pump.failed(this.#onReset)
+    // Whatever the far side has been sent so far is not the whole: a clean end would say that it is.
+    resetSocket(this.#other.#socket)
+  }
+
+  override onClose(): void {
+    const other = this.#other.#socket
+    // Closed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
+    if (!other.destroyed && !other.writableEnded) other.destroy()
+    this.#pump.closed()
+  }
+
+  /** @returns false when the other end has fallen behind */
+  #pass(chunk: Uint8Array): boolean {
+    this.bytes += chunk.length
+    this.#pump.active()
+    return this.#other.#write(chunk)
+  }
+
+  #write(chunk: Uint8Array): boolean {
+    if (this.#writer === undefined) {
+      if (this.#socket.writableLength === 0) return this.#socket.write(chunk)
+      this.#writer = new JoiningWriter(this.#socket)
+    }
+    return this.#writer.write(chunk)
+  }
+
+  #endWrites(): void {
+    this.#writer?.flush()
+    this.#socket.end()
+  }
+
+  /** Goes on with a socket that reads into a buffer of ours, where that can be had. */
+  #readBuffered(): void {
+    const makeReader = this.#makeReader
+    if (makeReader === undefined) return
+    const reader = makeReader()
+    this.#writer?.flush()
+    const plain = this.#socket
+    const buffered = toBufferedSocket(plain, reader)
+    if (buffered === undefined) return
+    ignoreEvents(plain)
+    this.#makeReader = undefined
+    this.#socket = buffered.socket
+    this.#writer = undefined
+    this.#reader = reader
+    handleEvents(this.#socket, this)
+    this.flow([buffered.pending])
+  }
+}
+
 function nobodyWaits(): void {}
-
-function endOf({ socket, reader }: PumpSide, onReset: CloseReason): End {
-  return { socket, writer: new JoiningWriter(socket), reader, bytes: 0, onReset }
-}
-
-function endWrites({ socket, writer }: End): void {
-  writer.flush()
-  socket.end()
-}

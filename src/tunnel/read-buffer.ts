@@ -68,10 +68,12 @@ export class BufferedReader implements SocketReader {
     callback: (bytes: number, view: Uint8Array): boolean => {
       const shared = view.buffer === this.#buffers.shared.buffer
       this.#quiet = shared ? bytes < SHARED_BYTES : bytes < SHARED_BYTES / 2
-      const chunk = Buffer.from(view.buffer, view.byteOffset, bytes)
-      const own = shared || bytes < this.#copyBelow ? Buffer.from(chunk) : chunk
+      const own =
+        shared || bytes < this.#copyBelow
+          ? copyOf(view, bytes)
+          : Buffer.from(view.buffer, view.byteOffset, bytes)
       // Nothing that is still being written lies in the large buffer: the next read is into the shared one.
-      if (this.#quiet && own !== chunk) this.#giveBack()
+      if (this.#quiet && own.buffer !== view.buffer) this.#giveBack()
       if (this.#consume !== undefined) return this.#consume(own)
       this.#early.push(own)
       return true
@@ -105,4 +107,10 @@ export class BufferedReader implements SocketReader {
     if (this.#large !== undefined) this.#buffers.giveLarge(this.#large)
     this.#large = undefined
   }
+}
+
+function copyOf(view: Uint8Array, bytes: number): Buffer {
+  const copy = Buffer.allocUnsafe(bytes)
+  copy.set(bytes === view.length ? view : view.subarray(0, bytes))
+  return copy
 }

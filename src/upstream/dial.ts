@@ -77,9 +77,6 @@ export interface Connection {
   readonly connectMs: number
 }
 
-/** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
-const SOON = Promise.resolve()
-
 export class Dialer {
   readonly #options: DialerOptions
   readonly #connector: Connector
@@ -151,6 +148,7 @@ export class Dialer {
     const started = this.#options.now()
     return raceAttempts(addresses, {
       open: address => this.#open(address, port, onRead?.()),
+      attempted: this.#checkDescriptor,
       signal,
       timeoutMs: this.#options.connectTimeoutMs,
       timedOut: () => {
@@ -180,13 +178,11 @@ export class Dialer {
 
   #open({ text, family }: IpAddress, port: number, onread: OnRead | undefined): Socket {
     const options = { host: text, port, family, autoSelectFamily: false, allowHalfOpen: true, noDelay: true }
-    const socket = this.#connector(onread === undefined ? options : { ...options, onread })
-    const check = (): void => {
-      if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
-    }
-    // Told right before the system opens it. `once` and queueMicrotask would make 0.5 KB of garbage more.
-    socket.on('connectionAttempt', () => void SOON.then(check))
-    return socket
+    return this.#connector(onread === undefined ? options : { ...options, onread })
+  }
+
+  readonly #checkDescriptor = (socket: Socket): void => {
+    if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
   }
 
   /**

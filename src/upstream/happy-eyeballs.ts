@@ -10,6 +10,7 @@
 import type { Socket } from 'node:net'
 import type { CancelSignal } from '../exchange.js'
 import type { IpAddress } from '../net/ip-address.js'
+import { handleConnecting, SocketHandler } from '../net/socket-handler.js'
 
 /** How long an attempt may be silent before the next begins beside it (RFC 8305 §5). */
 export const ATTEMPT_DELAY_MS = 250
@@ -32,6 +33,8 @@ export function interleaveFamilies(addresses: readonly IpAddress[]): IpAddress[]
 export interface RaceOptions {
   /** Begins to connect to one address; its socket emits `connect` or `error`. */
   readonly open: (address: IpAddress) => Socket
+  /** Called when the system has been asked for the connection: the socket has its descriptor. */
+  readonly attempted?: (socket: Socket) => void
   /** Milliseconds over all attempts. */
   readonly timeoutMs: number
   /** The error when that time is over. */
@@ -63,7 +66,7 @@ class Race {
   /** How many of them were begun with. */
   #begun = 0
   /** Those that are under way: never many, and nearly always one. */
-  #attempts: Socket[] = []
+  #attempts: Attempt[] = []
   readonly #limit: NodeJS.Timeout
   #delay: NodeJS.Timeout | undefined
   readonly #onAbort = (): void => this.#lose(this.#options.signal.reason)
@@ -97,16 +100,10 @@ class Race {
       this.#failed(error)
       return
     }
-    this.#attempts.push(socket)
-    // Stays attached for good: a socket that was given up may still report an error.
-    socket.on('error', error => {
-      if (this.#ended(socket)) this.#failed(error)
-    })
-    socket.on('connect', () => {
-      if (!this.#ended(socket)) return
-      this.#settle()
-      this.#resolve({ socket, address })
-    })
+    const attempt = new Attempt(this, socket, address)
+    this.#attempts.push(attempt)
+    // For good, unless somebody else handles its events: a socket that was given up may still report an error.
+    handleConnecting(socket, attempt)
     if (this.#isMore) this.#delay = setTimeout(() => this.next(), ATTEMPT_DELAY_MS)
   }
 
@@ -114,9 +111,23 @@ class Race {
     return this.#begun < this.#addresses.length
   }
 
+  attempted(socket: Socket): void {
+    this.#options.attempted?.(socket)
+  }
+
+  connected(attempt: Attempt): void {
+    if (!this.#ended(attempt)) return
+    this.#settle()
+    this.#resolve(attempt)
+  }
+
+  failed(attempt: Attempt, error: Error): void {
+    if (this.#ended(attempt)) this.#failed(error)
+  }
+
   /** @returns false when it was given up before */
-  #ended(socket: Socket): boolean {
-    const index = this.#attempts.indexOf(socket)
+  #ended(attempt: Attempt): boolean {
+    const index = this.#attempts.indexOf(attempt)
     if (index >= 0) this.#attempts.splice(index, 1)
     return index >= 0
   }
@@ -139,6 +150,36 @@ class Race {
     this.#begun = this.#addresses.length
     const attempts = this.#attempts
     this.#attempts = []
-    for (const socket of attempts) socket.destroy()
+    for (const { socket } of attempts) socket.destroy()
+  }
+}
+
+/** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
+const SOON = Promise.resolve()
+
+/** One address of a race. */
+class Attempt extends SocketHandler implements Winner {
+  readonly socket: Socket
+  readonly address: IpAddress
+  readonly #race: Race
+
+  constructor(race: Race, socket: Socket, address: IpAddress) {
+    super()
+    this.#race = race
+    this.socket = socket
+    this.address = address
+  }
+
+  /** Right before the system is asked. */
+  override onConnectionAttempt(): void {
+    void SOON.then(() => this.#race.attempted(this.socket))
+  }
+
+  override onConnect(): void {
+    this.#race.connected(this)
+  }
+
+  override onError(error: Error): void {
+    this.#race.failed(this, error)
   }
 }
