@@ -21,7 +21,7 @@ import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
-import { raceAttempts, type Winner } from './happy-eyeballs.js'
+import { raceAttempts, type RaceOptions, type Winner } from './happy-eyeballs.js'
 import { resolveGranted } from './granted-host.js'
 import type { Asker, Resolver } from '../dns/resolve.js'
 import { awaitHandshake } from './tls-handshake.js'
@@ -78,14 +78,10 @@ export interface Connection {
 }
 
 export class Dialer {
-  readonly #options: DialerOptions
-  readonly #connector: Connector
-  readonly #interfaces: typeof networkInterfaces
+  readonly #options: DialerOptions & DialOptions
 
   constructor(options: DialerOptions) {
-    this.#options = options
-    this.#connector = options.connector ?? netConnect
-    this.#interfaces = options.interfaces ?? networkInterfaces
+    this.#options = { connector: netConnect, interfaces: networkInterfaces, ...options }
   }
 
   /**
@@ -143,46 +139,7 @@ export class Dialer {
    * @throws ProxyError 502 or 504, 403 or 508 when it is our own listener; the signal's reason when it aborts
    */
   connect(permit: Permit, signal: CancelSignal, onRead?: () => OnRead): Promise<Connection> {
-    const { grant, addresses } = permit
-    const { host, port } = grant
-    const started = this.#options.now()
-    return raceAttempts(addresses, {
-      open: address => this.#open(address, port, onRead?.()),
-      attempted: this.#checkDescriptor,
-      signal,
-      timeoutMs: this.#options.connectTimeoutMs,
-      timedOut: () => {
-        const message = `no connection in time: ${serializeHostPort(host, port)}`
-        return limitExceeded('limits.connect_timeout', 'connection_timeout', message)
-      },
-    }).then(
-      winner => this.#connected(winner, grant, started),
-      (error: unknown) => {
-        throw signal.aborted ? error : upstreamFailure(error, serializeHostPort(host, port))
-      },
-    )
-  }
-
-  /** @throws ProxyError 403 or 508 when it is our own listener */
-  #connected({ socket, address }: Winner, grant: Grant, started: number): Connection {
-    const own = this.#options.policy().vetOwnAddress(grant, address)
-    if (own !== undefined && this.#isOnThisMachine(socket, address)) {
-      socket.destroy()
-      throw refusal(own)
-    }
-    const kind = address.family === 6 ? 'ipv6' : 'ipv4'
-    const { port } = grant
-    const where = serializeHostPort({ kind, name: address.text }, port)
-    return { socket, address, port, where, connectMs: this.#options.now() - started }
-  }
-
-  #open({ text, family }: IpAddress, port: number, onread: OnRead | undefined): Socket {
-    const options = { host: text, port, family, autoSelectFamily: false, allowHalfOpen: true, noDelay: true }
-    return this.#connector(onread === undefined ? options : { ...options, onread })
-  }
-
-  readonly #checkDescriptor = (socket: Socket): void => {
-    if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
+    return raceAttempts(permit.addresses, new Dial(this.#options, permit.grant, signal, onRead))
   }
 
   /**
@@ -213,6 +170,66 @@ export class Dialer {
   #vet(grant: Grant, addresses: readonly string[]): Permit {
     return permitOf(this.#options.policy().vet(grant, addresses))
   }
+}
+
+type DialOptions = Pick<DialerOptions, 'policy' | 'connectTimeoutMs' | 'descriptors' | 'now'> &
+  Required<Pick<DialerOptions, 'connector' | 'interfaces'>>
+
+/** One connection to be: how its attempts are made, and what they come to. */
+class Dial implements RaceOptions<Connection> {
+  readonly signal: CancelSignal
+  readonly timeoutMs: number
+  readonly #options: DialOptions
+  readonly #grant: Grant
+  readonly #onRead: (() => OnRead) | undefined
+  readonly #started: number
+
+  constructor(options: DialOptions, grant: Grant, signal: CancelSignal, onRead: (() => OnRead) | undefined) {
+    this.signal = signal
+    this.timeoutMs = options.connectTimeoutMs
+    this.#options = options
+    this.#grant = grant
+    this.#onRead = onRead
+    this.#started = options.now()
+  }
+
+  open({ text, family }: IpAddress): Socket {
+    const { port } = this.#grant
+    const options = { host: text, port, family, autoSelectFamily: false, allowHalfOpen: true, noDelay: true }
+    const onRead = this.#onRead
+    return this.#options.connector(onRead === undefined ? options : { ...options, onread: onRead() })
+  }
+
+  attempted(socket: Socket): void {
+    if (this.#options.descriptors.isKept(descriptorOf(socket))) socket.destroy(noDescriptor())
+  }
+
+  timedOut(): ProxyError {
+    const message = `no connection in time: ${this.#where()}`
+    return limitExceeded('limits.connect_timeout', 'connection_timeout', message)
+  }
+
+  failure(error: unknown): unknown {
+    return this.signal.aborted ? error : upstreamFailure(error, this.#where())
+  }
+
+  /** @throws ProxyError 403 or 508 when it is our own listener */
+  connected({ socket, address }: Winner): Connection {
+    const { policy, now } = this.#options
+    const own = policy().vetOwnAddress(this.#grant, address)
+    if (own !== undefined && this.#isOnThisMachine(socket, address)) {
+      socket.destroy()
+      throw refusal(own)
+    }
+    const { port } = this.#grant
+    const kind = address.family === 6 ? 'ipv6' : 'ipv4'
+    const where = serializeHostPort({ kind, name: address.text }, port)
+    return { socket, address, port, where, connectMs: now() - this.#started }
+  }
+
+  #where(): string {
+    return serializeHostPort(this.#grant.host, this.#grant.port)
+  }
 
   /**
    * The system dials an address of its own from that very address, whether its interface is up or not; only one that
@@ -221,7 +238,7 @@ export class Dialer {
   #isOnThisMachine({ localAddress }: Socket, { text }: IpAddress): boolean {
     const isIt = (own: string): boolean => parseSocketAddress(own)?.text === text
     if (isIt(localAddress ?? '')) return true
-    return Object.values(this.#interfaces()).some(list => list?.some(({ address }) => isIt(address)))
+    return Object.values(this.#options.interfaces()).some(list => list?.some(({ address }) => isIt(address)))
   }
 }
 

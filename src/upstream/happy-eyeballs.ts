@@ -30,26 +30,30 @@ export function interleaveFamilies(addresses: readonly IpAddress[]): IpAddress[]
   return ordered
 }
 
-export interface RaceOptions {
+export interface RaceOptions<T> {
   /** Begins to connect to one address; its socket emits `connect` or `error`. */
-  readonly open: (address: IpAddress) => Socket
+  open(address: IpAddress): Socket
   /** Called when the system has been asked for the connection: the socket has its descriptor. */
-  readonly attempted?: (socket: Socket) => void
+  attempted?(socket: Socket): void
   /** Milliseconds over all attempts. */
   readonly timeoutMs: number
   /** The error when that time is over. */
-  readonly timedOut: () => Error
+  timedOut(): Error
+  /** What the race is won for; what it throws is thrown. */
+  connected(winner: Winner): T
+  /** What is thrown for an error of the last attempt, for the time-out and for the signal's reason. */
+  failure?(error: unknown): unknown
   readonly signal: CancelSignal
 }
 
 /**
  * @param addresses at least one
- * @returns the connected socket and its address; its `error` event has a listener for good
- * @throws the last attempt's error, the time-out, or the signal's reason
+ * @returns what `connected` makes of the winner; the `error` event of its socket has a listener for good
+ * @throws what `failure` makes of the last attempt's error, the time-out, or the signal's reason
  */
-export function raceAttempts(addresses: readonly IpAddress[], options: RaceOptions): Promise<Winner> {
+export function raceAttempts<T>(addresses: readonly IpAddress[], options: RaceOptions<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    new Race(addresses, options, resolve, reject).next()
+    new Race<T>(addresses, options, resolve, reject).next()
   })
 }
 
@@ -58,9 +62,9 @@ export interface Winner {
   readonly address: IpAddress
 }
 
-class Race {
-  readonly #options: RaceOptions
-  readonly #resolve: (winner: Winner) => void
+class Race<T> implements Attempts {
+  readonly #options: RaceOptions<T>
+  readonly #resolve: (result: T) => void
   readonly #reject: (error: unknown) => void
   readonly #addresses: readonly IpAddress[]
   /** How many of them were begun with. */
@@ -73,8 +77,8 @@ class Race {
 
   constructor(
     addresses: readonly IpAddress[],
-    options: RaceOptions,
-    resolve: (winner: Winner) => void,
+    options: RaceOptions<T>,
+    resolve: (result: T) => void,
     reject: (error: unknown) => void,
   ) {
     this.#options = options
@@ -118,7 +122,11 @@ class Race {
   connected(attempt: Attempt): void {
     if (!this.#ended(attempt)) return
     this.#settle()
-    this.#resolve(attempt)
+    try {
+      this.#resolve(this.#options.connected(attempt))
+    } catch (error) {
+      this.#reject(error)
+    }
   }
 
   failed(attempt: Attempt, error: Error): void {
@@ -139,7 +147,7 @@ class Race {
 
   #lose(error: unknown): void {
     this.#settle()
-    this.#reject(error)
+    this.#reject(this.#options.failure === undefined ? error : this.#options.failure(error))
   }
 
   /** Ends every attempt that is still under way. */
@@ -157,13 +165,20 @@ class Race {
 /** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
 const SOON = Promise.resolve()
 
+/** What is notified of an attempt. */
+interface Attempts {
+  attempted(socket: Socket): void
+  connected(attempt: Attempt): void
+  failed(attempt: Attempt, error: Error): void
+}
+
 /** One address of a race. */
 class Attempt extends SocketHandler implements Winner {
   readonly socket: Socket
   readonly address: IpAddress
-  readonly #race: Race
+  readonly #race: Attempts
 
-  constructor(race: Race, socket: Socket, address: IpAddress) {
+  constructor(race: Attempts, socket: Socket, address: IpAddress) {
     super()
     this.#race = race
     this.socket = socket

@@ -47,6 +47,7 @@ function race(t: Test, texts: string[], timeoutMs = 60_000, refuse: string[] = [
     },
     timeoutMs,
     timedOut: () => new Error('too late'),
+    connected: winner => winner,
     signal: controller.signal,
   })
   result.catch(() => {})
@@ -147,6 +148,7 @@ t.test('a signal that was aborted before opens nothing', async t => {
     },
     timeoutMs: 60_000,
     timedOut: () => new Error('too late'),
+    connected: winner => winner,
     signal: AbortSignal.abort(reason),
   })
   await t.rejects(result, reason)
