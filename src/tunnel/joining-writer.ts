@@ -40,6 +40,11 @@ export class JoiningWriter {
     return this.#send(piece, taken)
   }
 
+  /** Whether small pieces are held until those before them have been taken. */
+  get isJoining(): boolean {
+    return this.#isWaiting
+  }
+
   /** Writes them in one system call; what is held goes first. */
   writeTogether(pieces: readonly (string | Uint8Array)[]): void {
     const taken = this.#whenTaken()

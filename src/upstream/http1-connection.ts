@@ -8,19 +8,17 @@
  */
 import type { Socket } from 'node:net'
 import { ProxyError, toProxyError } from '../errors.js'
-import type { ContentConsumer } from '../exchange.js'
 import { FIELD } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
-import { trailerFields } from '../http/trailers.js'
-import { CHUNK_END, chunkHead, type ContentWriter } from '../http1/content-writer.js'
-import { contentWriter, serializeRequestHead } from '../http1/request-writer.js'
+import { serializeRequestHead } from '../http1/request-writer.js'
 import {
   type ReceivedHead,
   type ResponseEvent,
   type ResponseLimits,
   ResponseReader,
 } from '../http1/response-reader.js'
+import { ContentSender } from './content-sender.js'
 import type { Connection } from './dial.js'
 import { upstreamFailure } from './failures.js'
 import { ReadBeforeFailing } from './read-before-failing.js'
@@ -62,10 +60,11 @@ export class Http1Connection {
   #exchange: ClientExchange | undefined
   /** Whether it has carried a request. */
   #used = false
-  #advancing = false
+  #reading = false
   #ending: 'none' | 'in order' | 'broken' = 'none'
   #failure: Error | undefined
   #idleTimer: NodeJS.Timeout | undefined
+  #idleMs = 0
 
   /**
    * @param dialled a connection on which nothing has been written or read
@@ -91,7 +90,7 @@ export class Http1Connection {
     else {
       source.start(Number.POSITIVE_INFINITY, chunk => {
         this.#onData(chunk)
-        return this.#exchange?.paused !== true
+        return this.#exchange?.isPaused !== true
       })
     }
   }
@@ -106,22 +105,53 @@ export class Http1Connection {
    * @returns what ends it, and the connection with it, until its response is complete; nothing is reported after that
    */
   send(request: UpstreamRequest, events: UpstreamEvents): Cancel {
-    clearTimeout(this.#idleTimer)
-    const exchange = new ClientExchange(this, request, events, this.#used)
-    this.#used = true
+    const exchange = new ClientExchange(request, events)
+    exchange.connection = this
+    this.carry(exchange)
+    return exchange.cancel
+  }
+
+  /** Sends the request of an exchange on an open connection that carries none. */
+  carry(exchange: ClientExchange): void {
+    const { request } = exchange
+    const { content } = request
+    const { socket } = this
     this.#exchange = exchange
-    if (this.isOpen) {
-      this.#reader.expect({ method: request.method, upgrade: request.upgrade !== undefined })
-      this.#write(exchange)
-    } else this.#fail(this.#breakage())
-    return () => {
-      if (this.#exchange === exchange) this.abandon()
+    exchange.isReused = this.#used
+    this.#used = true
+    if (!this.isOpen) {
+      this.#fail(this.#breakage())
+      return
     }
+    let head: string
+    try {
+      head = serializeRequestHead(request)
+    } catch (cause) {
+      this.#fail(new ProxyError('proxy_internal_error', 'request cannot be sent', { cause }))
+      return
+    }
+    this.#reader.expect({ method: request.method, upgrade: request.upgrade !== undefined })
+    if (content === undefined) {
+      socket.write(head, 'latin1', this.#onSent)
+      return
+    }
+    this.#writing.begin()
+    exchange.sender = new ContentSender(socket, content, this.#onSent)
+    // Content that is there already leaves together with the head, which waits for none.
+    socket.cork()
+    socket.write(head, 'latin1')
+    content.start(exchange.sender)
+    socket.uncork()
+  }
+
+  /** Leaves it to others: nothing was sent on it. */
+  giveBack(): void {
+    this.#owner.give(this)
   }
 
   /** Ends it; of a request that it carries nothing more is reported. */
   abandon(): void {
-    this.#exchange = undefined
+    this.#end()
     this.socket.destroy()
   }
 
@@ -131,61 +161,10 @@ export class Http1Connection {
     this.socket.destroy()
   }
 
-  #write(exchange: ClientExchange): void {
-    const socket = this.socket
-    const { content } = exchange.request
-    let head: string
-    try {
-      head = serializeRequestHead(exchange.request)
-    } catch (cause) {
-      this.#fail(new ProxyError('proxy_internal_error', 'request cannot be sent', { cause }))
-      return
-    }
-    if (content === undefined) {
-      socket.write(head, 'latin1', exchange.onSent)
-      return
-    }
-    this.#writing.begin()
-    // Content that is there already leaves together with the head, which waits for none.
-    socket.cork()
-    socket.write(head, 'latin1')
-    content.start(exchange)
-    socket.uncork()
-  }
-
-  /** @returns false when the origin is behind */
-  writeContent(exchange: ClientExchange, chunk: Buffer): boolean {
-    if (this.#exchange !== exchange || exchange.isDropping) return true
-    const socket = this.socket
-    exchange.writer.count(chunk.length)
-    if (exchange.writer.framing !== 'chunked') return socket.write(chunk)
-    // A chunk of no bytes would end the content.
-    if (chunk.length === 0) return !socket.writableNeedDrain
-    socket.cork()
-    socket.write(chunkHead(chunk.length), 'latin1')
-    socket.write(chunk)
-    socket.write(CHUNK_END, 'latin1')
-    socket.uncork()
-    return !socket.writableNeedDrain
-  }
-
-  endContent(exchange: ClientExchange, trailers: Fields): void {
-    if (this.#exchange !== exchange || exchange.isDropping) return
-    // Written also when it is empty: its callback says that all in front of it has been.
-    this.socket.write(exchange.writer.end(trailerFields(trailers)), 'latin1', exchange.onSent)
-  }
-
-  isCurrent(exchange: ClientExchange): boolean {
-    return this.#exchange === exchange
-  }
-
-  pause(): void {
-    this.socket.pause()
-  }
-
+  /** The receiver of the response takes more of it. */
   resume(): void {
-    this.#advance()
-    if (this.#exchange?.paused !== true) this.socket.resume()
+    this.#read()
+    if (this.#exchange?.isPaused !== true) this.socket.resume()
   }
 
   readonly #onData = (chunk: Buffer): void => {
@@ -194,18 +173,26 @@ export class Http1Connection {
       return
     }
     this.#reader.push(chunk)
-    this.#advance()
+    this.#read()
+  }
+
+  /** The last byte of the request was handed to the system; a connection whose request was not is not used again. */
+  readonly #onSent = (error?: Error | null): void => {
+    const exchange = this.#exchange
+    if (exchange === undefined || (error !== undefined && error !== null)) return
+    exchange.isSent = true
+    exchange.events.sent()
   }
 
   readonly #onEnd = (): void => {
     if (this.#ending === 'none') this.#ending = 'in order'
     if (this.#exchange === undefined) this.socket.destroy()
-    else this.#advance()
+    else this.#read()
   }
 
   readonly #onDrain = (): void => {
     const exchange = this.#exchange
-    if (exchange !== undefined && !exchange.isDropping) exchange.request.content?.resume()
+    if (exchange?.sender?.isStopped === false) exchange.request.content?.resume()
   }
 
   readonly #onError = (error: Error): void => {
@@ -220,7 +207,11 @@ export class Http1Connection {
     const rest: unknown = this.socket.read()
     if (rest instanceof Buffer) this.#reader.push(rest)
     if (this.#ending === 'none') this.#ending = 'broken'
-    this.#advance()
+    this.#read()
+  }
+
+  readonly #onIdle = (): void => {
+    if (this.#exchange === undefined) this.close()
   }
 
   readonly #listeners = [
@@ -231,61 +222,63 @@ export class Http1Connection {
   ] as const
 
   /** Reports all that has come, as far as the receiver takes it. */
-  #advance(): void {
-    if (this.#advancing) return
-    this.#advancing = true
+  #read(): void {
+    if (this.#reading) return
+    this.#reading = true
     try {
-      while (this.#step()) {}
+      // Whoever receives the end of a response may send the next request on this connection.
+      for (let exchange = this.#exchange; exchange?.isPaused === false; exchange = this.#exchange) {
+        let event: ResponseEvent | undefined
+        try {
+          event = this.#reader.next()
+          if (event === undefined && this.#ending !== 'none') event = this.#finish()
+        } catch (error) {
+          this.#fail(toProxyError(error))
+          return
+        }
+        if (event === undefined) return
+        const { events } = exchange
+        switch (event.type) {
+          case 'data':
+            events.data(event.chunk)
+            break
+          case 'head':
+            exchange.idleMs = idleTime(event.head, this.#options.keepAliveMs)
+            // RFC 9112 §9.5: an origin that refuses the rest of the content is not sent it.
+            if (event.head.status >= 400 && !this.#reader.persistent) exchange.dropContent()
+            events.responded(event.head, exchange)
+            break
+          case 'interim':
+            events.informed(event.head)
+            break
+          case 'end':
+            this.#complete(exchange, event.trailers)
+            break
+          case 'switched':
+            this.#switch(exchange, event.head)
+            break
+        }
+      }
     } finally {
-      this.#advancing = false
-    }
-  }
-
-  #step(): boolean {
-    const exchange = this.#exchange
-    if (exchange === undefined || exchange.paused) return false
-    let event: ResponseEvent | undefined
-    try {
-      event = this.#reader.next()
-      if (event === undefined && this.#ending === 'in order') event = this.#finish()
-    } catch (error) {
-      this.#fail(toProxyError(error))
-      return false
-    }
-    if (event !== undefined) this.#deliver(exchange, event)
-    else if (this.#ending === 'broken') this.#fail(this.#breakage())
-    return event !== undefined
-  }
-
-  #deliver(exchange: ClientExchange, event: ResponseEvent): void {
-    const { events } = exchange
-    switch (event.type) {
-      case 'data':
-        events.data(event.chunk)
-        return
-      case 'head':
-        exchange.idleMs = idleTime(event.head, this.#options.keepAliveMs)
-        // RFC 9112 §9.5: an origin that refuses the rest of the content is not sent it.
-        if (event.head.status >= 400 && !this.#reader.persistent) exchange.drop()
-        events.responded(event.head, exchange)
-        return
-      case 'interim':
-        events.informed(event.head)
-        return
-      case 'end':
-        this.#complete(exchange, event.trailers)
-        return
-      case 'switched':
-        this.#switch(exchange, event.head)
+      this.#reading = false
     }
   }
 
   #complete(exchange: ClientExchange, trailers: Fields): void {
-    this.#exchange = undefined
     const reader = this.#reader
-    const isReusable = exchange.isSent && reader.persistent && reader.buffered === 0
-    if (isReusable && exchange.idleMs > 0 && this.isOpen) this.#rest(exchange.idleMs)
-    else {
+    const { idleMs } = exchange
+    this.#end()
+    if (exchange.isSent && reader.persistent && reader.buffered === 0 && idleMs > 0 && this.isOpen) {
+      // One timer serves all idle times of a connection; it may go off while a request is under way.
+      if (idleMs === this.#idleMs) this.#idleTimer?.refresh()
+      else {
+        clearTimeout(this.#idleTimer)
+        this.#idleTimer = setTimeout(this.#onIdle, idleMs)
+        this.#idleTimer.unref()
+        this.#idleMs = idleMs
+      }
+      this.#owner.give(this)
+    } else {
       // What is left of the content has nowhere to go.
       if (!exchange.isSent) exchange.request.content?.stop()
       this.socket.destroy()
@@ -293,15 +286,9 @@ export class Http1Connection {
     exchange.events.ended(trailers)
   }
 
-  #rest(idleMs: number): void {
-    this.#idleTimer = setTimeout(() => this.close(), idleMs)
-    this.#idleTimer.unref()
-    this.#owner.give(this)
-  }
-
   #switch(exchange: ClientExchange, head: ReceivedHead): void {
     const socket = this.socket
-    this.#exchange = undefined
+    this.#end()
     this.#writing.release()
     socket.pause()
     socket.off('data', this.#onData)
@@ -314,7 +301,7 @@ export class Http1Connection {
   #fail(error: ProxyError, isOurs = false): void {
     const exchange = this.#exchange
     if (exchange === undefined) return
-    this.#exchange = undefined
+    this.#end()
     // What came after this would be lost to another connection that the request may be sent on.
     exchange.request.content?.stop()
     this.socket.destroy()
@@ -322,8 +309,21 @@ export class Http1Connection {
     exchange.events.failed(error, isStale && isRepeatable(exchange.request) ? 'reused-connection' : 'never')
   }
 
-  /** @throws ProxyError 502 when the response is not complete */
+  /** It carries no request any more. */
+  #end(): void {
+    const exchange = this.#exchange
+    if (exchange === undefined) return
+    exchange.isOver = true
+    exchange.sender?.stop()
+    this.#exchange = undefined
+  }
+
+  /**
+   * What the end of the connection is to the response.
+   * @throws ProxyError 502 when the response is not complete
+   */
   #finish(): ResponseEvent | undefined {
+    if (this.#ending === 'broken') throw this.#breakage()
     try {
       return this.#reader.finish()
     } catch (error) {
@@ -338,65 +338,59 @@ export class Http1Connection {
   }
 }
 
-/** One request and its response on one connection. */
-class ClientExchange implements ContentConsumer, Flow {
+/** One request and its response: while a connection is looked for, and on the one that it is sent on. */
+export class ClientExchange implements Flow {
   readonly request: UpstreamRequest
   readonly events: UpstreamEvents
+  /** What dials for it. */
+  dialling: AbortController | undefined
+  /** That it is on, or that is looked at for it. */
+  connection: Http1Connection | undefined
+  /** Whether its connection is still looked at, so that nothing has been sent. */
+  isLooking = false
   /** Whether the connection had carried a request before. */
-  readonly isReused: boolean
-  readonly writer: ContentWriter
-  readonly #connection: Http1Connection
+  isReused = false
   /** Whether the last byte of the request was handed to the system. */
   isSent = false
-  /** Whether content that still comes is thrown away. */
-  isDropping = false
-  paused = false
+  isPaused = false
+  /** Whether nothing more of it is reported. */
+  isOver = false
   /** Milliseconds that the connection may be idle behind this response. */
   idleMs = 0
+  /** What its content goes through, if it has any. */
+  sender: ContentSender | undefined
 
-  constructor(
-    connection: Http1Connection,
-    request: UpstreamRequest,
-    events: UpstreamEvents,
-    isReused: boolean,
-  ) {
-    this.#connection = connection
+  constructor(request: UpstreamRequest, events: UpstreamEvents) {
     this.request = request
     this.events = events
-    this.isReused = isReused
-    this.writer = contentWriter(request)
   }
 
-  readonly onSent = (error?: Error | null): void => {
-    if ((error !== undefined && error !== null) || !this.#connection.isCurrent(this)) return
-    this.isSent = true
-    this.events.sent()
-  }
-
-  drop(): void {
-    if (this.isSent) return
-    this.isDropping = true
-    this.request.content?.resume()
-  }
-
-  data(chunk: Buffer): boolean {
-    return this.#connection.writeContent(this, chunk)
-  }
-
-  end(trailers: Fields): void {
-    this.#connection.endContent(this, trailers)
+  /** Ends what is under way for it; a connection that it may have been sent on ends with it. */
+  readonly cancel: Cancel = () => {
+    if (this.isOver) return
+    this.isOver = true
+    this.dialling?.abort()
+    if (this.isLooking) this.connection?.giveBack()
+    else this.connection?.abandon()
   }
 
   pause(): void {
-    if (!this.#connection.isCurrent(this)) return
-    this.paused = true
-    this.#connection.pause()
+    if (this.isOver) return
+    this.isPaused = true
+    this.connection?.socket.pause()
   }
 
   resume(): void {
-    if (!this.paused || !this.#connection.isCurrent(this)) return
-    this.paused = false
-    this.#connection.resume()
+    if (!this.isPaused || this.isOver) return
+    this.isPaused = false
+    this.connection?.resume()
+  }
+
+  /** The rest of the content is read, and not sent. */
+  dropContent(): void {
+    if (this.isSent) return
+    this.sender?.stop()
+    this.request.content?.resume()
   }
 }
 

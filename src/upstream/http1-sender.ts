@@ -2,12 +2,14 @@
  * The HTTP/1.1 sender: puts each request on an idle connection to one of the permitted addresses, or on a new one.
  *
  * A connection serves the scheme and the authority that it was dialled for, and is used again only when its address is
- * in the permit of the request that asks.
+ * in the permit of the request that asks. A request can be cancelled at any time, also by what is called back while it
+ * is being sent.
  */
+import { serializeHostPort } from '../http/authority.js'
 import type { Permit } from '../policy/permit.js'
-import { Attempt } from './attempt.js'
-import { Http1Connection } from './http1-connection.js'
-import type { Connects } from './dial.js'
+import type { Connection, Connects } from './dial.js'
+import { upstreamFailure } from './failures.js'
+import { ClientExchange, Http1Connection } from './http1-connection.js'
 import { Pool, type UpstreamScheme } from './pool.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 
@@ -35,28 +37,16 @@ export class Http1Sender implements Sender {
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
-    const attempt = new Attempt()
-    const { dialer, maxHeaderBytes, keepAliveMs } = this.#options
-    const dial = (): void =>
-      attempt.dial(dialer, permit, events, dialled => {
-        const limits = { headerBytes: maxHeaderBytes, headerFields: MAX_FIELDS }
-        const key = this.#pool.keyOf(permit, dialled.address.text)
-        const connection = new Http1Connection(dialled, key, { limits, keepAliveMs }, this.#pool)
-        this.#pool.add(connection)
-        if (this.#isClosed) connection.close()
-        return connection.send(request, events)
-      })
-    const idle = fresh ? undefined : this.#takeIdle(permit)
-    if (idle === undefined) dial()
-    else
-      attempt.reuse(
-        idle,
-        events,
-        () => idle.send(request, events),
-        dial,
-        () => this.#pool.give(idle),
-      )
-    return attempt.cancel
+    const exchange = new ClientExchange(request, events)
+    let idle = fresh ? undefined : this.#pool.take(permit)
+    while (idle?.isOpen === false) idle = this.#pool.take(permit)
+    if (idle === undefined) this.#dial(exchange, permit)
+    else {
+      exchange.connection = idle
+      exchange.isLooking = true
+      setImmediate(this.#look, exchange, idle, permit, 1)
+    }
+    return exchange.cancel
   }
 
   retire(): void {
@@ -68,10 +58,64 @@ export class Http1Sender implements Sender {
     this.#pool.close()
   }
 
-  #takeIdle(permit: Permit): Http1Connection | undefined {
-    for (;;) {
-      const idle = this.#pool.take(permit)
-      if (idle === undefined || idle.isOpen) return idle
+  /**
+   * Looks at a connection that was idle before a request is sent on it.
+   *
+   * What has arrived on it by now has to be read first: its end, because what is sent may not be sent twice, or bytes
+   * that nobody asked for, which would be taken for the answer. Two turns see to that, as the first may be over before
+   * the system is asked again what there is to read.
+   */
+  readonly #look = (
+    exchange: ClientExchange,
+    idle: Http1Connection,
+    permit: Permit,
+    turnsLeft: number,
+  ): void => {
+    if (exchange.isOver) return
+    if (turnsLeft > 0) {
+      setImmediate(this.#look, exchange, idle, permit, turnsLeft - 1)
+      return
     }
+    exchange.isLooking = false
+    if (idle.isOpen) this.#put(exchange, idle, undefined)
+    else {
+      exchange.connection = undefined
+      this.#dial(exchange, permit)
+    }
+  }
+
+  #dial(exchange: ClientExchange, permit: Permit): void {
+    const controller = new AbortController()
+    exchange.dialling = controller
+    this.#options.dialer.connect(permit, controller.signal).then(
+      dialled => {
+        exchange.dialling = undefined
+        if (exchange.isOver) dialled.socket.destroy()
+        else this.#put(exchange, this.#open(dialled, permit), dialled.connectMs)
+      },
+      (error: unknown) => {
+        if (exchange.isOver) return
+        exchange.isOver = true
+        const { host, port } = permit.grant
+        exchange.events.failed(upstreamFailure(error, serializeHostPort(host, port)), 'never')
+      },
+    )
+  }
+
+  #open(dialled: Connection, permit: Permit): Http1Connection {
+    const { maxHeaderBytes, keepAliveMs } = this.#options
+    const limits = { headerBytes: maxHeaderBytes, headerFields: MAX_FIELDS }
+    const key = this.#pool.keyOf(permit, dialled.address.text)
+    const connection = new Http1Connection(dialled, key, { limits, keepAliveMs }, this.#pool)
+    this.#pool.add(connection)
+    if (this.#isClosed) connection.close()
+    return connection
+  }
+
+  /** @param connectMs undefined when the connection was open already */
+  #put(exchange: ClientExchange, connection: Http1Connection, connectMs: number | undefined): void {
+    exchange.connection = connection
+    exchange.events.connected(connection.where, connectMs)
+    if (!exchange.isOver) connection.carry(exchange)
   }
 }

@@ -152,6 +152,35 @@ t.test('an origin that is behind holds the content back, and asks for it again',
   t.equal(content.resumed, 1)
 })
 
+t.test('small pieces of content that an origin does not take are held joined', async t => {
+  for (const length of [undefined, 40_000_000]) {
+    const { peer, send, socket } = await connected(t)
+    const content = new GivenContent(length)
+    send({ method: 'PUT', content })
+    await peer.until('\r\n\r\n')
+    peer.socket.pause()
+    // Until the system takes no more of it.
+    while (socket.writableLength === 0) {
+      content.give(Buffer.alloc(100_000))
+      await turns(1)
+    }
+    let written = 0
+    const write = socket.write.bind(socket) as (...args: unknown[]) => boolean
+    t.intercept(socket, 'write', {
+      value: (...args: unknown[]) => {
+        written += 1
+        return write(...args)
+      },
+    })
+    const before = socket.writableLength
+    for (let i = 0; i < 10_000; i++) content.give('x')
+    t.ok(written <= 8, `${written} pieces`)
+    t.ok(socket.writableLength - before <= 64 * 1024)
+    peer.socket.resume()
+    await peer.until(length === undefined ? '1\r\nx\r\n'.repeat(10_000) : 'x'.repeat(10_000))
+  }
+})
+
 t.test(
   'an early answer ends the connection, and what is left of the content is not sent (RFC 9112 §9.5)',
   async t => {

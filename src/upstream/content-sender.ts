@@ -1,0 +1,61 @@
+/**
+ * The content of a request on its way to the socket, framed as its head says (RFC 9112 §6, §7.1).
+ *
+ * An origin may take nothing for a time, and a write that waits for it costs far more than a small piece has bytes: so
+ * what waits is joined.
+ */
+import type { Socket } from 'node:net'
+import type { ContentConsumer, RequestContent } from '../exchange.js'
+import type { Fields } from '../http/fields.js'
+import { trailerFields } from '../http/trailers.js'
+import { CHUNK_END, chunkHead, type ContentWriter } from '../http1/content-writer.js'
+import { contentWriter } from '../http1/request-writer.js'
+import { JoiningWriter } from '../tunnel/joining-writer.js'
+
+export class ContentSender implements ContentConsumer {
+  readonly #socket: Socket
+  readonly #framing: ContentWriter
+  readonly #writer: JoiningWriter
+  readonly #onSent: (error?: Error | null) => void
+  #stopped = false
+
+  /** @param onSent called when the last byte was handed to the system */
+  constructor(socket: Socket, content: RequestContent, onSent: (error?: Error | null) => void) {
+    this.#socket = socket
+    this.#framing = contentWriter({ content })
+    this.#writer = new JoiningWriter(socket)
+    this.#onSent = onSent
+  }
+
+  /** Whether content that still comes is thrown away. */
+  get isStopped(): boolean {
+    return this.#stopped
+  }
+
+  /** Sends nothing more. */
+  stop(): void {
+    this.#stopped = true
+  }
+
+  /** @returns false when the origin is behind */
+  data(chunk: Buffer): boolean {
+    if (this.#stopped) return true
+    const writer = this.#writer
+    this.#framing.count(chunk.length)
+    // A chunk of no bytes would end the content.
+    if (chunk.length > 0) {
+      const pieces =
+        this.#framing.framing === 'chunked' ? [chunkHead(chunk.length), chunk, CHUNK_END] : [chunk]
+      if (writer.isJoining) for (const piece of pieces) writer.write(piece)
+      else writer.writeTogether(pieces)
+    }
+    return !this.#socket.writableNeedDrain
+  }
+
+  end(trailers: Fields): void {
+    if (this.#stopped) return
+    this.#writer.flush()
+    // Written also when it is empty: its callback says that all in front of it has been.
+    this.#socket.write(this.#framing.end(trailerFields(trailers)), 'latin1', this.#onSent)
+  }
+}
