@@ -14,7 +14,6 @@ import { type OutgoingOptions, outgoingRequest } from './outgoing.js'
 import { type RelayOptions, relay } from './relay.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
-import type { UpstreamRequest } from '../upstream/sender.js'
 
 export interface ForwardOptions extends RelayOptions, OutgoingOptions {
   readonly dialer: Pick<Dialer, 'permitConfigured'>
@@ -40,7 +39,10 @@ export function forward(
   options: ForwardOptions,
 ): Promise<Outcome> {
   const { exchange } = admitted
-  const outgoing = outgoingOf(admitted, request, options)
+  const { authority, path, fields, upgradable } = request
+  const asksServer = exchange.facts.method === 'OPTIONS' && isServerWide(exchange.head.target)
+  const destination = { path: asksServer ? '*' : path, host: authority.text, fields, upgradable }
+  const outgoing = outgoingRequest(admitted, destination, options)
   if (!('take' in way)) return relay('forward', admitted, outgoing, way, options)
   return relayToOneOf('forward', exchange, way, async parent => {
     const { sender, url } = parent
@@ -54,21 +56,11 @@ export function forward(
   })
 }
 
-function outgoingOf(
-  admitted: AdmittedExchange,
-  { authority, path, fields, upgradable }: ForwardedRequest,
-  options: OutgoingOptions,
-): UpstreamRequest {
-  const { head, facts } = admitted.exchange
-  const asked = asksServer(facts.method, head.target) ? '*' : path
-  return outgoingRequest(admitted, { path: asked, host: authority.text, fields, upgradable }, options)
-}
-
 /**
  * OPTIONS with a target that ends at its authority asks about the server as a whole, and only `*` says that to the
  * origin (RFC 9112 §3.2.4).
  * @param target the request target as received, in absolute-form
  */
-function asksServer(method: string, target: string): boolean {
-  return method === 'OPTIONS' && !/[/?]/.test(target.slice(target.indexOf('://') + 3))
+function isServerWide(target: string): boolean {
+  return !/[/?]/.test(target.slice(target.indexOf('://') + 3))
 }

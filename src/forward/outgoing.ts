@@ -1,14 +1,20 @@
 /**
- * A client's request as the next hop is to get it, whichever handler sends it on (RFC 9110 §7.6).
+ * Messages as the next hop gets them, whichever handler sends them on: what belongs to one hop removed, this hop's Via
+ * added (RFC 9110 §7.6, §6.6.1).
  */
 import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import { FIELD, type FieldSection } from '../http/field-section.js'
+import { endToEndFields } from '../http/connection.js'
+import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
+import type { Fields } from '../http/fields.js'
 import { withTrace } from '../http/trace-context.js'
 import { upgradeProtocol } from '../http/upgrade.js'
-import { viaNames } from '../http/via.js'
+import { viaMember, viaNames } from '../http/via.js'
 import type { UpstreamRequest } from '../upstream/sender.js'
-import { requestFields } from './message-fields.js'
+
+/** Written anew from what is known of the message, so the received ones are left out. */
+const REQUEST_DROPPED = fieldSet('host', 'content-length', 'expect')
+const RESPONSE_DROPPED = fieldSet('content-length')
 
 export interface OutgoingOptions {
   /** This hop's name in Via. */
@@ -35,7 +41,8 @@ export function outgoingRequest(
   { pseudonym, upgrade }: OutgoingOptions,
 ): UpstreamRequest {
   if (fields.has(FIELD.via)) checkLoop(fields, pseudonym)
-  const endToEnd = requestFields(fields, head.minor, pseudonym)
+  const endToEnd = endToEndFields(fields, REQUEST_DROPPED)
+  endToEnd.push('Via', viaMember(head.minor, pseudonym))
   return {
     method: facts.method,
     path,
@@ -59,4 +66,22 @@ export function checkLoop(fields: FieldSection, pseudonym: string): void {
     reason: 'loop',
     detail: 'Via names this proxy already: the request goes round in a circle.',
   })
+}
+
+/**
+ * The fields of a response.
+ * @param minor the minor version it came in
+ * @param pseudonym this hop's name in Via
+ * @param date makes the Date of a final response that came without one (RFC 9110 §6.6.1); absent for an interim one
+ */
+export function responseFields(
+  fields: FieldSection,
+  minor: 0 | 1,
+  pseudonym: string,
+  date?: () => string,
+): Fields {
+  const kept = endToEndFields(fields, RESPONSE_DROPPED)
+  if (date !== undefined && !fields.has(FIELD.date)) kept.push('Date', date())
+  kept.push('Via', viaMember(minor, pseudonym))
+  return kept
 }

@@ -4,11 +4,16 @@
  * Content streams both ways and is never gathered. What goes wrong before the answer has begun becomes an error
  * response; what goes wrong after that ends the connection so that no client takes the half for the whole. A request
  * is sent a second time when its sender says that it may be, and then on a fresh connection.
+ *
+ * An upstream has a time to take each piece of the request (RFC 9209 §2.3.11), and one to respond behind the last of
+ * them (RFC 9110 §15.6.5). Neither runs while it is the client that is waited for: for more content, which the listener
+ * times, or to take the response, without which many origins take no more of the request. Behind the head of the
+ * response, and the last byte of the request, there is no limit: a response may be quiet for as long as it likes.
  */
 import type { Socket } from 'node:net'
-import { ProxyError } from '../errors.js'
+import { limitExceeded, ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import type { Exchange, ResponseContent } from '../exchange.js'
+import type { ContentConsumer, Exchange, RequestContent, ResponseContent } from '../exchange.js'
 import { FIELD } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
@@ -17,18 +22,22 @@ import type { ReceivedHead } from '../http1/response-reader.js'
 import { type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
-import { interimFields, responseFields } from './message-fields.js'
+import { responseFields } from './outgoing.js'
 import { Pump, type PumpLimits, type OpenTunnels } from '../tunnel/pump.js'
-import { UpstreamClock, type UpstreamClockLimits } from './upstream-clock.js'
 
-export interface RelayOptions extends UpstreamClockLimits {
+export interface RelayOptions {
   readonly sender: Sender
   /** This hop's name in Via. */
   readonly pseudonym: string
   readonly date: () => string
+  /** Milliseconds, monotonic. */
   readonly now: () => number
   /** The URL of the parent proxy that it is sent to. */
   readonly parent?: string
+  /** Milliseconds in which an upstream may take nothing of a request. */
+  readonly requestIdleMs: number
+  /** Milliseconds from the last byte of the request to the head of the response. */
+  readonly responseTimeoutMs: number
   /** What an upgraded connection is held to. */
   readonly pumpLimits: PumpLimits
   /** Registers each pump that starts, so that it can be ended from outside. */
@@ -48,6 +57,9 @@ export function relay(
   })
 }
 
+/** What an upstream has to do within a time. */
+type Awaited = 'request taken' | 'response' | 'nothing'
+
 class Relay implements UpstreamEvents {
   readonly #handler: HandlerName
   readonly #admitted: AdmittedExchange
@@ -57,18 +69,18 @@ class Relay implements UpstreamEvents {
   readonly #options: RelayOptions
   readonly #resolve: (outcome: Outcome) => void
   readonly #started: number
-  readonly #clock: UpstreamClock
   #cancel: Cancel | undefined
+  #timer: NodeJS.Timeout | undefined
   #attempts = 0
   #sent = false
   #over = false
   #content: ResponseContent | undefined
+  /** Whether the client does not take the response as fast as it comes. */
+  #heldBack = false
   #flow: Flow | undefined
   #status = 0
-  #bytesDown = 0
-  #address: string | undefined
-  #connectMs: number | undefined
-  #firstByteMs: number | undefined
+  /** So far, of the attempt that is under way. */
+  #measured: { -readonly [Name in keyof Measured]: Measured[Name] } = { bytesUp: 0, bytesDown: 0 }
 
   constructor(
     handler: HandlerName,
@@ -78,26 +90,24 @@ class Relay implements UpstreamEvents {
     options: RelayOptions,
     resolve: (outcome: Outcome) => void,
   ) {
+    const { content } = request
     this.#handler = handler
     this.#admitted = admitted
     this.#exchange = admitted.exchange
-    this.#clock = new UpstreamClock(options, error => this.failed(error, 'never'))
-    const { content } = request
-    this.#request = content === undefined ? request : { ...request, content: this.#clock.watch(content) }
+    this.#request = content === undefined ? request : { ...request, content: new TimedContent(content, this) }
     this.#permit = permit
     this.#options = options
     this.#resolve = resolve
     this.#started = options.now()
     this.#exchange.onAborted(aborted =>
-      this.#finish(Outcome.aborted(this.#handler, aborted, this.#measured(), this.#status)),
+      this.#finish(Outcome.aborted(this.#handler, aborted, this.#measured, this.#status)),
     )
   }
 
   send(fresh: boolean): void {
     if (this.#over) return
-    this.#address = undefined
-    this.#connectMs = undefined
     this.#sent = false
+    if (fresh) this.#measured = { bytesUp: 0, bytesDown: 0 }
     const attempt = ++this.#attempts
     const cancel = this.#options.sender.send(this.#request, this.#permit, this, fresh)
     // It may have failed while it was being sent, and another attempt be under way; or all of it may be over.
@@ -105,36 +115,56 @@ class Relay implements UpstreamEvents {
     if (this.#over) cancel()
   }
 
+  /** The upstream has all of its time from now on for what is awaited of it. */
+  wait(awaited: Awaited): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+    if (awaited === 'nothing' || this.#over) return
+    const { requestIdleMs, responseTimeoutMs } = this.#options
+    this.#timer = setTimeout(late, awaited === 'response' ? responseTimeoutMs : requestIdleMs, this, awaited)
+  }
+
+  /** So much more content was passed on. */
+  passed(bytes: number): void {
+    this.#measured.bytesUp += bytes
+  }
+
+  /** What was awaited has not come in time. */
+  late(awaited: Awaited): void {
+    if (awaited === 'response') this.failed(noResponse(), 'never')
+    else if (this.#heldBack) this.wait(awaited)
+    else this.failed(requestNotTaken(), 'never')
+  }
+
   connected(address: string, connectMs: number | undefined): void {
-    this.#address = address
-    this.#connectMs = connectMs
-    this.#clock.waitToSend()
+    this.#measured.address = address
+    if (connectMs !== undefined) this.#measured.connectMs = connectMs
+    this.wait('request taken')
   }
 
   sent(): void {
     this.#sent = true
-    this.#clock.sent()
+    this.wait(this.#content === undefined ? 'response' : 'nothing')
   }
 
   informed(head: ReceivedHead): void {
     if (this.#over) return
-    this.#exchange.inform(
-      head.status,
-      forwardedPhrase(head.status, head.reason),
-      interimFields(head.fields, head.minor, this.#options.pseudonym),
-    )
+    const { status, reason, fields, minor } = head
+    const passed = responseFields(fields, minor, this.#options.pseudonym)
+    this.#exchange.inform(status, forwardedPhrase(status, reason), passed)
   }
 
   responded(head: ReceivedHead, flow: Flow): void {
     if (this.#over) return
-    this.#clock.responded(this.#sent)
-    this.#firstByteMs = this.#options.now() - this.#started
+    const { pseudonym, date, now } = this.#options
+    if (this.#sent) this.wait('nothing')
+    this.#measured.firstByteMs = now() - this.#started
     this.#flow = flow
     this.#status = head.status
     this.#content = this.#exchange.respond({
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
-      fields: responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
+      fields: responseFields(head.fields, head.minor, pseudonym, date),
       contentLength: head.contentLength,
     })
   }
@@ -142,12 +172,13 @@ class Relay implements UpstreamEvents {
   data(chunk: Uint8Array): void {
     const content = this.#content
     if (this.#over || content === undefined) return
-    this.#bytesDown += chunk.length
+    this.#measured.bytesDown += chunk.length
     if (content.write(chunk)) return
-    this.#clock.holdBack()
+    this.#heldBack = true
     this.#flow?.pause()
     content.onDrain(() => {
-      this.#clock.letGo()
+      this.#heldBack = false
+      if (this.#timer !== undefined) this.wait('request taken')
       this.#flow?.resume()
     })
   }
@@ -155,18 +186,18 @@ class Relay implements UpstreamEvents {
   ended(trailers: Fields): void {
     if (this.#over) return
     this.#content?.end(trailerFields(trailers))
-    this.#finish(Outcome.complete(this.#handler, this.#status, this.#measured()))
+    this.#finish(Outcome.complete(this.#handler, this.#status, this.#measured))
   }
 
   failed(error: ProxyError, retry: Retry): void {
     if (this.#over) return
-    this.#clock.stop()
+    this.wait('nothing')
     if (this.#content !== undefined) {
       this.#content.abort()
       const outcome = Outcome.brokenOff(
         this.#handler,
         this.#status,
-        this.#measured(),
+        this.#measured,
         'upstream_incomplete',
         error,
       )
@@ -180,7 +211,7 @@ class Relay implements UpstreamEvents {
       socket.destroy()
       return
     }
-    this.#clock.end()
+    this.wait('nothing')
     const offered = this.#request.upgrade?.toLowerCase()
     const chosen = head.fields.members(FIELD.upgrade)
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
@@ -189,7 +220,7 @@ class Relay implements UpstreamEvents {
       return
     }
     this.#status = head.status
-    this.#firstByteMs = this.#options.now() - this.#started
+    this.#measured.firstByteMs = this.#options.now() - this.#started
     const switched = this.#exchange.switchTo(
       head.status,
       forwardedPhrase(head.status, head.reason),
@@ -206,33 +237,89 @@ class Relay implements UpstreamEvents {
       address: socket.remoteAddress ?? '',
       parent: this.#options.parent,
       completed: this.#permit.grant.completed,
-      connectMs: this.#connectMs,
+      connectMs: this.#measured.connectMs,
     })
     void pump.finished.then(({ bytesUp, bytesDown, reason }) => {
-      const measured = { ...this.#measured(), bytesUp, bytesDown }
+      const measured = { ...this.#measured, bytesUp, bytesDown }
       this.#finish(Outcome.complete(this.#handler, head.status, measured, reason))
     })
   }
 
   #fail(error: ProxyError): void {
-    this.#finish(Outcome.failed(this.#handler, error, this.#measured()))
+    this.#finish(Outcome.failed(this.#handler, error, this.#measured))
   }
 
   #finish(outcome: Outcome): void {
     if (this.#over) return
     this.#over = true
-    this.#clock.end()
+    this.wait('nothing')
     if (outcome.closeReason !== 'complete') this.#cancel?.()
     this.#resolve(outcome)
   }
+}
 
-  #measured(): Measured {
-    return {
-      bytesUp: this.#exchange.content.bytes,
-      bytesDown: this.#bytesDown,
-      ...(this.#address === undefined ? {} : { address: this.#address }),
-      ...(this.#connectMs === undefined ? {} : { connectMs: this.#connectMs }),
-      ...(this.#firstByteMs === undefined ? {} : { firstByteMs: this.#firstByteMs }),
-    }
+/** The content of a request, timed while whoever reads it takes nothing. */
+class TimedContent implements RequestContent, ContentConsumer {
+  readonly #content: RequestContent
+  readonly #relay: Relay
+  #consumer: ContentConsumer | undefined
+  #ended = false
+
+  constructor(content: RequestContent, relay: Relay) {
+    this.#content = content
+    this.#relay = relay
   }
+
+  get length(): number | undefined {
+    return this.#content.length
+  }
+
+  get bytes(): number {
+    return this.#content.bytes
+  }
+
+  start(consumer: ContentConsumer): void {
+    this.#consumer = consumer
+    this.#relay.wait(this.#ended ? 'request taken' : 'nothing')
+    this.#content.start(this)
+  }
+
+  stop(): void {
+    this.#content.stop()
+  }
+
+  resume(): void {
+    this.#relay.wait(this.#ended ? 'request taken' : 'nothing')
+    this.#content.resume()
+  }
+
+  data(chunk: Buffer): boolean {
+    this.#relay.passed(chunk.length)
+    const takesMore = this.#consumer?.data(chunk) ?? true
+    if (!takesMore) this.#relay.wait('request taken')
+    return takesMore
+  }
+
+  end(trailers: Fields): void {
+    this.#ended = true
+    this.#relay.wait('request taken')
+    this.#consumer?.end(trailers)
+  }
+}
+
+function late(relay: Relay, awaited: Awaited): void {
+  relay.late(awaited)
+}
+
+function requestNotTaken(): ProxyError {
+  const message = 'request not taken by upstream in time'
+  return limitExceeded('limits.body_idle', 'connection_write_timeout', message, { reason: 'body_idle' })
+}
+
+function noResponse(): ProxyError {
+  return limitExceeded(
+    'limits.response_timeout',
+    'http_response_timeout',
+    'no response from upstream in time',
+  )
 }

@@ -34,7 +34,12 @@ function asked(options: Asked): UpstreamRequest {
     upgrade: ['websocket'],
     now: () => 0,
   } as unknown as ForwardOptions
-  void forward(exchange.admitted, { ...parsed, fields: FieldSection.of(fields), upgradable }, PERMIT, forwardOptions)
+  void forward(
+    exchange.admitted,
+    { ...parsed, fields: FieldSection.of(fields), upgradable },
+    PERMIT,
+    forwardOptions,
+  )
   const [sent] = sender.attempts
   if (sent === undefined) throw new Error('nothing was sent')
   return sent.request

@@ -1,9 +1,11 @@
 import t from 'tap'
-import { FieldSection } from '../../src/http/field-section.js'
 import type { OutgoingTrace } from '../../src/http/trace-context.js'
-import { outgoingRequest } from '../../src/forward/outgoing.js'
+import { FieldSection } from '../../src/http/field-section.js'
+import { outgoingRequest, responseFields } from '../../src/forward/outgoing.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
+
+const date = () => 'now'
 
 interface Asked {
   readonly fields?: string[]
@@ -79,3 +81,58 @@ t.test(
     ])
   },
 )
+
+t.test('a request loses what is hop-by-hop and gains Via (RFC 9110 §7.6.1, §7.6.3)', async t => {
+  const fields = ['Host', 'h', 'A', '1', 'Connection', 'x-b', 'X-B', '2', 'TE', 'trailers', 'a', '3']
+  t.same(outgoing({ fields }).fields, ['A', '1', 'a', '3', 'Via', '1.1 p'])
+  t.same(outgoing({ minor: 0 }).fields, ['Via', '1.0 p'])
+})
+
+t.test(
+  'what is written anew is left out: Host, Content-Length, Expect (RFC 9110 §7.2, §8.6, §10.1.1)',
+  async t => {
+    const fields = [
+      'host',
+      'h',
+      'CONTENT-LENGTH',
+      '5',
+      'Expect',
+      '100-continue',
+      'Transfer-Encoding',
+      'chunked',
+    ]
+    t.same(outgoing({ fields }).fields, ['Via', '1.1 p'])
+    t.same(responseFields(FieldSection.of([...fields, 'Date', 'x']), 1, 'p', date), [
+      ...['host', 'h', 'Expect', '100-continue', 'Date', 'x', 'Via', '1.1 p'],
+    ])
+  },
+)
+
+t.test('Via comes last, whatever Via there is (RFC 9110 §7.6.3)', async t => {
+  t.same(outgoing({ fields: ['Via', '1.0 a', 'X', 'y'] }).fields, ['Via', '1.0 a', 'X', 'y', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['Via', '1.0 a', 'Date', 'x']), 0, 'p', date), [
+    ...['Via', '1.0 a', 'Date', 'x', 'Via', '1.0 p'],
+  ])
+})
+
+t.test('Date is added where there is none (RFC 9110 §6.6.1)', async t => {
+  t.same(responseFields(FieldSection.of(['A', '1']), 1, 'p', date), ['A', '1', 'Date', 'now', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['dAtE', 'x']), 1, 'p', date), ['dAtE', 'x', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['Connection', 'date', 'Date', 'x']), 1, 'p', date), [
+    'Date',
+    'x',
+    'Via',
+    '1.1 p',
+  ])
+})
+
+t.test('an interim response gains Via alone (RFC 9110 §7.6.3)', async t => {
+  t.same(
+    responseFields(
+      FieldSection.of(['Link', 'a', 'Keep-Alive', '1', 'Content-Length', '5', 'link', 'b']),
+      1,
+      'p',
+    ),
+    [...['Link', 'a', 'link', 'b', 'Via', '1.1 p']],
+  )
+})
