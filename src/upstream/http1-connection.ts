@@ -346,8 +346,8 @@ export class ClientExchange implements Flow {
   dialling: AbortController | undefined
   /** That it is on, or that is looked at for it. */
   connection: Http1Connection | undefined
-  /** Whether its connection is still looked at, so that nothing has been sent. */
-  isLooking = false
+  /** How often its connection, which was idle, is still to be looked at before anything is sent. */
+  looks = 0
   /** Whether the connection had carried a request before. */
   isReused = false
   /** Whether the last byte of the request was handed to the system. */
@@ -370,7 +370,7 @@ export class ClientExchange implements Flow {
     if (this.isOver) return
     this.isOver = true
     this.dialling?.abort()
-    if (this.isLooking) this.connection?.giveBack()
+    if (this.looks > 0) this.connection?.giveBack()
     else this.connection?.abandon()
   }
 

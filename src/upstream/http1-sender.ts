@@ -26,6 +26,9 @@ export interface SenderOptions {
 /** Fields of a response: far more than any has, and few enough that their pieces cost no more than their bytes. */
 export const MAX_FIELDS = 2000
 
+/** Turns of the event loop for which an idle connection is looked at before it is used. */
+const LOOKS = 2
+
 export class Http1Sender implements Sender {
   readonly #options: SenderOptions
   readonly #pool: Pool<Http1Connection>
@@ -43,8 +46,8 @@ export class Http1Sender implements Sender {
     if (idle === undefined) this.#dial(exchange, permit)
     else {
       exchange.connection = idle
-      exchange.isLooking = true
-      setImmediate(this.#look, exchange, idle, permit, 1)
+      exchange.looks = LOOKS
+      setImmediate(this.#look, exchange, permit)
     }
     return exchange.cancel
   }
@@ -65,27 +68,18 @@ export class Http1Sender implements Sender {
    * that nobody asked for, which would be taken for the answer. Two turns see to that, as the first may be over before
    * the system is asked again what there is to read.
    */
-  readonly #look = (
-    exchange: ClientExchange,
-    idle: Http1Connection,
-    permit: Permit,
-    turnsLeft: number,
-  ): void => {
-    if (exchange.isOver) return
-    if (turnsLeft > 0) {
-      setImmediate(this.#look, exchange, idle, permit, turnsLeft - 1)
-      return
-    }
-    exchange.isLooking = false
-    if (idle.isOpen) this.#put(exchange, idle, undefined)
-    else {
-      exchange.connection = undefined
-      this.#dial(exchange, permit)
-    }
+  readonly #look = (exchange: ClientExchange, permit: Permit): void => {
+    const { connection } = exchange
+    if (exchange.isOver || connection === undefined) return
+    exchange.looks -= 1
+    if (exchange.looks > 0) setImmediate(this.#look, exchange, permit)
+    else if (connection.isOpen) this.#put(exchange, connection, undefined)
+    else this.#dial(exchange, permit)
   }
 
   #dial(exchange: ClientExchange, permit: Permit): void {
     const controller = new AbortController()
+    exchange.connection = undefined
     exchange.dialling = controller
     this.#options.dialer.connect(permit, controller.signal).then(
       dialled => {

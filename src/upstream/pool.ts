@@ -21,10 +21,19 @@ const MAX_IDLE_PER_KEY = 256
 /** Idle connections in all; with one more, the one that has been idle longest is closed. */
 const MAX_IDLE = 1024
 
+/** The connections under one key. */
+interface Group<C> {
+  /** The one used last is the last. */
+  readonly idle: C[]
+  /** Idle or busy. */
+  count: number
+}
+
 export class Pool<C extends Poolable> {
   readonly #scheme: UpstreamScheme
-  readonly #idle = new Map<string, C[]>()
-  /** The same connections, those that have been idle longest first. */
+  /** By what they are kept under, as long as there is a connection, idle or busy. */
+  readonly #groups = new Map<string, Group<C>>()
+  /** The idle ones, those that have been idle longest first. */
   readonly #byAge = new Set<C>()
   readonly #all = new Set<C>()
   #retired = false
@@ -41,16 +50,20 @@ export class Pool<C extends Poolable> {
 
   /** Counts a new connection in, busy. */
   add(connection: C): void {
+    const { key } = connection
+    const group = this.#groups.get(key) ?? { idle: [], count: 0 }
+    group.count += 1
+    this.#groups.set(key, group)
     this.#all.add(connection)
   }
 
   /** The idle connection used last among those that the permit covers, now busy; or undefined. */
-  take(permit: Permit): C | undefined {
+  take({ grant, addresses }: Permit): C | undefined {
     if (this.#byAge.size === 0) return undefined
-    for (const address of permit.addresses) {
-      const connection = this.#idle.get(this.keyOf(permit, address.text))?.at(-1)
+    for (const { text } of addresses) {
+      const connection = this.#groups.get(poolKey(this.#scheme, grant, text))?.idle.pop()
       if (connection === undefined) continue
-      this.#takeOut(connection)
+      this.#byAge.delete(connection)
       return connection
     }
     return undefined
@@ -58,26 +71,28 @@ export class Pool<C extends Poolable> {
 
   /** Puts a connection back whose answer is complete, or that nothing was sent on. */
   give(connection: C): void {
-    if (!this.#all.has(connection) || this.#byAge.has(connection)) return
-    const idle = this.#idle.get(connection.key)
-    if (this.#retired || (idle !== undefined && idle.length >= MAX_IDLE_PER_KEY)) {
+    const group = this.#groups.get(connection.key)
+    if (group === undefined || !this.#all.has(connection) || this.#byAge.has(connection)) return
+    if (this.#retired || group.idle.length >= MAX_IDLE_PER_KEY) {
       connection.close()
       return
     }
-    if (idle === undefined) this.#idle.set(connection.key, [connection])
-    else idle.push(connection)
+    group.idle.push(connection)
     this.#byAge.add(connection)
     if (this.#byAge.size <= MAX_IDLE) return
     const [oldest] = this.#byAge
     if (oldest === undefined) return
-    this.#takeOut(oldest)
+    this.remove(oldest)
     oldest.close()
   }
 
   /** Forgets a connection that has closed. */
   remove(connection: C): void {
-    this.#all.delete(connection)
-    this.#takeOut(connection)
+    const group = this.#groups.get(connection.key)
+    if (group === undefined || !this.#all.delete(connection)) return
+    if (this.#byAge.delete(connection)) group.idle.splice(group.idle.lastIndexOf(connection), 1)
+    group.count -= 1
+    if (group.count === 0) this.#groups.delete(connection.key)
   }
 
   /** Closes the idle ones, and from now on each that is given back. */
@@ -88,13 +103,6 @@ export class Pool<C extends Poolable> {
 
   close(): void {
     for (const connection of [...this.#all]) connection.close()
-  }
-
-  #takeOut(connection: C): void {
-    if (!this.#byAge.delete(connection)) return
-    const idle = this.#idle.get(connection.key) ?? []
-    idle.splice(idle.lastIndexOf(connection), 1)
-    if (idle.length === 0) this.#idle.delete(connection.key)
   }
 }
 
