@@ -8,9 +8,7 @@ import { checkLoop } from '../forward/outgoing.js'
 import { BufferedReader, type ReadBuffers, type SocketReader } from './read-buffer.js'
 import { StreamReader } from './stream-reader.js'
 import type { Connection, Dialer } from '../upstream/dial.js'
-import type { Parent } from '../upstream/parent.js'
-import { parentRefusal } from '../upstream/parent-refusal.js'
-import type { Parents } from '../upstream/parents.js'
+import { type Parent, parentRefusal, type Parents } from '../upstream/parents.js'
 import { askForTunnel, tunnelRequest } from './tunnel-request.js'
 
 export interface FarEnd {

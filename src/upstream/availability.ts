@@ -2,6 +2,7 @@
  * Which of several upstreams are up. One that could not be connected to is passed over for a while as long as others
  * are there; after that one request tries it again.
  */
+import type { Logger } from 'pino'
 import type { ProxyError, ProxyErrorType } from '../errors.js'
 
 /** Milliseconds for which an upstream that could not be reached is passed over. */
@@ -10,7 +11,7 @@ export const DOWN_MS = 5000
 export interface AvailabilityOptions<Upstream> {
   /** Milliseconds, monotonic. */
   readonly now: () => number
-  /** Told when an upstream can not be reached any more, with the error, and when it can be again. */
+  /** Notified when an upstream cannot be reached any more, with the error, and when it can be again. */
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
 }
 
@@ -45,12 +46,12 @@ export class Availability<Upstream> {
     if (this.#downUntil.has(upstream)) this.#downUntil.set(upstream, this.#options.now() + DOWN_MS)
   }
 
-  /** A connection to it stood. */
+  /** A connection to it was established. */
   reached(upstream: Upstream): void {
     if (this.#downUntil.delete(upstream)) this.#options.onChange(upstream, undefined)
   }
 
-  /** None came to stand. */
+  /** None could be established. */
   unreached(upstream: Upstream, error: ProxyError): void {
     const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
     failures.set(error.type, (failures.get(error.type) ?? 0) + 1)
@@ -64,4 +65,17 @@ export class Availability<Upstream> {
     const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
     return { upstream, up: !this.#downUntil.has(upstream), failures }
   }
+}
+
+/**
+ * Logs a change of an upstream's health: `upstream_down` when it cannot be reached any more, `upstream_up` when it can.
+ * @param error what kept it from being reached; undefined when it has been
+ */
+export function logUpstream(
+  logger: Logger,
+  { source, url }: { readonly source: string; readonly url: string },
+  error: ProxyError | undefined,
+): void {
+  if (error === undefined) logger.info({ event: 'upstream_up', source, upstream: url })
+  else logger.warn({ event: 'upstream_down', source, upstream: url, error: error.type })
 }

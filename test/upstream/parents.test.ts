@@ -5,8 +5,16 @@ import { ProxyError } from '../../src/errors.js'
 import { parseHost } from '../../src/http/authority.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { DOWN_MS } from '../../src/upstream/availability.js'
-import type { Parent } from '../../src/upstream/parent.js'
-import { createParents, Parents } from '../../src/upstream/parents.js'
+import {
+  createParents,
+  type Parent,
+  parentRefusal,
+  Parents,
+  ParentSender,
+} from '../../src/upstream/parents.js'
+import type { Sender, UpstreamEvents, UpstreamRequest } from '../../src/upstream/sender.js'
+import { receivedHead } from '../kit/fakes/received-head.js'
+import { permitConfigured } from '../../src/policy/permit.js'
 
 const YAML = 'version: 1\nparent: { url: ["http://a.test:1", "https://b.test"], no_proxy: [c.test] }\n'
 const dialer = {
@@ -64,4 +72,131 @@ t.test('of the requests that come when one may be back, a single one tries it', 
   t.match(take(), { url: 'https://b.test:443' })
   clock.advance(DOWN_MS)
   t.equal(take(), first)
+})
+
+const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
+const REQUEST: UpstreamRequest = {
+  method: 'GET',
+  path: '/p?q',
+  host: 'A.test:81',
+  fields: ['A', 'b'],
+  content: undefined,
+  sendsZeroLength: false,
+  expectContinue: false,
+  upgrade: undefined,
+}
+const FLOW = { pause: () => {}, resume: () => {} }
+
+/** A request through a sender that does nothing: what that was given, and what came of it. */
+function sent(request: Partial<UpstreamRequest>, authorization?: string, answerAtOnce?: number) {
+  const heard: string[] = []
+  const events = Object.fromEntries(
+    ['connected', 'sent', 'informed', 'responded', 'data', 'ended', 'upgraded'].map(name => [
+      name,
+      () => heard.push(name),
+    ]),
+  )
+  const failed = (error: ProxyError, retry: string) => heard.push(`failed ${error.status} ${retry}`)
+  const asked: { request?: UpstreamRequest; events?: UpstreamEvents } = {}
+  const inner: Sender = {
+    send: (given, _permit, watched) => {
+      asked.request = given
+      asked.events = watched
+      if (answerAtOnce !== undefined) {
+        watched.responded(receivedHead(answerAtOnce), FLOW)
+      }
+      return () => heard.push('cancelled')
+    },
+    retire: () => {},
+    close: () => heard.push('closed'),
+  }
+  const sender = new ParentSender(inner, { url: 'http://p:1', authorization })
+  const cancel = sender.send(
+    { ...REQUEST, ...request },
+    PERMIT,
+    { ...events, failed } as unknown as UpstreamEvents,
+    false,
+  )
+  return { sender, cancel, heard, ...asked }
+}
+
+t.test('the target is absolute (RFC 9112 §3.2.2), and `*` its authority alone (§3.2.4)', async t => {
+  t.equal(sent({}).request?.path, 'http://A.test:81/p?q')
+  t.equal(sent({ path: '*' }).request?.path, 'http://A.test:81')
+  t.match(sent({}).request, { host: 'A.test:81', method: 'GET' })
+})
+
+t.test('credentials come last, where there are any (RFC 9110 §11.7.2)', async t => {
+  t.same(sent({}).request?.fields, ['A', 'b'])
+  t.same(sent({}, 'Basic x').request?.fields, ['A', 'b', 'Proxy-Authorization', 'Basic x'])
+})
+
+t.test('but a TRACE, whose answer would show them, has none (RFC 9110 §9.3.8)', async t => {
+  t.same(sent({ method: 'TRACE' }, 'Basic x').request?.fields, ['A', 'b'])
+  t.same(sent({ method: 'trace' }, 'Basic x').request?.fields.slice(-2), ['Proxy-Authorization', 'Basic x'])
+})
+
+t.test('everything but a 407 is passed on', async t => {
+  const { events, heard, cancel, sender } = sent({})
+  const head = receivedHead(406)
+  events?.connected('x', 1)
+  events?.sent()
+  events?.informed(head)
+  events?.responded(head, FLOW)
+  events?.data(Buffer.alloc(1))
+  events?.ended([])
+  cancel()
+  t.same(heard, ['connected', 'sent', 'informed', 'responded', 'data', 'ended', 'cancelled'])
+  sender.close()
+  t.equal(heard.at(-1), 'closed')
+})
+
+t.test('a 407 ends the connection, and is a failure that no second sending helps', async t => {
+  const { events, heard } = sent({})
+  events?.responded(receivedHead(407), FLOW)
+  t.same(heard, ['cancelled', 'failed 502 never'])
+  t.same(sent({}, undefined, 407).heard, ['failed 502 never', 'cancelled'], 'also while it is being sent')
+})
+
+const PARENT = { url: 'http://p:1', authorization: undefined }
+
+t.test('says which parent, its status and its words, in printable ASCII', async t => {
+  t.match(parentRefusal(PARENT, { status: 403, reason: 'No\t\xe4' }, 'CONNECT'), {
+    message: 'the parent proxy answered 403',
+    status: 502,
+    side: 'upstream',
+    reason: 'parent_refused',
+    detail:
+      'The parent proxy http://p:1 answered 403 (No??). It was the parent that said so, and not this proxy.',
+  })
+  t.match(parentRefusal(PARENT, { status: 403, reason: '' }, 'CONNECT').detail, /answered 403\. It was/)
+  t.equal(
+    parentRefusal(PARENT, { status: 403, reason: 'x'.repeat(999) }, 'CONNECT').detail?.match(/x+\)/)?.[0]
+      .length,
+    121,
+  )
+})
+
+t.test('5xx is another reason than the rest', async t => {
+  for (const [status, reason] of [
+    [499, 'parent_refused'],
+    [500, 'parent_failed'],
+    [599, 'parent_failed'],
+    [300, 'parent_refused'],
+    [407, 'parent_credentials'],
+  ] as const) {
+    t.equal(parentRefusal(PARENT, { status, reason: '' }, 'CONNECT').reason, reason)
+  }
+})
+
+t.test('407 says what is missing, or what was not taken', async t => {
+  const asked = { status: 407, reason: '' }
+  t.match(parentRefusal(PARENT, asked, 'CONNECT').detail, /into parent\.basic_file\.$/)
+  const shown = parentRefusal({ ...PARENT, authorization: 'Basic c2VjcmV0' }, asked, 'CONNECT')
+  t.match(shown.detail, /did not take/)
+  t.notMatch(`${shown.detail}${shown.message}`, 'c2VjcmV0')
+  t.match(
+    parentRefusal({ ...PARENT, authorization: 'Basic x' }, asked, 'TRACE').detail,
+    /A TRACE is sent without the name and password of parent\.basic_file/,
+  )
 })
