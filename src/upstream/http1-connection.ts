@@ -289,6 +289,7 @@ export class Http1Connection {
   #switch(exchange: ClientExchange, head: ReceivedHead): void {
     const socket = this.socket
     this.#end()
+    clearTimeout(this.#idleTimer)
     this.#writing.release()
     socket.pause()
     socket.off('data', this.#onData)

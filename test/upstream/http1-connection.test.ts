@@ -439,6 +439,32 @@ t.test(
   },
 )
 
+t.test('the time that a connection may be idle does not end one that has been handed over', async t => {
+  const timers = holdTimers(t, 7_654_321)
+  const { peer, send, use } = await connected(t, 7_654_321)
+  await use()
+  t.equal(timers.running, 1)
+  const { recorder } = send({ upgrade: 'websocket' })
+  await peer.until('\r\n\r\n')
+  peer.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n')
+  await recorder.done
+  t.equal(timers.running, 0)
+  recorder.socket?.destroy()
+})
+
+t.test('nor one that carries a request; it runs anew behind the response', async t => {
+  const { peer, connection, owned, send, use } = await connected(t, 20)
+  await use()
+  const { recorder } = send()
+  await peer.until('\r\n\r\n')
+  await new Promise(resolve => setTimeout(resolve, 40))
+  t.ok(connection.isOpen)
+  peer.write(OK)
+  await recorder.done
+  t.equal(await peer.untilEnd(), '')
+  t.same(owned.slice(0, 2), ['given', 'given'])
+})
+
 t.test('2xx to CONNECT does, whatever its fields say; anything else does not (RFC 9110 §9.3.6)', async t => {
   for (const [answer, told] of [
     ['HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\nok', 'upgraded 200'],
