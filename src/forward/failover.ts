@@ -1,7 +1,7 @@
 /**
  * One request and several next hops that could take it, each of which the configuration names.
  *
- * A request goes to another one when none of it has left because no connection came to stand, and also, if its method
+ * A request goes to another one when none of it has left because no connection was established, and also, if its method
  * is idempotent and none of its content was read, when the connection died without an answer (RFC 9110 §9.2.2).
  * Anything else ends with the one that was tried.
  */
@@ -19,15 +19,15 @@ export interface NextHop {
 export interface NextHops<Hop> {
   /** The next hop for a request; undefined when it has been to all. */
   take(tried: ReadonlySet<Hop>): Hop | undefined
-  /** A connection to it stood. */
+  /** A connection to it was established. */
   reached(hop: Hop): void
-  /** None came to stand. */
+  /** None could be established. */
   unreached(hop: Hop, error: ProxyError): void
 }
 
 /**
  * @param send sends the request to one of them
- * @returns what became of it with the last one that a connection to stood, or else with the last one tried
+ * @returns the outcome with the last one that a connection was established to, or else with the last one tried
  * @throws whatever the client going away throws
  */
 export async function relayToOneOf<Hop extends NextHop>(
@@ -38,7 +38,8 @@ export async function relayToOneOf<Hop extends NextHop>(
 ): Promise<Outcome> {
   const tried = new Set<Hop>()
   let last: Outcome | undefined
-  let told: Outcome | undefined
+  /** What is returned. */
+  let result: Outcome | undefined
   for (;;) {
     const hop = last === undefined || mayMove(exchange, last) ? hops.take(tried) : undefined
     if (hop === undefined) break
@@ -53,10 +54,10 @@ export async function relayToOneOf<Hop extends NextHop>(
     if (address !== undefined) hops.reached(hop)
     else if (error?.side === 'upstream') hops.unreached(hop, error)
     if (error !== undefined) last = { ...last, error: explained(error, hop) }
-    if (error === undefined || address !== undefined || told?.address === undefined) told = last
+    if (error === undefined || address !== undefined || result?.address === undefined) result = last
   }
-  if (told === undefined) throw new TypeError('no next hop at all')
-  return told
+  if (result === undefined) throw new TypeError('no next hop at all')
+  return result
 }
 
 /** Whether a request that failed may be sent to another next hop. */

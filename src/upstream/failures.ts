@@ -1,6 +1,6 @@
 /**
- * What a system or DNS error code means to whoever asked: one table, so that the same failure is told
- * the same way on a tunnel and on a forwarded request (RFC 9209 §2.3).
+ * What a system or DNS error code means to whoever asked: one table, so that the same failure has
+ * the same name on a tunnel and on a forwarded request (RFC 9209 §2.3).
  */
 import { limitExceeded, ProxyError, type ProxyErrorType } from '../errors.js'
 

@@ -1,7 +1,7 @@
 /**
  * Idle connections. One is reused only for the scheme and the authority that it was opened for, and only when its address
  * is in the permit of the request that asks. Without the address, a client would ride on what the exception of another
- * one opened. Without the authority, it would get to whatever the first request of the connection chose: what stands
+ * one opened. Without the authority, it would get to whatever the first request of the connection chose: what is
  * behind an address may lead each connection to another server by that.
  */
 import { serializeHostPort } from '../http/authority.js'

@@ -49,7 +49,7 @@ export function awaitHandshake(
     })
     socket.on('error', error => fail(handshakeFailure(socket, error, where)))
     socket.once('close', () =>
-      fail(new ProxyError('connection_terminated', `closed before TLS stood: ${where}`)),
+      fail(new ProxyError('connection_terminated', `closed during the TLS handshake: ${where}`)),
     )
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
@@ -69,7 +69,7 @@ function handshakeFailure(socket: TLSSocket, error: Error, where: string): Proxy
   if (code === 'EPROTO' || code.startsWith('ERR_SSL_')) {
     return new ProxyError('tls_protocol_error', `no TLS: ${where}`, {
       cause: error,
-      detail: `TLS with ${where} did not come to stand (${code}).`,
+      detail: `The TLS handshake with ${where} failed (${code}).`,
     })
   }
   return upstreamFailure(error, where)
