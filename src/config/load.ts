@@ -26,6 +26,8 @@ export interface Loaded {
   readonly config: Config
   /** The first 12 hex digits of the SHA-256 of the text, to tell configurations apart in logs. */
   readonly hash: string
+  /** False for what no file means. */
+  readonly fromFile: boolean
   /** What is not wrong but hardly meant, in file order. */
   readonly warnings: readonly Problem[]
   /** What the relative paths in it start from. */
@@ -141,6 +143,7 @@ function parseText(
   return Object.freeze({
     config,
     hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
+    fromFile: true,
     warnings: Object.freeze(problems(text, warnings)),
     folder,
     files: deepFreeze(read.files),
@@ -150,9 +153,6 @@ function parseText(
     },
   })
 }
-
-/** The hash of a configuration that no file was read for. */
-export const NO_FILE = 'default'
 
 /**
  * What no file at all means: that nothing is configured, but for a store to try things with. A page that a browser
@@ -165,7 +165,7 @@ export function defaultConfig(override?: Override): Loaded {
   const text = `version: 1\n${origins}\n`
   const none = { files: NO_FILES, faults: [], warnings: [] }
   const parsed = parseText(text, 'configuration', '.', override ?? (config => config), () => none)
-  return Object.freeze({ ...parsed, hash: NO_FILE, lineOf: () => undefined })
+  return Object.freeze({ ...parsed, hash: 'default', fromFile: false, lineOf: () => undefined })
 }
 
 type Issue = z.core.$ZodIssue

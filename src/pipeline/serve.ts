@@ -7,7 +7,6 @@
  */
 import { clientAccount } from '../clients/account.js'
 import type { Client, Clients, Requester } from '../clients/identify.js'
-import { NO_FILE } from '../config/load.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
@@ -48,6 +47,8 @@ export interface Pipeline {
   readonly clients: Clients
   readonly policy: () => Policy
   readonly configHash: string
+  /** False for a proxy that runs on what no file means. */
+  readonly hasConfigFile: boolean
   readonly dialer: Dialer
   /** The parent proxies, where there are any. */
   readonly parents: Parents | undefined
@@ -123,7 +124,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   reservation.release()
   if (outcome.error !== undefined) {
     entry.deny(outcome.error)
-    exchange.refuse(outcome.error, explainHint(outcome.error, entry.subject, pipeline.configHash !== NO_FILE))
+    exchange.refuse(outcome.error, explainHint(outcome.error, entry.subject, pipeline.hasConfigFile))
   } else entry.abandon()
   entry.close(outcome, now() - started)
   exchange.reported()

@@ -30,8 +30,6 @@ import { type AddressTrace, type Trace, traceAddresses, traceAdmission } from '.
 export type { Decision, PolicyRequest } from './admission.js'
 
 export interface PolicyOptions {
-  /** Counts reloads; it marks the permits this policy gives. */
-  readonly generation?: number
   /** Sluice's own listeners, which no rule opens. */
   readonly ownListeners?: readonly OwnListener[]
   /** Of the parent proxies. */
@@ -51,7 +49,6 @@ export const MAX_JUDGED_ADDRESSES = 32_768
 
 /** An immutable policy; a reload makes a new one. */
 export class Policy {
-  readonly generation: number
   readonly #compiled: CompiledRules
   readonly #guard: AddressGuard
   /** By the list of the client's entry in the configuration. */
@@ -63,13 +60,11 @@ export class Policy {
   #judgedAddresses = 0
 
   constructor(input: PolicyInput, options: PolicyOptions = {}) {
-    this.generation = options.generation ?? 0
     this.#compiled = compileRules(input)
     this.#guard = {
       denyAddresses: this.#compiled.denyAddresses,
       ownListeners: options.ownListeners ?? [],
       parentHosts: options.parentHosts ?? [],
-      generation: this.generation,
     }
   }
 

@@ -61,21 +61,17 @@ export interface AddressGuard {
   readonly ownListeners: readonly OwnListener[]
   /** Of the parent proxies, which resolve names where they are. */
   readonly parentHosts: readonly Host[]
-  readonly generation: number
 }
 
 class VettedPermit {
   readonly grant: Grant
   /** In the order they were resolved, mapped ones as IPv4. Never empty. */
   readonly addresses: readonly IpAddress[]
-  /** Of the policy that vetted: a permit of an older one is to be vetted again after a reload. */
-  readonly generation: number
   readonly #vetted = true
 
-  constructor(grant: Grant, addresses: readonly IpAddress[], generation: number) {
+  constructor(grant: Grant, addresses: readonly IpAddress[]) {
     this.grant = grant
     this.addresses = addresses
-    this.generation = generation
   }
 
   static isPermit(value: unknown): value is VettedPermit {
@@ -105,7 +101,7 @@ export function vetAddresses(
     if ('kind' in judged) return judged
     vetted.push(judged)
   }
-  return new VettedPermit(grant, vetted, guard.generation)
+  return new VettedPermit(grant, vetted)
 }
 
 /** @returns the address, a mapped one as IPv4, when the grant leads there; otherwise the denial */
@@ -128,7 +124,6 @@ export function permitConfigured(
   host: Host,
   port: number,
   addresses: readonly string[],
-  generation: number,
 ): Permit {
   if (addresses.length === 0) throw new RangeError(`no addresses for ${source}`)
   const parsed = addresses.map(text => {
@@ -139,7 +134,6 @@ export function permitConfigured(
   return new VettedPermit(
     { host, port, rule: source, terms: [], pins: [], upgradable: true, verifyServerName: false },
     parsed,
-    generation,
   )
 }
 
@@ -151,7 +145,7 @@ export function vetConfigured(
   port: number,
   addresses: readonly string[],
 ): Permit | Denial {
-  const permit = permitConfigured(source, host, port, addresses, guard.generation)
+  const permit = permitConfigured(source, host, port, addresses)
   for (const ip of permit.addresses) {
     const own = findOwnListener(guard, port, ip, classifyAddress(ip))
     if (own !== undefined) return denyOwnAddress(host, port, own.role, ip.text)

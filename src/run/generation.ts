@@ -33,7 +33,7 @@ import { createParents } from '../upstream/parents.js'
 import type { Sender } from '../upstream/sender.js'
 
 /** A configuration as it was loaded: what a generation is made of. */
-export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'files' | 'folder'>
+export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'fromFile' | 'files' | 'folder'>
 
 /** What outlasts a generation. */
 export interface Surroundings {
@@ -158,6 +158,7 @@ export class Generation implements TunnelRules {
       clients,
       policy,
       configHash: hash,
+      hasConfigFile: loaded.fromFile,
       dialer,
       hop,
       parents,

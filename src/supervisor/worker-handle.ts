@@ -148,6 +148,6 @@ export class WorkerHandle implements Beating {
 }
 
 /** What the channel can carry: of a loaded configuration the data alone, and no function. */
-function plain({ config, hash, files, folder }: LoadedConfig): LoadedConfig {
-  return { config, hash, files, folder }
+function plain({ config, hash, fromFile, files, folder }: LoadedConfig): LoadedConfig {
+  return { config, hash, fromFile, files, folder }
 }

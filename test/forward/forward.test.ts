@@ -9,7 +9,7 @@ import type { UpstreamRequest } from '../../src/upstream/sender.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
 import { FakeSender } from '../kit/fakes/sender.js'
 
-const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
+const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'])
 
 interface Asked {
   readonly method?: Method

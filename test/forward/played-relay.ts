@@ -8,7 +8,7 @@ import { FakeExchange } from '../kit/fakes/exchange.js'
 import { FakeSender } from '../kit/fakes/sender.js'
 
 export const FAILURE = new ProxyError('connection_terminated', 'x')
-const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
+const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'])
 export const FLOW = { pause: () => {}, resume: () => {} }
 
 export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> = {}) {

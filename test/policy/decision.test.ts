@@ -1,19 +1,11 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { MAX_JUDGED_ADDRESSES, Policy } from '../../src/policy/decision.js'
+import { MAX_JUDGED_ADDRESSES } from '../../src/policy/decision.js'
 import { isPermit } from '../../src/policy/permit.js'
-import { grantOf, type PolicyText, policy, policyInput, request, verdict } from '../kit/fakes/policy.js'
+import { grantOf, type PolicyText, policy, request, verdict } from '../kit/fakes/policy.js'
 
 const WEB = { rules: { web: { hosts: ['*'] }, other: { hosts: ['b.test'], ports: [8443] } } }
-
-t.test('marks permits with its generation', async t => {
-  const made = new Policy(policyInput(WEB), { generation: 7 })
-  const permit = made.vet(grantOf(made.admit(request('CONNECT a.test:443'))), ['1.1.1.1'])
-  t.equal(made.generation, 7)
-  t.equal(isPermit(permit) && permit.generation, 7)
-  t.equal(policy(WEB).generation, 0)
-})
 
 t.test('gives one question one answer, and each part of a question counts', async t => {
   const made = policy(WEB)

@@ -11,10 +11,10 @@ import { untilFree } from '../kit/peers/free-port.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 
 const load = (rest: string) => {
-  const { config, hash, files, folder } = parseConfig(
+  const { config, hash, fromFile, files, folder } = parseConfig(
     `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:1" }\nlog: { level: silent }\nshutdown: { drain: 0s }\n${rest}`,
   )
-  return { config, hash, files, folder }
+  return { config, hash, fromFile, files, folder }
 }
 
 const FIRST = { number: 1, admin: undefined, reusePort: false, bound: undefined }

@@ -54,7 +54,7 @@ async function open(t: Test, url: string, port: number, most?: number): Promise<
     dialer: () => ({
       permitConfigured: async ({ source, host, port: named }) => {
         asked.push(`${source} ${host.name}:${named}`)
-        return permitConfigured(source, host, named, ['127.0.0.1'], 1)
+        return permitConfigured(source, host, named, ['127.0.0.1'])
       },
       connect: permit => dial('connect', permit),
       connectTls: permit => dial('connectTls', permit),

@@ -23,7 +23,7 @@ const DIALER = new Dialer({
 /** A connection, the origin's end of it, what its owner hears, and a way to send. */
 async function connected(t: Test, keepAliveMs = 60_000) {
   const origin = await rawOrigin(t)
-  const permit = permitConfigured('test', { kind: 'ipv4', name: '127.0.0.1' }, origin.port, ['127.0.0.1'], 0)
+  const permit = permitConfigured('test', { kind: 'ipv4', name: '127.0.0.1' }, origin.port, ['127.0.0.1'])
   const dialled = await DIALER.connect(permit, new AbortController().signal)
   const owned: string[] = []
   const owner = { give: () => owned.push('given'), remove: () => owned.push('removed') }

@@ -23,7 +23,7 @@ const OPTIONS = {
 }
 
 function permitTo(port: number, address = '127.0.0.1', host = 'a.test'): Permit {
-  return permitConfigured('test', { kind: 'name', name: host }, port, [address], 0)
+  return permitConfigured('test', { kind: 'name', name: host }, port, [address])
 }
 
 /** A sender, an origin, and a way to send one request and to be answered. */

@@ -74,7 +74,7 @@ t.test('of the requests that come when one may be back, a single one tries it', 
   t.equal(take(), first)
 })
 
-const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'], 0)
+const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'])
 const REQUEST: UpstreamRequest = {
   method: 'GET',
   path: '/p?q',

@@ -22,7 +22,7 @@ class FakeConnection {
 }
 
 function permit(addresses: string[], port = 80, host = 'a.test'): Permit {
-  return permitConfigured('test', parseHost(host), port, addresses, 0)
+  return permitConfigured('test', parseHost(host), port, addresses)
 }
 
 const ONE = permit(['192.0.2.1'])

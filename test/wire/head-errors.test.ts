@@ -91,8 +91,6 @@ const PROVOKED: Partial<Record<ProxyErrorType, Provoked>> = {
 
 /** Kinds of error that nothing makes, or that only what is not HEAD can lead to. */
 const UNPROVOKED: readonly ProxyErrorType[] = [
-  'destination_unavailable',
-  'connection_read_timeout',
   'connection_write_timeout',
   'tls_certificate_error',
   'http_response_incomplete',
