@@ -30,13 +30,12 @@ export type ClientEntry = Config['clients'][number]
 /** The entry that decided: its name, the rules it may use, and what it had to prove. */
 export type Client = Pick<ClientEntry, 'name' | 'rules' | 'basic' | 'certificate'>
 
-/** What is known of whoever sent a request. */
+/** What is known of whoever sent a request; an exchange is one. */
 export interface Requester {
-  /** The client's; IPv4 in IPv6 is judged as IPv4. UNIX_CLIENT over a Unix socket. */
-  readonly address: string
-  /** Of the request. */
-  readonly fields: FieldSection
-  readonly certificate: ClientCertificate | undefined
+  /** IPv4 in IPv6 is judged as IPv4. UNIX_CLIENT over a Unix socket. */
+  readonly clientAddress: string
+  readonly head: { readonly fields: FieldSection }
+  readonly clientCertificate: ClientCertificate | undefined
   /** That nobody waits for the answer any more; undefined where the proxy itself does, which is never told to wait. */
   readonly signal: CancelSignal | undefined
 }
@@ -59,13 +58,15 @@ export const UNIX_CLIENT = 'unix'
 interface Place {
   /** Those whose blocks hold it, up to the first that asks for nothing more. */
   readonly entries: readonly ClientEntry[]
+  /** The first of them, where it asks for nothing more. */
+  readonly client: ClientEntry | undefined
   /** What failed attempts and connections are counted under. */
   readonly source: string
 }
 
 /** Addresses remembered; all are forgotten when there are more, which costs one look-up each. */
 const MAX_REMEMBERED = 10_000
-const NOWHERE: Place = { entries: [], source: '' }
+const NOWHERE: Place = { entries: [], client: undefined, source: '' }
 
 export class Clients {
   readonly #entries: readonly ClientEntry[]
@@ -89,9 +90,17 @@ export class Clients {
    *   when a password has to be checked: undefined when whoever asks has left before it was
    */
   identify(requester: Requester): Client | ProxyError | Promise<Client | ProxyError | undefined> {
-    const place = this.#place(requester.address)
-    const [first] = place.entries
-    return first !== undefined && decidesByAddress(first) ? first : this.#ask(requester, place)
+    const { clientAddress } = requester
+    const place = this.#places.get(clientAddress) ?? this.#lookUp(clientAddress)
+    return place.client ?? this.#ask(requester, place)
+  }
+
+  /**
+   * What limits for each client are counted under.
+   * @param client what the requester was found to be
+   */
+  accountOf(client: Client, requester: Requester): string {
+    return clientAccount(client, requester, this.sourceOf(requester.clientAddress))
   }
 
   /** The name of the client that the address alone makes it, whatever a request would say. */
@@ -110,7 +119,7 @@ export class Clients {
   ): Client | ProxyError | Promise<Client | ProxyError | undefined> {
     const open = entries.filter(
       ({ certificate }) =>
-        certificate === undefined || matchesCertificate(certificate, requester.certificate),
+        certificate === undefined || matchesCertificate(certificate, requester.clientCertificate),
     )
     const end = open.findIndex(({ basic }) => basic === undefined)
     const otherwise = open[end]
@@ -119,7 +128,7 @@ export class Clients {
     const refuse = (fault: CredentialFault): Client | ProxyError =>
       otherwise ?? credentialsRefused(fault, certificateError(requester, entries))
 
-    const credentials = parseProxyAuthorization(requester.fields)
+    const credentials = parseProxyAuthorization(requester.head.fields)
     if (credentials === 'missing') return refuse(credentials)
     // Before memory is asked, too: it would answer guesses that nobody counts.
     const waitSeconds = this.#attempts.waitSeconds(source)
@@ -160,8 +169,10 @@ export class Clients {
   }
 
   #place(address: string): Place {
-    const remembered = this.#places.get(address)
-    if (remembered !== undefined) return remembered
+    return this.#places.get(address) ?? this.#lookUp(address)
+  }
+
+  #lookUp(address: string): Place {
     const place = this.#placeOf(address)
     if (this.#places.size >= MAX_REMEMBERED) this.#places.clear()
     this.#places.set(address, place)
@@ -174,7 +185,11 @@ export class Clients {
     const holding = this.#entries.filter(entry => holdsAddress(entry, ip))
     const end = holding.findIndex(decidesByAddress)
     const source = ip === UNIX_CLIENT ? ip : attemptSource(ip)
-    return { entries: end === -1 ? holding : holding.slice(0, end + 1), source }
+    return {
+      entries: end === -1 ? holding : holding.slice(0, end + 1),
+      client: end === 0 ? holding[0] : undefined,
+      source,
+    }
   }
 }
 
@@ -191,16 +206,42 @@ export function decidesByAddress({ basic, certificate }: ClientEntry): boolean {
 
 /** The answer where no password can help. */
 function refuseForGood(requester: Requester, entries: readonly ClientEntry[]): ProxyError {
-  const { address } = requester
+  const { clientAddress: address, clientCertificate } = requester
   if (entries.length === 0)
     return address === UNIX_CLIENT ? unknownUnixClient(address) : unknownAddress(address)
   const error = certificateError(requester, entries)
   if (error !== undefined) return certificateInvalid(error)
-  return certificateMissing(address, requester.certificate !== undefined)
+  return certificateMissing(address, clientCertificate !== undefined)
 }
 
 /** What is wrong with a certificate that might have met the condition of one of these. */
-function certificateError({ certificate }: Requester, entries: readonly ClientEntry[]): string | undefined {
+function certificateError(
+  { clientCertificate: certificate }: Requester,
+  entries: readonly ClientEntry[],
+): string | undefined {
   if (certificate?.kind !== 'invalid') return undefined
   return entries.some(entry => entry.certificate !== undefined) ? certificate.error : undefined
+}
+
+/**
+ * What limits for each client are counted under. Entries may let in many: so it is the entry, and in it the user for
+ * those known by a password, the holder for those known by a certificate, and otherwise the network that they connect from.
+ *
+ * @param client what the requester was found to be
+ * @param source what failed attempts of its address are counted under
+ */
+export function clientAccount(
+  client: Client,
+  { head, clientCertificate: certificate }: Pick<Requester, 'head' | 'clientCertificate'>,
+  source: string,
+): string {
+  if (client.basic !== undefined) {
+    const credentials = parseProxyAuthorization(head.fields)
+    if (typeof credentials === 'object') return `${client.name} user ${credentials.user}`
+  }
+  if (client.certificate !== undefined && certificate?.kind === 'valid') {
+    const { subject, names } = certificate
+    return `${client.name} certificate ${JSON.stringify([subject, names])}`
+  }
+  return `${client.name} address ${source}`
 }

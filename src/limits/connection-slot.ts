@@ -16,23 +16,15 @@ export interface ConnectionSlot {
 
 /** What a slot is made of: it is granted or refused, once. */
 export class Slot implements ConnectionSlot {
-  #pending: Promise<void> | undefined
-  #refusal: ProxyError | undefined
+  pending: Promise<void> | undefined
+  refusal: ProxyError | undefined
   #onReleased: (() => void) | undefined
   #isOver = false
 
-  get pending(): Promise<void> | undefined {
-    return this.#pending
-  }
-
-  get refusal(): ProxyError | undefined {
-    return this.#refusal
-  }
-
   /** It is not known yet. @param answered resolves once it was granted or refused, and never rejects */
   wait(answered: Promise<unknown>): void {
-    this.#pending = answered.then(() => {
-      this.#pending = undefined
+    this.pending = answered.then(() => {
+      this.pending = undefined
     })
   }
 
@@ -46,7 +38,7 @@ export class Slot implements ConnectionSlot {
   refuse(refusal: ProxyError, forget: () => void): void {
     if (this.#isOver) forget()
     else {
-      this.#refusal = refusal
+      this.refusal = refusal
       this.#onReleased = forget
     }
   }

@@ -34,9 +34,9 @@ export async function isStillAllowed(
 ): Promise<boolean> {
   const { facts, head } = exchange
   const client = await clients.identify({
-    address: exchange.clientAddress,
-    fields: head.fields,
-    certificate: authorities.judge(exchange.clientCertificate),
+    clientAddress: exchange.clientAddress,
+    head,
+    clientCertificate: authorities.judge(exchange.clientCertificate),
     signal: undefined,
   })
   if (client === undefined || client instanceof ProxyError) return false

@@ -5,8 +5,7 @@
  * Nothing is awaited that is known at once: who is identified by its address, meets no limit and asks for a name that is
  * kept, gets to its handler in the turn of its head.
  */
-import { clientAccount } from '../clients/account.js'
-import type { Client, Clients, Requester } from '../clients/identify.js'
+import type { Client, Clients } from '../clients/identify.js'
 import { ProxyError, toProxyError } from '../errors.js'
 import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import { type ForwardOptions, forward } from '../forward/forward.js'
@@ -87,7 +86,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   const started = now()
   const { slot } = exchange
   if (slot.pending !== undefined) await slot.pending
-  const identified = slot.refusal ?? clients.identify(requesterOf(exchange))
+  const identified = slot.refusal ?? clients.identify(exchange)
   const client = identified instanceof Promise ? await identified : identified
   const entry = new Entry(exchange, client instanceof ProxyError ? undefined : client, pipeline)
   const trace = observer.began(entry.subject, exchange, started)
@@ -103,7 +102,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
     if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
     const target = chooseTarget(exchange, client, entry, pipeline)
     const asked = shares.enter({
-      account: () => accountOf(exchange, client, clients),
+      account: () => clients.accountOf(client, exchange),
       tunnel: isTunnel(exchange, target, pipeline.forward.upgrade),
       metered: exchange,
     })
@@ -128,16 +127,6 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   } else entry.abandon()
   entry.close(outcome, now() - started)
   exchange.reported()
-}
-
-/** What a client is identified by. */
-function requesterOf({ clientAddress, clientCertificate, head, signal }: ReceivedExchange): Requester {
-  return { address: clientAddress, fields: head.fields, certificate: clientCertificate, signal }
-}
-
-/** What limits for each client are counted under: only some requests meet one. */
-function accountOf(exchange: ReceivedExchange, client: Client, clients: Clients): string {
-  return clientAccount(client, requesterOf(exchange), clients.sourceOf(exchange.clientAddress))
 }
 
 /**
@@ -242,7 +231,7 @@ function resolve(
   const asker = {
     signal: exchange.signal,
     get account() {
-      return accountOf(exchange, client, clients)
+      return clients.accountOf(client, exchange)
     },
   }
   return dialer.permit(grant, asker).then(({ permit, dnsMs }) => {

@@ -188,5 +188,7 @@ function isSameBesideName(a: PolicyRequest, b: PolicyRequest): boolean {
 }
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((text, i) => text === b[i])
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
 }

@@ -59,7 +59,12 @@ export function clientsBehind(queue: CheckQueue, ...entries: ClientEntry[]) {
     certificate?: ClientCertificate,
     signal: CancelSignal = NEVER,
   ): Answer =>
-    clients.identify({ address, fields: FieldSection.of(fields), certificate, signal } satisfies Requester)
+    clients.identify({
+      clientAddress: address,
+      head: { fields: FieldSection.of(fields) },
+      clientCertificate: certificate,
+      signal,
+    } satisfies Requester)
   /** The client's name, or status and reason of the refusal, once every password is checked. */
   const ask = async (address: string, fields?: readonly string[], certificate?: ClientCertificate) => {
     const answer = identify(address, fields, certificate)

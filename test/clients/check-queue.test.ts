@@ -124,9 +124,9 @@ t.test('one is checked and sixty-four wait; a further one is 503, and the others
     fields: ['Retry-After', '1'],
   })
   const own = clients.identify({
-    address: '192.0.2.65',
-    fields: FieldSection.of(as('ann:one')),
-    certificate: undefined,
+    clientAddress: '192.0.2.65',
+    head: { fields: FieldSection.of(as('ann:one')) },
+    clientCertificate: undefined,
     signal: undefined,
   })
   await passwords.answer()
