@@ -32,8 +32,8 @@ export interface Metered {
 }
 
 export interface Entrant {
-  /** What limits for each client are counted under; asked for only when there is one. */
-  readonly account: () => string
+  /** What limits for each client are counted under. */
+  readonly account: string
   /** Whether it is a tunnel, or may become one. */
   readonly tunnel: boolean
   readonly metered: Metered
@@ -45,8 +45,13 @@ export interface Reservation {
   release(): void
 }
 
-/** Of an exchange that nothing is counted of. */
-export const UNCOUNTED: Reservation = Object.freeze({ release() {} })
+/** One of what a limit is the number of, which the ledger is asked for; or that so many bytes have not passed yet. */
+interface Demand {
+  readonly name: LimitName
+  /** In the ledger. */
+  readonly key: string
+  readonly limit: number
+}
 
 /** Connections without a place that may wait to be told so. */
 const MAX_REFUSED = 100
@@ -84,29 +89,31 @@ export class Shares {
    */
   connect(source: string | undefined, shed: () => void): ConnectionSlot {
     const slot = new Slot()
-    const ledger = this.#ledger
     const { connections, connectionsPerClient } = this.#limits
-    const own = source === undefined ? undefined : `connections ${source}`
-    const share = own === undefined || ledger.acquire(own, connectionsPerClient)
-    const answered = whenKnown(share, mayHaveOne => {
-      if (!mayHaveOne) return this.#refuse(slot, 'connections_per_client', connectionsPerClient, shed)
-      return whenKnown(ledger.acquire('connections', connections), isRoom => {
-        const giveBack = (): void => {
-          if (own !== undefined) ledger.release(own)
-        }
-        if (isRoom) {
-          slot.grant(() => {
-            ledger.release('connections')
-            giveBack()
-          })
-        } else {
-          giveBack()
-          this.#refuse(slot, 'connections', connections, shed)
-        }
-      })
+    const inAll: Demand = { name: 'connections', key: 'connections', limit: connections }
+    const demands: Demand[] =
+      source === undefined
+        ? [inAll]
+        : [
+            { name: 'connections_per_client', key: `connections ${source}`, limit: connectionsPerClient },
+            inAll,
+          ]
+    const held: string[] = []
+    const answered = whenKnown(this.#reserve(demands, held), refusal => {
+      if (refusal === undefined) slot.grant(() => this.#release(held))
+      else this.#refuse(slot, refusal, shed)
     })
     if (answered instanceof Promise) slot.wait(answered)
     return slot
+  }
+
+  /**
+   * Whether anything is counted of an exchange, so that it needs a reservation.
+   * @param tunnel as for an entrant
+   */
+  isCounted(tunnel: boolean): boolean {
+    const { requestsPerSecond, bytesPerHour } = this.#limits
+    return tunnel || requestsPerSecond !== undefined || bytesPerHour !== undefined
   }
 
   /**
@@ -115,19 +122,23 @@ export class Shares {
    *   gives one
    */
   enter({ account, tunnel, metered }: Entrant): Reservation | ProxyError | Promise<Reservation | ProxyError> {
-    const { requestsPerSecond, bytesPerHour } = this.#limits
-    if (!tunnel && requestsPerSecond === undefined && bytesPerHour === undefined) return UNCOUNTED
-    const reservation = new OpenReservation(account(), metered, this.#end)
-    return whenKnown(this.#askForBytes(reservation, bytesPerHour), noBytes => {
-      if (noBytes !== undefined) return noBytes
-      return whenKnown(this.#askForRate(reservation, requestsPerSecond), tooFast => {
-        if (tooFast !== undefined) return tooFast
-        return whenKnown(tunnel ? this.#askForTunnel(reservation) : undefined, noTunnel => {
-          if (noTunnel !== undefined) return noTunnel
-          this.#open.add(reservation)
-          return reservation
-        })
-      })
+    const { requestsPerSecond, bytesPerHour, tunnels, tunnelsPerClient } = this.#limits
+    const demands: Demand[] = []
+    if (bytesPerHour !== undefined)
+      demands.push({ name: 'bytes_per_hour', key: `bytes ${account}`, limit: bytesPerHour })
+    if (requestsPerSecond !== undefined)
+      demands.push({ name: 'requests_per_second', key: `requests ${account}`, limit: requestsPerSecond })
+    if (tunnel) {
+      demands.push(
+        { name: 'tunnels_per_client', key: `tunnels ${account}`, limit: tunnelsPerClient },
+        { name: 'tunnels', key: 'tunnels', limit: tunnels },
+      )
+    }
+    const reservation = new OpenReservation(account, metered, this.#end)
+    return whenKnown(this.#reserve(demands, reservation.held), refusal => {
+      if (refusal !== undefined) return refusal
+      this.#open.add(reservation)
+      return reservation
     })
   }
 
@@ -147,47 +158,48 @@ export class Shares {
     for (const [account, bytes] of passed) this.#book(account, bytes)
   }
 
-  #askForBytes(
-    { account }: OpenReservation,
-    limit: number | undefined,
+  /**
+   * Asks for one after another, until one is refused.
+   * @param held gets the keys that are to be released; it is empty again where one is refused
+   */
+  #reserve(
+    demands: readonly Demand[],
+    held: string[],
+    index = 0,
   ): ProxyError | undefined | Promise<ProxyError | undefined> {
-    if (limit === undefined) return undefined
-    return whenKnown(this.#ledger.spend(`bytes ${account}`, 0, limit), wait =>
-      wait > 0 ? this.#reject('bytes_per_hour', serializeSize(limit), wait) : undefined,
-    )
-  }
-
-  #askForRate(
-    { account }: OpenReservation,
-    rate: number | undefined,
-  ): ProxyError | undefined | Promise<ProxyError | undefined> {
-    if (rate === undefined) return undefined
-    return whenKnown(this.#ledger.take(`requests ${account}`, rate, rate), wait =>
-      wait > 0 ? this.#reject('requests_per_second', String(rate), wait) : undefined,
-    )
-  }
-
-  #askForTunnel(reservation: OpenReservation): ProxyError | undefined | Promise<ProxyError | undefined> {
-    const ledger = this.#ledger
-    const { tunnels, tunnelsPerClient } = this.#limits
-    const own = `tunnels ${reservation.account}`
-    return whenKnown(ledger.acquire(own, tunnelsPerClient), mayHaveOne => {
-      if (!mayHaveOne) return this.#reject('tunnels_per_client', String(tunnelsPerClient))
-      return whenKnown(ledger.acquire('tunnels', tunnels), isRoom => {
-        if (isRoom) reservation.held = ['tunnels', own]
-        else ledger.release(own)
-        return isRoom ? undefined : this.#reject('tunnels', String(tunnels))
-      })
+    const demand = demands[index]
+    if (demand === undefined) return undefined
+    return whenKnown(this.#ask(demand), answer => {
+      if (answer === true) held.push(demand.key)
+      if (answer === true || answer === 0) return this.#reserve(demands, held, index + 1)
+      this.#release(held.splice(0))
+      return this.#reject(demand, answer === false ? undefined : answer)
     })
   }
 
-  #reject(name: LimitName, value: string, waitSeconds?: number): ProxyError {
+  /** @returns whether there was one, or the seconds until there may be */
+  #ask({ name, key, limit }: Demand): boolean | number | Promise<boolean | number> {
+    switch (name) {
+      case 'bytes_per_hour':
+        return this.#ledger.spend(key, 0, limit)
+      case 'requests_per_second':
+        return this.#ledger.take(key, limit, limit)
+      default:
+        return this.#ledger.acquire(key, limit)
+    }
+  }
+
+  #release(held: readonly string[]): void {
+    for (const key of held) this.#ledger.release(key)
+  }
+
+  #reject({ name, limit }: Demand, waitSeconds: number | undefined): ProxyError {
     this.#onRejected(name)
+    const value = name === 'bytes_per_hour' ? serializeSize(limit) : String(limit)
     return limitReached(name, value, waitSeconds)
   }
 
-  #refuse(slot: Slot, name: LimitName, limit: number, shed: () => void): void {
-    const refusal = this.#reject(name, String(limit))
+  #refuse(slot: Slot, refusal: ProxyError, shed: () => void): void {
     if (this.#refused >= MAX_REFUSED) {
       shed()
       return
@@ -202,7 +214,7 @@ export class Shares {
     if (!this.#open.delete(reservation)) return
     const bytes = reservation.takeBytes()
     if (bytes > 0) this.#book(reservation.account, bytes)
-    for (const key of reservation.held) this.#ledger.release(key)
+    this.#release(reservation.held)
   }
 
   #book(account: string, bytes: number): void {
@@ -224,7 +236,7 @@ class OpenReservation implements Reservation, Indexed {
   readonly account: string
   readonly metered: Metered
   /** The keys that are to be released. */
-  held: readonly string[] = []
+  readonly held: string[] = []
   readonly #end: (reservation: OpenReservation) => void
   #taken = 0
 
@@ -251,7 +263,7 @@ class OpenReservation implements Reservation, Indexed {
   }
 }
 
-/** Goes on with what is known: at once, unless it is a promise. */
+/** Goes on with an answer of the ledger: at once, unless it is a promise. */
 function whenKnown<T, R>(answer: T | Promise<T>, next: (answer: T) => R | Promise<R>): R | Promise<R> {
   return answer instanceof Promise ? answer.then(next) : next(answer)
 }

@@ -15,7 +15,7 @@ import { FIELD, type FieldSection } from '../http/field-section.js'
 import { decideMaxForwards } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
-import { type Shares, type Reservation, UNCOUNTED } from '../limits/shares.js'
+import type { Reservation, Shares } from '../limits/shares.js'
 import type { ObserverList } from './exchange-observer.js'
 import {
   checkMethod,
@@ -55,7 +55,7 @@ export interface Pipeline {
   readonly forward: ForwardOptions
   readonly tunnel: TunnelOptions
   readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
-  readonly shares: Pick<Shares, 'enter'>
+  readonly shares: Pick<Shares, 'isCounted' | 'enter'>
   readonly observer: ObserverList
   readonly date: () => string
   readonly now: () => number
@@ -90,7 +90,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   const client = identified instanceof Promise ? await identified : identified
   const entry = new Entry(exchange, client instanceof ProxyError ? undefined : client, pipeline)
   const trace = observer.began(entry.subject, exchange, started)
-  let reservation: Reservation = UNCOUNTED
+  let reservation: Reservation | undefined
   let outcome: Outcome
   try {
     if (client instanceof ProxyError) {
@@ -101,14 +101,14 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
     // While its password was being checked, or waited for that.
     if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
     const target = chooseTarget(exchange, client, entry, pipeline)
-    const asked = shares.enter({
-      account: () => clients.accountOf(client, exchange),
-      tunnel: isTunnel(exchange, target, pipeline.forward.upgrade),
-      metered: exchange,
-    })
-    const reserved = asked instanceof Promise ? await asked : asked
-    if (reserved instanceof ProxyError) throw reserved
-    reservation = reserved
+    const tunnel = isTunnel(exchange, target, pipeline.forward.upgrade)
+    if (shares.isCounted(tunnel)) {
+      const account = clients.accountOf(client, exchange)
+      const asked = shares.enter({ account, tunnel, metered: exchange })
+      const reserved = asked instanceof Promise ? await asked : asked
+      if (reserved instanceof ProxyError) throw reserved
+      reservation = reserved
+    }
     const found = 'grant' in target ? resolve(exchange, client, target.grant, entry, pipeline) : undefined
     const way = found instanceof Promise ? await found : found
     if (way === undefined) entry.allow()
@@ -120,7 +120,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
       ? Outcome.aborted('refusal', aborted)
       : Outcome.of('refusal', answerTo(toProxyError(error), exchange, client))
   }
-  reservation.release()
+  reservation?.release()
   if (outcome.error !== undefined) {
     entry.deny(outcome.error)
     exchange.refuse(outcome.error, explainHint(outcome.error, entry.subject, pipeline.hasConfigFile))

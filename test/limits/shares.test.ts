@@ -3,7 +3,7 @@ import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import type { LimitName } from '../../src/limits/refusals.js'
-import { type ShareLimits, Shares, type Reservation, UNCOUNTED } from '../../src/limits/shares.js'
+import { type ShareLimits, Shares, type Reservation } from '../../src/limits/shares.js'
 import { LaterLedger } from '../kit/fakes/later-ledger.js'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { runs } from '../kit/runs.js'
@@ -29,7 +29,7 @@ class Flow {
 }
 
 const entrant = (account: string, tunnel: boolean, metered = new Flow()) => ({
-  account: () => account,
+  account,
   tunnel,
   metered,
 })
@@ -47,11 +47,13 @@ function reservationOf(found: unknown): Reservation {
 
 t.test('a request costs nothing where no limit asks for it', async t => {
   const { shares: all } = shares()
-  const account = () => {
-    throw new Error('nobody needs to know')
+  t.equal(all.isCounted(false), false)
+  t.equal(all.isCounted(true), true)
+  for (const limits of [{ requestsPerSecond: 1 }, { bytesPerHour: 1024 }]) {
+    t.equal(shares(limits).shares.isCounted(false), true)
+    all.configure({ ...LIMITS, ...limits })
+    t.equal(all.isCounted(false), true)
   }
-  t.equal(all.enter({ account, tunnel: false, metered: new Flow() }), UNCOUNTED)
-  UNCOUNTED.release()
 })
 
 t.test('tunnels are counted for each client and in all, and given back once', async t => {
