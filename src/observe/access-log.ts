@@ -20,6 +20,7 @@ export interface AccessLogOptions {
 }
 
 export class AccessLog implements ExchangeObserver {
+  readonly ignoresAllowed: boolean
   readonly #write: (line: string) => void
   readonly #time: () => string
   readonly #includesQuery: boolean
@@ -33,6 +34,7 @@ export class AccessLog implements ExchangeObserver {
     this.#time = createIsoTime(wallClock)
     this.#includesQuery = query === 'include'
     this.#infoEnabled = logger.isLevelEnabled('info')
+    this.ignoresAllowed = !this.#infoEnabled
     this.#warnEnabled = logger.isLevelEnabled('warn')
   }
 
@@ -77,12 +79,8 @@ export class AccessLog implements ExchangeObserver {
   }
 
   #beginning(level: string, event: string, subject: Subject): string {
-    subject.logged ??= this.#subject(subject)
-    return `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"${subject.logged}`
-  }
-
-  #subject(subject: Subject): string {
     return (
+      `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"` +
       member('id', subject.id) +
       member('client', subject.client) +
       member('client_address', subject.clientAddress) +

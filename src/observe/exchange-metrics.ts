@@ -36,6 +36,7 @@ const LOOKUP_BUCKETS = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 const TUNNEL_BUCKETS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400]
 
 export class ExchangeMetrics implements ExchangeObserver {
+  readonly ignoresAllowed = true
   /** By `requestKey`. */
   readonly #requests = new Map<number, number>()
   readonly #denied = new ClosedCounter(
@@ -80,23 +81,25 @@ export class ExchangeMetrics implements ExchangeObserver {
     this.#tunnels = tunnels
   }
 
-  decision(_subject: Subject, { decision, reason, dnsMs }: DecisionEvent): void {
+  decision(_subject: Subject, { decision, reason }: DecisionEvent): void {
     if (decision === 'deny') this.#denied.add(reason ?? OTHER)
+  }
+
+  tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
+    if (connectMs !== undefined) this.#dialSeconds.observe(connectMs / 1000)
     if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
   }
 
-  tunnelOpened(connectMs: number | undefined): void {
-    this.#dialled(connectMs)
-  }
-
-  close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void {
-    const key = requestKey(subject, outcome.status, decided)
+  close(subject: Subject, outcome: Outcome, durationMs: number, { decision, dnsMs }: DecisionEvent): void {
+    const { connectMs } = outcome
+    const key = requestKey(subject, outcome.status, decision)
     this.#requests.set(key, (this.#requests.get(key) ?? 0) + 1)
     if (isTunnel(outcome)) this.#tunnelSeconds.observe(durationMs / 1000)
     else {
       this.#bytesUp += outcome.bytesUp
       this.#bytesDown += outcome.bytesDown
-      this.#dialled(outcome.connectMs)
+      if (connectMs !== undefined) this.#dialSeconds.observe(connectMs / 1000)
+      if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
     }
     if (outcome.serverName !== undefined) this.#denied.add(outcome.serverName.fault)
     if (outcome.error !== undefined) this.#failed(outcome.error, outcome.address)
@@ -147,10 +150,6 @@ export class ExchangeMetrics implements ExchangeObserver {
       if (code !== '101' && !(kind === 'connect' && code === '200')) requests += count
     }
     return { requests, denied, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
-  }
-
-  #dialled(connectMs: number | undefined): void {
-    if (connectMs !== undefined) this.#dialSeconds.observe(connectMs / 1000)
   }
 
   #failed({ type, reason, side }: ProxyError, address: string | undefined): void {

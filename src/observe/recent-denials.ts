@@ -3,8 +3,8 @@
  * groups; the one that was met the longest ago makes room for a new one.
  */
 import type { Config } from '../config/schema.js'
-import type { Outcome } from '../outcome.js'
-import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
+import type { ServerNameRefusal } from '../outcome.js'
+import type { DecisionEvent, Subject } from '../pipeline/exchange-observer.js'
 import { parseLoggedTarget } from '../advice/log-reader.js'
 import { draftRemedy, type RefusedByPolicy } from '../advice/refusal-advice.js'
 import type { DenialGroup, Denials } from './worker-status.js'
@@ -27,7 +27,7 @@ interface Group extends Omit<DenialGroup, 'yaml'> {
   isDrafted?: boolean
 }
 
-export class RecentDenials implements ExchangeObserver {
+export class RecentDenials {
   /** In the order in which they were met last. */
   readonly #groups = new Map<string, Group>()
   readonly #wallClock: () => number
@@ -44,8 +44,7 @@ export class RecentDenials implements ExchangeObserver {
   }
 
   /** A tunnel that is cut for its server name was allowed first. */
-  close(subject: Subject, { serverName }: Outcome): void {
-    if (serverName === undefined) return
+  cut(subject: Subject, serverName: ServerNameRefusal): void {
     const sent = serverName.sent === undefined ? '' : ` "${printable(serverName.sent)}"`
     const message = `The tunnel was cut for its TLS server name${sent}: sni is verify, in connect or in its rule.`
     const refusal = { message, detail: undefined, address: undefined }

@@ -32,6 +32,7 @@ export interface StatusSources extends Pick<WorkerStatus, 'worker' | 'pid'> {
 const TICK_MS = 1000
 
 export class StatusRecorder implements ExchangeObserver {
+  readonly ignoresAllowed = true
   readonly #options: StatusOptions
   readonly #startedMs: number
   readonly #traffic: TrafficRing
@@ -56,18 +57,20 @@ export class StatusRecorder implements ExchangeObserver {
   }
 
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
-    if (event.dnsMs !== undefined) this.#dns.add(event.dnsMs)
     this.#denials.decision(subject, event, configHash)
   }
 
-  tunnelOpened(connectMs: number | undefined): void {
+  tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
     if (connectMs !== undefined) this.#dial.add(connectMs)
+    if (dnsMs !== undefined) this.#dns.add(dnsMs)
   }
 
-  close(subject: Subject, outcome: Outcome): void {
-    if (outcome.connectMs !== undefined && !isTunnel(outcome)) this.#dial.add(outcome.connectMs)
-    if (outcome.firstByteMs !== undefined) this.#firstByte.add(outcome.firstByteMs)
-    this.#denials.close(subject, outcome)
+  close(subject: Subject, outcome: Outcome, _durationMs: number, { dnsMs }: DecisionEvent): void {
+    const { connectMs, firstByteMs, serverName } = outcome
+    if ((connectMs !== undefined || dnsMs !== undefined) && !isTunnel(outcome))
+      this.tunnelOpened(connectMs, dnsMs)
+    if (firstByteMs !== undefined) this.#firstByte.add(firstByteMs)
+    if (serverName !== undefined) this.#denials.cut(subject, serverName)
   }
 
   /** Done once a second. */

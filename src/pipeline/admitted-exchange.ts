@@ -43,6 +43,8 @@ export interface AdmittedExchange {
   readonly subject: Subject
   /** What allows it: a rule, or the key of what answers. */
   readonly rule: string | undefined
+  /** Milliseconds that its addresses took; undefined where nobody looked for any. */
+  readonly dnsMs: number | undefined
   /** What the next hop is told of the trace; undefined where nothing is traced, and the fields stay as they came. */
   readonly trace: OutgoingTrace | undefined
 }

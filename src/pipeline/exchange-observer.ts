@@ -22,8 +22,6 @@ export interface Subject {
   readonly host?: string | undefined
   readonly port?: number | undefined
   readonly path?: string | undefined
-  /** What the log says of it in both. */
-  logged?: string | undefined
 }
 
 export const DECISIONS = ['allow', 'deny', 'would_deny'] as const
@@ -59,23 +57,28 @@ export interface BegunRequest {
 }
 
 export interface ExchangeObserver {
+  /** Whether it is notified only of decisions that deny something, or would: most decisions are others. */
+  readonly ignoresAllowed?: boolean
   /**
    * A request whose head is in order, before both of its events.
    * @param started when its head had been read: milliseconds, monotonic
    * @returns what the next hop is to be told of the trace, from whoever traces
    */
-  began?(subject: Subject, request: BegunRequest, started: number): OutgoingTrace | undefined
+  began?:
+    | ((subject: Subject, request: BegunRequest, started: number) => OutgoingTrace | undefined)
+    | undefined
   decision(subject: Subject, event: DecisionEvent, configHash: string): void
   /**
    * A tunnel is established: it may take hours until it is over.
    * @param connectMs as its outcome will have it
+   * @param dnsMs as its decision had it
    */
-  tunnelOpened?(connectMs: number | undefined): void
+  tunnelOpened?(connectMs: number | undefined, dnsMs: number | undefined): void
   /**
    * @param durationMs from its head to its end
-   * @param decided what `decision` was told before
+   * @param decision of it, which was made before
    */
-  close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void
+  close(subject: Subject, outcome: Outcome, durationMs: number, decision: DecisionEvent): void
 }
 
 /** Whether its bytes went through a tunnel: after CONNECT, or after an upgrade. */
@@ -84,28 +87,29 @@ export function isTunnel({ handler, status }: Outcome): boolean {
 }
 
 /** Notifies several, in their order. */
-export class ObserverList implements Required<ExchangeObserver> {
+export class ObserverList implements ExchangeObserver {
+  /** Undefined where nobody traces. */
+  readonly began: ExchangeObserver['began']
   readonly #observers: readonly ExchangeObserver[]
+  readonly #ofAllowed: readonly ExchangeObserver[]
 
   constructor(observers: readonly ExchangeObserver[]) {
+    const tracing = observers.find(({ began }) => began !== undefined)
+    this.began = tracing?.began?.bind(tracing)
     this.#observers = observers
-  }
-
-  began(subject: Subject, request: BegunRequest, started: number): OutgoingTrace | undefined {
-    let trace: OutgoingTrace | undefined
-    for (const observer of this.#observers) trace = observer.began?.(subject, request, started) ?? trace
-    return trace
+    this.#ofAllowed = observers.filter(({ ignoresAllowed }) => ignoresAllowed !== true)
   }
 
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
-    for (const observer of this.#observers) observer.decision(subject, event, configHash)
+    const notified = event.decision === 'allow' ? this.#ofAllowed : this.#observers
+    for (const observer of notified) observer.decision(subject, event, configHash)
   }
 
-  tunnelOpened(connectMs: number | undefined): void {
-    for (const observer of this.#observers) observer.tunnelOpened?.(connectMs)
+  tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
+    for (const observer of this.#observers) observer.tunnelOpened?.(connectMs, dnsMs)
   }
 
-  close(subject: Subject, outcome: Outcome, durationMs: number, decided: DecisionEvent['decision']): void {
-    for (const observer of this.#observers) observer.close(subject, outcome, durationMs, decided)
+  close(subject: Subject, outcome: Outcome, durationMs: number, decision: DecisionEvent): void {
+    for (const observer of this.#observers) observer.close(subject, outcome, durationMs, decision)
   }
 }

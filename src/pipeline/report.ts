@@ -2,107 +2,114 @@
  * What observers are told of an exchange: its decision, as far as it is known, once, whichever way it falls, and then its
  * end; and of a request that is malformed, and so never became an exchange, both at once.
  */
-import type { Client } from '../clients/identify.js'
 import type { ProxyError } from '../errors.js'
-import type { ReceivedExchange } from './admitted-exchange.js'
+import type { OutgoingTrace } from '../http/trace-context.js'
+import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import type { RequestTarget } from '../http/request-target.js'
-import type { DecisionEvent, ExchangeKind, ExchangeObserver, Subject } from './exchange-observer.js'
+import type {
+  DecisionEvent,
+  ExchangeKind,
+  ExchangeObserver,
+  ObserverList,
+  Subject,
+} from './exchange-observer.js'
 import { Outcome } from '../outcome.js'
-import type { Decision } from '../policy/decision.js'
+import type { Denial } from '../policy/denial.js'
 
-export interface EntryOptions {
-  readonly observer: ExchangeObserver
+export interface ReportOptions {
+  readonly observer: ObserverList
   readonly configHash: string
 }
 
-/** What is reported of one exchange. */
-export class Entry {
+/** An exchange, with what is found out about it on its way. */
+export class Report implements AdmittedExchange {
+  readonly exchange: ReceivedExchange
   readonly subject: Subject
-  readonly #observer: ExchangeObserver
+  readonly trace: OutgoingTrace | undefined
+  /** What allows it, or came nearest: a rule, or the key of what answers. */
+  rule: string | undefined
+  /** What policy would have said, where it is only observed. */
+  wouldDeny: Denial | undefined
+  dnsMs: number | undefined
+  readonly #observer: ObserverList
   readonly #configHash: string
-  #verdict: Decision | undefined
-  #route: string | undefined
-  #made = false
-  #decision: DecisionEvent['decision'] = 'allow'
+  #decision: DecisionEvent | undefined
 
-  constructor(exchange: ReceivedExchange, client: Client | undefined, options: EntryOptions) {
-    const { target, method } = exchange.facts
-    const authority = 'authority' in target ? target.authority : undefined
-    // A tunnel keeps this for as long as it lives, and is to keep nothing else of its configuration.
-    this.#observer = options.observer
-    this.#configHash = options.configHash
+  /**
+   * @param client the name of its entry; undefined when there is none
+   * @param started when its head had been read: milliseconds, monotonic
+   */
+  constructor(
+    exchange: ReceivedExchange,
+    client: string | undefined,
+    started: number,
+    { observer, configHash }: ReportOptions,
+  ) {
+    const { id, clientAddress, facts } = exchange
+    const { target, method, host } = facts
+    const { host: named, port } = ('authority' in target ? target.authority : host) ?? NOWHERE
+    const path = 'path' in target ? target.path : undefined
+    this.exchange = exchange
     this.subject = {
-      id: exchange.id,
-      client: client?.name,
-      clientAddress: exchange.clientAddress,
+      id,
+      client,
+      clientAddress,
       kind: KINDS[target.form],
       method,
-      host: authority?.host.name ?? exchange.facts.host?.host.name,
-      port: authority?.port ?? exchange.facts.host?.port,
-      path: 'path' in target ? target.path : undefined,
-      logged: undefined,
+      host: named?.name,
+      port,
+      path,
     }
+    // A tunnel keeps these for as long as it lives, and is to keep nothing else of its configuration.
+    this.#observer = observer
+    this.#configHash = configHash
+    this.trace = observer.began?.(this.subject, exchange, started)
   }
 
-  /** What policy says to the host, known before the addresses are. */
-  byName(verdict: Decision): void {
-    this.#verdict = verdict
+  /**
+   * It is let through.
+   * @param dnsMs milliseconds that its addresses took
+   * @param reason why it went no further; the close event tells that too, so an observed denial tells its own
+   */
+  allow(dnsMs?: number, reason?: string): DecisionEvent {
+    const { rule, wouldDeny } = this
+    this.dnsMs = dnsMs
+    if (wouldDeny === undefined) return this.#decide({ decision: 'allow', rule, reason, dnsMs })
+    const { message } = wouldDeny
+    return this.#decide({
+      decision: 'would_deny',
+      rule,
+      reason: wouldDeny.reason,
+      wouldDeny: message,
+      refusal: wouldDeny,
+      dnsMs,
+    })
   }
 
-  /** Where no rule is asked: the key of what answers. */
-  byRoute(key: string): void {
-    this.#route = key
+  deny(error: ProxyError): DecisionEvent {
+    return this.#decide({ decision: 'deny', rule: this.rule, reason: error.reason, refusal: error })
   }
 
-  allow(dnsMs?: number): void {
-    this.#pass(undefined, dnsMs)
-  }
-
-  /** An error before the decision was made: a refusal of ours, or an upstream that failed while it was allowed. */
-  deny(error: ProxyError): void {
-    if (error.side === 'upstream') this.#pass(error.reason)
-    else this.#tell({ decision: 'deny', rule: this.rule, reason: error.reason, refusal: error })
-  }
-
-  /** The client left before the decision was made; what was known of the request by then was allowed. */
-  abandon(): void {
-    this.#pass('client_gone')
-  }
-
-  /** After the decision was made. */
+  /** It is over. */
   close(outcome: Outcome, durationMs: number): void {
-    this.#observer.close(this.subject, outcome, durationMs, this.#decision)
+    const decision = this.#decision ?? this.#decideBy(outcome.error)
+    this.#observer.close(this.subject, outcome, durationMs, decision)
   }
 
-  /** @param reason why it went no further; the close event tells that too, so an observed denial tells its own */
-  #pass(reason?: string, dnsMs?: number): void {
-    const { rule } = this
-    const denial = this.#verdict?.kind === 'allow' ? this.#verdict.wouldDeny : undefined
-    if (denial === undefined) this.#tell({ decision: 'allow', rule, reason, dnsMs })
-    else {
-      this.#tell({
-        decision: 'would_deny',
-        rule,
-        reason: denial.reason,
-        wouldDeny: denial.message,
-        refusal: denial,
-        dnsMs,
-      })
-    }
+  /** It was over before it was decided: what was known of it by then was allowed, unless it is a refusal of ours. */
+  #decideBy(error: ProxyError | undefined): DecisionEvent {
+    if (error === undefined) return this.allow(undefined, 'client_gone')
+    return error.side === 'upstream' ? this.allow(undefined, error.reason) : this.deny(error)
   }
 
-  /** What allows it, or came nearest: a rule, or the key of what answers. */
-  get rule(): string | undefined {
-    return this.#verdict?.rule ?? this.#route
-  }
-
-  #tell(event: DecisionEvent): void {
-    if (this.#made) return
-    this.#made = true
-    this.#decision = event.decision
+  #decide(event: DecisionEvent): DecisionEvent {
+    this.#decision = event
     this.#observer.decision(this.subject, event, this.#configHash)
+    return event
   }
 }
+
+const NOWHERE = { host: undefined, port: undefined }
 
 const KINDS = {
   authority: 'connect',
@@ -129,8 +136,9 @@ export function tellInvalidRequest(
   error: ProxyError,
 ): void {
   const subject = { ...known, kind: 'invalid', path: withoutUserinfo(target) } as const
-  observer.decision(subject, { decision: 'deny', reason: error.reason, refusal: error }, configHash)
-  observer.close(subject, Outcome.refused('refusal', error), 0, 'deny')
+  const event = { decision: 'deny', reason: error.reason, refusal: error } as const
+  observer.decision(subject, event, configHash)
+  observer.close(subject, Outcome.refused('refusal', error), 0, event)
 }
 
 /** A refused target may be one because a password stands in it; which is no reason to write that into a log. */

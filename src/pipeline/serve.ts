@@ -29,13 +29,13 @@ import type { PassthroughOptions } from '../origin/passthrough.js'
 import { Outcome } from '../outcome.js'
 import type { Policy } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
-import { type FarEnd, openDirectly, openThroughParent } from '../tunnel/far-end.js'
+import { openDirectly, openThroughParent } from '../tunnel/far-end.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
-import type { Dialer } from '../upstream/dial.js'
+import type { Dialer, Resolution } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
 import { explainHint } from './error-page.js'
 import { answerOptions, echoTrace, traceDisabled } from './hop.js'
-import { Entry } from './report.js'
+import { Report } from './report.js'
 
 export interface HopOptions extends MethodsInUse {
   /** Fields that the echo of TRACE leaves out beside those it always does, in lower case. */
@@ -82,25 +82,29 @@ type Target =
 
 /** Serves one exchange to its end. Never rejects. */
 export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Promise<void> {
-  const { clients, shares, observer, now } = pipeline
+  const { clients, shares, now } = pipeline
   const started = now()
   const { slot } = exchange
   if (slot.pending !== undefined) await slot.pending
   const identified = slot.refusal ?? clients.identify(exchange)
   const client = identified instanceof Promise ? await identified : identified
-  const entry = new Entry(exchange, client instanceof ProxyError ? undefined : client, pipeline)
-  const trace = observer.began(entry.subject, exchange, started)
+  const report = new Report(
+    exchange,
+    client instanceof ProxyError ? undefined : client?.name,
+    started,
+    pipeline,
+  )
   let reservation: Reservation | undefined
   let outcome: Outcome
   try {
     if (client instanceof ProxyError) {
       // Logged as what it is even when the client, which may be guessing, did not wait for it.
-      entry.deny(client)
+      report.deny(client)
       throw client
     }
     // While its password was being checked, or waited for that.
     if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
-    const target = chooseTarget(exchange, client, entry, pipeline)
+    const target = chooseTarget(exchange, client, report, pipeline)
     const tunnel = isTunnel(exchange, target, pipeline.forward.upgrade)
     if (shares.isCounted(tunnel)) {
       const account = clients.accountOf(client, exchange)
@@ -109,11 +113,10 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
       if (reserved instanceof ProxyError) throw reserved
       reservation = reserved
     }
-    const found = 'grant' in target ? resolve(exchange, client, target.grant, entry, pipeline) : undefined
-    const way = found instanceof Promise ? await found : found
-    if (way === undefined) entry.allow()
-    const admitted = { exchange, subject: entry.subject, rule: entry.rule, trace }
-    outcome = await handOver(admitted, target, way, pipeline)
+    const found = 'grant' in target ? resolve(exchange, client, target.grant, pipeline) : undefined
+    const resolution = found instanceof Promise ? await found : found
+    report.allow(resolution?.dnsMs)
+    outcome = await handOver(report, target, resolution?.permit, pipeline)
   } catch (error) {
     const { aborted } = exchange
     outcome = aborted
@@ -122,10 +125,9 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   }
   reservation?.release()
   if (outcome.error !== undefined) {
-    entry.deny(outcome.error)
-    exchange.refuse(outcome.error, explainHint(outcome.error, entry.subject, pipeline.hasConfigFile))
-  } else entry.abandon()
-  entry.close(outcome, now() - started)
+    exchange.refuse(outcome.error, explainHint(outcome.error, report.subject, pipeline.hasConfigFile))
+  }
+  report.close(outcome, now() - started)
   exchange.reported()
 }
 
@@ -134,7 +136,12 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
  * limits stand before, ask no rule.
  * @throws ProxyError 400, 403, 404, 405
  */
-function chooseTarget(exchange: ReceivedExchange, client: Client, entry: Entry, pipeline: Pipeline): Target {
+function chooseTarget(
+  exchange: ReceivedExchange,
+  client: Client,
+  report: Report,
+  pipeline: Pipeline,
+): Target {
   const { facts, head } = exchange
   const { method, target } = facts
   const { hop } = pipeline
@@ -144,13 +151,13 @@ function chooseTarget(exchange: ReceivedExchange, client: Client, entry: Entry, 
       decideMaxForwards(method, head.fields)
       return { kind: 'hop', allowed: () => serverMethods(hop) }
     case 'origin':
-      return chooseOrigin(exchange, target.path, entry, pipeline)
+      return chooseOrigin(exchange, target.path, report, pipeline)
     case 'authority':
-      return { kind: 'tunnel', grant: admit(exchange, target.authority, client, entry, pipeline) }
+      return { kind: 'tunnel', grant: admit(exchange, target.authority, client, report, pipeline) }
     case 'absolute': {
       const { authority, path } = target
       if (method === 'TRACE' && !hop.trace) throw traceDisabled(resourceMethods(hop))
-      const grant = admit(exchange, authority, client, entry, pipeline)
+      const grant = admit(exchange, authority, client, report, pipeline)
       const hops = decideMaxForwards(method, head.fields)
       if (hops.kind === 'final')
         return { kind: 'hop', allowed: () => passingMethods(authority, client, pipeline) }
@@ -163,13 +170,13 @@ function chooseTarget(exchange: ReceivedExchange, client: Client, entry: Entry, 
 function chooseOrigin(
   exchange: ReceivedExchange,
   path: string,
-  entry: Entry,
+  report: Report,
   { origins, hop }: Pipeline,
 ): Target {
   const { facts, head } = exchange
   const { method } = facts
   const route = chooseRoute(origins.routes, exchange, path)
-  if (route !== undefined) entry.byRoute(route.key)
+  if (route !== undefined) report.rule = route.key
   if (method === 'TRACE' && !hop.trace) {
     throw traceDisabled(route === undefined ? resourceMethods(hop) : methodsAt(route, path))
   }
@@ -187,14 +194,17 @@ function admit(
   exchange: ReceivedExchange,
   { host, port }: Authority,
   { rules }: Client,
-  entry: Entry,
+  report: Report,
   { policy }: Pipeline,
 ): Grant {
   const { method, target } = exchange.facts
   const form = target.form === 'authority' ? 'connect' : 'forward'
   const decision = policy().admit({ form, method, host, port, rules })
-  entry.byName(decision)
-  if (decision.kind === 'allow') return decision.grant
+  report.rule = decision.rule
+  if (decision.kind === 'allow') {
+    report.wouldDeny = decision.wouldDeny
+    return decision.grant
+  }
   const { message, reason, detail } = decision
   throw new ProxyError('http_request_denied', message, { reason, detail })
 }
@@ -210,45 +220,31 @@ function isTunnel({ head }: ReceivedExchange, target: Target, upgrade: readonly 
   return isUpgradable && upgradeProtocol(head.fields, head.minor, upgrade) !== undefined
 }
 
-/** @returns the addresses to connect to, or the parents of which one is to find them */
+/** @returns the addresses to connect to; undefined where a parent is to find them */
 function resolve(
   exchange: ReceivedExchange,
   client: Client,
   grant: Grant,
-  entry: Entry,
   { parents, dialer, clients }: Pipeline,
-): Permit | Parents | Promise<Permit> {
+): Resolution | undefined | Promise<Resolution> {
   if (parents?.takes(grant.host) === true) {
     dialer.checkBehindParent(grant)
-    entry.allow()
-    return parents
+    return undefined
   }
   const known = dialer.permitAtOnce(grant)
-  if (known !== undefined) {
-    entry.allow(known.dnsMs)
-    return known.permit
-  }
-  const asker = {
-    signal: exchange.signal,
-    get account() {
-      return clients.accountOf(client, exchange)
-    },
-  }
-  return dialer.permit(grant, asker).then(({ permit, dnsMs }) => {
-    entry.allow(dnsMs)
-    return permit
-  })
+  if (known !== undefined) return known
+  return dialer.permit(grant, { signal: exchange.signal, account: clients.accountOf(client, exchange) })
 }
 
-/** @param way where a target with a grant leads */
+/** @param permit where a target with a grant leads; undefined where a parent is to reach it */
 function handOver(
   admitted: AdmittedExchange,
   target: Target,
-  way: Permit | Parents | undefined,
+  permit: Permit | undefined,
   pipeline: Pipeline,
 ): Outcome | Promise<Outcome> {
   const { exchange } = admitted
-  const { forward: forwarding, tunnel: tunnelling, origins, hop, date } = pipeline
+  const { hop, date } = pipeline
   switch (target.kind) {
     case 'hop':
       return exchange.facts.method === 'TRACE'
@@ -256,23 +252,27 @@ function handOver(
         : answerOptions(exchange, date(), target.allowed())
     case 'origin': {
       const { clientAddress: address, encrypted } = exchange
-      return serveOrigin(admitted, target, { address, encrypted }, target.route, origins.options)
+      return serveOrigin(admitted, target, { address, encrypted }, target.route, pipeline.origins.options)
     }
     case 'forward': {
-      if (way === undefined) throw new TypeError('a request to forward, and no way')
       const { authority, path, fields, grant } = target
-      return forward(admitted, { authority, path, fields, upgradable: grant.upgradable }, way, forwarding)
+      const request = { authority, path, fields, upgradable: grant.upgradable }
+      return forward(admitted, request, permit ?? parentsOf(pipeline), pipeline.forward)
     }
     case 'tunnel': {
-      if (way === undefined) throw new TypeError('a tunnel, and no way')
-      const { grant } = 'take' in way ? target : way
-      const open = (): Promise<FarEnd> =>
-        'take' in way
-          ? openThroughParent(grant, way, admitted, tunnelling)
-          : openDirectly(way, exchange, tunnelling)
-      return tunnel(admitted, grant, open, tunnelling)
+      const options = pipeline.tunnel
+      if (permit !== undefined)
+        return tunnel(admitted, permit.grant, openDirectly(permit, exchange, options), options)
+      const farEnd = openThroughParent(target.grant, parentsOf(pipeline), admitted, options)
+      return tunnel(admitted, target.grant, farEnd, options)
     }
   }
+}
+
+/** @throws TypeError when there are none */
+function parentsOf({ parents }: Pipeline): Parents {
+  if (parents === undefined) throw new TypeError('neither a permit nor a parent')
+  return parents
 }
 
 /** The methods with which this client may reach a resource through here. */

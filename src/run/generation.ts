@@ -244,7 +244,7 @@ export class Generation implements TunnelRules {
   }
 
   #openTunnel(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream): void {
-    this.#pipeline.observer.tunnelOpened(upstream.connectMs)
+    this.#pipeline.observer.tunnelOpened(upstream.connectMs, admitted.dnsMs)
     this.#surroundings.tunnels.open(pump, admitted, upstream, this)
     if (this.#retired) this.#letGo()
   }

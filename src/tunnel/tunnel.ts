@@ -27,19 +27,19 @@ export interface TunnelOptions extends FarEndOptions {
 const NOTHING = Buffer.alloc(0)
 
 /**
- * @param open connects to the host of the grant, or to what leads there
+ * @param opening a connection to the host of the grant, or to what leads there
  * @returns what became of the tunnel, once it is closed
  */
 export async function tunnel(
   admitted: AdmittedExchange,
   grant: Grant,
-  open: () => Promise<FarEnd>,
+  opening: Promise<FarEnd>,
   options: TunnelOptions,
 ): Promise<Outcome> {
   const { exchange } = admitted
   let farEnd: FarEnd
   try {
-    farEnd = await open()
+    farEnd = await opening
   } catch (error) {
     if (exchange.aborted !== undefined) return Outcome.aborted('tunnel', exchange.aborted)
     if (!(error instanceof UnopenedTunnel))

@@ -26,7 +26,8 @@ t.test(
       kind: 'connect',
       method: 'CONNECT',
     } as const
-    metrics.exchanges.decision(subject, { decision: 'deny', reason: 'host', dnsMs: 1 })
+    const decision = { decision: 'deny', reason: 'host', dnsMs: 1 } as const
+    metrics.exchanges.decision(subject, decision)
     const outcome = {
       handler: 'refusal',
       status: 403,
@@ -34,7 +35,7 @@ t.test(
       bytesUp: 0,
       bytesDown: 0,
     } as const
-    metrics.exchanges.close(subject, outcome, 1, 'deny')
+    metrics.exchanges.close(subject, outcome, 1, decision)
     const { families } = parseExposition(
       (await serializeMetrics([await metrics.report()], 'text')).text,
       'text',

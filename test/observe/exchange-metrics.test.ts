@@ -45,7 +45,7 @@ t.test('requests are counted by kind, method, decision and code, each for itself
     for (const method of methods) {
       for (const decision of DECISIONS) {
         for (const status of codes) {
-          metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status }, 1, decision)
+          metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status }, 1, { decision })
         }
       }
     }
@@ -68,7 +68,7 @@ t.test('requests are counted by kind, method, decision and code, each for itself
 t.test('no label says who asked, for what, or where it went', async t => {
   const { metrics, scrape } = measured()
   metrics.decision(SUBJECT, { decision: 'deny', rule: 'web', reason: 'no_rule' })
-  metrics.close(SUBJECT, { ...OUTCOME, address: '10.0.0.2:80' }, 1, 'deny')
+  metrics.close(SUBJECT, { ...OUTCOME, address: '10.0.0.2:80' }, 1, { decision: 'deny' })
   const { families } = await scrape()
   const text = [...families.values()].flatMap(({ samples }) => [...samples.keys()]).join('\n')
   for (const part of ['a.test', '10.0.0.', 'secret', '"ci"', 'web']) t.notMatch(text, part)
@@ -84,7 +84,7 @@ t.test('a denial counts by its reason, one that is observed does not', async t =
   metrics.decision(SUBJECT, { decision: 'deny', reason: 'made_up' })
   metrics.decision(SUBJECT, { decision: 'deny' })
   const cut = { handler: 'tunnel', serverName: { fault: 'sni_mismatch', sent: 'b.test' } } as const
-  metrics.close(SUBJECT, { ...OUTCOME, ...cut }, 1, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, ...cut }, 1, { decision: 'allow' })
   t.same((await scrape()).counted('sluice_denied_total'), {
     'sluice_denied_total{reason="no_rule"}': 1,
     'sluice_denied_total{reason="port"}': 2,
@@ -95,15 +95,19 @@ t.test('a denial counts by its reason, one that is observed does not', async t =
 
 t.test('bytes are those of exchanges that are over, and those of tunnels at any time', async t => {
   const { metrics, tunnels, scrape } = measured()
-  metrics.close(SUBJECT, { ...OUTCOME, bytesUp: 3, bytesDown: 50 }, 1, 'allow')
-  metrics.close(SUBJECT, { ...OUTCOME, bytesUp: 4, bytesDown: 0, closeReason: 'client_gone' }, 1, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, bytesUp: 3, bytesDown: 50 }, 1, { decision: 'allow' })
+  metrics.close(SUBJECT, { ...OUTCOME, bytesUp: 4, bytesDown: 0, closeReason: 'client_gone' }, 1, {
+    decision: 'allow',
+  })
   tunnels.size = 2
   tunnels.bytesUp = 100
   tunnels.bytesDown = 1000
   // Counted by whoever keeps the tunnels.
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', bytesUp: 7, bytesDown: 8 }, 2000, 'allow')
-  metrics.close(SUBJECT, { ...OUTCOME, status: 101, bytesUp: 7, bytesDown: 8 }, 4000, 'allow')
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502 }, 1, 'allow')
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', bytesUp: 7, bytesDown: 8 }, 2000, {
+    decision: 'allow',
+  })
+  metrics.close(SUBJECT, { ...OUTCOME, status: 101, bytesUp: 7, bytesDown: 8 }, 4000, { decision: 'allow' })
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502 }, 1, { decision: 'allow' })
   const scraped = await scrape()
   t.equal(scraped.value('sluice_bytes_total{direction="up"}'), 107)
   t.equal(scraped.value('sluice_bytes_total{direction="down"}'), 1050)
@@ -114,11 +118,11 @@ t.test('bytes are those of exchanges that are over, and those of tunnels at any 
 
 t.test('times are in seconds, and only of what took any', async t => {
   const { metrics, scrape } = measured()
-  metrics.decision(SUBJECT, { decision: 'allow' })
-  metrics.decision(SUBJECT, { decision: 'allow', dnsMs: 250 })
-  metrics.decision(SUBJECT, { decision: 'would_deny', dnsMs: 500 })
-  metrics.close(SUBJECT, OUTCOME, 1, 'allow')
-  metrics.close(SUBJECT, { ...OUTCOME, connectMs: 2000 }, 1, 'allow')
+  metrics.close(SUBJECT, OUTCOME, 1, { decision: 'allow' })
+  metrics.close(SUBJECT, OUTCOME, 1, { decision: 'allow', dnsMs: 250 })
+  const observed = { decision: 'would_deny', dnsMs: 500 } as const
+  metrics.decision(SUBJECT, observed)
+  metrics.close(SUBJECT, { ...OUTCOME, connectMs: 2000 }, 1, observed)
   const scraped = await scrape()
   t.equal(scraped.value('sluice_dns_seconds_count'), 2)
   t.equal(scraped.value('sluice_dns_seconds_sum'), 0.75)
@@ -128,27 +132,35 @@ t.test('times are in seconds, and only of what took any', async t => {
   t.equal(scraped.value('sluice_dial_seconds_sum'), 2)
 })
 
-t.test('the dial of a tunnel counts when the tunnel stands, and not again when it is over', async t => {
+t.test('what a tunnel took counts when it is established, and not again when it is over', async t => {
   const { metrics, scrape } = measured()
-  const count = async () => (await scrape()).value('sluice_dial_seconds_count')
-  metrics.tunnelOpened(undefined)
-  t.equal(await count(), 0)
-  metrics.tunnelOpened(2000)
-  t.equal(await count(), 1)
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', connectMs: 2000 }, 1, 'allow')
-  metrics.close(SUBJECT, { ...OUTCOME, status: 101, connectMs: 2000 }, 1, 'allow')
-  t.equal(await count(), 1)
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502, connectMs: 2000 }, 1, 'allow')
-  t.equal(await count(), 2, 'one that never stood')
+  const counts = async () => {
+    const scraped = await scrape()
+    return ['dial', 'dns'].map(of => scraped.value(`sluice_${of}_seconds_count`))
+  }
+  metrics.tunnelOpened(undefined, undefined)
+  t.same(await counts(), [0, 0])
+  metrics.tunnelOpened(2000, undefined)
+  t.same(await counts(), [1, 0])
+  metrics.tunnelOpened(2000, 5)
+  t.same(await counts(), [2, 1])
+  const decided = { decision: 'allow', dnsMs: 5 } as const
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', connectMs: 2000 }, 1, decided)
+  metrics.close(SUBJECT, { ...OUTCOME, status: 101, connectMs: 2000 }, 1, decided)
+  t.same(await counts(), [2, 1])
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502, connectMs: 2000 }, 1, decided)
+  t.same(await counts(), [3, 2], 'one that never was established')
 })
 
 t.test('a failure counts as one to connect while nothing was connected to', async t => {
   for (const type of Object.keys(PROXY_ERRORS) as ProxyErrorType[]) {
     const { metrics, scrape } = measured()
     const error = new ProxyError(type, 'x')
-    metrics.close(SUBJECT, { ...OUTCOME, status: 502, error, address: '192.0.2.1:80' }, 1, 'allow')
+    metrics.close(SUBJECT, { ...OUTCOME, status: 502, error, address: '192.0.2.1:80' }, 1, {
+      decision: 'allow',
+    })
     t.same((await scrape()).counted('sluice_dial_errors_total'), {}, `${type} on a connection`)
-    metrics.close(SUBJECT, { ...OUTCOME, status: 502, error }, 1, 'allow')
+    metrics.close(SUBJECT, { ...OUTCOME, status: 502, error }, 1, { decision: 'allow' })
     const expected = DIAL_ERRORS.some(name => name === type)
       ? { [`sluice_dial_errors_total{error="${type}"}`]: 1 }
       : {}
@@ -156,7 +168,7 @@ t.test('a failure counts as one to connect while nothing was connected to', asyn
   }
   const { metrics, scrape } = measured()
   const error = limitReached('tunnels', '1')
-  metrics.close(SUBJECT, { ...OUTCOME, status: 503, error }, 1, 'deny')
+  metrics.close(SUBJECT, { ...OUTCOME, status: 503, error }, 1, { decision: 'deny' })
   t.same((await scrape()).counted('sluice_dial_errors_total'), {}, 'a limit of ours is none')
 })
 
@@ -164,7 +176,7 @@ t.test('a limit that was reached counts by its name', async t => {
   const { metrics, scrape } = measured()
   const error = (reason: string) => new ProxyError('http_request_error', 'x', { reason })
   for (const reason of ['header_bytes', 'malformed', 'store_full', 'header_bytes']) {
-    metrics.close(SUBJECT, { ...OUTCOME, status: 431, error: error(reason) }, 1, 'deny')
+    metrics.close(SUBJECT, { ...OUTCOME, status: 431, error: error(reason) }, 1, { decision: 'deny' })
   }
   t.same((await scrape()).counted('sluice_limit_rejections_total'), {
     'sluice_limit_rejections_total{limit="header_bytes"}': 2,
@@ -180,7 +192,9 @@ t.test('totals are of requests that are over, tunnels not among them, refused on
     status: number,
     decision: (typeof DECISIONS)[number],
   ) =>
-    metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status, bytesUp: 1, bytesDown: 2 }, 1, decision)
+    metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status, bytesUp: 1, bytesDown: 2 }, 1, {
+      decision,
+    })
   t.same(metrics.totals, { requests: 0, denied: 0, bytesUp: 0, bytesDown: 0 })
   close('forward', 'GET', 200, 'allow')
   close('forward', 'GET', 200, 'would_deny')
@@ -192,7 +206,7 @@ t.test('totals are of requests that are over, tunnels not among them, refused on
     { ...SUBJECT, kind: 'connect', method: 'CONNECT' },
     { ...OUTCOME, handler: 'tunnel', bytesUp: 9 },
     1,
-    'allow',
+    { decision: 'allow' },
   )
   close('forward', 'GET', 101, 'allow')
   t.same(metrics.totals, before, 'tunnels')

@@ -20,8 +20,7 @@ t.test('keeps what both events of an exchange say, and samples once a second', a
     host: 'a.test',
     port: 80,
   } as const
-  recorder.decision(subject, { decision: 'allow', dnsMs: 4 }, 'h')
-  recorder.close(subject, {
+  const outcome = {
     handler: 'forward',
     status: 200,
     closeReason: 'complete',
@@ -29,7 +28,8 @@ t.test('keeps what both events of an exchange say, and samples once a second', a
     bytesDown: 0,
     connectMs: 20,
     firstByteMs: 300,
-  })
+  } as const
+  recorder.close(subject, outcome, 400, { decision: 'allow', dnsMs: 4 })
   recorder.decision(subject, { decision: 'deny', reason: 'no_rule' }, 'h')
   totals.requests = 3
   clock.ms = 6000
@@ -87,21 +87,32 @@ t.test('samples by itself between start and stop', async t => {
   t.equal(asked, 2)
 })
 
-t.test('the dial of a tunnel is kept when the tunnel stands, and not again when it is over', t => {
+t.test('what a tunnel took is kept when it is established, and not again when it is over', t => {
   const recorder = new StatusRecorder({
     now: () => 0,
     wallClock: () => 0,
     totals: () => ({ requests: 0, denied: 0, opened: 0, bytesUp: 0, bytesDown: 0, tunnels: 0 }),
   })
   const { config } = defaultConfig()
-  const dials = () =>
-    recorder
-      .report({ worker: 1, pid: 1, config, configHash: '', tunnels: { open: 0, listed: [] }, upstreams: [] })
-      .latencies.dial.reduce((sum, count) => sum + count, 0)
-  recorder.tunnelOpened(undefined)
-  t.equal(dials(), 0)
-  recorder.tunnelOpened(20)
-  t.equal(dials(), 1)
+  const report = () =>
+    recorder.report({
+      worker: 1,
+      pid: 1,
+      config,
+      configHash: '',
+      tunnels: { open: 0, listed: [] },
+      upstreams: [],
+    })
+  const counts = () => {
+    const { dial, dns } = report().latencies
+    return [dial, dns].map(list => list.reduce((sum, count) => sum + count, 0))
+  }
+  recorder.tunnelOpened(undefined, undefined)
+  t.same(counts(), [0, 0])
+  recorder.tunnelOpened(20, undefined)
+  t.same(counts(), [1, 0])
+  recorder.tunnelOpened(20, 4)
+  t.same(counts(), [2, 1])
   const subject = {
     id: 'x',
     client: undefined,
@@ -110,10 +121,15 @@ t.test('the dial of a tunnel is kept when the tunnel stands, and not again when 
     method: 'CONNECT',
   } as const
   const over = { closeReason: 'complete', bytesUp: 0, bytesDown: 0, connectMs: 20 } as const
-  recorder.close(subject, { ...over, handler: 'tunnel', status: 200 })
-  recorder.close(subject, { ...over, handler: 'forward', status: 101 })
-  t.equal(dials(), 1)
-  recorder.close(subject, { ...over, handler: 'tunnel', status: 502 })
-  t.equal(dials(), 2)
+  const decided = { decision: 'allow', dnsMs: 4 } as const
+  const tunnel = { ...over, handler: 'tunnel', status: 200 } as const
+  recorder.close(subject, tunnel, 1, decided)
+  recorder.close(subject, { ...over, handler: 'forward', status: 101 }, 1, decided)
+  t.same(counts(), [2, 1])
+  recorder.close(subject, { ...tunnel, status: 502 }, 1, decided)
+  t.same(counts(), [3, 2])
+  t.same(report().denials.listed, [])
+  recorder.close(subject, { ...tunnel, serverName: { fault: 'sni_missing' } }, 1, decided)
+  t.match(report().denials.listed, [{ reason: 'sni_missing', decision: 'deny' }])
   t.end()
 })

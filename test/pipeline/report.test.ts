@@ -7,7 +7,7 @@ import type { Outcome } from '../../src/outcome.js'
 /** What is told of a request with this target. */
 function told(target: string) {
   const decisions: [Subject, DecisionEvent, string][] = []
-  const closes: [Subject, Outcome, number, string][] = []
+  const closes: [Subject, Outcome, number, DecisionEvent][] = []
   const observer: ExchangeObserver = {
     decision: (...of) => void decisions.push(of),
     close: (...of) => void closes.push(of),
@@ -28,9 +28,10 @@ t.test('it is denied and over at once, in two events of one subject', async t =>
     kind: 'invalid',
     path: '/a',
   }
-  t.strictSame(decisions, [[subject, { decision: 'deny', reason: error.reason, refusal: error }, 'abc']])
+  const event = { decision: 'deny', reason: error.reason, refusal: error } as const
+  t.strictSame(decisions, [[subject, event, 'abc']])
   const outcome = { handler: 'refusal', closeReason: 'refused', bytesUp: 0, bytesDown: 0, status: 400, error }
-  t.strictSame(closes, [[subject, outcome, 0, 'deny']])
+  t.strictSame(closes, [[subject, outcome, 0, event]])
   t.equal(closes[0]?.[0], decisions[0]?.[0])
 })
 

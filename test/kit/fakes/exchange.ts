@@ -89,7 +89,7 @@ export class FakeExchange implements ReceivedExchange {
       kind: 'forward',
       method,
     }
-    this.admitted = { exchange: this, subject, rule: 'web', trace: request.trace }
+    this.admitted = { exchange: this, subject, rule: 'web', dnsMs: undefined, trace: request.trace }
     this.responded = request.responded ?? false
   }
 
