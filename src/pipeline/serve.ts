@@ -42,6 +42,9 @@ export interface HopOptions extends MethodsInUse {
   readonly traceExclude: ReadonlySet<string>
 }
 
+/** What handlers go by. */
+export type HandlerOptions = ForwardOptions & PassthroughOptions & TunnelOptions
+
 export interface Pipeline {
   readonly clients: Clients
   readonly policy: () => Policy
@@ -52,9 +55,8 @@ export interface Pipeline {
   /** The parent proxies, where there are any. */
   readonly parents: Parents | undefined
   readonly hop: HopOptions
-  readonly forward: ForwardOptions
-  readonly tunnel: TunnelOptions
-  readonly origins: { readonly routes: readonly OriginRoute[]; readonly options: PassthroughOptions }
+  readonly routes: readonly OriginRoute[]
+  readonly handling: HandlerOptions
   readonly shares: Pick<Shares, 'isCounted' | 'enter'>
   readonly observer: ObserverList
   readonly date: () => string
@@ -105,7 +107,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
     // While its password was being checked, or waited for that.
     if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
     const target = chooseTarget(exchange, client, report, pipeline)
-    const tunnel = isTunnel(exchange, target, pipeline.forward.upgrade)
+    const tunnel = isTunnel(exchange, target, pipeline.handling.upgrade)
     if (shares.isCounted(tunnel)) {
       const account = clients.accountOf(client, exchange)
       const asked = shares.enter({ account, tunnel, metered: exchange })
@@ -171,18 +173,18 @@ function chooseOrigin(
   exchange: ReceivedExchange,
   path: string,
   report: Report,
-  { origins, hop }: Pipeline,
+  { routes, hop }: Pipeline,
 ): Target {
   const { facts, head } = exchange
   const { method } = facts
-  const route = chooseRoute(origins.routes, exchange, path)
+  const route = chooseRoute(routes, exchange, path)
   if (route !== undefined) report.rule = route.key
   if (method === 'TRACE' && !hop.trace) {
     throw traceDisabled(route === undefined ? resourceMethods(hop) : methodsAt(route, path))
   }
   if (route !== undefined) checkMethod(route, method, path)
   const hops = decideMaxForwards(method, head.fields)
-  if (route === undefined && method !== 'TRACE') throw noOrigin(origins.routes.length > 0)
+  if (route === undefined && method !== 'TRACE') throw noOrigin(routes.length > 0)
   // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
   const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
   if (route === undefined || endsHere) return { kind: 'hop', allowed: () => route?.methods ?? [] }
@@ -244,7 +246,7 @@ function handOver(
   pipeline: Pipeline,
 ): Outcome | Promise<Outcome> {
   const { exchange } = admitted
-  const { hop, date } = pipeline
+  const { hop, date, handling } = pipeline
   switch (target.kind) {
     case 'hop':
       return exchange.facts.method === 'TRACE'
@@ -252,19 +254,23 @@ function handOver(
         : answerOptions(exchange, date(), target.allowed())
     case 'origin': {
       const { clientAddress: address, encrypted } = exchange
-      return serveOrigin(admitted, target, { address, encrypted }, target.route, pipeline.origins.options)
+      return serveOrigin(admitted, target, { address, encrypted }, target.route, handling)
     }
     case 'forward': {
       const { authority, path, fields, grant } = target
       const request = { authority, path, fields, upgradable: grant.upgradable }
-      return forward(admitted, request, permit ?? parentsOf(pipeline), pipeline.forward)
+      return forward(admitted, request, permit ?? parentsOf(pipeline), handling)
     }
     case 'tunnel': {
-      const options = pipeline.tunnel
       if (permit !== undefined)
-        return tunnel(admitted, permit.grant, openDirectly(permit, exchange, options), options)
-      const farEnd = openThroughParent(target.grant, parentsOf(pipeline), admitted, options)
-      return tunnel(admitted, target.grant, farEnd, options)
+        return tunnel(admitted, permit.grant, openDirectly(permit, exchange, handling), handling)
+      const { grant } = target
+      return tunnel(
+        admitted,
+        grant,
+        openThroughParent(grant, parentsOf(pipeline), admitted, handling),
+        handling,
+      )
     }
   }
 }

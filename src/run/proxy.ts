@@ -1,63 +1,31 @@
 /** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
-import { randomBytes } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
-import type { Logger } from 'pino'
 import { AdminServer, type Control } from '../admin/server.js'
-import { BcryptThread } from '../clients/bcrypt-thread.js'
-import { FailedAttempts } from '../clients/failed-attempts.js'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
-import { restartKeys } from './changed-keys.js'
-import { Generation, type LoadedConfig } from './generation.js'
-import { createHttpDate } from '../http/date.js'
-import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
-import { type Ledger, LocalLedger } from '../limits/ledger.js'
-import type { LimitName } from '../limits/refusals.js'
-import { Shares } from '../limits/shares.js'
 import { bindables, type PassedSockets } from '../listener/passed-sockets.js'
-import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
 import { samePorts } from '../listener/same-ports.js'
 import { ProxyServer } from '../listener/server.js'
 import { removeStaleSockets } from '../listener/unix-socket.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { MAX_TUNNELS } from '../observe/merge-status.js'
-import { type BuildInfo, Metrics } from '../observe/metrics.js'
-import { StatusRecorder } from '../observe/status-recorder.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
-import { ReadBuffers } from '../tunnel/read-buffer.js'
-import type { Connector } from '../upstream/dial.js'
-import { TunnelRegistry } from '../tunnel/registry.js'
-import { Lookups, type NameEnvironment } from '../dns/resolve.js'
-import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
+import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
+import { restartKeys } from './changed-keys.js'
+import { type LoadedConfig, Runtime } from './runtime.js'
+import { Current, openServices, type ServiceEnvironment, type Services } from './services.js'
 
-export type { LoadedConfig } from './generation.js'
+export type { LoadedConfig } from './runtime.js'
 
 /** What the outside world is made of; tests put their own in. */
-export interface ProxyEnvironment extends NameEnvironment {
-  readonly logger: Logger
-  /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
-  readonly startId: string
-  /** Named in the metrics. */
-  readonly build?: BuildInfo
-  /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
-  readonly processMetrics?: () => Promise<MetricsReport>
+export interface ProxyEnvironment extends ServiceEnvironment {
   /** Of this process, for its status. */
   readonly pid?: number
   /** What systemd passed on. */
   readonly passedSockets?: PassedSockets
   /** Absent for a proxy that is alone. */
   readonly worker?: WorkerPlace
-  /** In place of its own count of wrong credentials. */
-  readonly attempts?: FailedAttempts
-  readonly connector?: Connector
-  readonly descriptors?: Descriptors
-  /** Milliseconds, monotonic. */
-  readonly now?: () => number
-  /** Milliseconds since the epoch. */
-  readonly wallClock?: () => number
   /** Waits so many milliseconds. */
   readonly wait?: (ms: number) => Promise<void>
-  /** Where limits are counted; by itself, each proxy has its own. */
-  readonly ledger?: Ledger
 }
 
 /** What a proxy has to know that is one of several worker processes. */
@@ -115,187 +83,210 @@ export interface RunningProxy extends Listeners {
  *   that were checked, TracingUnavailable when the packages of `tracing` are not installed; nothing is left open then
  */
 export async function startProxy(loaded: LoadedConfig, environment: ProxyEnvironment): Promise<RunningProxy> {
-  const now = environment.now ?? (() => performance.now())
-  const wallClock = environment.wallClock ?? Date.now
-  const date = createHttpDate(wallClock)
   const { startId, worker } = environment
-  const idPrefix = worker === undefined ? startId : `${startId}-${worker.number.toString(36)}`
-  const { tracing } = loaded.config
-  const spanExport: SpanExport | undefined =
-    tracing &&
-    (await openSpanExport({
-      config: tracing,
-      headers: loaded.files.tracingHeaders,
-      dialer: () => current.dialer,
-      instance: idPrefix,
-      version: environment.build?.version,
-      logger: environment.logger,
-      query: () => current.config.log.query,
-      now,
-      wallClock,
-    }))
-  const passwords = new BcryptThread()
-  const wait = environment.wait ?? (ms => setTimeout(ms))
-  const limitReached = (limit: LimitName): void => metrics.exchanges.limitReached(limit)
-  const shares = new Shares(loaded.config.limits, environment.ledger ?? new LocalLedger(now), limitReached)
-  const lookups = new Lookups(loaded.config, environment, limitReached)
-  const { descriptors = NO_DESCRIPTOR_KEPT } = environment
-  const tunnels = new TunnelRegistry(now)
+  const instance = worker === undefined ? startId : `${startId}-${worker.number.toString(36)}`
+  const runtime = new Current<Runtime>()
+  const services = await openServices(loaded, environment, runtime, instance)
+  runtime.value = new Runtime(loaded, services, configuredListeners(loaded.config))
+  const server = createServer(services, runtime, instance, worker?.reusePort === true)
+  const proxy = new SingleProxy(loaded, environment, services, server, runtime)
+  await proxy.listen()
+  return proxy
+}
+
+function createServer(
+  { now, date, tunnels, shares, descriptors, logger }: Services,
+  runtime: Current<Runtime>,
+  instance: string,
+  reusePort: boolean,
+): ProxyServer {
   let exchanges = 0
-  const server: ProxyServer = new ProxyServer({
+  const server = new ProxyServer({
     now,
     date,
-    nextId: () => `${idPrefix}-${(++exchanges).toString(36)}`,
-    serve: exchange => current.serve(exchange),
+    nextId: () => `${instance}-${(++exchanges).toString(36)}`,
+    serve: exchange => void runtime.value.serve(exchange),
     tunnels,
     shares,
     descriptors,
     handshakeFailed: (clientAddress, code) =>
-      environment.logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
+      logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
     headerFailed: (address, reason) =>
-      environment.logger.warn({ event: 'proxy_header_error', client_address: address, error: reason }),
-    reusePort: worker?.reusePort === true,
+      logger.warn({ event: 'proxy_header_error', client_address: address, error: reason }),
+    reusePort,
   })
-  const metrics: Metrics = new Metrics({
-    configHash: () => current.hash,
-    tunnels: () => tunnels,
-    upstreams: () => current.upstreamHealth(),
-    build: environment.build,
-    process: environment.processMetrics,
-  })
-  const startedMs = wallClock()
-  const recorder: StatusRecorder = new StatusRecorder({
-    now,
-    wallClock,
-    totals: () => {
-      const { requests, denied, bytesUp, bytesDown } = metrics.exchanges.totals
-      const bytes = { bytesUp: bytesUp + tunnels.bytesUp, bytesDown: bytesDown + tunnels.bytesDown }
-      return { requests, denied, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
-    },
-  })
-  let lastReload: ReloadState | undefined
-  let needsRestart: readonly string[] = []
-  const surroundings = {
-    logger: environment.logger,
-    startId,
-    lookups,
-    connector: environment.connector,
-    now,
-    wallClock,
-    date,
-    passwords,
-    attempts: environment.attempts ?? new FailedAttempts(now),
-    credentialKey: randomBytes(32),
-    buffers: new ReadBuffers(),
-    tunnels,
-    observers: [metrics.exchanges, recorder, ...(spanExport === undefined ? [] : [spanExport.spans])],
-    shares,
-    descriptors,
-  }
-  const configured = configuredListeners(loaded.config)
-  let current: Generation = new Generation(loaded, surroundings, configured)
-  const generations = new Set([current])
-  void tunnels.enforce(current)
-  server.configure(current.settings)
-  let stopped: Promise<void> | undefined
-  const status = async (): Promise<readonly WorkerStatus[]> => [
-    recorder.report({
-      worker: worker?.number ?? 1,
-      pid: environment.pid,
-      config: current.config,
-      configHash: current.hash,
-      tunnels: tunnels.list(MAX_TUNNELS),
-      upstreams: current.upstreamHealth().map(({ failures, ...health }) => ({
-        ...health,
-        failures: [...failures.values()].reduce((sum, count) => sum + count, 0),
-      })),
-    }),
-  ]
-  const closeTunnel = async (id: string): Promise<boolean> => tunnels.stopOne(id, 'operator')
-  const reports = async (): Promise<readonly MetricsReport[]> => [await metrics.report()]
-  let listeners = configured
-  const control: Control = {
-    ready: () => stopped === undefined,
-    facts: () => {
-      const { config, hash: configHash } = current
-      return { build: environment.build, startedMs, config, configHash, listeners, lastReload, needsRestart }
-    },
-    metrics: reports,
-    status,
-    closeTunnel,
-  }
-  const admin = new AdminServer(control, () => current.config.listen.adminHosts, { wallClock, descriptors })
+  server.configure(runtime.value.settings)
+  return server
+}
 
-  const stop = async (deadlineMs: number): Promise<void> => {
-    await server.drain(deadlineMs)
-    // While names are still resolved and addresses dialled.
-    await spanExport?.close()
-    for (const generation of generations) await generation.close()
-    await passwords.close()
-    await admin.close()
-    metrics.close()
-    recorder.stop()
-  }
-  let bound: Listeners
-  try {
-    listeners = bound = await listen(server, admin, loaded, environment)
-  } catch (error) {
-    await stop(0)
-    throw error
-  }
-  recorder.start()
-  // Again, with the ports that were really bound: they are another thing where the file says 0.
-  current.listening(bound)
+class SingleProxy implements RunningProxy, Control {
+  readonly fault = new Promise<Error>(() => {})
+  readonly #started: LoadedConfig
+  readonly #startedMs: number
+  readonly #environment: ProxyEnvironment
+  readonly #services: Services
+  readonly #server: ProxyServer
+  readonly #admin: AdminServer
+  readonly #runtime: Current<Runtime>
+  /** Those that still have exchanges, too. */
+  readonly #runtimes: Set<Runtime>
+  #listeners: Listeners
+  #lastReload: ReloadState | undefined
+  #needsRestart: readonly string[] = []
+  #stopped: Promise<void> | undefined
 
-  const reload = async (next: LoadedConfig): Promise<Reloaded> => {
-    const before = current
-    const after = new Generation(next, surroundings, bound, before)
+  constructor(
+    loaded: LoadedConfig,
+    environment: ProxyEnvironment,
+    services: Services,
+    server: ProxyServer,
+    runtime: Current<Runtime>,
+  ) {
+    const { wallClock, descriptors, tunnels } = services
+    this.#started = loaded
+    this.#startedMs = wallClock()
+    this.#environment = environment
+    this.#services = services
+    this.#server = server
+    this.#admin = new AdminServer(this, () => runtime.value.config.listen.adminHosts, {
+      wallClock,
+      descriptors,
+    })
+    this.#runtime = runtime
+    this.#runtimes = new Set([runtime.value])
+    this.#listeners = configuredListeners(loaded.config)
+    void tunnels.enforce(runtime.value)
+  }
+
+  get proxy(): readonly ListenAddress[] {
+    return this.#listeners.proxy
+  }
+
+  get tls(): TcpAddress | undefined {
+    return this.#listeners.tls
+  }
+
+  get admin(): ListenAddress | undefined {
+    return this.#listeners.admin
+  }
+
+  /** @throws as startProxy does; nothing is left open then */
+  async listen(): Promise<void> {
+    const { recorder } = this.#services
     try {
-      if (next.files.tls !== undefined) server.secure(next.files.tls)
+      this.#listeners = await bind(this.#server, this.#admin, this.#started, this.#environment)
+    } catch (error) {
+      await this.#stop(0)
+      throw error
+    }
+    recorder.start()
+    // Again, with the ports that were really bound: they are another thing where the file says 0.
+    this.#runtime.value.listening(this.#listeners)
+  }
+
+  async reload(loaded: LoadedConfig): Promise<Reloaded> {
+    const services = this.#services
+    const before = this.#runtime.value
+    const after = new Runtime(loaded, services, this.#listeners, before)
+    try {
+      if (loaded.files.tls !== undefined) this.#server.secure(loaded.files.tls)
     } catch (error) {
       await after.close()
       throw error
     }
-    current = after
-    generations.add(after)
-    needsRestart = restartKeys(loaded.config, after.config)
+    this.#runtime.value = after
+    this.#runtimes.add(after)
+    const needsRestart = restartKeys(this.#started.config, after.config)
+    this.#needsRestart = needsRestart
     // Not what is for a collector that is not asked yet.
-    if (!needsRestart.includes('tracing.otlp')) spanExport?.authorize(next.files.tracingHeaders)
-    server.configure(after.settings)
-    shares.configure(after.config.limits)
-    lookups.configure(after.config)
-    void before.retire().then(() => generations.delete(before))
-    const closedTunnels = await tunnels.enforce(after)
+    if (!needsRestart.includes('tracing.otlp')) services.spans?.authorize(loaded.files.tracingHeaders)
+    this.#server.configure(after.settings)
+    services.shares.configure(after.config.limits)
+    services.lookups.configure(after.config)
+    void before.retire().then(() => this.#runtimes.delete(before))
+    const closedTunnels = await services.tunnels.enforce(after)
     return { needsRestart, closedTunnels }
   }
-  const reloaded = (state: ReloadState): void => {
-    lastReload = state
-    metrics.configReloaded(state.result)
+
+  reloaded(state: ReloadState): void {
+    this.#lastReload = state
+    this.#services.metrics.configReloaded(state.result)
   }
-  // Whoever sends clients here has to see that it is not ready before they are turned away; for workers, the supervisor
-  // sees to that.
-  const leave = async (): Promise<void> => {
-    const { delayMs } = current.config.shutdown
+
+  drain(): Promise<void> {
+    this.#stopped ??= this.#leave()
+    return this.#stopped
+  }
+
+  ready(): boolean {
+    return this.#stopped === undefined
+  }
+
+  facts(): ReturnType<Control['facts']> {
+    const { config, hash } = this.#runtime.value
+    return {
+      build: this.#environment.build,
+      startedMs: this.#startedMs,
+      config,
+      configHash: hash,
+      listeners: this.#listeners,
+      lastReload: this.#lastReload,
+      needsRestart: this.#needsRestart,
+    }
+  }
+
+  async metrics(): Promise<readonly MetricsReport[]> {
+    return [await this.#services.metrics.report()]
+  }
+
+  async status(): Promise<readonly WorkerStatus[]> {
+    const { recorder, tunnels } = this.#services
+    const { worker, pid } = this.#environment
+    const runtime = this.#runtime.value
+    const upstreams = runtime.upstreamHealth().map(({ failures, ...health }) => ({
+      ...health,
+      failures: [...failures.values()].reduce((sum, count) => sum + count, 0),
+    }))
+    const report = recorder.report({
+      worker: worker?.number ?? 1,
+      pid,
+      config: runtime.config,
+      configHash: runtime.hash,
+      tunnels: tunnels.list(MAX_TUNNELS),
+      upstreams,
+    })
+    return [report]
+  }
+
+  async closeTunnel(id: string): Promise<boolean> {
+    return this.#services.tunnels.stopOne(id, 'operator')
+  }
+
+  /**
+   * Whoever sends clients here has to see that it is not ready before they are turned away; for workers, the supervisor
+   * sees to that.
+   */
+  async #leave(): Promise<void> {
+    const { worker, wait = ms => setTimeout(ms) } = this.#environment
+    const { delayMs } = this.#runtime.value.config.shutdown
     if (delayMs > 0 && worker === undefined) await wait(delayMs)
-    await stop(current.config.shutdown.drainMs)
+    await this.#stop(this.#runtime.value.config.shutdown.drainMs)
   }
-  const drain = (): Promise<void> => {
-    stopped ??= leave()
-    return stopped
-  }
-  return {
-    ...bound,
-    reload,
-    reloaded,
-    metrics: reports,
-    status,
-    closeTunnel,
-    drain,
-    fault: new Promise(() => {}),
+
+  async #stop(deadlineMs: number): Promise<void> {
+    const { spans, passwords, metrics, recorder } = this.#services
+    await this.#server.drain(deadlineMs)
+    // While names are still resolved and addresses dialled.
+    await spans?.close()
+    for (const runtime of this.#runtimes) await runtime.close()
+    await passwords.close()
+    await this.#admin.close()
+    metrics.close()
+    recorder.stop()
   }
 }
 
-async function listen(
+async function bind(
   server: ProxyServer,
   admin: AdminServer,
   { config, files }: LoadedConfig,

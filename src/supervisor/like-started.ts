@@ -3,7 +3,7 @@
  * as it was for the workers that it is to be like.
  */
 import { keepReadOnce, restartKeys } from '../run/changed-keys.js'
-import type { LoadedConfig } from '../run/generation.js'
+import type { LoadedConfig } from '../run/runtime.js'
 
 /**
  * @param start what the first workers began with

@@ -3,7 +3,7 @@
  * channel between processes takes as it is.
  */
 import type { RecentFailures } from '../clients/failed-attempts.js'
-import type { LoadedConfig } from '../run/generation.js'
+import type { LoadedConfig } from '../run/runtime.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { PassedSockets } from '../listener/passed-sockets.js'
 import type { MetricsReport } from '../observe/exposition.js'

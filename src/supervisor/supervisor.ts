@@ -6,7 +6,7 @@
  */
 import { AdminServer, type Control } from '../admin/server.js'
 import { restartKeys } from '../run/changed-keys.js'
-import type { LoadedConfig } from '../run/generation.js'
+import type { LoadedConfig } from '../run/runtime.js'
 import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
 import { bindables, type PassedSockets } from '../listener/passed-sockets.js'
 import { removeStaleSockets } from '../listener/unix-socket.js'

@@ -1,5 +1,5 @@
 /** A worker as its supervisor sees it: the process, what is said to it, and how far it has come. */
-import type { LoadedConfig } from '../run/generation.js'
+import type { LoadedConfig } from '../run/runtime.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import type { MetricsReport } from '../observe/exposition.js'

@@ -4,7 +4,7 @@
  */
 import { FailedAttempts } from '../clients/failed-attempts.js'
 import { deepFreeze } from '../config/freeze.js'
-import type { LoadedConfig } from '../run/generation.js'
+import type { LoadedConfig } from '../run/runtime.js'
 import { LimitedDescriptors } from '../limits/descriptors.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { MetricsReport } from '../observe/exposition.js'

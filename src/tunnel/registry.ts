@@ -6,7 +6,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import { type Indexed, IndexedSet, NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
-import type { PumpUpstream, RunningPump } from './pump.js'
+import type { OpenTunnels, PumpUpstream, RunningPump } from './pump.js'
 
 /** A CONNECT, or a request whose connection was upgraded, since it is a tunnel. */
 export interface OpenTunnel {
@@ -25,6 +25,10 @@ export interface OpenTunnel {
 export interface TunnelRules {
   /** @returns what says whether a tunnel could be had under it */
   judge(): (tunnel: OpenTunnel) => Promise<boolean>
+  /** One that began under it is established. Both times are in milliseconds. */
+  tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void
+  /** One of them has ended. */
+  tunnelClosed(): void
 }
 
 /** A tunnel that is open, or a connection after an upgrade. */
@@ -59,7 +63,6 @@ interface Running extends OpenTunnel, Indexed {
 
 export class TunnelRegistry {
   readonly #running = new IndexedSet<Running>()
-  readonly #counts = new WeakMap<TunnelRules, number>()
   readonly #now: () => number
   #inForce: TunnelRules | undefined
   /** Called after each that ends. */
@@ -108,12 +111,11 @@ export class TunnelRegistry {
    * @returns whether it may stay; where others are in force by now it is for them to say, and it is stopped if they do not
    */
   open(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream, rules: TunnelRules): boolean {
-    const { address, parent, completed } = upstream
+    const { address, parent, completed, connectMs } = upstream
     const { verifiesServerName = false } = pump
     const { exchange } = admitted
     const startedAt = this.#now()
     this.#opened += 1
-    this.#counts.set(rules, this.countUnder(rules) + 1)
     const running = {
       pump,
       admitted,
@@ -126,9 +128,10 @@ export class TunnelRegistry {
     }
     this.#running.add(running)
     exchange.carriedBy(pump)
+    rules.tunnelOpened(connectMs, admitted.dnsMs)
     void pump.finished.then(({ bytesUp, bytesDown }) => {
       this.#running.delete(running)
-      this.#counts.set(rules, this.countUnder(rules) - 1)
+      rules.tunnelClosed()
       exchange.slot.release()
       this.#bytesUp += bytesUp
       this.#bytesDown += bytesDown
@@ -140,9 +143,9 @@ export class TunnelRegistry {
     return false
   }
 
-  /** How many of those that are open began under these rules. */
-  countUnder(rules: TunnelRules): number {
-    return this.#counts.get(rules) ?? 0
+  /** Where handlers register the tunnels that begin under these rules. */
+  under(rules: TunnelRules): OpenTunnels {
+    return { open: (pump, admitted, upstream) => void this.open(pump, admitted, upstream, rules) }
   }
 
   /**

@@ -222,7 +222,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     stop: (why: string) => void stopped.push(why),
   }
   const admitted = { exchange: { carriedBy: () => {} } } as unknown as AdmittedExchange
-  const rules = { judge: () => async () => true }
+  const rules = { judge: () => async () => true, tunnelOpened: () => {}, tunnelClosed: () => {} }
   tunnels.open(stuck as unknown as Pump, admitted, { address: '', parent: undefined }, rules)
   await server.drain(0)
   t.same(stopped, ['shutdown'])

@@ -44,7 +44,13 @@ function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passe
   } as unknown as PassthroughOptions
   const from = { address: undefined, host: undefined, proto: 'http' } as const
   const route = { upstreams: group, hostHeader: 'keep', forwarded: 'none' } as const
-  const outcome = passThrough(exchange.admitted, { path: '/', fields: FieldSection.of([]) }, from, route, options)
+  const outcome = passThrough(
+    exchange.admitted,
+    { path: '/', fields: FieldSection.of([]) },
+    from,
+    route,
+    options,
+  )
   return { outcome: outcome.finally(() => t.same(sender.attempts, [])), asked, changes }
 }
 

@@ -1,6 +1,6 @@
 /** A worker that is no process: does what the test says, and ends when it is told. */
 import { PassThrough } from 'node:stream'
-import type { LoadedConfig } from '../../src/run/generation.js'
+import type { LoadedConfig } from '../../src/run/runtime.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
 import { Conversation } from '../../src/supervisor/conversation.js'
 import type { SupervisorCalls, WorkerCalls, WorkerStart } from '../../src/supervisor/messages.js'

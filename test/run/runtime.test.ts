@@ -1,44 +1,21 @@
 import t, { type Test } from 'tap'
-import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
-import { BcryptThread } from '../../src/clients/bcrypt-thread.js'
-import { FailedAttempts } from '../../src/clients/failed-attempts.js'
 import { parseConfig } from '../../src/config/load.js'
-import { Generation } from '../../src/run/generation.js'
-import { LocalLedger } from '../../src/limits/ledger.js'
-import { Shares } from '../../src/limits/shares.js'
+import { Runtime } from '../../src/run/runtime.js'
+import { Current, openServices } from '../../src/run/services.js'
 import { configuredListeners } from '../../src/pipeline/create-policy.js'
 import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
 import { createLogger } from '../../src/observe/log.js'
-import { ReadBuffers } from '../../src/tunnel/read-buffer.js'
-import { Lookups } from '../../src/dns/resolve.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 
-function generation(t: Test): Generation {
-  const passwords = new BcryptThread()
-  t.teardown(() => passwords.close())
-  const now = () => performance.now()
+async function runtime(t: Test): Promise<Runtime> {
   const loaded = parseConfig('version: 1\nvia: here\n')
-  return new Generation(
-    loaded,
-    {
-      logger: createLogger('silent', { write: () => {} }),
-      startId: 'test',
-      lookups: new Lookups(loaded.config, {}),
-      connector: undefined,
-      now,
-      wallClock: Date.now,
-      date: () => 'Sun, 06 Nov 1994 08:49:37 GMT',
-      passwords,
-      attempts: new FailedAttempts(now),
-      credentialKey: Buffer.alloc(32),
-      buffers: new ReadBuffers(),
-      tunnels: { open: () => true, countUnder: () => 0 },
-      observers: [],
-      shares: new Shares(loaded.config.limits, new LocalLedger(now), () => {}),
-      descriptors: NO_DESCRIPTOR_KEPT,
-    },
-    configuredListeners(loaded.config),
-  )
+  const environment = { logger: createLogger('silent', { write: () => {} }), startId: 'test' }
+  const services = await openServices(loaded, environment, new Current(), 'test')
+  t.teardown(async () => {
+    services.metrics.close()
+    await services.passwords.close()
+  })
+  return new Runtime(loaded, services, configuredListeners(loaded.config))
 }
 
 /** An exchange that asks for the server itself, and is answered when `answer` is called. */
@@ -65,16 +42,16 @@ function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } 
 }
 
 t.test('one that nobody uses is closed as soon as it is retired', async t => {
-  const made = generation(t)
+  const made = await runtime(t)
   t.equal(made.config.via, 'here')
   await made.retire()
   await made.close()
 })
 
 t.test('one that is used is closed behind its last exchange', async t => {
-  const made = generation(t)
+  const made = await runtime(t)
   const asked = exchange()
-  made.serve(asked.exchange)
+  void made.serve(asked.exchange)
   const order: string[] = []
   const retired = made.retire().then(() => order.push('closed'))
   await asked.responded.then(() => order.push('responded'))
@@ -83,7 +60,7 @@ t.test('one that is used is closed behind its last exchange', async t => {
 })
 
 t.test('one that has nothing left but tunnels keeps nothing of its rules', async t => {
-  const made = generation(t)
+  const made = await runtime(t)
   t.equal(made.config.via, 'here')
   const retired = made.retire()
   t.throws(() => made.config, /gone/)

@@ -1,0 +1,295 @@
+/**
+ * What one configuration comes to: policy, clients, names, connections to upstreams and origins, all of it replaced at
+ * once when another configuration takes its place. An exchange belongs to the runtime that it began in to its end,
+ * so that no request is judged half by the one and half by the other.
+ */
+import { randomBytes } from 'node:crypto'
+import { type ClientsOptions, Clients } from '../clients/identify.js'
+import type { Loaded } from '../config/load.js'
+import type { Config } from '../config/schema.js'
+import type { Names } from '../dns/resolve.js'
+import type { ServerSettings } from '../listener/server.js'
+import { AccessLog } from '../observe/access-log.js'
+import {
+  createOrigins,
+  type Origins,
+  type OriginsOptions,
+  type UpstreamHealth,
+} from '../origin/create-origins.js'
+import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
+import { createPolicy, type Listeners } from '../pipeline/create-policy.js'
+import { ObserverList } from '../pipeline/exchange-observer.js'
+import { isStillAllowed } from '../pipeline/recheck.js'
+import { type HandlerOptions, type HopOptions, type Pipeline, serve } from '../pipeline/serve.js'
+import type { Policy } from '../policy/decision.js'
+import { Authorities } from '../tls/authorities.js'
+import type { OpenTunnel, TunnelRules } from '../tunnel/registry.js'
+import { Dialer } from '../upstream/dial.js'
+import { Http1Sender } from '../upstream/http1-sender.js'
+import { createParents, type Parents } from '../upstream/parents.js'
+import { logUpstream } from '../upstream/availability.js'
+import type { RuntimeInForce, Services } from './services.js'
+
+/** A configuration as it was loaded: what a runtime is made of. */
+export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'fromFile' | 'files' | 'folder'>
+
+/** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
+const UPSTREAM_KEEP_ALIVE_MS = 4000
+
+export class Runtime implements TunnelRules, RuntimeInForce {
+  readonly hash: string
+  readonly settings: ServerSettings
+  readonly dialer: Dialer
+  readonly #services: Services
+  readonly #clients: Clients
+  readonly #names: Names
+  readonly #origins: Origins
+  readonly #parents: Parents | undefined
+  readonly #sender: Http1Sender
+  readonly #observer: ObserverList
+  readonly #pipeline: Pipeline
+  /** What is large of it; dropped once nothing but tunnels is left that began in it. */
+  #loaded: LoadedConfig | undefined
+  #policy: Policy | undefined
+  /** Exchanges that are not over, and those of them that have become tunnels. */
+  #exchanges = 0
+  #tunnels = 0
+  #isRetired = false
+  #closed: Promise<void> | undefined
+  #onClosed: () => void = () => {}
+
+  /**
+   * @param listeners the proxy's own: no request may lead back to them
+   * @param before the one whose place it takes; passwords that are still right are not asked for again
+   * @throws OpenSSL's error when the files of the configuration are not those that were checked
+   */
+  constructor(loaded: LoadedConfig, services: Services, listeners: Listeners, before?: Runtime) {
+    const { config, hash } = loaded
+    this.hash = hash
+    this.#services = services
+    this.#loaded = loaded
+    this.#policy = createPolicy(config, listeners)
+    this.#clients = createClients(loaded, services, services.attempts)
+    if (before !== undefined) this.#clients.adopt(before.#clients)
+    this.#names = services.lookups.names(config, services)
+    this.dialer = createDialer(config, services, this.#names, this.#policyInForce)
+    const { dialer } = this
+    const senderOptions = { maxHeaderBytes: config.limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
+    const sender = new Http1Sender({ ...senderOptions, scheme: 'http', dialer })
+    const hop = hopOf(config)
+    this.#sender = sender
+    this.#parents = createParents(loaded, services.logger, {
+      dialer,
+      sender: senderOptions,
+      now: services.now,
+    })
+    this.#origins = openOrigins(loaded, services, { dialer, senderOptions, sender, methods: hop })
+    this.#observer = observersOf(config, services)
+    this.#pipeline = {
+      clients: this.#clients,
+      policy: this.#policyInForce,
+      configHash: hash,
+      hasConfigFile: loaded.fromFile,
+      dialer,
+      parents: this.#parents,
+      hop,
+      routes: this.#origins.routes,
+      handling: {
+        ...handlingOf(config, services),
+        dialer,
+        sender,
+        tunnels: services.tunnels.under(this),
+      },
+      shares: services.shares,
+      observer: this.#observer,
+      date: services.date,
+      now: services.now,
+    }
+    this.settings = settingsOf(loaded, this.#clients, this.#observer)
+  }
+
+  get config(): Config {
+    return this.#inForce.config
+  }
+
+  /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
+  listening(listeners: Listeners): void {
+    this.#policy = createPolicy(this.config, listeners)
+  }
+
+  async serve(exchange: ReceivedExchange): Promise<void> {
+    this.#exchanges += 1
+    await serve(exchange, this.#pipeline)
+    this.#exchanges -= 1
+    if (this.#isRetired) this.#endIfUnused()
+  }
+
+  upstreamHealth(): readonly UpstreamHealth[] {
+    return this.#origins.health()
+  }
+
+  /**
+   * Whether a tunnel of another runtime could be had in this one, too. Certificates and credentials are checked
+   * again; the latter are not counted when they are wrong: nobody has sent them now.
+   */
+  judge(): (tunnel: OpenTunnel) => Promise<boolean> {
+    const loaded = this.#inForce
+    const policy = this.#policyInForce()
+    const clients = createClients(loaded, this.#services, { waitSeconds: () => 0, begin: () => () => {} })
+    clients.adopt(this.#clients)
+    const authorities = new Authorities(loaded.files.tls ?? {}, this.#services.wallClock())
+    const { routes } = this.#origins
+    const parents = this.#parents
+    return tunnel => isStillAllowed(tunnel, { clients, authorities, policy, routes, parents })
+  }
+
+  tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
+    this.#tunnels += 1
+    this.#observer.tunnelOpened(connectMs, dnsMs)
+    if (this.#isRetired) this.#endIfUnused()
+  }
+
+  tunnelClosed(): void {
+    this.#tunnels -= 1
+  }
+
+  /** Closes it when its last exchange is over, and what of it is idle at once. */
+  retire(): Promise<void> {
+    this.#isRetired = true
+    this.#sender.retire()
+    this.#parents?.retire()
+    this.#origins.retire()
+    this.#endIfUnused()
+    if (this.#exchanges === 0) return this.close()
+    return new Promise(resolve => {
+      this.#onClosed = resolve
+    })
+  }
+
+  /** Closes what it has open, whoever may still use it. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  readonly #policyInForce = (): Policy => {
+    if (this.#policy === undefined) throw dropped()
+    return this.#policy
+  }
+
+  get #inForce(): LoadedConfig {
+    if (this.#loaded === undefined) throw dropped()
+    return this.#loaded
+  }
+
+  /** A tunnel may live for a day, and the rules that it began under can be large. */
+  #endIfUnused(): void {
+    if (this.#exchanges <= this.#tunnels) {
+      this.#loaded = undefined
+      this.#policy = undefined
+    }
+    if (this.#exchanges === 0) void this.close()
+  }
+
+  async #close(): Promise<void> {
+    this.#sender.close()
+    this.#parents?.close()
+    this.#names.close()
+    await this.#origins.close()
+    this.#onClosed()
+  }
+}
+
+function dropped(): TypeError {
+  return new TypeError('asked of a configuration that is gone')
+}
+
+function createClients(
+  { config, files }: LoadedConfig,
+  { passwords, credentialKey: key }: Services,
+  attempts: ClientsOptions['attempts'],
+): Clients {
+  const { queue } = passwords
+  return new Clients(config.clients, { htpasswd: files.htpasswd, passwords, queue, attempts, key })
+}
+
+function createDialer(
+  { limits }: Config,
+  { connector, descriptors, now }: Services,
+  { resolver, configured }: Names,
+  policy: () => Policy,
+): Dialer {
+  const { connectTimeoutMs } = limits
+  const common = { resolver, configured, policy, connectTimeoutMs, descriptors, now }
+  return new Dialer(connector === undefined ? common : { ...common, connector })
+}
+
+function hopOf({ trace, methods }: Config): HopOptions {
+  return { trace: trace.enabled, traceExclude: new Set(trace.exclude), extra: methods.extra }
+}
+
+function openOrigins(
+  { config, files, folder }: LoadedConfig,
+  { now, wallClock, date, descriptors, logger }: Services,
+  common: Pick<OriginsOptions, 'dialer' | 'senderOptions' | 'sender' | 'methods'>,
+): Origins {
+  return createOrigins(config.origins, {
+    ...common,
+    upstreamCa: files.upstreamCa,
+    store: {
+      folder,
+      targetBytes: config.limits.targetBytes,
+      now: wallClock,
+      date,
+      randomId: () => randomBytes(16).toString('hex'),
+      descriptors,
+      unreadable: (path, reason) => logger.error({ event: 'store_unreadable', path, error: reason }),
+    },
+    now,
+    onChange: (upstream, error) => logUpstream(logger, upstream, error),
+  })
+}
+
+/** What all handlers go by that the configuration and the services say. */
+function handlingOf(
+  { limits, forward, via }: Config,
+  { date, now, buffers, startId }: Services,
+): Omit<HandlerOptions, 'dialer' | 'sender' | 'tunnels'> {
+  const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
+  return {
+    upgrade: forward.upgrade,
+    requestIdleMs: limits.bodyIdleMs,
+    responseTimeoutMs: limits.responseTimeoutMs,
+    helloTimeoutMs: limits.headerTimeoutMs,
+    maxHeaderBytes: limits.headerBytes,
+    pumpLimits,
+    limits: pumpLimits,
+    pseudonym: via ?? `sluice-${startId}`,
+    buffers,
+    date,
+    now,
+  }
+}
+
+/** The log is none where it would write nothing, not even refusals. */
+function observersOf({ log }: Config, { logger, wallClock, observers }: Services): ObserverList {
+  if (!logger.isLevelEnabled('warn')) return new ObserverList(observers)
+  return new ObserverList([new AccessLog({ logger, query: log.query, wallClock }), ...observers])
+}
+
+function settingsOf(
+  { config, hash }: LoadedConfig,
+  clients: Clients,
+  observer: ObserverList,
+): ServerSettings {
+  return {
+    limits: config.limits,
+    extraMethods: config.methods.extra,
+    errorNote: config.errorNote,
+    observer,
+    clientName: address => clients.nameAt(address),
+    sourceOf: address => clients.sourceOf(address),
+    configHash: hash,
+    balancers: config.listen.proxyProtocol?.from ?? [],
+  }
+}

@@ -1,0 +1,159 @@
+/** What lives as long as the process: made once, and shared by all configurations that are in force one after another. */
+import { randomBytes } from 'node:crypto'
+import type { Logger } from 'pino'
+import { BcryptThread } from '../clients/bcrypt-thread.js'
+import { FailedAttempts } from '../clients/failed-attempts.js'
+import type { Loaded } from '../config/load.js'
+import type { Config } from '../config/schema.js'
+import { Lookups, type NameEnvironment } from '../dns/resolve.js'
+import { createHttpDate } from '../http/date.js'
+import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
+import { type Ledger, LocalLedger } from '../limits/ledger.js'
+import type { LimitName } from '../limits/refusals.js'
+import { Shares } from '../limits/shares.js'
+import type { MetricsReport } from '../observe/exposition.js'
+import { type BuildInfo, Metrics } from '../observe/metrics.js'
+import { StatusRecorder } from '../observe/status-recorder.js'
+import type { UpstreamHealth } from '../origin/create-origins.js'
+import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
+import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
+import { ReadBuffers } from '../tunnel/read-buffer.js'
+import { TunnelRegistry } from '../tunnel/registry.js'
+import type { Connector, Dialer } from '../upstream/dial.js'
+
+/** What the outside world is made of; tests put their own in. */
+export interface ServiceEnvironment extends NameEnvironment {
+  readonly logger: Logger
+  /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
+  readonly startId: string
+  /** Named in the metrics. */
+  readonly build?: BuildInfo
+  /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
+  readonly processMetrics?: () => Promise<MetricsReport>
+  /** In place of its own count of wrong credentials. */
+  readonly attempts?: FailedAttempts
+  readonly connector?: Connector
+  readonly descriptors?: Descriptors
+  /** Milliseconds, monotonic. */
+  readonly now?: () => number
+  /** Milliseconds since the epoch. */
+  readonly wallClock?: () => number
+  /** Where limits are counted; by itself, each proxy has its own. */
+  readonly ledger?: Ledger
+}
+
+/** What is asked of the configuration in force by what outlasts it. */
+export interface RuntimeInForce {
+  readonly config: Config
+  readonly hash: string
+  readonly dialer: Dialer
+  upstreamHealth(): readonly UpstreamHealth[]
+}
+
+/** The one of several, one after another, that is current. */
+export class Current<T> {
+  #value: T | undefined
+
+  get value(): T {
+    if (this.#value === undefined) throw new TypeError('asked for before there is one')
+    return this.#value
+  }
+
+  set value(value: T) {
+    this.#value = value
+  }
+}
+
+export interface Services {
+  readonly logger: Logger
+  readonly startId: string
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+  /** Milliseconds since the epoch. */
+  readonly wallClock: () => number
+  /** The current HTTP-date. */
+  readonly date: () => string
+  readonly connector: Connector | undefined
+  readonly descriptors: Descriptors
+  readonly lookups: Lookups
+  readonly passwords: BcryptThread
+  readonly attempts: FailedAttempts
+  /** Random bytes, made once a start. */
+  readonly credentialKey: Uint8Array
+  readonly shares: Shares
+  readonly buffers: ReadBuffers
+  readonly tunnels: TunnelRegistry
+  readonly metrics: Metrics
+  readonly recorder: StatusRecorder
+  /** Undefined where nothing is traced. */
+  readonly spans: SpanExport | undefined
+  /** Of every exchange, behind the log. */
+  readonly observers: readonly ExchangeObserver[]
+}
+
+/**
+ * @param runtime has a value before anything is served
+ * @param instance what tells this process from others of its kind
+ * @throws TracingUnavailable when the packages of `tracing` are not installed
+ */
+export async function openServices(
+  { config, files }: Pick<Loaded, 'config' | 'files'>,
+  environment: ServiceEnvironment,
+  runtime: Current<RuntimeInForce>,
+  instance: string,
+): Promise<Services> {
+  const { logger, startId, build, connector, descriptors = NO_DESCRIPTOR_KEPT } = environment
+  const { now = performance.now.bind(performance), wallClock = Date.now } = environment
+  const { tracing } = config
+  const spans =
+    tracing &&
+    (await openSpanExport({
+      config: tracing,
+      headers: files.tracingHeaders,
+      dialer: () => runtime.value.dialer,
+      instance,
+      version: build?.version,
+      logger,
+      query: () => runtime.value.config.log.query,
+      now,
+      wallClock,
+    }))
+  const tunnels = new TunnelRegistry(now)
+  const metrics = new Metrics({
+    configHash: () => runtime.value.hash,
+    tunnels: () => tunnels,
+    upstreams: () => runtime.value.upstreamHealth(),
+    build,
+    process: environment.processMetrics,
+  })
+  const recorder = new StatusRecorder({
+    now,
+    wallClock,
+    totals: () => {
+      const { requests, denied, bytesUp, bytesDown } = metrics.exchanges.totals
+      const bytes = { bytesUp: bytesUp + tunnels.bytesUp, bytesDown: bytesDown + tunnels.bytesDown }
+      return { requests, denied, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
+    },
+  })
+  const limitReached = (limit: LimitName): void => metrics.exchanges.limitReached(limit)
+  return {
+    logger,
+    startId,
+    now,
+    wallClock,
+    date: createHttpDate(wallClock),
+    connector,
+    descriptors,
+    lookups: new Lookups(config, environment, limitReached),
+    passwords: new BcryptThread(),
+    attempts: environment.attempts ?? new FailedAttempts(now),
+    credentialKey: randomBytes(32),
+    shares: new Shares(config.limits, environment.ledger ?? new LocalLedger(now), limitReached),
+    buffers: new ReadBuffers(),
+    tunnels,
+    metrics,
+    recorder,
+    spans,
+    observers: [metrics.exchanges, recorder, ...(spans === undefined ? [] : [spans.spans])],
+  }
+}
