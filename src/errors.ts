@@ -126,6 +126,11 @@ export function limitExceeded(
   return new ProxyError(type, message, { ...options, detail: `${message}; ${key} sets the bound.` })
 }
 
+/** The name that the system or Node has for an error, such as ENOENT; undefined for what has none. */
+export function errorCode(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
 /** What anything thrown is as a ProxyError: itself, or an internal error that keeps the original as its cause. */
 export function toProxyError(error: unknown): ProxyError {
   if (error instanceof ProxyError) return error

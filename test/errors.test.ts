@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  errorCode,
   limitExceeded,
   malformed,
   PROXY_ERRORS,
@@ -124,4 +125,18 @@ t.test('what is beyond a bound says which key sets it', async t => {
   const error = limitExceeded('limits.x', 'http_response_timeout', 'no answer in time', { close: true })
   t.match(error, { status: 504, message: 'no answer in time', close: true })
   t.equal(error.detail, 'no answer in time; limits.x sets the bound.')
+})
+
+t.test('the code of an error is the text that the system or Node gave it', async t => {
+  t.equal(errorCode(Object.assign(new Error('failed'), { code: 'EIO' })), 'EIO')
+  for (const thrown of [
+    new Error('none'),
+    Object.assign(new Error('number'), { code: 5 }),
+    'EIO',
+    undefined,
+    null,
+    { code: 'ECONNREFUSED' },
+  ]) {
+    t.equal(errorCode(thrown), undefined)
+  }
 })

@@ -5,6 +5,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { constants } from 'node:os'
+import { errorCode } from '../errors.js'
 import { isTcp, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
@@ -53,8 +54,7 @@ export async function exec(args: ExecArguments, host: ExecHost): Promise<number>
   try {
     fd = args.log === undefined ? undefined : openSync(args.log, 'w')
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? error.code : error
-    io.stderr(`sluice: ${args.log}: can not be written (${code})\n`)
+    io.stderr(`sluice: ${args.log}: can not be written (${errorCode(error) ?? error})\n`)
     return EXIT.cannotCreate
   }
   try {
@@ -220,7 +220,7 @@ export function runChild(
 }
 
 function notStarted(command: string, error: unknown): ChildEnd {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+  const code = errorCode(error) ?? String(error)
   if (code === 'ENOENT') return { code: NOT_FOUND, problem: `${command}: no such program` }
   return { code: NOT_EXECUTABLE, problem: `${command}: can not be run (${code})` }
 }

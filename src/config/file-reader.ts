@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
+import { errorCode } from '../errors.js'
 import type { Path } from './problem.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
@@ -113,8 +114,7 @@ function directoryProblem(path: string): string | undefined {
   try {
     return statSync(path).isDirectory() ? undefined : ' is not a directory'
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    const reason = NO_PLACE[code]
+    const reason = NO_PLACE[errorCode(error) ?? '']
     return reason === undefined ? undefined : `: ${reason}`
   }
 }
@@ -133,8 +133,8 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
  */
 export function readErrorText(error: unknown): string {
   if (error instanceof RangeError) return error.message
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  return READ_ERRORS[code] ?? `can not be read (${code === '' ? String(error) : code})`
+  const code = errorCode(error)
+  return READ_ERRORS[code ?? ''] ?? `can not be read (${code ?? String(error)})`
 }
 
 /**

@@ -8,9 +8,9 @@
  */
 import { Resolver } from 'node:dns/promises'
 import { type DnsServer, serializeDnsServer } from '../config/dns-server.js'
-import { ProxyError } from '../errors.js'
+import { errorCode, ProxyError } from '../errors.js'
 import { type Descriptors, nextDescriptor, noDescriptor } from '../limits/descriptors.js'
-import { errorCode, isNotFound, unanswered } from '../upstream/failures.js'
+import { isNotFound, unanswered } from '../upstream/failures.js'
 import type { Answer, NameSource } from './lookup.js'
 
 export interface DnsServersOptions {

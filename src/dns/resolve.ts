@@ -3,12 +3,12 @@
  * clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
  */
 import type { Config } from '../config/schema.js'
-import { ProxyError } from '../errors.js'
+import { errorCode, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import type { Descriptors } from '../limits/descriptors.js'
 import { FairQueue, type QueueLimits } from '../limits/fair-queue.js'
 import { type LimitName, limitReached } from '../limits/refusals.js'
-import { errorCode, isNotFound, outOfDescriptors, unanswered, unasked } from '../upstream/failures.js'
+import { isNotFound, outOfDescriptors, unanswered, unasked } from '../upstream/failures.js'
 import { type AskedName, DnsCache } from './dns-cache.js'
 import { DnsServers, NAMES_AT_ONCE } from './dns-servers.js'
 import {
@@ -174,7 +174,7 @@ function failed(name: string, cause?: unknown): ProxyError {
   const code = errorCode(cause)
   return new ProxyError('dns_error', `DNS failed for ${name}`, {
     cause,
-    detail: `The DNS server could not answer for ${name}${code === '' ? '' : ` (${code})`}.`,
+    detail: `The DNS server could not answer for ${name}${code === undefined ? '' : ` (${code})`}.`,
   })
 }
 

@@ -3,6 +3,7 @@
  * gets one. Without any it could read no configuration and no name server's answer; and a worker of node:cluster loses
  * a connection that is passed to it, and is passed no other from then on.
  */
+import { errorCode } from '../errors.js'
 import { closeSync, openSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { devNull } from 'node:os'
@@ -71,7 +72,8 @@ export function nextDescriptor(): number | undefined {
 }
 
 function isExhausted(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'EMFILE' || error.code === 'ENFILE')
+  const code = errorCode(error)
+  return code === 'EMFILE' || code === 'ENFILE'
 }
 
 /** As the system would refuse to give it out. */

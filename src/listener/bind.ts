@@ -2,6 +2,7 @@
 import { chmodSync, lstatSync } from 'node:fs'
 import type { ListenOptions, Server } from 'node:net'
 import { getSystemErrorMap } from 'node:util'
+import { errorCode } from '../errors.js'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import type { Bindable } from './passed-sockets.js'
 import { keepReplacement } from './unix-socket.js'
@@ -84,7 +85,7 @@ function asBoundHere(error: NodeJS.ErrnoException): Error {
 }
 
 function notPassed({ fd, name, key }: Extract<Bindable, { readonly fd: number }>, cause: Error): Error {
-  const code = 'code' in cause ? String(cause.code) : cause.message
+  const code = errorCode(cause) ?? cause.message
   const what = `descriptor ${fd}, passed by systemd as ${JSON.stringify(name)}`
   return new Error(`${key}: ${what}, is no stream socket to listen on (${code})`, { cause })
 }

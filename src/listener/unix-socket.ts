@@ -7,6 +7,7 @@ import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { lstat, stat, unlink } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { dirname } from 'node:path'
+import { errorCode } from '../errors.js'
 import type { Bindable } from './passed-sockets.js'
 
 /** Of all that is to be bound; once, as those who bind it after the first find it in use. @throws as removeStaleSocket */
@@ -24,7 +25,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   try {
     if (!(await lstat(path)).isSocket()) throw new Error(`${path} is there already, and is no socket`)
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error
+    if (errorCode(error) !== 'ENOENT') throw error
     await checkFolder(path)
     return
   }
@@ -40,7 +41,7 @@ async function checkFolder(path: string): Promise<void> {
   try {
     await stat(dirname(path))
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error
+    if (errorCode(error) !== 'ENOENT') throw error
     throw Object.assign(new Error(`${path} can not be made: there is no folder ${dirname(path)}`), {
       code: 'ENOENT',
     })
@@ -81,10 +82,6 @@ function probe(path: string): Promise<string | undefined> {
       socket.destroy()
       resolve(undefined)
     })
-    socket.on('error', error => resolve(codeOf(error)))
+    socket.on('error', error => resolve(errorCode(error)))
   })
-}
-
-function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error ? String(error.code) : undefined
 }

@@ -4,6 +4,7 @@
  * Whatever reads the log may stall, go away or run out of room, and the proxy serves on: no write to a pipe waits
  * in the way of the event loop, none throws, and what can not be written is lost rather than kept without bound, and the loss is told.
  */
+import { errorCode } from '../errors.js'
 import { fstatSync, write, writeSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -126,7 +127,7 @@ export class LogSink {
     try {
       while (written < bytes.length) written += await this.#writeSome(bytes.subarray(written))
     } catch (error) {
-      this.#fault = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+      this.#fault = errorCode(error) ?? String(error)
       const rest = bytes.subarray(Math.max(written, start.length))
       this.#lost += lineEnds(rest.toString('latin1'))
       for (const { end, more } of told) {
@@ -142,7 +143,7 @@ export class LogSink {
       if (this.#isFile) return writeSync(this.#fd, bytes)
       return (await writeBytes(this.#fd, bytes, 0, bytes.length, null)).bytesWritten
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      if (errorCode(error) !== 'EAGAIN') throw error
       await delay(RETRY_MS)
       return 0
     }

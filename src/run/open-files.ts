@@ -2,6 +2,7 @@
  * How many files a process may have open, and how many the limits need: where the system has fewer, it is the system
  * that refuses connections, without a word, before the limits would.
  */
+import { errorCode } from '../errors.js'
 import type { Config } from '../config/schema.js'
 
 /** Standard streams, listeners, the event loop, names that are resolved, files that are read. */
@@ -30,7 +31,7 @@ const OUT_OF_FILES = /\bE[MN]FILE\b/
 export function outOfFiles(error: unknown, limit: number | undefined): string | undefined {
   const isLow = limit !== undefined && limit < START_FILES
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const isMissing = cause instanceof TypeError || ('code' in cause && cause.code === 'ERR_MODULE_NOT_FOUND')
+    const isMissing = cause instanceof TypeError || errorCode(cause) === 'ERR_MODULE_NOT_FOUND'
     if (!OUT_OF_FILES.test(cause.message) && !(isLow && isMissing)) continue
     const remedy = isLow
       ? `; a start needs ${START_FILES}, and the process may have ${limit} (ulimit -n)`

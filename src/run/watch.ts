@@ -7,6 +7,7 @@
  * further up the path, so the state is also read every few seconds without them. A change is reported when two readings a
  * while apart are alike, so that a file that is being written is left alone until it rests.
  */
+import { errorCode } from '../errors.js'
 import { watch as watchByEvents } from 'node:fs'
 import { readlink, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
@@ -134,7 +135,7 @@ async function lookAt(paths: readonly string[]): Promise<Look> {
         const { dev, ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true })
         return [path, dev, ino, size, mtimeNs, ctimeNs].join(' ')
       } catch (error) {
-        return `${path} ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}`
+        return `${path} ${errorCode(error) ?? 'unknown'}`
       }
     }),
   )

@@ -7,11 +7,11 @@ import type { Duplex } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
+import { errorCode } from '../errors.js'
 import type { Config } from '../config/schema.js'
 import type { CancelSignal } from '../exchange.js'
 import { Agent } from '../http/node-http.js'
 import type { Dialer } from '../upstream/dial.js'
-import { errorCode } from '../upstream/failures.js'
 import type { ExchangeSpans, ExchangeSpansOptions } from './exchange-spans.js'
 
 export interface SpanExportOptions extends Omit<ExchangeSpansOptions, 'tracer'> {

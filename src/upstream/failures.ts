@@ -2,7 +2,7 @@
  * What a system or DNS error code means to whoever asked: one table, so that the same failure has
  * the same name on a tunnel and on a forwarded request (RFC 9209 §2.3).
  */
-import { limitExceeded, ProxyError, type ProxyErrorType } from '../errors.js'
+import { errorCode, limitExceeded, ProxyError, type ProxyErrorType } from '../errors.js'
 
 interface Failure {
   readonly type: ProxyErrorType
@@ -24,12 +24,6 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
 }
 
-/** The `code` of anything thrown, or ''. */
-export function errorCode(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  return typeof code === 'string' ? code : ''
-}
-
 /** Whether an error of DNS says that a name has no address: that there is no such name, or no such record. */
 export function isNotFound(error: unknown): boolean {
   const code = errorCode(error)
@@ -44,7 +38,7 @@ const OUT_OF_DESCRIPTORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE'])
  * @returns undefined when it is another error
  */
 export function outOfDescriptors(error: unknown, where: string): ProxyError | undefined {
-  if (!OUT_OF_DESCRIPTORS.has(errorCode(error))) return undefined
+  if (!OUT_OF_DESCRIPTORS.has(errorCode(error) ?? '')) return undefined
   return new ProxyError('connection_limit_reached', `out of file descriptors: ${where}`, {
     reason: 'file_descriptors',
     detail:
@@ -63,7 +57,7 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
   if (error instanceof ProxyError) return error
   const full = outOfDescriptors(error, where)
   if (full !== undefined) return full
-  const known = FAILURES[errorCode(error)]
+  const known = FAILURES[errorCode(error) ?? '']
   if (known !== undefined) {
     return new ProxyError(known.type, `${known.message}: ${where}`, { cause: error })
   }

@@ -5,9 +5,9 @@
  * it is through only when Node has found the certificate good for the host.
  */
 import type { TLSSocket } from 'node:tls'
-import { limitExceeded, ProxyError } from '../errors.js'
+import { errorCode, limitExceeded, ProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
-import { errorCode, upstreamFailure } from './failures.js'
+import { upstreamFailure } from './failures.js'
 
 export interface HandshakeOptions {
   /** The upstream for messages, `host:port`. */
@@ -63,10 +63,10 @@ function handshakeFailure(socket: TLSSocket, error: Error, where: string): Proxy
   if (unverified !== undefined && unverified !== null) {
     return new ProxyError('tls_certificate_error', `certificate not accepted: ${where}`, {
       cause: error,
-      detail: `The certificate of ${where} was not accepted (${code === '' ? String(unverified) : code}).`,
+      detail: `The certificate of ${where} was not accepted (${code ?? String(unverified)}).`,
     })
   }
-  if (code === 'EPROTO' || code.startsWith('ERR_SSL_')) {
+  if (code === 'EPROTO' || code?.startsWith('ERR_SSL_')) {
     return new ProxyError('tls_protocol_error', `no TLS: ${where}`, {
       cause: error,
       detail: `The TLS handshake with ${where} failed (${code}).`,

@@ -4,7 +4,8 @@
 import type { Dir } from 'node:fs'
 import { lstat, mkdir, open, opendir, readdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { errorCode, isMissing } from './failures.js'
+import { errorCode } from '../../errors.js'
+import { isMissing } from './failures.js'
 
 /** In no order; nothing when there is no such folder. */
 export async function namesIn(folder: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 /** What the file system's errors mean for the answer: no room is 507, and anything else is a fault of the set-up. */
-import { ProxyError, toProxyError } from '../../errors.js'
+import { errorCode, ProxyError, toProxyError } from '../../errors.js'
 import { outOfDescriptors } from '../../upstream/failures.js'
 
 const NO_ROOM: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
@@ -15,11 +15,6 @@ const UNUSABLE: ReadonlySet<string | undefined> = new Set([
 
 /** Of the whole process, which says nothing about a file. */
 const SHORTAGE: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
-
-/** The system's name for an error. */
-export function errorCode(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-}
 
 /** Whether the disk, or what this user may have of it, is full. */
 export function isNoRoom(error: unknown): boolean {

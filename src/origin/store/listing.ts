@@ -4,7 +4,7 @@
  * The index may name what is not there any more, so each name that is shown has been looked up. One that can not be read
  * is left out, and told to whoever runs the proxy: it keeps nobody from what stands beside it.
  */
-import { ProxyError } from '../../errors.js'
+import { errorCode, ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
 import { preferredMediaType } from '../../http/accept.js'
 import { serializeEntityTag } from '../../http/etag.js'
@@ -21,7 +21,7 @@ import {
 import { ClientBudget } from './turns.js'
 import type { CollectionIndex } from './collection-index.js'
 import { ClientGone } from './content.js'
-import { errorCode, isUnreadable } from './failures.js'
+import { isUnreadable } from './failures.js'
 import { LISTING_TYPES, type ListingItem, SharedPage } from './listing-page.js'
 import { DamagedObject, type ObjectMetadata } from './object-file.js'
 import type { Objects } from './objects.js'

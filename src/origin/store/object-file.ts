@@ -8,10 +8,10 @@
 import { createHash, type Hash } from 'node:crypto'
 import { close, closeSync, fstat, open, read } from 'node:fs'
 import { promisify } from 'node:util'
-import { ProxyError } from '../../errors.js'
+import { errorCode, ProxyError } from '../../errors.js'
 import { type Descriptors, noDescriptor } from '../../limits/descriptors.js'
 import type { Validators } from '../../http/conditional.js'
-import { errorCode, isMissing } from './failures.js'
+import { isMissing } from './failures.js'
 import type { RepresentationFields } from './representation-fields.js'
 
 export interface ObjectMetadata {

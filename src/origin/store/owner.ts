@@ -7,7 +7,7 @@
  */
 import { createHash } from 'node:crypto'
 import { readFile, readlink } from 'node:fs/promises'
-import { errorCode } from './failures.js'
+import { errorCode } from '../../errors.js'
 
 /** What the system answers when no process has that number, at once or while it is asked. */
 const NO_PROCESS: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH'])

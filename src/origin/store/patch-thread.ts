@@ -3,10 +3,9 @@
  * one on. One whose client is gone ends the thread, and the next has another.
  */
 import { Worker } from 'node:worker_threads'
-import { ProxyError } from '../../errors.js'
+import { errorCode, ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone } from './content.js'
-import { errorCode } from './failures.js'
 import type { PatchJob } from './patch-document.js'
 import { cannotApply } from './answers.js'
 import type { PatchAnswer } from './patch-worker.js'

@@ -16,11 +16,11 @@ import { createHash } from 'node:crypto'
 import { link, lstat, readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { ProxyError } from '../../errors.js'
+import { errorCode, ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone, unlessGone } from './content.js'
 import { inDirectory } from './directories.js'
-import { errorCode, isMissing, isNoRoom } from './failures.js'
+import { isMissing, isNoRoom } from './failures.js'
 import type { Owner } from './owner.js'
 
 /** How long a lock may be held by a process that can not be looked up. */
