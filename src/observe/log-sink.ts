@@ -5,6 +5,7 @@
  * in the way of the event loop, none throws, and what can not be written is lost rather than kept without bound, and the loss is told.
  */
 import { errorCode } from '../errors.js'
+import { pause } from '../pause.js'
 import { fstatSync, write, writeSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -85,8 +86,7 @@ export class LogSink {
   /** Resolves when all lines so far are written, or lost, or when the reader has not taken them in time. */
   async flush(): Promise<void> {
     const limit = new AbortController()
-    const late = delay(FLUSH_LIMIT_MS, undefined, { signal: limit.signal }).catch(() => {})
-    await Promise.race([this.#writeAll(), late])
+    await Promise.race([this.#writeAll(), pause(FLUSH_LIMIT_MS, limit.signal)])
     limit.abort()
   }
 

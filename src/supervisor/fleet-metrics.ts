@@ -4,8 +4,7 @@
  */
 import type { MetricsReport, ReportedMetric } from '../observe/exposition.js'
 import { type BuildInfo, Metrics, type RELOAD_RESULTS } from '../observe/metrics.js'
-import { ANSWER_SECONDS, isSettledWithin } from './patience.js'
-import type { Pause } from './pause.js'
+import { ANSWER_SECONDS, isSettledWithin, type Pause } from './waits.js'
 
 export interface FleetMetricsOptions {
   readonly configHash: () => string

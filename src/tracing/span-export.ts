@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises'
 import { createSecureContext } from 'node:tls'
 import type { Logger } from 'pino'
 import { errorCode } from '../errors.js'
+import { pause } from '../pause.js'
 import type { Config } from '../config/schema.js'
 import type { CancelSignal } from '../exchange.js'
 import { Agent } from '../http/node-http.js'
@@ -123,12 +124,9 @@ function collector(
 }
 
 async function atMost(ms: number, work: Promise<void>): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const limit = new Promise<void>(resolve => {
-    timer = setTimeout(resolve, ms)
-  })
-  await Promise.race([work, limit])
-  clearTimeout(timer)
+  const over = new AbortController()
+  await Promise.race([work, pause(ms, over.signal)])
+  over.abort()
 }
 
 async function loadSdk() {

@@ -10,7 +10,7 @@ import ts from 'typescript'
  * rows are the program's entrance and the package's.
  */
 const LAYERS: readonly (readonly string[])[] = [
-  ['errors', 'outcome', 'exchange', 'http', 'http1', 'net'],
+  ['errors', 'outcome', 'exchange', 'pause', 'http', 'http1', 'net'],
   ['config', 'policy', 'clients', 'limits', 'tls', 'cache'],
   ['dns', 'upstream', 'listener', 'pipeline', 'forward', 'tunnel', 'origin'],
   ['observe', 'tracing', 'advice', 'admin', 'run', 'supervisor', 'cli'],

@@ -15,8 +15,8 @@
 import { createHash } from 'node:crypto'
 import { link, lstat, readlink, rm, symlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { errorCode, ProxyError } from '../../errors.js'
+import { pause } from '../../pause.js'
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone, unlessGone } from './content.js'
 import { inDirectory } from './directories.js'
@@ -96,7 +96,7 @@ export class ResourceLocks {
       if (mine !== undefined) break
       if (await this.#removeDead(path)) continue
       if (totalMs >= WAIT_LIMIT_MS) throw locked()
-      await delay(waitMs)
+      await pause(waitMs, signal)
       if (signal.aborted) throw new ClientGone()
       totalMs += waitMs
       waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)

@@ -1,8 +1,38 @@
 import t from 'tap'
-import { keepBeating } from '../../src/supervisor/heartbeat.js'
-import type { Pause } from '../../src/supervisor/pause.js'
+import { Backoff, isSettledWithin, keepBeating, type Pause } from '../../src/supervisor/waits.js'
 
-/** A worker whose time is the test's: each pause is told, and lasts until it is ended. */
+/** Pauses that are over at once, or never, and how many there were. */
+function pauses(ends: boolean) {
+  const signals: AbortSignal[] = []
+  const pause: Pause = async (ms, signal) => {
+    t.equal(ms, 1000)
+    signals.push(signal)
+    if (!ends) await new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
+  }
+  return { signals, pause }
+}
+
+t.test(
+  'an answer within the time is one, and so is a failure; nothing is waited for any more then',
+  async t => {
+    for (const asked of [Promise.resolve(1), Promise.reject(new Error('gone'))]) {
+      const { signals, pause } = pauses(false)
+      t.equal(await isSettledWithin(asked, 2, pause), true)
+      t.same(
+        signals.map(({ aborted }) => aborted),
+        [true],
+      )
+    }
+  },
+)
+
+t.test('so many seconds are waited for, one by one', async t => {
+  const { signals, pause } = pauses(true)
+  t.equal(await isSettledWithin(new Promise(() => {}), 3, pause), false)
+  t.equal(signals.length, 3)
+})
+
+/** A worker whose time is the test's: each pause is recorded, and lasts until it is ended. */
 function beating() {
   const gone = new AbortController()
   const pauses: { ms: number; end: () => void }[] = []
@@ -88,4 +118,18 @@ t.test('one that ends while it is asked is left alone', async t => {
   answers[0]?.reject(new Error('the other process is gone'))
   await over
   t.same(kills, [])
+})
+
+t.test('the wait for the next worker doubles from 100 ms to 5 s', async t => {
+  const backoff = new Backoff()
+  const delays = Array.from({ length: 8 }, () => backoff.delayMs(9999))
+  t.same(delays, [100, 200, 400, 800, 1600, 3200, 5000, 5000])
+})
+
+t.test('a worker that lived for ten seconds begins anew', async t => {
+  const backoff = new Backoff()
+  backoff.delayMs(0)
+  backoff.delayMs(0)
+  t.equal(backoff.delayMs(10_000), 100)
+  t.equal(backoff.delayMs(0), 200)
 })
