@@ -13,7 +13,7 @@ import { createProcessMetrics } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import { type Reloaded, type RunningProxy, startProxy } from '../run/proxy.js'
 import { Conversation, type Port } from './conversation.js'
-import { RemoteLedger } from './remote-ledger.js'
+import { RemoteLedger } from './shared-ledger.js'
 import type { Message, SupervisorCalls, WorkerCalls, WorkerStart } from './messages.js'
 
 /** What the process gives to it. */

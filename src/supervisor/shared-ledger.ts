@@ -1,0 +1,61 @@
+/**
+ * The ledger that all workers share: it is the supervisor's, which each worker asks for what limits are counted in, and which
+ * gets back what a worker held when that ends.
+ */
+import type { Ledger, LocalLedger } from '../limits/ledger.js'
+import type { Conversation } from './conversation.js'
+import type { SupervisorCalls, WorkerCalls } from './messages.js'
+
+/** What one worker has reserved: when it ends, nobody else releases it. */
+export class Holdings {
+  readonly #ledger: LocalLedger
+  readonly #held = new Map<string, number>()
+
+  constructor(ledger: LocalLedger) {
+    this.#ledger = ledger
+  }
+
+  acquire(key: string, limit: number): boolean {
+    const acquired = this.#ledger.acquire(key, limit)
+    if (acquired) this.#held.set(key, (this.#held.get(key) ?? 0) + 1)
+    return acquired
+  }
+
+  release(key: string): void {
+    const held = this.#held.get(key) ?? 0
+    if (held === 0) return
+    if (held > 1) this.#held.set(key, held - 1)
+    else this.#held.delete(key)
+    this.#ledger.release(key)
+  }
+
+  releaseAll(): void {
+    for (const [key, held] of this.#held) for (let i = 0; i < held; i++) this.#ledger.release(key)
+    this.#held.clear()
+  }
+}
+
+/** The ledger as a worker sees it. Without a supervisor a worker ends; what is asked in between is allowed. */
+export class RemoteLedger implements Ledger {
+  readonly #supervisor: Conversation<SupervisorCalls, WorkerCalls>
+
+  constructor(supervisor: Conversation<SupervisorCalls, WorkerCalls>) {
+    this.#supervisor = supervisor
+  }
+
+  acquire(key: string, limit: number): Promise<boolean> {
+    return this.#supervisor.ask('acquire', { key, limit }).catch(() => true)
+  }
+
+  release(key: string): void {
+    this.#supervisor.tell('release', key)
+  }
+
+  take(key: string, rate: number, burst: number): Promise<number> {
+    return this.#supervisor.ask('take', { key, rate, burst }).catch(() => 0)
+  }
+
+  spend(key: string, bytes: number, limit: number): Promise<number> {
+    return this.#supervisor.ask('spend', { key, bytes, limit }).catch(() => 0)
+  }
+}
