@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { EventEmitter } from 'node:events'
 import t from 'tap'
-import { HandedConnections } from '../../src/supervisor/handed-connections.js'
+import { HandedConnections } from '../../src/supervisor/worker-process.js'
 
 class Handle {
   fd = 9
