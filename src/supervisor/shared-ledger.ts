@@ -3,8 +3,7 @@
  * gets back what a worker held when that ends.
  */
 import type { Ledger, LocalLedger } from '../limits/ledger.js'
-import type { Conversation } from './conversation.js'
-import type { SupervisorCalls, WorkerCalls } from './messages.js'
+import type { Conversation, SupervisorCalls, WorkerCalls } from './messages.js'
 
 /** What one worker has reserved: when it ends, nobody else releases it. */
 export class Holdings {

@@ -1,15 +1,16 @@
 /** A worker as its supervisor sees it: the process, what is said to it, and how far it has come. */
 import type { LoadedConfig } from '../run/runtime.js'
-import type { Listeners } from '../pipeline/create-policy.js'
-import type { WorkerStatus } from '../observe/worker-status.js'
-import type { MetricsReport } from '../observe/exposition.js'
-import type { Reloaded } from '../run/proxy.js'
+/** A worker as its supervisor sees it: the process, what is said to it, what it writes, and how far it has come. */
+import type { Readable } from 'node:stream'
 import type { LocalLedger } from '../limits/ledger.js'
-import { Conversation } from './conversation.js'
-import type { Beating } from './waits.js'
+import type { MetricsReport } from '../observe/exposition.js'
+import type { WorkerStatus } from '../observe/worker-status.js'
+import type { Listeners } from '../pipeline/create-policy.js'
+import type { LoadedConfig } from '../run/generation.js'
+import type { Reloaded } from '../run/proxy.js'
+import { Conversation, type SupervisorCalls, type WorkerCalls, type WorkerStart } from './messages.js'
 import { Holdings } from './shared-ledger.js'
-import type { SupervisorCalls, WorkerCalls, WorkerStart } from './messages.js'
-import { passWholeLines } from './whole-lines.js'
+import type { Beating } from './waits.js'
 import type { WorkerExit, WorkerProcess } from './worker-process.js'
 
 export interface WorkerOwner {
@@ -28,7 +29,7 @@ export class WorkerHandle implements Beating {
   /** Whether it serves clients, under the configuration in force. */
   serving = false
   answering = true
-  /** What it told last of what it has counted. */
+  /** What it reported last of what it has counted. */
   lastReport: MetricsReport | undefined
   /** Resolves when it can be told something; rejects when it ends before. */
   readonly ready: Promise<void>
@@ -150,4 +151,35 @@ export class WorkerHandle implements Beating {
 /** What the channel can carry: of a loaded configuration the data alone, and no function. */
 function plain({ config, hash, fromFile, files, folder }: LoadedConfig): LoadedConfig {
   return { config, hash, fromFile, files, folder }
+}
+
+const LINE_FEED = 0x0a
+/** No line of a log comes near it; what is longer is passed on in parts, rather than kept. */
+const MAX_LINE_BYTES = 1024 * 1024
+
+/**
+ * Passes on what a worker writes in whole lines: of two that write to one place, neither may write into the middle of the
+ * other's line. What is of several lines stays together.
+ * @param write gets whole lines, one or more, with their line ends; a last line without one gets it
+ */
+export function passWholeLines(stream: Readable, write: (lines: string) => void): void {
+  let rest: Buffer[] = []
+  let restBytes = 0
+  const pass = (...last: Buffer[]): void => {
+    const text = Buffer.concat([...rest, ...last]).toString('utf8')
+    rest = []
+    restBytes = 0
+    if (text !== '') write(text.endsWith('\n') ? text : `${text}\n`)
+  }
+  stream.on('data', (chunk: Buffer) => {
+    const end = chunk.lastIndexOf(LINE_FEED) + 1
+    if (end > 0) pass(chunk.subarray(0, end))
+    if (end === chunk.length) return
+    rest.push(chunk.subarray(end))
+    restBytes += chunk.length - end
+    if (restBytes > MAX_LINE_BYTES) pass()
+  })
+  stream.on('end', () => pass())
+  // Its end is all that there is to know.
+  stream.on('error', () => {})
 }

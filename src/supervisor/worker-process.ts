@@ -9,8 +9,7 @@
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker } from 'node:cluster'
 import { Readable } from 'node:stream'
-import type { Port } from './conversation.js'
-import type { Message } from './messages.js'
+import type { Message, Port } from './messages.js'
 
 /** How a process ended: by itself with a code, by a signal, or before it began. */
 export interface WorkerExit {

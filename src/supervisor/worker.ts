@@ -12,9 +12,15 @@ import { atLevel, createLog, type Log } from '../observe/log.js'
 import { createProcessMetrics } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import { type Reloaded, type RunningProxy, startProxy } from '../run/proxy.js'
-import { Conversation, type Port } from './conversation.js'
+import {
+  Conversation,
+  type Message,
+  type Port,
+  type SupervisorCalls,
+  type WorkerCalls,
+  type WorkerStart,
+} from './messages.js'
 import { RemoteLedger } from './shared-ledger.js'
-import type { Message, SupervisorCalls, WorkerCalls, WorkerStart } from './messages.js'
 
 /** What the process gives to it. */
 export interface WorkerHost extends Port {

@@ -2,8 +2,12 @@
 import { PassThrough } from 'node:stream'
 import type { LoadedConfig } from '../../src/run/runtime.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
-import { Conversation } from '../../src/supervisor/conversation.js'
-import type { SupervisorCalls, WorkerCalls, WorkerStart } from '../../src/supervisor/messages.js'
+import {
+  Conversation,
+  type SupervisorCalls,
+  type WorkerCalls,
+  type WorkerStart,
+} from '../../src/supervisor/messages.js'
 import type { WorkerExit, WorkerProcess } from '../../src/supervisor/worker-process.js'
 
 export interface Script {

@@ -1,7 +1,6 @@
 import t from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
-import { Conversation } from '../../src/supervisor/conversation.js'
-import type { SupervisorCalls, WorkerCalls } from '../../src/supervisor/messages.js'
+import { Conversation, type SupervisorCalls, type WorkerCalls } from '../../src/supervisor/messages.js'
 import { Holdings, RemoteLedger } from '../../src/supervisor/shared-ledger.js'
 import { WorkerHandle } from '../../src/supervisor/worker-handle.js'
 import { FakeWorker } from './fake-worker.js'

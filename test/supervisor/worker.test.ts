@@ -2,8 +2,12 @@ import t, { type Test } from 'tap'
 import { parseConfig } from '../../src/index.js'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import { serializeMetrics } from '../../src/observe/exposition.js'
-import { Conversation } from '../../src/supervisor/conversation.js'
-import type { Message, SupervisorCalls, WorkerCalls } from '../../src/supervisor/messages.js'
+import {
+  Conversation,
+  type Message,
+  type SupervisorCalls,
+  type WorkerCalls,
+} from '../../src/supervisor/messages.js'
 import { runWorker } from '../../src/supervisor/worker.js'
 import { NO_REUSE_PORT } from '../kit/processes/fleet.js'
 import { parseExposition } from '../kit/peers/exposition.js'

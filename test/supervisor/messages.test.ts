@@ -1,6 +1,5 @@
 import t from 'tap'
-import { Conversation } from '../../src/supervisor/conversation.js'
-import type { Message } from '../../src/supervisor/messages.js'
+import { Conversation, type Message } from '../../src/supervisor/messages.js'
 
 type Sum = {
   add: { content: readonly number[]; answer: number }
