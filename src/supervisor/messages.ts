@@ -10,7 +10,6 @@ import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import type { Listeners } from '../pipeline/create-policy.js'
-import type { LoadedConfig } from '../run/generation.js'
 import type { Reloaded, WorkerPlace } from '../run/proxy.js'
 
 /** What a worker begins with. */

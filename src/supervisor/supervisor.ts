@@ -5,7 +5,7 @@
  * To whoever starts it, it is a proxy like one that is alone.
  */
 import { AdminServer, type Control } from '../admin/server.js'
-import { restartKeys } from '../run/changed-keys.js'
+import { keepReadOnce, restartKeys } from '../run/changed-keys.js'
 import type { LoadedConfig } from '../run/runtime.js'
 import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
 import { bindables, type PassedSockets } from '../listener/passed-sockets.js'
@@ -18,7 +18,6 @@ import type { BuildInfo } from '../observe/metrics.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { Fleet, type FleetOptions } from './fleet.js'
 import { FleetMetrics } from './fleet-metrics.js'
-import { likeStarted } from './like-started.js'
 import { pause } from '../pause.js'
 import { ANSWER_SECONDS, isSettledWithin } from './waits.js'
 import { probePorts } from './port-sharing.js'
@@ -262,4 +261,24 @@ class Supervisor {
       closeTunnel: id => this.closeTunnel(id),
     }
   }
+}
+
+/**
+ * What a worker begins with that comes after a reload: the configuration in force, but what is read once, at the start,
+ * as it was for the workers that it is to be like.
+ * @param start what the first workers began with
+ * @param inForce what the last ones would have begun with
+ * @param loaded what was read since
+ */
+function likeStarted(start: LoadedConfig, inForce: LoadedConfig, loaded: LoadedConfig): LoadedConfig {
+  const { tls: before } = inForce.files
+  const { tls: now } = loaded.files
+  const fits = before === undefined || (now !== undefined && !before.clientCa === !now.clientCa)
+  const tls = fits || before === undefined ? {} : { tls: before }
+  // Those of a collector that is not asked yet are not for the one that is.
+  const tracingHeaders = restartKeys(start.config, loaded.config).includes('tracing.otlp')
+    ? inForce.files.tracingHeaders
+    : loaded.files.tracingHeaders
+  const files = { ...loaded.files, ...tls, tracingHeaders }
+  return { ...loaded, config: keepReadOnce(start.config, loaded.config), files }
 }
