@@ -33,7 +33,7 @@ import { listen } from './listen.js'
 import { methods, resourceMethod, TOKEN_PATTERN, trace } from './methods.js'
 import { origins } from './origins.js'
 import { parent } from './parent.js'
-import { parseSubject } from '../tls/subject.js'
+import { parseSubject } from '../tls/client-certificate.js'
 import { tracing } from './tracing.js'
 
 /** Far more than processors help a proxy; a slip of the finger should not start thousands. */

@@ -1,6 +1,6 @@
-/** Client certificates: what a client proved at the TLS handshake, and whether that is what an entry asks for. */
+/** Client certificates: what a client proved at the TLS handshake, and whether that is what an entry of clients asks for. */
 import type { X509Certificate } from 'node:crypto'
-import type { SubjectPattern } from './subject.js'
+import { nearest } from '../config/nearest.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
 /** What a client proved at the TLS handshake. */
@@ -51,4 +51,36 @@ function matchesSubject(
 ): boolean {
   if (pattern === '*') return true
   return subject.some(({ attribute, value }) => value === pattern.value && attribute === pattern.attribute)
+}
+
+/**
+ * What the configuration asks of a certificate's subject: one attribute, `CN=ci`, or `*` for any certificate. `attribute` is
+ * the short name that OpenSSL gives it, or its object identifier.
+ */
+export type SubjectPattern = '*' | { readonly attribute: string; readonly value: string }
+
+/**
+ * The attributes that subjects have, by the short names of OpenSSL, which differ in case alone in one place (`UID`, `uid`), so
+ * that case counts. A name that is misspelt would match nobody for ever; what has no name here is written by its number.
+ */
+const NAMES = (
+  'C CN DC GN L O OU SN ST UID businessCategory description dnQualifier emailAddress generationQualifier initials ' +
+  'jurisdictionC jurisdictionL jurisdictionST mail name organizationIdentifier postalCode pseudonym role ' +
+  'serialNumber street title uid unstructuredName x500UniqueIdentifier'
+).split(' ')
+
+const ATTRIBUTE = /^([A-Za-z][A-Za-z0-9]*|\d+(?:\.\d+)+)=([^\p{Cc}]+)$/u
+
+/** @throws RangeError with a clause that says what was expected */
+export function parseSubject(text: string): SubjectPattern {
+  if (text === '*') return '*'
+  const [, attribute, value] = ATTRIBUTE.exec(text) ?? []
+  if (attribute === undefined || value === undefined || value !== value.trim()) {
+    throw new RangeError(`expected an attribute, such as "CN=ci", or "*", found "${text}"`)
+  }
+  if (/^\d/.test(attribute) || NAMES.includes(attribute)) return { attribute, value }
+  const near = nearest(attribute, NAMES)
+  const hint =
+    near === undefined ? 'write its object identifier, such as 1.2.3.4=ci' : `did you mean ${near}=${value}?`
+  throw new RangeError(`subjects have no attribute with the short name ${attribute}; ${hint}`)
 }
