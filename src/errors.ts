@@ -2,7 +2,7 @@
  * ProxyError: the one exception for everything that can go wrong with an exchange, and the table that says,
  * for each kind, which status answers it and whose fault it is.
  *
- * The kinds are the proxy error types of RFC 9209 §2.3, so that the Proxy-Status field, the log and the status
+ * The kinds are those proxy error types of RFC 9209 §2.3 that happen here, so that the Proxy-Status field, the log and the status
  * code can never tell three different stories. Status codes for a failed CONNECT are 403, 502 and 504 alone.
  */
 

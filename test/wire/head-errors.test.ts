@@ -89,7 +89,7 @@ const PROVOKED: Partial<Record<ProxyErrorType, Provoked>> = {
   proxy_loop_detected: { status: 508, target: 'http://UP/', fields: 'Via: 1.1 sluice-test\r\n' },
 }
 
-/** Kinds of error that nothing makes, or that only what is not HEAD can lead to. */
+/** Kinds of error that only what is not HEAD can lead to. */
 const UNPROVOKED: readonly ProxyErrorType[] = [
   'connection_write_timeout',
   'tls_certificate_error',
