@@ -39,7 +39,7 @@ export interface ExecHost {
 type Client = Config['clients'][number]
 
 /** @returns the exit code: the program's own, once it has ended and the proxy is closed */
-export async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
+async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   const { io } = host
   const loaded = await readConfiguration(args.config, io)
   if (loaded === undefined) return EXIT.config

@@ -11,7 +11,7 @@ import { EXIT, type Io } from '../run/io.js'
 import type { Command } from './command.js'
 
 /** @returns the exit code, 0 */
-export function runSchema(io: Io): number {
+function runSchema(io: Io): number {
   io.stdout(`${JSON.stringify(jsonSchema(), undefined, 2)}\n`)
   return EXIT.ok
 }
