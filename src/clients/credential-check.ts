@@ -12,6 +12,7 @@
 import { createHmac } from 'node:crypto'
 import type { CancelSignal } from '../exchange.js'
 import type { BasicCredentials } from '../http/basic-credentials.js'
+import { BoundedMap } from '../limits/bounded-map.js'
 import { FairQueue, type QueueClient, type QueuedWork } from '../limits/fair-queue.js'
 import { MAX_FAILURES } from './failed-attempts.js'
 import { authenticationBusy, tooManyFailures } from './refusals.js'
@@ -69,7 +70,7 @@ export class CredentialCheck {
   readonly #queue: Pick<CheckQueue, 'create'>
   readonly #key: Uint8Array
   /** By digest, where they are right. */
-  readonly #right = new Map<string, Right>()
+  readonly #right = new BoundedMap<string, Right>(MAX_REMEMBERED)
   /** By digest, what waits or runs. */
   readonly #pending = new Map<string, QueuedWork<string | undefined>>()
 
@@ -99,7 +100,7 @@ export class CredentialCheck {
     for (const [digest, right] of before.#right) {
       const { file, user } = right
       const hash = this.#files.get(file)?.get(user)
-      if (hash !== undefined && hash === before.#files.get(file)?.get(user)) this.#remember(digest, right)
+      if (hash !== undefined && hash === before.#files.get(file)?.get(user)) this.#right.set(digest, right)
     }
   }
 
@@ -155,7 +156,7 @@ export class CredentialCheck {
       const asked = hash ?? this.#standIn(users, user)
       const matches = asked !== undefined && (await this.#passwords.verify(password, asked))
       if (matches && hash !== undefined) {
-        this.#remember(digest, { file, user })
+        this.#right.set(digest, { file, user })
         return file
       }
     }
@@ -169,14 +170,6 @@ export class CredentialCheck {
   #standIn(users: Users | undefined, user: string): string | undefined {
     const hashes = [...(users?.values() ?? [])]
     return hashes[this.#hmac(user).readUInt32BE() % hashes.length]
-  }
-
-  #remember(digest: string, right: Right): void {
-    if (this.#right.size >= MAX_REMEMBERED) {
-      const [oldest] = this.#right.keys()
-      if (oldest !== undefined) this.#right.delete(oldest)
-    }
-    this.#right.set(digest, right)
   }
 
   #hmac(text: string): Buffer {

@@ -5,6 +5,7 @@
  *
  * One network of a client is one source: of IPv6 that is a /64, of which a single machine has all addresses.
  */
+import { BoundedMap } from '../limits/bounded-map.js'
 import { type IpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 /** Wrong credentials within WINDOW_MS; from then on nothing is checked. */
@@ -33,7 +34,7 @@ export class FailedAttempts {
   readonly #now: () => number
   readonly #onFailure: (name: string) => void
   /** The source that failed last stands last. */
-  readonly #sources = new Map<string, Source>()
+  readonly #sources = new BoundedMap<string, Source>(MAX_SOURCES)
 
   /**
    * @param now milliseconds, monotonic
@@ -99,10 +100,6 @@ export class FailedAttempts {
 
   #add(name: string): Source {
     const source = { failures: [], pending: new Map() }
-    if (this.#sources.size >= MAX_SOURCES) {
-      const [quietest] = this.#sources.keys()
-      if (quietest !== undefined) this.#sources.delete(quietest)
-    }
     this.#sources.set(name, source)
     return source
   }

@@ -10,6 +10,7 @@ import { type ProxyError, toProxyError } from '../errors.js'
 import type { CancelSignal } from '../exchange.js'
 import { type BasicCredentials, parseProxyAuthorization } from '../http/basic-credentials.js'
 import type { FieldSection } from '../http/field-section.js'
+import { BoundedMap } from '../limits/bounded-map.js'
 import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
 import { type ClientCertificate, matchesCertificate } from '../tls/client-certificate.js'
@@ -64,7 +65,7 @@ interface Place {
   readonly source: string
 }
 
-/** Addresses remembered; all are forgotten when there are more, which costs one look-up each. */
+/** Addresses remembered; the oldest are forgotten for further ones, which costs one look-up each. */
 const MAX_REMEMBERED = 10_000
 const NOWHERE: Place = { entries: [], client: undefined, source: '' }
 
@@ -72,7 +73,7 @@ export class Clients {
   readonly #entries: readonly ClientEntry[]
   readonly #check: CredentialCheck
   readonly #attempts: ClientsOptions['attempts']
-  readonly #places = new Map<string, Place>()
+  readonly #places = new BoundedMap<string, Place>(MAX_REMEMBERED)
 
   constructor(entries: readonly ClientEntry[], { htpasswd, attempts, ...check }: ClientsOptions) {
     this.#entries = entries
@@ -174,7 +175,6 @@ export class Clients {
 
   #lookUp(address: string): Place {
     const place = this.#placeOf(address)
-    if (this.#places.size >= MAX_REMEMBERED) this.#places.clear()
     this.#places.set(address, place)
     return place
   }

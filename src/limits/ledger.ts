@@ -5,6 +5,7 @@
  * share them, and then an answer may be a promise. The keys belong to whoever asks, and so do the limits, which may be
  * others the next time: what is held outlasts a configuration.
  */
+import { BoundedMap } from './bounded-map.js'
 
 /** Answers of a promise never are rejections: a ledger that can not be reached has an answer of its own. */
 export interface Ledger {
@@ -52,7 +53,7 @@ export class LocalLedger implements Ledger {
   /** No more keys than things that are held. */
   readonly #held = new Map<string, number>()
   /** The key that was used last stands last. */
-  readonly #buckets = new Map<string, Bucket>()
+  readonly #buckets = new BoundedMap<string, Bucket>(MAX_KEYS)
   readonly #hours = new Map<string, Hour>()
 
   /** @param now milliseconds, monotonic */
@@ -84,7 +85,6 @@ export class LocalLedger implements Ledger {
     bucket.tokens = Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * rate)
     bucket.filledAt = now
     this.#buckets.delete(key)
-    if (this.#buckets.size >= MAX_KEYS) forgetFirst(this.#buckets)
     this.#buckets.set(key, bucket)
     if (bucket.tokens < 1) return (1 - bucket.tokens) / rate
     bucket.tokens -= 1
@@ -114,9 +114,4 @@ export class LocalLedger implements Ledger {
     const hours = [...this.#hours].sort(([, a], [, b]) => used(a) - used(b) || a.endsAt - b.endsAt)
     for (const [key] of hours.slice(0, FORGOTTEN_KEYS)) this.#hours.delete(key)
   }
-}
-
-function forgetFirst(map: Map<string, unknown>): void {
-  const [first] = map.keys()
-  if (first !== undefined) map.delete(first)
 }

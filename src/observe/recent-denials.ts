@@ -5,6 +5,7 @@
 import type { Config } from '../config/schema.js'
 import type { ServerNameRefusal } from '../outcome.js'
 import type { DecisionEvent, Subject } from '../pipeline/exchange-observer.js'
+import { BoundedMap } from '../limits/bounded-map.js'
 import { parseLoggedTarget } from '../advice/log-reader.js'
 import { draftRemedy, type RefusedByPolicy } from '../advice/refusal-advice.js'
 import type { DenialGroup, Denials } from './worker-status.js'
@@ -29,7 +30,7 @@ interface Group extends Omit<DenialGroup, 'yaml'> {
 
 export class RecentDenials {
   /** In the order in which they were met last. */
-  readonly #groups = new Map<string, Group>()
+  readonly #groups = new BoundedMap<string, Group>(MAX_GROUPS)
   readonly #wallClock: () => number
   #dropped = 0
 
@@ -80,6 +81,7 @@ export class RecentDenials {
       this.#groups.set(key, known)
       return
     }
+    if (this.#groups.isFull) this.#dropped += 1
     this.#groups.set(key, {
       client,
       clientAddress,
@@ -97,10 +99,6 @@ export class RecentDenials {
       firstMs: known?.firstMs ?? now,
       lastMs: now,
     })
-    if (this.#groups.size <= MAX_GROUPS) return
-    const [oldest] = this.#groups.keys()
-    if (oldest !== undefined) this.#groups.delete(oldest)
-    this.#dropped += 1
   }
 }
 
