@@ -69,7 +69,7 @@ function openFilesLimit(): number | undefined {
 /** While there are descriptors left to find it out with. */
 const limitAtStart = openFilesLimit()
 
-/** The rest of the program, which can not be read without file descriptors. */
+/** The rest of the program, which cannot be read without file descriptors. */
 async function read<T>(program: Promise<T>): Promise<T> {
   try {
     return await program

@@ -65,7 +65,7 @@ shutdown: { drain: 0s }
   await t.resolves(untilFree(proxy.proxy[0]?.port ?? 0))
 })
 
-t.test('a file that can not be used is an error that says where', async t => {
+t.test('a file that cannot be used is an error that says where', async t => {
   const file = join(t.testdir({ 'bad.yaml': 'version: 1\nconect: {}\n' }), 'bad.yaml')
   const error: unknown = await sluice.loadConfig(file).catch((thrown: unknown) => thrown)
   t.ok(error instanceof sluice.ConfigError)
@@ -73,7 +73,7 @@ t.test('a file that can not be used is an error that says where', async t => {
   t.throws(() => sluice.parseConfig(''), sluice.ConfigError)
 })
 
-t.test('the default configuration is an almost empty file and a store, and can not be changed', async t => {
+t.test('the default configuration is an almost empty file and a store, and cannot be changed', async t => {
   const config: sluice.Config = sluice.defaultConfig().config
   t.same({ ...config, origins: [] }, sluice.parseConfig('version: 1\n').config)
   t.match(config.origins, [{ kind: 'store', path: '/', store: { directory: './data' } }])

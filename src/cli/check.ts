@@ -10,7 +10,7 @@ import { EXIT, type Io, paint } from '../run/io.js'
  * Problems and warnings go to stderr, `FILE: ok` to stdout.
  *
  * @param file the path as given; messages repeat it
- * @returns the exit code: 0, or 78 when the file can not be used
+ * @returns the exit code: 0, or 78 when the file cannot be used
  */
 export async function runCheck(file: string, io: Io): Promise<number> {
   try {

@@ -54,7 +54,7 @@ async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   try {
     fd = args.log === undefined ? undefined : openSync(args.log, 'w')
   } catch (error) {
-    io.stderr(`sluice: ${args.log}: can not be written (${errorCode(error) ?? error})\n`)
+    io.stderr(`sluice: ${args.log}: cannot be written (${errorCode(error) ?? error})\n`)
     return EXIT.cannotCreate
   }
   try {
@@ -222,7 +222,7 @@ export function runChild(
 function notStarted(command: string, error: unknown): ChildEnd {
   const code = errorCode(error) ?? String(error)
   if (code === 'ENOENT') return { code: NOT_FOUND, problem: `${command}: no such program` }
-  return { code: NOT_EXECUTABLE, problem: `${command}: can not be run (${code})` }
+  return { code: NOT_EXECUTABLE, problem: `${command}: cannot be run (${code})` }
 }
 
 type Environment = Readonly<Record<string, string | undefined>>

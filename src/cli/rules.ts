@@ -23,7 +23,7 @@ export interface RulesHost {
   readonly stdin: { readonly terminal: boolean; open(): AsyncIterable<Uint8Array> }
 }
 
-/** @returns the exit code: 65 when there is no decision in the logs, 66 when one of them can not be read */
+/** @returns the exit code: 65 when there is no decision in the logs, 66 when one of them cannot be read */
 export async function runRules(args: RulesArguments, { io, stdin }: RulesHost): Promise<number> {
   const summary = new LogSummary(args.client)
   for (const log of args.logs.length === 0 ? ['-'] : new Set(args.logs)) {

@@ -1,5 +1,5 @@
 /**
- * The thread that computes bcrypt: a check takes tens of milliseconds and more, for which the proxy can not stand
+ * The thread that computes bcrypt: a check takes tens of milliseconds and more, for which the proxy cannot stand
  * still. It answers each message with one, in their order.
  */
 import { parentPort } from 'node:worker_threads'

@@ -56,7 +56,7 @@ export class FileReader {
   /**
    * @param path the key that names the file
    * @param name the file, as the key has it
-   * @returns undefined when it can not be read, which is a fault then
+   * @returns undefined when it cannot be read, which is a fault then
    */
   read(path: Path, name: string): FileText | undefined {
     const full = this.#fullPath(name)
@@ -134,7 +134,7 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
 export function readErrorText(error: unknown): string {
   if (error instanceof RangeError) return error.message
   const code = errorCode(error)
-  return READ_ERRORS[code ?? ''] ?? `can not be read (${code ?? String(error)})`
+  return READ_ERRORS[code ?? ''] ?? `cannot be read (${code ?? String(error)})`
 }
 
 /**

@@ -72,7 +72,7 @@ function userFault(
   if (colon < 1) return 'expected a name, a colon and a bcrypt hash'
   if (UNREADABLE.test(name)) return 'the name holds a control character, or is not UTF-8'
   if (name !== name.trim()) return 'the name has white space around it'
-  if (users.has(name)) return `the name ${JSON.stringify(name)} stands there a second time`
+  if (users.has(name)) return `the name ${JSON.stringify(name)} appears a second time`
   const cost = Number(BCRYPT.exec(hash)?.[1])
   if (Number.isNaN(cost)) return 'the hash is not bcrypt; make it with `htpasswd -B`'
   if (cost < MIN_COST || cost > MAX_COST) {
@@ -126,7 +126,7 @@ export function parseHeaderLines(text: string): HeaderLines {
 function fieldFault(name: string, value: string, before: ReadonlySet<string>): string | undefined {
   if (!isToken(name)) return 'expected a field name, a colon and a value'
   if (OWN_FIELDS.has(name.toLowerCase())) return `${name} is written by Sluice itself`
-  if (before.has(name.toLowerCase())) return `${name} stands there a second time`
+  if (before.has(name.toLowerCase())) return `${name} appears a second time`
   if (!FIELD_VALUE.test(value)) return `the value of ${name} is empty, or holds what is not printable ASCII`
   return undefined
 }

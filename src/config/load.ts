@@ -39,7 +39,7 @@ export interface Loaded {
 }
 
 export interface LoadOptions {
-  /** `regular` refuses all else, for whoever can not wait: a pipe that nobody writes to never begins. */
+  /** `regular` refuses all else, for whoever cannot wait: a pipe that nobody writes to never begins. */
   readonly kind?: 'any' | 'regular'
   /** What beats the file, before it is looked at as a whole. */
   readonly override?: Override
@@ -49,8 +49,8 @@ export type Override = (config: Config) => Config
 
 /**
  * @param path a YAML file in UTF-8
- * @param sources gets what is read, also when it can not be used
- * @throws ConfigError with every problem, or with one when the file can not be read
+ * @param sources gets what is read, also when it cannot be used
+ * @throws ConfigError with every problem, or with one when the file cannot be read
  */
 export async function loadConfig(
   path: string,
@@ -157,7 +157,7 @@ function parseText(
 /**
  * What no file at all means: that nothing is configured, but for a store to try things with. A page that a browser
  * shows can have any name lead to this machine, so it is for requests that name it by its address, or as localhost.
- * Where its directory can not be, all but the store works.
+ * Where its directory cannot be, all but the store works.
  */
 export function defaultConfig(override?: Override): Loaded {
   const origins =

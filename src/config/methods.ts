@@ -21,7 +21,7 @@ export function resourceMethod(noConnect: string) {
     text(`one of ${RESOURCE_METHODS.join(', ')}`, { pattern: TOKEN_PATTERN.replace('^', '^(?!CONNECT$)') }),
     value => {
       if (value !== 'CONNECT') return value
-      throw new RangeError(`CONNECT can not be listed: ${noConnect}`)
+      throw new RangeError(`CONNECT cannot be listed: ${noConnect}`)
     },
   )
 }
@@ -47,7 +47,7 @@ const extensionMethod = parsed(text('a method, such as PROPFIND', { pattern: TOK
   if (isMethod(value))
     throw new RangeError(`${value} is no extension method; list it in methods of a rule or an origin`)
   if (!isToken(value)) throw new RangeError(`expected a method, such as PROPFIND, found "${value}"`)
-  throw new RangeError(`"${value}" can not be let through: a server that ignores case takes it for another`)
+  throw new RangeError(`"${value}" cannot be let through: a server that ignores case takes it for another`)
 })
 
 export const methods = section({

@@ -16,7 +16,7 @@ export interface Problem {
   readonly message: string
 }
 
-/** A configuration that can not be used; `problems` is never empty and stands in file order. */
+/** A configuration that cannot be used; `problems` is never empty and stands in file order. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly file: string

@@ -60,7 +60,7 @@ const protocol = parsed(text('a protocol name, such as websocket', { pattern: '^
     throw new RangeError(`expected a protocol name, such as websocket, found "${value}"`)
   }
   if (lower !== 'h2c') return lower
-  throw new RangeError('h2c can not be let through: no rule would see what is asked for inside it')
+  throw new RangeError('h2c cannot be let through: no rule would see what is asked for inside it')
 })
 
 const forward = section({

@@ -22,7 +22,7 @@ export function findWarnings(root: Located, config: Config): Fault[] {
 
 /**
  * A page that a browser shows can have a name of its own lead to this machine, and is then of the site that it asks
- * (DNS rebinding). An upstream that is sent the Host of the client can tell; one that is sent another can not.
+ * (DNS rebinding). An upstream that is sent the Host of the client can tell; one that is sent another cannot.
  */
 function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
   return origins.flatMap((origin, index): Fault[] => {

@@ -2,7 +2,7 @@
  * The file's text as a tree of plain values that know where they stand (YAML 1.2, core schema).
  *
  * Values are built here rather than by the YAML library, so that every key and value keeps its offset, a key written
- * twice is an error and not the last one's victory, and aliases can not blow a small file up into a large value.
+ * twice is an error and not the last one's victory, and aliases cannot blow a small file up into a large value.
  */
 import {
   Composer,
@@ -159,10 +159,10 @@ class TreeReader {
         this.faults.push({
           offset,
           path: below,
-          message: `the key ${quoteKey(name)} stands here a second time`,
+          message: `the key ${quoteKey(name)} appears a second time`,
         })
       } else if (name === '__proto__') {
-        this.faults.push({ offset, path: below, message: `${quoteKey(name)} can not be a key` })
+        this.faults.push({ offset, path: below, message: `${quoteKey(name)} cannot be a key` })
       } else {
         children.set(name, child)
         value[name] = child.value

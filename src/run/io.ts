@@ -42,15 +42,15 @@ export const EXIT = {
   usage: 64,
   /** What was read is not what it should be. */
   data: 65,
-  /** A file to be read is not there, or can not be read. */
+  /** A file to be read is not there, or cannot be read. */
   noInput: 66,
-  /** An address can not be listened on. */
+  /** An address cannot be listened on. */
   unavailable: 69,
   /** A fault of the program itself. */
   software: 70,
   /** The system has no file descriptor left to start with. */
   system: 71,
-  /** A file to be written can not be. */
+  /** A file to be written cannot be. */
   cannotCreate: 73,
   /** What was to be printed could not be. */
   ioError: 74,

@@ -22,7 +22,7 @@ const START_FILES = 256
 const OUT_OF_FILES = /\bE[MN]FILE\b/
 
 /**
- * Whether a start has failed for want of descriptors. Node takes a package whose files it can not open for one that is
+ * Whether a start has failed for want of descriptors. Node takes a package whose files it cannot open for one that is
  * missing, or that has less in it.
  *
  * @param limit how many files the process may have open, if that is known

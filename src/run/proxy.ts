@@ -72,14 +72,14 @@ export interface RunningProxy extends Listeners {
    * `shutdown.drain` says, and closes everything.
    */
   drain(): Promise<void>
-  /** Resolves when it can not go on; it is still to be drained. */
+  /** Resolves when it cannot go on; it is still to be drained. */
   readonly fault: Promise<Error>
 }
 
 /**
  * Starts a proxy.
  *
- * @throws the system's error when an address can not be bound, those of bindables and removeStaleSocket, OpenSSL's when the files of `listen.tls` are not those
+ * @throws the system's error when an address cannot be bound, those of bindables and removeStaleSocket, OpenSSL's when the files of `listen.tls` are not those
  *   that were checked, TracingUnavailable when the packages of `tracing` are not installed; nothing is left open then
  */
 export async function startProxy(loaded: LoadedConfig, environment: ProxyEnvironment): Promise<RunningProxy> {

@@ -1,6 +1,6 @@
 /**
  * When the configuration is read again, and what becomes of it: a signal asks for it, or a change of the files does. It
- * is checked as a whole and applied as a whole; one that can not be used changes nothing, and the log says where.
+ * is checked as a whole and applied as a whole; one that cannot be used changes nothing, and the log says where.
  *
  * What goes on with it is not known here: one proxy, or many of them.
  */
@@ -21,7 +21,7 @@ export interface ReloaderOptions {
   readonly file: string
   /**
    * Reads and checks the file, and what it names.
-   * @param sources gets what was read, also when it can not be used
+   * @param sources gets what was read, also when it cannot be used
    */
   readonly load: (sources: ConfigSources) => Promise<Loaded>
   /** Puts it in force, as a whole; when it throws, nothing has changed. */

@@ -1,7 +1,7 @@
 /**
  * Tells systemd how far this service is (sd_notify(3)): READY=1 once it listens, STOPPING=1 once it drains.
  *
- * The message is one datagram to a Unix socket, which Node can not send, so systemd's own program sends it. Where that
+ * The message is one datagram to a Unix socket, which Node cannot send, so systemd's own program sends it. Where that
  * is missing the message is lost; a unit of Type=notify would then wait in vain, and one of Type=exec asks for none.
  */
 import { spawn } from 'node:child_process'
@@ -30,7 +30,7 @@ export function createNotify(
       const told = (problem: string): void => resolve(`${PROGRAM} ${state}: ${problem}`)
       try {
         const child = spawn(PROGRAM, [state], { stdio: 'ignore', env })
-        // The time limit of spawn itself would go on after a program that can not be started, and hold up our own end.
+        // The time limit of spawn itself would go on after a program that cannot be started, and hold up our own end.
         const timer = setTimeout(() => child.kill(), TIMEOUT_MS)
         child.on('error', error => {
           clearTimeout(timer)

@@ -79,7 +79,7 @@ export class Fleet {
   }
 
   /**
-   * The first worker alone, as what it can not do the others can not do either; and then all others at once.
+   * The first worker alone, as what it cannot do the others cannot do either; and then all others at once.
    *
    * @param count how many
    * @param interrupt ends those that do not serve by then, whatever they do; the others are to be stopped
@@ -161,7 +161,7 @@ export class Fleet {
     return this.#bringUp(first)
   }
 
-  /** Rejects when it can not serve, or ends before it does. */
+  /** Rejects when it cannot serve, or ends before it does. */
   async #bringUp(worker: WorkerHandle): Promise<Listeners> {
     const { logger, start, place, pause } = this.#options
     // What it is told before it listens is lost.

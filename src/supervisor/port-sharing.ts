@@ -26,7 +26,7 @@ export function canReusePort(platform: string, version: string): boolean {
  * same user share it: connections would go to two programs in turn, without a word. All are held at once, as one may
  * hold what another asks for.
  *
- * @throws the system's error for the first that can not be bound; none is left bound in either case
+ * @throws the system's error for the first that cannot be bound; none is left bound in either case
  */
 export async function probePorts({ proxy, tls }: Config['listen']): Promise<void> {
   const servers = []

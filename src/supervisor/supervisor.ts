@@ -144,7 +144,7 @@ class Supervisor {
     return this.#listeners
   }
 
-  /** One worker before all others: what it can not apply has never been in force. Another that can not is replaced. */
+  /** One worker before all others: what it cannot apply has never been in force. Another that cannot is replaced. */
   async reload(loaded: LoadedConfig): Promise<Reloaded> {
     const needsRestart = restartKeys(this.#start.config, loaded.config)
     let closedTunnels = 0

@@ -92,7 +92,7 @@ export class Authorities {
   }
 }
 
-/** @returns undefined for what can not be read: OpenSSL takes more than DER, and clients send what they like */
+/** @returns undefined for what cannot be read: OpenSSL takes more than DER, and clients send what they like */
 function idOf({ raw }: X509Certificate): CertificateId | undefined {
   try {
     return parseCertificateId(raw)

@@ -89,7 +89,7 @@ export function parseCertificateId(der: Buffer): CertificateId {
   return { issuer: canonicalName(issuer), serial: integer(serial) }
 }
 
-/** False for what can not be told, too: an algorithm that is not in the table, or one that is none of this key's. */
+/** False for what cannot be told, too: an algorithm that is not in the table, or one that is none of this key's. */
 function isSigned(
   { signed, algorithm, signature }: { signed: Buffer; algorithm: Buffer; signature: Element | undefined },
   key: KeyObject,

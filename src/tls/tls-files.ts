@@ -25,7 +25,7 @@ type TlsKeys = NonNullable<Config['listen']['tls']>
 
 /**
  * @param nowMs when certificates have to be valid, in milliseconds since the epoch
- * @returns undefined when a file can not be used, which is a fault of the reader then
+ * @returns undefined when a file cannot be used, which is a fault of the reader then
  */
 export function readTlsFiles(keys: TlsKeys, reader: FileReader, nowMs: number): TlsFiles | undefined {
   const faultsBefore = reader.faults.length
@@ -177,7 +177,7 @@ function checkPair(keys: TlsKeys, cert: Certificates, key: Key, reader: FileRead
   try {
     createSecureContext({ cert: cert.text, key: key.text })
   } catch (error) {
-    reader.fault(at('cert'), `${keys.cert} can not be used for TLS: ${clause(error)}`)
+    reader.fault(at('cert'), `${keys.cert} cannot be used for TLS: ${clause(error)}`)
   }
 }
 

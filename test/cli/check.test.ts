@@ -64,7 +64,7 @@ t.test('problems are red where stderr takes colour', async t => {
   t.equal(said.stderr, `\x1b[31m${file}:1:10: version: expected 1, found 2\x1b[39m\n`)
 })
 
-t.test('a file that can not be read is one clear line', async t => {
+t.test('a file that cannot be read is one clear line', async t => {
   const directory = t.testdir({ 'secret.yaml': 'version: 1\n' })
   for (const [file, message] of [
     [join(directory, 'none.yaml'), 'no such file'],

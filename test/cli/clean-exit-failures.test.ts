@@ -1,4 +1,4 @@
-/** A program that can not start, or is killed, leaves nothing that is in the way; nor does one that runs another. */
+/** A program that cannot start, or is killed, leaves nothing that is in the way; nor does one that runs another. */
 import t from 'tap'
 import { checkNothingLeft, runCases, skip, start, startGroup } from '../kit/processes/clean-exit.js'
 import { installProgram, type Program } from '../kit/processes/program.js'

@@ -145,17 +145,14 @@ t.test(
   },
 )
 
-t.test(
-  'the program’s exit code is that of sluice, and one that can not be started has a shell’s',
-  async t => {
-    t.strictSame(await run(t, ['--', 'sh', '-c', 'exit 7']), { code: 7, stdout: '', stderr: '' })
-    t.strictSame(await run(t, ['--', '/no/such/program']), {
-      code: 127,
-      stdout: '',
-      stderr: 'sluice: /no/such/program: no such program\n',
-    })
-  },
-)
+t.test('the program’s exit code is that of sluice, and one that cannot be started has a shell’s', async t => {
+  t.strictSame(await run(t, ['--', 'sh', '-c', 'exit 7']), { code: 7, stdout: '', stderr: '' })
+  t.strictSame(await run(t, ['--', '/no/such/program']), {
+    code: 127,
+    stdout: '',
+    stderr: 'sluice: /no/such/program: no such program\n',
+  })
+})
 
 t.test('--log writes the log to a file, from which sluice rules drafts', async t => {
   const origin = await rawOrigin(t)
@@ -189,7 +186,7 @@ t.test('--log writes the log to a file, from which sluice rules drafts', async t
   )
 })
 
-t.test('a log that can not be written whole is told', { skip: NO_FULL }, async t => {
+t.test('a log that cannot be written whole is told', { skip: NO_FULL }, async t => {
   const origin = await rawOrigin(t)
   const config = await configured(t, allowing(origin.port))
   const { code, stderr } = await run(t, [
@@ -298,7 +295,7 @@ t.test('gives the code of the program, and 128 and the number of a signal that e
   t.strictSame(await run('kill -TERM $$'), { code: 143 })
 })
 
-t.test('a program that is not there is 127, one that can not be run 126', async t => {
+t.test('a program that is not there is 127, one that cannot be run 126', async t => {
   const file = join(t.testdir({ plain: '' }), 'plain')
   chmodSync(file, 0o600)
   t.strictSame(await runChild('/no/such/program', [], options()), {
@@ -307,12 +304,12 @@ t.test('a program that is not there is 127, one that can not be run 126', async 
   })
   t.strictSame(await runChild(file, [], options()), {
     code: 126,
-    problem: `${file}: can not be run (EACCES)`,
+    problem: `${file}: cannot be run (EACCES)`,
   })
   const long = 'x'.repeat(10_000_000)
   t.strictSame(await runChild(NODE, [long], options()), {
     code: 126,
-    problem: `${NODE}: can not be run (E2BIG)`,
+    problem: `${NODE}: cannot be run (E2BIG)`,
   })
 })
 

@@ -360,7 +360,7 @@ t.test('nothing in a URL steers the terminal', async t => {
   t.match(stdout, /^[\x20-\x7e\n]*$/)
 })
 
-t.test('a client that nothing names is 64, a file that can not be used 78', async t => {
+t.test('a client that nothing names is 64, a file that cannot be used 78', async t => {
   const { explain, file } = world(t)
   t.same(await explain({ url: 'https://a.test/', client: 'nobody' }), {
     code: 64,

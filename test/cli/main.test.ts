@@ -121,7 +121,7 @@ t.test('what keeps the program of exec from being run is 64, 73 or 78', async t 
   const file = join(t.testdir({ 'f.yaml': 'version: 1\nconect: {}\n' }), 'f.yaml')
   const table: [string[], number, string][] = [
     [['--client', 'ci'], 64, 'sluice: there is no client "ci"; clients has private\n'],
-    [['--log', join(file, 'x')], 73, `sluice: ${join(file, 'x')}: can not be written (ENOTDIR)\n`],
+    [['--log', join(file, 'x')], 73, `sluice: ${join(file, 'x')}: cannot be written (ENOTDIR)\n`],
     [['--config', file], 78, `${file}:2:1: conect: unknown key \`conect\`; did you mean \`connect\`?\n`],
   ]
   for (const [argv, code, stderr] of table) {

@@ -113,7 +113,7 @@ t.test('a log without a decision is 65, with what might be the matter', async t 
   })
 })
 
-t.test('a log that can not be read is 66, and then nothing is drafted', async t => {
+t.test('a log that cannot be read is 66, and then nothing is drafted', async t => {
   const directory = t.testdir({ 'a.log': event('a.test'), 'secret.log': event('b.test') })
   const table: [string, string][] = [
     [join(directory, 'none'), 'no such file'],
@@ -134,7 +134,7 @@ t.test('a log that can not be read is 66, and then nothing is drafted', async t 
   const broken = new Readable({ read: () => {} })
   broken.destroy(Object.assign(new Error('no'), { code: 'EIO' }))
   t.equal(await runRules({ logs: [] }, { ...host, stdin: { terminal: false, open: () => broken } }), 66)
-  t.equal(said.stderr, 'sluice: standard input: can not be read (EIO)\n')
+  t.equal(said.stderr, 'sluice: standard input: cannot be read (EIO)\n')
 })
 
 /** What the command makes of its arguments. */

@@ -29,7 +29,7 @@ const accepts = (value: unknown) => validator.safeParse(value).success
 /** Built from the JSON Schema alone, as a stranger's validator would be. */
 const validator = z.fromJSONSchema(JSON.parse(JSON.stringify(jsonSchema())))
 
-t.test('is JSON Schema 2020-12, and nothing that JSON can not hold', t => {
+t.test('is JSON Schema 2020-12, and nothing that JSON cannot hold', t => {
   const schema = jsonSchema()
   t.equal(schema['$schema'], 'https://json-schema.org/draft/2020-12/schema')
   t.same(schema['required'], ['version'])

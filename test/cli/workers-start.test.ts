@@ -47,7 +47,7 @@ async function endsAlike(
   t.equal(seen[0], seen[1])
 }
 
-t.test('what can not be listened on is told in the same words, with 69', async t => {
+t.test('what cannot be listened on is told in the same words, with 69', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())

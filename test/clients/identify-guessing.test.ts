@@ -63,7 +63,7 @@ t.test('the addresses of a /64 are one', async t => {
   t.equal(await ask('2001:db8:0:1::1', as('ann:one')), 'team')
 })
 
-t.test('a check that can not be made is an answer too, and counts as no failure', async t => {
+t.test('a check that cannot be made is an answer too, and counts as no failure', async t => {
   const { identify, ask, passwords } = clientsOf(
     entry('team', { file: 'team' }),
     byAddress('rest', '0.0.0.0/0'),

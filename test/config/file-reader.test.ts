@@ -38,7 +38,7 @@ t.test('says whether every user can read it', async t => {
 })
 
 t.test(
-  'what can not be read is a fault at the value of the key, and says where it was looked for',
+  'what cannot be read is a fault at the value of the key, and says where it was looked for',
   async t => {
     const folder = t.testdir({ dir: {} })
     const reader = readerIn(folder)
@@ -142,8 +142,8 @@ t.test('says why a file could not be read, for people', async t => {
   t.equal(readErrorText(failed('ENOENT')), 'no such file')
   t.equal(readErrorText(failed('EISDIR')), 'is a directory, not a file')
   t.equal(readErrorText(failed('EACCES')), 'no permission to read it')
-  t.equal(readErrorText(failed('EIO')), 'can not be read (EIO)')
-  t.equal(readErrorText('x'), 'can not be read (x)')
+  t.equal(readErrorText(failed('EIO')), 'cannot be read (EIO)')
+  t.equal(readErrorText('x'), 'cannot be read (x)')
 })
 
 function sources(...files: [string, string][]): ConfigSources {

@@ -75,7 +75,7 @@ t.test('a name is not empty, of readable characters, and stands there once', asy
   ] as const) {
     t.equal(faultOf(text), `1: ${fault}`, JSON.stringify(text))
   }
-  t.equal(faultOf(`ann:${HASH}\nann:${HASH}`), '2: the name "ann" stands there a second time')
+  t.equal(faultOf(`ann:${HASH}\nann:${HASH}`), '2: the name "ann" appears a second time')
 })
 
 t.test('a file that names nobody is a fault', async t => {
@@ -194,9 +194,9 @@ t.test('says what is wrong in which line of a file of fields, and never repeats 
     { line: 4, message: 'Content-Length is written by Sluice itself' },
     { line: 5, message: 'HOST is written by Sluice itself' },
     { line: 6, message: 'the value of X is empty, or holds what is not printable ASCII' },
-    { line: 7, message: 'X stands there a second time' },
+    { line: 7, message: 'X appears a second time' },
     { line: 8, message: 'the value of Y is empty, or holds what is not printable ASCII' },
-    { line: 10, message: 'z stands there a second time' },
+    { line: 10, message: 'z appears a second time' },
   ])
   t.same(parseHeaderLines('# nothing\n').faults, [{ line: 1, message: 'it holds no field' }])
 })

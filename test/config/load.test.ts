@@ -95,7 +95,7 @@ t.test('reports every problem at once, in file order', t => {
     'f:8:13: clients[1].name: the client name `ci` is taken by an entry above',
     'f:8:32: clients[1].zone: unknown key `zone`; expected name, cidr, unix, basic, certificate, rules',
     'f:11:13: rules.web.hosts[0]: nothing above is anchored as &.example.com; a value that begins with * goes in quotes, as in "*.example.com"',
-    'f:12:3: rules.web: the key `web` stands here a second time',
+    'f:12:3: rules.web: the key `web` appears a second time',
     'f:13:3: rules.Up: expected a name of lower-case letters, digits, - and _, at most 63, a letter or digit first, found `Up`',
     'f:13:3: rules.Up.hosts: the key `hosts` is missing; expected a list of hosts, such as [example.com, "*.example.com"]',
     `f:13:17: rules.Up.ports[0]: ${port}, found 0`,
@@ -248,7 +248,7 @@ t.test('says where bytes are not UTF-8', async t => {
   t.match(error, { file, problems: [problem] })
 })
 
-t.test('a file that can not be read is one problem without a place', async t => {
+t.test('a file that cannot be read is one problem without a place', async t => {
   const file = join(t.testdir(), 'none.yaml')
   const problem = { line: 0, column: 0, path: '', message: 'no such file' }
   const error = await loadConfig(file).catch((error: unknown) => error)
@@ -260,7 +260,7 @@ t.test('a file without an end is not read to it', async t => {
   t.match(error, { problems: [{ line: 0, message: 'more than 16777216 bytes, expected a configuration' }] })
 })
 
-t.test('whoever can not wait for a pipe that nobody writes to has it refused', async t => {
+t.test('whoever cannot wait for a pipe that nobody writes to has it refused', async t => {
   const folder = t.testdir({ 'a.yaml': 'version: 1\n', folder: {} })
   execFileSync('mkfifo', [join(folder, 'pipe')])
   const message = async (path: string) => {
@@ -318,7 +318,7 @@ t.test('any text at all is a configuration or an error with places inside it', t
   t.end()
 })
 
-t.test('tells which files were read, also when they can not be used', async t => {
+t.test('tells which files were read, also when they cannot be used', async t => {
   const basic = 'clients: [{ name: a, basic: { htpasswd_file: users } }]\n'
   const folder = t.testdir({ 'a.yaml': `version: 1\n${basic}`, 'b.yaml': basic, users: 'nobody\n' })
   for (const [name, read] of [

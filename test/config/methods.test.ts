@@ -34,7 +34,7 @@ t.test('extension methods are tokens, as they are written and in their order', a
   const listed = (method: string) =>
     `${method} is no extension method; list it in methods of a rule or an origin`
   const folded = (method: string) =>
-    `"${method}" can not be let through: a server that ignores case takes it for another`
+    `"${method}" cannot be let through: a server that ignores case takes it for another`
   refuses(t, [
     ['methods: [PROPFIND]', '2:10 methods: expected a map of extra, found a list'],
     ['methods: { extra: PROPFIND }', `2:19 methods.extra: ${METHODS}, found "PROPFIND"`],
@@ -85,6 +85,6 @@ t.test('a rule may list the extension methods that pass, byte for byte', async t
     `3:39 rules.a.methods[0]: ${known}, found "propfind"; did you mean PROPFIND?`,
     `3:49 rules.a.methods[1]: ${known}, found "MKCOL"; an extension method has to be in methods.extra too`,
     `3:56 rules.a.methods[2]: ${known}, found "A B"`,
-    '3:63 rules.a.methods[3]: CONNECT can not be listed: a rule with methods refuses tunnels',
+    '3:63 rules.a.methods[3]: CONNECT cannot be listed: a rule with methods refuses tunnels',
   ])
 })

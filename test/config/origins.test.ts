@@ -155,7 +155,7 @@ t.test('forward is a URL or a list of them', async t => {
   ])
   t.equal(problems('origins: [{ path: /, forward: [] }]').length, 1)
   t.same(problems(`origins: [{ path: /, ${UP}, methods: [CONNECT] }]`), [
-    '2:53 origins[0].methods[0]: CONNECT can not be listed: a tunnel leads to no origin',
+    '2:53 origins[0].methods[0]: CONNECT cannot be listed: a tunnel leads to no origin',
   ])
 })
 

@@ -146,7 +146,7 @@ t.test('rules', t => {
     ['rules: { a: { hosts: [a.b], methods: [1] } }', `2:39 rules.a.methods[0]: ${methods}, found 1`],
     [
       'rules: { a: { hosts: [a.b], methods: [CONNECT] } }',
-      '2:39 rules.a.methods[0]: CONNECT can not be listed: a rule with methods refuses tunnels',
+      '2:39 rules.a.methods[0]: CONNECT cannot be listed: a rule with methods refuses tunnels',
     ],
     [
       'rules: { a: { hosts: [a.b], addresses: ["::1"], addresses_only: yes } }',

@@ -177,7 +177,7 @@ t.test('forward.upgrade', t => {
     ],
     [
       'forward: { upgrade: [H2C] }',
-      '2:22 forward.upgrade[0]: h2c can not be let through: no rule would see what is asked for inside it',
+      '2:22 forward.upgrade[0]: h2c cannot be let through: no rule would see what is asked for inside it',
     ],
     ['forward: { upgrade: ["a b"] }', `2:22 forward.upgrade[0]: ${protocol}, found "a b"`],
     ['forward: { upgrade: ["a/"] }', `2:22 forward.upgrade[0]: ${protocol}, found "a/"`],

@@ -97,10 +97,10 @@ t.test('aliases do not multiply without bound', t => {
 
 t.test('a key written twice, and one that would reach a prototype, are errors', t => {
   t.same(faults('a: 1\nb: {c: 1, c: 2}\na: 3\n'), [
-    '15 b.c: the key `c` stands here a second time',
-    '21 a: the key `a` stands here a second time',
+    '15 b.c: the key `c` appears a second time',
+    '21 a: the key `a` appears a second time',
   ])
-  t.same(faults('__proto__: {a: 1}\n'), ['0 __proto__: `__proto__` can not be a key'])
+  t.same(faults('__proto__: {a: 1}\n'), ['0 __proto__: `__proto__` cannot be a key'])
   t.same(plain('constructor: 1\ntoString: 2\n'), { constructor: 1, toString: 2 })
   t.end()
 })

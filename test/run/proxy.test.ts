@@ -69,7 +69,7 @@ t.test('a request to the proxy itself is 508, a CONNECT to it 403', async t => {
   t.match(await proxy.event('decision'), { decision: 'deny', reason: 'own_address', rule: 'local' })
 })
 
-t.test('the admin listener can not be reached through the proxy, whatever the rules say', async t => {
+t.test('the admin listener cannot be reached through the proxy, whatever the rules say', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { lookup: async () => ['127.0.0.1'] })
   const port = proxy.adminPort
   for (const request of [

@@ -138,7 +138,7 @@ t.test('a signal is always answered', async t => {
   t.same(applied, [])
 })
 
-t.test('one that can not be used changes nothing and says where, after a second look', async t => {
+t.test('one that cannot be used changes nothing and says where, after a second look', async t => {
   const { reloader, applied, events, states, write, rest, timers, watched } = await world(t)
   const { hash } = parseConfig(FIRST)
   write('a.yaml', 'version: 1\nmode: of\nvai: x\n')
@@ -299,7 +299,7 @@ t.test('a store whose directory is a file is rejected, and taken when the file i
   t.match(applied, [{ config: { origins: [{ kind: 'store' }] } }])
 })
 
-t.test('what can not be applied is rejected, and can be tried again', async t => {
+t.test('what cannot be applied is rejected, and can be tried again', async t => {
   const made = await world(t)
   const { reloader, applied, events, states, write, rest } = made
   made.apply = async () => {

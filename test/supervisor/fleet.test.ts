@@ -22,7 +22,7 @@ t.test('all workers begin with the same, but for their number', async t => {
   )
 })
 
-t.test('what the first worker can not do is told once, and no other is started', async t => {
+t.test('what the first worker cannot do is told once, and no other is started', async t => {
   const { start, workers } = fleet({
     onStart: () => {
       throw new Error('listen EADDRINUSE: address already in use 127.0.0.1:1')
@@ -88,7 +88,7 @@ t.test('a worker that dies is replaced, later each time', async t => {
   t.equal(workers.length, 5, 'nobody is replaced at the end')
 })
 
-t.test('a later worker that can not start is tried again', async t => {
+t.test('a later worker that cannot start is tried again', async t => {
   let tries = 0
   const failing = {
     onStart: () => {

@@ -30,7 +30,7 @@ function pair() {
     {
       add: async numbers => numbers.reduce((sum, number) => sum + number, 0),
       fail: () => {
-        throw new RangeError('it can not be')
+        throw new RangeError('it cannot be')
       },
     },
   )
@@ -63,7 +63,7 @@ t.test('what needs no answer gets none, whatever becomes of it', async t => {
 
 t.test('what the other side throws is thrown here', async t => {
   const { asking } = pair()
-  await t.rejects(asking.ask('fail', undefined), { name: 'RangeError', message: 'it can not be' })
+  await t.rejects(asking.ask('fail', undefined), { name: 'RangeError', message: 'it cannot be' })
 })
 
 t.test('a question that the other side does not know fails', async t => {

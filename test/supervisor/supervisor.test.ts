@@ -41,7 +41,7 @@ t.test('what no worker can apply changes nothing', async t => {
   await running.drain()
 })
 
-t.test('a worker that can not apply what another could is replaced', async t => {
+t.test('a worker that cannot apply what another could is replaced', async t => {
   const fails = {
     onReload: () => {
       throw new Error('no memory')

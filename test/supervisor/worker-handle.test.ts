@@ -55,7 +55,7 @@ t.test('when it ends, whatever was asked of it fails, and its fault is told with
   t.same(fake.told.slice(1), ['kill', 'kill'])
 })
 
-t.test('one that ends before it listens can not be started', async t => {
+t.test('one that ends before it listens cannot be started', async t => {
   const { fake, worker } = handle()
   const starting = worker.start(start)
   fake.exit({ code: 1 })
@@ -68,7 +68,7 @@ t.test('what it says of wrong credentials goes to its owner', async t => {
   t.same(failed, ['192.0.2.1'])
 })
 
-t.test('what it told last of its metrics is kept, when it can not be asked any more', async t => {
+t.test('what it told last of its metrics is kept, when it cannot be asked any more', async t => {
   let count = 0
   const { worker } = handle({ onMetrics: () => [counter(++count)] })
   await worker.start(start)

@@ -115,7 +115,7 @@ t.test('listens where the first one does, when it binds for itself', { skip: NO_
   await Promise.all([first.ended, second.ended])
 })
 
-t.test('tells what it can not do', async t => {
+t.test('tells what it cannot do', async t => {
   const { conversation, ended } = await worker()
   await t.rejects(conversation.ask('reload', load('')), { message: 'a worker that was not started' })
   await conversation.ask('drain', undefined)

@@ -178,7 +178,7 @@ function withoutLength({ cert }: Pick<Issued, 'cert'>, by: Issued): Pick<Issued,
   return { cert: `-----BEGIN CERTIFICATE-----\n${whole.toString('base64')}\n-----END CERTIFICATE-----\n` }
 }
 
-t.test('one that can not be read does not hold, and stops nothing', { skip }, async t => {
+t.test('one that cannot be read does not hold, and stops nothing', { skip }, async t => {
   const folder = t.testdir()
   const [ca, junk, other] = [
     Authority.make(folder),

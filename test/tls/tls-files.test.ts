@@ -184,7 +184,7 @@ t.test('a key that TLS does not take is found before the first client comes', { 
   const short = ['-newkey', 'rsa:512', '-nodes', '-subj', '/CN=x', '-config', 'settings']
   write('tls.crt', openssl(folder, 'req', '-x509', ...short, '-keyout', 'tls.key'))
   chmodSync(join(folder, 'tls.key'), 0o600)
-  t.same(problems(folder), ['listen.tls.cert: tls.crt can not be used for TLS: ee key too small'])
+  t.same(problems(folder), ['listen.tls.cert: tls.crt cannot be used for TLS: ee key too small'])
 })
 
 t.test('a certificate that is used too early or too late is a warning with its date', { skip }, async t => {
