@@ -1,5 +1,7 @@
 /** Requests as they are put on the wire (RFC 9112 §3, §5, §6). */
 import t from 'tap'
+import { endToEndFields, wantsPersistence } from '../../src/http/connection.js'
+import { FIELD, fieldSet } from '../../src/http/field-section.js'
 import { CHUNK_END, chunkHead } from '../../src/http1/content-writer.js'
 import { contentWriter, type OutgoingRequest, serializeRequestHead } from '../../src/http1/request-writer.js'
 import { RequestReader } from '../../src/http1/request-reader.js'
@@ -153,4 +155,26 @@ t.test('content that is not as long as it says is a mistake of ours', async t =>
   const exact = writer()
   exact.count(3)
   t.equal(exact.end([]), '')
+})
+
+t.test('fields of the usual names are read, judged and written without one being lower-cased', async t => {
+  const reader = new RequestReader(LIMITS)
+  const lines = ['Host: a.test', 'User-Agent: b', 'Accept: */*', 'accept-encoding: gzip', 'X-Forwarded-Id: 1']
+  const lowered: string[] = []
+  const { toLowerCase } = String.prototype
+  t.intercept(String.prototype, 'toLowerCase', {
+    value(this: string) {
+      lowered.push(String(this))
+      return toLowerCase.call(this)
+    },
+  })
+  reader.push(Buffer.from(`GET / HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`))
+  const event = reader.next()
+  if (event?.type !== 'head') throw new Error('no head')
+  const { fields, minor } = event.head
+  const isJudged = wantsPersistence(fields, minor) && fields.value(FIELD.host) === 'a.test'
+  const written = head({ fields: endToEndFields(fields, fieldSet('host')) })
+  t.same(lowered, [])
+  t.ok(isJudged)
+  t.match(written, `8080\r\n${lines.slice(1).join('\r\n')}\r\nConnection`)
 })
