@@ -65,7 +65,10 @@ function namedFields(options: readonly string[]): ReadonlySet<string> | undefine
   return names.length === 0 ? undefined : new Set(names)
 }
 
-/** Whether the sender of a message means to keep its connection: HTTP/1.1 unless it says close, HTTP/1.0 only when it says keep-alive (RFC 9112 §9.3). */
+/**
+ * Whether the sender of a message means to keep its connection (RFC 9112 §9.3): HTTP/1.1 unless it says close,
+ * HTTP/1.0 only when it says keep-alive.
+ */
 export function isPersistent(fields: FieldSection, minor: 0 | 1): boolean {
   if (!fields.has(FIELD.connection)) return minor === 1
   const options = fields.connectionOptions
