@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import { CHUNK_END, chunkHead } from '../http1/content-writer.js'
-import { JoiningWriter } from '../tunnel/joining-writer.js'
+import { JoiningWriter } from '../tunnel/socket-writer.js'
 
 type Piece = string | Uint8Array
 

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Fields } from '../http/fields.js'
 import type { ConnectionState } from '../http1/connection-state.js'
 import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
-import { resetSocket } from '../tunnel/reset-socket.js'
+import { resetSocket } from '../tunnel/socket-writer.js'
 import { Output } from './output.js'
 
 export class ResponseSide {

@@ -9,10 +9,10 @@ import { removeStaleSockets } from '../listener/unix-socket.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { MAX_TUNNELS } from '../observe/merge-status.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
-import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
-import { restartKeys } from './changed-keys.js'
+import { type Listeners, configuredListeners } from '../pipeline/create-policy.js'
 import { type LoadedConfig, Runtime } from './runtime.js'
-import { Current, openServices, type ServiceEnvironment, type Services } from './services.js'
+import { restartKeys } from './changed-keys.js'
+import { Current, type ServiceEnvironment, type Services, openServices } from './services.js'
 
 export type { LoadedConfig } from './runtime.js'
 

@@ -17,7 +17,7 @@ import { StatusRecorder } from '../observe/status-recorder.js'
 import type { UpstreamHealth } from '../origin/create-origins.js'
 import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
 import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
-import { ReadBuffers } from '../tunnel/read-buffer.js'
+import { ReadBuffers } from '../tunnel/socket-reader.js'
 import { TunnelRegistry } from '../tunnel/registry.js'
 import type { Connector, Dialer } from '../upstream/dial.js'
 

@@ -9,10 +9,8 @@ import type { Socket } from 'node:net'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import { handleData, handleEvents, ignoreEvents, SocketHandler } from '../net/socket-handler.js'
 import type { CloseReason } from '../outcome.js'
-import { toBufferedSocket } from './buffered-socket.js'
-import { JoiningWriter } from './joining-writer.js'
-import type { BufferedReader, SocketReader } from './read-buffer.js'
-import { resetSocket } from './reset-socket.js'
+import { type BufferedReader, type SocketReader, toBufferedSocket } from './socket-reader.js'
+import { JoiningWriter, resetSocket } from './socket-writer.js'
 
 export interface PumpLimits {
   /** Milliseconds without a byte in either direction. */

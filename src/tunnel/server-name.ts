@@ -15,11 +15,10 @@ import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import type { CloseReason, ServerNameFault, ServerNameRefusal } from '../outcome.js'
 import type { PumpLimits, PumpResult, RunningPump } from './pump.js'
-import type { SocketReader } from './read-buffer.js'
-import { resetSocket } from './reset-socket.js'
-import { ClientHelloReader, type HelloVerdict } from './client-hello.js'
+import type { SocketReader } from './socket-reader.js'
+import { resetSocket } from './socket-writer.js'
+import { ClientHelloReader, type HelloVerdict, ServerHelloReader } from './tls-hello.js'
 import { HeldBytes } from '../http1/held-bytes.js'
-import { ServerHelloReader } from './hello-retry-request.js'
 
 export interface VerifiedResult extends PumpResult {
   /** With reason `server_name`. */

@@ -11,7 +11,7 @@ import type { Host } from '../http/authority.js'
 import { Outcome } from '../outcome.js'
 import type { Grant } from '../policy/permit.js'
 import { Pump, type PumpLimits, type OpenTunnels } from './pump.js'
-import { BufferedReader } from './read-buffer.js'
+import { BufferedReader } from './socket-reader.js'
 import { type FarEnd, type FarEndOptions, UnopenedTunnel } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 

@@ -10,7 +10,7 @@ import type { Fields } from '../http/fields.js'
 import { trailerFields } from '../http/trailers.js'
 import { CHUNK_END, chunkHead, type ContentWriter } from '../http1/content-writer.js'
 import { contentWriter } from '../http1/request-writer.js'
-import { JoiningWriter } from '../tunnel/joining-writer.js'
+import { JoiningWriter } from '../tunnel/socket-writer.js'
 
 export class ContentSender implements ContentConsumer {
   readonly #socket: Socket

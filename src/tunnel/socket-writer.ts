@@ -1,5 +1,5 @@
 /**
- * Writes to a socket whose other end may take nothing for a time.
+ * The write side of a socket whose other end may take nothing for a time, and the end that is no end of what was sent.
  *
  * What waits then is bounded by its bytes, and each write that waits costs some 250 bytes of memory beside those it
  * holds. So behind what the system has not taken, small pieces are held here and joined: what is sent one byte at a time
@@ -76,5 +76,24 @@ export class JoiningWriter {
   #send(piece: string | Uint8Array, taken?: () => void): boolean {
     const socket = this.#socket
     return typeof piece === 'string' ? socket.write(piece, 'latin1', taken) : socket.write(piece, taken)
+  }
+}
+
+/**
+ * Ends a connection so that its peer cannot take the end for the end of what was sent: with a TCP reset. What is not
+ * plain TCP can only be closed; TLS has an end of its own, which a closed connection lacks.
+ */
+export function resetSocket(socket: Socket): void {
+  // While the system is sending the FIN it refuses a reset, and the socket would stay open for ever without a `close`.
+  // All that was written has been sent by then, so that the FIN tells no lie.
+  const sendingFin = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0
+  if (sendingFin) {
+    socket.destroy()
+    return
+  }
+  try {
+    socket.resetAndDestroy()
+  } catch {
+    socket.destroy()
   }
 }

@@ -1,7 +1,7 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type ConnectionOptions, connect as tlsConnect } from 'node:tls'
-import { ClientHelloReader, type HelloVerdict } from '../../src/tunnel/client-hello.js'
+import { ClientHelloReader, type HelloVerdict } from '../../src/tunnel/tls-hello.js'
 import {
   BEFORE,
   BEHIND,

@@ -1,11 +1,13 @@
 /**
- * Where the bytes of a dialled socket are read into.
+ * The read side of a socket whose bytes are pumped, and where they are read into.
  *
  * Node allocates 64 KiB for every read of an ordinary socket. Sockets that we dial take a buffer of ours instead. All quiet
  * tunnels share one small buffer, whose content is copied out before anybody else can read into it; a tunnel that
  * fills it is given a large one of its own, which goes back when the tunnel turns quiet. So an idle tunnel costs no
  * buffer, and a busy one no allocation and no copy.
  */
+import { Socket } from 'node:net'
+
 const SHARED_BYTES = 32 * 1024
 const LARGE_BYTES = 256 * 1024
 /** Large buffers kept for the next busy tunnel; further ones are left to the garbage collector. */
@@ -113,4 +115,90 @@ function copyOf(view: Uint8Array, bytes: number): Buffer {
   const copy = Buffer.allocUnsafe(bytes)
   copy.set(bytes === view.length ? view : view.subarray(0, bytes))
   return copy
+}
+
+/**
+ * The read side of a dialled socket that reads for itself, as TLS does: the same for its consumer as one that reads
+ * into a buffer of ours.
+ */
+export class StreamReader implements SocketReader {
+  readonly #socket: Socket
+  #consume: ((chunk: Buffer) => boolean) | undefined
+  #unread: Buffer | undefined
+
+  /** @param socket connected, and nothing read from it yet */
+  constructor(socket: Socket) {
+    this.#socket = socket
+  }
+
+  start(_copyBelow: number, consume: (chunk: Buffer) => boolean): void {
+    const first = this.#consume === undefined
+    this.#consume = consume
+    const unread = this.#unread
+    this.#unread = undefined
+    if (unread !== undefined) this.#onData(unread)
+    if (first) this.#socket.on('data', this.#onData)
+  }
+
+  unread(chunk: Buffer): void {
+    if (chunk.length > 0) this.#unread = chunk
+  }
+
+  release(): void {
+    this.#consume = () => true
+  }
+
+  readonly #onData = (chunk: Buffer): void => {
+    if (this.#consume?.(chunk) === false) this.#socket.pause()
+  }
+}
+
+interface Handle {
+  readStop(): number
+  reading: boolean
+  useUserBuffer(buffer: Uint8Array): void
+}
+
+export interface BufferedSocket {
+  readonly socket: Socket
+  /** Bytes that the old socket had read already. */
+  readonly pending: Buffer
+}
+
+/**
+ * Makes an accepted socket read into a buffer of ours, as a dialled one does.
+ *
+ * net.Server gives its sockets no `onread`, and every read of theirs allocates 64 KiB: an upload through a tunnel then
+ * runs at half the speed of a download. So the connection is moved, once it carries raw bytes, to a new Socket that
+ * has one. Node has no documented way to do this; where its parts are not as expected, or the socket is not plain TCP,
+ * the socket stays as it is and is only slower.
+ *
+ * @param plain a connected socket with no listeners of its owner's left; not to be used any more when it was moved
+ * @param reader gets what the new socket reads
+ * @returns undefined when the socket has to stay as it is
+ */
+export function toBufferedSocket(plain: Socket, reader: BufferedReader): BufferedSocket | undefined {
+  const inner = plain as Socket & { _handle?: unknown; encrypted?: boolean }
+  const handle = inner._handle
+  const movable = inner.encrypted !== true && plain.writableLength === 0 && !plain.destroyed
+  if (!movable || !plain.readable || !isHandle(handle)) return undefined
+  handle.readStop()
+  handle.reading = false
+  const pending: unknown = plain.read()
+  inner._handle = null
+  // Without a handle this closes nothing; it tells the server that the connection is no longer in its count.
+  plain.destroy()
+  // The declared options lack `handle`.
+  const options = { handle, allowHalfOpen: true, onread: reader.onRead }
+  return { socket: new Socket(options), pending: pending instanceof Buffer ? pending : Buffer.alloc(0) }
+}
+
+function isHandle(value: unknown): value is Handle {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'readStop' in value &&
+    'reading' in value &&
+    'useUserBuffer' in value
+  )
 }

@@ -1,6 +1,6 @@
 /**
  * Which server a TLS client asks for: the host name in the server_name extension of its hello
- * (RFC 8446 §4.1.2, §5.1; RFC 6066 §3).
+ * (RFC 8446 §4.1.2, §5.1; RFC 6066 §3), and whether the server asks it for a second hello.
  *
  * Records and message are read strictly. Where two readers could see two different names in the same bytes (a second
  * list, a second name, bytes behind a vector), the client might show the one here and mean the other at the origin;
@@ -16,7 +16,7 @@ export type HelloVerdict =
  * Bytes of a hello, record headers included. Hellos have about 500 bytes, 2,000 with a post-quantum key share, and
  * some thousand more with several of those and a long session ticket; the message format itself ends at 16 MiB.
  */
-const MAX_BYTES = 32 * 1024
+const MAX_CLIENT_HELLO_BYTES = 32 * 1024
 /** What may stand before a second hello: change_cipher_spec and early data, which the server does not read then. */
 const BEFORE_SECOND = [20, 23]
 
@@ -30,7 +30,7 @@ export class ClientHelloReader {
 
   /** @param which `second` for the one behind a HelloRetryRequest (RFC 8446 §4.2.10, appendix D.4) */
   constructor(which: 'first' | 'second' = 'first') {
-    const options = { messageType: CLIENT_HELLO, maxBytes: MAX_BYTES }
+    const options = { messageType: CLIENT_HELLO, maxBytes: MAX_CLIENT_HELLO_BYTES }
     this.#reader = new HandshakeReader(which === 'first' ? options : { ...options, before: BEFORE_SECOND })
   }
 
@@ -147,5 +147,36 @@ class Fields {
     const length = this.number(lengthBytes)
     if (length < least || length > most) throw new MalformedHello('length')
     return this.bytes(length)
+  }
+}
+
+const SERVER_HELLO = 2
+/** The SHA-256 of "HelloRetryRequest". */
+const RETRY_RANDOM = Buffer.from('cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c', 'hex')
+/** Where the random is in the message, behind the version. */
+const RANDOM_BEGIN = 2
+const RANDOM_END = RANDOM_BEGIN + RETRY_RANDOM.length
+/** Above every ServerHello: what it can hold are 64 KiB of extensions and 72 bytes before them. */
+const MAX_SERVER_HELLO_BYTES = 128 * 1024
+
+/**
+ * Reads the first message of a server, however it is cut up: whether it asks the client for a second hello
+ * (RFC 8446 §4.1.3, §4.1.4). It does so in the form of a ServerHello with a random of its own. The hello that follows is
+ * plain text once more, and the server goes by its name and not by the first one's.
+ */
+export class ServerHelloReader {
+  readonly #reader = new HandshakeReader({ messageType: SERVER_HELLO, maxBytes: MAX_SERVER_HELLO_BYTES })
+
+  /**
+   * Takes further bytes; none after a verdict.
+   *
+   * @returns whether the server asks for a second hello, once the message that does so is whole, or it is clear that
+   *   there is none; undefined when more bytes are needed
+   */
+  push(chunk: Uint8Array): 'retry' | 'other' | undefined {
+    const verdict = this.#reader.push(chunk)
+    if (verdict === undefined) return undefined
+    if (verdict.kind === 'fault') return 'other'
+    return verdict.body.subarray(RANDOM_BEGIN, RANDOM_END).equals(RETRY_RANDOM) ? 'retry' : 'other'
   }
 }

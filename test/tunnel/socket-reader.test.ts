@@ -1,5 +1,8 @@
+import type { Socket } from 'node:net'
+import { PassThrough } from 'node:stream'
 import t from 'tap'
-import { BufferedReader, ReadBuffers } from '../../src/tunnel/read-buffer.js'
+import { turns } from '../kit/peers/settled.js'
+import { BufferedReader, ReadBuffers, StreamReader } from '../../src/tunnel/socket-reader.js'
 
 const SHARED_BYTES = 32 * 1024
 const LARGE_BYTES = 256 * 1024
@@ -153,4 +156,36 @@ t.test('only so many spare buffers are kept', async t => {
   for (const buffer of all) buffers.giveLarge(buffer)
   const again = Array.from({ length: 17 }, () => buffers.takeLarge())
   t.equal(again.filter(buffer => all.includes(buffer)).length, 16)
+})
+
+t.test('gives what comes to whoever started last, and first what was taken back', async t => {
+  const stream = new PassThrough()
+  const reader = new StreamReader(stream as unknown as Socket)
+  stream.write('before')
+  const first: string[] = []
+  reader.start(0, chunk => {
+    first.push(chunk.toString())
+    return true
+  })
+  await turns()
+  t.same(first, ['before'])
+  stream.pause()
+  reader.unread(Buffer.from('back'))
+  reader.unread(Buffer.alloc(0))
+  const second: string[] = []
+  reader.start(0, chunk => {
+    second.push(chunk.toString())
+    return second.length < 2
+  })
+  t.same(second, ['back'])
+  stream.resume()
+  stream.write('more')
+  await turns()
+  t.same(second, ['back', 'more'])
+  t.equal(stream.isPaused(), true, 'false stops it')
+  reader.release()
+  stream.resume()
+  stream.end('last')
+  await turns()
+  t.same([first.length, second.length], [1, 2])
 })

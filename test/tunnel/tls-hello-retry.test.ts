@@ -1,5 +1,5 @@
 import t from 'tap'
-import { ServerHelloReader } from '../../src/tunnel/hello-retry-request.js'
+import { ServerHelloReader } from '../../src/tunnel/tls-hello.js'
 import { clientHello, extension, handshake, record, records, uint } from '../kit/peers/client-hello.js'
 import {
   FATAL_ALERT,

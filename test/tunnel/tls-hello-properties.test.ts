@@ -1,7 +1,7 @@
 /** Hellos with anything wrong in them, and bytes that were never one. */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
-import { ClientHelloReader, type HelloVerdict } from '../../src/tunnel/client-hello.js'
+import { ClientHelloReader, type HelloVerdict } from '../../src/tunnel/tls-hello.js'
 import { cutAt } from '../fuzz/arbitrary.js'
 import {
   BEFORE,
