@@ -72,22 +72,29 @@ export class Report implements AdmittedExchange {
    * @param reason why it went no further; the close event tells that too, so an observed denial tells its own
    */
   allow(dnsMs?: number, reason?: string): DecisionEvent {
-    const { rule, wouldDeny } = this
+    const { rule, wouldDeny: refusal } = this
+    const event: DecisionEvent =
+      refusal === undefined
+        ? { decision: 'allow', rule, reason, dnsMs }
+        : {
+            decision: 'would_deny',
+            rule,
+            reason: refusal.reason,
+            wouldDeny: refusal.message,
+            refusal,
+            dnsMs,
+          }
     this.dnsMs = dnsMs
-    if (wouldDeny === undefined) return this.#decide({ decision: 'allow', rule, reason, dnsMs })
-    const { message } = wouldDeny
-    return this.#decide({
-      decision: 'would_deny',
-      rule,
-      reason: wouldDeny.reason,
-      wouldDeny: message,
-      refusal: wouldDeny,
-      dnsMs,
-    })
+    this.#decision = event
+    this.#observer.decision(this.subject, event, this.#configHash)
+    return event
   }
 
   deny(error: ProxyError): DecisionEvent {
-    return this.#decide({ decision: 'deny', rule: this.rule, reason: error.reason, refusal: error })
+    const event: DecisionEvent = { decision: 'deny', rule: this.rule, reason: error.reason, refusal: error }
+    this.#decision = event
+    this.#observer.decision(this.subject, event, this.#configHash)
+    return event
   }
 
   /** It is over. */
@@ -100,12 +107,6 @@ export class Report implements AdmittedExchange {
   #decideBy(error: ProxyError | undefined): DecisionEvent {
     if (error === undefined) return this.allow(undefined, 'client_gone')
     return error.side === 'upstream' ? this.allow(undefined, error.reason) : this.deny(error)
-  }
-
-  #decide(event: DecisionEvent): DecisionEvent {
-    this.#decision = event
-    this.#observer.decision(this.subject, event, this.#configHash)
-    return event
   }
 }
 

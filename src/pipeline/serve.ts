@@ -59,6 +59,8 @@ export interface Pipeline {
   readonly handling: HandlerOptions
   readonly shares: Pick<Shares, 'isCounted' | 'enter'>
   readonly observer: ObserverList
+  /** Notified of each exchange that is over. */
+  readonly ended: () => void
   readonly date: () => string
   readonly now: () => number
 }
@@ -131,6 +133,7 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   }
   report.close(outcome, now() - started)
   exchange.reported()
+  pipeline.ended()
 }
 
 /**

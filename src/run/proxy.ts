@@ -105,7 +105,7 @@ function createServer(
     now,
     date,
     nextId: () => `${instance}-${(++exchanges).toString(36)}`,
-    serve: exchange => void runtime.value.serve(exchange),
+    serve: exchange => runtime.value.serve(exchange),
     tunnels,
     shares,
     descriptors,

@@ -102,6 +102,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
       },
       shares: services.shares,
       observer: this.#observer,
+      ended: this.#ended,
       date: services.date,
       now: services.now,
     }
@@ -117,11 +118,9 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     this.#policy = createPolicy(this.config, listeners)
   }
 
-  async serve(exchange: ReceivedExchange): Promise<void> {
+  serve(exchange: ReceivedExchange): void {
     this.#exchanges += 1
-    await serve(exchange, this.#pipeline)
-    this.#exchanges -= 1
-    if (this.#isRetired) this.#endIfUnused()
+    void serve(exchange, this.#pipeline)
   }
 
   upstreamHealth(): readonly UpstreamHealth[] {
@@ -180,6 +179,11 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   get #inForce(): LoadedConfig {
     if (this.#loaded === undefined) throw dropped()
     return this.#loaded
+  }
+
+  readonly #ended = (): void => {
+    this.#exchanges -= 1
+    if (this.#isRetired) this.#endIfUnused()
   }
 
   /** A tunnel may live for a day, and the rules that it began under can be large. */

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { FieldSection } from '../../src/http/field-section.js'
 import { parseConfig } from '../../src/config/load.js'
 import { Runtime } from '../../src/run/runtime.js'
 import { Current, openServices } from '../../src/run/services.js'
@@ -28,7 +29,7 @@ function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } 
     id: 'a',
     clientAddress: '127.0.0.1',
     slot: A_PLACE,
-    head: { fields: [] },
+    head: { fields: FieldSection.of([]) },
     facts: { method: 'OPTIONS', target: { form: 'asterisk' }, host: undefined },
     content: { bytes: 0, start: () => {} },
     signal: { aborted: false },
@@ -51,7 +52,7 @@ t.test('one that nobody uses is closed as soon as it is retired', async t => {
 t.test('one that is used is closed behind its last exchange', async t => {
   const made = await runtime(t)
   const asked = exchange()
-  void made.serve(asked.exchange)
+  made.serve(asked.exchange)
   const order: string[] = []
   const retired = made.retire().then(() => order.push('closed'))
   await asked.responded.then(() => order.push('responded'))
