@@ -74,7 +74,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     this.#names = services.lookups.names(config, services)
     this.dialer = createDialer(config, services, this.#names, this.#policyInForce)
     const { dialer } = this
-    const senderOptions = { maxHeaderBytes: config.limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
+    const senderOptions = { headerBytes: config.limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
     const sender = new Http1Sender({ ...senderOptions, scheme: 'http', dialer })
     const hop = hopOf(config)
     this.#sender = sender
@@ -264,8 +264,8 @@ function handlingOf(
     upgrade: forward.upgrade,
     requestIdleMs: limits.bodyIdleMs,
     responseTimeoutMs: limits.responseTimeoutMs,
-    helloTimeoutMs: limits.headerTimeoutMs,
-    maxHeaderBytes: limits.headerBytes,
+    headerTimeoutMs: limits.headerTimeoutMs,
+    headerBytes: limits.headerBytes,
     pumpLimits,
     limits: pumpLimits,
     pseudonym: via ?? `sluice-${startId}`,

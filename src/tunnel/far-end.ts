@@ -26,7 +26,7 @@ export interface FarEndOptions {
   /** Milliseconds that a parent has to answer a CONNECT. */
   readonly responseTimeoutMs: number
   /** Bytes of the head of that answer. */
-  readonly maxHeaderBytes: number
+  readonly headerBytes: number
 }
 
 /** Why no parent has made a tunnel, and how far it was. */
@@ -107,7 +107,7 @@ async function askThrough(
   const request = tunnelRequest(grant, admitted, options.pseudonym, parent.authorization)
   const head = await askForTunnel(connection, reader, request, {
     timeoutMs: options.responseTimeoutMs,
-    maxHeaderBytes: options.maxHeaderBytes,
+    headerBytes: options.headerBytes,
     signal: admitted.exchange.signal,
   })
   if (head.status < 300) return { connection, reader, parent: parent.url }

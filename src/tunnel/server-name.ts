@@ -30,7 +30,7 @@ export interface VerifiedOptions {
   readonly host: Host
   readonly limits: PumpLimits
   /** Milliseconds that a hello has: the first from the start, the second from when it was asked for. */
-  readonly helloTimeoutMs: number
+  readonly headerTimeoutMs: number
   /** Milliseconds, monotonic. */
   readonly now: () => number
   /** Begins to pass bytes: first what either side has said already, then what the two sockets go on to say. */
@@ -106,10 +106,10 @@ export class VerifiedTunnel implements RunningPump {
   }
 
   check(now: number): void {
-    const { limits, helloTimeoutMs } = this.#options
+    const { limits, headerTimeoutMs } = this.#options
     if (this.#pump !== undefined) this.#pump.check(now)
     else if (now >= this.#startedAt + limits.lifetimeMs) this.stop('lifetime')
-    else if (this.#awaiting !== 'answer' && now >= this.#helloFrom + helloTimeoutMs)
+    else if (this.#awaiting !== 'answer' && now >= this.#helloFrom + headerTimeoutMs)
       this.#refuse('sni_timeout')
     else if (now >= this.#activeAt + limits.idleMs) this.stop('idle')
   }

@@ -56,7 +56,7 @@ export function tunnelRequest(
 export interface AskOptions {
   /** Milliseconds until its answer has come. */
   readonly timeoutMs: number
-  readonly maxHeaderBytes: number
+  readonly headerBytes: number
   readonly signal: CancelSignal
 }
 
@@ -74,10 +74,10 @@ export function askForTunnel(
   dialled: Connection,
   reader: SocketReader,
   request: UpstreamRequest,
-  { timeoutMs, maxHeaderBytes, signal }: AskOptions,
+  { timeoutMs, headerBytes, signal }: AskOptions,
 ): Promise<ReceivedHead> {
   return new Promise((resolve, reject) => {
-    const limits = { headerBytes: maxHeaderBytes, headerFields: MAX_FIELDS }
+    const limits = { headerBytes, headerFields: MAX_FIELDS }
     const connection = new Http1Connection(dialled, '', { limits, keepAliveMs: 0 }, NOBODY, reader)
     const settle = (): void => {
       clearTimeout(timer)

@@ -18,7 +18,7 @@ import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 export interface TunnelOptions extends FarEndOptions {
   readonly limits: PumpLimits
   /** Milliseconds that a TLS hello has, where the policy asks for one. */
-  readonly helloTimeoutMs: number
+  readonly headerTimeoutMs: number
   readonly tunnels: OpenTunnels
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -100,7 +100,7 @@ function verified(switched: Switched, farEnd: FarEnd, host: Host, options: Tunne
   return new VerifiedTunnel(switched, farEnd.connection.socket, farEnd.reader, {
     host,
     limits: options.limits,
-    helloTimeoutMs: options.helloTimeoutMs,
+    headerTimeoutMs: options.headerTimeoutMs,
     now: options.now,
     startPump: (fromClient, fromUpstream, limits) =>
       startPump(switched, fromClient, farEnd, fromUpstream, limits, options),

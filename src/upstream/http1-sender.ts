@@ -18,7 +18,7 @@ export interface SenderOptions {
   readonly scheme: UpstreamScheme
   readonly dialer: Connects
   /** Bytes of a response's header section. */
-  readonly maxHeaderBytes: number
+  readonly headerBytes: number
   /** Milliseconds an open connection waits for its next request. */
   readonly keepAliveMs: number
 }
@@ -97,8 +97,8 @@ export class Http1Sender implements Sender {
   }
 
   #open(dialled: Connection, permit: Permit): Http1Connection {
-    const { maxHeaderBytes, keepAliveMs } = this.#options
-    const limits = { headerBytes: maxHeaderBytes, headerFields: MAX_FIELDS }
+    const { headerBytes, keepAliveMs } = this.#options
+    const limits = { headerBytes, headerFields: MAX_FIELDS }
     const key = this.#pool.keyOf(permit, dialled.address.text)
     const connection = new Http1Connection(dialled, key, { limits, keepAliveMs }, this.#pool)
     this.#pool.add(connection)

@@ -10,7 +10,7 @@ import { load } from '../config/problems-of.js'
 const sender = {} as Sender
 const OPTIONS: OriginsOptions = {
   dialer: {} as Dialer,
-  senderOptions: { maxHeaderBytes: 1, keepAliveMs: 1 },
+  senderOptions: { headerBytes: 1, keepAliveMs: 1 },
   sender,
   methods: { trace: false, extra: [] },
   store: {

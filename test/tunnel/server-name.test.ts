@@ -118,7 +118,7 @@ async function waiting(t: Test, setup: Setup = {}) {
     {
       host: parseHost('a.test'),
       limits: LIMITS,
-      helloTimeoutMs: 5000,
+      headerTimeoutMs: 5000,
       now: clock.now,
       startPump: (fromClient, fromUpstream, limits) => {
         started.push({ up: latin1([fromClient]), down: latin1([fromUpstream]), limits })
@@ -302,15 +302,15 @@ t.test('the second hello has its time from when it is asked for, and the answer 
 })
 
 t.test('each limit ends the wait when its time has come, and not before', async t => {
-  const long = { idleMs: 1e9, lifetimeMs: 1e9, helloTimeoutMs: 1e9 }
+  const long = { idleMs: 1e9, lifetimeMs: 1e9, headerTimeoutMs: 1e9 }
   const table: [limits: Partial<typeof long>, reason: string, fault: string | undefined][] = [
-    [{ helloTimeoutMs: 100 }, 'server_name', 'sni_timeout'],
+    [{ headerTimeoutMs: 100 }, 'server_name', 'sni_timeout'],
     [{ idleMs: 100 }, 'idle', undefined],
     [{ lifetimeMs: 100 }, 'lifetime', undefined],
   ]
   for (const [own, reason, fault] of table) {
     const [client, upstream] = [await ends(t), await ends(t)]
-    const { helloTimeoutMs, ...limits } = { ...long, ...own }
+    const { headerTimeoutMs, ...limits } = { ...long, ...own }
     const reader = new BufferedReader(new ReadBuffers())
     const tunnel = new VerifiedTunnel(
       { socket: client.socket, rest: Buffer.alloc(0) },
@@ -319,7 +319,7 @@ t.test('each limit ends the wait when its time has come, and not before', async 
       {
         host: parseHost('a.test'),
         limits,
-        helloTimeoutMs,
+        headerTimeoutMs,
         now: () => 1000,
         startPump: () => new StubPump(),
       },

@@ -32,7 +32,7 @@ async function setup(t: Test, options: Partial<SenderOptions> = {}) {
   const sender = new Http1Sender({
     scheme: 'http',
     dialer: new Dialer(OPTIONS),
-    maxHeaderBytes: 16_384,
+    headerBytes: 16_384,
     keepAliveMs: 60_000,
     ...options,
   })

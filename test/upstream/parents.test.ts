@@ -21,7 +21,7 @@ const dialer = {
   connect: async () => Promise.reject(new Error('dialled')),
   connectTls: async () => Promise.reject(new Error('dialled')),
 }
-const options = { dialer, sender: { maxHeaderBytes: 1000, keepAliveMs: 1000 }, now: () => 0 }
+const options = { dialer, sender: { headerBytes: 1000, keepAliveMs: 1000 }, now: () => 0 }
 
 t.test('in order, each once, those that are down last', async t => {
   const { config, files } = parseConfig(YAML)
