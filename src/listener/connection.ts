@@ -2,65 +2,118 @@
  * One client connection: the codec driven on a socket (RFC 9112 §9).
  *
  * Requests are read one after another and answered in order; while one is unanswered the bytes behind it wait in a
- * bounded buffer and are not looked at, so that an error in them can not overtake an answer that is owed.
+ * bounded buffer and are not parsed, so that an error in them cannot overtake an answer that is owed.
  */
 import type { Socket } from 'node:net'
-import type { ClientCertificate } from '../tls/client-certificate.js'
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { RequestFacts, Switched } from '../exchange.js'
 import { wantsPersistence } from '../http/connection.js'
 import type { Fields } from '../http/fields.js'
 import { ConnectionState } from '../http1/connection-state.js'
+import type { HeadLimits } from '../http1/field-lines.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
-import type { ResponseHead } from '../http1/response-writer.js'
-import type { ConnectionSlot } from '../limits/connection-slot.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
+import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { classify } from '../pipeline/classify.js'
-import { ConnectionExchange, type ExchangeConnection } from './connection-exchange.js'
-import type { ConnectedClient, ConnectionOwner, OwnedConnection } from './connection-owner.js'
-import { Deadline, notTaken, timedOut } from './deadline.js'
-import { LINGER_MS, Linger } from './linger.js'
 import { errorResponse } from '../pipeline/error-page.js'
-import { ResponseSide } from './response-side.js'
+import { Deadline, notTaken, timedOut, tooSlow } from './deadline.js'
+import {
+  type ConnectedClient,
+  ConnectionExchange,
+  type ContentLimits,
+  type RequestConnection,
+} from './exchange.js'
+import { type ResponseEvents, ResponseOutput } from './output.js'
+
+export interface ConnectionLimits extends HeadLimits, ContentLimits {
+  /** Milliseconds for a request head to arrive, from its first byte, or from the start of the connection. */
+  readonly headerTimeoutMs: number
+  /** Milliseconds that a connection may wait for its next request. */
+  readonly keepaliveIdleMs: number
+}
+
+/** What a connection goes by: replaced as a whole. */
+export interface ConnectionSettings {
+  readonly limits: ConnectionLimits
+  /** Methods beside the nine that are let through. */
+  readonly extraMethods: readonly string[]
+  /** The operator's line for every error response. */
+  readonly errorNote?: string | undefined
+  /** Whether the whole proxy drains: responses have to say that the connection ends. */
+  readonly draining: boolean
+  /** Milliseconds, monotonic. */
+  readonly now: () => number
+  readonly date: () => string
+  readonly nextId: () => string
+}
+
+/** What comes of a connection. */
+export interface ConnectionEvents {
+  /** A request whose head is in order; it is answered through the exchange. */
+  serve(exchange: ReceivedExchange): void
+  /** A request that is none and so never became an exchange: both texts as far as they were read, and its answer. */
+  malformed(clientAddress: string, method: string, target: string, error: ProxyError): void
+  /** The connection is closed, or is not HTTP any more. */
+  released(connection: Connection): void
+}
 
 /** Bytes that may wait behind an unanswered request or a slow upstream before the socket is no longer read. */
 const MAX_BUFFERED_BYTES = 64 * 1024
+/** How long a client may take to close its side once it has been sent everything. */
+const LINGER_MS = 5000
+/** What is read and discarded of it meanwhile, at most. */
+const MAX_LINGER_BYTES = 16 * 1024 * 1024
 
-export class Connection implements ExchangeConnection, OwnedConnection {
+export class Connection implements RequestConnection, ResponseEvents {
   index = NOT_INDEXED
-  readonly clientAddress: string
-  readonly clientCertificate: ClientCertificate | undefined
+  readonly client: ConnectedClient
   readonly encrypted: boolean
-  readonly slot: ConnectionSlot
+  readonly output: ResponseOutput
   readonly #socket: Socket
-  readonly #owner: ConnectionOwner
+  readonly #events: ConnectionEvents
   readonly #reader: RequestReader
   readonly #state = new ConnectionState()
-  readonly #response: ResponseSide
   readonly #deadline: Deadline
-  readonly #linger: Linger
+  #settings: ConnectionSettings
   #exchange: ConnectionExchange | undefined
   #advancing = false
   #stalled = false
   /** An exchange was begun and its outcome is not reported yet: the next request waits for that, too. */
   #isUnreported = false
+  /** The last answer is given: what the client still sends is discarded (RFC 9112 §9.6). */
+  #lingering = false
+  #discarded = 0
 
-  constructor(socket: Socket, owner: ConnectionOwner, client: ConnectedClient) {
+  constructor(
+    socket: Socket,
+    client: ConnectedClient,
+    settings: ConnectionSettings,
+    events: ConnectionEvents,
+  ) {
     this.#socket = socket
-    this.slot = client.slot
-    this.#owner = owner
-    this.clientAddress = client.address
-    this.clientCertificate = client.certificate
+    this.client = client
     this.encrypted = 'encrypted' in socket
-    this.#reader = new RequestReader(owner.limits)
-    this.#response = new ResponseSide(socket, this.#state)
-    this.#deadline = new Deadline(owner)
-    this.#linger = new Linger(socket)
-    this.#deadline.set('head', owner.limits.headerTimeoutMs)
-    this.#listen()
+    this.#settings = settings
+    this.#events = events
+    this.#reader = new RequestReader(settings.limits)
+    this.output = new ResponseOutput(socket, this.#state, this)
+    this.#deadline = new Deadline(settings.now)
+    this.#deadline.set('head', settings.limits.headerTimeoutMs)
+    // One line each: a table of them would be made anew for every connection, with what walks it.
+    socket.on('data', this.#onData)
+    socket.on('end', this.#onEnd)
+    socket.on('drain', this.#onDrain)
+    socket.on('error', this.#onError)
+    socket.on('close', this.#onClose)
   }
 
+  /** For what is read and answered from now on; the head limits are those that it began with. */
+  configure(settings: ConnectionSettings): void {
+    this.#settings = settings
+  }
+
+  /** Ends what has run out of time; called often with the current time. */
   checkDeadline(now: number): void {
     switch (this.#deadline.takeExpired(now)) {
       case 'head':
@@ -78,82 +131,64 @@ export class Connection implements ExchangeConnection, OwnedConnection {
         this.#exchange?.fail(notTaken(), 'idle')
         this.destroy()
         return
-      case 'none':
-        this.#exchange?.checkPace(now, this.#owner.limits)
+      case 'none': {
+        const { limits } = this.#settings
+        if (this.#exchange?.content.isTooSlow(now, limits)) this.#exchange.fail(tooSlow(limits.bodyMinRate))
+      }
     }
   }
 
+  /**
+   * Ends the connection when it is idle; otherwise the answer under way is its last. A request whose head is on its way
+   * is answered yet where the whole proxy drains.
+   */
   drain(): void {
-    if (this.#state.request !== 'idle') this.#response.mustClose()
-    else if (!this.#reader.inHead || !this.#owner.draining) this.#close()
+    if (this.#state.request !== 'idle') this.output.mustClose()
+    else if (!this.#reader.inHead || !this.#settings.draining) this.#close()
   }
 
+  /** @param reason for what is logged of an answer under way; without it the client is gone */
   destroy(reason?: CloseReason): void {
     if (reason !== undefined) this.#exchange?.gone(reason)
-    this.#response.destroy()
+    this.output.destroy()
   }
 
-  inform(status: number, reason: string, fields: Fields): void {
-    this.#response.interim(status, reason, fields)
+  // --- what its exchange asks for ---
+
+  contentWanted(): void {
+    if (this.#exchange === undefined || this.#exchange.aborted !== undefined) return
+    if (this.#deadline.kind !== 'write') this.#deadline.set('content', this.#settings.limits.bodyIdleMs)
+    this.#advance()
   }
 
-  respond(head: ResponseHead): void {
-    const unread = this.#state.request !== 'done'
-    if (this.#owner.draining || (unread && head.status >= 400)) this.#response.mustClose()
-    this.#response.head(head)
-  }
-
-  write(chunk: Uint8Array): boolean {
-    this.#response.data(chunk)
-    if (this.#response.congested) this.#deadline.set('write', this.#owner.limits.bodyIdleMs)
-    return !this.#response.congested
-  }
-
-  onDrain(callback: () => void): void {
-    this.#response.onDrain(callback)
-  }
-
-  end(trailers: Fields): void {
-    this.#response.end(trailers)
-    this.#exchange = undefined
-    if (this.#state.request !== 'done' || this.#response.closes) this.#close()
-    else {
-      this.#state.onRequest('next')
-      this.#state.onResponse('next')
-      this.#deadline.set('keepalive', this.#owner.limits.keepaliveIdleMs)
-      this.#advance()
-    }
-  }
-
-  abort(): void {
-    this.#response.flush()
-    this.#exchange = undefined
-    this.destroy()
-  }
-
-  switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched {
-    this.#response.switching(status, reason, fields, upgrade)
-    this.#exchange = undefined
-    this.#deadline.clear()
-    this.#socket.pause()
-    this.#unlisten()
-    this.#owner.released(this)
-    return { socket: this.#socket, rest: this.#reader.takeRest() }
-  }
-
-  /** Answers the exchange with an error; the connection survives only a request that was read to its end. */
+  /** Answers with an error; the connection survives only a request that was read to its end. */
   refuse(error: ProxyError, method: string, hint?: string): void {
+    const { output } = this
     if (this.#state.response !== 'owed') {
-      this.abort()
+      this.aborted()
       return
     }
     // A CONNECT is read to its end only when it turns out that no tunnel follows, and the next request may.
     if (error.status === 407 && method === 'CONNECT' && this.#reader.buffered === 0) this.#endEmptyRequest()
-    if (error.close || this.#state.request !== 'done') this.#response.mustClose()
-    const { head, body } = errorResponse(error, this.#owner.date(), { hint, note: this.#owner.errorNote })
-    this.respond(head)
-    this.write(body)
-    this.end([])
+    if (error.close || this.#state.request !== 'done') output.mustClose()
+    const { date, errorNote: note } = this.#settings
+    const { head, body } = errorResponse(error, date(), { hint, note })
+    output.answer(head, body)
+  }
+
+  switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched {
+    const socket = this.#socket
+    this.output.switching(status, reason, fields, upgrade)
+    this.#exchange = undefined
+    this.#deadline.clear()
+    socket.pause()
+    socket.off('data', this.#onData)
+    socket.off('end', this.#onEnd)
+    socket.off('drain', this.#onDrain)
+    socket.off('error', this.#onError)
+    socket.off('close', this.#onClose)
+    this.#events.released(this)
+    return { socket, rest: this.#reader.takeRest() }
   }
 
   reported(): void {
@@ -162,14 +197,34 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     if (!this.#socket.destroyed) this.#advance()
   }
 
-  contentWanted(): void {
-    if (this.#deadline.kind !== 'write') this.#deadline.set('content', this.#owner.limits.bodyIdleMs)
-    this.#advance()
+  // --- what its output notifies it of ---
+
+  congested(): void {
+    this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
+  }
+
+  responded(): void {
+    this.#exchange = undefined
+    if (this.#state.request !== 'done' || this.output.closes) this.#close()
+    else {
+      this.#state.onRequest('next')
+      this.#state.onResponse('next')
+      this.#deadline.set('keepalive', this.#settings.limits.keepaliveIdleMs)
+      if (!this.#isUnreported) this.#advance()
+    }
+  }
+
+  aborted(): void {
+    this.output.flush()
+    this.#exchange = undefined
+    this.destroy()
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    if (this.#linger.active) this.#linger.discard(chunk)
-    else {
+    if (this.#lingering) {
+      this.#discarded += chunk.length
+      if (this.#discarded > MAX_LINGER_BYTES) this.#socket.destroy()
+    } else {
       this.#reader.push(chunk)
       this.#advance()
     }
@@ -182,8 +237,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   readonly #onDrain = (): void => {
-    if (this.#deadline.kind === 'write' && !this.#linger.active) this.#resumeDeadline()
-    this.#response.drained()
+    if (this.#deadline.kind === 'write' && !this.#lingering) this.#resumeDeadline()
+    this.output.drained()
   }
 
   readonly #onError = (): void => void this.#socket.destroy()
@@ -192,34 +247,15 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#deadline.clear()
     this.#exchange?.gone()
     this.#exchange = undefined
-    this.slot.release()
-    this.#owner.released(this)
-  }
-
-  /** One line each: a table of them would be made anew for every connection, with what walks it. */
-  #listen(): void {
-    const socket = this.#socket
-    socket.on('data', this.#onData)
-    socket.on('end', this.#onEnd)
-    socket.on('drain', this.#onDrain)
-    socket.on('error', this.#onError)
-    socket.on('close', this.#onClose)
-  }
-
-  #unlisten(): void {
-    const socket = this.#socket
-    socket.off('data', this.#onData)
-    socket.off('end', this.#onEnd)
-    socket.off('drain', this.#onDrain)
-    socket.off('error', this.#onError)
-    socket.off('close', this.#onClose)
+    this.client.slot.release()
+    this.#events.released(this)
   }
 
   #advance(): void {
     if (this.#advancing) return
     this.#advancing = true
     try {
-      while (!this.#linger.active && this.#step()) {}
+      while (!this.#lingering && this.#step()) {}
     } catch (error) {
       this.#broken(toProxyError(error))
     }
@@ -233,19 +269,19 @@ export class Connection implements ExchangeConnection, OwnedConnection {
       case 'idle': {
         if (this.#isUnreported) return false
         // Answers that the client does not take would pile up behind the requests that it goes on to send.
-        if (this.#reader.buffered > 0 && this.#response.congested) {
+        if (this.#reader.buffered > 0 && this.output.congested) {
           this.#stall()
           return false
         }
         const event = this.#reader.next()
         if (event?.type === 'head') this.#begin(event.head)
         else if (this.#deadline.kind !== 'head' && this.#reader.inHead) {
-          this.#deadline.set('head', this.#owner.limits.headerTimeoutMs)
+          this.#deadline.set('head', this.#settings.limits.headerTimeoutMs)
         }
         return event !== undefined
       }
       case 'content': {
-        if (this.#exchange?.flowing !== true) return false
+        if (this.#exchange?.content.flowing !== true) return false
         const event = this.#reader.next()
         if (event !== undefined) this.#deliver(event, this.#exchange)
         return event !== undefined
@@ -257,23 +293,24 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   }
 
   #begin(head: RequestHead): void {
+    const { draining, extraMethods, nextId } = this.#settings
     this.#deadline.clear()
     this.#state.onRequest('head')
-    const persistent = !this.#owner.draining && wantsPersistence(head.fields, head.minor)
-    this.#response.begin({ method: head.method, minor: head.minor, persistent })
+    const persistent = !draining && wantsPersistence(head.fields, head.minor)
+    this.output.begin({ method: head.method, minor: head.minor, persistent })
     if (head.framing.kind === 'none' && head.method !== 'CONNECT') this.#endEmptyRequest()
     let facts: RequestFacts
     try {
-      facts = classify(head, this.#owner.extraMethods)
+      facts = classify(head, extraMethods)
     } catch (error) {
       const refusal = toProxyError(error)
-      this.#owner.refused(this.clientAddress, head.method, head.target, refusal)
+      this.#events.malformed(this.client.address, head.method, head.target, refusal)
       this.refuse(refusal, head.method)
       return
     }
-    this.#exchange = new ConnectionExchange(this, this.#owner.nextId(), head, facts)
+    this.#exchange = new ConnectionExchange(this, nextId(), head, facts)
     this.#isUnreported = true
-    this.#owner.serve(this.#exchange)
+    this.#events.serve(this.#exchange)
   }
 
   /** A request without content ends with its head. */
@@ -282,14 +319,14 @@ export class Connection implements ExchangeConnection, OwnedConnection {
     this.#state.onRequest('end')
   }
 
-  #deliver(event: RequestEvent, exchange: ConnectionExchange): void {
+  #deliver(event: RequestEvent, { content }: ConnectionExchange): void {
     if (event.type === 'data') {
-      exchange.deliver(event.chunk)
+      content.deliver(event.chunk)
       if (this.#deadline.kind !== 'write') this.#resumeDeadline()
     } else if (event.type === 'end') {
       if (this.#deadline.kind !== 'write') this.#deadline.clear()
       this.#state.onRequest('end')
-      exchange.deliverEnd(event.trailers)
+      content.deliverEnd(event.trailers)
     }
   }
 
@@ -303,15 +340,15 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #refuseUnread(error: ProxyError): void {
     const { method, target } = this.#reader.partial
     if (this.#state.request === 'idle') this.#state.onRequest('broken')
-    this.#response.begin({ method, minor: 1, persistent: false })
-    this.#owner.refused(this.clientAddress, method, target, error)
+    this.output.begin({ method, minor: 1, persistent: false })
+    this.#events.malformed(this.client.address, method, target, error)
     this.refuse(error, method)
   }
 
   #adjustReading(): void {
     if (this.#state.response === 'switched') return
     const idle = this.#state.request === 'idle' && !this.#stalled && !this.#isUnreported
-    const wanted = this.#exchange?.flowing === true || idle || this.#linger.active
+    const wanted = this.#exchange?.content.flowing === true || idle || this.#lingering
     if (!wanted && this.#reader.buffered > MAX_BUFFERED_BYTES) this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()
   }
@@ -320,8 +357,8 @@ export class Connection implements ExchangeConnection, OwnedConnection {
   #stall(): void {
     if (this.#stalled) return
     this.#stalled = true
-    this.#deadline.set('write', this.#owner.limits.bodyIdleMs)
-    this.onDrain(() => {
+    this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
+    this.output.whenDrained(() => {
       this.#stalled = false
       this.#advance()
     })
@@ -329,18 +366,27 @@ export class Connection implements ExchangeConnection, OwnedConnection {
 
   /** Times what is waited for, once that is not the client taking what was written. */
   #resumeDeadline(): void {
-    const { bodyIdleMs, keepaliveIdleMs } = this.#owner.limits
-    if (this.#exchange?.flowing === true) this.#deadline.set('content', bodyIdleMs)
+    const { bodyIdleMs, keepaliveIdleMs } = this.#settings.limits
+    if (this.#exchange?.content.flowing === true) this.#deadline.set('content', bodyIdleMs)
     else if (this.#state.request === 'idle') this.#deadline.set('keepalive', keepaliveIdleMs)
     else this.#deadline.clear()
   }
 
+  /**
+   * Ends the connection behind what was written. A client that may still be sending is read from until it closes its
+   * side, within bounds, so that it sees the answer and not a reset (RFC 9112 §9.6).
+   */
   #close(): void {
-    if (this.#linger.active) return
+    if (this.#lingering) return
     const isIdle = this.#state.request === 'idle' && !this.#reader.inHead
-    this.#response.flush()
-    this.#deadline.set('write', this.#owner.limits.bodyIdleMs)
-    this.#linger.begin(isIdle, () => this.#deadline.set('linger', LINGER_MS))
+    this.output.flush()
+    this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
+    this.#lingering = true
+    // Called when it has been sent everything, the FIN too.
+    this.#socket.end(() => {
+      if (isIdle) this.#socket.destroy()
+      else this.#deadline.set('linger', LINGER_MS)
+    })
     this.#adjustReading()
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The one thing that a connection waits for now, and until when. There is no timer behind it: whoever keeps the
- * connections looks at all of them now and then, so that setting a deadline costs two assignments.
+ * connections checks all of them now and then, so that setting a deadline costs two assignments.
  */
 import { serializeSize } from '../config/quantities.js'
 import { ProxyError, limitExceeded } from '../errors.js'
@@ -8,39 +8,32 @@ import { ProxyError, limitExceeded } from '../errors.js'
 /** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */
 export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
-interface Clock {
-  /** Milliseconds, monotonic. */
-  now(): number
-}
-
 export class Deadline {
-  readonly #clock: Clock
-  #kind: DeadlineKind = 'none'
+  /** What is waited for; changed by the methods alone. */
+  kind: DeadlineKind = 'none'
+  readonly #now: () => number
   #at = Number.POSITIVE_INFINITY
 
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  get kind(): DeadlineKind {
-    return this.#kind
+  /** @param now milliseconds, monotonic */
+  constructor(now: () => number) {
+    this.#now = now
   }
 
   /** @param ms from now */
   set(kind: DeadlineKind, ms: number): void {
-    this.#kind = kind
-    this.#at = this.#clock.now() + ms
+    this.kind = kind
+    this.#at = this.#now() + ms
   }
 
   clear(): void {
-    this.#kind = 'none'
+    this.kind = 'none'
     this.#at = Number.POSITIVE_INFINITY
   }
 
   /** What has run out of time, which is then waited for no longer; `none` when nothing has. */
   takeExpired(now: number): DeadlineKind {
     if (now < this.#at) return 'none'
-    const kind = this.#kind
+    const kind = this.kind
     this.clear()
     return kind
   }

@@ -1,10 +1,25 @@
 /**
- * The way out of a connection: what is written in one turn of the event loop leaves in one system call. Small pieces
- * are joined, large ones are handed over as they are.
+ * The response output of a connection: each response framed by its writer, on its way out of the socket. What is written
+ * in one turn of the event loop leaves in one system call: small pieces are joined, large ones are handed over as they are.
  */
 import type { Socket } from 'node:net'
+import type { ResponseContent } from '../exchange.js'
+import type { Fields } from '../http/fields.js'
+import type { ConnectionState } from '../http1/connection-state.js'
 import { CHUNK_END, chunkHead } from '../http1/content-writer.js'
+import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
 import { JoiningWriter } from '../tunnel/socket-writer.js'
+import { resetSocket } from '../tunnel/socket-writer.js'
+
+/** What a connection is notified of. */
+export interface ResponseEvents {
+  /** The client has fallen behind with what was written. */
+  congested(): void
+  /** The response is complete. */
+  responded(): void
+  /** The response is not going to be complete: the connection has to be closed. */
+  aborted(): void
+}
 
 type Piece = string | Uint8Array
 
@@ -14,88 +29,202 @@ const JOIN_BELOW_BYTES = 16 * 1024
 /** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
 const SOON = Promise.resolve()
 const NO_CHUNK = -1
+/** Before the first one. */
+const NO_RESPONSE = new ResponseWriter({ method: '', minor: 1, persistent: false })
 
-export class Output {
+export class ResponseOutput implements ResponseContent {
+  /** Bytes of content that were written for the response under way. */
+  bytes = 0
   readonly #socket: Socket
-  readonly #writer: JoiningWriter
+  readonly #state: ConnectionState
+  readonly #events: ResponseEvents
+  #writer = NO_RESPONSE
+  #muted = false
+  /** What waits for the end of the turn, and its bytes. Text is one character a byte. */
   #pieces: Piece[] = []
-  #bytes = 0
+  #pending = 0
+  #scheduled = false
   /** Where among the pieces the head of the chunk is to be that has been begun, and how many bytes are in it. */
   #chunkAt = NO_CHUNK
   #chunkBytes = 0
-  #scheduled = false
-  readonly #handOverSoon = (): void => this.handOver()
+  /** What joins pieces behind those that the system has not taken; made for the first client that falls behind. */
+  #joining: JoiningWriter | undefined
+  #drainCallbacks: (() => void)[] = []
+  readonly #handOverSoon = (): void => this.#handOver()
 
-  constructor(socket: Socket) {
+  /** @param state whose response half is kept here */
+  constructor(socket: Socket, state: ConnectionState, events: ResponseEvents) {
     this.#socket = socket
-    this.#writer = new JoiningWriter(socket)
+    this.#state = state
+    this.#events = events
   }
 
-  /** Text is one character a byte. */
-  write(piece: Piece): void {
-    if (piece.length === 0) return
-    this.#endChunk()
-    this.#add(piece)
+  /** What follows answers another request. */
+  begin(context: ResponseContext): void {
+    this.#state.onResponse('owe')
+    this.#writer = new ResponseWriter(context)
+    this.#muted = false
+    this.bytes = 0
   }
 
-  /** Content in the chunked coding: that of one turn is one chunk, however small its pieces are (RFC 9112 §7.1). */
-  writeChunked(piece: Uint8Array): void {
-    // A chunk of no bytes would end the content.
-    if (piece.length === 0) return
-    if (this.#chunkAt === NO_CHUNK) this.#chunkAt = this.#pieces.push('') - 1
-    this.#chunkBytes += piece.length
-    this.#add(piece)
+  /** Whether the connection has to close after this response. */
+  get closes(): boolean {
+    return this.#writer.closes
   }
 
   /** Whether the client has fallen behind; the socket emits `drain` when it has caught up. */
   get congested(): boolean {
-    return this.#bytes + this.#socket.writableLength >= this.#socket.writableHighWaterMark
+    return this.#pending + this.#socket.writableLength >= this.#socket.writableHighWaterMark
   }
 
-  /** Hands everything to the socket, or to whoever waits for it. */
-  handOver(): void {
-    this.#scheduled = false
-    this.#endChunk()
-    const pieces = this.#pieces
-    if (pieces.length === 0) return
-    const bytes = this.#bytes
-    this.#pieces = []
-    this.#bytes = 0
-    if (!this.#socket.writable) return
-    if (pieces.length === 1) this.#writer.write(pieces[0] as Piece)
-    else if (bytes < JOIN_BELOW_BYTES) this.#writer.write(join(pieces, bytes))
-    else this.#writer.writeTogether(joinSmall(pieces))
+  /** From now on the response says `Connection: close`. */
+  mustClose(): void {
+    this.#writer.mustClose()
   }
 
-  /** Writes at once, behind what is left to write: no turn has to be waited for where nothing can follow. */
-  writeLast(text: string): void {
-    this.handOver()
-    if (this.#socket.writable) this.#writer.write(text)
-    this.#writer.flush()
+  /** The request has ended early: nothing of what its handler goes on to write is sent. */
+  mute(): void {
+    this.#muted = true
+  }
+
+  interim(status: number, reason: string, fields: Fields): void {
+    this.#state.onResponse('interim')
+    const head = this.#writer.interim(status, reason, fields)
+    if (head !== '') this.#push(head)
+  }
+
+  /** The head of the final response. An error that comes before the request was read to its end ends the connection. */
+  head(head: ResponseHead): void {
+    if (head.status >= 400 && this.#state.request !== 'done') this.#writer.mustClose()
+    this.#state.onResponse('head')
+    this.#push(this.#writer.head(head))
+  }
+
+  /** Content in the chunked coding: that of one turn is one chunk, however small its pieces are (RFC 9112 §7.1). */
+  write(chunk: Uint8Array): boolean {
+    const bytes = chunk.length
+    this.bytes += bytes
+    if (this.#muted) return true
+    const writer = this.#writer
+    // A chunk of no bytes would end the content.
+    if (bytes > 0 && writer.hasContent) {
+      writer.count(bytes)
+      if (writer.isChunked) {
+        if (this.#chunkAt === NO_CHUNK) this.#chunkAt = this.#pieces.push('') - 1
+        this.#chunkBytes += bytes
+      }
+      this.#push(chunk)
+    }
+    if (!this.congested) return true
+    this.#events.congested()
+    return false
+  }
+
+  onDrain(callback: () => void): void {
+    if (!this.#muted) this.whenDrained(callback)
+  }
+
+  /** Calls back when the client has caught up, whichever response it is behind with. */
+  whenDrained(callback: () => void): void {
+    this.#drainCallbacks.push(callback)
+    this.#handOver()
+    if (!this.#socket.writableNeedDrain) queueMicrotask(() => this.drained())
+  }
+
+  /** The socket has written everything. */
+  drained(): void {
+    for (const callback of this.#drainCallbacks.splice(0)) callback()
+  }
+
+  end(trailers: Fields = []): void {
+    if (!this.#muted) this.#complete(trailers)
+  }
+
+  abort(): void {
+    if (!this.#muted) this.#events.aborted()
+  }
+
+  /** A whole response, in place of any that a handler may still mean to give. */
+  answer(head: ResponseHead, body: Uint8Array): void {
+    this.#muted = false
+    this.head(head)
+    this.write(body)
+    this.#muted = true
+    this.#complete([])
+  }
+
+  /** The head behind which the connection is not HTTP any more; no turn is waited for, as nothing can follow. */
+  switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
+    this.#state.onResponse('switch')
+    const head = this.#writer.switchingHead(status, reason, fields, upgrade)
+    this.#pieces.push(head)
+    this.#pending += head.length
+    this.flush()
   }
 
   /** Hands everything to the socket now, whatever that waits for. */
   flush(): void {
-    this.handOver()
-    this.#writer.flush()
+    this.#handOver()
+    this.#joining?.flush()
   }
 
-  #add(piece: Piece): void {
+  /** Closes the connection at once; where that would mark the end of content that is not whole, with a reset. */
+  destroy(): void {
+    if (this.#writer.untilClose && !this.#socket.writableFinished) resetSocket(this.#socket)
+    else this.#socket.destroy()
+  }
+
+  #complete(trailers: Fields): void {
+    const end = this.#writer.end(trailers)
+    if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
+    if (end !== '') this.#push(end)
+    this.#state.onResponse('end')
+    this.#events.responded()
+  }
+
+  #push(piece: Piece): void {
     this.#pieces.push(piece)
-    this.#bytes += piece.length
+    this.#pending += piece.length
     if (this.#scheduled) return
     this.#scheduled = true
     void SOON.then(this.#handOverSoon)
   }
 
   #endChunk(): void {
-    if (this.#chunkAt === NO_CHUNK) return
     const head = chunkHead(this.#chunkBytes)
     this.#pieces[this.#chunkAt] = head
     this.#pieces.push(CHUNK_END)
-    this.#bytes += head.length + CHUNK_END.length
+    this.#pending += head.length + CHUNK_END.length
     this.#chunkAt = NO_CHUNK
     this.#chunkBytes = 0
+  }
+
+  /** Hands everything to the socket, or to what joins it behind what the client has not taken yet. */
+  #handOver(): void {
+    this.#scheduled = false
+    if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
+    const pieces = this.#pieces
+    const [first] = pieces
+    if (first === undefined) return
+    const bytes = this.#pending
+    this.#pieces = []
+    this.#pending = 0
+    const socket = this.#socket
+    if (!socket.writable) return
+    if (pieces.length > 1 && bytes >= JOIN_BELOW_BYTES) {
+      this.#joining ??= new JoiningWriter(socket)
+      this.#joining.writeTogether(joinSmall(pieces))
+      return
+    }
+    const piece = pieces.length === 1 ? first : join(pieces, bytes)
+    // Nothing waits: it goes straight to the system.
+    if (this.#joining === undefined && socket.writableLength === 0) {
+      if (typeof piece === 'string') socket.write(piece, 'latin1')
+      else socket.write(piece)
+      return
+    }
+    this.#joining ??= new JoiningWriter(socket)
+    this.#joining.write(piece)
   }
 }
 

@@ -3,7 +3,7 @@
  * bytes, watches their deadlines, and ends them in order when it is drained.
  */
 import { createServer, type Server, type ServerOpts, type Socket } from 'node:net'
-import type { TLSSocket, Server as TlsServer } from 'node:tls'
+import type { Server as TlsServer } from 'node:tls'
 import { UNIX_CLIENT } from '../clients/identify.js'
 import { isTcp, type ListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { TlsFiles } from '../tls/tls-files.js'
@@ -13,24 +13,22 @@ import { parseSocketAddress } from '../net/ip-address.js'
 import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 import { IndexedSet } from '../limits/indexed-set.js'
 import type { Shares } from '../limits/shares.js'
+import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
-import { BalancerConnection, type BalancerOwner } from './balancer-connection.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
-import { Connection } from './connection.js'
-import type { ConnectionExchange } from './connection-exchange.js'
-import type {
-  ConnectedClient,
-  ConnectionLimits,
-  ConnectionOwner,
-  OwnedConnection,
-} from './connection-owner.js'
-import { Handshake } from './handshake.js'
+import {
+  Connection,
+  type ConnectionEvents,
+  type ConnectionLimits,
+  type ConnectionSettings,
+} from './connection.js'
+import type { ConnectedClient } from './exchange.js'
+import { Opening, PROXY_HEADER, readProxyHeader, TLS_HANDSHAKE } from './opening.js'
 import type { TunnelRegistry } from '../tunnel/registry.js'
 import type { Bindable } from './passed-sockets.js'
 import { tellInvalidRequest } from '../pipeline/report.js'
-import { limitReadAhead } from './read-ahead.js'
-import { createTlsServer, secureContextOptions, type TlsServerOwner } from './tls-server.js'
+import { createTlsServer, secureContextOptions } from './tls-server.js'
 
 /** What a configuration says to the server: replaced as a whole, for what is accepted and read from then on. */
 export interface ServerSettings {
@@ -53,18 +51,21 @@ export interface ServerOptions {
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
-  readonly serve: (exchange: ConnectionExchange) => void
+  readonly serve: (exchange: ReceivedExchange) => void
   /** What has stopped being HTTP; counted in until it ends. */
   readonly tunnels: Pick<TunnelRegistry, 'onEnd' | 'check' | 'stop' | 'size'>
   readonly shares: Pick<Shares, 'connect' | 'meter'>
   readonly descriptors: Descriptors
-  /** A client that TLS did not come to stand with, and Node's code for why. */
+  /** A client whose TLS handshake failed, and Node's code for why. */
   readonly handshakeFailed: (clientAddress: string, code: string) => void
   /** A load balancer that sent no good one, and what is wrong with it. */
   readonly headerFailed: (balancerAddress: string, reason: string) => void
   /** As for bindServer. */
   readonly reusePort?: boolean
 }
+
+/** What is kept of each connection until it is closed or something else than HTTP. */
+type OpenConnection = Connection | Opening
 
 /** Takes a connection over. */
 type Serve = (socket: Socket, client: ConnectedClient) => void
@@ -75,13 +76,15 @@ const TICK_MS = 100
 const CLOSE_MS = 1000
 const BACKLOG = 4096
 
-export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwner {
+export class ProxyServer {
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
-  readonly #connections = new IndexedSet<OwnedConnection>()
+  readonly #connections = new IndexedSet<OpenConnection>()
   /** Those whose TLS has not begun. */
   readonly #clients = new WeakMap<Socket, ConnectedClient>()
+  readonly #events: ConnectionEvents
   #settings: ServerSettings | undefined
+  #ofConnections: ConnectionSettings | undefined
   #tls: { readonly server: TlsServer; files: TlsFiles } | undefined
   #ticker: NodeJS.Timeout | undefined
   #draining = false
@@ -89,12 +92,28 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
 
   constructor(options: ServerOptions) {
     this.#options = options
+    this.#events = {
+      serve: options.serve,
+      malformed: (...refused) => this.#refused(...refused),
+      released: connection => this.#released(connection),
+    }
     options.tunnels.onEnd(() => this.#checkEmpty())
   }
 
   /** To be called before anything is listened on, and again for other settings. */
   configure(settings: ServerSettings): void {
     this.#settings = settings
+    this.#apply(settings)
+  }
+
+  /** Puts settings in force for the connections, those that are open too. */
+  #apply({ limits, extraMethods, errorNote }: ServerSettings): void {
+    const { now, date, nextId } = this.#options
+    const draining = this.#draining
+    this.#ofConnections = { limits, extraMethods, errorNote, draining, now, date, nextId }
+    for (const connection of this.#connections) {
+      if (connection instanceof Connection) connection.configure(this.#ofConnections)
+    }
   }
 
   /**
@@ -105,8 +124,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   listen(address: Bindable): Promise<ListenAddress>
   listen(address: Bindable): Promise<ListenAddress> {
     return this.#listen(address, { allowHalfOpen: true }, (socket, client) => {
-      limitReadAhead(socket)
-      this.#add(new Connection(socket, this, client))
+      this.#serve(socket, client)
       // It waits where a header was read from it.
       socket.resume()
     })
@@ -114,7 +132,11 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
 
   /** The same for clients that speak TLS to the proxy. */
   listenTls(address: TcpAddress, files: TlsFiles): Promise<TcpAddress> {
-    const tls = createTlsServer(files, this)
+    const tls = createTlsServer(files, this.#current.limits.headerTimeoutMs, {
+      begun: socket => this.#beginHandshake(socket),
+      secured: (socket, client) =>
+        this.#serve(socket, { ...client, certificate: readClientCertificate(socket) }),
+    })
     this.#tls = { server: tls, files }
     return this.#listen(address, {}, (socket, client) => {
       this.#clients.set(socket, client)
@@ -123,7 +145,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   }
 
   /**
-   * Goes on with other keys and certificates; connections that stand keep theirs. When others vouch for clients, or
+   * Goes on with other keys and certificates; connections that are open keep theirs. When others vouch for clients, or
    * revoke them, those who came by certificate have to show it anew: their connections end when they are idle.
    * @throws OpenSSL's error when they are not what the configuration's check lets pass
    */
@@ -135,7 +157,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     tls.files = files
     if (clientCa === files.clientCa && crl === files.crl) return
     for (const connection of [...this.#connections]) {
-      if (connection instanceof Handshake || connection.clientCertificate !== undefined) connection.drain()
+      if (connection instanceof Opening || connection.client.certificate !== undefined) connection.drain()
     }
   }
 
@@ -166,22 +188,44 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
 
   /** Until it is known whose it is, it is a connection as any other, and of nobody. */
   #awaitHeader(socket: Socket, address: string, serve: Serve): void {
-    let connection: BalancerConnection | undefined
-    const { shares } = this.#options
-    const slot = shares.connect(undefined, () => (connection ?? socket).destroy())
+    let opening: Opening | undefined
+    const { shares, headerFailed } = this.#options
+    const slot = shares.connect(undefined, () => (opening ?? socket).destroy())
     if (socket.destroyed) {
       slot.release()
       return
     }
-    connection = new BalancerConnection(socket, { address, slot }, this, client => {
-      // That it has no place is told as it is; else it asks for one anew, as a connection of its client.
+    opening = this.#open(socket, { address, slot }, PROXY_HEADER, headerFailed)
+    readProxyHeader(opening, client => {
+      // That it has no place is its answer; else it asks for one anew, as a connection of its client.
       if (slot.refusal !== undefined) serve(socket, client)
       else {
         slot.release()
         this.#take(socket, client.address, serve)
       }
     })
-    this.#add(connection)
+  }
+
+  #beginHandshake(socket: Socket): Opening | undefined {
+    const client = this.#clients.get(socket)
+    return client && this.#open(socket, client, TLS_HANDSHAKE, this.#options.handshakeFailed)
+  }
+
+  #open(
+    socket: Socket,
+    client: ConnectedClient,
+    kind: typeof PROXY_HEADER,
+    failed: (address: string, reason: string) => void,
+  ): Opening {
+    const released = (opening: Opening): void => this.#released(opening)
+    const opening = new Opening(socket, client, kind, this.#connectionSettings, { failed, released })
+    this.#add(opening)
+    return opening
+  }
+
+  #serve(socket: Socket, client: ConnectedClient): void {
+    limitReadAhead(socket)
+    this.#add(new Connection(socket, client, this.#connectionSettings, this.#events))
   }
 
   #isBalancer(address: string): boolean {
@@ -197,6 +241,7 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
    */
   async drain(deadlineMs: number): Promise<void> {
     this.#draining = true
+    if (this.#settings !== undefined) this.#apply(this.#settings)
     for (const server of this.#servers) if (server.listening) server.close()
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
@@ -216,69 +261,17 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     this.#ticker = undefined
   }
 
-  // --- ConnectionOwner ---
-
-  get limits(): ConnectionLimits {
-    return this.#current.limits
-  }
-
-  get extraMethods(): readonly string[] {
-    return this.#current.extraMethods
-  }
-
-  get errorNote(): string | undefined {
-    return this.#current.errorNote
-  }
-
-  get draining(): boolean {
-    return this.#draining
-  }
-
-  now(): number {
-    return this.#options.now()
-  }
-
-  date(): string {
-    return this.#options.date()
-  }
-
-  nextId(): string {
-    return this.#options.nextId()
-  }
-
-  serve(exchange: ConnectionExchange): void {
-    this.#options.serve(exchange)
-  }
-
-  refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
+  #refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
     const { observer, configHash, clientName } = this.#current
-    const request = { id: this.nextId(), client: clientName(clientAddress), clientAddress, method, target }
+    const id = this.#options.nextId()
+    const request = { id, client: clientName(clientAddress), clientAddress, method, target }
     tellInvalidRequest(observer, configHash, request, error)
   }
 
-  released(connection: OwnedConnection): void {
+  #released(connection: OpenConnection): void {
     this.#connections.delete(connection)
-    // Looked at when whoever took the connection over has had it counted in as a pump.
+    // Checked when whoever took the connection over has had it counted in as a pump.
     queueMicrotask(() => this.#checkEmpty())
-  }
-
-  // --- TlsServerOwner ---
-
-  handshaking(handshake: Handshake): void {
-    this.#add(handshake)
-  }
-
-  clientOf(socket: Socket): ConnectedClient | undefined {
-    return this.#clients.get(socket)
-  }
-
-  secured(socket: TLSSocket, client: ConnectedClient): void {
-    limitReadAhead(socket)
-    this.#add(new Connection(socket, this, { ...client, certificate: readClientCertificate(socket) }))
-  }
-
-  handshakeFailed(clientAddress: string, code: string): void {
-    this.#options.handshakeFailed(clientAddress, code)
   }
 
   get #current(): ServerSettings {
@@ -286,13 +279,12 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
     return this.#settings
   }
 
-  // --- BalancerOwner ---
-
-  headerFailed(balancerAddress: string, reason: string): void {
-    this.#options.headerFailed(balancerAddress, reason)
+  get #connectionSettings(): ConnectionSettings {
+    if (this.#ofConnections === undefined) throw new TypeError('a server that was not configured')
+    return this.#ofConnections
   }
 
-  #add(connection: OwnedConnection): void {
+  #add(connection: OpenConnection): void {
     this.#connections.add(connection)
     this.#ticker ??= setInterval(() => this.#tick(), TICK_MS).unref()
   }
@@ -307,4 +299,17 @@ export class ProxyServer implements ConnectionOwner, TlsServerOwner, BalancerOwn
   #checkEmpty(): void {
     if (this.#connections.size === 0 && this.#options.tunnels.size === 0) this.#onEmpty?.()
   }
+}
+
+/**
+ * Limits how far ahead an accepted socket is read while nobody takes what it brings.
+ *
+ * Node goes on reading a paused socket up to its high-water mark, which counts bytes: 16 or 64 KiB, each segment of one
+ * byte in a buffer of its own, some 170 bytes of memory for each. With a mark of one byte there is one piece, however
+ * large, and the rest waits in the system, where the client's window bounds it. A socket that flows is read as before.
+ * node:net has the mark of both directions as one option; only the read side is to have this one.
+ */
+export function limitReadAhead(socket: Socket): void {
+  const { _readableState: state } = socket as { readonly _readableState?: { highWaterMark: number } }
+  if (state !== undefined) state.highWaterMark = 1
 }

@@ -10,46 +10,48 @@ import type { Socket } from 'node:net'
 import { createServer, type SecureContextOptions, type Server, type TLSSocket } from 'node:tls'
 import { pemBlocks } from '../tls/pem.js'
 import type { TlsFiles } from '../tls/tls-files.js'
-import type { ConnectedClient } from './connection-owner.js'
-import { Handshake, type HandshakeOwner } from './handshake.js'
+import type { ConnectedClient } from './exchange.js'
+import type { Opening } from './opening.js'
 
-export interface TlsServerOwner extends HandshakeOwner {
-  /** A client has connected, and TLS begins. */
-  handshaking(handshake: Handshake): void
-  /** Whose connection it is; undefined once the client is gone. */
-  clientOf(socket: Socket): ConnectedClient | undefined
-  /** TLS stands; listeners have to be attached to the socket before this returns. */
+export interface TlsServerEvents {
+  /** A client has connected, and its handshake begins; undefined when it is not known whose connection it is. */
+  begun(socket: Socket): Opening | undefined
+  /** The handshake is complete; listeners have to be attached to the socket before this returns. */
   secured(socket: TLSSocket, client: ConnectedClient): void
 }
 
-/** @throws OpenSSL's error when the files are not what the configuration's check lets pass */
-export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server {
-  const handshakes = new Map<string, Handshake>()
+/**
+ * @param handshakeTimeoutMs for the watch that Node keeps, which counts silence alone
+ * @throws OpenSSL's error when the files are not what the configuration's check lets pass
+ */
+export function createTlsServer(
+  files: TlsFiles,
+  handshakeTimeoutMs: number,
+  events: TlsServerEvents,
+): Server {
+  const handshakes = new Map<string, Opening>()
   const server = createServer({
     ...secureContextOptions(files),
     ALPNProtocols: ['http/1.1'],
     requestCert: files.clientCa !== undefined,
     rejectUnauthorized: false,
     noDelay: true,
-    // Node's own watch counts silence alone; Handshake has the deadline.
-    handshakeTimeout: owner.limits.headerTimeoutMs,
+    handshakeTimeout: handshakeTimeoutMs,
   })
   server.on('connection', (socket: Socket) => {
+    const handshake = events.begun(socket)
     const ends = endsOf(socket)
-    const client = owner.clientOf(socket)
-    if (ends === undefined || client === undefined) {
-      client?.slot.release()
+    // Where the client is gone by now, closing the socket ends the handshake.
+    if (handshake === undefined || ends === undefined) {
       socket.destroy()
       return
     }
-    const handshake = new Handshake(socket, client, owner)
     handshakes.set(ends, handshake)
     socket.once('close', () => {
       if (handshakes.get(ends) === handshake) handshakes.delete(ends)
     })
-    owner.handshaking(handshake)
   })
-  const take = (socket: TLSSocket): Handshake | undefined => {
+  const take = (socket: TLSSocket): Opening | undefined => {
     const ends = endsOf(socket)
     const handshake = ends === undefined ? undefined : handshakes.get(ends)
     if (ends !== undefined) handshakes.delete(ends)
@@ -68,10 +70,10 @@ export function createTlsServer(files: TlsFiles, owner: TlsServerOwner): Server 
       handshake.socket.resetAndDestroy()
       return socket
     }
-    owner.secured(socket, handshake.client)
-    handshake.succeeded()
+    events.secured(socket, handshake.client)
+    handshake.succeed()
   })
-  // What is not told here, because nobody knows any more whose it was, the handshake tells when it sees the close.
+  // What is not reported here, because nobody knows any more whose it was, is reported when the socket is closed.
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) =>
     take(socket)?.failed(error.code ?? error.message),
   )

@@ -1,11 +1,20 @@
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled, turns } from '../kit/peers/settled.js'
-import { answerWith, LIMITS, servedConnection } from '../kit/proxies/served-connection.js'
+import type { ResponseContent } from '../../src/exchange.js'
+import {
+  answerWith,
+  LIMITS,
+  type ServedConnection,
+  servedConnection,
+} from '../kit/proxies/served-connection.js'
 import { until } from '../kit/until.js'
 
 const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'
 const MIB = 1 << 20
+const LINGER_MS = 5000
+const LINGER_BYTES = 16 * 1024 * 1024
+const CLOSING = 'GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'
 
 t.test('reads no further behind an unanswered request than a bound, and goes on after it', async t => {
   const served = await servedConnection(t, exchange => {
@@ -158,6 +167,32 @@ t.test('request content that stops coming is 408', async t => {
   t.equal(await served.client.untilEnd(), '')
 })
 
+t.test('content that trickles is 408 (RFC 9110 §15.5.9)', async t => {
+  const served = await servedConnection(t, exchange => {
+    exchange.content.start({ data: () => true, end: () => {} })
+  })
+  served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n')
+  await served.arrived()
+  served.pass(0)
+  const [exchange] = served.exchanges
+  // Two windows of 30 seconds, in each of which content comes twice.
+  for (const bytes of [15 * 1024, 15 * 1024, 15 * 1024, 15 * 1024 - 1]) {
+    t.equal(exchange?.aborted, undefined)
+    served.client.write(Buffer.alloc(bytes))
+    await served.arrived()
+    served.pass(LIMITS.bodyIdleMs / 2)
+  }
+  t.match(exchange?.aborted, {
+    kind: 'failed',
+    error: {
+      status: 408,
+      reason: 'body_min_rate',
+      close: true,
+      detail: /limits\.body_min_rate allows \(1KiB a second/,
+    },
+  })
+})
+
 t.test('the time for content does not run while nobody wants it', async t => {
   const served = await servedConnection(t, exchange => {
     exchange.content.start({ data: () => false, end: () => answerWith(1)(exchange) })
@@ -195,20 +230,22 @@ t.test('the time for content goes on to run after the client was behind with the
 
 t.test('an answer under way is never cut short in a way that looks whole (RFC 9112 §8)', async t => {
   for (const [name, cut] of [
-    ['abort', served => served.exchanges[0]?.abort()],
+    ['abort', (_, response) => response?.abort()],
     ['destroy', served => served.connection.destroy()],
     ['a client that takes nothing', served => served.pass(LIMITS.bodyIdleMs)],
-  ] as const satisfies readonly [string, (served: Awaited<ReturnType<typeof servedConnection>>) => void][]) {
+  ] as const satisfies readonly [string, (served: ServedConnection, response?: ResponseContent) => void][]) {
+    let response: ResponseContent | undefined
     const served = await servedConnection(t, exchange => {
       // Toward HTTP/1.0 only the end of the connection ends content of unknown length.
-      exchange.respond({ status: 200, reason: 'OK', fields: [] }).write(Buffer.alloc(16 * MIB))
+      response = exchange.respond({ status: 200, reason: 'OK', fields: [] })
+      response.write(Buffer.alloc(16 * MIB))
     })
     const resets = t.capture(served.socket, 'resetAndDestroy', served.socket.resetAndDestroy)
     served.client.socket.pause()
     served.client.write('GET / HTTP/1.0\r\n\r\n')
     await served.arrived()
     await settled(() => served.socket.writableLength)
-    cut(served)
+    cut(served, response)
     t.ok(served.socket.destroyed)
     t.equal(resets().length, 1, name)
   }
@@ -236,8 +273,7 @@ t.test('an HTTP/1.0 client that is slow with the end of its answer gets all of i
 
 t.test('a drained connection that is idle is ended, one in use after its answer', async t => {
   const idle = await servedConnection(t)
-  idle.draining = true
-  idle.connection.drain()
+  idle.drain()
   t.equal(await idle.client.untilEnd(), '')
   await settled(() => Number(idle.socket.destroyed))
   t.ok(idle.isReleased, 'without a wait for the client to end it, too')
@@ -246,8 +282,7 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
   const busy = await servedConnection(t)
   busy.client.write(GET + GET)
   await busy.arrived()
-  busy.draining = true
-  busy.connection.drain()
+  busy.drain()
   const [exchange] = busy.exchanges
   if (exchange !== undefined) answerWith(2)(exchange)
   const response = await readResponse(busy.client)
@@ -259,8 +294,7 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
   const inHead = await servedConnection(t, answerWith(1))
   inHead.client.write('GET / HTTP/1.1\r\n')
   await inHead.arrived()
-  inHead.draining = true
-  inHead.connection.drain()
+  inHead.drain()
   inHead.client.write('Host: h\r\n\r\n')
   t.equal((await readResponse(inHead.client)).fields['connection'], 'close')
   t.equal(await inHead.client.untilEnd(), '')
@@ -285,4 +319,79 @@ t.test('an error that comes before the content says that the connection ends (RF
     whole.client.write(GET)
     t.equal((await readResponse(whole.client)).fields['connection'], undefined, 'not where there is none')
   }
+})
+
+t.test(
+  'after its last answer a connection is read from until the client ends it (RFC 9112 §9.6)',
+  async t => {
+    const served = await servedConnection(t, answerWith(5))
+    served.client.write(CLOSING)
+    await readResponse(served.client)
+    t.equal(await served.client.untilEnd(), '', 'half-closed at once')
+    served.client.write('more')
+    await served.arrived()
+    served.pass(LINGER_MS - 1)
+    t.notOk(served.socket.destroyed)
+    served.client.end()
+    await served.client.closed()
+    t.equal(await served.client.outcome(), 'end')
+    t.ok(served.isReleased)
+  },
+)
+
+t.test('no request behind the last answer is served', async t => {
+  const served = await servedConnection(t, answerWith(5))
+  served.client.write(CLOSING + CLOSING)
+  await readResponse(served.client)
+  served.client.write(CLOSING)
+  t.equal(await served.client.untilEnd(), '')
+  await turns()
+  t.equal(served.exchanges.length, 1)
+})
+
+t.test('the wait for the client is bounded in time (RFC 9112 §9.6)', async t => {
+  const served = await servedConnection(t, answerWith(5))
+  served.client.write(CLOSING)
+  await served.client.untilEnd()
+  for (let i = 0; i < 10; i++) {
+    served.client.write('more')
+    await served.arrived()
+    t.notOk(served.socket.destroyed)
+    served.pass(LINGER_MS / 10)
+  }
+  t.ok(served.socket.destroyed, 'whatever the client sends meanwhile')
+})
+
+t.test('the wait begins when the client has been sent everything', async t => {
+  const served = await servedConnection(t, answerWith(16 * 1024 * 1024))
+  served.client.socket.pause()
+  served.client.write(CLOSING)
+  await served.arrived()
+  await settled(() => served.socket.writableLength)
+  t.ok(served.socket.writableLength > 0)
+  served.pass(LIMITS.bodyIdleMs - 1)
+  t.notOk(served.socket.destroyed)
+  served.client.socket.resume()
+  t.equal((await readResponse(served.client)).body.length, 16 * 1024 * 1024)
+  await served.client.untilEnd()
+  await turns()
+  served.pass(LINGER_MS - 1)
+  t.notOk(served.socket.destroyed)
+  served.pass(1)
+  t.ok(served.socket.destroyed)
+})
+
+t.test('the wait is bounded in bytes', async t => {
+  const served = await servedConnection(t, answerWith(5))
+  served.client.write(CLOSING)
+  await served.client.untilEnd()
+  const before = served.socket.bytesRead
+  const piece = Buffer.alloc(1 << 16)
+  for (let sent = 0; sent < LINGER_BYTES; sent += piece.length) served.client.write(piece)
+  const read = () => served.socket.bytesRead - before
+  await until('as much to be read', () => read() >= LINGER_BYTES, { seen: read })
+  t.notOk(served.socket.destroyed, 'exactly as much passes')
+  served.client.write('x')
+  await until('the connection to be closed', () => served.socket.destroyed)
+  t.equal(read(), LINGER_BYTES + 1)
 })

@@ -1,6 +1,26 @@
 import { Socket } from 'node:net'
 import t, { type Test } from 'tap'
-import { Output } from '../../src/listener/output.js'
+import { ConnectionState } from '../../src/http1/connection-state.js'
+import { ResponseOutput } from '../../src/listener/output.js'
+
+/** What stands in front of content that the end of the connection ends, and of chunked content. */
+const HEAD = 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n'
+const CHUNKED_HEAD = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
+
+/** A connection that nothing comes of. */
+const SILENT = { congested() {}, responded() {}, aborted() {} }
+
+/** The output of a connection on which a response has begun, whose content is what is written. */
+function responding(socket: Socket, minor: 0 | 1 = 0, events: string[] = []): ResponseOutput {
+  const output = new ResponseOutput(socket, new ConnectionState(), {
+    congested: () => void events.push('congested'),
+    responded: () => void events.push('responded'),
+    aborted: () => void events.push('aborted'),
+  })
+  output.begin({ method: 'GET', minor, persistent: minor === 1 })
+  output.head({ status: 200, reason: 'OK', fields: [] })
+  return output
+}
 
 /** A socket whose writes are taken down, each as it would reach the system, and takes no more before `take`. */
 function recorded(t: Test): { socket: Socket; writes: string[]; take(): void } {
@@ -25,107 +45,108 @@ const turn = () => new Promise<void>(resolve => queueMicrotask(resolve))
 
 t.test('what is written in one turn leaves together', async t => {
   const { socket, writes } = recorded(t)
-  const output = new Output(socket)
-  output.write('a\xff')
-  output.write('')
+  const output = responding(socket)
+  output.write(Buffer.from('a\xff', 'latin1'))
+  output.write(Buffer.alloc(0))
   output.write(Buffer.from('b'))
   t.same(writes, [])
   await turn()
-  t.same(writes, ['a\xffb'])
+  t.same(writes, [`${HEAD}a\xffb`])
 })
 
 t.test('large pieces leave together too', async t => {
   const { socket, writes } = recorded(t)
-  const output = new Output(socket)
+  const output = responding(socket)
   const large = 'x'.repeat(100_000)
-  output.write('head')
   output.write(Buffer.from(large))
-  output.write('tail')
+  output.write(Buffer.from('tail'))
   output.flush()
-  t.equal(writes.join(''), `head${large}tail`)
+  t.equal(writes.join(''), `${HEAD}${large}tail`)
   t.ok(writes.length <= 2)
   await turn()
-  t.equal(writes.join(''), `head${large}tail`, 'and once')
+  t.equal(writes.join(''), `${HEAD}${large}tail`, 'and once')
 })
 
 t.test('a later turn is a later write', async t => {
   const { socket, writes, take } = recorded(t)
-  const output = new Output(socket)
-  output.write('a')
+  const output = responding(socket)
+  output.write(Buffer.from('a'))
   await turn()
   take()
-  output.write('b')
+  output.write(Buffer.from('b'))
   await turn()
-  t.same(writes, ['a', 'b'])
+  t.same(writes, [`${HEAD}a`, 'b'])
 })
 
 t.test('is congested from the high-water mark on, written or not', async t => {
   const { socket } = recorded(t)
-  const output = new Output(socket)
-  output.write(Buffer.alloc(socket.writableHighWaterMark - 1))
+  const events: string[] = []
+  const output = responding(socket, 0, events)
+  t.equal(output.write(Buffer.alloc(socket.writableHighWaterMark - HEAD.length - 1)), true)
   t.notOk(output.congested)
   output.flush()
   t.notOk(output.congested)
-  output.write('x')
+  t.same(events, [])
+  t.equal(output.write(Buffer.from('x')), false)
   t.ok(output.congested)
+  t.same(events, ['congested'], 'and its connection is notified')
   output.flush()
   t.ok(output.congested)
 })
 
 t.test('writes nothing to a socket that is closed', async t => {
   const { socket, writes } = recorded(t)
-  const output = new Output(socket)
-  output.write('a')
+  const output = responding(socket)
+  output.write(Buffer.from('a'))
   socket.destroy()
   await turn()
-  output.write('b')
+  output.write(Buffer.from('b'))
   output.flush()
   t.same(writes, [])
 })
 
 t.test('chunked content of one turn is one chunk, however small its pieces (RFC 9112 §7.1)', async t => {
   const { socket, writes, take } = recorded(t)
-  const output = new Output(socket)
-  output.write('head')
-  for (let i = 0; i < 1000; i++) output.writeChunked(Buffer.from('x'))
+  const output = responding(socket, 1)
+  for (let i = 0; i < 1000; i++) output.write(Buffer.from('x'))
   await turn()
-  t.same(writes, [`head3e8\r\n${'x'.repeat(1000)}\r\n`])
+  t.same(writes, [`${CHUNKED_HEAD}3e8\r\n${'x'.repeat(1000)}\r\n`])
   take()
-  output.writeChunked(Buffer.from('y'))
-  output.write('0\r\n\r\n')
+  output.write(Buffer.from('y'))
+  output.end()
   await turn()
   t.equal(writes[1], '1\r\ny\r\n0\r\n\r\n', 'and ends where something else follows')
 })
 
 t.test('a large chunk is the piece itself, with its size in front (RFC 9112 §7.1)', async t => {
   const { socket, writes } = recorded(t)
-  const output = new Output(socket)
+  const output = responding(socket, 1)
   const large = Buffer.alloc(20_000, 'x')
-  output.writeChunked(large)
-  output.writeChunked(Buffer.from('y'))
+  output.write(large)
+  output.write(Buffer.from('y'))
   output.flush()
-  t.equal(writes.join(''), `4e21\r\n${large}y\r\n`)
+  t.equal(writes.join(''), `${CHUNKED_HEAD}4e21\r\n${large}y\r\n`)
 })
 
 t.test('an empty piece of content does not end chunked content (RFC 9112 §7.1)', async t => {
   const { socket, writes } = recorded(t)
-  const output = new Output(socket)
-  for (const piece of ['', 'a', '', 'b', '']) output.writeChunked(Buffer.from(piece))
-  output.write('0\r\n\r\n')
+  const output = responding(socket, 1)
+  for (const piece of ['', 'a', '', 'b', '']) output.write(Buffer.from(piece))
+  output.end()
   await turn()
-  t.same(writes, ['2\r\nab\r\n0\r\n\r\n'])
+  t.same(writes, [`${CHUNKED_HEAD}2\r\nab\r\n0\r\n\r\n`])
   const empty = recorded(t)
-  const none = new Output(empty.socket)
-  none.writeChunked(Buffer.alloc(0))
+  const none = responding(empty.socket, 1)
+  none.write(Buffer.alloc(0))
   await turn()
   none.flush()
-  t.same(empty.writes, [])
+  t.same(empty.writes, [CHUNKED_HEAD])
 })
 
 t.test('many small pieces of one turn are joined, however many bytes they are together', async t => {
   const { socket } = recorded(t)
   const writes: unknown[] = []
-  const output = new Output(socket)
+  const output = responding(socket)
   const write = socket.write.bind(socket)
   t.intercept(socket, 'write', {
     value: (...args: Parameters<typeof write>) => writes.push(args) > 0 && write(...args),
@@ -137,13 +158,13 @@ t.test('many small pieces of one turn are joined, however many bytes they are to
 
 t.test('what is written to a client that takes nothing waits in few pieces, in order', async t => {
   const { socket, writes, take } = recorded(t)
-  const output = new Output(socket)
+  const output = responding(socket)
   const waiting: number[] = []
   const write = socket.write.bind(socket)
   t.intercept(socket, 'write', {
     value: (...args: Parameters<typeof write>) => waiting.push(socket.writableLength) > 0 && write(...args),
   })
-  let sent = ''
+  let sent = HEAD
   for (let i = 0; i < 10_000; i++) {
     const piece = String.fromCharCode(97 + (i % 26))
     sent += piece
@@ -155,7 +176,7 @@ t.test('what is written to a client that takes nothing waits in few pieces, in o
   take()
   t.equal(waiting.length, 3)
   t.equal(writes.join(''), sent)
-  output.write('end')
+  output.write(Buffer.from('end'))
   await turn()
   output.flush()
   take()
@@ -165,14 +186,131 @@ t.test('what is written to a client that takes nothing waits in few pieces, in o
 
 t.test('flush hands over what waits', async t => {
   const { socket, writes, take } = recorded(t)
-  const output = new Output(socket)
+  const output = responding(socket)
   for (const piece of ['a', 'b', 'c', 'd']) {
-    output.write(piece)
+    output.write(Buffer.from(piece))
     await turn()
   }
   output.flush()
   socket.end()
   take()
   take()
-  t.equal(writes.join(''), 'abcd')
+  t.equal(writes.join(''), `${HEAD}abcd`)
+})
+
+t.test('a head is one byte a character', async t => {
+  const { socket, writes } = recorded(t)
+  const output = new ResponseOutput(socket, new ConnectionState(), SILENT)
+  output.begin({ method: 'GET', minor: 1, persistent: true })
+  output.interim(103, 'Early Hints', ['Link', '\xff'])
+  await turn()
+  t.same(writes, ['HTTP/1.1 103 Early Hints\r\nLink: \xff\r\n\r\n'])
+})
+
+t.test('nothing is sent of what a handler writes when its request has ended early', async t => {
+  const { socket, writes } = recorded(t)
+  const events: string[] = []
+  const output = responding(socket, 1, events)
+  output.write(Buffer.from('a'))
+  output.mute()
+  t.equal(
+    output.write(Buffer.alloc(socket.writableHighWaterMark)),
+    true,
+    'whoever writes on is not held back',
+  )
+  output.onDrain(() => events.push('drained'))
+  output.end()
+  output.abort()
+  output.flush()
+  t.same(writes, [`${CHUNKED_HEAD}1\r\na\r\n`])
+  t.same(events, [])
+  t.equal(output.bytes, 1 + socket.writableHighWaterMark, 'all of it is counted')
+})
+
+t.test(
+  'an answer takes the place of what a handler would send, and the next request has its own',
+  async t => {
+    const { socket, writes } = recorded(t)
+    const events: string[] = []
+    const state = new ConnectionState()
+    const output = new ResponseOutput(socket, state, {
+      congested: () => void events.push('congested'),
+      responded: () => void events.push('responded'),
+      aborted: () => void events.push('aborted'),
+    })
+    state.onRequest('head')
+    state.onRequest('end')
+    output.begin({ method: 'GET', minor: 1, persistent: true })
+    output.mute()
+    output.answer({ status: 403, reason: 'No', fields: [], contentLength: 2 }, Buffer.from('no'))
+    t.same(events, ['responded'])
+    for (const write of [() => output.write(Buffer.from('x')), () => output.end(), () => output.abort()])
+      write()
+    state.onRequest('next')
+    state.onResponse('next')
+    output.begin({ method: 'GET', minor: 1, persistent: true })
+    t.equal(output.bytes, 0)
+    output.head({ status: 200, reason: 'OK', fields: [], contentLength: 1 })
+    output.write(Buffer.from('y'))
+    output.end()
+    await turn()
+    const answers = [
+      'HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno',
+      'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny',
+    ]
+    t.same(writes, [answers.join('')])
+    t.same(events, ['responded', 'responded'])
+  },
+)
+
+t.test('a client that is behind is waited for behind such an answer, too', async t => {
+  const { socket, take } = recorded(t)
+  const output = new ResponseOutput(socket, new ConnectionState(), SILENT)
+  socket.on('drain', () => output.drained())
+  output.begin({ method: 'GET', minor: 0, persistent: false })
+  output.answer({ status: 403, reason: 'No', fields: [] }, Buffer.alloc(socket.writableHighWaterMark))
+  let drained = 0
+  output.whenDrained(() => {
+    drained += 1
+  })
+  await turn()
+  t.ok(output.congested)
+  t.equal(drained, 0)
+  take()
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(drained, 1)
+})
+
+t.test('onDrain waits for a client that is behind, with what was written in this turn, too', async t => {
+  const socket = new Socket()
+  t.teardown(() => socket.destroy())
+  let take = (): void => {}
+  socket._write = (_chunk, _encoding, callback) => {
+    take = callback
+  }
+  const response = new ResponseOutput(socket, new ConnectionState(), SILENT)
+  socket.on('drain', () => response.drained())
+  response.begin({ method: 'GET', minor: 1, persistent: true })
+  response.head({ status: 200, reason: 'OK', fields: [], contentLength: 1 << 20 })
+  t.notOk(response.congested)
+  let drained = 0
+  response.onDrain(() => {
+    drained += 1
+  })
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(drained, 1, 'at once where nobody is behind')
+  take()
+  await new Promise(resolve => setImmediate(resolve))
+  // Nothing of it has been handed to the socket yet.
+  response.write(Buffer.alloc(socket.writableHighWaterMark))
+  t.ok(response.congested)
+  t.notOk(socket.writableNeedDrain)
+  response.onDrain(() => {
+    drained += 1
+  })
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(drained, 1)
+  take()
+  await new Promise(resolve => setImmediate(resolve))
+  t.equal(drained, 2)
 })

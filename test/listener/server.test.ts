@@ -1,10 +1,12 @@
 import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
-import { ProxyServer } from '../../src/listener/server.js'
+import { limitReadAhead, ProxyServer } from '../../src/listener/server.js'
 import type { AdmittedExchange } from '../../src/pipeline/admitted-exchange.js'
 import { AccessLog } from '../../src/observe/access-log.js'
 import type { Pump } from '../../src/tunnel/pump.js'
+import { accepted } from '../kit/peers/accepted.js'
+import { arrived } from '../kit/peers/arrived.js'
 import { untilFree } from '../kit/peers/free-port.js'
 import { TunnelRegistry } from '../../src/tunnel/registry.js'
 import { NO_LIMITS } from '../kit/fakes/no-limits.js'
@@ -227,3 +229,35 @@ t.test('a drain ends although something that it stops does not report back', asy
   await server.drain(0)
   t.same(stopped, ['shutdown'])
 })
+
+t.test(
+  'a paused socket takes one piece, where another one takes them all, and goes on when it is resumed',
+  async t => {
+    const limited = await accepted(t, { noDelay: true })
+    const other = await accepted(t, { noDelay: true })
+    limitReadAhead(limited.socket)
+    for (const { socket, client } of [limited, other]) {
+      let bytes = ''
+      socket.on('data', (chunk: Buffer) => {
+        bytes += chunk.toString('latin1')
+      })
+      client.write('first')
+      await arrived(client.socket, socket)
+      t.equal(bytes, 'first', 'as it flows, it is read')
+      socket.pause()
+    }
+    for (let i = 0; i < 200; i++) {
+      limited.client.write('x')
+      other.client.write('x')
+      await arrived(other.client.socket, other.socket)
+      // The limited one had its turn, too.
+      await turns(1)
+    }
+    t.equal(other.socket.readableLength, 200)
+    const read = limited.socket.readableLength
+    t.ok(read < 20, `${read} bytes`)
+    limited.socket.resume()
+    await arrived(limited.client.socket, limited.socket)
+    t.equal(limited.socket.bytesRead, 205)
+  },
+)

@@ -6,6 +6,7 @@ import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger } from '../../src/index.js'
 import { bindServer } from '../../src/listener/bind.js'
 import { TunnelRegistry } from '../../src/tunnel/registry.js'
+import { Opening, TLS_HANDSHAKE } from '../../src/listener/opening.js'
 import { ProxyServer } from '../../src/listener/server.js'
 import { createTlsServer, secureContextOptions } from '../../src/listener/tls-server.js'
 import type { TlsFiles } from '../../src/tls/tls-files.js'
@@ -63,17 +64,20 @@ async function bare(t: Test, files: TlsFiles, secured: (socket: TLSSocket) => vo
   const sockets: TLSSocket[] = []
   let released = 0
   let onFailure = (): void => {}
-  const server: Server = createTlsServer(files, {
-    limits: LIMITS,
-    now: () => 0,
-    handshaking: () => {},
-    clientOf: socket =>
-      socket.remoteAddress === undefined ? undefined : { address: socket.remoteAddress, slot: A_PLACE },
-    handshakeFailed: (_address, code) => {
+  const events = {
+    failed: (_address: string, code: string) => {
       failures.push(code)
       onFailure()
     },
     released: () => void released++,
+  }
+  const server: Server = createTlsServer(files, LIMITS.headerTimeoutMs, {
+    begun: socket => {
+      const { remoteAddress: address } = socket
+      if (address === undefined) return undefined
+      const settings = { limits: LIMITS, now: () => 0 }
+      return new Opening(socket, { address, slot: A_PLACE }, TLS_HANDSHAKE, settings, events)
+    },
     secured: socket => {
       sockets.push(socket)
       socket.on('error', () => {})

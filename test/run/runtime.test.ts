@@ -4,7 +4,7 @@ import { parseConfig } from '../../src/config/load.js'
 import { Runtime } from '../../src/run/runtime.js'
 import { Current, openServices } from '../../src/run/services.js'
 import { configuredListeners } from '../../src/pipeline/create-policy.js'
-import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
+import type { ReceivedExchange } from '../../src/pipeline/admitted-exchange.js'
 import { createLogger } from '../../src/observe/log.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 
@@ -20,7 +20,7 @@ async function runtime(t: Test): Promise<Runtime> {
 }
 
 /** An exchange that asks for the server itself, and is answered when `answer` is called. */
-function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } {
+function exchange(): { exchange: ReceivedExchange; responded: Promise<void> } {
   let done = (): void => {}
   const responded = new Promise<void>(resolve => {
     done = resolve
@@ -39,7 +39,7 @@ function exchange(): { exchange: ConnectionExchange; responded: Promise<void> } 
       return { write: () => true, end: () => {} }
     },
   }
-  return { exchange: fake as unknown as ConnectionExchange, responded }
+  return { exchange: fake as unknown as ReceivedExchange, responded }
 }
 
 t.test('one that nobody uses is closed as soon as it is retired', async t => {

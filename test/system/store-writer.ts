@@ -5,8 +5,7 @@
 import { createServer } from 'node:net'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { Connection } from '../../src/listener/connection.js'
-import type { ConnectionExchange } from '../../src/listener/connection-exchange.js'
-import type { ConnectionOwner } from '../../src/listener/connection-owner.js'
+import type { ReceivedExchange } from '../../src/pipeline/admitted-exchange.js'
 import { Store } from '../../src/origin/store/store.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { contentOf, line, SHARED, type WriteMethod } from './store-journal.js'
@@ -27,7 +26,7 @@ const store = await Store.open({
   unreadable: () => {},
 })
 
-const serve = async (exchange: ConnectionExchange): Promise<void> => {
+const serve = async (exchange: ReceivedExchange): Promise<void> => {
   const { target } = exchange.facts
   const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', {
     network: 'local',
@@ -37,7 +36,7 @@ const serve = async (exchange: ConnectionExchange): Promise<void> => {
   exchange.reported()
 }
 const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
-  const owner: ConnectionOwner = {
+  const settings = {
     limits: {
       headerTimeoutMs: 60_000,
       bodyIdleMs: 60_000,
@@ -52,11 +51,12 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
     now: () => performance.now(),
     date: () => 'today',
     nextId: () => 'id',
-    serve: exchange => void serve(exchange),
-    refused: () => {},
-    released: () => {},
   }
-  new Connection(socket, owner, { address: '127.0.0.1', slot: A_PLACE })
+  new Connection(socket, { address: '127.0.0.1', slot: A_PLACE }, settings, {
+    serve: exchange => void serve(exchange),
+    malformed: () => {},
+    released: () => {},
+  })
 })
 await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
 const address = server.address()

@@ -2,9 +2,12 @@
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import type { ProxyError } from '../../../src/errors.js'
-import { Connection } from '../../../src/listener/connection.js'
-import type { ConnectionExchange } from '../../../src/listener/connection-exchange.js'
-import type { ConnectionLimits, ConnectionOwner } from '../../../src/listener/connection-owner.js'
+import {
+  Connection,
+  type ConnectionLimits,
+  type ConnectionSettings,
+} from '../../../src/listener/connection.js'
+import type { ReceivedExchange } from '../../../src/pipeline/admitted-exchange.js'
 import { accepted } from '../peers/accepted.js'
 import { arrived } from '../peers/arrived.js'
 import { ManualClock } from '../fakes/manual-clock.js'
@@ -21,25 +24,40 @@ export const LIMITS: ConnectionLimits = {
   targetBytes: 8192,
 }
 
-export class ServedConnection implements ConnectionOwner {
-  readonly limits = LIMITS
-  readonly extraMethods = []
+export class ServedConnection {
   readonly clock = new ManualClock()
-  readonly exchanges: ConnectionExchange[] = []
+  readonly exchanges: ReceivedExchange[] = []
   readonly refusals: [method: string, target: string, error: ProxyError][] = []
-  draining = false
   isReleased = false
   readonly client: RawPeer
   /** The server's side of the client's socket. */
   readonly socket: Socket
   readonly connection: Connection
-  readonly #answer: (exchange: ConnectionExchange) => void
+  readonly #settings: ConnectionSettings
 
-  constructor(client: RawPeer, socket: Socket, answer: (exchange: ConnectionExchange) => void) {
+  constructor(client: RawPeer, socket: Socket, answer: (exchange: ReceivedExchange) => void) {
     this.client = client
     this.socket = socket
-    this.#answer = answer
-    this.connection = new Connection(socket, this, { address: '127.0.0.1', slot: A_PLACE })
+    this.#settings = {
+      limits: LIMITS,
+      extraMethods: [],
+      draining: false,
+      now: this.clock.now,
+      date: () => 'today',
+      nextId: () => 'id',
+    }
+    this.connection = new Connection(socket, { address: '127.0.0.1', slot: A_PLACE }, this.#settings, {
+      serve: exchange => {
+        this.exchanges.push(exchange)
+        answer(exchange)
+        // Nobody makes reports here.
+        exchange.reported()
+      },
+      malformed: (_clientAddress, method, target, error) => this.refusals.push([method, target, error]),
+      released: () => {
+        this.isReleased = true
+      },
+    })
   }
 
   /** Until the server has read all that the client wrote. */
@@ -53,45 +71,24 @@ export class ServedConnection implements ConnectionOwner {
     this.connection.checkDeadline(this.clock.now())
   }
 
-  now(): number {
-    return this.clock.now()
-  }
-
-  date(): string {
-    return 'today'
-  }
-
-  nextId(): string {
-    return 'id'
-  }
-
-  serve(exchange: ConnectionExchange): void {
-    this.exchanges.push(exchange)
-    this.#answer(exchange)
-    // Nobody makes reports here.
-    exchange.reported()
-  }
-
-  refused(_clientAddress: string, method: string, target: string, error: ProxyError): void {
-    this.refusals.push([method, target, error])
-  }
-
-  released(): void {
-    this.isReleased = true
+  /** Has it drained with the whole proxy. */
+  drain(): void {
+    this.connection.configure({ ...this.#settings, draining: true })
+    this.connection.drain()
   }
 }
 
 /** @param answer is given each exchange; without it the test answers them itself */
 export async function servedConnection(
   t: Test,
-  answer: (exchange: ConnectionExchange) => void = () => {},
+  answer: (exchange: ReceivedExchange) => void = () => {},
 ): Promise<ServedConnection> {
   const { client, socket } = await accepted(t, { allowHalfOpen: true, noDelay: true })
   return new ServedConnection(client, socket, answer)
 }
 
 /** Answers with so many bytes of content and nothing else. */
-export function answerWith(bytes: number): (exchange: ConnectionExchange) => void {
+export function answerWith(bytes: number): (exchange: ReceivedExchange) => void {
   const body = Buffer.alloc(bytes, 'x')
   return exchange => {
     const content = exchange.respond({ status: 200, reason: 'OK', fields: [], contentLength: bytes })

@@ -2,11 +2,9 @@
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
-import type { ProxyError } from '../../../src/errors.js'
 import { resourceMethods } from '../../../src/http/allow.js'
 import { Connection } from '../../../src/listener/connection.js'
-import type { ConnectionExchange } from '../../../src/listener/connection-exchange.js'
-import type { ConnectionOwner } from '../../../src/listener/connection-owner.js'
+import type { ReceivedExchange } from '../../../src/pipeline/admitted-exchange.js'
 import { Store, type StoreOptions } from '../../../src/origin/store/store.js'
 import type { Outcome } from '../../../src/outcome.js'
 import { A_PLACE } from '../fakes/no-limits.js'
@@ -86,7 +84,7 @@ export async function storeServer(
     unreadable: () => {},
     ...options,
   })
-  const serve = async (exchange: ConnectionExchange): Promise<void> => {
+  const serve = async (exchange: ReceivedExchange): Promise<void> => {
     const { target } = exchange.facts
     const outcome = await store.serve(exchange, 'path' in target ? target.path : '/', {
       network: state.network,
@@ -97,19 +95,21 @@ export async function storeServer(
     changes.notify()
     exchange.reported()
   }
-  const owner: ConnectionOwner = {
+  const settings = {
     limits: LIMITS,
     draining: false,
     extraMethods: [],
     now: () => 0,
     date: () => DATE,
     nextId: () => 'id',
-    serve: exchange => void serve(exchange),
-    refused: (_address: string, _method: string, _target: string, _error: ProxyError) => {},
+  }
+  const events = {
+    serve: (exchange: ReceivedExchange) => void serve(exchange),
+    malformed: () => {},
     released: () => {},
   }
   const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
-    new Connection(socket, owner, { address: '127.0.0.1', slot: A_PLACE })
+    new Connection(socket, { address: '127.0.0.1', slot: A_PLACE }, settings, events)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = server.address()
