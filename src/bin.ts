@@ -151,7 +151,7 @@ const [{ main }, { createNotify }, { parsePassedSockets }, { createFork, killWor
   Promise.all([
     import('./cli/main.js'),
     import('./run/service-manager.js'),
-    import('./listener/passed-sockets.js'),
+    import('./listener/bind.js'),
     import('./supervisor/worker-process.js'),
   ]),
 )

@@ -10,8 +10,7 @@ import { preferredMediaType } from '../http/accept.js'
 import { type Authority, parseAuthority } from '../http/authority.js'
 import { createServer } from '../http/node-http.js'
 import { descriptorOf, type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
-import { bindServer } from '../listener/bind.js'
-import type { Bindable } from '../listener/passed-sockets.js'
+import { type Bindable, bindServer } from '../listener/bind.js'
 import {
   type Exposition,
   type ExpositionFormat,

@@ -26,7 +26,7 @@ import {
 import type { ConnectedClient } from './exchange.js'
 import { Opening, PROXY_HEADER, readProxyHeader, TLS_HANDSHAKE } from './opening.js'
 import type { TunnelRegistry } from '../tunnel/registry.js'
-import type { Bindable } from './passed-sockets.js'
+import type { Bindable } from './bind.js'
 import { tellInvalidRequest } from '../pipeline/report.js'
 import { createTlsServer, secureContextOptions } from './tls-server.js'
 

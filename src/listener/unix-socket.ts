@@ -1,21 +1,13 @@
 /**
  * The file of a Unix socket. Before it is bound: one that a process left behind when it died is in the way and is
  * removed, one that somebody still accepts connections on is not touched. When it is closed: what another process has
- * put in its place stays.
+ * put in its place stays, also when the process ends without closing it.
  */
+import { errorCode } from '../errors.js'
 import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
 import { lstat, stat, unlink } from 'node:fs/promises'
 import { createConnection } from 'node:net'
 import { dirname } from 'node:path'
-import { errorCode } from '../errors.js'
-import type { Bindable } from './passed-sockets.js'
-
-/** Of all that is to be bound; once, as those who bind it after the first find it in use. @throws as removeStaleSocket */
-export async function removeStaleSockets(addresses: Iterable<Bindable | undefined>): Promise<void> {
-  for (const address of addresses) {
-    if (address !== undefined && 'path' in address) await removeStaleSocket(address.path)
-  }
-}
 
 /**
  * @param path where a socket is to be made
@@ -84,4 +76,71 @@ function probe(path: string): Promise<string | undefined> {
     })
     socket.on('error', error => resolve(errorCode(error)))
   })
+}
+
+/** One that comes to its path later may have its number, but is younger. */
+interface SocketFile {
+  readonly path: string
+  readonly dev: bigint
+  readonly ino: bigint
+  readonly birthtimeNs: bigint
+}
+
+/** The files of the Unix sockets that this process makes: one that ends without closing them removes them. */
+export class SocketFiles {
+  readonly #paths: readonly string[]
+  readonly #before: readonly SocketFile[]
+  /** Undefined until all are made. */
+  #made: readonly SocketFile[] | undefined
+
+  /** @param paths where they are going to be; what lies there by now is not ours */
+  constructor(paths: readonly string[]) {
+    this.#paths = paths
+    this.#before = findAll(paths)
+  }
+
+  /** All are made: one that comes to a path from here on is not ours. */
+  made(): void {
+    this.#made = this.#find()
+  }
+
+  /** All are closed, which has removed them. */
+  closed(): void {
+    this.#made = []
+  }
+
+  /** For the end of the process, which stops for nothing. */
+  remove(): void {
+    for (const file of this.#made ?? this.#find()) {
+      if (!isSame(file, find(file.path))) continue
+      try {
+        unlinkSync(file.path)
+      } catch {
+        // It is in the way of nobody: the next to listen there removes it.
+      }
+    }
+  }
+
+  #find(): readonly SocketFile[] {
+    return findAll(this.#paths).filter(file => !this.#before.some(before => isSame(before, file)))
+  }
+}
+
+function findAll(paths: readonly string[]): SocketFile[] {
+  return paths.flatMap(path => find(path) ?? [])
+}
+
+/** @returns undefined where there is none, or none to be seen */
+function find(path: string): SocketFile | undefined {
+  try {
+    const found = lstatSync(path, { bigint: true })
+    if (!found.isSocket()) return undefined
+    return { path, dev: found.dev, ino: found.ino, birthtimeNs: found.birthtimeNs }
+  } catch {
+    return undefined
+  }
+}
+
+function isSame(a: SocketFile, b: SocketFile | undefined): boolean {
+  return a.path === b?.path && a.dev === b.dev && a.ino === b.ino && a.birthtimeNs === b.birthtimeNs
 }

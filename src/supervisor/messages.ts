@@ -5,7 +5,7 @@
  */
 import type { RecentFailures } from '../clients/failed-attempts.js'
 import type { LoadedConfig } from '../run/runtime.js'
-import type { PassedSockets } from '../listener/passed-sockets.js'
+import type { PassedSockets } from '../listener/bind.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'

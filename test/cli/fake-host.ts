@@ -1,7 +1,7 @@
 /** What a process gives to the command line, without one: it is asked to stop by nothing, and starts nothing. */
 import { Readable } from 'node:stream'
 import { type Host, main } from '../../src/cli/main.js'
-import { NOTHING_PASSED } from '../../src/listener/passed-sockets.js'
+import { NOTHING_PASSED } from '../../src/listener/bind.js'
 
 export const VERSION = '1.2.3'
 

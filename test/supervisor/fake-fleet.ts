@@ -1,6 +1,6 @@
 /** A supervisor whose workers are no processes, and whose time is the test's. */
 import { createLogger, type Loaded, parseConfig } from '../../src/index.js'
-import { NOTHING_PASSED, type PassedSockets } from '../../src/listener/passed-sockets.js'
+import { NOTHING_PASSED, type PassedSockets } from '../../src/listener/bind.js'
 import { startSupervisor } from '../../src/supervisor/supervisor.js'
 import { FakeWorker, type Script } from './fake-worker.js'
 import { until as waitUntil } from '../kit/until.js'
