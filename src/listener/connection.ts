@@ -358,7 +358,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     if (this.#stalled) return
     this.#stalled = true
     this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
-    this.output.whenDrained(() => {
+    this.output.onDrain(() => {
       this.#stalled = false
       this.#advance()
     })

@@ -50,7 +50,6 @@ export class ResponseOutput implements ResponseContent {
   /** What joins pieces behind those that the system has not taken; made for the first client that falls behind. */
   #joining: JoiningWriter | undefined
   #drainCallbacks: (() => void)[] = []
-  readonly #handOverSoon = (): void => this.#handOver()
 
   /** @param state whose response half is kept here */
   constructor(socket: Socket, state: ConnectionState, events: ResponseEvents) {
@@ -120,12 +119,9 @@ export class ResponseOutput implements ResponseContent {
     return false
   }
 
+  /** Calls back when the client has caught up. */
   onDrain(callback: () => void): void {
-    if (!this.#muted) this.whenDrained(callback)
-  }
-
-  /** Calls back when the client has caught up, whichever response it is behind with. */
-  whenDrained(callback: () => void): void {
+    if (this.#muted) return
     this.#drainCallbacks.push(callback)
     this.#handOver()
     if (!this.#socket.writableNeedDrain) queueMicrotask(() => this.drained())
@@ -137,20 +133,27 @@ export class ResponseOutput implements ResponseContent {
   }
 
   end(trailers: Fields = []): void {
-    if (!this.#muted) this.#complete(trailers)
+    if (this.#muted) return
+    const end = this.#writer.end(trailers)
+    if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
+    if (end !== '') this.#push(end)
+    this.#state.onResponse('end')
+    this.#events.responded()
   }
 
   abort(): void {
     if (!this.#muted) this.#events.aborted()
   }
 
-  /** A whole response, in place of any that a handler may still mean to give. */
+  /** A whole response, in place of what a handler may go on to write. */
   answer(head: ResponseHead, body: Uint8Array): void {
+    const muted = this.#muted
     this.#muted = false
     this.head(head)
     this.write(body)
-    this.#muted = true
-    this.#complete([])
+    this.end()
+    // Otherwise another request may have begun by now.
+    if (muted) this.#muted = true
   }
 
   /** The head behind which the connection is not HTTP any more; no turn is waited for, as nothing can follow. */
@@ -174,20 +177,12 @@ export class ResponseOutput implements ResponseContent {
     else this.#socket.destroy()
   }
 
-  #complete(trailers: Fields): void {
-    const end = this.#writer.end(trailers)
-    if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
-    if (end !== '') this.#push(end)
-    this.#state.onResponse('end')
-    this.#events.responded()
-  }
-
   #push(piece: Piece): void {
     this.#pieces.push(piece)
     this.#pending += piece.length
     if (this.#scheduled) return
     this.#scheduled = true
-    void SOON.then(this.#handOverSoon)
+    void SOON.then(this.#handOver)
   }
 
   #endChunk(): void {
@@ -200,7 +195,7 @@ export class ResponseOutput implements ResponseContent {
   }
 
   /** Hands everything to the socket, or to what joins it behind what the client has not taken yet. */
-  #handOver(): void {
+  readonly #handOver = (): void => {
     this.#scheduled = false
     if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
     const pieces = this.#pieces

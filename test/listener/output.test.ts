@@ -270,7 +270,7 @@ t.test('a client that is behind is waited for behind such an answer, too', async
   output.begin({ method: 'GET', minor: 0, persistent: false })
   output.answer({ status: 403, reason: 'No', fields: [] }, Buffer.alloc(socket.writableHighWaterMark))
   let drained = 0
-  output.whenDrained(() => {
+  output.onDrain(() => {
     drained += 1
   })
   await turn()
