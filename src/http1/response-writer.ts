@@ -78,16 +78,6 @@ export class ResponseWriter extends ContentWriter {
     const connection = upgrade === undefined ? '' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`
     return `${statusLine(status, reason)}${fieldLines(fields)}${connection}\r\n`
   }
-
-  /** Whether content may follow the head at all. */
-  get hasContent(): boolean {
-    return this.framing !== 'none'
-  }
-
-  /** Whether content goes out in chunks. */
-  get isChunked(): boolean {
-    return this.framing === 'chunked'
-  }
 }
 
 function statusLine(status: number, reason: string): string {

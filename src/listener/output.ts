@@ -104,11 +104,11 @@ export class ResponseOutput implements ResponseContent {
     const bytes = chunk.length
     this.bytes += bytes
     if (this.#muted) return true
-    const writer = this.#writer
+    const { framing } = this.#writer
     // A chunk of no bytes would end the content.
-    if (bytes > 0 && writer.hasContent) {
-      writer.count(bytes)
-      if (writer.isChunked) {
+    if (bytes > 0 && framing !== 'none') {
+      this.#writer.count(bytes)
+      if (framing === 'chunked') {
         if (this.#chunkAt === NO_CHUNK) this.#chunkAt = this.#pieces.push('') - 1
         this.#chunkBytes += bytes
       }

@@ -23,7 +23,7 @@ function written(
   let wire = writer.head(head)
   for (const piece of pieces) {
     writer.count(piece.length)
-    wire += writer.isChunked ? chunkHead(piece.length) + piece + CHUNK_END : piece
+    wire += writer.framing === 'chunked' ? chunkHead(piece.length) + piece + CHUNK_END : piece
   }
   return wire + writer.end(trailers)
 }
@@ -34,7 +34,7 @@ t.test('a known length is Content-Length and the content as it is (RFC 9112 §6.
     written(writer, ok(5, 'Content-Type', 'text/plain'), ['he', 'llo']),
     'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello',
   )
-  t.ok(writer.hasContent)
+  t.not(writer.framing, 'none')
   t.notOk(writer.closes)
   t.notOk(writer.untilClose)
 })
@@ -42,7 +42,7 @@ t.test('a known length is Content-Length and the content as it is (RFC 9112 §6.
 t.test('a length of 0 has no content', async t => {
   const writer = new ResponseWriter(GET)
   t.equal(written(writer, ok(0)), 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
-  t.notOk(writer.hasContent)
+  t.equal(writer.framing, 'none')
 })
 
 t.test('an unknown length is chunked in HTTP/1.1 (RFC 9112 §7.1)', async t => {
@@ -51,7 +51,7 @@ t.test('an unknown length is chunked in HTTP/1.1 (RFC 9112 §7.1)', async t => {
     written(writer, ok(), ['hello', 'x'.repeat(26)]),
     `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1a\r\n${'x'.repeat(26)}\r\n0\r\n\r\n`,
   )
-  t.ok(writer.hasContent)
+  t.not(writer.framing, 'none')
   t.notOk(writer.closes)
   const empty = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n'
   t.equal(written(new ResponseWriter(GET), ok()), empty)
@@ -107,7 +107,7 @@ t.test('a response to HEAD has the fields of GET and never content (RFC 9110 §9
       written(writer, ok(length, 'ETag', '"a"'), [], ['X', 'y']),
       `HTTP/1.1 200 OK\r\nETag: "a"\r\n${line}\r\n`,
     )
-    t.notOk(writer.hasContent)
+    t.equal(writer.framing, 'none')
     t.notOk(writer.closes)
   }
   const error = { ...ok(3), status: 403, reason: 'No' }
@@ -121,7 +121,7 @@ t.test('a 204 has neither content nor framing fields (RFC 9110 §6.4.1)', async 
     const writer = new ResponseWriter(GET)
     const head = { ...ok(length, 'ETag', '"a"'), status: 204, reason: 'No Content' }
     t.equal(written(writer, head), 'HTTP/1.1 204 No Content\r\nETag: "a"\r\n\r\n')
-    t.notOk(writer.hasContent)
+    t.equal(writer.framing, 'none')
   }
 })
 
@@ -131,7 +131,7 @@ t.test('a 304 may say the length of what it does not send (RFC 9112 §6.2)', asy
   const writer = new ResponseWriter(GET)
   const known = 'HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n'
   t.equal(written(writer, { ...head, contentLength: 9 }), known)
-  t.notOk(writer.hasContent)
+  t.equal(writer.framing, 'none')
 })
 
 t.test('nothing can be written behind a head that has no content (RFC 9112 §6.3)', async t => {
@@ -144,7 +144,7 @@ t.test('nothing can be written behind a head that has no content (RFC 9112 §6.3
   ] as const) {
     const writer = new ResponseWriter(context)
     writer.head(head)
-    t.notOk(writer.isChunked)
+    t.not(writer.framing, 'chunked')
     writer.count(0)
     t.throws(() => writer.count(1), RangeError)
     t.equal(writer.end(['X', 'y']), '')

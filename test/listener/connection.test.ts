@@ -395,3 +395,22 @@ t.test('the wait is bounded in bytes', async t => {
   await until('the connection to be closed', () => served.socket.destroyed)
   t.equal(read(), LINGER_BYTES + 1)
 })
+
+t.test('content that is asked for after the last answer does not put off the end of the wait', async t => {
+  for (const ask of ['resume', 'start'] as const) {
+    const consumer = { data: () => false, end: () => {} }
+    const served = await servedConnection(t, exchange => exchange.content.start(consumer))
+    served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n12')
+    await served.arrived()
+    const [exchange] = served.exchanges
+    if (exchange !== undefined) answerWith(1)(exchange)
+    await served.client.untilEnd()
+    await turns()
+    if (ask === 'start') exchange?.content.start(consumer)
+    else exchange?.content.resume()
+    served.pass(LINGER_MS - 1)
+    t.notOk(served.socket.destroyed)
+    served.pass(1)
+    t.ok(served.socket.destroyed, ask)
+  }
+})

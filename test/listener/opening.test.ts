@@ -213,3 +213,10 @@ t.test('what waits for its header ends at a drain, and when it has to, and neith
     t.same(events, ['given back', 'released'], end)
   }
 })
+
+t.test('a header that has not begun is not reported when its time is over', async t => {
+  const { events, pass, closed } = await balanced(t)
+  pass(LIMITS.headerTimeoutMs)
+  await closed
+  t.same(events, ['given back', 'released'])
+})
