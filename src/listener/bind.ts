@@ -106,7 +106,7 @@ export function samePorts(
 ): readonly Bindable[] {
   return addresses.map((address, index) => {
     const known = bound[index]
-    // A socket of systemd is told by its address, too, and is not bound here.
+    // A socket of systemd has an address, too, and is not bound here.
     return 'port' in address && known !== undefined && isTcp(known) ? known : address
   })
 }
@@ -128,7 +128,7 @@ export interface BindOptions {
 /**
  * @returns the address that was bound, with the port that port 0 became; of a Unix socket that was passed on the name
  *   alone, as Node does not tell its path
- * @throws the system's error when it can not be
+ * @throws the system's error when it cannot be
  */
 export async function bindServer(
   server: Server,

@@ -62,7 +62,7 @@ export function parseAlternativeNames(line: string): AlternativeName[] {
     names.push({ kind, value: plain ?? (JSON.parse(quoted) as string) })
     end = match.index + text.length
   }
-  if (end !== line.length || line === '') throw new RangeError('the alternative names can not be read')
+  if (end !== line.length || line === '') throw new RangeError('the alternative names cannot be read')
   return names
 }
 
@@ -97,7 +97,7 @@ function hostName(text: string): string | undefined {
   }
 }
 
-/** An attribute that stands there several times has a list of values; Node gives none at all where one is no text. */
+/** An attribute that is there several times has a list of values; Node gives none at all where one is no text. */
 function attributesOf(
   subject: PeerCertificate['subject'] | undefined,
 ): { attribute: string; value: string }[] {

@@ -9,7 +9,7 @@
 import { type IpAddress, ipAddressFromBytes, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 export interface ProxyHeader {
-  /** Bytes of the header: what stands behind them is the client's. */
+  /** Bytes of the header: what follows them is the client's. */
   readonly length: number
   /** The client; undefined when the balancer speaks for itself (UNKNOWN, LOCAL, AF_UNSPEC). */
   readonly source: IpAddress | undefined
@@ -88,12 +88,12 @@ function parseBinary(bytes: Buffer): ProxyHeader | undefined {
   if (bytes.length < V2_FIXED_BYTES) return undefined
   const rest = bytes.readUInt16BE(14)
   const length = V2_FIXED_BYTES + rest
-  const told = isLocal ? undefined : addressBytes
+  const sourceBytes = isLocal ? undefined : addressBytes
   // Both addresses, and two bytes for each port.
-  if (told !== undefined && rest < 2 * told + 4)
+  if (sourceBytes !== undefined && rest < 2 * sourceBytes + 4)
     throw new RangeError('a PROXY header without room for addresses')
   if (bytes.length < length) return undefined
-  if (told === undefined) return { length, source: undefined }
-  const source = ipAddressFromBytes([...bytes.subarray(V2_FIXED_BYTES, V2_FIXED_BYTES + told)])
+  if (sourceBytes === undefined) return { length, source: undefined }
+  const source = ipAddressFromBytes([...bytes.subarray(V2_FIXED_BYTES, V2_FIXED_BYTES + sourceBytes)])
   return { length, source: unmapIpv4(source) }
 }

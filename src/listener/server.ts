@@ -64,13 +64,19 @@ export interface ServerOptions {
   readonly reusePort?: boolean
 }
 
+/** The settings in force: of the server, and what of them each connection has. */
+interface InForce {
+  readonly server: ServerSettings
+  readonly connections: ConnectionSettings
+}
+
 /** What is kept of each connection until it is closed or something else than HTTP. */
 type OpenConnection = Connection | Opening
 
 /** Takes a connection over. */
 type Serve = (socket: Socket, client: ConnectedClient) => void
 
-/** How often deadlines are looked at: how late a connection may be ended at most. */
+/** How often deadlines are checked: how late a connection may be ended at most. */
 const TICK_MS = 100
 /** How long closing may take after the deadline of a drain. */
 const CLOSE_MS = 1000
@@ -83,8 +89,7 @@ export class ProxyServer {
   /** Those whose TLS has not begun. */
   readonly #clients = new WeakMap<Socket, ConnectedClient>()
   readonly #events: ConnectionEvents
-  #settings: ServerSettings | undefined
-  #ofConnections: ConnectionSettings | undefined
+  #inForce: InForce | undefined
   #tls: { readonly server: TlsServer; files: TlsFiles } | undefined
   #ticker: NodeJS.Timeout | undefined
   #draining = false
@@ -102,23 +107,19 @@ export class ProxyServer {
 
   /** To be called before anything is listened on, and again for other settings. */
   configure(settings: ServerSettings): void {
-    this.#settings = settings
-    this.#apply(settings)
-  }
-
-  /** Puts settings in force for the connections, those that are open too. */
-  #apply({ limits, extraMethods, errorNote }: ServerSettings): void {
+    const { limits, extraMethods, errorNote } = settings
     const { now, date, nextId } = this.#options
     const draining = this.#draining
-    this.#ofConnections = { limits, extraMethods, errorNote, draining, now, date, nextId }
+    const connections = { limits, extraMethods, errorNote, draining, now, date, nextId }
+    this.#inForce = { server: settings, connections }
     for (const connection of this.#connections) {
-      if (connection instanceof Connection) connection.configure(this.#ofConnections)
+      if (connection instanceof Connection) connection.configure(connections)
     }
   }
 
   /**
    * @returns the address that was bound, with the port that port 0 became
-   * @throws the system's error when it can not be
+   * @throws the system's error when it cannot be
    */
   listen(address: TcpAddress): Promise<TcpAddress>
   listen(address: Bindable): Promise<ListenAddress>
@@ -132,7 +133,7 @@ export class ProxyServer {
 
   /** The same for clients that speak TLS to the proxy. */
   listenTls(address: TcpAddress, files: TlsFiles): Promise<TcpAddress> {
-    const tls = createTlsServer(files, this.#current.limits.headerTimeoutMs, {
+    const tls = createTlsServer(files, this.#current.server.limits.headerTimeoutMs, {
       begun: socket => this.#beginHandshake(socket),
       secured: (socket, client) =>
         this.#serve(socket, { ...client, certificate: readClientCertificate(socket) }),
@@ -181,7 +182,7 @@ export class ProxyServer {
 
   /** Gives a connection its place; there may be none even to say so. */
   #take(socket: Socket, address: string, serve: Serve): void {
-    const slot = this.#options.shares.connect(this.#current.sourceOf(address), () => socket.destroy())
+    const slot = this.#options.shares.connect(this.#current.server.sourceOf(address), () => socket.destroy())
     if (socket.destroyed) slot.release()
     else serve(socket, { address, slot })
   }
@@ -218,18 +219,18 @@ export class ProxyServer {
     failed: (address: string, reason: string) => void,
   ): Opening {
     const released = (opening: Opening): void => this.#released(opening)
-    const opening = new Opening(socket, client, kind, this.#connectionSettings, { failed, released })
+    const opening = new Opening(socket, client, kind, this.#current.connections, { failed, released })
     this.#add(opening)
     return opening
   }
 
   #serve(socket: Socket, client: ConnectedClient): void {
     limitReadAhead(socket)
-    this.#add(new Connection(socket, client, this.#connectionSettings, this.#events))
+    this.#add(new Connection(socket, client, this.#current.connections, this.#events))
   }
 
   #isBalancer(address: string): boolean {
-    const { balancers } = this.#current
+    const { balancers } = this.#current.server
     if (balancers.length === 0) return false
     const ip = parseSocketAddress(address)
     return ip !== undefined && balancers.some(block => cidrContains(block, ip))
@@ -241,7 +242,7 @@ export class ProxyServer {
    */
   async drain(deadlineMs: number): Promise<void> {
     this.#draining = true
-    if (this.#settings !== undefined) this.#apply(this.#settings)
+    if (this.#inForce !== undefined) this.configure(this.#inForce.server)
     for (const server of this.#servers) if (server.listening) server.close()
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
@@ -262,7 +263,7 @@ export class ProxyServer {
   }
 
   #refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
-    const { observer, configHash, clientName } = this.#current
+    const { observer, configHash, clientName } = this.#current.server
     const id = this.#options.nextId()
     const request = { id, client: clientName(clientAddress), clientAddress, method, target }
     tellInvalidRequest(observer, configHash, request, error)
@@ -274,14 +275,9 @@ export class ProxyServer {
     queueMicrotask(() => this.#checkEmpty())
   }
 
-  get #current(): ServerSettings {
-    if (this.#settings === undefined) throw new TypeError('a server that was not configured')
-    return this.#settings
-  }
-
-  get #connectionSettings(): ConnectionSettings {
-    if (this.#ofConnections === undefined) throw new TypeError('a server that was not configured')
-    return this.#ofConnections
+  get #current(): InForce {
+    if (this.#inForce === undefined) throw new TypeError('a server that was not configured')
+    return this.#inForce
   }
 
   #add(connection: OpenConnection): void {

@@ -83,7 +83,7 @@ export function createTlsServer(
 /**
  * Everything that comes out of the files, so that it can be made anew and put in place of the old.
  *
- * Where clients have certificates no session is resumed: what a session was begun with is not looked at again, and a
+ * Where clients have certificates no session is resumed: what a session was begun with is not checked again, and a
  * certificate that has been revoked since would go on to count. Nor is TLS 1.2 renegotiated, by which a client could
  * become another one in mid-connection.
  */

@@ -11,7 +11,7 @@ import { dirname } from 'node:path'
 
 /**
  * @param path where a socket is to be made
- * @throws Error when something lives there, or lies there that is no socket, or the folder is missing; the system's when it can not be removed
+ * @throws Error when somebody listens there, or what is there is no socket, or the folder is missing; the system's when it cannot be removed
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   try {
@@ -25,7 +25,7 @@ export async function removeStaleSocket(path: string): Promise<void> {
   if (code === 'ECONNREFUSED') await unlink(path)
   else if (code === undefined || code === 'EAGAIN')
     throw inUse(`${path} is in use: another process listens on it`)
-  else if (code !== 'ENOENT') throw inUse(`${path} is there already, and can not be connected to (${code})`)
+  else if (code !== 'ENOENT') throw inUse(`${path} is there already, and cannot be connected to (${code})`)
 }
 
 /** Of a folder that is missing the system says, when a socket is bound, that it is not permitted. */
@@ -34,7 +34,7 @@ async function checkFolder(path: string): Promise<void> {
     await stat(dirname(path))
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error
-    throw Object.assign(new Error(`${path} can not be made: there is no folder ${dirname(path)}`), {
+    throw Object.assign(new Error(`${path} cannot be made: there is no folder ${dirname(path)}`), {
       code: 'ENOENT',
     })
   }

@@ -43,7 +43,7 @@ t.test('a folder that is not there is said to be missing', async t => {
   const folder = join(await temporaryDirectory(t), 'none')
   await t.rejects(removeStaleSocket(join(folder, 's')), {
     code: 'ENOENT',
-    message: `${join(folder, 's')} can not be made: there is no folder ${folder}`,
+    message: `${join(folder, 's')} cannot be made: there is no folder ${folder}`,
   })
 })
 
