@@ -28,11 +28,13 @@ export interface ReceivedFrom {
   readonly proto: 'http' | 'https'
 }
 
-/** @returns the fields with those of `style` appended; themselves for `none` */
-export function withForwarded(fields: Fields, style: ForwardedStyle, from: ReceivedFrom): Fields {
+/** @returns the fields with those of `style` appended */
+export function withForwarded(
+  fields: Fields,
+  style: Exclude<ForwardedStyle, 'none'>,
+  from: ReceivedFrom,
+): Fields {
   switch (style) {
-    case 'none':
-      return fields
     case 'forwarded':
       return appended(wellFormed(fields), 'Forwarded', forwardedElement(from))
     case 'x-forwarded-for': {

@@ -6,12 +6,11 @@ import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Exchange } from '../exchange.js'
 import { serializeAllow } from '../http/allow.js'
-import type { ReceivedFrom } from '../http/forwarded.js'
 import { isMethod, type Method } from '../http/method.js'
 import { hasDotSegment, pathOf } from '../http/path.js'
-import { parseSocketAddress } from '../net/ip-address.js'
 import type { Outcome } from '../outcome.js'
 import {
+  type OriginClient,
   type OriginRequest,
   type PassthroughOptions,
   type PassthroughRoute,
@@ -34,12 +33,6 @@ export type OriginRoute = RoutePlace &
     | ({ readonly kind: 'forward' } & PassthroughRoute)
     | { readonly kind: 'store'; readonly handler: StoreHandler }
   )
-
-/** Where a request came from, as the connection has it. */
-export interface OriginClient {
-  readonly address: string
-  readonly encrypted: boolean
-}
 
 /**
  * @param routes in the order of sortRoutes
@@ -73,26 +66,16 @@ export function checkMethod(route: OriginRoute, method: Method, target: string):
  * @param request the request target, and the fields as they came but for the hops that Max-Forwards has left
  * @throws what the handlers throw
  */
-export async function serveOrigin(
+export function serveOrigin(
   admitted: AdmittedExchange,
   request: OriginRequest,
   client: OriginClient,
   route: OriginRoute,
   options: PassthroughOptions,
 ): Promise<Outcome> {
-  const { exchange } = admitted
-  if (route.kind === 'forward') {
-    return await passThrough(admitted, request, receivedFrom(exchange, client), route, options)
-  }
-  return await route.handler.serve(exchange, request, client.address)
-}
-
-function receivedFrom({ facts }: Exchange, { address, encrypted }: OriginClient): ReceivedFrom {
-  return {
-    address: parseSocketAddress(address)?.text,
-    host: facts.host?.text,
-    proto: encrypted ? 'https' : 'http',
-  }
+  return route.kind === 'forward'
+    ? passThrough(admitted, request, client, route, options)
+    : route.handler.serve(admitted.exchange, request, client.address)
 }
 
 /** The refusal where no route leads. */

@@ -3,6 +3,7 @@ import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { FieldSection } from '../http/field-section.js'
 import { type ForwardedStyle, type ReceivedFrom, withForwarded } from '../http/forwarded.js'
 import type { Host } from '../http/authority.js'
+import { parseSocketAddress } from '../net/ip-address.js'
 import type { Outcome } from '../outcome.js'
 import { relayToOneOf } from '../forward/failover.js'
 import { type OutgoingOptions, outgoingRequest } from '../forward/outgoing.js'
@@ -23,6 +24,12 @@ export interface Upstream {
   readonly sender: Sender
 }
 
+/** Where a request came from, as the connection has it. */
+export interface OriginClient {
+  readonly address: string
+  readonly encrypted: boolean
+}
+
 export interface OriginRequest {
   /** The request target, sent on byte for byte. */
   readonly path: string
@@ -41,18 +48,22 @@ export interface PassthroughOptions extends Omit<RelayOptions, 'sender'>, Outgoi
 }
 
 /** @throws ProxyError 508 when the request has been here before; whatever the client going away throws */
-export async function passThrough(
+export function passThrough(
   admitted: AdmittedExchange,
   received: OriginRequest,
-  from: ReceivedFrom,
+  client: OriginClient,
   { upstreams, hostHeader, forwarded }: PassthroughRoute,
   options: PassthroughOptions,
 ): Promise<Outcome> {
-  const kept = hostHeader === 'keep' ? from.host : undefined
   const { exchange } = admitted
+  const named = exchange.facts.host?.text
+  const kept = hostHeader === 'keep' ? named : undefined
   const request = outgoingRequest(admitted, { ...received, host: kept ?? '', upgradable: true }, options)
-  const fields = withForwarded(request.fields, forwarded, from)
-  return await relayToOneOf('origin', exchange, upstreams, async upstream => {
+  const fields =
+    forwarded === 'none'
+      ? request.fields
+      : withForwarded(request.fields, forwarded, receivedFrom(client, named))
+  return relayToOneOf('origin', exchange, upstreams, async upstream => {
     const { sender, authority } = upstream
     try {
       const permit = await options.dialer.permitConfigured(upstream, exchange)
@@ -62,4 +73,9 @@ export async function passThrough(
       upstreams.done(upstream)
     }
   })
+}
+
+/** @param host the Host field */
+function receivedFrom({ address, encrypted }: OriginClient, host: string | undefined): ReceivedFrom {
+  return { address: parseSocketAddress(address)?.text, host, proto: encrypted ? 'https' : 'http' }
 }

@@ -26,13 +26,21 @@ export class Upstreams<Upstream> {
    * @returns undefined when it has been to all
    */
   take(tried: ReadonlySet<Upstream>): Upstream | undefined {
-    const left = this.#inTurn().filter(upstream => !tried.has(upstream))
-    const [first, ...others] = this.#availability.preferred(left)
-    if (first === undefined) return undefined
-    const chosen = others.reduce(
-      (best, upstream) => (this.#load(upstream) < this.#load(best) ? upstream : best),
-      first,
-    )
+    const upstreams = this.#upstreams
+    const start = this.#turn++
+    let chosen: Upstream | undefined
+    let isDown = true
+    for (let i = 0; i < upstreams.length; i++) {
+      const upstream = upstreams[(start + i) % upstreams.length] as Upstream
+      if (tried.has(upstream)) continue
+      const isThisDown = this.#availability.isDown(upstream)
+      const isBetter =
+        chosen === undefined || (isThisDown === isDown ? this.#load(upstream) < this.#load(chosen) : isDown)
+      if (!isBetter) continue
+      chosen = upstream
+      isDown = isThisDown
+    }
+    if (chosen === undefined) return undefined
     this.#availability.chosen(chosen)
     this.#inUse.set(chosen, this.#load(chosen) + 1)
     return chosen
@@ -43,12 +51,12 @@ export class Upstreams<Upstream> {
     this.#inUse.set(upstream, this.#load(upstream) - 1)
   }
 
-  /** A connection to it stood. */
+  /** A connection to it was established. */
   reached(upstream: Upstream): void {
     this.#availability.reached(upstream)
   }
 
-  /** None came to stand. */
+  /** None could be established. */
   unreached(upstream: Upstream, error: ProxyError): void {
     this.#availability.unreached(upstream, error)
   }
@@ -60,11 +68,5 @@ export class Upstreams<Upstream> {
   /** In the order in which they were given. */
   get health(): Health<Upstream>[] {
     return this.#upstreams.map(upstream => this.#availability.healthOf(upstream))
-  }
-
-  /** All of them, beginning with another one each time. */
-  #inTurn(): Upstream[] {
-    const start = this.#turn++ % this.#upstreams.length
-    return [...this.#upstreams.slice(start), ...this.#upstreams.slice(0, start)]
   }
 }

@@ -36,9 +36,14 @@ export class Availability<Upstream> {
 
   /** Those that are up, or all where none is. */
   preferred(upstreams: readonly Upstream[]): readonly Upstream[] {
-    const now = this.#options.now()
-    const up = upstreams.filter(upstream => (this.#downUntil.get(upstream) ?? now) <= now)
+    const up = upstreams.filter(upstream => !this.isDown(upstream))
     return up.length > 0 ? up : upstreams
+  }
+
+  /** Whether it is passed over while there are others. */
+  isDown(upstream: Upstream): boolean {
+    const until = this.#downUntil.get(upstream)
+    return until !== undefined && until > this.#options.now()
   }
 
   /** A request is about to go there. When it is down, that one finds out whether it is back; the others do not wait with it. */

@@ -56,6 +56,13 @@ export interface ConfiguredUpstream {
   readonly port: number
 }
 
+interface ConfiguredPermit {
+  readonly policy: Policy
+  /** What its name led to; undefined for a literal. */
+  readonly addresses: readonly string[] | undefined
+  readonly permit: Permit
+}
+
 /** What opens the connections that requests are sent on. */
 export interface Connects {
   /** As Dialer.connect does. */
@@ -79,6 +86,8 @@ export interface Connection {
 
 export class Dialer {
   readonly #options: DialerOptions & DialOptions
+  /** The last permits of upstreams of the configuration. */
+  readonly #configured = new WeakMap<ConfiguredUpstream, ConfiguredPermit>()
 
   constructor(options: DialerOptions) {
     this.#options = { connector: netConnect, interfaces: networkInterfaces, ...options }
@@ -112,16 +121,19 @@ export class Dialer {
   }
 
   /**
-   * The same for an upstream of the configuration, which is told by whoever may reach it.
+   * The same for an upstream of the configuration, whose permit is made anew only for another policy or other addresses.
    * @throws ProxyError 502 or 504 from DNS, 403 or 508 when an address is our own
    */
-  async permitConfigured(
-    { source, host, port }: ConfiguredUpstream,
-    { signal }: Pick<Asker, 'signal'>,
-  ): Promise<Permit> {
+  async permitConfigured(upstream: ConfiguredUpstream, { signal }: Pick<Asker, 'signal'>): Promise<Permit> {
+    const { source, host, port } = upstream
     const { resolver, configured = resolver } = this.#options
-    const addresses = host.kind === 'name' ? await configured.resolve(host.name, { signal }) : [host.name]
-    return permitOf(this.#options.policy().vetConfigured(source, host, port, addresses))
+    const addresses = host.kind === 'name' ? await configured.resolve(host.name, { signal }) : undefined
+    const policy = this.#options.policy()
+    const last = this.#configured.get(upstream)
+    if (last?.policy === policy && isSameList(last.addresses, addresses)) return last.permit
+    const permit = permitOf(policy.vetConfigured(source, host, port, addresses ?? [host.name]))
+    this.#configured.set(upstream, { policy, addresses, permit })
+    return permit
   }
 
   /**
@@ -240,6 +252,10 @@ class Dial implements RaceOptions<Connection> {
     if (isIt(localAddress ?? '')) return true
     return Object.values(this.#options.interfaces()).some(list => list?.some(({ address }) => isIt(address)))
   }
+}
+
+function isSameList(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  return a === b || (a?.length === b?.length && a?.every((text, i) => text === b?.[i]) === true)
 }
 
 function permitOf(verdict: Permit | Denial): Permit {

@@ -306,6 +306,29 @@ t.test('a permit for an upstream of the configuration', async t => {
     t.equal(permit.addresses[0]?.text, '::1')
   })
 
+  await t.test('is made anew for other addresses and another policy alone', async t => {
+    const answers = { 'up.test': ['10.0.0.5'] }
+    let inForce = POLICY
+    const one = dialer({ addresses: answers, policy: () => inForce })
+    for (const upstream of [
+      { source: 'key', host, port: 80 },
+      { source: 'key', host: { kind: 'ipv4', name: '10.0.0.5' }, port: 80 },
+    ] as const) {
+      const permitNow = (): Promise<Permit> => one.permitConfigured(upstream, { signal: never })
+      const first = await permitNow()
+      answers['up.test'] = ['10.0.0.5']
+      t.equal(await permitNow(), first)
+      inForce = policy({ rules: {} })
+      const second = await permitNow()
+      t.not(second, first)
+      answers['up.test'] = ['10.0.0.5', '10.0.0.6']
+      t.equal((await permitNow()) === second, upstream.host.kind === 'ipv4')
+      answers['up.test'] = ['10.0.0.7']
+      const last = (await permitNow()).addresses.map(({ text }) => text)
+      t.same(last, upstream.host.kind === 'name' ? ['10.0.0.7'] : ['10.0.0.5'])
+    }
+  })
+
   await t.test('is refused where we listen ourselves', async t => {
     const own = { cidr: parseCidr('127.0.0.1'), port: 80, wildcard: false, role: 'proxy' } as const
     const policyOf = policy({ rules: {} }, { ownListeners: [own] })
