@@ -95,6 +95,37 @@ export class FieldSection {
     return section
   }
 
+  /**
+   * The same from names and values that another reader has found in one message.
+   * @param raw name, value, name, value, ...: views of what was received, as a rule of one piece of it, which becomes
+   *   text as a whole: a call for each name and value would cost four times as much
+   * @throws ProxyError 400
+   */
+  static ofBytes(raw: readonly Buffer[]): FieldSection {
+    const section = new FieldSection()
+    const first = raw[0]
+    const last = raw[raw.length - 1]
+    if (first === undefined || last === undefined) return section
+    const { buffer, byteOffset: start } = first
+    const bytes = last.byteOffset + last.length - start
+    const text =
+      last.buffer === buffer && bytes > 0 ? Buffer.from(buffer, start, bytes).toString('latin1') : ''
+    for (let i = 0; i + 1 < raw.length; i += 2) {
+      const name = raw[i] as Buffer
+      const value = raw[i + 1] as Buffer
+      const nameAt = name.byteOffset - start
+      const valueAt = value.byteOffset - start
+      const isWithin = nameAt >= 0 && nameAt <= valueAt && valueAt + value.length <= text.length
+      if (isWithin && name.buffer === buffer && value.buffer === buffer) {
+        section.#readField(text, nameAt, nameAt + name.length, valueAt, valueAt + value.length)
+      } else {
+        const line = name.toString('latin1') + value.toString('latin1')
+        section.#readField(line, 0, name.length, name.length, line.length)
+      }
+    }
+    return section
+  }
+
   /** name, value, name, value, ... in order, names as they were written. */
   get list(): Fields {
     return this.#list
@@ -126,10 +157,15 @@ export class FieldSection {
     const colon = text.indexOf(':', start)
     if (colon === -1 || colon >= end) throw badLine(text.slice(start, end))
     this.#bytes += end - start
-    const known = recognise(text, start, colon)
-    const name = known?.name ?? text.slice(start, colon)
+    this.#readField(text, start, colon, colon + 1, end)
+  }
+
+  /** The name from `start` to `nameEnd`, and the value, with white space around it, from `valueStart` to `end`. */
+  #readField(text: string, start: number, nameEnd: number, valueStart: number, end: number): void {
+    const known = recognise(text, start, nameEnd)
+    const name = known?.name ?? text.slice(start, nameEnd)
     if (known === undefined && !isToken(name)) throw badLine(text.slice(start, end))
-    this.#add(name, known?.id ?? 0, readValue(text, colon + 1, end))
+    this.#add(name, known?.id ?? 0, readValue(text, valueStart, end))
   }
 
   has(id: FieldId): boolean {

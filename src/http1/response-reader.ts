@@ -36,7 +36,7 @@ export type ResponseEvent =
 export type ResponseLimits = FieldLimits
 
 /** Interim responses to one request; whoever sends more does not mean to come to an end. */
-const MAX_INTERIM = 100
+export const MAX_INTERIM = 100
 const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
 /** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
 const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
@@ -201,7 +201,7 @@ function toUpstreamError(error: unknown): unknown {
   return new ProxyError('http_protocol_error', `${error.message} in a response`, { cause: error })
 }
 
-function tooLarge(): ProxyError {
+export function tooLarge(): ProxyError {
   return limitExceeded(
     'limits.header_bytes',
     'http_response_header_section_size',
@@ -209,6 +209,6 @@ function tooLarge(): ProxyError {
   )
 }
 
-function tooMany(): ProxyError {
+export function tooMany(): ProxyError {
   return new ProxyError('http_response_header_section_size', 'too many fields in a response')
 }

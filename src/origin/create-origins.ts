@@ -6,8 +6,10 @@ import { type MethodsInUse, resourceMethods } from '../http/allow.js'
 import type { Method } from '../http/method.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import type { Dialer } from '../upstream/dial.js'
-import { Http1Sender, type SenderOptions } from '../upstream/http1-sender.js'
-import type { Sender } from '../upstream/sender.js'
+import type { SenderOptions } from '../upstream/http1-sender.js'
+import { OriginSender } from '../upstream/origin-sender.js'
+import type { UpstreamScheme } from '../upstream/pool.js'
+import { Undici } from '../upstream/undici-sender.js'
 import type { OriginRoute } from './origin.js'
 import type { Upstream } from './passthrough.js'
 import { sortRoutes } from './routes.js'
@@ -27,8 +29,6 @@ export interface UpstreamHealth {
 export interface OriginsOptions {
   readonly dialer: Dialer
   readonly senderOptions: Omit<SenderOptions, 'dialer' | 'scheme'>
-  /** The sender of plain HTTP, which all plain upstreams share. */
-  readonly sender: Sender
   readonly methods: MethodsInUse
   readonly store: Omit<StoreRouteOptions, 'isHostNamed' | 'methods'>
   /** Authorities in PEM, by the path in the configuration. */
@@ -49,7 +49,8 @@ export interface Origins {
 
 /** @throws OpenSSL's error when authorities are not those that were checked */
 export function createOrigins(configured: Config['origins'], options: OriginsOptions): Origins {
-  const opened: Sender[] = []
+  const opened: OriginSender[] = []
+  let undici: Undici | undefined
   const stores: StoreRoute[] = []
   const routes = configured.flatMap((origin, index): OriginRoute[] => {
     const { hosts, path } = origin
@@ -63,8 +64,9 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
     }
     const ca = origin.ca === undefined ? undefined : options.upstreamCa.get(origin.ca)
     const upstreams = origin.upstreams.map(({ scheme, authority, text }): Upstream => {
-      const sender = scheme === 'http' ? options.sender : tlsSender(ca, options)
-      if (scheme === 'https') opened.push(sender)
+      undici ??= new Undici()
+      const sender = new OriginSender(senderOptions(scheme, ca, options), undici)
+      opened.push(sender)
       return {
         source: `origins[${index}].forward`,
         url: text,
@@ -92,6 +94,7 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
     },
     close: async () => {
       for (const sender of opened) sender.close()
+      undici?.close()
       await Promise.all(stores.map(store => store.close()))
     },
   }
@@ -114,12 +117,17 @@ function methodsOf({ kind, methods }: Config['origins'][number], use: MethodsInU
   return methods === undefined ? passing : passing.filter(method => methods.includes(method))
 }
 
-/** Of one upstream alone: a connection is verified for its host, and is no good for another at the same address. */
-function tlsSender(ca: string | undefined, { dialer, senderOptions }: OriginsOptions): Sender {
+/** Of one upstream alone: a connection with TLS is verified for its host, and is no good for another at the same address. */
+function senderOptions(
+  scheme: UpstreamScheme,
+  ca: string | undefined,
+  { dialer, senderOptions: common }: OriginsOptions,
+): SenderOptions {
+  if (scheme === 'http') return { ...common, scheme, dialer }
   const context = createSecureContext(ca === undefined ? {} : { ca })
-  return new Http1Sender({
-    ...senderOptions,
-    scheme: 'https',
+  return {
+    ...common,
+    scheme,
     dialer: { connect: (permit, signal) => dialer.connectTls(permit, context, signal) },
-  })
+  }
 }

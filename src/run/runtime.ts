@@ -83,7 +83,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
       sender: senderOptions,
       now: services.now,
     })
-    this.#origins = openOrigins(loaded, services, { dialer, senderOptions, sender, methods: hop })
+    this.#origins = openOrigins(loaded, services, { dialer, senderOptions, methods: hop })
     this.#observer = observersOf(config, services)
     this.#pipeline = {
       clients: this.#clients,
@@ -235,7 +235,7 @@ function hopOf({ trace, methods }: Config): HopOptions {
 function openOrigins(
   { config, files, folder }: LoadedConfig,
   { now, wallClock, date, descriptors, logger }: Services,
-  common: Pick<OriginsOptions, 'dialer' | 'senderOptions' | 'sender' | 'methods'>,
+  common: Pick<OriginsOptions, 'dialer' | 'senderOptions' | 'methods'>,
 ): Origins {
   return createOrigins(config.origins, {
     ...common,

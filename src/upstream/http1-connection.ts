@@ -44,7 +44,7 @@ export interface ByteSource {
 }
 
 /** Milliseconds before the time that an origin names in Keep-Alive, at which its connection is not used any more. */
-const KEEP_ALIVE_MARGIN_MS = 1000
+export const KEEP_ALIVE_MARGIN_MS = 1000
 const KEEP_ALIVE_TIMEOUT = /(?:^|[,\s])timeout=(\d{1,6})(?:$|[,\s])/i
 
 export class Http1Connection {

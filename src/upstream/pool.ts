@@ -16,7 +16,7 @@ export interface Poolable {
 }
 
 /** Idle connections kept under one key; one more is closed. */
-const MAX_IDLE_PER_KEY = 256
+export const MAX_IDLE_PER_KEY = 256
 
 /** Idle connections in all; with one more, the one that has been idle longest is closed. */
 const MAX_IDLE = 1024

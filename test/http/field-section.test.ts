@@ -171,3 +171,36 @@ t.test('refuses control bytes in a value, at its ends too (RFC 9110 §5.5)', asy
     }
   }
 })
+
+t.test('names and values that another reader has found are the same as their lines', async t => {
+  const text = 'HTTP/1.1 200 OK\r\nServer: x\r\nX-A:\t b \r\nCONNECTION: close, x\r\nEmpty:\r\n'
+  const names = ['Server', 'X-A', 'CONNECTION', 'Empty']
+  const values = ['x', 'b ', 'close, x', '']
+  const message = Buffer.from(text, 'latin1')
+  const views = names.flatMap((name, i) => {
+    const at = message.indexOf(`${name}:`, 0, 'latin1')
+    const value = values[i] as string
+    const valueAt = message.indexOf(value, at + name.length + 1, 'latin1')
+    return [message.subarray(at, at + name.length), message.subarray(valueAt, valueAt + value.length)]
+  })
+  const lines = names.map((name, i) => `${name}:${values[i]}`)
+  const pieces = (at: number): Buffer[] => views.map((view, i) => (i === at ? Buffer.concat([view]) : view))
+  for (const raw of [views, ...views.map((_, at) => pieces(at)), views.map(view => Buffer.from(view))]) {
+    const read = FieldSection.ofBytes(raw)
+    t.same(read.list, section(...lines).list)
+    t.equal(read.value(FIELD.connection), 'close, x')
+    t.same(read.connectionOptions, ['close', 'x'])
+  }
+  t.same(FieldSection.ofBytes([]).list, [])
+  const high = FieldSection.ofBytes([Buffer.from('X'), Buffer.from('\xff\t', 'latin1')])
+  t.same(high.list, ['X', '\xff'])
+  for (const [name, value] of [
+    ['X Y', 'a'],
+    ['X', 'a\0'],
+  ] as const) {
+    t.throws(() => FieldSection.ofBytes([Buffer.from(name), Buffer.from(value)]), {
+      message: /./,
+      status: 400,
+    })
+  }
+})

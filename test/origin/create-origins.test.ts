@@ -1,17 +1,15 @@
+import { createRequire } from 'node:module'
 import t from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { serializeAllow } from '../../src/http/allow.js'
 import { createOrigins, type OriginsOptions } from '../../src/origin/create-origins.js'
 import type { Upstream } from '../../src/origin/passthrough.js'
 import type { Dialer } from '../../src/upstream/dial.js'
-import type { Sender } from '../../src/upstream/sender.js'
 import { load } from '../config/problems-of.js'
 
-const sender = {} as Sender
 const OPTIONS: OriginsOptions = {
   dialer: {} as Dialer,
   senderOptions: { headerBytes: 1, keepAliveMs: 1 },
-  sender,
   methods: { trace: false, extra: [] },
   store: {
     folder: '.',
@@ -27,7 +25,20 @@ const OPTIONS: OriginsOptions = {
   onChange: () => {},
 }
 
-t.test('plain upstreams share the sender of the proxy, each https:// one has its own', async t => {
+t.test('undici is loaded where there is an upstream, and nowhere else', async t => {
+  const { cache } = createRequire(import.meta.url)
+  const isLoaded = (): boolean => Object.keys(cache).some(path => path.includes('/undici/'))
+  for (const [entry, expected] of [
+    ['store: {}', false],
+    ['forward: "http://a"', true],
+  ] as const) {
+    const made = createOrigins(load(`origins: [{ path: /, ${entry} }]`).origins, OPTIONS)
+    t.equal(isLoaded(), expected, entry)
+    await made.close()
+  }
+})
+
+t.test('each upstream has a sender of its own', async t => {
   const { origins } = load(
     'origins: [{ path: /, forward: ["http://a", "https://a", "https://a:1"] }, { path: /v1, store: {} }]',
   )
@@ -45,8 +56,7 @@ t.test('plain upstreams share the sender of the proxy, each https:// one has its
   for (let i = 0; i < 3; i++) tried.add(route.upstreams.take(tried) as Upstream)
   const [plain, tls, other] = [...tried].sort((a, b) => a.url.localeCompare(b.url))
   t.match([plain?.url, tls?.url, other?.url], ['http://a:80', 'https://a:1', 'https://a:443'])
-  t.equal(plain?.sender, sender)
-  t.equal(new Set([sender, tls?.sender, other?.sender]).size, 3)
+  t.equal(new Set([plain?.sender, tls?.sender, other?.sender]).size, 3)
   await made.close()
 })
 

@@ -38,7 +38,7 @@ t.test('the path goes on byte for byte, with the Host of the client (RFC 9110 §
   const peer = await origin.accept()
   t.equal(
     await peer.until('\r\n\r\n'),
-    'GET /a%2Fb//c;d?e=%41&../f HTTP/1.1\r\nHost: Api.test:80\r\nVia: 1.1 sluice-test\r\nConnection: keep-alive\r\n\r\n',
+    'GET /a%2Fb//c;d?e=%41&../f HTTP/1.1\r\nhost: Api.test:80\r\nconnection: keep-alive\r\nVia: 1.1 sluice-test\r\n\r\n',
   )
   peer.write(OK)
   t.equal(
@@ -50,7 +50,7 @@ t.test('the path goes on byte for byte, with the Host of the client (RFC 9110 §
   )
   t.equal(
     await peer.until('\r\n\r\n'),
-    'GET / HTTP/1.1\r\nHost: api.test\r\nA: \xe9\r\nVia: 1.1 sluice-test\r\nConnection: keep-alive\r\n\r\n',
+    'GET / HTTP/1.1\r\nhost: api.test\r\nconnection: keep-alive\r\nA: \xe9\r\nVia: 1.1 sluice-test\r\n\r\n',
     'on the connection that was open',
   )
   peer.write(OK)
@@ -99,14 +99,15 @@ t.test('OPTIONS and a websocket go on as well', async t => {
   peer.write('HTTP/1.1 204 No Content\r\nAllow: GET\r\n\r\n')
   t.match(await client.until('\r\n\r\n'), '\r\nAllow: GET\r\n')
   client.write('GET /ws HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
-  t.match(await peer.until('\r\n\r\n'), '\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n')
-  peer.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  const other = await origin.accept()
+  t.match(await other.until('\r\n\r\n'), '\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n')
+  other.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 101 /)
   client.write('up')
-  t.equal(await peer.until(2), 'up')
-  peer.write('down')
+  t.equal(await other.until(2), 'up')
+  other.write('down')
   t.equal(await client.until(4), 'down')
-  peer.end()
+  other.end()
   client.end()
   await client.untilEnd()
 })
@@ -117,12 +118,12 @@ t.test(
     const rewriting = await served(t, ', host_header: rewrite')
     t.match(
       await received(rewriting, 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'),
-      `\r\nHost: ${rewriting.origin.authority}\r\n`,
+      `\r\nhost: ${rewriting.origin.authority}\r\n`,
     )
     const keeping = await served(t, ', host_header: keep')
     t.match(
       await received(keeping, 'GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n'),
-      `\r\nHost: ${keeping.origin.authority}\r\n`,
+      `\r\nhost: ${keeping.origin.authority}\r\n`,
     )
   },
 )
@@ -172,9 +173,13 @@ t.test('a method that the route does not take is 405, with those it takes (RFC 9
 
 t.test('every method goes on where methods is absent, but for TRACE', async t => {
   const { origin, client } = await served(t)
+  // A length of zero where the method asks for none is not for undici, and so goes out on another connection.
+  const peers = new Map<boolean, Awaited<ReturnType<typeof origin.accept>>>()
   for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
     client.write(`${method} / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n`)
-    const peer = origin.peers[0] ?? (await origin.accept())
+    const isForUndici = ['POST', 'PUT', 'PATCH'].includes(method)
+    const peer = peers.get(isForUndici) ?? (await origin.accept())
+    peers.set(isForUndici, peer)
     t.match(await peer.until('\r\n\r\n'), new RegExp(`^${method} / HTTP/1\\.1\\r\\n`))
     peer.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
     t.equal((await readResponse(client, method)).status, 200)

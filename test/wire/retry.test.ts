@@ -45,10 +45,13 @@ interface Seen {
 async function send(world: ThreeWays, { method, target, content, bytes, end, reused }: Case): Promise<Seen> {
   const { origin } = world
   const client = await world.connect()
+  const { chunks = '', ...ask } = { ...CONTENTS[content] } as { chunks?: string; content?: string }
+  const request = world.text(method, target, ask) + chunks
   if (reused) {
-    origin.script = () => ({ bytes: OK })
-    client.write(world.text('GET', target))
-    await readResponse(client)
+    // The same request, as an origin has one pool for what is sent with undici, and another one for the rest.
+    origin.script = () => ({ bytes: method === 'HEAD' ? OK.slice(0, -2) : OK })
+    client.write(request)
+    await readResponse(client, method)
   }
   const before = origin.requests.length
   const dialledBefore = origin.connections
@@ -58,8 +61,7 @@ async function send(world: ThreeWays, { method, target, content, bytes, end, reu
     connection === doomed
       ? { bytes, ending: end }
       : { bytes: method === 'HEAD' ? OK.slice(0, -2) : OK, ending: 'end' }
-  const { chunks = '', ...ask } = { ...CONTENTS[content] } as { chunks?: string; content?: string }
-  client.write(world.text(method, target, ask) + chunks)
+  client.write(request)
   return {
     client,
     get times() {
@@ -75,6 +77,13 @@ async function send(world: ThreeWays, { method, target, content, bytes, end, reu
 function contentsOf(method: string, names = Object.keys(CONTENTS) as ContentName[]): ContentName[] {
   return method === 'TRACE' ? names.filter(name => name === 'none' || name === 'a length of zero') : names
 }
+
+/** Of a head, in any order, names in lower case: undici and our own sender write them in different ways. */
+const linesOf = (head = ''): string[] =>
+  head
+    .split('\r\n')
+    .map(line => line.replace(/^[^ :]+:/, name => name.toLowerCase()))
+    .sort()
 
 const hasContent = (content: ContentName): boolean => content === 'content' || content === 'chunks'
 
@@ -139,7 +148,8 @@ for (const way of UPSTREAM_WAYS) {
             t.equal(seen.times, 2, label)
             t.equal(seen.dials, 1, `${label}: on one new connection`)
             const [first, second] = world.origin.requests.slice(-2)
-            t.equal(second?.head, first?.head, `${label}: the same bytes`)
+            if (way === 'forward') t.equal(second?.head, first?.head, `${label}: the same bytes`)
+            else t.same(linesOf(second?.head), linesOf(first?.head), `${label}: the same request`)
             seen.client.destroy()
           }
         }
@@ -193,9 +203,9 @@ for (const way of UPSTREAM_WAYS) {
       for (const content of contentsOf(method).filter(name => !hasContent(name))) {
         const client = await world.connect()
         const ask = { ...CONTENTS[content] }
-        origin.script = () => OK
-        client.write(world.text('GET', world.target(way), ask))
-        await readResponse(client)
+        origin.script = () => (method === 'HEAD' ? OK.slice(0, -2) : OK)
+        client.write(world.text(method, world.target(way), ask))
+        await readResponse(client, method)
         origin.script = () => ({ bytes: '', ending: 'end' })
         const before = origin.requests.length
         client.write(world.text(method, world.target(way), ask))

@@ -1,0 +1,370 @@
+/** The sender of an origin: what goes out with undici, what with our own sender, and that nothing is sent twice. */
+import t, { type Test } from 'tap'
+import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
+import { type Permit, permitConfigured } from '../../src/policy/permit.js'
+import { Dialer } from '../../src/upstream/dial.js'
+import { OriginSender } from '../../src/upstream/origin-sender.js'
+import type { UpstreamRequest } from '../../src/upstream/sender.js'
+import { Undici } from '../../src/upstream/undici-sender.js'
+import { policy } from '../kit/fakes/policy.js'
+import { rawOrigin } from '../kit/peers/raw-origin.js'
+import { OK, OK_LINE } from '../kit/peers/responses.js'
+import { turns } from '../kit/peers/settled.js'
+import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
+
+async function setup(t: Test, keepAliveMs = 60_000) {
+  const origin = await rawOrigin(t)
+  const dialer = new Dialer({
+    resolver: { kept: () => undefined, resolve: async () => [] },
+    policy: () => policy({ rules: {} }),
+    connectTimeoutMs: 10_000,
+    descriptors: NO_DESCRIPTOR_KEPT,
+    now: () => performance.now(),
+  })
+  const undici = new Undici()
+  const sender = new OriginSender({ scheme: 'http', dialer, headerBytes: 16_384, keepAliveMs }, undici)
+  t.teardown(() => {
+    sender.close()
+    undici.close()
+  })
+  const permitTo = (address: string): Permit =>
+    permitConfigured('test', { kind: 'name', name: 'a.test' }, origin.port, [address])
+  const send = (request: Partial<UpstreamRequest> = {}, fresh = false, address = '127.0.0.1') => {
+    const recorder = new Recorder()
+    const cancel = sender.send({ ...REQUEST, ...request }, permitTo(address), recorder, fresh)
+    return { recorder, cancel }
+  }
+  /** One request and its answer on a new connection. */
+  const open = async (response = OK) => {
+    const { recorder } = send()
+    const peer = await origin.accept()
+    const head = await peer.until('\r\n\r\n')
+    peer.write(response)
+    await recorder.done
+    // undici gives a connection out again in the next turn.
+    await turns()
+    return { peer, head, recorder }
+  }
+  return { origin, sender, send, open }
+}
+
+/** undici writes the names of its own fields in lower case, our sender does not. */
+const sentBy = (head: string): string => (/\r\nhost: /.test(head) ? 'undici' : 'own')
+
+const CHOICES: readonly (readonly [string, Partial<UpstreamRequest>, string])[] = [
+  ...['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE', 'PATCH'].map(
+    method => [method, { method }, 'undici'] as const,
+  ),
+  ['HEAD, behind which undici closes the connection', { method: 'HEAD' }, 'own'],
+  ['an extension method', { method: 'QUERY' }, 'own'],
+  ['OPTIONS *', { method: 'OPTIONS', path: '*' }, 'own'],
+  ['content of a known length', { method: 'POST', content: new GivenContent(2, 'hi') }, 'own'],
+  ['content of unknown length', { method: 'PUT', content: new GivenContent(undefined) }, 'own'],
+  ['Expect', { method: 'PUT', expectContinue: true, content: new GivenContent(2, 'hi') }, 'own'],
+  ['Upgrade', { upgrade: 'websocket' }, 'own'],
+  ['a length of zero that PUT has anyway', { method: 'PUT', sendsZeroLength: true }, 'undici'],
+  ['a length of zero in DELETE', { method: 'DELETE', sendsZeroLength: true }, 'own'],
+  ['Trailer', { fields: ['A', 'b', 'TRAILER', 'x'] }, 'own'],
+  ['other fields', { fields: ['A', 'b', 'a', '\xe9'] }, 'undici'],
+]
+
+for (const [what, request, expected] of CHOICES) {
+  t.test(`${what}: by ${expected}`, async t => {
+    const { origin, send } = await setup(t)
+    const { cancel } = send(request)
+    const head = await (await origin.accept()).until('\r\n\r\n')
+    t.equal(sentBy(head), expected)
+    t.match(head, `${request.method ?? 'GET'} ${request.path ?? '/'} HTTP/1.1\r\n`)
+    for (const value of request.fields ?? []) if (expected === 'undici') t.match(head, value)
+    cancel()
+  })
+}
+
+t.test('a connection is used again, and all is reported in order', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer, recorder } = await open()
+  t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+  const again = send()
+  await peer.until('\r\n\r\n')
+  peer.write(
+    `HTTP/1.1 103 Early Hints\r\n\r\n${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: 1\r\n\r\n`,
+  )
+  await again.recorder.done
+  t.same(again.recorder.told, ['reused', 'sent', 'informed 103', 'responded 200', 'data 2', 'ended X 1'])
+  t.equal(origin.accepted, 1)
+})
+
+t.test('one that ended while idle is not sent anything, and the request is on a new one', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer } = await open()
+  peer.end()
+  const { recorder } = send()
+  const other = await origin.accept()
+  await other.until('\r\n\r\n')
+  other.write(OK)
+  await recorder.done
+  t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+  t.equal(peer.received, '')
+})
+
+t.test('a reused one that dies unanswered may be sent again, and that on a fresh one', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer } = await open()
+  const { recorder } = send()
+  await peer.until('\r\n\r\n')
+  peer.reset()
+  await recorder.done
+  t.same(recorder.told, ['reused', 'sent', 'failed reused-connection'])
+  await open()
+  const fresh = send({}, true)
+  const other = await origin.accept()
+  t.equal(sentBy(await other.until('\r\n\r\n')), 'own', 'as undici cannot be asked for one')
+  other.write(OK)
+  await fresh.recorder.done
+  t.same(fresh.recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+})
+
+t.test('100 that nobody asked for: sent again by our sender, and all others after it', async t => {
+  const { origin, send } = await setup(t)
+  const { recorder } = send()
+  const first = await origin.accept()
+  t.equal(sentBy(await first.until('\r\n\r\n')), 'undici')
+  first.write('HTTP/1.1 100 Continue\r\n\r\n')
+  const second = await origin.accept()
+  t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
+  second.write(`HTTP/1.1 100 Continue\r\n\r\n${OK}`)
+  await recorder.done
+  t.same(recorder.told.slice(-4), ['informed 100', 'responded 200', 'data 2', 'ended'])
+  const next = send()
+  t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
+  second.write(OK)
+  await next.recorder.done
+  t.equal(origin.accepted, 2)
+})
+
+t.test('100 in answer to what is not idempotent is an error, and nothing is sent twice', async t => {
+  const { origin, send } = await setup(t)
+  const { recorder } = send({ method: 'POST' })
+  const first = await origin.accept()
+  await first.until('\r\n\r\n')
+  first.write('HTTP/1.1 100 Continue\r\n\r\n')
+  await recorder.done
+  t.match(recorder.failures, [{ error: { type: 'http_protocol_error' }, retry: 'never' }])
+  await turns()
+  t.equal(origin.accepted, 1)
+  const next = send({ method: 'POST' })
+  t.equal(sentBy(await (await origin.accept()).until('\r\n\r\n')), 'own')
+  next.cancel()
+})
+
+for (const [what, response, type] of [
+  ['another version', 'HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n', 'http_protocol_error'],
+  ['another protocol', 'RTSP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n', 'http_protocol_error'],
+  [
+    'Transfer-Encoding in HTTP/1.0',
+    'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n',
+    'http_response_transfer_coding',
+  ],
+  ['gzip, chunked', `${OK_LINE}Transfer-Encoding: gzip, chunked\r\n\r\n`, 'http_response_transfer_coding'],
+  ['two lengths', `${OK_LINE}Content-Length: 2\r\nContent-Length: 2\r\n\r\nhi`, 'http_protocol_error'],
+  [
+    'an unknown transfer coding',
+    `${OK_LINE}Transfer-Encoding: chunked, gzip\r\n\r\n`,
+    'http_response_transfer_coding',
+  ],
+  ['no HTTP', 'hello\r\n\r\n', 'http_protocol_error'],
+  ['too large a head', `${OK_LINE}X: ${'x'.repeat(17_000)}`, 'http_response_header_section_size'],
+  ['half a head', `${OK_LINE}X: `, 'connection_terminated'],
+  ['half the content', `${OK_LINE}Content-Length: 5\r\n\r\nhi`, 'http_response_incomplete'],
+] as const) {
+  t.test(`${what} is ${type}, and sent once`, async t => {
+    const { origin, send } = await setup(t)
+    const { recorder } = send()
+    const peer = await origin.accept()
+    await peer.until('\r\n\r\n')
+    peer.write(response)
+    peer.end()
+    await recorder.done
+    t.match(recorder.failures, [{ error: { type }, retry: 'never' }])
+    t.equal(recorder.told.includes('ended'), false)
+    t.equal(origin.accepted, 1)
+  })
+}
+
+for (const trailer of [
+  'Connection: close',
+  'Connection: upgrade',
+  'Keep-Alive: timeout=1',
+  'Upgrade: x',
+  'X: y',
+]) {
+  t.test(`${trailer} in a trailer says nothing of the next response (RFC 9110 §6.5.1)`, async t => {
+    const { send, open } = await setup(t)
+    const { peer, recorder } = await open(
+      `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n${trailer}\r\n\r\n`,
+    )
+    t.same(recorder.told.slice(-2), ['data 2', `ended ${trailer.replace(':', '')}`])
+    await peer.untilEnd()
+    const next = await open()
+    t.equal(next.recorder.told.at(-1), 'ended')
+    const { recorder: third } = send()
+    await next.peer.until('\r\n\r\n')
+    next.peer.write(OK)
+    await third.done
+    t.equal(third.told.at(-1), 'ended')
+  })
+}
+
+t.test('a trailer that contradicts the content fails, and with it no other response', async t => {
+  const { open } = await setup(t)
+  const { peer, recorder } = await open(
+    `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nContent-Length: 7\r\n\r\n`,
+  )
+  t.match(recorder.failures, [{ retry: 'never' }])
+  await peer.untilEnd()
+  t.equal((await open()).recorder.told.at(-1), 'ended')
+})
+
+t.test('304 with the length of what it is about is complete (RFC 9110 §8.6)', async t => {
+  const { open } = await setup(t)
+  const { recorder } = await open('HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n')
+  t.same(recorder.told, ['connected', 'sent', 'responded 304', 'ended'])
+  t.equal(recorder.heads[0]?.contentLength, 5)
+  t.equal((await open()).recorder.told.at(-1), 'ended')
+})
+
+t.test('an interim response that ends its connection is for our sender (RFC 9112 §9.6)', async t => {
+  const { origin, send } = await setup(t)
+  const { recorder } = send()
+  const hint = 'HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n'
+  const first = await origin.accept()
+  await first.until('\r\n\r\n')
+  first.write(hint + OK)
+  const second = await origin.accept()
+  t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
+  second.write(hint + OK)
+  await recorder.done
+  t.same(recorder.told.slice(-3), ['responded 200', 'data 2', 'ended'])
+})
+
+t.test('an idle connection is kept no longer than we mean to, whatever Keep-Alive says', async t => {
+  const { open } = await setup(t, 20)
+  const { peer } = await open(`${OK_LINE}Keep-Alive: timeout=9999999\r\nContent-Length: 2\r\n\r\nhi`)
+  await peer.untilEnd()
+  t.equal((await open()).recorder.told.at(-1), 'ended')
+})
+
+t.test('and not as long as the origin keeps it (RFC 9112 §9.3)', async t => {
+  const { open } = await setup(t)
+  const { peer } = await open(`${OK_LINE}Keep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nhi`)
+  await peer.untilEnd()
+})
+
+t.test('a reset is no end of content that ends with its connection', async t => {
+  const { origin, send } = await setup(t)
+  const { recorder } = send()
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  let reset = (): void => {}
+  const come = new Promise<void>(resolve => {
+    reset = resolve
+  })
+  recorder.onTold = line => line.startsWith('data') && reset()
+  peer.write(`${OK_LINE}Connection: close\r\n\r\nhi`)
+  await come
+  peer.reset()
+  await recorder.done
+  t.match(recorder.failures, [{ error: { type: 'connection_terminated' }, retry: 'never' }])
+})
+
+t.test('it is cancelled while it is dialled, before it is sent, and while it is answered', async t => {
+  const { origin, send, open } = await setup(t)
+  const dialling = send()
+  dialling.cancel()
+  await turns()
+  t.same(dialling.recorder.told, [])
+  const { peer } = await open()
+  const waiting = send()
+  waiting.cancel()
+  await turns()
+  t.same(waiting.recorder.told, [])
+  t.equal(peer.received, '')
+  const answered = send()
+  const other = origin.peers.at(-1) ?? peer
+  await other.until('\r\n\r\n')
+  answered.cancel()
+  await other.untilEnd()
+  t.same(answered.recorder.told, ['reused', 'sent'])
+})
+
+t.test('an address that the name leads to no more is not used', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer } = await open()
+  const { cancel } = send({}, false, '127.0.0.2')
+  await peer.untilEnd()
+  t.equal(peer.received, '')
+  t.equal(origin.accepted, 1)
+  cancel()
+})
+
+t.test('one that was in use while its address was taken away is not used again either', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer } = await open()
+  const first = send()
+  await peer.until('\r\n\r\n')
+  send({}, false, '127.0.0.2').cancel()
+  peer.write(OK)
+  await first.recorder.done
+  await peer.untilEnd()
+  t.equal(first.recorder.told.at(-1), 'ended')
+  t.equal(origin.accepted, 1)
+})
+
+t.test('a retired one closes what is idle, and the others when they are', async t => {
+  const { origin, sender, send, open } = await setup(t)
+  const { peer } = await open()
+  const first = send()
+  const { recorder } = send()
+  const other = await origin.accept()
+  await Promise.all([peer.until('\r\n\r\n'), other.until('\r\n\r\n')])
+  peer.write(OK)
+  await first.recorder.done
+  sender.retire()
+  await peer.untilEnd()
+  other.write(OK)
+  await recorder.done
+  t.equal(recorder.told.at(-1), 'ended')
+  await other.untilEnd()
+})
+
+t.test('a closed one ends what is under way', async t => {
+  const { origin, sender, send } = await setup(t)
+  const { recorder } = send()
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  sender.close()
+  await recorder.done
+  t.match(recorder.failures, [{ error: { type: 'connection_terminated' }, retry: 'never' }])
+  await peer.untilEnd()
+})
+
+t.test('content that the receiver holds back waits', async t => {
+  const { origin, send } = await setup(t)
+  const { recorder } = send()
+  recorder.isPausing = true
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  const come = new Promise<void>(resolve => {
+    recorder.onTold = line => line.startsWith('data') && resolve()
+  })
+  peer.write(`${OK_LINE}Content-Length: 400000\r\n\r\n`)
+  peer.write('x'.repeat(400_000))
+  await come
+  const held = recorder.content.length
+  await turns()
+  t.equal(recorder.content.length, held)
+  recorder.isPausing = false
+  recorder.flow?.resume()
+  await recorder.done
+  t.equal(recorder.content.length, 400_000)
+})
