@@ -185,7 +185,7 @@ class Relay implements UpstreamEvents {
 
   ended(trailers: Fields): void {
     if (this.#over) return
-    this.#content?.end(trailerFields(trailers))
+    this.#content?.end(trailers.length === 0 ? trailers : trailerFields(trailers))
     this.#finish(Outcome.complete(this.#handler, this.#status, this.#measured))
   }
 

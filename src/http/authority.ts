@@ -8,6 +8,7 @@
  */
 import { isIPv6 } from 'node:net'
 import { malformed } from '../errors.js'
+import { FIELD, type FieldSection } from './field-section.js'
 
 /** A host: a registered name in lower case without its trailing dot, or an IP literal without brackets. */
 export interface Host {
@@ -22,6 +23,7 @@ export interface Authority {
   readonly text: string
 }
 
+const HTTP_PORT = 80
 const MAX_NAME_BYTES = 253
 /** Judged before lower-casing, which would make an ASCII letter of the Kelvin sign. */
 const LABEL = /^(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,63}$/
@@ -71,6 +73,29 @@ export function parseAuthority(text: string, defaultPort?: number): Authority {
   const port = PORT.test(digits) ? Number(digits) : 0
   if (port < 1 || port > 65535) throw malformed('bad port')
   return { host, port, text }
+}
+
+/**
+ * The Host field: exactly one in HTTP/1.1, well-formed in every version (RFC 9112 §3.2, RFC 9110 §7.2).
+ *
+ * In absolute- and authority-form the target decides where a request goes and Host is only checked for its
+ * shape; it may differ (some clients leave the port out) and is rewritten before anything is sent.
+ * @param minor the minor version of the request: 1.1 must carry Host, 1.0 need not
+ * @param target the authority of the request target, which most clients repeat in Host
+ * @returns the authority Host names, or undefined when there is none
+ * @throws ProxyError 400 when it is missing in HTTP/1.1, given twice, empty, or not `host[:port]`
+ */
+export function parseHostField(
+  fields: FieldSection,
+  minor: 0 | 1,
+  target?: Authority,
+): Authority | undefined {
+  const value = fields.single(FIELD.host, 'Host')
+  if (value === undefined) {
+    if (minor === 1) throw malformed('no Host')
+    return undefined
+  }
+  return value === target?.text ? target : parseAuthority(value, HTTP_PORT)
 }
 
 /** `host:port` for messages and logs; IPv6 in brackets. */

@@ -67,17 +67,15 @@ function namedFields(options: readonly string[]): ReadonlySet<string> | undefine
 
 /**
  * Whether the sender of a message means to keep its connection (RFC 9112 §9.3): HTTP/1.1 unless it says close,
- * HTTP/1.0 only when it says keep-alive.
+ * HTTP/1.0 only when it says keep-alive. Old clients ask for that in Proxy-Connection.
  */
-export function isPersistent(fields: FieldSection, minor: 0 | 1): boolean {
-  if (!fields.has(FIELD.connection)) return minor === 1
+export function isPersistent(fields: FieldSection, minor: 0 | 1, sender: 'client' | 'server'): boolean {
+  const isUnlessClosed =
+    minor === 1 ||
+    (sender === 'client' &&
+      fields.has(FIELD['proxy-connection']) &&
+      fields.members(FIELD['proxy-connection']).includes('keep-alive'))
+  if (!fields.has(FIELD.connection)) return isUnlessClosed
   const options = fields.connectionOptions
-  return !options.includes('close') && (minor === 1 || options.includes('keep-alive'))
-}
-
-/** The same of a client: Proxy-Connection, which old ones send in HTTP/1.0, asks for what keep-alive does. */
-export function wantsPersistence(fields: FieldSection, minor: 0 | 1): boolean {
-  if (minor === 1 || !fields.has(FIELD['proxy-connection'])) return isPersistent(fields, minor)
-  const asked = fields.members(FIELD['proxy-connection']).includes('keep-alive')
-  return isPersistent(fields, asked ? 1 : 0)
+  return !options.includes('close') && (isUnlessClosed || options.includes('keep-alive'))
 }

@@ -90,7 +90,12 @@ export class FieldSection {
     const section = new FieldSection()
     for (let i = 0; i + 1 < fields.length; i += 2) {
       const name = fields[i] as string
-      section.#add(name, fieldId(name), fields[i + 1] as string)
+      const id = fieldId(name)
+      const bit = id === 0 ? 0 : 1 << id
+      section.#list.push(name, fields[i + 1] as string)
+      section.#ids.push(id)
+      section.#repeated |= section.#present & bit
+      section.#present |= bit
     }
     return section
   }
@@ -117,10 +122,10 @@ export class FieldSection {
       const valueAt = value.byteOffset - start
       const isWithin = nameAt >= 0 && nameAt <= valueAt && valueAt + value.length <= text.length
       if (isWithin && name.buffer === buffer && value.buffer === buffer) {
-        section.#readField(text, nameAt, nameAt + name.length, valueAt, valueAt + value.length)
+        section.read(text, nameAt, valueAt + value.length, nameAt + name.length, valueAt)
       } else {
         const line = name.toString('latin1') + value.toString('latin1')
-        section.#readField(line, 0, name.length, name.length, line.length)
+        section.read(line, 0, line.length, name.length, name.length)
       }
     }
     return section
@@ -150,22 +155,39 @@ export class FieldSection {
    * Reads the field line from `start` to `end` of `text`, without its CRLF, and adds it.
    *
    * A line that begins with white space is obs-fold, and white space before the colon hides a field from a recipient
-   * that is less strict: both are refused, not repaired (RFC 9112 §5.1, §5.2).
+   * that is less strict: both are refused, not repaired (RFC 9112 §5.1, §5.2). No control character but HTAB may be in
+   * a value (RFC 9110 §5.5), which loses the white space around it.
+   * @param nameEnd where the name ends, which is at the first colon unless another reader has found it
+   * @param valueStart where the value begins, white space in front of it included
    * @throws ProxyError 400
    */
-  read(text: string, start: number, end: number): void {
-    const colon = text.indexOf(':', start)
-    if (colon === -1 || colon >= end) throw badLine(text.slice(start, end))
-    this.#bytes += end - start
-    this.#readField(text, start, colon, colon + 1, end)
-  }
-
-  /** The name from `start` to `nameEnd`, and the value, with white space around it, from `valueStart` to `end`. */
-  #readField(text: string, start: number, nameEnd: number, valueStart: number, end: number): void {
+  read(
+    text: string,
+    start: number,
+    end: number,
+    nameEnd = text.indexOf(':', start),
+    valueStart = nameEnd + 1,
+  ): void {
+    if (nameEnd === -1 || nameEnd > end) throw badLine(text.slice(start, end))
     const known = recognise(text, start, nameEnd)
     const name = known?.name ?? text.slice(start, nameEnd)
+    const id = known?.id ?? 0
     if (known === undefined && !isToken(name)) throw badLine(text.slice(start, end))
-    this.#add(name, known?.id ?? 0, readValue(text, valueStart, end))
+    let from = valueStart
+    let to = end
+    while (from < to && (text[from] === ' ' || text[from] === '\t')) from++
+    while (to > from && (text[to - 1] === ' ' || text[to - 1] === '\t')) to--
+    for (let i = from; i < to; i++) {
+      const code = text.charCodeAt(i)
+      if (code < 0x20 ? code !== 0x09 : code === 0x7f) throw malformed('control character in a field value')
+    }
+    this.#bytes += end - start
+    this.#list.push(name, text.slice(from, to))
+    this.#ids.push(id)
+    if (id === 0) return
+    this.#repeated |= this.#present & (1 << id)
+    this.#present |= 1 << id
+    if (id === FIELD.connection) this.#options = undefined
   }
 
   has(id: FieldId): boolean {
@@ -175,6 +197,16 @@ export class FieldSection {
   /** Whether there is more than one line of it. */
   isRepeated(id: FieldId): boolean {
     return (this.#repeated & (1 << id)) !== 0
+  }
+
+  /**
+   * The value of a field that a message has one line of at most; undefined when there is none.
+   * @param name for the error
+   * @throws ProxyError 400 when there are more
+   */
+  single(id: FieldId, name: string): string | undefined {
+    if ((this.#repeated & (1 << id)) !== 0) throw malformed(`more than one ${name}`)
+    return this.has(id) ? this.#list[2 * this.#ids.indexOf(id) + 1] : undefined
   }
 
   /** The value of its first line. */
@@ -208,18 +240,13 @@ export class FieldSection {
   withValue(id: FieldId, value: string): FieldSection {
     const changed = new FieldSection()
     for (const [i, own] of this.#ids.entries()) {
-      changed.#add(this.#list[2 * i] as string, own, own === id ? value : (this.#list[2 * i + 1] as string))
+      const [name, kept] = [this.#list[2 * i] as string, this.#list[2 * i + 1] as string]
+      changed.#list.push(name, own === id ? value : kept)
+      changed.#ids.push(own)
     }
+    changed.#present = this.#present
+    changed.#repeated = this.#repeated
     return changed
-  }
-
-  #add(name: string, id: number, value: string): void {
-    const bit = id === 0 ? 0 : 1 << id
-    this.#repeated |= this.#present & bit
-    this.#present |= bit
-    if (id === FIELD.connection) this.#options = undefined
-    this.#ids.push(id)
-    this.#list.push(name, value)
   }
 }
 
@@ -237,19 +264,6 @@ function recognise(text: string, start: number, end: number): KnownName | undefi
   const lower = name.toLowerCase()
   const known = bucket.find(other => other.lower === lower)
   return known && { name, lower, id: known.id }
-}
-
-/** The value, without the white space around it; no control character but HTAB may be in one (RFC 9110 §5.5). */
-function readValue(text: string, start: number, end: number): string {
-  let from = start
-  let to = end
-  while (from < to && (text[from] === ' ' || text[from] === '\t')) from++
-  while (to > from && (text[to - 1] === ' ' || text[to - 1] === '\t')) to--
-  for (let i = from; i < to; i++) {
-    const code = text.charCodeAt(i)
-    if (code < 0x20 ? code !== 0x09 : code === 0x7f) throw malformed('control character in a field value')
-  }
-  return text.slice(from, to)
 }
 
 function badLine(line: string): Error {

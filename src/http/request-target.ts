@@ -31,17 +31,13 @@ const HTTP_PORT = 80
  */
 export function parseRequestTarget(method: Method, text: string): RequestTarget {
   const { targets } = methodProperties(method)
-  const target = targets.includes('authority')
-    ? ({ form: 'authority', authority: parseAuthority(text) } as const)
-    : parseResourceTarget(text)
-  if (!targets.includes(target.form)) throw malformed(`${method} does not take this target`)
-  return target
-}
-
-function parseResourceTarget(text: string): RequestTarget {
+  if (targets.includes('authority')) return { form: 'authority', authority: parseAuthority(text) }
   if (text.includes('#')) throw malformed('fragment in the request target')
   if (text.startsWith('/')) return { form: 'origin', path: text }
-  if (text === '*') return { form: 'asterisk' }
+  if (text === '*') {
+    if (targets.includes('asterisk')) return { form: 'asterisk' }
+    throw malformed(`${method} does not take this target`)
+  }
   const [start = '', scheme, authority = ''] = ABSOLUTE.exec(text) ?? []
   if (scheme === undefined) throw malformed('bad request target')
   const name = scheme.toLowerCase()

@@ -22,7 +22,6 @@ export const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
 
 /** The trailers that may be passed on, order, case and repeats kept. */
 export function trailerFields(trailers: Fields): Fields {
-  if (trailers.length === 0) return trailers
   const passing = endToEndFields(FieldSection.of(trailers))
   return passing.filter((_, at) => !NOT_IN_TRAILERS.has((passing[at - (at % 2)] as string).toLowerCase()))
 }

@@ -79,7 +79,14 @@ export function decideResponseFraming(
   if (request.method === 'CONNECT' && status < 300) return SWITCHED
   const hasCoding = fields.has(FIELD['transfer-encoding'])
   if (hasCoding) checkResponseCoding(minor, fields)
-  const contentLength = fields.has(FIELD['content-length']) ? responseLength(fields) : undefined
+  let contentLength: number | undefined
+  if (fields.has(FIELD['content-length'])) {
+    try {
+      contentLength = parseContentLength(fields)
+    } catch (cause) {
+      throw new ProxyError('http_protocol_error', 'bad Content-Length in the response', { cause })
+    }
+  }
   if (request.method === 'HEAD' || status === 204 || status === 304) return { framing: 'none', contentLength }
   if (hasCoding) return { framing: 'chunked', contentLength }
   if (contentLength === undefined) return { framing: 'until-close', contentLength }
@@ -91,21 +98,10 @@ export function decideResponseFraming(
  * @throws ProxyError 400 when it is missing, repeated, signed, a list, not digits, or not exactly representable
  */
 export function parseContentLength(fields: FieldSection): number {
-  const value = fields.value(FIELD['content-length'])
-  if (value === undefined || fields.isRepeated(FIELD['content-length'])) {
-    throw malformed('more than one Content-Length')
-  }
+  const value = fields.single(FIELD['content-length'], 'Content-Length') ?? ''
   const length = CONTENT_LENGTH.test(value) ? Number(value) : Number.NaN
   if (!Number.isSafeInteger(length)) throw malformed('bad Content-Length')
   return length
-}
-
-function responseLength(fields: FieldSection): number {
-  try {
-    return parseContentLength(fields)
-  } catch (cause) {
-    throw new ProxyError('http_protocol_error', 'bad Content-Length in the response', { cause })
-  }
 }
 
 /** A single, final `chunked` passes; a coding in front of it is not implemented; anything else has no end. */

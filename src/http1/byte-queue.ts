@@ -1,5 +1,6 @@
 /**
- * The bytes received and not read yet: lines are taken out as text, content as views of the chunks it came in.
+ * The bytes received and not read yet: lines are taken out as text, those of fields into a section, and content as
+ * views of the chunks it came in.
  *
  * What waits is bounded by its bytes, and a piece costs some 170 bytes of memory beside those it holds. So small pieces
  * that have to wait are joined; a piece that is read before the next one comes is never copied.
@@ -9,7 +10,28 @@
  * however the input was cut.
  */
 import { malformed, type ProxyError } from '../errors.js'
+import type { FieldSection } from '../http/field-section.js'
 import { HeldBytes } from './held-bytes.js'
+
+/** What a header or a trailer section may cost before it is refused. */
+export interface FieldLimits {
+  /** Bytes of all field lines together, line ends not counted. */
+  readonly headerBytes: number
+  /** Number of field lines. */
+  readonly headerFields: number
+}
+
+/** What a request head may cost: 431 past the limits of its fields. */
+export interface HeadLimits extends FieldLimits {
+  /** Bytes of the request target: 414 past it (RFC 9112 §3). */
+  readonly targetBytes: number
+}
+
+/** Makes the errors for what is past the limits. */
+export interface PastLimits {
+  readonly tooLarge: () => ProxyError
+  readonly tooMany: () => ProxyError
+}
 
 /** A piece of fewer bytes that has to wait is copied to those before it: of a larger one its own cost is a small part. */
 const JOIN_BELOW_BYTES = 1024
@@ -66,7 +88,12 @@ export class ByteQueue {
   nextLine(limit: number, tooLong: (begun: string) => ProxyError): boolean {
     for (;;) {
       if (this.#offset === this.#chunk.length && (this.#laterBytes === 0 || !this.#advance())) return false
-      const window = this.#text()
+      if (this.#offset >= this.#windowStart + this.#window.length) {
+        const windowEnd = Math.min(this.#chunk.length, this.#offset + WINDOW_BYTES)
+        this.#window = this.#chunk.toString('latin1', this.#offset, windowEnd)
+        this.#windowStart = this.#offset
+      }
+      const window = this.#window
       const start = this.#offset - this.#windowStart
       const end = window.indexOf('\n', start)
       const found = end === -1 ? window.length : end
@@ -95,6 +122,22 @@ export class ByteQueue {
       this.#partial ??= new HeldBytes()
       this.#partial.push(this.#chunk.subarray(this.#offset, next))
       this.#offset = next
+    }
+  }
+
+  /**
+   * Reads as many field lines as have come (RFC 9112 §5), within what they may cost (RFC 6585 §5).
+   * @param section the fields read so far, which further ones are added to
+   * @param before bytes of the head in front of its fields, which count as theirs
+   * @returns whether the empty line behind the fields has come
+   * @throws ProxyError 400 for what is no field line, and what `past` makes
+   */
+  readFields(section: FieldSection, limits: FieldLimits, past: PastLimits, before = 0): boolean {
+    for (;;) {
+      if (!this.nextLine(limits.headerBytes - before - section.bytes, past.tooLarge)) return false
+      if (this.start === this.end) return true
+      if (section.count >= limits.headerFields) throw past.tooMany()
+      section.read(this.text, this.start, this.end)
     }
   }
 
@@ -155,17 +198,5 @@ export class ByteQueue {
     this.#offset = 0
     this.#window = ''
     this.#windowStart = 0
-  }
-
-  #text(): string {
-    if (this.#offset >= this.#windowStart + this.#window.length) {
-      this.#windowStart = this.#offset
-      this.#window = this.#chunk.toString(
-        'latin1',
-        this.#offset,
-        Math.min(this.#chunk.length, this.#offset + WINDOW_BYTES),
-      )
-    }
-    return this.#window
   }
 }

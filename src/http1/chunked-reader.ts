@@ -8,8 +8,7 @@
 import { malformed, ProxyError } from '../errors.js'
 import { FieldSection } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
-import type { ByteQueue } from './byte-queue.js'
-import type { FieldLimits } from './field-lines.js'
+import type { ByteQueue, FieldLimits } from './byte-queue.js'
 import { HeldBytes } from './held-bytes.js'
 
 /** To pass a piece on costs as much as to copy some thousand bytes: smaller ones are joined with what has come behind. */

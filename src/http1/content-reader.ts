@@ -1,9 +1,8 @@
 /** The content of the messages of one connection, taken from the bytes behind their heads (RFC 9112 §6.3, §7.1). */
 import type { Fields } from '../http/fields.js'
 import type { ContentFraming } from './body-framing.js'
-import type { ByteQueue } from './byte-queue.js'
+import type { ByteQueue, FieldLimits } from './byte-queue.js'
 import { ChunkedReader } from './chunked-reader.js'
-import type { FieldLimits } from './field-lines.js'
 
 export type ContentEvent =
   | { readonly type: 'data'; readonly chunk: Buffer }

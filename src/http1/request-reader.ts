@@ -6,13 +6,12 @@
  * same bytes give the same events and the same error, however they were cut.
  */
 import { malformed, ProxyError } from '../errors.js'
-import { FieldSection } from '../http/field-section.js'
+import { FIELD, FieldSection } from '../http/field-section.js'
 import { isToken } from '../http/token.js'
 import { NOT_IN_TRAILERS } from '../http/trailers.js'
 import { type BodyFraming, decideRequestFraming, NO_CONTENT } from './body-framing.js'
-import { ByteQueue } from './byte-queue.js'
+import { ByteQueue, type HeadLimits, type PastLimits } from './byte-queue.js'
 import { type ContentEvent, ContentReader } from './content-reader.js'
-import { type HeadLimits, type PastLimits, readFieldLines } from './field-lines.js'
 
 /** A request head as received. `minor` is 1 for every HTTP/1.x with x above 0 (RFC 9110 §2.5). */
 export interface RequestHead {
@@ -31,8 +30,9 @@ const REQUEST_LINE_SLACK = 64
 const MAX_LEADING_EMPTY_LINES = 2
 /** What of that room is the method's: no known one is near it. */
 const MAX_METHOD_BYTES = REQUEST_LINE_SLACK - '  HTTP/1.1'.length
-const VISIBLE_ASCII = /^[\x21-\x7e]+$/
-const VERSION = /^HTTP\/(\d)\.(\d)$/
+/** A method, which is a token (RFC 9110 §5.6.2), a target of visible ASCII, and a version that is answered. */
+const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP\/1\.(\d)$/
+const VERSION = /^HTTP\/(\d)\.\d$/
 const PAST_LIMITS: PastLimits = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLarge }
 
 type State = 'request-line' | 'fields' | 'content' | 'failed'
@@ -103,8 +103,9 @@ export class RequestReader {
   #readHead(): RequestEvent | undefined {
     if (this.#state === 'request-line' && !this.#readRequestLine()) return undefined
     const fields = this.#fields
-    if (!readFieldLines(this.#input, fields, this.#limits, PAST_LIMITS)) return undefined
-    const framing = decideRequestFraming(fields, this.#minor)
+    if (!this.#input.readFields(fields, this.#limits, PAST_LIMITS)) return undefined
+    const isFramed = fields.has(FIELD['content-length']) || fields.has(FIELD['transfer-encoding'])
+    const framing = isFramed ? decideRequestFraming(fields, this.#minor) : NO_CONTENT
     const length = framing.kind === 'length' ? framing.length : 0
     this.#content.begin(framing.kind, length)
     this.#state = 'content'
@@ -119,57 +120,55 @@ export class RequestReader {
   }
 
   #readRequestLine(): boolean {
+    const input = this.#input
     const { targetBytes } = this.#limits
-    let line = this.#input.line(targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)
-    while (line === '') {
+    for (;;) {
+      if (!input.nextLine(targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)) return false
+      if (input.start < input.end) break
       if (++this.#emptyLines > MAX_LEADING_EMPTY_LINES) throw malformed('empty lines before the request')
-      line = this.#input.line(targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)
     }
-    if (line === undefined) return false
-    const method = this.#noteMethod(line)
-    const first = method.length
-    const last = line.lastIndexOf(' ')
-    if (first === 0 || first >= last) throw malformed('bad request line')
-    const target = line.slice(first + 1, last)
-    const version = line.slice(last + 1)
-    this.#minor = version === 'HTTP/1.1' ? 1 : parseMinor(version)
-    if (method !== this.#method) throw malformed('bad method')
-    if (!VISIBLE_ASCII.test(target)) throw malformed('bad byte in the request target')
+    const line = input.text.slice(input.start, input.end)
+    const [, method = '', target = '', minor] = REQUEST_LINE.exec(line) ?? []
+    this.#method = minor === undefined ? methodOf(line) : method
+    if (minor === undefined) throw badRequestLine(line)
     if (target.length > targetBytes) throw targetTooLong()
     this.#target = target
+    this.#minor = minor === '0' ? 0 : 1
     this.#fields = new FieldSection()
     this.#state = 'fields'
     return true
   }
 
-  /** What precedes the first space; it is kept, as an answer to HEAD has no content whatever is wrong behind it. */
-  #noteMethod(line: string): string {
-    const end = line.indexOf(' ')
-    const method = end === -1 ? '' : line.slice(0, end)
-    if (isToken(method)) this.#method = method
-    return method
-  }
-
   /** By its beginning alone, which has come however the line was cut: whether it is the method that is too long. */
   readonly #lineTooLong = (begun: string): ProxyError => {
     if (isToken(begun.slice(0, MAX_METHOD_BYTES + 1))) return methodTooLong()
-    this.#noteMethod(begun)
+    this.#method = methodOf(begun)
     return targetTooLong()
   }
 }
 
-/** The minor version that is answered as: 1 for every one above 0. */
-function parseMinor(text: string): 0 | 1 {
-  const [, major, minor] = VERSION.exec(text) ?? []
-  if (major === undefined) throw malformed('bad HTTP version')
+/** The method that a line begins with; '' when none is. An answer to HEAD has no content, whatever is wrong behind it. */
+function methodOf(line: string): string {
+  const method = line.slice(0, Math.max(0, line.indexOf(' ')))
+  return isToken(method) ? method : ''
+}
+
+/** What is wrong with a line that is no REQUEST_LINE. */
+function badRequestLine(line: string): ProxyError {
+  const first = line.indexOf(' ')
+  const last = line.lastIndexOf(' ')
+  if (first <= 0 || first === last) return malformed('bad request line')
+  const [, major] = VERSION.exec(line.slice(last + 1)) ?? []
+  if (major === undefined) return malformed('bad HTTP version')
   if (major !== '1') {
-    throw new ProxyError('http_request_error', 'HTTP version not supported', {
+    return new ProxyError('http_request_error', 'HTTP version not supported', {
       status: 505,
       close: true,
       reason: 'http_version',
     })
   }
-  return minor === '0' ? 0 : 1
+  const isMethodBad = methodOf(line) === ''
+  return malformed(isMethodBad ? 'bad method' : 'bad byte in the request target')
 }
 
 /** A method longer than all that are known is none of them (RFC 9112 §3). */

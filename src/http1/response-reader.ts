@@ -9,9 +9,8 @@ import { limitExceeded, ProxyError } from '../errors.js'
 import { isPersistent } from '../http/connection.js'
 import { FieldSection } from '../http/field-section.js'
 import { type AnsweredRequest, decideResponseFraming } from './body-framing.js'
-import { ByteQueue } from './byte-queue.js'
+import { ByteQueue, type FieldLimits, type PastLimits } from './byte-queue.js'
 import { type ContentEvent, ContentReader, END } from './content-reader.js'
-import { type FieldLimits, type PastLimits, readFieldLines } from './field-lines.js'
 
 /** A response head as received. */
 export interface ReceivedHead {
@@ -147,13 +146,13 @@ export class ResponseReader {
   #readHead(): ResponseEvent | undefined {
     if (this.#state === 'status-line' && !this.#readStatusLine()) return undefined
     const fields = this.#fields
-    if (!readFieldLines(this.#input, fields, this.#limits, PAST_LIMITS, this.#startBytes)) return undefined
+    if (!this.#input.readFields(fields, this.#limits, PAST_LIMITS, this.#startBytes)) return undefined
     const status = this.#status
     const minor = this.#minor
     const { framing, contentLength } = decideResponseFraming(this.#request, status, minor, fields)
     const head: ReceivedHead = { status, minor, reason: this.#reason, fields, contentLength }
     // An interim response may say close; that it was sent in HTTP/1.0 says nothing yet (RFC 9112 §9.3).
-    if (!isPersistent(fields, status < 200 ? 1 : minor)) this.#persistent = false
+    if (!isPersistent(fields, status < 200 ? 1 : minor, 'server')) this.#persistent = false
     if (framing === 'switched') {
       this.#state = 'over'
       return { type: 'switched', head }
@@ -174,24 +173,22 @@ export class ResponseReader {
 
   /** `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4). */
   #readStatusLine(): boolean {
+    const input = this.#input
     for (;;) {
-      const line = this.#input.line(this.#limits.headerBytes - this.#startBytes, tooLarge)
-      if (line === undefined) return false
-      if (line === '') {
-        // Some send one behind their content, and its line end counts, or there could be any number of them.
-        this.#startBytes += 2
-        continue
-      }
-      if (!STATUS_LINE.test(line))
-        throw new ProxyError('http_protocol_error', 'bad status line in a response')
-      this.#startBytes += line.length
-      this.#minor = line.startsWith('HTTP/1.1') ? 1 : 0
-      this.#status = Number(line.slice(9, 12))
-      this.#reason = line.slice(13)
-      this.#fields = new FieldSection()
-      this.#state = 'fields'
-      return true
+      if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return false
+      if (input.start < input.end) break
+      // Some send one behind their content, and its line end counts, or there could be any number of them.
+      this.#startBytes += 2
     }
+    const line = input.text.slice(input.start, input.end)
+    if (!STATUS_LINE.test(line)) throw new ProxyError('http_protocol_error', 'bad status line in a response')
+    this.#startBytes += line.length
+    this.#minor = line.startsWith('HTTP/1.1') ? 1 : 0
+    this.#status = Number(line.slice(9, 12))
+    this.#reason = line.slice(13)
+    this.#fields = new FieldSection()
+    this.#state = 'fields'
+    return true
   }
 }
 

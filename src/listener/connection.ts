@@ -7,10 +7,10 @@
 import type { Socket } from 'node:net'
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { RequestFacts, Switched } from '../exchange.js'
-import { wantsPersistence } from '../http/connection.js'
+import { isPersistent } from '../http/connection.js'
 import type { Fields } from '../http/fields.js'
 import { ConnectionState } from '../http1/connection-state.js'
-import type { HeadLimits } from '../http1/field-lines.js'
+import type { HeadLimits } from '../http1/byte-queue.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
@@ -296,7 +296,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     const { draining, extraMethods, nextId } = this.#settings
     this.#deadline.clear()
     this.#state.onRequest('head')
-    const persistent = !draining && wantsPersistence(head.fields, head.minor)
+    const persistent = !draining && isPersistent(head.fields, head.minor, 'client')
     this.output.begin({ method: head.method, minor: head.minor, persistent })
     if (head.framing.kind === 'none' && head.method !== 'CONNECT') this.#endEmptyRequest()
     let facts: RequestFacts

@@ -4,9 +4,9 @@
  */
 import { malformed } from '../errors.js'
 import type { RequestFacts } from '../exchange.js'
+import { parseHostField } from '../http/authority.js'
 import { expectsContinue } from '../http/expect.js'
 import { FIELD } from '../http/field-section.js'
-import { parseHostField } from '../http/host.js'
 import { methodProperties, parseMethod } from '../http/method.js'
 import { parseRequestTarget } from '../http/request-target.js'
 import type { RequestHead } from '../http1/request-reader.js'

@@ -3,7 +3,7 @@
  * cuts in the input make no difference; and what it lets through is well-formed.
  */
 import { isToken } from '../../src/http/token.js'
-import type { HeadLimits } from '../../src/http1/field-lines.js'
+import type { HeadLimits } from '../../src/http1/byte-queue.js'
 import { type ReadMessage, type Transcript, transcribe } from '../kit/peers/transcript.js'
 
 /** Low enough that short inputs come past them. */

@@ -2,15 +2,16 @@ import t from 'tap'
 import {
   endToEndFields as endToEndFieldsOf,
   isPersistent as isPersistentIn,
-  wantsPersistence as wantsPersistenceIn,
 } from '../../src/http/connection.js'
 import { FieldSection, type FieldSet, fieldSet } from '../../src/http/field-section.js'
 import type { Fields } from '../../src/http/fields.js'
 
 const connectionOptions = (fields: Fields) => FieldSection.of(fields).connectionOptions
 const endToEndFields = (fields: Fields, drop?: FieldSet) => endToEndFieldsOf(FieldSection.of(fields), drop)
-const wantsPersistence = (fields: Fields, minor: 0 | 1) => wantsPersistenceIn(FieldSection.of(fields), minor)
-const isPersistent = (fields: Fields, minor: 0 | 1) => isPersistentIn(FieldSection.of(fields), minor)
+const wantsPersistence = (fields: Fields, minor: 0 | 1) =>
+  isPersistentIn(FieldSection.of(fields), minor, 'client')
+const isPersistent = (fields: Fields, minor: 0 | 1) =>
+  isPersistentIn(FieldSection.of(fields), minor, 'server')
 
 t.test('reads the options of all Connection lines without case (RFC 9110 §7.6.1)', async t => {
   t.same(connectionOptions([]), [])

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import type { HeadLimits } from '../../src/http1/field-lines.js'
+import type { HeadLimits } from '../../src/http1/byte-queue.js'
 import { LIMITS, readEveryWay } from '../kit/peers/transcript.js'
 
 /** [what it is, the bytes, what the error says]; `^` is put in front. */

@@ -1,6 +1,6 @@
 /** Requests as they are put on the wire (RFC 9112 §3, §5, §6). */
 import t from 'tap'
-import { endToEndFields, wantsPersistence } from '../../src/http/connection.js'
+import { endToEndFields, isPersistent } from '../../src/http/connection.js'
 import { FIELD, fieldSet } from '../../src/http/field-section.js'
 import { CHUNK_END, chunkHead } from '../../src/http1/content-writer.js'
 import { contentWriter, type OutgoingRequest, serializeRequestHead } from '../../src/http1/request-writer.js'
@@ -172,7 +172,7 @@ t.test('fields of the usual names are read, judged and written without one being
   const event = reader.next()
   if (event?.type !== 'head') throw new Error('no head')
   const { fields, minor } = event.head
-  const isJudged = wantsPersistence(fields, minor) && fields.value(FIELD.host) === 'a.test'
+  const isJudged = isPersistent(fields, minor, 'client') && fields.value(FIELD.host) === 'a.test'
   const written = head({ fields: endToEndFields(fields, fieldSet('host')) })
   t.same(lowered, [])
   t.ok(isJudged)

@@ -3,7 +3,7 @@
  * two runs can be compared by: the events with their content joined, the error, and what was left.
  */
 import { ProxyError } from '../../../src/errors.js'
-import type { HeadLimits } from '../../../src/http1/field-lines.js'
+import type { HeadLimits } from '../../../src/http1/byte-queue.js'
 import { RequestReader } from '../../../src/http1/request-reader.js'
 
 export const LIMITS: HeadLimits = { headerBytes: 16_384, headerFields: 100, targetBytes: 8192 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { HeadLimits } from '../../src/http1/field-lines.js'
+import type { HeadLimits } from '../../src/http1/byte-queue.js'
 import { readEveryWay } from '../kit/peers/transcript.js'
 
 const LIMITS: HeadLimits = { headerBytes: 40, headerFields: 4, targetBytes: 20 }
