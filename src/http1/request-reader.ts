@@ -31,7 +31,7 @@ const MAX_LEADING_EMPTY_LINES = 2
 /** What of that room is the method's: no known one is near it. */
 const MAX_METHOD_BYTES = REQUEST_LINE_SLACK - '  HTTP/1.1'.length
 /** A method, which is a token (RFC 9110 §5.6.2), a target of visible ASCII, and a version that is answered. */
-const REQUEST_LINE = /^([!#$%&'*+\-.^_`|~0-9A-Za-z]+) ([\x21-\x7e]+) HTTP\/1\.(\d)$/
+const REQUEST_LINE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+ [\x21-\x7e]+ HTTP\/1\.\d$/
 const VERSION = /^HTTP\/(\d)\.\d$/
 const PAST_LIMITS: PastLimits = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLarge }
 
@@ -128,15 +128,28 @@ export class RequestReader {
       if (++this.#emptyLines > MAX_LEADING_EMPTY_LINES) throw malformed('empty lines before the request')
     }
     const line = input.text.slice(input.start, input.end)
-    const [, method = '', target = '', minor] = REQUEST_LINE.exec(line) ?? []
-    this.#method = minor === undefined ? methodOf(line) : method
-    if (minor === undefined) throw badRequestLine(line)
-    if (target.length > targetBytes) throw targetTooLong()
-    this.#target = target
-    this.#minor = minor === '0' ? 0 : 1
+    if (!REQUEST_LINE.test(line)) throw this.#badRequestLine(line)
+    const methodEnd = line.indexOf(' ')
+    const targetEnd = line.length - ' HTTP/1.1'.length
+    this.#method = line.slice(0, methodEnd)
+    if (targetEnd - methodEnd - 1 > targetBytes) throw targetTooLong()
+    this.#target = line.slice(methodEnd + 1, targetEnd)
+    this.#minor = line.endsWith('0') ? 0 : 1
     this.#fields = new FieldSection()
     this.#state = 'fields'
     return true
+  }
+
+  /** What is wrong with a line that is no REQUEST_LINE. */
+  #badRequestLine(line: string): ProxyError {
+    this.#method = methodOf(line)
+    const first = line.indexOf(' ')
+    const last = line.lastIndexOf(' ')
+    if (first <= 0 || first === last) return malformed('bad request line')
+    const [, major] = VERSION.exec(line.slice(last + 1)) ?? []
+    if (major === undefined) return malformed('bad HTTP version')
+    if (major !== '1') return unknownVersion()
+    return malformed(this.#method === '' ? 'bad method' : 'bad byte in the request target')
   }
 
   /** By its beginning alone, which has come however the line was cut: whether it is the method that is too long. */
@@ -153,22 +166,12 @@ function methodOf(line: string): string {
   return isToken(method) ? method : ''
 }
 
-/** What is wrong with a line that is no REQUEST_LINE. */
-function badRequestLine(line: string): ProxyError {
-  const first = line.indexOf(' ')
-  const last = line.lastIndexOf(' ')
-  if (first <= 0 || first === last) return malformed('bad request line')
-  const [, major] = VERSION.exec(line.slice(last + 1)) ?? []
-  if (major === undefined) return malformed('bad HTTP version')
-  if (major !== '1') {
-    return new ProxyError('http_request_error', 'HTTP version not supported', {
-      status: 505,
-      close: true,
-      reason: 'http_version',
-    })
-  }
-  const isMethodBad = methodOf(line) === ''
-  return malformed(isMethodBad ? 'bad method' : 'bad byte in the request target')
+function unknownVersion(): ProxyError {
+  return new ProxyError('http_request_error', 'HTTP version not supported', {
+    status: 505,
+    close: true,
+    reason: 'http_version',
+  })
 }
 
 /** A method longer than all that are known is none of them (RFC 9112 §3). */
