@@ -19,7 +19,8 @@ export type MaxForwards =
 /** The largest value that is sent on. A received one beyond it is lowered to it, which the section asks for. */
 const MAX_VALUE = 2 ** 31 - 1
 const NUMBER = /^\d+$/
-const UNLIMITED: MaxForwards = Object.freeze({ kind: 'unlimited' })
+/** What a request without the field has. */
+export const UNLIMITED: MaxForwards = Object.freeze({ kind: 'unlimited' })
 
 /**
  * @throws ProxyError 400 when the field of an OPTIONS or TRACE is repeated or is not a number in plain digits; the

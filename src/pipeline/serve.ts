@@ -12,7 +12,7 @@ import { type ForwardOptions, forward } from '../forward/forward.js'
 import { type MethodsInUse, resourceMethods, serverMethods } from '../http/allow.js'
 import type { Authority } from '../http/authority.js'
 import { FIELD, type FieldSection } from '../http/field-section.js'
-import { decideMaxForwards } from '../http/max-forwards.js'
+import { decideMaxForwards, UNLIMITED } from '../http/max-forwards.js'
 import type { Method } from '../http/method.js'
 import { upgradeProtocol } from '../http/upgrade.js'
 import type { Reservation, Shares } from '../limits/shares.js'
@@ -163,11 +163,17 @@ function chooseTarget(
       const { authority, path } = target
       if (method === 'TRACE' && !hop.trace) throw traceDisabled(resourceMethods(hop))
       const grant = admit(exchange, authority, client, report, pipeline)
-      const hops = decideMaxForwards(method, head.fields)
+      const { fields } = head
+      const hops = fields.has(FIELD['max-forwards']) ? decideMaxForwards(method, fields) : UNLIMITED
       if (hops.kind === 'final')
         return { kind: 'hop', allowed: () => passingMethods(authority, client, pipeline) }
-      const fields = hops.kind === 'forward' ? hops.fields : head.fields
-      return { kind: 'forward', grant, authority, path, fields }
+      return {
+        kind: 'forward',
+        grant,
+        authority,
+        path,
+        fields: hops.kind === 'forward' ? hops.fields : fields,
+      }
     }
   }
 }
@@ -186,12 +192,13 @@ function chooseOrigin(
     throw traceDisabled(route === undefined ? resourceMethods(hop) : methodsAt(route, path))
   }
   if (route !== undefined) checkMethod(route, method, path)
-  const hops = decideMaxForwards(method, head.fields)
+  const { fields } = head
+  const hops = fields.has(FIELD['max-forwards']) ? decideMaxForwards(method, fields) : UNLIMITED
   if (route === undefined && method !== 'TRACE') throw noOrigin(routes.length > 0)
   // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
   const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
   if (route === undefined || endsHere) return { kind: 'hop', allowed: () => route?.methods ?? [] }
-  return { kind: 'origin', route, path, fields: hops.kind === 'forward' ? hops.fields : head.fields }
+  return { kind: 'origin', route, path, fields: hops.kind === 'forward' ? hops.fields : fields }
 }
 
 /** By name here, and then in `resolve` by address. */
