@@ -374,7 +374,7 @@ export function readRequestLine(
   extraMethods: readonly string[],
 ): Authority {
   const reader = new RequestReader(limits)
-  reader.push(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: sluice\r\n\r\n`))
+  reader.input.push(Buffer.from(`${method} ${target} HTTP/1.1\r\nHost: sluice\r\n\r\n`))
   const event = reader.next()
   if (event?.type !== 'head') throw malformed('bad request line')
   const facts = classify(event.head, extraMethods)

@@ -60,6 +60,9 @@ export class ByteQueue {
   start = 0
   end = 0
 
+  /** Bytes pushed since it was made. */
+  received = 0
+
   /** Bytes held that nobody has read. */
   get length(): number {
     return (this.#partial?.length ?? 0) + this.#chunk.length - this.#offset + this.#laterBytes
@@ -67,6 +70,7 @@ export class ByteQueue {
 
   push(chunk: Buffer): void {
     if (chunk.length === 0) return
+    this.received += chunk.length
     if (this.#offset < this.#chunk.length || this.#laterBytes > 0) this.#keep(chunk)
     else this.#use(chunk)
   }

@@ -38,8 +38,9 @@ const PAST_LIMITS: PastLimits = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLa
 type State = 'request-line' | 'fields' | 'content' | 'failed'
 
 export class RequestReader {
+  /** What came on the connection: its driver pushes it here, and sees how much of it nobody has read. */
+  readonly input = new ByteQueue()
   readonly #limits: HeadLimits
-  readonly #input = new ByteQueue()
   readonly #content: ContentReader
   #state: State = 'request-line'
   #emptyLines = 0
@@ -50,17 +51,12 @@ export class RequestReader {
 
   constructor(limits: HeadLimits) {
     this.#limits = limits
-    this.#content = new ContentReader(this.#input, limits, NOT_IN_TRAILERS)
-  }
-
-  /** Bytes pushed and not read. */
-  get buffered(): number {
-    return this.#input.length
+    this.#content = new ContentReader(this.input, limits, NOT_IN_TRAILERS)
   }
 
   /** Whether a request has begun and its head is not complete. */
   get inHead(): boolean {
-    return this.#state === 'fields' || (this.#state === 'request-line' && this.#input.length > 0)
+    return this.#state === 'fields' || (this.#state === 'request-line' && this.input.length > 0)
   }
 
   /** Method and target of the request being read, for the log of one that never became whole; '' before them. */
@@ -68,14 +64,10 @@ export class RequestReader {
     return { method: this.#method, target: this.#target }
   }
 
-  push(chunk: Buffer): void {
-    this.#input.push(chunk)
-  }
-
   /** All bytes not read, for a connection that stops being HTTP (after CONNECT or Upgrade). */
   takeRest(): Buffer {
     this.#state = 'failed'
-    return this.#input.drain()
+    return this.input.drain()
   }
 
   /**
@@ -103,7 +95,7 @@ export class RequestReader {
   #readHead(): RequestEvent | undefined {
     if (this.#state === 'request-line' && !this.#readRequestLine()) return undefined
     const fields = this.#fields
-    if (!this.#input.readFields(fields, this.#limits, PAST_LIMITS)) return undefined
+    if (!this.input.readFields(fields, this.#limits, PAST_LIMITS)) return undefined
     const isFramed = fields.has(FIELD['content-length']) || fields.has(FIELD['transfer-encoding'])
     const framing = isFramed ? decideRequestFraming(fields, this.#minor) : NO_CONTENT
     const length = framing.kind === 'length' ? framing.length : 0
@@ -120,7 +112,7 @@ export class RequestReader {
   }
 
   #readRequestLine(): boolean {
-    const input = this.#input
+    const { input } = this
     const { targetBytes } = this.#limits
     for (;;) {
       if (!input.nextLine(targetBytes + REQUEST_LINE_SLACK, this.#lineTooLong)) return false

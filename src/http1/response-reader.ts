@@ -44,12 +44,14 @@ const PAST_LIMITS: PastLimits = { tooLarge, tooMany }
 type State = 'idle' | 'status-line' | 'fields' | 'content' | 'over'
 
 export class ResponseReader {
+  /** What came on the connection: its driver pushes it here, and sees how much of it nobody has read. */
+  readonly input = new ByteQueue()
   readonly #limits: ResponseLimits
-  readonly #input = new ByteQueue()
   readonly #content: ContentReader
   #state: State = 'idle'
   #request: AnsweredRequest = { method: '', upgrade: false }
-  #begun = false
+  /** Bytes that had been read before the request went out. */
+  #readBefore = 0
   #persistent = true
   #interim = 0
   /** Of the head that is being read, in front of its fields. */
@@ -61,7 +63,7 @@ export class ResponseReader {
 
   constructor(limits: ResponseLimits) {
     this.#limits = limits
-    this.#content = new ContentReader(this.#input, limits, FRAMING_FIELDS)
+    this.#content = new ContentReader(this.input, limits, FRAMING_FIELDS)
   }
 
   /**
@@ -72,7 +74,7 @@ export class ResponseReader {
     if (this.#state !== 'idle') throw new Error('request sent before the last response ended')
     this.#request = request
     this.#state = 'status-line'
-    this.#begun = this.#input.length > 0
+    this.#readBefore = this.input.received - this.input.length
     this.#persistent = true
     this.#interim = 0
     this.#startBytes = 0
@@ -80,7 +82,7 @@ export class ResponseReader {
 
   /** Whether a byte has come since the request went out; an empty line is one (RFC 9112 §9.3.1). */
   get begun(): boolean {
-    return this.#begun
+    return this.input.received > this.#readBefore
   }
 
   /** Whether its sender means to go on using the connection behind this response; known once its head was given. */
@@ -88,21 +90,10 @@ export class ResponseReader {
     return this.#persistent
   }
 
-  /** Bytes pushed and not read. Behind a response, nobody has asked for them. */
-  get buffered(): number {
-    return this.#input.length
-  }
-
-  push(chunk: Buffer): void {
-    if (chunk.length === 0) return
-    this.#begun = true
-    this.#input.push(chunk)
-  }
-
   /** All bytes not read, for a connection that has stopped being HTTP. */
   takeRest(): Buffer {
     this.#state = 'over'
-    return this.#input.drain()
+    return this.input.drain()
   }
 
   /**
@@ -146,7 +137,7 @@ export class ResponseReader {
   #readHead(): ResponseEvent | undefined {
     if (this.#state === 'status-line' && !this.#readStatusLine()) return undefined
     const fields = this.#fields
-    if (!this.#input.readFields(fields, this.#limits, PAST_LIMITS, this.#startBytes)) return undefined
+    if (!this.input.readFields(fields, this.#limits, PAST_LIMITS, this.#startBytes)) return undefined
     const status = this.#status
     const minor = this.#minor
     const { framing, contentLength } = decideResponseFraming(this.#request, status, minor, fields)
@@ -173,7 +164,7 @@ export class ResponseReader {
 
   /** `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4). */
   #readStatusLine(): boolean {
-    const input = this.#input
+    const { input } = this
     for (;;) {
       if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return false
       if (input.start < input.end) break

@@ -169,7 +169,8 @@ export class Connection implements RequestConnection, ResponseEvents {
       return
     }
     // A CONNECT is read to its end only when it turns out that no tunnel follows, and the next request may.
-    if (error.status === 407 && method === 'CONNECT' && this.#reader.buffered === 0) this.#endEmptyRequest()
+    if (error.status === 407 && method === 'CONNECT' && this.#reader.input.length === 0)
+      this.#endEmptyRequest()
     if (error.close || this.#state.request !== 'done') output.mustClose()
     const { date, errorNote: note } = this.#settings
     const { head, body } = errorResponse(error, date(), { hint, note })
@@ -225,7 +226,7 @@ export class Connection implements RequestConnection, ResponseEvents {
       this.#discarded += chunk.length
       if (this.#discarded > MAX_LINGER_BYTES) this.#socket.destroy()
     } else {
-      this.#reader.push(chunk)
+      this.#reader.input.push(chunk)
       this.#advance()
     }
   }
@@ -269,7 +270,7 @@ export class Connection implements RequestConnection, ResponseEvents {
       case 'idle': {
         if (this.#isUnreported) return false
         // Answers that the client does not take would pile up behind the requests that it goes on to send.
-        if (this.#reader.buffered > 0 && this.output.congested) {
+        if (this.#reader.input.length > 0 && this.output.congested) {
           this.#stall()
           return false
         }
@@ -349,7 +350,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     if (this.#state.response === 'switched') return
     const idle = this.#state.request === 'idle' && !this.#stalled && !this.#isUnreported
     const wanted = this.#exchange?.content.flowing === true || idle || this.#lingering
-    if (!wanted && this.#reader.buffered > MAX_BUFFERED_BYTES) this.#socket.pause()
+    if (!wanted && this.#reader.input.length > MAX_BUFFERED_BYTES) this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()
   }
 

@@ -172,7 +172,7 @@ export class Http1Connection {
       this.socket.destroy()
       return
     }
-    this.#reader.push(chunk)
+    this.#reader.input.push(chunk)
     this.#read()
   }
 
@@ -205,7 +205,7 @@ export class Http1Connection {
     this.#owner.remove(this)
     if (this.#exchange === undefined) return
     const rest: unknown = this.socket.read()
-    if (rest instanceof Buffer) this.#reader.push(rest)
+    if (rest instanceof Buffer) this.#reader.input.push(rest)
     if (this.#ending === 'none') this.#ending = 'broken'
     this.#read()
   }
@@ -268,7 +268,7 @@ export class Http1Connection {
     const reader = this.#reader
     const { idleMs } = exchange
     this.#end()
-    if (exchange.isSent && reader.persistent && reader.buffered === 0 && idleMs > 0 && this.isOpen) {
+    if (exchange.isSent && reader.persistent && reader.input.length === 0 && idleMs > 0 && this.isOpen) {
       // One timer serves all idle times of a connection; it may go off while a request is under way.
       if (idleMs === this.#idleMs) this.#idleTimer?.refresh()
       else {

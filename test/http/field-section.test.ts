@@ -38,6 +38,21 @@ t.test('repeats are told, and the first value is given', async t => {
   t.same([read.count, read.list.length], [4, 8])
 })
 
+t.test(
+  'a field of one line at most gives its value, and more than one are refused (RFC 9110 §5.3)',
+  async t => {
+    const read = section('A: x', 'HOST: a', 'Via: b', 'via: b')
+    t.equal(read.single(FIELD.host, 'Host'), 'a')
+    t.equal(read.single(FIELD.date, 'Date'), undefined)
+    t.equal(section().single(FIELD.host, 'Host'), undefined)
+    t.throws(() => read.single(FIELD.via, 'Via'), {
+      name: 'ProxyError',
+      status: 400,
+      message: 'more than one Via',
+    })
+  },
+)
+
 t.test('members are those of all lines, in lower case (RFC 9110 §5.6.1)', async t => {
   const read = section('Connection: A, ,b\t,', 'Via: z', 'connection: Keep-Alive')
   t.same(read.members(FIELD.connection), ['a', 'b', 'keep-alive'])

@@ -10,7 +10,7 @@ const LIMITS = { headerBytes: 16384, headerFields: 100, targetBytes: 8192 }
 /** The head as the reader gives it for these bytes. */
 function read(text: string) {
   const reader = new RequestReader(LIMITS)
-  reader.push(Buffer.from(text, 'latin1'))
+  reader.input.push(Buffer.from(text, 'latin1'))
   const event = reader.next()
   if (event?.type !== 'head') throw new Error('no head')
   return event.head

@@ -111,6 +111,16 @@ t.test('what begins a line counts as held until the line is read', async t => {
   t.equal(bytes.length, 3)
 })
 
+t.test('what was received is counted whether it was read or not', async t => {
+  const bytes = queue('ab', '', 'c')
+  t.equal(bytes.received, 3)
+  bytes.take(2)
+  bytes.push(Buffer.from('de'))
+  t.equal(bytes.received, 5)
+  t.equal(bytes.drain().toString(), 'cde')
+  t.equal(bytes.received, 5)
+})
+
 t.test('bytes pushed between takes come behind those that wait', async t => {
   const bytes = queue('aa', 'bb')
   t.equal(bytes.take(2)?.toString(), 'aa')

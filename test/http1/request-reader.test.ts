@@ -28,9 +28,9 @@ t.test('reads a request head into exact events (RFC 9112 §2)', async t => {
 t.test('gives head, data and end, one at a time, as they are asked for (RFC 9112 §2.1)', async t => {
   const reader = new RequestReader(LIMITS)
   const input = 'POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhelloGET /b HTTP/1.0\r\n\r\n'
-  reader.push(Buffer.from(input))
+  reader.input.push(Buffer.from(input))
   t.match(reader.next(), { type: 'head', head: { method: 'POST', framing: { kind: 'length', length: 5 } } })
-  t.equal(reader.buffered, input.length - 39, 'the second request is not parsed yet')
+  t.equal(reader.input.length, input.length - 39, 'the second request is not parsed yet')
   t.same(reader.next(), { type: 'data', chunk: Buffer.from('hello') })
   t.same(reader.next(), { type: 'end', trailers: [] })
   t.ok(reader.inHead)
@@ -121,19 +121,19 @@ t.test('a head longer than what is converted at a time reads the same (RFC 9112 
 
 t.test('gives the bytes behind a head to whoever takes the connection over (RFC 9110 §9.3.6)', async t => {
   const reader = new RequestReader(LIMITS)
-  reader.push(Buffer.from('CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n\x16\x03'))
-  reader.push(Buffer.from('\x01more'))
+  reader.input.push(Buffer.from('CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n\x16\x03'))
+  reader.input.push(Buffer.from('\x01more'))
   t.equal(reader.next()?.type, 'head')
   t.equal(reader.takeRest().toString('latin1'), '\x16\x03\x01more')
-  t.equal(reader.buffered, 0)
-  reader.push(Buffer.from('GET / HTTP/1.1\r\n\r\n'))
+  t.equal(reader.input.length, 0)
+  reader.input.push(Buffer.from('GET / HTTP/1.1\r\n\r\n'))
   t.equal(reader.next(), undefined, 'what comes later is not parsed as a request')
 })
 
 t.test('knows whether a request has begun, and what is known of it', async t => {
   const reader = new RequestReader(LIMITS)
   const feed = (text: string) => {
-    reader.push(Buffer.from(text))
+    reader.input.push(Buffer.from(text))
     return reader.next()
   }
   t.notOk(reader.inHead)
@@ -159,7 +159,7 @@ t.test('knows whether a request has begun, and what is known of it', async t => 
 t.test('every refusal closes the connection, for its end is not known (RFC 9112 §11.2)', async t => {
   for (const input of ['\n', 'GET / HTTP/2.0\r\n', `GET /${'a'.repeat(9000)}`, 'GET / HTTP/1.1\r\n a\r\n']) {
     const reader = new RequestReader(LIMITS)
-    reader.push(Buffer.from(input))
+    reader.input.push(Buffer.from(input))
     t.throws(() => reader.next(), {
       name: 'ProxyError',
       close: true,
@@ -172,7 +172,7 @@ t.test('every refusal closes the connection, for its end is not known (RFC 9112 
 t.test('small chunks that came together are one piece of content (RFC 9112 §7.1)', async t => {
   const reader = new RequestReader(LIMITS)
   const head = 'PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
-  reader.push(Buffer.from(`${head}${'1\r\nx\r\n'.repeat(1000)}0\r\nX-Sum: 1\r\n\r\n`))
+  reader.input.push(Buffer.from(`${head}${'1\r\nx\r\n'.repeat(1000)}0\r\nX-Sum: 1\r\n\r\n`))
   t.match(reader.next(), { type: 'head' })
   t.same(reader.next(), { type: 'data', chunk: Buffer.from('x'.repeat(1000)) })
   t.same(reader.next(), { type: 'end', trailers: ['X-Sum', '1'] })
@@ -180,14 +180,14 @@ t.test('small chunks that came together are one piece of content (RFC 9112 §7.1
 
 t.test('a large chunk is a view of what came, and so is one that nothing has come behind', async t => {
   const reader = new RequestReader(LIMITS)
-  reader.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
+  reader.input.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
   t.match(reader.next(), { type: 'head' })
   for (const pushed of [
     Buffer.from(`1000\r\n${'x'.repeat(4096)}\r\n`),
     Buffer.from('1\r\ny'),
     Buffer.from('\r\n1\r\nz\r\n'),
   ]) {
-    reader.push(pushed)
+    reader.input.push(pushed)
     const event = reader.next()
     t.equal(event?.type === 'data' && event.chunk.buffer, pushed.buffer)
     t.equal(reader.next(), undefined)
@@ -196,10 +196,10 @@ t.test('a large chunk is a view of what came, and so is one that nothing has com
 
 t.test('content in front of a bad chunk is given out before the error is (RFC 9112 §7.1)', async t => {
   const reader = new RequestReader(LIMITS)
-  reader.push(
+  reader.input.push(
     Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\r\ny\r\nz'),
   )
-  reader.push(Buffer.from('z\r\n'))
+  reader.input.push(Buffer.from('z\r\n'))
   t.match(reader.next(), { type: 'head' })
   t.same(reader.next(), { type: 'data', chunk: Buffer.from('xy') })
   t.throws(() => reader.next(), { status: 400, message: 'bad chunk size' })
@@ -208,8 +208,8 @@ t.test('content in front of a bad chunk is given out before the error is (RFC 91
 
 t.test('no piece of joined content is much larger than what one read brings', async t => {
   const reader = new RequestReader(LIMITS)
-  reader.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
-  reader.push(Buffer.from('1\r\nx\r\n'.repeat(100_000)))
+  reader.input.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
+  reader.input.push(Buffer.from('1\r\nx\r\n'.repeat(100_000)))
   t.match(reader.next(), { type: 'head' })
   const lengths: number[] = []
   for (let event = reader.next(); event?.type === 'data'; event = reader.next())

@@ -136,14 +136,16 @@ t.test('what it writes is read as what it was (RFC 9112 §6.3)', async t => {
     })
     const reader = new RequestReader(LIMITS)
     const trailers = writer.framing === 'chunked' ? ['X-T', 'a'] : []
-    reader.push(Buffer.from(serializeRequestHead(request) + body.join('') + writer.end(trailers), 'latin1'))
+    reader.input.push(
+      Buffer.from(serializeRequestHead(request) + body.join('') + writer.end(trailers), 'latin1'),
+    )
     let read = ''
     for (let event = reader.next(); event !== undefined; event = reader.next()) {
       if (event.type === 'data') read += event.chunk.toString()
       if (event.type === 'end') t.same(event.trailers, trailers)
     }
     t.equal(read, content)
-    t.equal(reader.buffered, 0)
+    t.equal(reader.input.length, 0)
   }
 })
 
@@ -168,7 +170,7 @@ t.test('fields of the usual names are read, judged and written without one being
       return toLowerCase.call(this)
     },
   })
-  reader.push(Buffer.from(`GET / HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`))
+  reader.input.push(Buffer.from(`GET / HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`))
   const event = reader.next()
   if (event?.type !== 'head') throw new Error('no head')
   const { fields, minor } = event.head

@@ -92,7 +92,7 @@ t.test(
 t.test('what follows a switch is given out whole', async t => {
   const reader = new ResponseReader(RESPONSE_LIMITS)
   reader.expect(UPGRADE)
-  for (const piece of ['HTTP/1.1 101 X\r\n', '\r\nab', 'cd']) reader.push(Buffer.from(piece))
+  for (const piece of ['HTTP/1.1 101 X\r\n', '\r\nab', 'cd']) reader.input.push(Buffer.from(piece))
   t.match(reader.next(), { type: 'switched', head: { status: 101 } })
   t.equal(reader.next(), undefined)
   t.equal(reader.takeRest().toString(), 'abcd')
@@ -246,13 +246,13 @@ t.test('a byte of an answer is told of, an empty line is one (RFC 9112 §9.3.1)'
   for (const bytes of ['H', '\r\n']) {
     const fresh = new ResponseReader(RESPONSE_LIMITS)
     fresh.expect(GET)
-    fresh.push(Buffer.alloc(0))
+    fresh.input.push(Buffer.alloc(0))
     t.equal(fresh.begun, false)
-    fresh.push(Buffer.from(bytes))
+    fresh.input.push(Buffer.from(bytes))
     t.equal(fresh.begun, true)
   }
   reader.expect(GET)
-  reader.push(Buffer.from('HTTP/1.1 204 X\r\n\r\n'))
+  reader.input.push(Buffer.from('HTTP/1.1 204 X\r\n\r\n'))
   while (reader.next() !== undefined);
   reader.expect(GET)
   t.equal(reader.begun, false, 'of the next one none has come')
@@ -406,7 +406,7 @@ t.test('content is given out as it lies in what came in, never copied', async t 
   const reader = new ResponseReader(RESPONSE_LIMITS)
   reader.expect(GET)
   const input = Buffer.from(`${OK}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`)
-  reader.push(input)
+  reader.input.push(input)
   t.match(reader.next(), { type: 'head' })
   const event = reader.next()
   if (event?.type !== 'data') throw new Error('no data')

@@ -56,7 +56,7 @@ export function transcribeResponses(
   const run = new Run(reader, requests)
   try {
     for (const piece of pieces) {
-      reader.push(piece)
+      reader.input.push(piece)
       run.budget += piece.length * 2 + 2
       if (pulls !== 'none') run.pull(pulls === 'one' ? 1 : Number.POSITIVE_INFINITY)
     }
@@ -68,7 +68,7 @@ export function transcribeResponses(
       throw new Error('an event after the error')
     return { responses: run.responses, error: `${error.status} ${error.type}: ${error.message}` }
   }
-  return { responses: run.responses, buffered: reader.buffered, begun: reader.begun }
+  return { responses: run.responses, buffered: reader.input.length, begun: reader.begun }
 }
 
 class Run {

@@ -41,7 +41,7 @@ export function transcribe(pieces: readonly Buffer[], limits = LIMITS, pulls: Pu
   let budget = 16
   try {
     for (const piece of pieces) {
-      reader.push(piece)
+      reader.input.push(piece)
       budget += piece.length * 2 + 2
       if (pulls !== 'none')
         budget = pull(reader, transcript, budget, pulls === 'one' ? 1 : Number.POSITIVE_INFINITY)
@@ -53,7 +53,7 @@ export function transcribe(pieces: readonly Buffer[], limits = LIMITS, pulls: Pu
     transcript.error = `${error.status} ${error.reason}: ${error.message}`
     return transcript
   }
-  transcript.buffered = reader.buffered
+  transcript.buffered = reader.input.length
   transcript.inHead = reader.inHead
   return transcript
 }
