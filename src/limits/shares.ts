@@ -59,6 +59,8 @@ const MAX_REFUSED = 100
 const METER_MS = 1000
 
 export class Shares {
+  /** Whether anything is counted of every exchange, so that it needs a reservation; a tunnel always does. */
+  countsRequests: boolean
   #limits: ShareLimits
   readonly #ledger: Ledger
   readonly #onRejected: (limit: LimitName) => void
@@ -69,6 +71,7 @@ export class Shares {
   /** @param onRejected told of everything that is refused for a limit, connections that are closed without a word, too */
   constructor(limits: ShareLimits, ledger: Ledger, onRejected: (limit: LimitName) => void) {
     this.#limits = limits
+    this.countsRequests = countsRequests(limits)
     this.#ledger = ledger
     this.#onRejected = onRejected
   }
@@ -77,6 +80,7 @@ export class Shares {
   configure(limits: ShareLimits): void {
     const metered = this.#limits.bytesPerHour !== undefined
     this.#limits = limits
+    this.countsRequests = countsRequests(limits)
     if (metered) return
     // What passed while nobody counted is not counted now.
     for (const reservation of this.#open) reservation.takeBytes()
@@ -105,15 +109,6 @@ export class Shares {
     })
     if (answered instanceof Promise) slot.wait(answered)
     return slot
-  }
-
-  /**
-   * Whether anything is counted of an exchange, so that it needs a reservation.
-   * @param tunnel as for an entrant
-   */
-  isCounted(tunnel: boolean): boolean {
-    const { requestsPerSecond, bytesPerHour } = this.#limits
-    return tunnel || requestsPerSecond !== undefined || bytesPerHour !== undefined
   }
 
   /**
@@ -261,6 +256,10 @@ class OpenReservation implements Reservation, Indexed {
   release(): void {
     this.#end(this)
   }
+}
+
+function countsRequests({ requestsPerSecond, bytesPerHour }: ShareLimits): boolean {
+  return requestsPerSecond !== undefined || bytesPerHour !== undefined
 }
 
 /** Goes on with an answer of the ledger: at once, unless it is a promise. */

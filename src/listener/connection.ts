@@ -46,12 +46,12 @@ export interface ConnectionSettings {
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
+  /** Gets each request whose head is in order; it is answered through the exchange. */
+  readonly serve: (exchange: ReceivedExchange) => void
 }
 
 /** What comes of a connection. */
 export interface ConnectionEvents {
-  /** A request whose head is in order; it is answered through the exchange. */
-  serve(exchange: ReceivedExchange): void
   /** A request that is none and so never became an exchange: both texts as far as they were read, and its answer. */
   malformed(clientAddress: string, method: string, target: string, error: ProxyError): void
   /** The connection is closed, or is not HTTP any more. */
@@ -294,7 +294,7 @@ export class Connection implements RequestConnection, ResponseEvents {
   }
 
   #begin(head: RequestHead): void {
-    const { draining, extraMethods, nextId } = this.#settings
+    const { draining, extraMethods, nextId, serve } = this.#settings
     this.#deadline.clear()
     this.#state.onRequest('head')
     const persistent = !draining && isPersistent(head.fields, head.minor, 'client')
@@ -311,7 +311,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     }
     this.#exchange = new ConnectionExchange(this, nextId(), head, facts)
     this.#isUnreported = true
-    this.#events.serve(this.#exchange)
+    serve(this.#exchange)
   }
 
   /** A request without content ends with its head. */

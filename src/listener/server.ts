@@ -13,7 +13,6 @@ import { parseSocketAddress } from '../net/ip-address.js'
 import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 import { IndexedSet } from '../limits/indexed-set.js'
 import type { Shares } from '../limits/shares.js'
-import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
 import { bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
@@ -35,7 +34,9 @@ export interface ServerSettings {
   readonly limits: ConnectionLimits
   /** Methods beside the nine that are let through. */
   readonly extraMethods: readonly string[]
-  readonly observer: ExchangeObserver
+  readonly observers: readonly ExchangeObserver[]
+  /** Answers a request whose head is in order. */
+  readonly serve: ConnectionSettings['serve']
   /** A line that goes into every error response. */
   readonly errorNote?: string | undefined
   readonly configHash: string
@@ -51,7 +52,6 @@ export interface ServerOptions {
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
-  readonly serve: (exchange: ReceivedExchange) => void
   /** What has stopped being HTTP; counted in until it ends. */
   readonly tunnels: Pick<TunnelRegistry, 'onEnd' | 'check' | 'stop' | 'size'>
   readonly shares: Pick<Shares, 'connect' | 'meter'>
@@ -98,7 +98,6 @@ export class ProxyServer {
   constructor(options: ServerOptions) {
     this.#options = options
     this.#events = {
-      serve: options.serve,
       malformed: (...refused) => this.#refused(...refused),
       released: connection => this.#released(connection),
     }
@@ -107,10 +106,10 @@ export class ProxyServer {
 
   /** To be called before anything is listened on, and again for other settings. */
   configure(settings: ServerSettings): void {
-    const { limits, extraMethods, errorNote } = settings
+    const { limits, extraMethods, errorNote, serve } = settings
     const { now, date, nextId } = this.#options
     const draining = this.#draining
-    const connections = { limits, extraMethods, errorNote, draining, now, date, nextId }
+    const connections = { limits, extraMethods, errorNote, draining, now, date, nextId, serve }
     this.#inForce = { server: settings, connections }
     for (const connection of this.#connections) {
       if (connection instanceof Connection) connection.configure(connections)
@@ -263,10 +262,10 @@ export class ProxyServer {
   }
 
   #refused(clientAddress: string, method: string, target: string, error: ProxyError): void {
-    const { observer, configHash, clientName } = this.#current.server
+    const { observers, configHash, clientName } = this.#current.server
     const id = this.#options.nextId()
     const request = { id, client: clientName(clientAddress), clientAddress, method, target }
-    tellInvalidRequest(observer, configHash, request, error)
+    tellInvalidRequest(observers, configHash, request, error)
   }
 
   #released(connection: OpenConnection): void {

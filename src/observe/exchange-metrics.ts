@@ -11,7 +11,6 @@ import {
   type DecisionEvent,
   EXCHANGE_KINDS,
   type ExchangeObserver,
-  isTunnel,
   type Subject,
 } from '../pipeline/exchange-observer.js'
 import type { MetricsReport } from './exposition.js'
@@ -28,17 +27,33 @@ export interface OpenTunnels {
 }
 
 const METHODS: readonly string[] = [...METHOD_NAMES, OTHER]
-const METHOD_INDEX = new Map(METHODS.map((method, index) => [method, index]))
 /** Status codes have three digits. */
 const CODES = 1000
+/**
+ * What each label adds to the key of a request: one number for all four, in mixed radix, whose lowest place is the status.
+ */
+const DECISION_KEYS = keys(DECISIONS, CODES)
+const METHOD_KEYS = keys(METHODS, CODES * DECISIONS.length)
+const KIND_KEYS = keys(EXCHANGE_KINDS, CODES * DECISIONS.length * METHODS.length)
+const OTHER_METHOD = METHOD_KEYS.get(OTHER) ?? 0
+
+/** The requests that have all four labels in common. */
+interface RequestCount {
+  readonly kind: string
+  readonly method: string
+  readonly decision: string
+  readonly status: number
+  /** Whether they became tunnels, by CONNECT or by an upgrade. */
+  readonly isTunnel: boolean
+  count: number
+}
 
 const LOOKUP_BUCKETS = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 const TUNNEL_BUCKETS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400]
 
 export class ExchangeMetrics implements ExchangeObserver {
   readonly ignoresAllowed = true
-  /** By `requestKey`. */
-  readonly #requests = new Map<number, number>()
+  readonly #requests = new Map<number, RequestCount>()
   readonly #denied = new ClosedCounter(
     'sluice_denied_total',
     'Requests that were denied, and tunnels that were cut for their server name.',
@@ -91,10 +106,12 @@ export class ExchangeMetrics implements ExchangeObserver {
   }
 
   close(subject: Subject, outcome: Outcome, durationMs: number, { decision, dnsMs }: DecisionEvent): void {
-    const { connectMs } = outcome
-    const key = requestKey(subject, outcome.status, decision)
-    this.#requests.set(key, (this.#requests.get(key) ?? 0) + 1)
-    if (isTunnel(outcome)) this.#tunnelSeconds.observe(durationMs / 1000)
+    const { status, connectMs } = outcome
+    const method = METHOD_KEYS.get(subject.method) ?? OTHER_METHOD
+    const key = (KIND_KEYS.get(subject.kind) ?? 0) + method + (DECISION_KEYS.get(decision) ?? 0) + status
+    const requests = this.#requests.get(key) ?? this.#first(key, subject, status, decision)
+    requests.count += 1
+    if (requests.isTunnel) this.#tunnelSeconds.observe(durationMs / 1000)
     else {
       this.#bytesUp += outcome.bytesUp
       this.#bytesDown += outcome.bytesDown
@@ -117,7 +134,10 @@ export class ExchangeMetrics implements ExchangeObserver {
         'counter',
         'sluice_requests_total',
         'Requests that are over, by what was asked for, what was decided and the status sent.',
-        [...this.#requests].map(([key, count]) => [requestLabels(key), count]),
+        [...this.#requests.values()].map(({ kind, method, decision, status, count }) => [
+          { kind, method, decision, code: String(status) },
+          count,
+        ]),
       ),
       this.#denied.report(),
       this.#limits.report(),
@@ -144,12 +164,25 @@ export class ExchangeMetrics implements ExchangeObserver {
   get totals(): { requests: number; denied: number; bytesUp: number; bytesDown: number } {
     let requests = 0
     let denied = 0
-    for (const [key, count] of this.#requests) {
-      const { kind, decision, code } = requestLabels(key)
+    for (const { decision, isTunnel, count } of this.#requests.values()) {
       if (decision === 'deny') denied += count
-      if (code !== '101' && !(kind === 'connect' && code === '200')) requests += count
+      if (!isTunnel) requests += count
     }
     return { requests, denied, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
+  }
+
+  /** The count of requests with labels that none had before. */
+  #first(
+    key: number,
+    { kind, method: name }: Subject,
+    status: number,
+    decision: DecisionEvent['decision'],
+  ): RequestCount {
+    const method = METHOD_KEYS.has(name) ? name : OTHER
+    const isTunnel = status === 101 || (kind === 'connect' && status === 200)
+    const requests = { kind, method, decision, status, isTunnel, count: 0 }
+    this.#requests.set(key, requests)
+    return requests
   }
 
   #failed({ type, reason, side }: ProxyError, address: string | undefined): void {
@@ -160,20 +193,7 @@ export class ExchangeMetrics implements ExchangeObserver {
   }
 }
 
-/** One number for the four labels of a request, as a mixed-radix number. */
-function requestKey({ kind, method }: Subject, status: number, decided: DecisionEvent['decision']): number {
-  const methodIndex = METHOD_INDEX.get(method) ?? METHODS.length - 1
-  const what = EXCHANGE_KINDS.indexOf(kind) * METHODS.length + methodIndex
-  return (what * DECISIONS.length + DECISIONS.indexOf(decided)) * CODES + status
-}
-
-function requestLabels(key: number): Record<'kind' | 'method' | 'decision' | 'code', string> {
-  const decided = Math.floor(key / CODES)
-  const what = Math.floor(decided / DECISIONS.length)
-  return {
-    kind: EXCHANGE_KINDS[Math.floor(what / METHODS.length)] ?? OTHER,
-    method: METHODS[what % METHODS.length] ?? OTHER,
-    decision: DECISIONS[decided % DECISIONS.length] ?? OTHER,
-    code: String(key % CODES),
-  }
+/** @returns what each value of a label adds: its place in the list, as many times as `radix` says */
+function keys<T extends string>(values: readonly T[], radix: number): ReadonlyMap<string, number> {
+  return new Map(values.map((value, index) => [value, index * radix]))
 }

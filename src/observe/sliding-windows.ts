@@ -26,7 +26,8 @@ export class LatencyWindow {
   #slot = 0
 
   add(ms: number): void {
-    const bucket = bucketOf(ms)
+    const last = BUCKETS - 1
+    const bucket = ms > FIRST_MS ? Math.min(last, Math.ceil(Math.log(ms / FIRST_MS) / LOG_GROWTH)) : 0
     const counts = this.#slots[this.#slot % SLOTS]
     if (counts !== undefined) counts[bucket] = (counts[bucket] ?? 0) + 1
   }
@@ -74,11 +75,6 @@ export function quantile(counts: readonly number[], q: number): number | undefin
 
 function upperEnd(bucket: number): number {
   return FIRST_MS * GROWTH ** bucket
-}
-
-function bucketOf(ms: number): number {
-  if (!(ms > FIRST_MS)) return 0
-  return Math.min(BUCKETS - 1, Math.ceil(Math.log(ms / FIRST_MS) / LOG_GROWTH))
 }
 
 /** Numbers that only grow, but for `tunnels`, which is how many are open now. */

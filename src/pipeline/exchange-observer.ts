@@ -86,30 +86,22 @@ export function isTunnel({ handler, status }: Outcome): boolean {
   return status === 101 || (handler === 'tunnel' && status === 200)
 }
 
-/** Notifies several, in their order. */
-export class ObserverList implements ExchangeObserver {
+/** All who are notified, in their order. */
+export class ObserverList {
+  readonly all: readonly ExchangeObserver[]
+  /** Those of them who are notified of decisions that allow something, too. */
+  readonly ofAllowed: readonly ExchangeObserver[]
   /** Undefined where nobody traces. */
   readonly began: ExchangeObserver['began']
-  readonly #observers: readonly ExchangeObserver[]
-  readonly #ofAllowed: readonly ExchangeObserver[]
 
   constructor(observers: readonly ExchangeObserver[]) {
     const tracing = observers.find(({ began }) => began !== undefined)
     this.began = tracing?.began?.bind(tracing)
-    this.#observers = observers
-    this.#ofAllowed = observers.filter(({ ignoresAllowed }) => ignoresAllowed !== true)
-  }
-
-  decision(subject: Subject, event: DecisionEvent, configHash: string): void {
-    const notified = event.decision === 'allow' ? this.#ofAllowed : this.#observers
-    for (const observer of notified) observer.decision(subject, event, configHash)
+    this.all = observers
+    this.ofAllowed = observers.filter(({ ignoresAllowed }) => ignoresAllowed !== true)
   }
 
   tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
-    for (const observer of this.#observers) observer.tunnelOpened?.(connectMs, dnsMs)
-  }
-
-  close(subject: Subject, outcome: Outcome, durationMs: number, decision: DecisionEvent): void {
-    for (const observer of this.#observers) observer.close(subject, outcome, durationMs, decision)
+    for (const observer of this.all) observer.tunnelOpened?.(connectMs, dnsMs)
   }
 }

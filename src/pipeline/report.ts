@@ -17,7 +17,7 @@ import { Outcome } from '../outcome.js'
 import type { Denial } from '../policy/denial.js'
 
 export interface ReportOptions {
-  readonly observer: ObserverList
+  readonly observers: ObserverList
   readonly configHash: string
 }
 
@@ -31,7 +31,7 @@ export class Report implements AdmittedExchange {
   /** What policy would have said, where it is only observed. */
   wouldDeny: Denial | undefined
   dnsMs: number | undefined
-  readonly #observer: ObserverList
+  readonly #observers: ObserverList
   readonly #configHash: string
   #decision: DecisionEvent | undefined
 
@@ -43,7 +43,7 @@ export class Report implements AdmittedExchange {
     exchange: ReceivedExchange,
     client: string | undefined,
     started: number,
-    { observer, configHash }: ReportOptions,
+    { observers, configHash }: ReportOptions,
   ) {
     const { id, clientAddress, facts } = exchange
     const { target, method, host } = facts
@@ -61,9 +61,9 @@ export class Report implements AdmittedExchange {
       path,
     }
     // A tunnel keeps these for as long as it lives, and is to keep nothing else of its configuration.
-    this.#observer = observer
+    this.#observers = observers
     this.#configHash = configHash
-    this.trace = observer.began?.(this.subject, exchange, started)
+    this.trace = observers.began?.(this.subject, exchange, started)
   }
 
   /**
@@ -86,21 +86,24 @@ export class Report implements AdmittedExchange {
           }
     this.dnsMs = dnsMs
     this.#decision = event
-    this.#observer.decision(this.subject, event, this.#configHash)
+    const { all, ofAllowed } = this.#observers
+    for (const observer of refusal === undefined ? ofAllowed : all) {
+      observer.decision(this.subject, event, this.#configHash)
+    }
     return event
   }
 
   deny(error: ProxyError): DecisionEvent {
     const event: DecisionEvent = { decision: 'deny', rule: this.rule, reason: error.reason, refusal: error }
     this.#decision = event
-    this.#observer.decision(this.subject, event, this.#configHash)
+    for (const observer of this.#observers.all) observer.decision(this.subject, event, this.#configHash)
     return event
   }
 
   /** It is over. */
   close(outcome: Outcome, durationMs: number): void {
     const decision = this.#decision ?? this.#decideBy(outcome.error)
-    this.#observer.close(this.subject, outcome, durationMs, decision)
+    for (const observer of this.#observers.all) observer.close(this.subject, outcome, durationMs, decision)
   }
 
   /** It was over before it was decided: what was known of it by then was allowed, unless it is a refusal of ours. */
@@ -131,15 +134,16 @@ export interface InvalidRequest {
 
 /** Tells of it as of one that was denied and answered at once. */
 export function tellInvalidRequest(
-  observer: ExchangeObserver,
+  observers: readonly ExchangeObserver[],
   configHash: string,
   { target, ...known }: InvalidRequest,
   error: ProxyError,
 ): void {
   const subject = { ...known, kind: 'invalid', path: withoutUserinfo(target) } as const
   const event = { decision: 'deny', reason: error.reason, refusal: error } as const
-  observer.decision(subject, event, configHash)
-  observer.close(subject, Outcome.refused('refusal', error), 0, event)
+  for (const observer of observers) observer.decision(subject, event, configHash)
+  const outcome = Outcome.refused('refusal', error)
+  for (const observer of observers) observer.close(subject, outcome, 0, event)
 }
 
 /** A refused target may be one because a password stands in it; which is no reason to write that into a log. */

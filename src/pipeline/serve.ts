@@ -27,7 +27,7 @@ import {
 } from '../origin/origin.js'
 import type { PassthroughOptions } from '../origin/passthrough.js'
 import { Outcome } from '../outcome.js'
-import type { Policy } from '../policy/decision.js'
+import type { Policy, PolicyInForce } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { openDirectly, openThroughParent } from '../tunnel/far-end.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
@@ -45,9 +45,18 @@ export interface HopOptions extends MethodsInUse {
 /** What handlers go by. */
 export type HandlerOptions = ForwardOptions & PassthroughOptions & TunnelOptions
 
+/** What of a configuration changes while it serves. */
+export interface Serving extends PolicyInForce {
+  policy: Policy
+  /** How many exchanges are not over. */
+  exchanges: number
+  /** Notified of each that is over, where somebody waits for the last. */
+  ended: (() => void) | undefined
+}
+
 export interface Pipeline {
   readonly clients: Clients
-  readonly policy: () => Policy
+  readonly serving: Serving
   readonly configHash: string
   /** False for a proxy that runs on what no file means. */
   readonly hasConfigFile: boolean
@@ -57,10 +66,8 @@ export interface Pipeline {
   readonly hop: HopOptions
   readonly routes: readonly OriginRoute[]
   readonly handling: HandlerOptions
-  readonly shares: Pick<Shares, 'isCounted' | 'enter'>
-  readonly observer: ObserverList
-  /** Notified of each exchange that is over. */
-  readonly ended: () => void
+  readonly shares: Pick<Shares, 'countsRequests' | 'enter'>
+  readonly observers: ObserverList
   readonly date: () => string
   readonly now: () => number
 }
@@ -86,7 +93,8 @@ type Target =
 
 /** Serves one exchange to its end. Never rejects. */
 export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Promise<void> {
-  const { clients, shares, now } = pipeline
+  const { clients, serving, shares, now } = pipeline
+  serving.exchanges += 1
   const started = now()
   const { slot } = exchange
   if (slot.pending !== undefined) await slot.pending
@@ -109,8 +117,10 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
     // While its password was being checked, or waited for that.
     if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
     const target = chooseTarget(exchange, client, report, pipeline)
-    const tunnel = isTunnel(exchange, target, pipeline.handling.upgrade)
-    if (shares.isCounted(tunnel)) {
+    const tunnel =
+      target.kind === 'tunnel' ||
+      (exchange.head.fields.has(FIELD.upgrade) && isUpgrade(exchange, target, pipeline.handling.upgrade))
+    if (tunnel || shares.countsRequests) {
       const account = clients.accountOf(client, exchange)
       const asked = shares.enter({ account, tunnel, metered: exchange })
       const reserved = asked instanceof Promise ? await asked : asked
@@ -133,7 +143,8 @@ export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Pro
   }
   report.close(outcome, now() - started)
   exchange.reported()
-  pipeline.ended()
+  serving.exchanges -= 1
+  serving.ended?.()
 }
 
 /**
@@ -207,11 +218,11 @@ function admit(
   { host, port }: Authority,
   { rules }: Client,
   report: Report,
-  { policy }: Pipeline,
+  { serving }: Pipeline,
 ): Grant {
   const { method, target } = exchange.facts
   const form = target.form === 'authority' ? 'connect' : 'forward'
-  const decision = policy().admit({ form, method, host, port, rules })
+  const decision = serving.policy.admit({ form, method, host, port, rules })
   report.rule = decision.rule
   if (decision.kind === 'allow') {
     report.wouldDeny = decision.wouldDeny
@@ -221,10 +232,8 @@ function admit(
   throw new ProxyError('http_request_denied', message, { reason, detail })
 }
 
-/** Whether it is a tunnel, or becomes one if it is switched to the protocol that it asks for. */
-function isTunnel({ head }: ReceivedExchange, target: Target, upgrade: readonly string[]): boolean {
-  if (target.kind === 'tunnel') return true
-  if (!head.fields.has(FIELD.upgrade)) return false
+/** Whether a request with Upgrade becomes a tunnel if it is switched to the protocol that it asks for. */
+function isUpgrade({ head }: ReceivedExchange, target: Target, upgrade: readonly string[]): boolean {
   const isUpgradable =
     target.kind === 'forward'
       ? target.grant.upgradable
@@ -292,9 +301,9 @@ function parentsOf({ parents }: Pipeline): Parents {
 }
 
 /** The methods with which this client may reach a resource through here. */
-function passingMethods({ host, port }: Authority, { rules }: Client, { policy, hop }: Pipeline): Method[] {
+function passingMethods({ host, port }: Authority, { rules }: Client, { serving, hop }: Pipeline): Method[] {
   return resourceMethods(hop).filter(
-    method => policy().admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
+    method => serving.policy.admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
   )
 }
 

@@ -47,6 +47,19 @@ const MAX_COMPLETIONS = 64
 /** Addresses in all verdicts together: a few names of somebody's own, with ever new addresses, must not fill the memory. */
 export const MAX_JUDGED_ADDRESSES = 32_768
 
+/** Where the policy is looked up that is in force: another one may take its place. */
+export interface PolicyInForce {
+  readonly policy: Policy
+}
+
+/** What was found of one grant. */
+interface Verdicts {
+  readonly memo: Memo<readonly string[], Permit | Denial>
+  /** What was asked last, and answered: a list that is kept in a cache is the very same one again and again. */
+  addresses: readonly string[] | undefined
+  verdict: Permit | Denial
+}
+
 /** An immutable policy; a reload makes a new one. */
 export class Policy {
   readonly #compiled: CompiledRules
@@ -56,7 +69,7 @@ export class Policy {
   readonly #decisions = new Memo<PolicyRequest, Decision>(isSameBesideName, MAX_DECISIONS, MAX_OF_HOST)
   /** By grant and completion: verdicts are remembered by grant. */
   readonly #completed = new WeakMap<Grant, Map<string, Grant | Denial>>()
-  #verdicts = new WeakMap<object, Memo<readonly string[], Permit | Denial>>()
+  #verdicts = new WeakMap<Grant, Verdicts>()
   #judgedAddresses = 0
 
   constructor(input: PolicyInput, options: PolicyOptions = {}) {
@@ -100,18 +113,14 @@ export class Policy {
   /**
    * Decides on what a granted host resolved to: every address, or none.
    *
-   * @param addresses IP addresses as text; for an address literal, itself
+   * @param addresses IP addresses as text; undefined for an address literal, which is its own
    * @throws RangeError when there are none
    */
-  vet(grant: Grant, addresses: readonly string[]): Permit | Denial {
-    const first = addresses[0] ?? ''
-    const kept = this.#verdicts.get(grant)?.get(first, addresses)
-    if (kept !== undefined) return kept
-    return this.#verdictsOn(grant, addresses.length).keep(
-      first,
-      addresses,
-      vetAddresses(this.#guard, grant, addresses),
-    )
+  vet(grant: Grant, addresses: readonly string[] | undefined): Permit | Denial {
+    const known = this.#verdicts.get(grant)
+    return known !== undefined && known.addresses === addresses
+      ? known.verdict
+      : this.#judge(grant, addresses, known)
   }
 
   /**
@@ -147,19 +156,33 @@ export class Policy {
     return traceAddresses(this.#guard, this.#compiled, grant, addresses)
   }
 
-  /** Where to keep one verdict more, on this many addresses; when they would be too many, all are forgotten. */
-  #verdictsOn(grant: Grant, count: number): Memo<readonly string[], Permit | Denial> {
-    this.#judgedAddresses += count
+  /**
+   * Finds the verdict on another list than the last one.
+   * @param known what was found of the grant before; when the addresses of all verdicts are too many, all are forgotten
+   */
+  #judge(
+    grant: Grant,
+    addresses: readonly string[] | undefined,
+    known: Verdicts | undefined,
+  ): Permit | Denial {
+    const list = addresses ?? [grant.host.name]
+    const first = list[0] ?? ''
+    const kept = known?.memo.get(first, list)
+    if (known !== undefined && kept !== undefined) {
+      known.addresses = addresses
+      known.verdict = kept
+      return kept
+    }
+    const verdict = vetAddresses(this.#guard, grant, list)
+    this.#judgedAddresses += list.length
     if (this.#judgedAddresses > MAX_JUDGED_ADDRESSES) {
       this.#verdicts = new WeakMap()
-      this.#judgedAddresses = count
+      this.#judgedAddresses = list.length
     }
-    let memo = this.#verdicts.get(grant)
-    if (memo === undefined) {
-      memo = new Memo(isSameList, MAX_VERDICTS, MAX_OF_ADDRESS)
-      this.#verdicts.set(grant, memo)
-    }
-    return memo
+    const memo = this.#verdicts.get(grant)?.memo ?? new Memo(isSameList, MAX_VERDICTS, MAX_OF_ADDRESS)
+    memo.keep(first, list, verdict)
+    this.#verdicts.set(grant, { memo, addresses, verdict })
+    return verdict
   }
 
   #usableBy({ rules }: PolicyRequest): UsableRules {

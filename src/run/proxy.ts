@@ -103,7 +103,6 @@ function createServer(
     now,
     date,
     nextId: () => `${instance}-${(++exchanges).toString(36)}`,
-    serve: exchange => runtime.value.serve(exchange),
     tunnels,
     shares,
     descriptors,

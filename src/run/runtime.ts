@@ -20,8 +20,14 @@ import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { createPolicy, type Listeners } from '../pipeline/create-policy.js'
 import { ObserverList } from '../pipeline/exchange-observer.js'
 import { isStillAllowed } from '../pipeline/recheck.js'
-import { type HandlerOptions, type HopOptions, type Pipeline, serve } from '../pipeline/serve.js'
-import type { Policy } from '../policy/decision.js'
+import {
+  type HandlerOptions,
+  type HopOptions,
+  type Pipeline,
+  type Serving,
+  serve,
+} from '../pipeline/serve.js'
+import { Policy, type PolicyInForce } from '../policy/decision.js'
 import { Authorities } from '../tls/authorities.js'
 import type { OpenTunnel, TunnelRules } from '../tunnel/registry.js'
 import { Dialer } from '../upstream/dial.js'
@@ -46,13 +52,12 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   readonly #origins: Origins
   readonly #parents: Parents | undefined
   readonly #sender: Http1Sender
-  readonly #observer: ObserverList
+  readonly #observers: ObserverList
   readonly #pipeline: Pipeline
+  readonly #serving: Serving
   /** What is large of it; dropped once nothing but tunnels is left that began in it. */
   #loaded: LoadedConfig | undefined
-  #policy: Policy | undefined
-  /** Exchanges that are not over, and those of them that have become tunnels. */
-  #exchanges = 0
+  /** How many of its exchanges have become tunnels. */
   #tunnels = 0
   #isRetired = false
   #closed: Promise<void> | undefined
@@ -68,11 +73,11 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     this.hash = hash
     this.#services = services
     this.#loaded = loaded
-    this.#policy = createPolicy(config, listeners)
+    this.#serving = { policy: createPolicy(config, listeners), exchanges: 0, ended: undefined }
     this.#clients = createClients(loaded, services, services.attempts)
     if (before !== undefined) this.#clients.adopt(before.#clients)
     this.#names = services.lookups.names(config, services)
-    this.dialer = createDialer(config, services, this.#names, this.#policyInForce)
+    this.dialer = createDialer(config, services, this.#names, this.#serving)
     const { dialer } = this
     const senderOptions = { headerBytes: config.limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
     const sender = new Http1Sender({ ...senderOptions, scheme: 'http', dialer })
@@ -84,10 +89,10 @@ export class Runtime implements TunnelRules, RuntimeInForce {
       now: services.now,
     })
     this.#origins = openOrigins(loaded, services, { dialer, senderOptions, methods: hop })
-    this.#observer = observersOf(config, services)
+    this.#observers = observersOf(config, services)
     this.#pipeline = {
       clients: this.#clients,
-      policy: this.#policyInForce,
+      serving: this.#serving,
       configHash: hash,
       hasConfigFile: loaded.fromFile,
       dialer,
@@ -101,12 +106,11 @@ export class Runtime implements TunnelRules, RuntimeInForce {
         tunnels: services.tunnels.under(this),
       },
       shares: services.shares,
-      observer: this.#observer,
-      ended: this.#ended,
+      observers: this.#observers,
       date: services.date,
       now: services.now,
     }
-    this.settings = settingsOf(loaded, this.#clients, this.#observer)
+    this.settings = settingsOf(loaded, this.#clients, this.#observers, this.serve)
   }
 
   get config(): Config {
@@ -115,11 +119,10 @@ export class Runtime implements TunnelRules, RuntimeInForce {
 
   /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
   listening(listeners: Listeners): void {
-    this.#policy = createPolicy(this.config, listeners)
+    this.#serving.policy = createPolicy(this.config, listeners)
   }
 
-  serve(exchange: ReceivedExchange): void {
-    this.#exchanges += 1
+  readonly serve = (exchange: ReceivedExchange): void => {
     void serve(exchange, this.#pipeline)
   }
 
@@ -133,7 +136,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
    */
   judge(): (tunnel: OpenTunnel) => Promise<boolean> {
     const loaded = this.#inForce
-    const policy = this.#policyInForce()
+    const { policy } = this.#serving
     const clients = createClients(loaded, this.#services, { waitSeconds: () => 0, begin: () => () => {} })
     clients.adopt(this.#clients)
     const authorities = new Authorities(loaded.files.tls ?? {}, this.#services.wallClock())
@@ -144,7 +147,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
 
   tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void {
     this.#tunnels += 1
-    this.#observer.tunnelOpened(connectMs, dnsMs)
+    this.#observers.tunnelOpened(connectMs, dnsMs)
     if (this.#isRetired) this.#endIfUnused()
   }
 
@@ -155,11 +158,12 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   /** Closes it when its last exchange is over, and what of it is idle at once. */
   retire(): Promise<void> {
     this.#isRetired = true
+    this.#serving.ended = () => this.#endIfUnused()
     this.#sender.retire()
     this.#parents?.retire()
     this.#origins.retire()
     this.#endIfUnused()
-    if (this.#exchanges === 0) return this.close()
+    if (this.#serving.exchanges === 0) return this.close()
     return new Promise(resolve => {
       this.#onClosed = resolve
     })
@@ -171,28 +175,19 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     return this.#closed
   }
 
-  readonly #policyInForce = (): Policy => {
-    if (this.#policy === undefined) throw dropped()
-    return this.#policy
-  }
-
   get #inForce(): LoadedConfig {
-    if (this.#loaded === undefined) throw dropped()
+    if (this.#loaded === undefined) throw new TypeError('asked of a configuration that is gone')
     return this.#loaded
-  }
-
-  readonly #ended = (): void => {
-    this.#exchanges -= 1
-    if (this.#isRetired) this.#endIfUnused()
   }
 
   /** A tunnel may live for a day, and the rules that it began under can be large. */
   #endIfUnused(): void {
-    if (this.#exchanges <= this.#tunnels) {
+    const { exchanges } = this.#serving
+    if (exchanges <= this.#tunnels && this.#loaded !== undefined) {
       this.#loaded = undefined
-      this.#policy = undefined
+      this.#serving.policy = policyOfNothing()
     }
-    if (this.#exchanges === 0) void this.close()
+    if (exchanges === 0) void this.close()
   }
 
   async #close(): Promise<void> {
@@ -204,8 +199,10 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   }
 }
 
-function dropped(): TypeError {
-  return new TypeError('asked of a configuration that is gone')
+/** In place of a policy that nobody asks any more: it would deny everything. */
+function policyOfNothing(): Policy {
+  const deny = { hosts: [], addresses: [] }
+  return new Policy({ connectPorts: [], forwardPorts: [], sni: 'none', rules: new Map(), deny })
 }
 
 function createClients(
@@ -221,10 +218,10 @@ function createDialer(
   { limits }: Config,
   { connector, descriptors, now }: Services,
   { resolver, configured }: Names,
-  policy: () => Policy,
+  inForce: PolicyInForce,
 ): Dialer {
   const { connectTimeoutMs } = limits
-  const common = { resolver, configured, policy, connectTimeoutMs, descriptors, now }
+  const common = { resolver, configured, inForce, connectTimeoutMs, descriptors, now }
   return new Dialer(connector === undefined ? common : { ...common, connector })
 }
 
@@ -284,13 +281,15 @@ function observersOf({ log }: Config, { logger, wallClock, observers }: Services
 function settingsOf(
   { config, hash }: LoadedConfig,
   clients: Clients,
-  observer: ObserverList,
+  { all: observers }: ObserverList,
+  serve: ServerSettings['serve'],
 ): ServerSettings {
   return {
     limits: config.limits,
     extraMethods: config.methods.extra,
     errorNote: config.errorNote,
-    observer,
+    observers,
+    serve,
     clientName: address => clients.nameAt(address),
     sourceOf: address => clients.sourceOf(address),
     configHash: hash,

@@ -17,7 +17,7 @@ import type { CancelSignal } from '../exchange.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type Descriptors, descriptorOf, noDescriptor } from '../limits/descriptors.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
-import type { Policy } from '../policy/decision.js'
+import type { Policy, PolicyInForce } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
@@ -37,8 +37,8 @@ export interface DialerOptions {
   readonly resolver: Resolver
   /** For those of the configuration; absent where it is the same. */
   readonly configured?: Pick<Resolver, 'resolve'>
-  /** The policy in force now: a permit is made by the one that is asked last. */
-  readonly policy: () => Policy
+  /** A permit is made by the policy that is in force then. */
+  readonly inForce: PolicyInForce
   readonly connectTimeoutMs: number
   readonly descriptors: Descriptors
   readonly connector?: Connector
@@ -98,10 +98,13 @@ export class Dialer {
    * @throws ProxyError 403 when an address is refused, 508 when it is our own
    */
   permitAtOnce(grant: Grant): Resolution | undefined {
-    const { host } = grant
-    if (host.kind !== 'name') return { permit: this.#vet(grant, [host.name]), dnsMs: undefined }
-    const addresses = this.#options.resolver.kept(host.name)
-    return addresses === undefined ? undefined : { permit: this.#vet(grant, addresses), dnsMs: 0 }
+    const { inForce, resolver } = this.#options
+    const isName = grant.host.kind === 'name'
+    const addresses = isName ? resolver.kept(grant.host.name) : undefined
+    if (isName && addresses === undefined) return undefined
+    const verdict = inForce.policy.vet(grant, addresses)
+    if ('kind' in verdict) throw refusal(verdict)
+    return { permit: verdict, dnsMs: isName ? 0 : undefined }
   }
 
   /**
@@ -110,14 +113,14 @@ export class Dialer {
    *   refused, 508 when it is our own
    */
   async permit(grant: Grant, asker: Asker): Promise<Resolution> {
+    const { now, inForce, resolver } = this.#options
     if (grant.host.kind !== 'name') {
-      return { permit: this.#vet(grant, [grant.host.name]), dnsMs: undefined }
+      return { permit: permitOf(inForce.policy.vet(grant, undefined)), dnsMs: undefined }
     }
-    const { now, policy, resolver } = this.#options
     const started = now()
-    const found = await resolveGranted(grant, policy(), resolver, asker)
+    const found = await resolveGranted(grant, inForce.policy, resolver, asker)
     if ('kind' in found) throw refusal(found)
-    return { permit: this.#vet(found.grant, found.addresses), dnsMs: now() - started }
+    return { permit: permitOf(inForce.policy.vet(found.grant, found.addresses)), dnsMs: now() - started }
   }
 
   /**
@@ -128,7 +131,7 @@ export class Dialer {
     const { source, host, port } = upstream
     const { resolver, configured = resolver } = this.#options
     const addresses = host.kind === 'name' ? await configured.resolve(host.name, { signal }) : undefined
-    const policy = this.#options.policy()
+    const { policy } = this.#options.inForce
     const last = this.#configured.get(upstream)
     if (last?.policy === policy && isSameList(last.addresses, addresses)) return last.permit
     const permit = permitOf(policy.vetConfigured(source, host, port, addresses ?? [host.name]))
@@ -141,7 +144,7 @@ export class Dialer {
    * @throws ProxyError 403, or 508 when it is our own address
    */
   checkBehindParent(grant: Grant): void {
-    const denial = this.#options.policy().vetBehindParent(grant)
+    const denial = this.#options.inForce.policy.vetBehindParent(grant)
     if (denial !== undefined) throw refusal(denial)
   }
 
@@ -178,13 +181,9 @@ export class Dialer {
     })
     return { ...connection, socket, connectMs: this.#options.now() - started }
   }
-
-  #vet(grant: Grant, addresses: readonly string[]): Permit {
-    return permitOf(this.#options.policy().vet(grant, addresses))
-  }
 }
 
-type DialOptions = Pick<DialerOptions, 'policy' | 'connectTimeoutMs' | 'descriptors' | 'now'> &
+type DialOptions = Pick<DialerOptions, 'inForce' | 'connectTimeoutMs' | 'descriptors' | 'now'> &
   Required<Pick<DialerOptions, 'connector' | 'interfaces'>>
 
 /** One connection to be: how its attempts are made, and what they come to. */
@@ -227,8 +226,8 @@ class Dial implements RaceOptions<Connection> {
 
   /** @throws ProxyError 403 or 508 when it is our own listener */
   connected({ socket, address }: Winner): Connection {
-    const { policy, now } = this.#options
-    const own = policy().vetOwnAddress(this.#grant, address)
+    const { inForce, now } = this.#options
+    const own = inForce.policy.vetOwnAddress(this.#grant, address)
     if (own !== undefined && this.#isOnThisMachine(socket, address)) {
       socket.destroy()
       throw refusal(own)

@@ -33,7 +33,7 @@ const options: SenderOptions = {
   scheme: 'http',
   dialer: new Dialer({
     resolver: { kept: () => undefined, resolve: async () => [] },
-    policy: () => policy({ rules: {} }),
+    inForce: { policy: policy({ rules: {} }) },
     connectTimeoutMs: 10_000,
     descriptors: NO_DESCRIPTOR_KEPT,
     now: () => performance.now(),

@@ -47,12 +47,11 @@ function reservationOf(found: unknown): Reservation {
 
 t.test('a request costs nothing where no limit asks for it', async t => {
   const { shares: all } = shares()
-  t.equal(all.isCounted(false), false)
-  t.equal(all.isCounted(true), true)
+  t.equal(all.countsRequests, false)
   for (const limits of [{ requestsPerSecond: 1 }, { bytesPerHour: 1024 }]) {
-    t.equal(shares(limits).shares.isCounted(false), true)
+    t.equal(shares(limits).shares.countsRequests, true)
     all.configure({ ...LIMITS, ...limits })
-    t.equal(all.isCounted(false), true)
+    t.equal(all.countsRequests, true)
   }
 })
 

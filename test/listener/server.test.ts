@@ -3,7 +3,6 @@ import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
 import { limitReadAhead, ProxyServer } from '../../src/listener/server.js'
 import type { AdmittedExchange } from '../../src/pipeline/admitted-exchange.js'
-import { AccessLog } from '../../src/observe/access-log.js'
 import type { Pump } from '../../src/tunnel/pump.js'
 import { accepted } from '../kit/peers/accepted.js'
 import { arrived } from '../kit/peers/arrived.js'
@@ -198,7 +197,6 @@ t.test('a drain ends although something that it stops does not report back', asy
     tunnels,
     date: () => '',
     nextId: () => '',
-    serve: () => {},
     shares: NO_LIMITS,
     descriptors: NO_DESCRIPTOR_KEPT,
     handshakeFailed: () => {},
@@ -207,11 +205,8 @@ t.test('a drain ends although something that it stops does not report back', asy
   server.configure({
     limits: LIMITS,
     extraMethods: [],
-    observer: new AccessLog({
-      logger: createLogger('silent', { write: () => {} }),
-      query: 'omit',
-      wallClock: Date.now,
-    }),
+    observers: [],
+    serve: () => {},
     configHash: '',
     clientName: () => undefined,
     balancers: [],

@@ -32,13 +32,6 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
     tunnels: new TunnelRegistry(() => performance.now()),
     date: () => '',
     nextId: () => '',
-    serve: exchange => {
-      const body = Buffer.from(JSON.stringify(exchange.clientCertificate ?? 'none'))
-      const content = exchange.respond({ status: 200, reason: 'OK', fields: [], contentLength: body.length })
-      content.write(body)
-      content.end()
-      exchange.reported()
-    },
     shares: NO_LIMITS,
     descriptors: NO_DESCRIPTOR_KEPT,
     handshakeFailed: () => {},
@@ -47,7 +40,14 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
   server.configure({
     limits: LIMITS,
     extraMethods: [],
-    observer: new AccessLog({ logger, query: 'omit', wallClock: Date.now }),
+    observers: [new AccessLog({ logger, query: 'omit', wallClock: Date.now })],
+    serve: exchange => {
+      const body = Buffer.from(JSON.stringify(exchange.clientCertificate ?? 'none'))
+      const content = exchange.respond({ status: 200, reason: 'OK', fields: [], contentLength: body.length })
+      content.write(body)
+      content.end()
+      exchange.reported()
+    },
     configHash: '',
     clientName: () => undefined,
     balancers: [],

@@ -19,6 +19,7 @@ const SUBJECT: Subject = {
   port: 80,
   path: '/secret',
 }
+const TUNNEL: Subject = { ...SUBJECT, kind: 'connect', method: 'CONNECT', port: 443, path: undefined }
 const OUTCOME: Outcome = {
   handler: 'forward',
   status: 200,
@@ -103,11 +104,11 @@ t.test('bytes are those of exchanges that are over, and those of tunnels at any 
   tunnels.bytesUp = 100
   tunnels.bytesDown = 1000
   // Counted by whoever keeps the tunnels.
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', bytesUp: 7, bytesDown: 8 }, 2000, {
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', bytesUp: 7, bytesDown: 8 }, 2000, {
     decision: 'allow',
   })
   metrics.close(SUBJECT, { ...OUTCOME, status: 101, bytesUp: 7, bytesDown: 8 }, 4000, { decision: 'allow' })
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502 }, 1, { decision: 'allow' })
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', status: 502 }, 1, { decision: 'allow' })
   const scraped = await scrape()
   t.equal(scraped.value('sluice_bytes_total{direction="up"}'), 107)
   t.equal(scraped.value('sluice_bytes_total{direction="down"}'), 1050)
@@ -145,10 +146,10 @@ t.test('what a tunnel took counts when it is established, and not again when it 
   metrics.tunnelOpened(2000, 5)
   t.same(await counts(), [2, 1])
   const decided = { decision: 'allow', dnsMs: 5 } as const
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', connectMs: 2000 }, 1, decided)
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', connectMs: 2000 }, 1, decided)
   metrics.close(SUBJECT, { ...OUTCOME, status: 101, connectMs: 2000 }, 1, decided)
   t.same(await counts(), [2, 1])
-  metrics.close(SUBJECT, { ...OUTCOME, handler: 'tunnel', status: 502, connectMs: 2000 }, 1, decided)
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', status: 502, connectMs: 2000 }, 1, decided)
   t.same(await counts(), [3, 2], 'one that never was established')
 })
 
@@ -202,12 +203,7 @@ t.test('totals are of requests that are over, tunnels not among them, refused on
   close('invalid', 'FOO', 501, 'deny')
   const before = metrics.totals
   t.same(before, { requests: 4, denied: 2, bytesUp: 4, bytesDown: 8 })
-  metrics.close(
-    { ...SUBJECT, kind: 'connect', method: 'CONNECT' },
-    { ...OUTCOME, handler: 'tunnel', bytesUp: 9 },
-    1,
-    { decision: 'allow' },
-  )
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', bytesUp: 9 }, 1, { decision: 'allow' })
   close('forward', 'GET', 101, 'allow')
   t.same(metrics.totals, before, 'tunnels')
 })

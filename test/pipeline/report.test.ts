@@ -1,8 +1,70 @@
 import t from 'tap'
-import { malformed } from '../../src/errors.js'
-import { tellInvalidRequest } from '../../src/pipeline/report.js'
-import type { DecisionEvent, ExchangeObserver, Subject } from '../../src/pipeline/exchange-observer.js'
-import type { Outcome } from '../../src/outcome.js'
+import { malformed, ProxyError } from '../../src/errors.js'
+import type { Denial } from '../../src/policy/denial.js'
+import { Report, tellInvalidRequest } from '../../src/pipeline/report.js'
+import {
+  type DecisionEvent,
+  type ExchangeObserver,
+  ObserverList,
+  type Subject,
+} from '../../src/pipeline/exchange-observer.js'
+import { Outcome } from '../../src/outcome.js'
+import { FakeExchange } from '../kit/fakes/exchange.js'
+
+/** An exchange that is reported to these. */
+function reported(...observers: ExchangeObserver[]): Report {
+  const options = { observers: new ObserverList(observers), configHash: 'hash' }
+  return new Report(new FakeExchange(), 'ci', 3, options)
+}
+
+const DENIAL: Denial = {
+  kind: 'deny',
+  reason: 'no_rule',
+  rule: undefined,
+  status: 403,
+  message: 'no rule allows it',
+  detail: 'No rule allows it.',
+  address: undefined,
+  addressClass: undefined,
+}
+const OUTCOME = Outcome.complete('hop', 200, { bytesUp: 0, bytesDown: 1 })
+
+t.test('all are notified of its decision and of its end, in their order', async t => {
+  const notified: unknown[] = []
+  const named = (name: string): ExchangeObserver => ({
+    decision: (...args) => void notified.push([name, 'decision', ...args]),
+    close: (...args) => void notified.push([name, 'close', ...args]),
+  })
+  const report = reported(named('a'), named('b'))
+  report.rule = 'web'
+  const { subject } = report
+  const event = report.allow(4)
+  t.strictSame(event, { decision: 'allow', rule: 'web', reason: undefined, dnsMs: 4 })
+  report.close(OUTCOME, 5)
+  t.same(notified, [
+    ['a', 'decision', subject, event, 'hash'],
+    ['b', 'decision', subject, event, 'hash'],
+    ['a', 'close', subject, OUTCOME, 5, event],
+    ['b', 'close', subject, OUTCOME, 5, event],
+  ])
+})
+
+t.test('who has no use for what is allowed is notified of all else', async t => {
+  const notified: string[] = []
+  const observer: ExchangeObserver = {
+    ignoresAllowed: true,
+    decision: (_subject, { decision }) => void notified.push(decision),
+    close: () => void notified.push('close'),
+  }
+  reported(observer).allow()
+  t.same(notified, [])
+  reported(observer).deny(new ProxyError('http_request_denied', 'no'))
+  const observed = reported(observer)
+  observed.wouldDeny = DENIAL
+  observed.allow()
+  observed.close(OUTCOME, 5)
+  t.same(notified, ['deny', 'would_deny', 'close'])
+})
 
 /** What is told of a request with this target. */
 function told(target: string) {
@@ -14,7 +76,7 @@ function told(target: string) {
   }
   const error = malformed('bad target')
   const request = { id: 'a-1', client: 'ci', clientAddress: '10.0.0.1', method: 'GET', target }
-  tellInvalidRequest(observer, 'abc', request, error)
+  tellInvalidRequest([observer], 'abc', request, error)
   return { decisions, closes, error }
 }
 

@@ -51,9 +51,9 @@ const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
     now: () => performance.now(),
     date: () => 'today',
     nextId: () => 'id',
+    serve: (exchange: ReceivedExchange) => void serve(exchange),
   }
   new Connection(socket, { address: '127.0.0.1', slot: A_PLACE }, settings, {
-    serve: exchange => void serve(exchange),
     malformed: () => {},
     released: () => {},
   })

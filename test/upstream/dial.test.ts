@@ -37,7 +37,7 @@ function dialer(options: Partial<DialerOptions> & { addresses?: Record<string, s
   const { addresses = {}, ...rest } = options
   return new Dialer({
     resolver: { kept: nothing, resolve: async name => addresses[name] ?? [] },
-    policy: () => POLICY,
+    inForce: { policy: POLICY },
     connectTimeoutMs: 60_000,
     descriptors: NO_DESCRIPTOR_KEPT,
     now: () => performance.now(),
@@ -106,7 +106,7 @@ t.test('a permit', async t => {
       { rules: { web: { hosts: ['*'], ports: ['any'], addresses: ['127.0.0.0/8'] } } },
       { ownListeners: [{ cidr: parseCidr('127.0.0.1'), port: 3128, wildcard: false, role: 'proxy' }] },
     )
-    const dialing = dialer({ policy: () => own, addresses: { 'a.test': ['127.0.0.1'] } })
+    const dialing = dialer({ inForce: { policy: own }, addresses: { 'a.test': ['127.0.0.1'] } })
     const granted = grantOf(own.admit(request('CONNECT a.test:3128')))
     await t.rejects(dialing.permit(granted, { signal: never }), {
       message: /./,
@@ -246,7 +246,7 @@ t.test('a connection that came back to a listener of our own', async t => {
       { ownListeners: [known] },
     )
     const dialing = dialer({
-      policy: () => made,
+      inForce: { policy: made },
       addresses: { 'a.test': [address] },
       interfaces: () => ({ lo: interfaces.map(own => ({ ...LOOPBACK, address: own })), none: undefined }),
     })
@@ -308,8 +308,8 @@ t.test('a permit for an upstream of the configuration', async t => {
 
   await t.test('is made anew for other addresses and another policy alone', async t => {
     const answers = { 'up.test': ['10.0.0.5'] }
-    let inForce = POLICY
-    const one = dialer({ addresses: answers, policy: () => inForce })
+    const inForce = { policy: POLICY }
+    const one = dialer({ addresses: answers, inForce })
     for (const upstream of [
       { source: 'key', host, port: 80 },
       { source: 'key', host: { kind: 'ipv4', name: '10.0.0.5' }, port: 80 },
@@ -318,7 +318,7 @@ t.test('a permit for an upstream of the configuration', async t => {
       const first = await permitNow()
       answers['up.test'] = ['10.0.0.5']
       t.equal(await permitNow(), first)
-      inForce = policy({ rules: {} })
+      inForce.policy = policy({ rules: {} })
       const second = await permitNow()
       t.not(second, first)
       answers['up.test'] = ['10.0.0.5', '10.0.0.6']
@@ -332,7 +332,7 @@ t.test('a permit for an upstream of the configuration', async t => {
   await t.test('is refused where we listen ourselves', async t => {
     const own = { cidr: parseCidr('127.0.0.1'), port: 80, wildcard: false, role: 'proxy' } as const
     const policyOf = policy({ rules: {} }, { ownListeners: [own] })
-    const permit = dialer({ addresses, policy: () => policyOf }).permitConfigured(
+    const permit = dialer({ addresses, inForce: { policy: policyOf } }).permitConfigured(
       { source: 'key', host, port: 80 },
       { signal: never },
     )

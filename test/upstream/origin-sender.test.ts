@@ -16,7 +16,7 @@ async function setup(t: Test, keepAliveMs = 60_000) {
   const origin = await rawOrigin(t)
   const dialer = new Dialer({
     resolver: { kept: () => undefined, resolve: async () => [] },
-    policy: () => policy({ rules: {} }),
+    inForce: { policy: policy({ rules: {} }) },
     connectTimeoutMs: 10_000,
     descriptors: NO_DESCRIPTOR_KEPT,
     now: () => performance.now(),

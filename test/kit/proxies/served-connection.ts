@@ -45,14 +45,14 @@ export class ServedConnection {
       now: this.clock.now,
       date: () => 'today',
       nextId: () => 'id',
-    }
-    this.connection = new Connection(socket, { address: '127.0.0.1', slot: A_PLACE }, this.#settings, {
       serve: exchange => {
         this.exchanges.push(exchange)
         answer(exchange)
         // Nobody makes reports here.
         exchange.reported()
       },
+    }
+    this.connection = new Connection(socket, { address: '127.0.0.1', slot: A_PLACE }, this.#settings, {
       malformed: (_clientAddress, method, target, error) => this.refusals.push([method, target, error]),
       released: () => {
         this.isReleased = true

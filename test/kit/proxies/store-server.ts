@@ -102,9 +102,9 @@ export async function storeServer(
     now: () => 0,
     date: () => DATE,
     nextId: () => 'id',
+    serve: (exchange: ReceivedExchange) => void serve(exchange),
   }
   const events = {
-    serve: (exchange: ReceivedExchange) => void serve(exchange),
     malformed: () => {},
     released: () => {},
   }
