@@ -136,6 +136,15 @@ export class ReceivedContent implements RequestContent {
   }
 }
 
+/**
+ * Makes the ids of exchanges.
+ * @param instance what tells this process from others
+ */
+export function exchangeIds(instance: string): () => string {
+  let count = 0
+  return () => `${instance}-${(++count).toString(36)}`
+}
+
 /** Of every request that has none. */
 const NO_CONTENT = new ReceivedContent(0, undefined)
 

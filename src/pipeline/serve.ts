@@ -91,60 +91,62 @@ type Target =
     }
   | { readonly kind: 'tunnel'; readonly grant: Grant }
 
-/** Serves one exchange to its end. Never rejects. */
-export async function serve(exchange: ReceivedExchange, pipeline: Pipeline): Promise<void> {
-  const { clients, serving, shares, now } = pipeline
-  serving.exchanges += 1
-  const started = now()
-  const { slot } = exchange
-  if (slot.pending !== undefined) await slot.pending
-  const identified = slot.refusal ?? clients.identify(exchange)
-  const client = identified instanceof Promise ? await identified : identified
-  const report = new Report(
-    exchange,
-    client instanceof ProxyError ? undefined : client?.name,
-    started,
-    pipeline,
-  )
-  let reservation: Reservation | undefined
-  let outcome: Outcome
-  try {
-    if (client instanceof ProxyError) {
-      // Logged as what it is even when the client, which may be guessing, did not wait for it.
-      report.deny(client)
-      throw client
+/** @returns what serves an exchange to its end, and never rejects */
+export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) => Promise<void> {
+  return async function serve(exchange) {
+    const { clients, serving, shares, now } = pipeline
+    serving.exchanges += 1
+    const started = now()
+    const { slot } = exchange
+    if (slot.pending !== undefined) await slot.pending
+    const identified = slot.refusal ?? clients.identify(exchange)
+    const client = identified instanceof Promise ? await identified : identified
+    const report = new Report(
+      exchange,
+      client instanceof ProxyError ? undefined : client?.name,
+      started,
+      pipeline,
+    )
+    let reservation: Reservation | undefined
+    let outcome: Outcome
+    try {
+      if (client instanceof ProxyError) {
+        // Logged as what it is even when the client, which may be guessing, did not wait for it.
+        report.deny(client)
+        throw client
+      }
+      // While its password was being checked, or waited for that.
+      if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
+      const target = chooseTarget(exchange, client, report, pipeline)
+      const tunnel =
+        target.kind === 'tunnel' ||
+        (exchange.head.fields.has(FIELD.upgrade) && isUpgrade(exchange, target, pipeline.handling.upgrade))
+      if (tunnel || shares.countsRequests) {
+        const account = clients.accountOf(client, exchange)
+        const asked = shares.enter({ account, tunnel, metered: exchange })
+        const reserved = asked instanceof Promise ? await asked : asked
+        if (reserved instanceof ProxyError) throw reserved
+        reservation = reserved
+      }
+      const found = 'grant' in target ? resolve(exchange, client, target.grant, pipeline) : undefined
+      const resolution = found instanceof Promise ? await found : found
+      report.allow(resolution?.dnsMs)
+      outcome = await handOver(report, target, resolution?.permit, pipeline)
+    } catch (error) {
+      const { aborted } = exchange
+      outcome = aborted
+        ? Outcome.aborted('refusal', aborted)
+        : Outcome.of('refusal', answerTo(toProxyError(error), exchange, client))
     }
-    // While its password was being checked, or waited for that.
-    if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
-    const target = chooseTarget(exchange, client, report, pipeline)
-    const tunnel =
-      target.kind === 'tunnel' ||
-      (exchange.head.fields.has(FIELD.upgrade) && isUpgrade(exchange, target, pipeline.handling.upgrade))
-    if (tunnel || shares.countsRequests) {
-      const account = clients.accountOf(client, exchange)
-      const asked = shares.enter({ account, tunnel, metered: exchange })
-      const reserved = asked instanceof Promise ? await asked : asked
-      if (reserved instanceof ProxyError) throw reserved
-      reservation = reserved
+    reservation?.release()
+    if (outcome.error !== undefined) {
+      exchange.refuse(outcome.error, explainHint(outcome.error, report.subject, pipeline.hasConfigFile))
     }
-    const found = 'grant' in target ? resolve(exchange, client, target.grant, pipeline) : undefined
-    const resolution = found instanceof Promise ? await found : found
-    report.allow(resolution?.dnsMs)
-    outcome = await handOver(report, target, resolution?.permit, pipeline)
-  } catch (error) {
-    const { aborted } = exchange
-    outcome = aborted
-      ? Outcome.aborted('refusal', aborted)
-      : Outcome.of('refusal', answerTo(toProxyError(error), exchange, client))
+    report.close(outcome, now() - started)
+    exchange.reported()
+    serving.exchanges -= 1
+    serving.ended?.()
   }
-  reservation?.release()
-  if (outcome.error !== undefined) {
-    exchange.refuse(outcome.error, explainHint(outcome.error, report.subject, pipeline.hasConfigFile))
-  }
-  report.close(outcome, now() - started)
-  exchange.reported()
-  serving.exchanges -= 1
-  serving.ended?.()
 }
 
 /**

@@ -3,6 +3,7 @@ import { setTimeout } from 'node:timers/promises'
 import { AdminServer, type Control } from '../admin/server.js'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { type PassedSockets, bindables, removeStaleSockets, samePorts } from '../listener/bind.js'
+import { exchangeIds } from '../listener/exchange.js'
 import { ProxyServer } from '../listener/server.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { MAX_TUNNELS } from '../observe/merge-status.js'
@@ -98,11 +99,10 @@ function createServer(
   instance: string,
   reusePort: boolean,
 ): ProxyServer {
-  let exchanges = 0
   const server = new ProxyServer({
     now,
     date,
-    nextId: () => `${instance}-${(++exchanges).toString(36)}`,
+    nextId: exchangeIds(instance),
     tunnels,
     shares,
     descriptors,

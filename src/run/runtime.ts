@@ -16,17 +16,10 @@ import {
   type OriginsOptions,
   type UpstreamHealth,
 } from '../origin/create-origins.js'
-import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { createPolicy, type Listeners } from '../pipeline/create-policy.js'
 import { ObserverList } from '../pipeline/exchange-observer.js'
 import { isStillAllowed } from '../pipeline/recheck.js'
-import {
-  type HandlerOptions,
-  type HopOptions,
-  type Pipeline,
-  type Serving,
-  serve,
-} from '../pipeline/serve.js'
+import { createServe, type HandlerOptions, type HopOptions, type Serving } from '../pipeline/serve.js'
 import { Policy, type PolicyInForce } from '../policy/decision.js'
 import { Authorities } from '../tls/authorities.js'
 import type { OpenTunnel, TunnelRules } from '../tunnel/registry.js'
@@ -53,7 +46,6 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   readonly #parents: Parents | undefined
   readonly #sender: Http1Sender
   readonly #observers: ObserverList
-  readonly #pipeline: Pipeline
   readonly #serving: Serving
   /** What is large of it; dropped once nothing but tunnels is left that began in it. */
   #loaded: LoadedConfig | undefined
@@ -90,7 +82,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     })
     this.#origins = openOrigins(loaded, services, { dialer, senderOptions, methods: hop })
     this.#observers = observersOf(config, services)
-    this.#pipeline = {
+    const serve = createServe({
       clients: this.#clients,
       serving: this.#serving,
       configHash: hash,
@@ -109,8 +101,8 @@ export class Runtime implements TunnelRules, RuntimeInForce {
       observers: this.#observers,
       date: services.date,
       now: services.now,
-    }
-    this.settings = settingsOf(loaded, this.#clients, this.#observers, this.serve)
+    })
+    this.settings = settingsOf(loaded, this.#clients, this.#observers, serve)
   }
 
   get config(): Config {
@@ -120,10 +112,6 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
   listening(listeners: Listeners): void {
     this.#serving.policy = createPolicy(this.config, listeners)
-  }
-
-  readonly serve = (exchange: ReceivedExchange): void => {
-    void serve(exchange, this.#pipeline)
   }
 
   upstreamHealth(): readonly UpstreamHealth[] {

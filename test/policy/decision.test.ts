@@ -141,3 +141,27 @@ t.test('behind a parent names are refused that are pinned, and addresses judged 
     detail: /Add a\.test to parent\.no_proxy/,
   })
 })
+
+t.test('the verdict on a list of addresses is that of its content, the very same list or another', t => {
+  const made = policy(WEB)
+  const grant = grantOf(made.admit(request('CONNECT a.test:443')))
+  const lists = [['1.1.1.1'], ['10.0.0.1'], ['1.1.1.1', '8.8.8.8']]
+  const found = lists.map(list => made.vet(grant, list))
+  t.same(found.map(isPermit), [true, false, true])
+  for (let i = 0; i < 2; i++) {
+    for (const [index, list] of lists.entries()) {
+      t.equal(made.vet(grant, list), found[index], 'the very same list')
+      t.equal(made.vet(grant, [...list]), found[index], 'one like it')
+    }
+  }
+  t.end()
+})
+
+t.test('the address of a literal is its own, and a name has none', t => {
+  const made = policy({ rules: { lab: { hosts: ['8.8.8.8', 'a.test'] } } })
+  const literal = made.vet(grantOf(made.admit(request('CONNECT 8.8.8.8:443'))), undefined)
+  t.same(isPermit(literal) && literal.addresses.map(({ text }) => text), ['8.8.8.8'])
+  const named = made.vet(grantOf(made.admit(request('CONNECT a.test:443'))), undefined)
+  t.match(named, { kind: 'deny', reason: 'address' })
+  t.end()
+})

@@ -52,7 +52,7 @@ t.test('one that nobody uses is closed as soon as it is retired', async t => {
 t.test('one that is used is closed behind its last exchange', async t => {
   const made = await runtime(t)
   const asked = exchange()
-  made.serve(asked.exchange)
+  made.settings.serve(asked.exchange)
   const order: string[] = []
   const retired = made.retire().then(() => order.push('closed'))
   await asked.responded.then(() => order.push('responded'))
