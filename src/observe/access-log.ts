@@ -44,7 +44,7 @@ export class AccessLog implements ExchangeObserver {
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
     this.#write(
       this.#beginning(denied ? 'warn' : 'info', 'decision', subject) +
-        member('decision', event.decision) +
+        `,"decision":"${event.decision}"` +
         member('rule', event.rule) +
         member('reason', event.reason) +
         member('would_deny', event.wouldDeny) +
@@ -60,9 +60,7 @@ export class AccessLog implements ExchangeObserver {
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
     this.#write(
       this.#beginning(denied ? 'warn' : 'info', 'close', subject) +
-        member('handler', outcome.handler) +
-        member('status', outcome.status) +
-        member('close_reason', outcome.closeReason) +
+        `,"handler":"${outcome.handler}","status":${outcome.status},"close_reason":"${outcome.closeReason}"` +
         member('error', outcome.error?.type) +
         member('reason', outcome.error?.reason ?? outcome.serverName?.fault) +
         member('server_name', outcome.serverName?.sent) +
@@ -71,20 +69,17 @@ export class AccessLog implements ExchangeObserver {
         member('parent', outcome.parent) +
         member('connect_ms', round(outcome.connectMs)) +
         member('first_byte_ms', round(outcome.firstByteMs)) +
-        member('bytes_up', outcome.bytesUp) +
-        member('bytes_down', outcome.bytesDown) +
-        member('duration_ms', round(durationMs)) +
-        END,
+        `,"bytes_up":${outcome.bytesUp},"bytes_down":${outcome.bytesDown},"duration_ms":${round(durationMs)}${END}`,
     )
   }
 
+  /** What both events have in common. Texts of closed lists, and addresses, stand in JSON as they are. */
   #beginning(level: string, event: string, subject: Subject): string {
     return (
       `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"` +
       member('id', subject.id) +
       member('client', subject.client) +
-      member('client_address', subject.clientAddress) +
-      member('kind', subject.kind) +
+      `,"client_address":"${subject.clientAddress}","kind":"${subject.kind}"` +
       member('method', subject.method) +
       member('host', subject.host) +
       member('port', subject.port) +

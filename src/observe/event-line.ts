@@ -12,12 +12,12 @@ const PLAIN = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
  */
 export function member(key: string, value: string | number | undefined): string {
   if (value === undefined) return ''
-  return typeof value === 'number' ? `,"${key}":${value}` : `,"${key}":${quote(value)}`
+  if (typeof value === 'number') return `,"${key}":${value}`
+  return PLAIN.test(value) ? `,"${key}":"${value}"` : `,"${key}":${escaped(value)}`
 }
 
 /** JSON text of a string: ASCII without controls, whatever the string holds. */
-function quote(text: string): string {
-  if (PLAIN.test(text)) return `"${text}"`
+function escaped(text: string): string {
   return JSON.stringify(text).replace(
     /[\x7f-\uffff]/g,
     char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
