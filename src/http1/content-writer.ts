@@ -24,23 +24,20 @@ export function chunkHead(bytes: number): string {
 export const CHUNK_END = '\r\n'
 
 export class ContentWriter {
-  #framing: ContentFraming
-  #remaining: number
+  /** How content follows the head; changed by writers alone. */
+  framing: ContentFraming
+  /** Bytes that are still to come, for the framing `length`. */
+  protected remaining: number
 
   /** @param length bytes that the head declares, for the framing `length` */
   constructor(framing: ContentFraming, length = 0) {
-    this.#framing = framing
-    this.#remaining = length
+    this.framing = framing
+    this.remaining = length
   }
 
-  get framing(): ContentFraming {
-    return this.#framing
-  }
-
-  /** The head has been written, and content follows it in this way. */
-  protected begin(framing: ContentFraming, length: number): void {
-    this.#framing = framing
-    this.#remaining = framing === 'length' ? length : 0
+  /** Whether it has come to its end by itself: nothing is written behind its last byte, and none is missing. */
+  get isWhole(): boolean {
+    return this.framing !== 'chunked' && (this.framing !== 'length' || this.remaining === 0)
   }
 
   /**
@@ -48,9 +45,9 @@ export class ContentWriter {
    * @throws RangeError when there is more content than the head declares, or any where none may follow
    */
   count(bytes: number): void {
-    if (this.#framing !== 'length' && this.#framing !== 'none') return
-    if (bytes > this.#remaining) throw new RangeError('more content than the head declares')
-    this.#remaining -= bytes
+    if (this.framing !== 'length' && this.framing !== 'none') return
+    if (bytes > this.remaining) throw new RangeError('more content than the head declares')
+    this.remaining -= bytes
   }
 
   /**
@@ -58,10 +55,9 @@ export class ContentWriter {
    * @throws RangeError when content that the head declares is missing
    */
   end(trailers: Fields): string {
-    if (this.#framing === 'length' && this.#remaining > 0) {
-      throw new RangeError('less content than the head declares')
-    }
-    return this.#framing === 'chunked' ? `0\r\n${fieldLines(trailers)}\r\n` : ''
+    if (this.isWhole) return ''
+    if (this.framing === 'length') throw new RangeError('less content than the head declares')
+    return `0\r\n${fieldLines(trailers)}\r\n`
   }
 }
 

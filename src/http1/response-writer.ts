@@ -3,7 +3,8 @@
  *
  * It alone decides how a response is framed and whether the connection outlives it. Handlers say what to send; that
  * nothing follows the head of a response to HEAD, that 204 and a 2xx to CONNECT carry no framing fields, that
- * HTTP/1.0 gets neither chunks nor 1xx, is seen to here and nowhere else.
+ * HTTP/1.0 gets neither chunks nor 1xx, is seen to here and nowhere else. One writer serves a connection: its responses
+ * follow each other.
  */
 import type { Fields } from '../http/fields.js'
 import type { ContentFraming } from './body-framing.js'
@@ -27,13 +28,22 @@ export interface ResponseContext {
 }
 
 export class ResponseWriter extends ContentWriter {
-  readonly #context: ResponseContext
+  #context: ResponseContext
   #close: boolean
 
+  /** @param context of the first response */
   constructor(context: ResponseContext) {
     super('none')
     this.#context = context
     this.#close = !context.persistent
+  }
+
+  /** What follows is the response to another request. */
+  begin(context: ResponseContext): void {
+    this.#context = context
+    this.#close = !context.persistent
+    this.framing = 'none'
+    this.remaining = 0
   }
 
   /** Whether the connection has to close after this response. Final once `head` was called. */
@@ -54,7 +64,7 @@ export class ResponseWriter extends ContentWriter {
   /** An interim response; '' for HTTP/1.0 clients, which do not know any (RFC 9110 §15.2). */
   interim(status: number, reason: string, fields: Fields): string {
     if (this.#context.minor === 0) return ''
-    return `${statusLine(status, reason)}${fieldLines(fields)}\r\n`
+    return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields)}\r\n`
   }
 
   /** The head of the final response. */
@@ -63,23 +73,20 @@ export class ResponseWriter extends ContentWriter {
     let framing: ContentFraming = minor === 1 ? 'chunked' : 'until-close'
     if (contentLength !== undefined) framing = 'length'
     if (method === 'HEAD' || status === 204 || status === 304 || contentLength === 0) framing = 'none'
-    this.begin(framing, contentLength ?? 0)
+    this.framing = framing
+    this.remaining = framing === 'length' ? (contentLength ?? 0) : 0
     if (framing === 'until-close') this.#close = true
     let own = ''
     if (framing === 'chunked') own = 'Transfer-Encoding: chunked\r\n'
     else if (contentLength !== undefined && status !== 204) own = `Content-Length: ${contentLength}\r\n`
     if (this.#close) own += 'Connection: close\r\n'
     else if (minor === 0) own += 'Connection: keep-alive\r\n'
-    return `${statusLine(status, reason)}${fieldLines(fields)}${own}\r\n`
+    return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields)}${own}\r\n`
   }
 
   /** The head that ends HTTP on this connection: 2xx to CONNECT, or 101 with the `upgrade` it switches to. */
   switchingHead(status: number, reason: string, fields: Fields, upgrade?: string): string {
     const connection = upgrade === undefined ? '' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`
-    return `${statusLine(status, reason)}${fieldLines(fields)}${connection}\r\n`
+    return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields)}${connection}\r\n`
   }
-}
-
-function statusLine(status: number, reason: string): string {
-  return `HTTP/1.1 ${status} ${reason}\r\n`
 }

@@ -30,7 +30,7 @@ const JOIN_BELOW_BYTES = 16 * 1024
 const SOON = Promise.resolve()
 const NO_CHUNK = -1
 /** Before the first one. */
-const NO_RESPONSE = new ResponseWriter({ method: '', minor: 1, persistent: false })
+const NO_REQUEST: ResponseContext = { method: '', minor: 1, persistent: false }
 
 export class ResponseOutput implements ResponseContent {
   /** Bytes of content that were written for the response under way. */
@@ -38,7 +38,7 @@ export class ResponseOutput implements ResponseContent {
   readonly #socket: Socket
   readonly #state: ConnectionState
   readonly #events: ResponseEvents
-  #writer = NO_RESPONSE
+  readonly #writer = new ResponseWriter(NO_REQUEST)
   #muted = false
   /** What waits for the end of the turn, and its bytes. Text is one character a byte. */
   #pieces: Piece[] = []
@@ -61,7 +61,7 @@ export class ResponseOutput implements ResponseContent {
   /** What follows answers another request. */
   begin(context: ResponseContext): void {
     this.#state.onResponse('owe')
-    this.#writer = new ResponseWriter(context)
+    this.#writer.begin(context)
     this.#muted = false
     this.bytes = 0
   }
@@ -134,9 +134,11 @@ export class ResponseOutput implements ResponseContent {
 
   end(trailers: Fields = []): void {
     if (this.#muted) return
-    const end = this.#writer.end(trailers)
-    if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
-    if (end !== '') this.#push(end)
+    if (!this.#writer.isWhole) {
+      const end = this.#writer.end(trailers)
+      if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
+      this.#push(end)
+    }
     this.#state.onResponse('end')
     this.#events.responded()
   }
