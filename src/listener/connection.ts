@@ -17,7 +17,7 @@ import type { CloseReason } from '../outcome.js'
 import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { classify } from '../pipeline/classify.js'
 import { errorResponse } from '../pipeline/error-page.js'
-import { Deadline, notTaken, timedOut, tooSlow } from './deadline.js'
+import { type Awaited, notTaken, timedOut, tooSlow } from './deadline.js'
 import {
   type ConnectedClient,
   ConnectionExchange,
@@ -74,13 +74,18 @@ export class Connection implements RequestConnection, ResponseEvents {
   readonly #events: ConnectionEvents
   readonly #reader: RequestReader
   readonly #state = new ConnectionState()
-  readonly #deadline: Deadline
   #settings: ConnectionSettings
   #exchange: ConnectionExchange | undefined
+  /** Whether what became of the last exchange has been reported: the next request waits for that, too. */
+  isReported = true
+  /**
+   * The one thing that is waited for now, and until when: milliseconds, monotonic. There is no timer behind it: whoever
+   * keeps the connections checks all of them now and then.
+   */
+  #awaited: Awaited = 'none'
+  #deadline = 0
   #advancing = false
   #stalled = false
-  /** An exchange was begun and its outcome is not reported yet: the next request waits for that, too. */
-  #isUnreported = false
   /** The last answer is given: what the client still sends is discarded (RFC 9112 §9.6). */
   #lingering = false
   #discarded = 0
@@ -98,8 +103,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     this.#events = events
     this.#reader = new RequestReader(settings.limits)
     this.output = new ResponseOutput(socket, this.#state, this)
-    this.#deadline = new Deadline(settings.now)
-    this.#deadline.set('head', settings.limits.headerTimeoutMs)
+    this.#await('head', settings.limits.headerTimeoutMs)
     // One line each: a table of them would be made anew for every connection, with what walks it.
     socket.on('data', this.#onData)
     socket.on('end', this.#onEnd)
@@ -115,7 +119,9 @@ export class Connection implements RequestConnection, ResponseEvents {
 
   /** Ends what has run out of time; called often with the current time. */
   checkDeadline(now: number): void {
-    switch (this.#deadline.takeExpired(now)) {
+    const late = now < this.#deadline ? 'none' : this.#awaited
+    if (late !== 'none') this.#awaited = 'none'
+    switch (late) {
       case 'head':
         if (this.#reader.inHead) this.#refuseUnread(timedOut('head'))
         else this.#socket.destroy()
@@ -157,8 +163,37 @@ export class Connection implements RequestConnection, ResponseEvents {
 
   contentWanted(): void {
     if (this.#exchange === undefined || this.#exchange.aborted !== undefined) return
-    if (this.#deadline.kind !== 'write') this.#deadline.set('content', this.#settings.limits.bodyIdleMs)
-    this.#advance()
+    if (this.#awaited !== 'write') this.#await('content', this.#settings.limits.bodyIdleMs)
+    this.advance()
+  }
+
+  /** Reads and serves as much as is wanted of what has come. */
+  advance(): void {
+    // Of a socket that is destroyed nobody is there to be answered.
+    if (this.#advancing || this.#socket.destroyed) return
+    this.#advancing = true
+    try {
+      while (!this.#lingering && this.#isReading) {
+        // Answers that the client does not take would pile up behind the requests that it goes on to send.
+        if (this.#state.request === 'idle' && this.output.congested) {
+          this.#stall()
+          break
+        }
+        const event = this.#reader.next()
+        if (event === undefined) {
+          if (this.#awaited !== 'head' && this.#reader.inHead) {
+            this.#await('head', this.#settings.limits.headerTimeoutMs)
+          }
+          break
+        }
+        if (event.type === 'head') this.#begin(event.head)
+        else if (this.#exchange !== undefined) this.#deliver(event, this.#exchange)
+      }
+    } catch (error) {
+      this.#broken(toProxyError(error))
+    }
+    this.#advancing = false
+    if (this.#reader.input.length > MAX_BUFFERED_BYTES || this.#socket.isPaused()) this.#adjustReading()
   }
 
   /** Answers with an error; the connection survives only a request that was read to its end. */
@@ -169,8 +204,10 @@ export class Connection implements RequestConnection, ResponseEvents {
       return
     }
     // A CONNECT is read to its end only when it turns out that no tunnel follows, and the next request may.
-    if (error.status === 407 && method === 'CONNECT' && this.#reader.input.length === 0)
-      this.#endEmptyRequest()
+    if (error.status === 407 && method === 'CONNECT' && this.#reader.input.length === 0) {
+      this.#reader.next()
+      this.#state.onRequest('end')
+    }
     if (error.close || this.#state.request !== 'done') output.mustClose()
     const { date, errorNote: note } = this.#settings
     const { head, body } = errorResponse(error, date(), { hint, note })
@@ -181,7 +218,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     const socket = this.#socket
     this.output.switching(status, reason, fields, upgrade)
     this.#exchange = undefined
-    this.#deadline.clear()
+    this.#awaited = 'none'
     socket.pause()
     socket.off('data', this.#onData)
     socket.off('end', this.#onEnd)
@@ -192,16 +229,10 @@ export class Connection implements RequestConnection, ResponseEvents {
     return { socket, rest: this.#reader.takeRest() }
   }
 
-  reported(): void {
-    this.#isUnreported = false
-    // Nobody is there to be answered.
-    if (!this.#socket.destroyed) this.#advance()
-  }
-
   // --- what its output notifies it of ---
 
   congested(): void {
-    this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
+    this.#await('write', this.#settings.limits.bodyIdleMs)
   }
 
   responded(): void {
@@ -210,8 +241,8 @@ export class Connection implements RequestConnection, ResponseEvents {
     else {
       this.#state.onRequest('next')
       this.#state.onResponse('next')
-      this.#deadline.set('keepalive', this.#settings.limits.keepaliveIdleMs)
-      if (!this.#isUnreported) this.#advance()
+      this.#await('keepalive', this.#settings.limits.keepaliveIdleMs)
+      if (this.isReported) this.advance()
     }
   }
 
@@ -227,7 +258,7 @@ export class Connection implements RequestConnection, ResponseEvents {
       if (this.#discarded > MAX_LINGER_BYTES) this.#socket.destroy()
     } else {
       this.#reader.input.push(chunk)
-      this.#advance()
+      this.advance()
     }
   }
 
@@ -238,68 +269,38 @@ export class Connection implements RequestConnection, ResponseEvents {
   }
 
   readonly #onDrain = (): void => {
-    if (this.#deadline.kind === 'write' && !this.#lingering) this.#resumeDeadline()
+    if (this.#awaited === 'write' && !this.#lingering) this.#resumeDeadline()
     this.output.drained()
   }
 
   readonly #onError = (): void => void this.#socket.destroy()
 
   readonly #onClose = (): void => {
-    this.#deadline.clear()
+    this.#awaited = 'none'
     this.#exchange?.gone()
     this.#exchange = undefined
     this.client.slot.release()
     this.#events.released(this)
   }
 
-  #advance(): void {
-    if (this.#advancing) return
-    this.#advancing = true
-    try {
-      while (!this.#lingering && this.#step()) {}
-    } catch (error) {
-      this.#broken(toProxyError(error))
-    }
-    this.#advancing = false
-    this.#adjustReading()
-  }
-
-  /** @returns false when nothing can be done until more bytes come or the answer is complete */
-  #step(): boolean {
-    switch (this.#state.request) {
-      case 'idle': {
-        if (this.#isUnreported) return false
-        // Answers that the client does not take would pile up behind the requests that it goes on to send.
-        if (this.#reader.input.length > 0 && this.output.congested) {
-          this.#stall()
-          return false
-        }
-        const event = this.#reader.next()
-        if (event?.type === 'head') this.#begin(event.head)
-        else if (this.#deadline.kind !== 'head' && this.#reader.inHead) {
-          this.#deadline.set('head', this.#settings.limits.headerTimeoutMs)
-        }
-        return event !== undefined
-      }
-      case 'content': {
-        if (this.#exchange?.content.flowing !== true) return false
-        const event = this.#reader.next()
-        if (event !== undefined) this.#deliver(event, this.#exchange)
-        return event !== undefined
-      }
-      case 'done':
-      case 'broken':
-        return false
-    }
+  /** Whether anything is wanted of what has come, or comes next. */
+  get #isReading(): boolean {
+    const { request } = this.#state
+    if (request === 'content') return this.#exchange?.content.flowing === true
+    return request === 'idle' && this.isReported && !this.#stalled && this.#reader.input.length > 0
   }
 
   #begin(head: RequestHead): void {
     const { draining, extraMethods, nextId, serve } = this.#settings
-    this.#deadline.clear()
+    this.#awaited = 'none'
     this.#state.onRequest('head')
     const persistent = !draining && isPersistent(head.fields, head.minor, 'client')
     this.output.begin({ method: head.method, minor: head.minor, persistent })
-    if (head.framing.kind === 'none' && head.method !== 'CONNECT') this.#endEmptyRequest()
+    // A request without content ends with its head, unless a tunnel may follow.
+    if (head.framing.kind === 'none' && head.method !== 'CONNECT') {
+      this.#reader.next()
+      this.#state.onRequest('end')
+    }
     let facts: RequestFacts
     try {
       facts = classify(head, extraMethods)
@@ -310,22 +311,16 @@ export class Connection implements RequestConnection, ResponseEvents {
       return
     }
     this.#exchange = new ConnectionExchange(this, nextId(), head, facts)
-    this.#isUnreported = true
+    this.isReported = false
     serve(this.#exchange)
-  }
-
-  /** A request without content ends with its head. */
-  #endEmptyRequest(): void {
-    this.#reader.next()
-    this.#state.onRequest('end')
   }
 
   #deliver(event: RequestEvent, { content }: ConnectionExchange): void {
     if (event.type === 'data') {
       content.deliver(event.chunk)
-      if (this.#deadline.kind !== 'write') this.#resumeDeadline()
+      if (this.#awaited !== 'write') this.#resumeDeadline()
     } else if (event.type === 'end') {
-      if (this.#deadline.kind !== 'write') this.#deadline.clear()
+      if (this.#awaited !== 'write') this.#awaited = 'none'
       this.#state.onRequest('end')
       content.deliverEnd(event.trailers)
     }
@@ -346,31 +341,35 @@ export class Connection implements RequestConnection, ResponseEvents {
     this.refuse(error, method)
   }
 
+  /** @param ms from now */
+  #await(awaited: Awaited, ms: number): void {
+    this.#awaited = awaited
+    this.#deadline = this.#settings.now() + ms
+  }
+
   #adjustReading(): void {
     if (this.#state.response === 'switched') return
-    const idle = this.#state.request === 'idle' && !this.#stalled && !this.#isUnreported
-    const wanted = this.#exchange?.content.flowing === true || idle || this.#lingering
-    if (!wanted && this.#reader.input.length > MAX_BUFFERED_BYTES) this.#socket.pause()
+    const isWanted = this.#isReading || this.#lingering
+    if (!isWanted && this.#reader.input.length > MAX_BUFFERED_BYTES) this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()
   }
 
   /** Holds the next request back until the client has taken the answers to those before it. */
   #stall(): void {
-    if (this.#stalled) return
     this.#stalled = true
-    this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
+    this.#await('write', this.#settings.limits.bodyIdleMs)
     this.output.onDrain(() => {
       this.#stalled = false
-      this.#advance()
+      this.advance()
     })
   }
 
   /** Times what is waited for, once that is not the client taking what was written. */
   #resumeDeadline(): void {
     const { bodyIdleMs, keepaliveIdleMs } = this.#settings.limits
-    if (this.#exchange?.content.flowing === true) this.#deadline.set('content', bodyIdleMs)
-    else if (this.#state.request === 'idle') this.#deadline.set('keepalive', keepaliveIdleMs)
-    else this.#deadline.clear()
+    if (this.#exchange?.content.flowing === true) this.#await('content', bodyIdleMs)
+    else if (this.#state.request === 'idle') this.#await('keepalive', keepaliveIdleMs)
+    else this.#awaited = 'none'
   }
 
   /**
@@ -381,12 +380,12 @@ export class Connection implements RequestConnection, ResponseEvents {
     if (this.#lingering) return
     const isIdle = this.#state.request === 'idle' && !this.#reader.inHead
     this.output.flush()
-    this.#deadline.set('write', this.#settings.limits.bodyIdleMs)
+    this.#await('write', this.#settings.limits.bodyIdleMs)
     this.#lingering = true
     // Called when it has been sent everything, the FIN too.
     this.#socket.end(() => {
       if (isIdle) this.#socket.destroy()
-      else this.#deadline.set('linger', LINGER_MS)
+      else this.#await('linger', LINGER_MS)
     })
     this.#adjustReading()
   }

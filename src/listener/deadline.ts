@@ -1,43 +1,9 @@
-/**
- * The one thing that a connection waits for now, and until when. There is no timer behind it: whoever keeps the
- * connections checks all of them now and then, so that setting a deadline costs two assignments.
- */
+/** What a connection waits for, and what becomes of a client that takes longer than it may. */
 import { serializeSize } from '../config/quantities.js'
 import { ProxyError, limitExceeded } from '../errors.js'
 
 /** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */
-export type DeadlineKind = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
-
-export class Deadline {
-  /** What is waited for; changed by the methods alone. */
-  kind: DeadlineKind = 'none'
-  readonly #now: () => number
-  #at = Number.POSITIVE_INFINITY
-
-  /** @param now milliseconds, monotonic */
-  constructor(now: () => number) {
-    this.#now = now
-  }
-
-  /** @param ms from now */
-  set(kind: DeadlineKind, ms: number): void {
-    this.kind = kind
-    this.#at = this.#now() + ms
-  }
-
-  clear(): void {
-    this.kind = 'none'
-    this.#at = Number.POSITIVE_INFINITY
-  }
-
-  /** What has run out of time, which is then waited for no longer; `none` when nothing has. */
-  takeExpired(now: number): DeadlineKind {
-    if (now < this.#at) return 'none'
-    const kind = this.kind
-    this.clear()
-    return kind
-  }
-}
+export type Awaited = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
 /** The answer to a client that took too long (RFC 9110 §15.5.9). */
 export function timedOut(what: 'head' | 'content'): ProxyError {

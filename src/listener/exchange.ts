@@ -37,8 +37,10 @@ export interface RequestConnection {
   contentWanted(): void
   refuse(error: ProxyError, method: string, hint?: string): void
   switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched
-  /** What became of the exchange has been reported. */
-  reported(): void
+  /** Whether what became of its last exchange has been reported. */
+  isReported: boolean
+  /** Goes on, where it waited for that. */
+  advance(): void
 }
 
 /** How slow request content may be. */
@@ -73,9 +75,9 @@ export class ReceivedContent implements RequestContent {
     this.#connection = connection
   }
 
-  /** Whether content is wanted now. */
+  /** Whether content is wanted now, of which more is to come. */
   get flowing(): boolean {
-    return this.#consumer !== undefined && !this.#paused
+    return this.#consumer !== undefined && !this.#paused && this.#trailers === undefined
   }
 
   start(consumer: ContentConsumer): void {
@@ -217,7 +219,9 @@ export class ConnectionExchange implements ReceivedExchange {
   }
 
   reported(): void {
-    this.#connection?.reported()
+    if (this.#connection === undefined) return
+    this.#connection.isReported = true
+    this.#connection.advance()
   }
 
   onAborted(callback: (aborted: Aborted) => void): void {

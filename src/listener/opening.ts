@@ -8,7 +8,6 @@ import type { Socket } from 'node:net'
 import { HeldBytes } from '../http1/held-bytes.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
 import type { ConnectionSettings } from './connection.js'
-import { Deadline } from './deadline.js'
 import type { ConnectedClient } from './exchange.js'
 import { parseProxyHeader, type ProxyHeader } from './proxy-header.js'
 
@@ -40,7 +39,8 @@ export class Opening {
   readonly client: ConnectedClient
   readonly #kind: OpeningKind
   readonly #events: OpeningEvents
-  readonly #deadline: Deadline
+  /** Milliseconds, monotonic; whoever keeps the connections checks it now and then, so that there is no timer. */
+  readonly #deadline: number
   /** Bytes that were read before. */
   readonly #bytesBefore: number
   #isOver = false
@@ -58,13 +58,12 @@ export class Opening {
     this.#kind = kind
     this.#events = events
     this.#bytesBefore = socket.bytesRead - socket.readableLength
-    this.#deadline = new Deadline(now)
-    this.#deadline.set('head', limits.headerTimeoutMs)
+    this.#deadline = now() + limits.headerTimeoutMs
     socket.once('close', this.#onClose)
   }
 
   checkDeadline(now: number): void {
-    if (this.#deadline.takeExpired(now) !== 'none') this.fail(this.#kind.late)
+    if (now >= this.#deadline && !this.#isOver) this.fail(this.#kind.late)
   }
 
   drain(): void {
@@ -79,7 +78,6 @@ export class Opening {
   /** It is complete: from here on the connection belongs to whoever reads what follows. */
   succeed(): void {
     this.#isOver = true
-    this.#deadline.clear()
     this.socket.off('close', this.#onClose)
     this.#events.released(this)
   }

@@ -39,6 +39,26 @@ t.test('reads no further behind an unanswered request than a bound, and goes on 
   t.equal(served.exchanges.length, count + 1)
 })
 
+t.test('reads no further than that behind a request whose content was read, either', async t => {
+  let ended = false
+  const served = await servedConnection(t, exchange => {
+    exchange.content.start({
+      data: () => true,
+      end: () => {
+        ended = true
+      },
+    })
+  })
+  const { client, socket } = served
+  client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n1234')
+  await until('the content to be read', () => ended)
+  const before = socket.bytesRead
+  for (let i = 0; i < 64; i++) client.write(Buffer.alloc(MIB, 'x'))
+  await until('the client to be paused', () => socket.isPaused())
+  const read = await settled(() => socket.bytesRead - before)
+  t.ok(read <= 3 * 64 * 1024, `${read} bytes read`)
+})
+
 t.test('reads no further request while the client takes no answers, and goes on when it does', async t => {
   const size = 64 * 1024
   const served = await servedConnection(t, answerWith(size))
@@ -226,6 +246,24 @@ t.test('the time for content goes on to run after the client was behind with the
   await until('the content to be taken', () => drained)
   served.pass(LIMITS.bodyIdleMs)
   t.match(served.exchanges[0]?.aborted, { kind: 'failed', error: { status: 408 } })
+})
+
+t.test('content that has come to its end is not waited for after the client was behind', async t => {
+  let drained = false
+  const served = await servedConnection(t, exchange => {
+    const end = (): void => {
+      const content = exchange.respond({ status: 200, reason: 'OK', fields: [] })
+      t.notOk(content.write(Buffer.alloc(16 * MIB)))
+      content.onDrain(() => {
+        drained = true
+      })
+    }
+    exchange.content.start({ data: () => true, end })
+  })
+  served.client.write('POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n1234')
+  await until('the content to be taken', () => drained)
+  served.pass(10 * LIMITS.bodyIdleMs)
+  t.equal(served.exchanges[0]?.aborted, undefined, 'a response may be quiet for as long as it likes')
 })
 
 t.test('an answer under way is never cut short in a way that looks whole (RFC 9112 §8)', async t => {
