@@ -53,6 +53,7 @@ export interface ResponseContent {
 
 /** A connection that has stopped being HTTP. */
 export interface Switched {
+  /** What it reads and reports is passed to nobody: whoever takes it over does so in the same turn. */
   readonly socket: Socket
   /** Bytes that the client sent behind the request head. */
   readonly rest: Buffer

@@ -13,6 +13,7 @@ import { ConnectionState } from '../http1/connection-state.js'
 import type { HeadLimits } from '../http1/byte-queue.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
+import { handleData, handleEvents, ignoreEvents, SocketHandler } from '../net/socket-handler.js'
 import type { CloseReason } from '../outcome.js'
 import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { classify } from '../pipeline/classify.js'
@@ -65,7 +66,7 @@ const LINGER_MS = 5000
 /** What is read and discarded of it meanwhile, at most. */
 const MAX_LINGER_BYTES = 16 * 1024 * 1024
 
-export class Connection implements RequestConnection, ResponseEvents {
+export class Connection extends SocketHandler implements RequestConnection, ResponseEvents {
   index = NOT_INDEXED
   readonly client: ConnectedClient
   readonly encrypted: boolean
@@ -96,6 +97,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     settings: ConnectionSettings,
     events: ConnectionEvents,
   ) {
+    super()
     this.#socket = socket
     this.client = client
     this.encrypted = 'encrypted' in socket
@@ -104,12 +106,8 @@ export class Connection implements RequestConnection, ResponseEvents {
     this.#reader = new RequestReader(settings.limits)
     this.output = new ResponseOutput(socket, this.#state, this)
     this.#await('head', settings.limits.headerTimeoutMs)
-    // One line each: a table of them would be made anew for every connection, with what walks it.
-    socket.on('data', this.#onData)
-    socket.on('end', this.#onEnd)
-    socket.on('drain', this.#onDrain)
-    socket.on('error', this.#onError)
-    socket.on('close', this.#onClose)
+    handleEvents(socket, this)
+    handleData(socket)
   }
 
   /** For what is read and answered from now on; the head limits are those that it began with. */
@@ -219,12 +217,7 @@ export class Connection implements RequestConnection, ResponseEvents {
     this.output.switching(status, reason, fields, upgrade)
     this.#exchange = undefined
     this.#awaited = 'none'
-    socket.pause()
-    socket.off('data', this.#onData)
-    socket.off('end', this.#onEnd)
-    socket.off('drain', this.#onDrain)
-    socket.off('error', this.#onError)
-    socket.off('close', this.#onClose)
+    ignoreEvents(socket)
     this.#events.released(this)
     return { socket, rest: this.#reader.takeRest() }
   }
@@ -252,7 +245,9 @@ export class Connection implements RequestConnection, ResponseEvents {
     this.destroy()
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  // --- what its socket notifies it of ---
+
+  override onData(chunk: Buffer): void {
     if (this.#lingering) {
       this.#discarded += chunk.length
       if (this.#discarded > MAX_LINGER_BYTES) this.#socket.destroy()
@@ -263,19 +258,21 @@ export class Connection implements RequestConnection, ResponseEvents {
   }
 
   /** A FIN while an answer is owed means that nobody is there to read it; otherwise there is nothing more to do. */
-  readonly #onEnd = (): void => {
+  override onEnd(): void {
     if (this.#exchange === undefined) this.#close()
     else this.#socket.destroy()
   }
 
-  readonly #onDrain = (): void => {
+  override onDrain(): void {
     if (this.#awaited === 'write' && !this.#lingering) this.#resumeDeadline()
     this.output.drained()
   }
 
-  readonly #onError = (): void => void this.#socket.destroy()
+  override onError(): void {
+    this.#socket.destroy()
+  }
 
-  readonly #onClose = (): void => {
+  override onClose(): void {
     this.#awaited = 'none'
     this.#exchange?.gone()
     this.#exchange = undefined

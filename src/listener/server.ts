@@ -270,8 +270,8 @@ export class ProxyServer {
 
   #released(connection: OpenConnection): void {
     this.#connections.delete(connection)
-    // Checked when whoever took the connection over has had it counted in as a pump.
-    queueMicrotask(() => this.#checkEmpty())
+    // Checked when whoever took the connection over has had it counted in as a pump; nobody asks before a drain.
+    if (this.#onEmpty !== undefined) queueMicrotask(() => this.#checkEmpty())
   }
 
   get #current(): InForce {

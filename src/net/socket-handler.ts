@@ -22,8 +22,10 @@ export class SocketHandler {
 }
 
 const HANDLER = Symbol('handler')
+/** Whether its data are passed, too. */
+const READ = Symbol('read')
 
-type HandledSocket = Socket & { [HANDLER]?: SocketHandler }
+type HandledSocket = Socket & { [HANDLER]?: SocketHandler; [READ]?: true }
 
 const IGNORING = new SocketHandler()
 
@@ -45,8 +47,10 @@ export function handleConnecting(socket: HandledSocket, handler: SocketHandler):
   socket.on('connect', onConnect)
 }
 
-/** Passes what it reads to its handler, too; its data flow from now on unless it is paused. */
-export function handleData(socket: Socket): void {
+/** Passes what it reads to its handler, too, whichever that is by then; its data flow from now on unless it is paused. */
+export function handleData(socket: HandledSocket): void {
+  if (socket[READ] === true) return
+  socket[READ] = true
   socket.on('data', onData)
 }
 

@@ -196,7 +196,7 @@ class End extends SocketHandler {
     // It has ended before it was watched, and does not say so again.
     if (socket.readableEnded) other.#endWrites()
     else if (other.#socket.writableNeedDrain) socket.pause()
-    else socket.resume()
+    else if (socket.isPaused()) socket.resume()
   }
 
   destroy(): void {
@@ -262,9 +262,13 @@ class End extends SocketHandler {
     const reader = makeReader()
     this.#writer?.flush()
     const plain = this.#socket
-    const buffered = toBufferedSocket(plain, reader)
-    if (buffered === undefined) return
+    // What it has read already comes as `pending`, and not as data of its own, too.
     ignoreEvents(plain)
+    const buffered = toBufferedSocket(plain, reader)
+    if (buffered === undefined) {
+      handleEvents(plain, this)
+      return
+    }
     this.#makeReader = undefined
     this.#socket = buffered.socket
     this.#writer = undefined

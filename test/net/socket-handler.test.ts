@@ -92,3 +92,14 @@ t.test('a handler that overrides nothing takes every event', async t => {
   handleData(socket)
   t.doesNotThrow(() => emitAll(socket))
 })
+
+t.test('what a socket reads goes to its handler once, however often that is asked for', async t => {
+  const socket = new Socket()
+  const [first, second] = [new Recorder(), new Recorder()]
+  handleEvents(socket, first)
+  handleData(socket)
+  handleEvents(socket, second)
+  handleData(socket)
+  socket.emit('data', Buffer.from('x'))
+  t.same([first.events, second.events], [[], ['data x']])
+})
