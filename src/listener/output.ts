@@ -23,12 +23,13 @@ export interface ResponseEvents {
 
 type Piece = string | Uint8Array
 
-/** Pieces below this are copied together; a copy of so few bytes costs less than a further system call. */
+/** Pieces below this are joined as text; a copy of so few bytes costs less than a buffer and a further system call. */
 const JOIN_BELOW_BYTES = 16 * 1024
 
 /** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
 const SOON = Promise.resolve()
-const NO_CHUNK = -1
+/** No large piece stands in the chunk that has been begun. */
+const NO_PIECE = -1
 /** Before the first one. */
 const NO_REQUEST: ResponseContext = { method: '', minor: 1, persistent: false }
 
@@ -40,13 +41,18 @@ export class ResponseOutput implements ResponseContent {
   readonly #events: ResponseEvents
   readonly #writer = new ResponseWriter(NO_REQUEST)
   #muted = false
-  /** What waits for the end of the turn, and its bytes. Text is one character a byte. */
+  /** What waits for the end of the turn: the large pieces with the text before each, and the text behind them. */
   #pieces: Piece[] = []
+  /** Small pieces, joined as they come: one character a byte. */
+  #text = ''
+  /** The bytes of all of it. */
   #pending = 0
   #scheduled = false
-  /** Where among the pieces the head of the chunk is to be that has been begun, and how many bytes are in it. */
-  #chunkAt = NO_CHUNK
+  /** The text in front of the chunk that has been begun; undefined when none has been. */
+  #beforeChunk: string | undefined
+  /** How many bytes are in the chunk, and where among the pieces its head is to be. */
   #chunkBytes = 0
+  #chunkAt = NO_PIECE
   /** What joins pieces behind those that the system has not taken; made for the first client that falls behind. */
   #joining: JoiningWriter | undefined
   #drainCallbacks: (() => void)[] = []
@@ -109,7 +115,7 @@ export class ResponseOutput implements ResponseContent {
     if (bytes > 0 && framing !== 'none') {
       this.#writer.count(bytes)
       if (framing === 'chunked') {
-        if (this.#chunkAt === NO_CHUNK) this.#chunkAt = this.#pieces.push('') - 1
+        if (this.#beforeChunk === undefined) this.#beginChunk()
         this.#chunkBytes += bytes
       }
       this.#push(chunk)
@@ -136,7 +142,7 @@ export class ResponseOutput implements ResponseContent {
     if (this.#muted) return
     if (!this.#writer.isWhole) {
       const end = this.#writer.end(trailers)
-      if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
+      this.#endChunk()
       this.#push(end)
     }
     this.#state.onResponse('end')
@@ -162,7 +168,7 @@ export class ResponseOutput implements ResponseContent {
   switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
     this.#state.onResponse('switch')
     const head = this.#writer.switchingHead(status, reason, fields, upgrade)
-    this.#pieces.push(head)
+    this.#text += head
     this.#pending += head.length
     this.flush()
   }
@@ -180,40 +186,63 @@ export class ResponseOutput implements ResponseContent {
   }
 
   #push(piece: Piece): void {
-    this.#pieces.push(piece)
     this.#pending += piece.length
+    if (typeof piece === 'string') this.#text += piece
+    else if (piece.length >= JOIN_BELOW_BYTES) this.#pushLarge(piece)
+    else this.#text += (piece instanceof Buffer ? piece : Buffer.from(piece)).toString('latin1')
     if (this.#scheduled) return
     this.#scheduled = true
     void SOON.then(this.#handOver)
   }
 
+  #pushLarge(piece: Uint8Array): void {
+    if (this.#beforeChunk !== undefined && this.#chunkAt === NO_PIECE)
+      this.#chunkAt = this.#pieces.push('') - 1
+    if (this.#text !== '') this.#pieces.push(this.#text)
+    this.#text = ''
+    this.#pieces.push(piece)
+  }
+
+  #beginChunk(): void {
+    this.#beforeChunk = this.#text
+    this.#text = ''
+  }
+
+  /** Puts the head of the chunk that was begun, if one was, in front of it, as its size is known now. */
   #endChunk(): void {
+    if (this.#beforeChunk === undefined) return
     const head = chunkHead(this.#chunkBytes)
-    this.#pieces[this.#chunkAt] = head
-    this.#pieces.push(CHUNK_END)
+    const before = this.#beforeChunk + head
+    if (this.#chunkAt === NO_PIECE) this.#text = before + this.#text
+    else this.#pieces[this.#chunkAt] = before
+    this.#text += CHUNK_END
     this.#pending += head.length + CHUNK_END.length
-    this.#chunkAt = NO_CHUNK
+    this.#beforeChunk = undefined
     this.#chunkBytes = 0
+    this.#chunkAt = NO_PIECE
   }
 
   /** Hands everything to the socket, or to what joins it behind what the client has not taken yet. */
   readonly #handOver = (): void => {
     this.#scheduled = false
-    if (this.#chunkAt !== NO_CHUNK) this.#endChunk()
+    if (this.#beforeChunk !== undefined) this.#endChunk()
+    if (this.#pending === 0) return
     const pieces = this.#pieces
-    const [first] = pieces
-    if (first === undefined) return
-    const bytes = this.#pending
-    this.#pieces = []
-    this.#pending = 0
+    const text = this.#text
     const socket = this.#socket
+    this.#text = ''
+    this.#pending = 0
+    if (pieces.length > 0) {
+      this.#pieces = []
+      if (text !== '') pieces.push(text)
+    }
     if (!socket.writable) return
-    if (pieces.length > 1 && bytes >= JOIN_BELOW_BYTES) {
+    if (pieces.length > 1) {
       this.#joining ??= new JoiningWriter(socket)
-      this.#joining.writeTogether(joinSmall(pieces))
+      this.#joining.writeTogether(pieces)
       return
     }
-    const piece = pieces.length === 1 ? first : join(pieces, bytes)
+    const piece = pieces[0] ?? text
     // Nothing waits: it goes straight to the system.
     if (this.#joining === undefined && socket.writableLength === 0) {
       if (typeof piece === 'string') socket.write(piece, 'latin1')
@@ -223,38 +252,4 @@ export class ResponseOutput implements ResponseContent {
     this.#joining ??= new JoiningWriter(socket)
     this.#joining.write(piece)
   }
-}
-
-/** Small pieces that follow each other as one. */
-function joinSmall(pieces: readonly Piece[]): Piece[] {
-  const joined: Piece[] = []
-  let small: Piece[] = []
-  let bytes = 0
-  const endSmall = (): void => {
-    if (small.length > 0) joined.push(small.length === 1 ? (small[0] as Piece) : join(small, bytes))
-    small = []
-    bytes = 0
-  }
-  for (const piece of pieces) {
-    if (piece.length < JOIN_BELOW_BYTES) {
-      small.push(piece)
-      bytes += piece.length
-    } else {
-      endSmall()
-      joined.push(piece)
-    }
-  }
-  endSmall()
-  return joined
-}
-
-function join(pieces: readonly Piece[], bytes: number): Buffer {
-  const joined = Buffer.allocUnsafe(bytes)
-  let offset = 0
-  for (const piece of pieces) {
-    if (typeof piece === 'string') joined.write(piece, offset, 'latin1')
-    else joined.set(piece, offset)
-    offset += piece.length
-  }
-  return joined
 }

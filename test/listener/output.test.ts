@@ -128,6 +128,22 @@ t.test('a large chunk is the piece itself, with its size in front (RFC 9112 §7.
   t.equal(writes.join(''), `${CHUNKED_HEAD}4e21\r\n${large}y\r\n`)
 })
 
+t.test('large and small pieces of one turn are one chunk, in order (RFC 9112 §7.1)', async t => {
+  const { socket, writes, take } = recorded(t)
+  const output = responding(socket, 1)
+  const large = 'x'.repeat(20_000)
+  let sent = ''
+  for (const piece of ['a', large, 'b', 'c', large, large, 'd\xff']) {
+    sent += piece
+    output.write(Uint8Array.from(Buffer.from(piece, 'latin1')))
+  }
+  output.end()
+  await turn()
+  take()
+  const chunk = `${sent.length.toString(16)}\r\n${sent}\r\n`
+  t.equal(writes.join(''), `${CHUNKED_HEAD}${chunk}0\r\n\r\n`)
+})
+
 t.test('an empty piece of content does not end chunked content (RFC 9112 §7.1)', async t => {
   const { socket, writes } = recorded(t)
   const output = responding(socket, 1)
