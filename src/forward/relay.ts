@@ -58,7 +58,7 @@ export function relay(
 }
 
 /** What an upstream has to do within a time. */
-type Awaited = 'request taken' | 'response' | 'nothing'
+type Awaited = 'request taken' | 'response'
 
 class Relay implements UpstreamEvents {
   readonly #handler: HandlerName
@@ -117,11 +117,17 @@ class Relay implements UpstreamEvents {
 
   /** The upstream has all of its time from now on for what is awaited of it. */
   wait(awaited: Awaited): void {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    if (awaited === 'nothing' || this.#over) return
+    this.waitForNothing()
+    if (this.#over) return
     const { requestIdleMs, responseTimeoutMs } = this.#options
     this.#timer = setTimeout(late, awaited === 'response' ? responseTimeoutMs : requestIdleMs, this, awaited)
+  }
+
+  /** It is not the upstream that is waited for. */
+  waitForNothing(): void {
+    if (this.#timer === undefined) return
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
   /** So much more content was passed on. */
@@ -136,15 +142,17 @@ class Relay implements UpstreamEvents {
     else this.failed(requestNotTaken(), 'never')
   }
 
-  connected(address: string, connectMs: number | undefined): void {
+  connected(address: string, connectMs: number | undefined, isSent: boolean): void {
     this.#measured.address = address
     if (connectMs !== undefined) this.#measured.connectMs = connectMs
-    this.wait('request taken')
+    this.#sent = isSent
+    this.wait(isSent ? 'response' : 'request taken')
   }
 
   sent(): void {
     this.#sent = true
-    this.wait(this.#content === undefined ? 'response' : 'nothing')
+    if (this.#content === undefined) this.wait('response')
+    else this.waitForNothing()
   }
 
   informed(head: ReceivedHead): void {
@@ -157,7 +165,7 @@ class Relay implements UpstreamEvents {
   responded(head: ReceivedHead, flow: Flow): void {
     if (this.#over) return
     const { pseudonym, date, now } = this.#options
-    if (this.#sent) this.wait('nothing')
+    if (this.#sent) this.waitForNothing()
     this.#measured.firstByteMs = now() - this.#started
     this.#flow = flow
     this.#status = head.status
@@ -191,7 +199,7 @@ class Relay implements UpstreamEvents {
 
   failed(error: ProxyError, retry: Retry): void {
     if (this.#over) return
-    this.wait('nothing')
+    this.waitForNothing()
     if (this.#content !== undefined) {
       this.#content.abort()
       const outcome = Outcome.brokenOff(
@@ -211,7 +219,7 @@ class Relay implements UpstreamEvents {
       socket.destroy()
       return
     }
-    this.wait('nothing')
+    this.waitForNothing()
     const offered = this.#request.upgrade?.toLowerCase()
     const chosen = head.fields.members(FIELD.upgrade)
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
@@ -252,7 +260,7 @@ class Relay implements UpstreamEvents {
   #finish(outcome: Outcome): void {
     if (this.#over) return
     this.#over = true
-    this.wait('nothing')
+    this.waitForNothing()
     if (outcome.closeReason !== 'complete') this.#cancel?.()
     this.#resolve(outcome)
   }
@@ -280,7 +288,8 @@ class TimedContent implements RequestContent, ContentConsumer {
 
   start(consumer: ContentConsumer): void {
     this.#consumer = consumer
-    this.#relay.wait(this.#ended ? 'request taken' : 'nothing')
+    if (this.#ended) this.#relay.wait('request taken')
+    else this.#relay.waitForNothing()
     this.#content.start(this)
   }
 
@@ -289,7 +298,8 @@ class TimedContent implements RequestContent, ContentConsumer {
   }
 
   resume(): void {
-    this.#relay.wait(this.#ended ? 'request taken' : 'nothing')
+    if (this.#ended) this.#relay.wait('request taken')
+    else this.#relay.waitForNothing()
     this.#content.resume()
   }
 

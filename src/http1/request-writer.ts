@@ -44,13 +44,21 @@ export function serializeRequestHead(request: OutgoingRequest): string {
   }
   const start = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`
   if (method === 'CONNECT') return `${start}${fieldLines(request.fields)}\r\n`
+  let framing = ''
   const isChunked = content !== undefined && content.length === undefined
+  if (isChunked) framing = 'Transfer-Encoding: chunked\r\n'
+  else if (content !== undefined) framing = `Content-Length: ${content.length}\r\n`
+  // RFC 9112 §6.3: a request that says nothing of content has none, but a length of 0 tells a server that waits for
+  // content what it waits for (RFC 9110 §8.6).
+  else if (request.sendsZeroLength || methodProperties(method).requestContent === 'defined') {
+    framing = 'Content-Length: 0\r\n'
+  }
   const fields = fieldLines(request.fields, isChunked ? 0 : TRAILER)
   const expect = request.expectContinue ? 'Expect: 100-continue\r\n' : ''
   const { upgrade } = request
   const connection =
     upgrade === undefined ? 'Connection: keep-alive\r\n' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`
-  return `${start}${fields}${framingLine(request)}${expect}${connection}\r\n`
+  return `${start}${fields}${framing}${expect}${connection}\r\n`
 }
 
 /** What puts the content of a request on the wire behind its head. */
@@ -59,18 +67,4 @@ export function contentWriter({ content }: Pick<OutgoingRequest, 'content'>): Co
   return content.length === undefined
     ? new ContentWriter('chunked')
     : new ContentWriter('length', content.length)
-}
-
-/**
- * RFC 9112 §6.3: a request that says nothing of content has none, but a length of 0 tells a server that waits for
- * content what it waits for (RFC 9110 §8.6).
- */
-function framingLine({ method, content, sendsZeroLength }: OutgoingRequest): string {
-  if (content !== undefined) {
-    return content.length === undefined
-      ? 'Transfer-Encoding: chunked\r\n'
-      : `Content-Length: ${content.length}\r\n`
-  }
-  const says = sendsZeroLength || methodProperties(method).requestContent === 'defined'
-  return says ? 'Content-Length: 0\r\n' : ''
 }

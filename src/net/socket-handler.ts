@@ -54,8 +54,9 @@ export function handleData(socket: HandledSocket): void {
   socket.on('data', onData)
 }
 
-/** Passes its events to nobody any more; an error is none of the process. */
+/** Passes its events and what it reads to nobody any more; an error is none of the process. */
 export function ignoreEvents(socket: Socket): void {
+  socket.off('data', onData)
   handleEvents(socket, IGNORING)
 }
 

@@ -9,6 +9,7 @@
 import type { Socket } from 'node:net'
 import { ProxyError, toProxyError } from '../errors.js'
 import { FIELD } from '../http/field-section.js'
+import type { RequestContent } from '../exchange.js'
 import type { Fields } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
 import { serializeRequestHead } from '../http1/request-writer.js'
@@ -18,6 +19,7 @@ import {
   type ResponseLimits,
   ResponseReader,
 } from '../http1/response-reader.js'
+import { handleData, handleEvents, ignoreEvents, SocketHandler } from '../net/socket-handler.js'
 import { ContentSender } from './content-sender.js'
 import type { Connection } from './dial.js'
 import { upstreamFailure } from './failures.js'
@@ -47,7 +49,7 @@ export interface ByteSource {
 export const KEEP_ALIVE_MARGIN_MS = 1000
 const KEEP_ALIVE_TIMEOUT = /(?:^|[,\s])timeout=(\d{1,6})(?:$|[,\s])/i
 
-export class Http1Connection {
+export class Http1Connection extends SocketHandler {
   /** What it is pooled under. */
   readonly key: string
   /** `address:port`, IPv6 in brackets. */
@@ -57,6 +59,7 @@ export class Http1Connection {
   readonly #options: ConnectionOptions
   readonly #owner: ConnectionOwner<Http1Connection>
   readonly #writing: ReadBeforeFailing
+  readonly #connectMs: number
   #exchange: ClientExchange | undefined
   /** Whether it has carried a request. */
   #used = false
@@ -78,18 +81,20 @@ export class Http1Connection {
     owner: ConnectionOwner<Http1Connection>,
     source?: ByteSource,
   ) {
+    super()
     this.key = key
     this.where = dialled.where
     this.socket = dialled.socket
+    this.#connectMs = dialled.connectMs
     this.#options = options
     this.#owner = owner
     this.#reader = new ResponseReader(options.limits)
     this.#writing = new ReadBeforeFailing(dialled.socket)
-    for (const [event, listener] of this.#listeners) dialled.socket.on(event, listener)
-    if (source === undefined) dialled.socket.on('data', this.#onData)
+    handleEvents(dialled.socket, this)
+    if (source === undefined) handleData(dialled.socket)
     else {
       source.start(Number.POSITIVE_INFINITY, chunk => {
-        this.#onData(chunk)
+        this.onData(chunk)
         return this.#exchange?.isPaused !== true
       })
     }
@@ -106,37 +111,49 @@ export class Http1Connection {
    */
   send(request: UpstreamRequest, events: UpstreamEvents): Cancel {
     const exchange = new ClientExchange(request, events)
-    exchange.connection = this
     this.carry(exchange)
     return exchange.cancel
   }
 
   /** Sends the request of an exchange on an open connection that carries none. */
   carry(exchange: ClientExchange): void {
-    const { request } = exchange
+    const { request, events } = exchange
     const { content } = request
     const { socket } = this
-    this.#exchange = exchange
+    const connectMs = this.#used ? undefined : this.#connectMs
+    exchange.connection = this
     exchange.isReused = this.#used
+    this.#exchange = exchange
     this.#used = true
-    if (!this.isOpen) {
-      this.#fail(this.#breakage())
-      return
-    }
-    let head: string
+    let head: string | undefined
+    let failure: ProxyError | undefined
     try {
-      head = serializeRequestHead(request)
+      if (this.isOpen) head = serializeRequestHead(request)
+      else failure = this.#breakage()
     } catch (cause) {
-      this.#fail(new ProxyError('proxy_internal_error', 'request cannot be sent', { cause }))
+      failure = new ProxyError('proxy_internal_error', 'request cannot be sent', { cause })
+    }
+    if (head !== undefined && content === undefined) {
+      this.#reader.expect({ method: request.method, upgrade: request.upgrade !== undefined })
+      socket.write(head, 'latin1')
+      // The system has mostly taken all of it by now: no callback is waited for then, which would take a tick more.
+      exchange.isSent = socket.writableLength === 0
+      events.connected(this.where, connectMs, exchange.isSent)
+      if (!exchange.isSent && !exchange.isOver) socket.write('', error => this.#onSent(exchange, error))
       return
     }
-    this.#reader.expect({ method: request.method, upgrade: request.upgrade !== undefined })
-    if (content === undefined) {
-      socket.write(head, 'latin1', this.#onSent)
-      return
-    }
+    events.connected(this.where, connectMs, false)
+    if (exchange.isOver) return
+    if (failure !== undefined) this.#fail(failure)
+    else if (head !== undefined && content !== undefined) this.#sendWithContent(exchange, head, content)
+  }
+
+  #sendWithContent(exchange: ClientExchange, head: string, content: RequestContent): void {
+    const { socket } = this
+    const { method, upgrade } = exchange.request
+    this.#reader.expect({ method, upgrade: upgrade !== undefined })
     this.#writing.begin()
-    exchange.sender = new ContentSender(socket, content, this.#onSent)
+    exchange.sender = new ContentSender(socket, content, error => this.#onSent(exchange, error))
     // Content that is there already leaves together with the head, which waits for none.
     socket.cork()
     socket.write(head, 'latin1')
@@ -167,7 +184,7 @@ export class Http1Connection {
     if (this.#exchange?.isPaused !== true) this.socket.resume()
   }
 
-  readonly #onData = (chunk: Buffer): void => {
+  override onData(chunk: Buffer): void {
     if (this.#exchange === undefined) {
       this.socket.destroy()
       return
@@ -176,31 +193,23 @@ export class Http1Connection {
     this.#read()
   }
 
-  /** The last byte of the request was handed to the system; a connection whose request was not is not used again. */
-  readonly #onSent = (error?: Error | null): void => {
-    const exchange = this.#exchange
-    if (exchange === undefined || (error !== undefined && error !== null)) return
-    exchange.isSent = true
-    exchange.events.sent()
-  }
-
-  readonly #onEnd = (): void => {
+  override onEnd(): void {
     if (this.#ending === 'none') this.#ending = 'in order'
     if (this.#exchange === undefined) this.socket.destroy()
     else this.#read()
   }
 
-  readonly #onDrain = (): void => {
+  override onDrain(): void {
     const exchange = this.#exchange
     if (exchange?.sender?.isStopped === false) exchange.request.content?.resume()
   }
 
-  readonly #onError = (error: Error): void => {
+  override onError(error: Error): void {
     this.#failure ??= error
   }
 
   /** What was received before the end is read before the end counts. */
-  readonly #onClose = (): void => {
+  override onClose(): void {
     clearTimeout(this.#idleTimer)
     this.#owner.remove(this)
     if (this.#exchange === undefined) return
@@ -210,16 +219,17 @@ export class Http1Connection {
     this.#read()
   }
 
-  readonly #onIdle = (): void => {
+  /** It has been idle for its time; it may carry a request meanwhile. */
+  onIdle(): void {
     if (this.#exchange === undefined) this.close()
   }
 
-  readonly #listeners = [
-    ['end', this.#onEnd],
-    ['drain', this.#onDrain],
-    ['error', this.#onError],
-    ['close', this.#onClose],
-  ] as const
+  /** The last byte of the request was handed to the system; a connection whose request was not is not used again. */
+  #onSent(exchange: ClientExchange, error: Error | null | undefined): void {
+    if (exchange.isOver || (error !== undefined && error !== null)) return
+    exchange.isSent = true
+    exchange.events.sent()
+  }
 
   /** Reports all that has come, as far as the receiver takes it. */
   #read(): void {
@@ -243,7 +253,9 @@ export class Http1Connection {
             events.data(event.chunk)
             break
           case 'head':
-            exchange.idleMs = idleTime(event.head, this.#options.keepAliveMs)
+            exchange.idleMs = event.head.fields.has(FIELD['keep-alive'])
+              ? idleTime(event.head, this.#options.keepAliveMs)
+              : this.#options.keepAliveMs
             // RFC 9112 §9.5: an origin that refuses the rest of the content is not sent it.
             if (event.head.status >= 400 && !this.#reader.persistent) exchange.dropContent()
             events.responded(event.head, exchange)
@@ -264,22 +276,25 @@ export class Http1Connection {
     }
   }
 
+  /** The response is complete: the connection is free for the next request, or closed. */
   #complete(exchange: ClientExchange, trailers: Fields): void {
     const reader = this.#reader
     const { idleMs } = exchange
-    this.#end()
+    exchange.isOver = true
+    this.#exchange = undefined
     if (exchange.isSent && reader.persistent && reader.input.length === 0 && idleMs > 0 && this.isOpen) {
       // One timer serves all idle times of a connection; it may go off while a request is under way.
       if (idleMs === this.#idleMs) this.#idleTimer?.refresh()
       else {
         clearTimeout(this.#idleTimer)
-        this.#idleTimer = setTimeout(this.#onIdle, idleMs)
+        this.#idleTimer = setTimeout(idled, idleMs, this)
         this.#idleTimer.unref()
         this.#idleMs = idleMs
       }
       this.#owner.give(this)
     } else {
       // What is left of the content has nowhere to go.
+      exchange.sender?.stop()
       if (!exchange.isSent) exchange.request.content?.stop()
       this.socket.destroy()
     }
@@ -292,8 +307,7 @@ export class Http1Connection {
     clearTimeout(this.#idleTimer)
     this.#writing.release()
     socket.pause()
-    socket.off('data', this.#onData)
-    for (const [event, listener] of this.#listeners) socket.off(event, listener)
+    ignoreEvents(socket)
     this.#owner.remove(this)
     exchange.events.upgraded(head, socket, this.#reader.takeRest())
   }
@@ -310,7 +324,7 @@ export class Http1Connection {
     exchange.events.failed(error, isStale && isRepeatable(exchange.request) ? 'reused-connection' : 'never')
   }
 
-  /** It carries no request any more. */
+  /** It carries no request any more, and what it carried is not complete. */
   #end(): void {
     const exchange = this.#exchange
     if (exchange === undefined) return
@@ -401,6 +415,10 @@ export class ClientExchange implements Flow {
  */
 export function isRepeatable({ method, content }: UpstreamRequest): boolean {
   return methodProperties(method).idempotent && (content === undefined || content.bytes === 0)
+}
+
+function idled(connection: Http1Connection): void {
+  connection.onIdle()
 }
 
 /** How long the connection may be idle: what we are willing to wait, and less than the origin is (RFC 9112 §9.3). */

@@ -73,7 +73,7 @@ export class Http1Sender implements Sender {
     if (exchange.isOver || connection === undefined) return
     exchange.looks -= 1
     if (exchange.looks > 0) setImmediate(this.#look, exchange, permit)
-    else if (connection.isOpen) this.#put(exchange, connection, undefined)
+    else if (connection.isOpen) connection.carry(exchange)
     else this.#dial(exchange, permit)
   }
 
@@ -85,7 +85,7 @@ export class Http1Sender implements Sender {
       dialled => {
         exchange.dialling = undefined
         if (exchange.isOver) dialled.socket.destroy()
-        else this.#put(exchange, this.#open(dialled, permit), dialled.connectMs)
+        else this.#open(dialled, permit).carry(exchange)
       },
       (error: unknown) => {
         if (exchange.isOver) return
@@ -104,12 +104,5 @@ export class Http1Sender implements Sender {
     this.#pool.add(connection)
     if (this.#isClosed) connection.close()
     return connection
-  }
-
-  /** @param connectMs undefined when the connection was open already */
-  #put(exchange: ClientExchange, connection: Http1Connection, connectMs: number | undefined): void {
-    exchange.connection = connection
-    exchange.events.connected(connection.where, connectMs)
-    if (!exchange.isOver) connection.carry(exchange)
   }
 }

@@ -165,7 +165,7 @@ export class ParentSender implements Sender {
       events.failed(parentRefusal(this.#parent, head, request.method), 'never')
     }
     const watched: UpstreamEvents = {
-      connected: (address, connectMs) => events.connected(address, connectMs),
+      connected: (address, connectMs, isSent) => events.connected(address, connectMs, isSent),
       sent: () => events.sent(),
       informed: head => events.informed(head),
       responded,

@@ -4,7 +4,6 @@
  * one opened. Without the authority, it would get to whatever the first request of the connection chose: what is
  * behind an address may lead each connection to another server by that.
  */
-import { serializeHostPort } from '../http/authority.js'
 import type { Grant, Permit } from '../policy/permit.js'
 
 export type UpstreamScheme = 'http' | 'https'
@@ -107,7 +106,7 @@ export class Pool<C extends Poolable> {
 }
 
 /**
- * What connections are kept under.
+ * What connections are kept under. None of its parts has a space in it.
  * @param grant whose host and port were asked for
  * @param address that was vetted for it, in canonical form
  */
@@ -116,5 +115,5 @@ export function poolKey(
   { host, port }: Pick<Grant, 'host' | 'port'>,
   address: string,
 ): string {
-  return `${scheme}://${serializeHostPort(host, port)} ${address}`
+  return `${scheme} ${host.name} ${port} ${address}`
 }

@@ -27,8 +27,12 @@ export type Retry = 'never' | 'reused-connection'
 
 /** Told what happens to a request, in this order; after `ended`, `failed` or `upgraded` nothing more. */
 export interface UpstreamEvents {
-  /** A connection is there; `connectMs` is undefined when it was open already. */
-  connected(address: string, connectMs: number | undefined): void
+  /**
+   * A connection is there.
+   * @param connectMs undefined when it was open already
+   * @param isSent whether all of the request was handed to the connection with that; `sent` is not called then
+   */
+  connected(address: string, connectMs: number | undefined, isSent: boolean): void
   /** The last byte of the request was handed to the connection. */
   sent(): void
   informed(head: ReceivedHead): void

@@ -319,7 +319,7 @@ class UndiciExchange implements Flow {
     this.#connection = connection
     this.#isReused = connectMs === undefined
     this.#bytesBefore = socket.bytesRead
-    this.#events.connected(where, connectMs)
+    this.#events.connected(where, connectMs, false)
   }
 
   /** All of it was written; what the system has not taken of it yet is followed to its end. */

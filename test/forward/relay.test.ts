@@ -11,7 +11,7 @@ t.test('an answer is passed on in order, and the outcome tells of it', async t =
   const { attempts, written, start } = setup()
   const outcome = start()
   const { events } = attempts[0] as Attempt
-  events.connected('192.0.2.1:80', 3)
+  events.connected('192.0.2.1:80', 3, false)
   events.sent()
   events.informed(head(103))
   events.responded(head(200, ['Content-Length', '5'], 5), FLOW)
@@ -34,7 +34,7 @@ t.test('an answer is passed on in order, and the outcome tells of it', async t =
 t.test('what its sender says may be sent again goes out on a fresh connection (RFC 9112 §9.3.1)', async t => {
   const { attempts, start, written } = setup()
   const outcome = start()
-  attempts[0]?.events.connected('192.0.2.1:80', undefined)
+  attempts[0]?.events.connected('192.0.2.1:80', undefined, false)
   attempts[0]?.events.failed(FAILURE, 'reused-connection')
   t.match(attempts, [{ fresh: false }, { fresh: true }])
   t.same(written, [])
@@ -123,7 +123,7 @@ t.test('the time for a response runs from the last byte of the request (RFC 9110
 t.test('the outcome tells of the attempt that came last alone', async t => {
   const { attempts, start } = setup('GET')
   const outcome = start()
-  attempts[0]?.events.connected('192.0.2.1:80', 7)
+  attempts[0]?.events.connected('192.0.2.1:80', 7, false)
   attempts[0]?.events.failed(FAILURE, 'reused-connection')
   attempts[1]?.events.failed(new ProxyError('connection_refused', 'x'), 'never')
   const { address, connectMs, error } = await outcome
@@ -190,12 +190,24 @@ t.test('a request that never leaves its connection is 504 (RFC 9209 §2.3.11)', 
   const { idle, running, limits } = clocks(t)
   const outcome = start(limits)
   t.same(running(), { idle: 0, response: 0 }, 'the dialler has a time of its own')
-  attempts[0]?.events.connected('192.0.2.1:80', 3)
+  attempts[0]?.events.connected('192.0.2.1:80', 3, false)
   t.same(running(), { idle: 1, response: 0 })
   await idle.fire()
   t.match(await outcome, { ...NOT_TAKEN, status: 504, address: '192.0.2.1:80' })
   t.equal(attempts[0]?.cancelled, 1)
   t.same(running(), { idle: 0, response: 0 })
+})
+
+t.test('one that leaves at once has the time for a response from then on', async t => {
+  const { attempts, start } = setup('GET')
+  const { response, running, limits } = clocks(t)
+  const outcome = start(limits)
+  attempts[0]?.events.connected('192.0.2.1:80', undefined, true)
+  t.same([running(), response.set], [{ idle: 0, response: 1 }, 1])
+  attempts[0]?.events.responded(head(200), FLOW)
+  t.same(running(), { idle: 0, response: 0 })
+  attempts[0]?.events.ended([])
+  t.match(await outcome, { closeReason: 'complete', address: '192.0.2.1:80' })
 })
 
 t.test('some time runs whenever it is the upstream that is waited for, and none other', async t => {
@@ -206,7 +218,7 @@ t.test('some time runs whenever it is the upstream that is waited for, and none 
   const outcome = start(limits)
   const { events, request } = attempts[0] as Attempt
   const { content } = request
-  events.connected('192.0.2.1:80', 3)
+  events.connected('192.0.2.1:80', 3, false)
   t.same(running(), { idle: 1, response: 0 }, 'nothing was sent')
   content?.start({ data: () => takes, end: () => {} })
   t.same(running(), { idle: 0, response: 0 }, 'the client is to send content')
@@ -243,7 +255,7 @@ t.test(
     const { idle, running, limits } = clocks(t)
     const outcome = start(limits)
     const { events, request } = attempts[0] as Attempt
-    events.connected('192.0.2.1:80', 3)
+    events.connected('192.0.2.1:80', 3, false)
     request.content?.start({ data: () => false, end: () => {} })
     played.data()
     events.responded(head(200), FLOW)
@@ -268,7 +280,7 @@ t.test('no time is left running behind an exchange, whatever comes later', async
   const { running, limits } = clocks(t)
   const outcome = start(limits)
   const { events, request } = attempts[0] as Attempt
-  events.connected('192.0.2.1:80', 3)
+  events.connected('192.0.2.1:80', 3, false)
   request.content?.start({ data: () => false, end: () => {} })
   exchange.leave()
   await outcome
@@ -282,12 +294,12 @@ t.test('a second attempt has all of its time, and none of the first runs on', as
   const { attempts, start } = setup('GET')
   const { response, running, limits } = clocks(t)
   const outcome = start(limits)
-  attempts[0]?.events.connected('192.0.2.1:80', undefined)
+  attempts[0]?.events.connected('192.0.2.1:80', undefined, false)
   attempts[0]?.events.sent()
   t.same(running(), { idle: 0, response: 1 })
   attempts[0]?.events.failed(FAILURE, 'reused-connection')
   t.same(running(), { idle: 0, response: 0 })
-  attempts[1]?.events.connected('192.0.2.1:80', 4)
+  attempts[1]?.events.connected('192.0.2.1:80', 4, false)
   attempts[1]?.events.sent()
   t.same([running(), response.set], [{ idle: 0, response: 1 }, 2])
   attempts[1]?.events.responded(head(200), FLOW)
@@ -299,10 +311,10 @@ t.test('a head that comes before all of the request was taken leaves the upstrea
   const { attempts, start } = setup('GET')
   const { running, limits } = clocks(t)
   const outcome = start(limits)
-  attempts[0]?.events.connected('192.0.2.1:80', undefined)
+  attempts[0]?.events.connected('192.0.2.1:80', undefined, false)
   attempts[0]?.events.sent()
   attempts[0]?.events.failed(FAILURE, 'reused-connection')
-  attempts[1]?.events.connected('192.0.2.1:80', 4)
+  attempts[1]?.events.connected('192.0.2.1:80', 4, false)
   attempts[1]?.events.responded(head(200), FLOW)
   t.same(running(), { idle: 1, response: 0 })
   attempts[1]?.events.sent()

@@ -84,6 +84,9 @@ t.test('one whose events are ignored fails without a word', async t => {
   ignoreEvents(socket)
   emitAll(socket)
   t.same(handler.events, [])
+  t.equal(socket.listenerCount('data'), 0, 'whoever takes the socket over reads it')
+  handleData(socket)
+  t.equal(socket.listenerCount('data'), 1)
 })
 
 t.test('a handler that overrides nothing takes every event', async t => {

@@ -32,6 +32,8 @@ export class Recorder implements UpstreamEvents {
   isPausing = false
   /** Called with each line before it is written down. */
   onTold: (line: string) => void = () => {}
+  /** Called with whether all of the request was sent with the news of its connection. */
+  onConnected: (isSent: boolean) => void = () => {}
   #done: () => void = () => {}
 
   constructor() {
@@ -40,8 +42,10 @@ export class Recorder implements UpstreamEvents {
     })
   }
 
-  connected(_address: string, connectMs: number | undefined): void {
+  connected(_address: string, connectMs: number | undefined, isSent: boolean): void {
     this.#tell(connectMs === undefined ? 'reused' : 'connected')
+    this.onConnected(isSent)
+    if (isSent) this.#tell('sent')
   }
   sent(): void {
     this.#tell('sent')

@@ -31,8 +31,9 @@ async function connected(t: Test, keepAliveMs = 60_000) {
   const connection = new Http1Connection(dialled, 'key', { limits, keepAliveMs }, owner)
   t.teardown(() => connection.close())
   const peer = await origin.accept()
-  const send = (request: Partial<UpstreamRequest> = {}) => {
+  const send = (request: Partial<UpstreamRequest> = {}, onConnected?: (isSent: boolean) => void) => {
     const recorder = new Recorder()
+    if (onConnected !== undefined) recorder.onConnected = onConnected
     const cancel = connection.send({ ...REQUEST, ...request }, recorder)
     return { recorder, cancel }
   }
@@ -53,9 +54,61 @@ t.test('reports what happens in order', async t => {
   peer.write('HTTP/1.1 103 E\r\n\r\nHTTP/1.1 200 Fine\r\nX: \xff\r\nTransfer-Encoding: chunked\r\n\r\n')
   peer.write('2\r\nok\r\n0\r\nX-T: a\r\n\r\n')
   await recorder.done
-  t.same(recorder.told, ['sent', 'informed 103', 'responded 200', 'data 2', 'ended X-T a'])
+  t.same(recorder.told, ['connected', 'sent', 'informed 103', 'responded 200', 'data 2', 'ended X-T a'])
   t.match(recorder.heads, [{ status: 200, minor: 1, reason: 'Fine', contentLength: undefined }])
   t.same(owned, ['given'])
+})
+
+t.test('a request that the system takes at once is sent with the news of its connection', async t => {
+  const { peer, send, socket } = await connected(t)
+  const known: boolean[] = []
+  const written: unknown[] = []
+  const write = socket.write.bind(socket) as (...args: unknown[]) => boolean
+  t.intercept(socket, 'write', {
+    value: (...args: unknown[]) => {
+      written.push(args.map(arg => typeof arg))
+      return write(...args)
+    },
+  })
+  const { recorder } = send({}, isSent => known.push(isSent))
+  t.same([recorder.told, known], [['connected', 'sent'], [true]], 'before the next tick')
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await recorder.done
+  t.same(written, [['string', 'string']], 'one write, without a callback')
+})
+
+t.test('one that the system does not take at once is sent when it has', async t => {
+  const { peer, owned, send, socket } = await connected(t)
+  const take = socket._write.bind(socket)
+  const waiting: (() => void)[] = []
+  socket._write = (chunk, encoding, callback) => {
+    waiting.push(() => take(chunk, encoding, callback))
+  }
+  const known: boolean[] = []
+  const { recorder } = send({}, isSent => known.push(isSent))
+  await turns()
+  t.same([recorder.told, known], [['connected'], [false]])
+  while (waiting.length > 0) {
+    waiting.shift()?.()
+    await turns()
+  }
+  t.same(recorder.told, ['connected', 'sent'])
+  await peer.until('\r\n\r\n')
+  peer.write(OK)
+  await recorder.done
+  t.same([recorder.told.at(-1), owned], ['ended', ['given']])
+})
+
+t.test('an answer to a request that the system has not taken whole ends the connection', async t => {
+  const { peer, owned, send, socket } = await connected(t)
+  socket._write = () => {}
+  const { recorder } = send()
+  peer.write(OK)
+  await recorder.done
+  t.same(recorder.told, ['connected', 'responded 200', 'data 2', 'ended'])
+  t.equal(await peer.untilEnd(), '')
+  t.same(owned, ['removed'])
 })
 
 t.test('content is sent as it comes, the head at once (RFC 9112 §6)', async t => {
@@ -69,12 +122,12 @@ t.test('content is sent as it comes, the head at once (RFC 9112 §6)', async t =
   t.equal(await peer.until(8), '3\r\nhel\r\n')
   content.give('lo')
   t.equal(await peer.until(7), '2\r\nlo\r\n')
-  t.same(recorder.told, ['informed 100'], 'it is not sent before its end is')
+  t.same(recorder.told, ['connected', 'informed 100'], 'it is not sent before its end is')
   content.end(['X-T', 'a', 'Host', 'b'])
   t.equal(await peer.until('\r\n\r\n'), '0\r\nX-T: a\r\n\r\n')
   peer.write(OK)
   await recorder.done
-  t.same(recorder.told.slice(1), ['sent', 'responded 200', 'data 2', 'ended'])
+  t.same(recorder.told.slice(2), ['sent', 'responded 200', 'data 2', 'ended'])
   t.same([owned, content.isStopped], [['given'], false])
 })
 
@@ -90,7 +143,7 @@ t.test('content that is there already leaves with the head', async t => {
   t.match(await peer.until('hello'), 'Content-Length: 5\r\n')
   t.equal(writes, 1)
   await settled(() => recorder.told.length, 20)
-  t.same(recorder.told, ['sent'])
+  t.same(recorder.told, ['connected', 'sent'])
 })
 
 t.test('one request after another, each with its own answer', async t => {
@@ -195,7 +248,7 @@ t.test(
       if (close === '') t.equal(await peer.until('lo'), 'lo', 'it may still read on')
       peer.write('no')
       await recorder.done
-      t.same(recorder.told, ['responded 413', 'data 2', 'ended'])
+      t.same(recorder.told, ['connected', 'responded 413', 'data 2', 'ended'])
       t.equal(await peer.untilEnd(), '')
       t.same([content.isStopped, owned], [true, ['removed']])
     }
@@ -214,7 +267,7 @@ t.test('an answer that begins before the end of the content may end after it', a
   await peer.until('0\r\n\r\n')
   peer.write('0\r\n\r\n')
   await recorder.done
-  t.same(recorder.told, ['responded 200', 'data 1', 'sent', 'ended'])
+  t.same(recorder.told, ['connected', 'responded 200', 'data 1', 'sent', 'ended'])
   t.same(owned, ['given'])
 })
 
@@ -427,7 +480,7 @@ t.test(
     t.match(await peer.until('\r\n\r\n'), 'Connection: Upgrade\r\nUpgrade: websocket\r\n')
     peer.write('HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81')
     await recorder.done
-    t.same(recorder.told, ['sent', 'upgraded 101'])
+    t.same(recorder.told, ['connected', 'sent', 'upgraded 101'])
     t.equal(recorder.socket, socket)
     t.same([recorder.rest, socket.isPaused(), owned], ['\x81', true, ['removed']])
     cancel()

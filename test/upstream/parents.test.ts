@@ -139,7 +139,7 @@ t.test('but a TRACE, whose answer would show them, has none (RFC 9110 §9.3.8)',
 t.test('everything but a 407 is passed on', async t => {
   const { events, heard, cancel, sender } = sent({})
   const head = receivedHead(406)
-  events?.connected('x', 1)
+  events?.connected('x', 1, false)
   events?.sent()
   events?.informed(head)
   events?.responded(head, FLOW)
