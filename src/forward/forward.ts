@@ -2,18 +2,34 @@
  * Forwarding of absolute-form requests to the origin their target names (RFC 9112 §3.2.2, RFC 9110 §7.6), or to a parent
  * proxy that does.
  *
- * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said.
+ * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said. A request
+ * leaves, whichever handler sends it on, without what belongs to one hop and with this hop's Via (RFC 9110 §7.6).
  */
+import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Authority } from '../http/authority.js'
-import type { FieldSection } from '../http/field-section.js'
+import { endToEndFields } from '../http/connection.js'
+import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
+import { withTrace } from '../http/trace-context.js'
+import { upgradeProtocol } from '../http/upgrade.js'
+import { viaMember, viaNames } from '../http/via.js'
 import type { Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import { relayToOneOf } from './failover.js'
-import { type OutgoingOptions, outgoingRequest } from './outgoing.js'
 import { type RelayOptions, relay } from './relay.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
+import type { UpstreamRequest } from '../upstream/sender.js'
+
+/** Written anew from what is known of the request, so the received ones are left out. */
+const REQUEST_DROPPED = fieldSet('host', 'content-length', 'expect')
+
+export interface OutgoingOptions {
+  /** This hop's name in Via. */
+  readonly pseudonym: string
+  /** Protocols that Upgrade may offer, in lower case. */
+  readonly upgrade: readonly string[]
+}
 
 export interface ForwardOptions extends RelayOptions, OutgoingOptions {
   readonly dialer: Pick<Dialer, 'permitConfigured'>
@@ -63,4 +79,49 @@ export function forward(
  */
 function isServerWide(target: string): boolean {
   return !/[/?]/.test(target.slice(target.indexOf('://') + 3))
+}
+
+export interface Destination {
+  /** Origin-form, or `*`. */
+  readonly path: string
+  /** The Host field. */
+  readonly host: string
+  /** The fields as they came, but for the hops that Max-Forwards has left. */
+  readonly fields: FieldSection
+  /** Whether an Upgrade may be offered at all. */
+  readonly upgradable: boolean
+}
+
+/** @throws ProxyError 508 when the request has been here before */
+export function outgoingRequest(
+  { exchange: { head, facts, content }, trace }: AdmittedExchange,
+  { path, host, fields, upgradable }: Destination,
+  { pseudonym, upgrade }: OutgoingOptions,
+): UpstreamRequest {
+  if (fields.has(FIELD.via)) checkLoop(fields, pseudonym)
+  const endToEnd = endToEndFields(fields, REQUEST_DROPPED)
+  endToEnd.push('Via', viaMember(head.minor, pseudonym))
+  return {
+    method: facts.method,
+    path,
+    host,
+    fields: trace === undefined ? endToEnd : withTrace(endToEnd, trace),
+    content: content.length === 0 ? undefined : content,
+    sendsZeroLength: content.length === 0 && fields.has(FIELD['content-length']),
+    expectContinue: facts.expectContinue,
+    upgrade:
+      upgradable && fields.has(FIELD.upgrade) ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
+  }
+}
+
+/**
+ * @param pseudonym this hop's name in Via
+ * @throws ProxyError 508 when the request has been here before
+ */
+export function checkLoop(fields: FieldSection, pseudonym: string): void {
+  if (!viaNames(fields, pseudonym)) return
+  throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
+    reason: 'loop',
+    detail: 'Via names this proxy already: the request goes round in a circle.',
+  })
 }

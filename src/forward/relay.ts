@@ -14,16 +14,20 @@ import type { Socket } from 'node:net'
 import { limitExceeded, ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { ContentConsumer, Exchange, RequestContent, ResponseContent } from '../exchange.js'
-import { FIELD } from '../http/field-section.js'
+import { endToEndFields } from '../http/connection.js'
+import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
+import { viaMember } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
 import { type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
-import { responseFields } from './outgoing.js'
 import { Pump, type PumpLimits, type OpenTunnels } from '../tunnel/pump.js'
+
+/** Written anew from what is known of the response, so the received one is left out. */
+const RESPONSE_DROPPED = fieldSet('content-length')
 
 export interface RelayOptions {
   readonly sender: Sender
@@ -117,7 +121,7 @@ class Relay implements UpstreamEvents {
 
   /** The upstream has all of its time from now on for what is awaited of it. */
   wait(awaited: Awaited): void {
-    this.waitForNothing()
+    clearTimeout(this.#timer)
     if (this.#over) return
     const { requestIdleMs, responseTimeoutMs } = this.#options
     this.#timer = setTimeout(late, awaited === 'response' ? responseTimeoutMs : requestIdleMs, this, awaited)
@@ -125,7 +129,6 @@ class Relay implements UpstreamEvents {
 
   /** It is not the upstream that is waited for. */
   waitForNothing(): void {
-    if (this.#timer === undefined) return
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
@@ -165,7 +168,7 @@ class Relay implements UpstreamEvents {
   responded(head: ReceivedHead, flow: Flow): void {
     if (this.#over) return
     const { pseudonym, date, now } = this.#options
-    if (this.#sent) this.waitForNothing()
+    if (this.#sent) clearTimeout(this.#timer)
     this.#measured.firstByteMs = now() - this.#started
     this.#flow = flow
     this.#status = head.status
@@ -186,7 +189,7 @@ class Relay implements UpstreamEvents {
     this.#flow?.pause()
     content.onDrain(() => {
       this.#heldBack = false
-      if (this.#timer !== undefined) this.wait('request taken')
+      if (!this.#sent && this.#timer !== undefined) this.wait('request taken')
       this.#flow?.resume()
     })
   }
@@ -194,7 +197,9 @@ class Relay implements UpstreamEvents {
   ended(trailers: Fields): void {
     if (this.#over) return
     this.#content?.end(trailers.length === 0 ? trailers : trailerFields(trailers))
-    this.#finish(Outcome.complete(this.#handler, this.#status, this.#measured))
+    this.#over = true
+    clearTimeout(this.#timer)
+    this.#resolve(Outcome.complete(this.#handler, this.#status, this.#measured))
   }
 
   failed(error: ProxyError, retry: Retry): void {
@@ -257,10 +262,11 @@ class Relay implements UpstreamEvents {
     this.#finish(Outcome.failed(this.#handler, error, this.#measured))
   }
 
+  /** It ends before its answer is complete, or as a tunnel. */
   #finish(outcome: Outcome): void {
     if (this.#over) return
     this.#over = true
-    this.waitForNothing()
+    clearTimeout(this.#timer)
     if (outcome.closeReason !== 'complete') this.#cancel?.()
     this.#resolve(outcome)
   }
@@ -332,4 +338,22 @@ function noResponse(): ProxyError {
     'http_response_timeout',
     'no response from upstream in time',
   )
+}
+
+/**
+ * The fields of a response as the client gets them: what belongs to one hop removed, this hop's Via added (RFC 9110 §7.6).
+ * @param minor the minor version it came in
+ * @param pseudonym this hop's name in Via
+ * @param date makes the Date of a final response that came without one (RFC 9110 §6.6.1); absent for an interim one
+ */
+export function responseFields(
+  fields: FieldSection,
+  minor: 0 | 1,
+  pseudonym: string,
+  date?: () => string,
+): Fields {
+  const kept = endToEndFields(fields, RESPONSE_DROPPED)
+  if (date !== undefined && !fields.has(FIELD.date)) kept.push('Date', date())
+  kept.push('Via', viaMember(minor, pseudonym))
+  return kept
 }

@@ -55,6 +55,8 @@ export class Http1Connection extends SocketHandler {
   /** `address:port`, IPv6 in brackets. */
   readonly where: string
   readonly socket: Socket
+  /** The pool's. */
+  idleSince = 0
   readonly #reader: ResponseReader
   readonly #options: ConnectionOptions
   readonly #owner: ConnectionOwner<Http1Connection>

@@ -11,6 +11,8 @@ export type UpstreamScheme = 'http' | 'https'
 export interface Poolable {
   /** What `poolKey` makes of what it was opened for. */
   readonly key: string
+  /** Its place in the order in which those that are idle were given back, from 1; 0 while it is busy. The pool's to set. */
+  idleSince: number
   close(): void
 }
 
@@ -32,9 +34,11 @@ export class Pool<C extends Poolable> {
   readonly #scheme: UpstreamScheme
   /** By what they are kept under, as long as there is a connection, idle or busy. */
   readonly #groups = new Map<string, Group<C>>()
-  /** The idle ones, those that have been idle longest first. */
-  readonly #byAge = new Set<C>()
   readonly #all = new Set<C>()
+  /** How many are idle; they are not in a set of their own, as every request would churn its entries. */
+  #idle = 0
+  /** How often one was given back. */
+  #given = 0
   #retired = false
 
   /** @param scheme what all of its connections speak */
@@ -58,11 +62,12 @@ export class Pool<C extends Poolable> {
 
   /** The idle connection used last among those that the permit covers, now busy; or undefined. */
   take({ grant, addresses }: Permit): C | undefined {
-    if (this.#byAge.size === 0) return undefined
+    if (this.#idle === 0) return undefined
     for (const { text } of addresses) {
       const connection = this.#groups.get(poolKey(this.#scheme, grant, text))?.idle.pop()
       if (connection === undefined) continue
-      this.#byAge.delete(connection)
+      connection.idleSince = 0
+      this.#idle -= 1
       return connection
     }
     return undefined
@@ -71,25 +76,26 @@ export class Pool<C extends Poolable> {
   /** Puts a connection back whose answer is complete, or that nothing was sent on. */
   give(connection: C): void {
     const group = this.#groups.get(connection.key)
-    if (group === undefined || !this.#all.has(connection) || this.#byAge.has(connection)) return
+    if (group === undefined || !this.#all.has(connection) || connection.idleSince > 0) return
     if (this.#retired || group.idle.length >= MAX_IDLE_PER_KEY) {
       connection.close()
       return
     }
     group.idle.push(connection)
-    this.#byAge.add(connection)
-    if (this.#byAge.size <= MAX_IDLE) return
-    const [oldest] = this.#byAge
-    if (oldest === undefined) return
-    this.remove(oldest)
-    oldest.close()
+    connection.idleSince = ++this.#given
+    this.#idle += 1
+    if (this.#idle > MAX_IDLE) this.#closeOldest()
   }
 
   /** Forgets a connection that has closed. */
   remove(connection: C): void {
     const group = this.#groups.get(connection.key)
     if (group === undefined || !this.#all.delete(connection)) return
-    if (this.#byAge.delete(connection)) group.idle.splice(group.idle.lastIndexOf(connection), 1)
+    if (connection.idleSince > 0) {
+      connection.idleSince = 0
+      this.#idle -= 1
+      group.idle.splice(group.idle.lastIndexOf(connection), 1)
+    }
     group.count -= 1
     if (group.count === 0) this.#groups.delete(connection.key)
   }
@@ -97,11 +103,23 @@ export class Pool<C extends Poolable> {
   /** Closes the idle ones, and from now on each that is given back. */
   retire(): void {
     this.#retired = true
-    for (const connection of [...this.#byAge]) connection.close()
+    for (const connection of [...this.#all]) if (connection.idleSince > 0) connection.close()
   }
 
   close(): void {
     for (const connection of [...this.#all]) connection.close()
+  }
+
+  /** It is the first of its group, so that one for each group is looked at. */
+  #closeOldest(): void {
+    let oldest: C | undefined
+    for (const { idle } of this.#groups.values()) {
+      const [first] = idle
+      if (first !== undefined && (oldest === undefined || first.idleSince < oldest.idleSince)) oldest = first
+    }
+    if (oldest === undefined) return
+    this.remove(oldest)
+    oldest.close()
   }
 }
 

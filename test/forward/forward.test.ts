@@ -1,7 +1,9 @@
-/** What forwarding asks a sender for. The bytes that come of it are in test/wire. */
+/** What forwarding asks a sender for, and which fields the next hop gets. The bytes that come of it are in test/wire. */
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
-import { type ForwardOptions, forward } from '../../src/forward/forward.js'
+import { type ForwardOptions, forward, outgoingRequest } from '../../src/forward/forward.js'
+import { responseFields } from '../../src/forward/relay.js'
+import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import type { Method } from '../../src/http/method.js'
 import { parseRequestTarget } from '../../src/http/request-target.js'
 import { permitConfigured } from '../../src/policy/permit.js'
@@ -92,4 +94,136 @@ t.test('a request that names us in Via has been here (RFC 9110 §7.6.3)', async 
     reason: 'loop',
   })
   t.doesNotThrow(() => asked({ fields: ['Via', '1.1 q'] }))
+})
+
+const date = () => 'now'
+
+interface Sent {
+  readonly fields?: string[]
+  readonly minor?: 0 | 1
+  readonly length?: number | undefined
+  readonly upgradable?: boolean
+  readonly trace?: OutgoingTrace
+}
+
+function outgoing(asked: Sent): UpstreamRequest {
+  const { fields = [], minor = 1, upgradable = true } = asked
+  const length = 'length' in asked ? asked.length : 0
+  const exchange = new FakeExchange({
+    method: 'PUT',
+    minor,
+    expectContinue: true,
+    length,
+    trace: asked.trace,
+  })
+  const destination = { path: '/p?q', host: 'up.test', fields: FieldSection.of(fields), upgradable }
+  return outgoingRequest(exchange.admitted, destination, { pseudonym: 'p', upgrade: ['websocket'] })
+}
+
+t.test('is the request with the fields of this hop taken off and Via put on (RFC 9110 §7.6)', async t => {
+  t.strictSame(outgoing({ fields: ['Host', 'h', 'Connection', 'X', 'X', '1', 'A', '2'] }), {
+    method: 'PUT',
+    path: '/p?q',
+    host: 'up.test',
+    fields: ['A', '2', 'Via', '1.1 p'],
+    content: undefined,
+    sendsZeroLength: false,
+    expectContinue: true,
+    upgrade: undefined,
+  })
+})
+
+t.test('has content where the client has, and a length of 0 where it says so (RFC 9110 §8.6)', async t => {
+  t.match(outgoing({ fields: ['content-length', '0'] }), { content: undefined, sendsZeroLength: true })
+  t.match(outgoing({ fields: ['Content-Length', '5'], length: 5 }), {
+    content: { length: 5 },
+    sendsZeroLength: false,
+  })
+  t.match(outgoing({ length: undefined }), { content: { length: undefined }, sendsZeroLength: false })
+})
+
+t.test('offers an upgrade where version, destination and configuration allow it (RFC 9110 §7.8)', async t => {
+  const fields = ['Connection', 'upgrade', 'Upgrade', 'h2c, websocket']
+  t.equal(outgoing({ fields }).upgrade, 'websocket')
+  t.equal(outgoing({ fields, upgradable: false }).upgrade, undefined)
+  t.equal(outgoing({ fields, minor: 0 }).upgrade, undefined)
+})
+
+t.test('never goes round in a circle (RFC 9110 §7.6.3)', async t => {
+  t.throws(() => outgoing({ fields: ['Via', '1.1 p'] }), {
+    message: /./,
+    type: 'proxy_loop_detected',
+    reason: 'loop',
+  })
+  t.doesNotThrow(() => outgoing({ fields: ['Via', '1.1 q'] }))
+})
+
+t.test(
+  'names the span of this hop as the parent where requests are traced, and else touches nothing',
+  async t => {
+    const fields = ['Traceparent', 'x', 'tracestate', 'a=1']
+    t.strictSame(outgoing({ fields }).fields, [...fields, 'Via', '1.1 p'])
+    t.strictSame(outgoing({ fields, trace: { traceparent: 'ours', continues: true } }).fields, [
+      ...['tracestate', 'a=1', 'Via', '1.1 p'],
+      ...['traceparent', 'ours'],
+    ])
+    t.strictSame(outgoing({ fields, trace: { traceparent: 'ours', continues: false } }).fields, [
+      ...['Via', '1.1 p', 'traceparent', 'ours'],
+    ])
+  },
+)
+
+t.test('a request loses what is hop-by-hop and gains Via (RFC 9110 §7.6.1, §7.6.3)', async t => {
+  const fields = ['Host', 'h', 'A', '1', 'Connection', 'x-b', 'X-B', '2', 'TE', 'trailers', 'a', '3']
+  t.same(outgoing({ fields }).fields, ['A', '1', 'a', '3', 'Via', '1.1 p'])
+  t.same(outgoing({ minor: 0 }).fields, ['Via', '1.0 p'])
+})
+
+t.test(
+  'what is written anew is left out: Host, Content-Length, Expect (RFC 9110 §7.2, §8.6, §10.1.1)',
+  async t => {
+    const fields = [
+      'host',
+      'h',
+      'CONTENT-LENGTH',
+      '5',
+      'Expect',
+      '100-continue',
+      'Transfer-Encoding',
+      'chunked',
+    ]
+    t.same(outgoing({ fields }).fields, ['Via', '1.1 p'])
+    t.same(responseFields(FieldSection.of([...fields, 'Date', 'x']), 1, 'p', date), [
+      ...['host', 'h', 'Expect', '100-continue', 'Date', 'x', 'Via', '1.1 p'],
+    ])
+  },
+)
+
+t.test('Via comes last, whatever Via there is (RFC 9110 §7.6.3)', async t => {
+  t.same(outgoing({ fields: ['Via', '1.0 a', 'X', 'y'] }).fields, ['Via', '1.0 a', 'X', 'y', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['Via', '1.0 a', 'Date', 'x']), 0, 'p', date), [
+    ...['Via', '1.0 a', 'Date', 'x', 'Via', '1.0 p'],
+  ])
+})
+
+t.test('Date is added where there is none (RFC 9110 §6.6.1)', async t => {
+  t.same(responseFields(FieldSection.of(['A', '1']), 1, 'p', date), ['A', '1', 'Date', 'now', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['dAtE', 'x']), 1, 'p', date), ['dAtE', 'x', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['Connection', 'date', 'Date', 'x']), 1, 'p', date), [
+    'Date',
+    'x',
+    'Via',
+    '1.1 p',
+  ])
+})
+
+t.test('an interim response gains Via alone (RFC 9110 §7.6.3)', async t => {
+  t.same(
+    responseFields(
+      FieldSection.of(['Link', 'a', 'Keep-Alive', '1', 'Content-Length', '5', 'link', 'b']),
+      1,
+      'p',
+    ),
+    [...['Link', 'a', 'link', 'b', 'Via', '1.1 p']],
+  )
 })

@@ -7,6 +7,7 @@ import { Pool, poolKey } from '../../src/upstream/pool.js'
 class FakeConnection {
   readonly key: string
   readonly #pool: Pool<FakeConnection>
+  idleSince = 0
   closed = 0
 
   constructor(pool: Pool<FakeConnection>, asked: Permit, address = asked.addresses[0]?.text ?? '') {
