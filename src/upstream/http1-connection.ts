@@ -9,7 +9,6 @@
 import type { Socket } from 'node:net'
 import { ProxyError, toProxyError } from '../errors.js'
 import { FIELD } from '../http/field-section.js'
-import type { RequestContent } from '../exchange.js'
 import type { Fields } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
 import { serializeRequestHead } from '../http1/request-writer.js'
@@ -65,6 +64,8 @@ export class Http1Connection extends SocketHandler {
   #exchange: ClientExchange | undefined
   /** Whether it has carried a request. */
   #used = false
+  /** Whether what is written is in the system's hands with that, as far as is known; over TLS it never is. */
+  #isAtOnce = true
   #reading = false
   #ending: 'none' | 'in order' | 'broken' = 'none'
   #failure: Error | undefined
@@ -120,42 +121,46 @@ export class Http1Connection extends SocketHandler {
   /** Sends the request of an exchange on an open connection that carries none. */
   carry(exchange: ClientExchange): void {
     const { request, events } = exchange
-    const { content } = request
     const { socket } = this
     const connectMs = this.#used ? undefined : this.#connectMs
     exchange.connection = this
     exchange.isReused = this.#used
     this.#exchange = exchange
     this.#used = true
-    let head: string | undefined
-    let failure: ProxyError | undefined
+    let head: string | ProxyError
     try {
-      if (this.isOpen) head = serializeRequestHead(request)
-      else failure = this.#breakage()
+      head = this.isOpen ? serializeRequestHead(request) : this.#breakage()
     } catch (cause) {
-      failure = new ProxyError('proxy_internal_error', 'request cannot be sent', { cause })
+      head = new ProxyError('proxy_internal_error', 'request cannot be sent', { cause })
     }
-    if (head !== undefined && content === undefined) {
+    if (typeof head === 'string') {
       this.#reader.expect({ method: request.method, upgrade: request.upgrade !== undefined })
-      socket.write(head, 'latin1')
-      // The system has mostly taken all of it by now: no callback is waited for then, which would take a tick more.
-      exchange.isSent = socket.writableLength === 0
-      events.connected(this.where, connectMs, exchange.isSent)
-      if (!exchange.isSent && !exchange.isOver) socket.write('', error => this.#onSent(exchange, error))
-      return
+      if (request.content === undefined && this.#isAtOnce) {
+        socket.write(head, 'latin1')
+        // The system has mostly taken all of it by now. No callback is waited for then, which would take a tick more.
+        exchange.isSent = socket.writableLength === 0
+      }
     }
-    events.connected(this.where, connectMs, false)
-    if (exchange.isOver) return
-    if (failure !== undefined) this.#fail(failure)
-    else if (head !== undefined && content !== undefined) this.#sendWithContent(exchange, head, content)
+    events.connected(this.where, connectMs, exchange.isSent)
+    if (exchange.isSent || exchange.isOver) return
+    if (typeof head === 'string') this.#sendOn(exchange, head)
+    else this.#fail(head)
   }
 
-  #sendWithContent(exchange: ClientExchange, head: string, content: RequestContent): void {
+  /** Sends what has not left with the news of its connection. */
+  #sendOn(exchange: ClientExchange, head: string): void {
     const { socket } = this
-    const { method, upgrade } = exchange.request
-    this.#reader.expect({ method, upgrade: upgrade !== undefined })
+    const { content } = exchange.request
+    const onSent = (error?: Error | null): void => this.#onSent(exchange, error)
+    if (content === undefined) {
+      // It has been written where it might have been taken at once: what is behind it is taken after it.
+      if (this.#isAtOnce) socket.write('', onSent)
+      else socket.write(head, 'latin1', onSent)
+      this.#isAtOnce = false
+      return
+    }
     this.#writing.begin()
-    exchange.sender = new ContentSender(socket, content, error => this.#onSent(exchange, error))
+    exchange.sender = new ContentSender(socket, content, onSent)
     // Content that is there already leaves together with the head, which waits for none.
     socket.cork()
     socket.write(head, 'latin1')

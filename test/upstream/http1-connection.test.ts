@@ -85,19 +85,31 @@ t.test('one that the system does not take at once is sent when it has', async t 
   socket._write = (chunk, encoding, callback) => {
     waiting.push(() => take(chunk, encoding, callback))
   }
-  const known: boolean[] = []
-  const { recorder } = send({}, isSent => known.push(isSent))
-  await turns()
-  t.same([recorder.told, known], [['connected'], [false]])
-  while (waiting.length > 0) {
-    waiting.shift()?.()
+  for (const [connection, writes] of [
+    ['connected', 2],
+    ['reused', 1],
+  ] as const) {
+    const known: boolean[] = []
+    const { recorder } = send({}, isSent => known.push(isSent))
     await turns()
+    t.same([recorder.told, known], [[connection], [false]])
+    let written = 0
+    while (waiting.length > 0) {
+      waiting.shift()?.()
+      written += 1
+      await turns()
+    }
+    t.same(
+      [recorder.told, written],
+      [[connection, 'sent'], writes],
+      'only the first one has to find that out',
+    )
+    await peer.until('\r\n\r\n')
+    peer.write(OK)
+    await recorder.done
+    t.equal(recorder.told.at(-1), 'ended')
   }
-  t.same(recorder.told, ['connected', 'sent'])
-  await peer.until('\r\n\r\n')
-  peer.write(OK)
-  await recorder.done
-  t.same([recorder.told.at(-1), owned], ['ended', ['given']])
+  t.same(owned, ['given', 'given'])
 })
 
 t.test('an answer to a request that the system has not taken whole ends the connection', async t => {
