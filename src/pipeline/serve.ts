@@ -29,7 +29,6 @@ import type { PassthroughOptions } from '../origin/passthrough.js'
 import { Outcome } from '../outcome.js'
 import type { Policy, PolicyInForce } from '../policy/decision.js'
 import type { Grant, Permit } from '../policy/permit.js'
-import { openDirectly, openThroughParent } from '../tunnel/far-end.js'
 import { connectFailure, type TunnelOptions, tunnel } from '../tunnel/tunnel.js'
 import type { Dialer, Resolution } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
@@ -282,17 +281,8 @@ function handOver(
       const request = { authority, path, fields, upgradable: grant.upgradable }
       return forward(admitted, request, permit ?? parentsOf(pipeline), handling)
     }
-    case 'tunnel': {
-      if (permit !== undefined)
-        return tunnel(admitted, permit.grant, openDirectly(permit, exchange, handling), handling)
-      const { grant } = target
-      return tunnel(
-        admitted,
-        grant,
-        openThroughParent(grant, parentsOf(pipeline), admitted, handling),
-        handling,
-      )
-    }
+    case 'tunnel':
+      return tunnel(admitted, permit?.grant ?? target.grant, permit ?? parentsOf(pipeline), handling)
   }
 }
 

@@ -2,7 +2,7 @@
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import type { Grant, Permit } from '../policy/permit.js'
+import type { Grant } from '../policy/permit.js'
 import { explained } from '../forward/failover.js'
 import { checkLoop } from '../forward/forward.js'
 import { BufferedReader, type ReadBuffers, type SocketReader, StreamReader } from './socket-reader.js'
@@ -43,17 +43,6 @@ export class UnopenedTunnel extends Error {
     this.parent = parent
     this.connection = connection
   }
-}
-
-/** @throws ProxyError 502, 504, or what `dialer.connect` throws */
-export function openDirectly(
-  permit: Permit,
-  { signal }: Exchange,
-  { dialer, buffers }: FarEndOptions,
-): Promise<FarEnd> {
-  const reader = new BufferedReader(buffers)
-  const connecting = dialer.connect(permit, signal, () => reader.onRead)
-  return connecting.then(connection => ({ connection, reader }))
 }
 
 /**
@@ -128,7 +117,7 @@ async function connectTo(
     const permit = await dialer.permitConfigured(parent, exchange)
     connection =
       secureContext === undefined
-        ? await dialer.connect(permit, signal, () => reader.onRead)
+        ? await dialer.connect(permit, signal, reader.onRead)
         : await dialer.connectTls(permit, secureContext, signal)
   } catch (error) {
     const failure = toProxyError(error)

@@ -53,7 +53,8 @@ export class BufferedReader implements SocketReader {
   #large: Buffer | undefined
   #quiet = true
   #copyBelow = Number.POSITIVE_INFINITY
-  readonly #early: Buffer[] = []
+  /** What came before there was a consumer, or was not consumed: nearly always nothing. */
+  #early: Buffer[] | undefined
   #consume: ((chunk: Buffer) => boolean) | undefined
 
   constructor(buffers: ReadBuffers) {
@@ -77,6 +78,7 @@ export class BufferedReader implements SocketReader {
       // Nothing that is still being written lies in the large buffer: the next read is into the shared one.
       if (this.#quiet && own.buffer !== view.buffer) this.#giveBack()
       if (this.#consume !== undefined) return this.#consume(own)
+      this.#early ??= []
       this.#early.push(own)
       return true
     },
@@ -91,11 +93,13 @@ export class BufferedReader implements SocketReader {
     this.#copyBelow = copyBelow
     this.#consume = consume
     // One at a time: `consume` may start another consumer, which gets the rest.
-    for (let chunk = this.#early.shift(); chunk !== undefined; chunk = this.#early.shift()) consume(chunk)
+    for (let chunk = this.#early?.shift(); chunk !== undefined; chunk = this.#early?.shift()) consume(chunk)
   }
 
   unread(chunk: Buffer): void {
-    if (chunk.length > 0) this.#early.unshift(chunk)
+    if (chunk.length === 0) return
+    this.#early ??= []
+    this.#early.unshift(chunk)
   }
 
   /** The socket is closed and nothing that was read from it is being written any more. */

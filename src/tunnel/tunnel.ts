@@ -9,10 +9,11 @@ import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import { Outcome } from '../outcome.js'
-import type { Grant } from '../policy/permit.js'
+import type { Grant, Permit } from '../policy/permit.js'
+import type { Parents } from '../upstream/parents.js'
 import { Pump, type PumpLimits, type OpenTunnels } from './pump.js'
 import { BufferedReader } from './socket-reader.js'
-import { type FarEnd, type FarEndOptions, UnopenedTunnel } from './far-end.js'
+import { type FarEnd, type FarEndOptions, openThroughParent, UnopenedTunnel } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
 export interface TunnelOptions extends FarEndOptions {
@@ -27,19 +28,23 @@ export interface TunnelOptions extends FarEndOptions {
 const NOTHING = Buffer.alloc(0)
 
 /**
- * @param opening a connection to the host of the grant, or to what leads there
+ * @param way to the host of the grant: its own addresses, or parent proxies
  * @returns what became of the tunnel, once it is closed
  */
 export async function tunnel(
   admitted: AdmittedExchange,
   grant: Grant,
-  opening: Promise<FarEnd>,
+  way: Permit | Parents,
   options: TunnelOptions,
 ): Promise<Outcome> {
   const { exchange } = admitted
   let farEnd: FarEnd
   try {
-    farEnd = await opening
+    if ('take' in way) farEnd = await openThroughParent(grant, way, admitted, options)
+    else {
+      const reader = new BufferedReader(options.buffers)
+      farEnd = { connection: await options.dialer.connect(way, exchange.signal, reader.onRead), reader }
+    }
   } catch (error) {
     if (exchange.aborted !== undefined) return Outcome.aborted('tunnel', exchange.aborted)
     if (!(error instanceof UnopenedTunnel))

@@ -149,11 +149,11 @@ export class Dialer {
   }
 
   /**
-   * @param onRead makes the read buffer and callback of one attempt, for sockets whose bytes are pumped
+   * @param onRead the read buffer and callback, for sockets whose bytes are pumped
    * @returns a connected socket whose `error` event has a listener already; the caller closes it
    * @throws ProxyError 502 or 504, 403 or 508 when it is our own listener; the signal's reason when it aborts
    */
-  connect(permit: Permit, signal: CancelSignal, onRead?: () => OnRead): Promise<Connection> {
+  connect(permit: Permit, signal: CancelSignal, onRead?: OnRead): Promise<Connection> {
     return raceAttempts(permit.addresses, new Dial(this.#options, permit.grant, signal, onRead))
   }
 
@@ -192,10 +192,10 @@ class Dial implements RaceOptions<Connection> {
   readonly timeoutMs: number
   readonly #options: DialOptions
   readonly #grant: Grant
-  readonly #onRead: (() => OnRead) | undefined
+  readonly #onRead: OnRead | undefined
   readonly #started: number
 
-  constructor(options: DialOptions, grant: Grant, signal: CancelSignal, onRead: (() => OnRead) | undefined) {
+  constructor(options: DialOptions, grant: Grant, signal: CancelSignal, onRead: OnRead | undefined) {
     this.signal = signal
     this.timeoutMs = options.connectTimeoutMs
     this.#options = options
@@ -208,7 +208,7 @@ class Dial implements RaceOptions<Connection> {
     const { port } = this.#grant
     const options = { host: text, port, family, autoSelectFamily: false, allowHalfOpen: true, noDelay: true }
     const onRead = this.#onRead
-    return this.#options.connector(onRead === undefined ? options : { ...options, onread: onRead() })
+    return this.#options.connector(onRead === undefined ? options : { ...options, onread: onRead })
   }
 
   attempted(socket: Socket): void {

@@ -70,7 +70,7 @@ class Race<T> implements Attempts {
   /** How many of them were begun with. */
   #begun = 0
   /** Those that are under way: never many, and nearly always one. */
-  #attempts: Attempt[] = []
+  readonly #attempts: Attempt[] = []
   readonly #limit: NodeJS.Timeout
   #delay: NodeJS.Timeout | undefined
   readonly #onAbort = (): void => this.#lose(this.#options.signal.reason)
@@ -156,9 +156,7 @@ class Race<T> implements Attempts {
     clearTimeout(this.#delay)
     this.#options.signal.removeEventListener('abort', this.#onAbort)
     this.#begun = this.#addresses.length
-    const attempts = this.#attempts
-    this.#attempts = []
-    for (const { socket } of attempts) socket.destroy()
+    for (const { socket } of this.#attempts.splice(0)) socket.destroy()
   }
 }
 

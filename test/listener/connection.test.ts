@@ -2,6 +2,7 @@ import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled, turns } from '../kit/peers/settled.js'
 import type { ResponseContent } from '../../src/exchange.js'
+import { handleEvents, SocketHandler } from '../../src/net/socket-handler.js'
 import {
   answerWith,
   LIMITS,
@@ -452,3 +453,36 @@ t.test('content that is asked for after the last answer does not put off the end
     t.ok(served.socket.destroyed, ask)
   }
 })
+
+t.test(
+  'a connection that stops being HTTP keeps its listeners and passes its events to whoever takes it',
+  async t => {
+    const events: string[] = []
+    class Recorder extends SocketHandler {
+      override onData(chunk: Buffer): void {
+        events.push(`data ${chunk}`)
+      }
+
+      override onClose(): void {
+        events.push('close')
+      }
+    }
+    const NAMES = ['data', 'end', 'drain', 'error', 'close']
+    const listeners = (): unknown => NAMES.map(name => served.socket.listeners(name))
+    let before: unknown
+    const served = await servedConnection(t, exchange => {
+      before = listeners()
+      const { socket, rest } = exchange.switchTo(200, 'OK', [])
+      t.equal(`${rest}`, 'early')
+      handleEvents(socket, new Recorder())
+    })
+    served.client.write('CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\nearly')
+    await until('the switch', () => served.isReleased)
+    t.same(listeners(), before)
+    served.client.write('late')
+    await until('what follows', () => events.length > 0)
+    served.socket.destroy()
+    await until('the end', () => events.length > 1)
+    t.same(events, ['data late', 'close'])
+  },
+)
