@@ -6,12 +6,12 @@
  */
 import { type ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import type { Switched } from '../exchange.js'
+import type { Exchange, Switched } from '../exchange.js'
 import type { Host } from '../http/authority.js'
 import { Outcome } from '../outcome.js'
 import type { Grant, Permit } from '../policy/permit.js'
 import type { Parents } from '../upstream/parents.js'
-import { Pump, type PumpLimits, type OpenTunnels } from './pump.js'
+import { Pump, type PumpLimits, type OpenTunnels, type RunningPump } from './pump.js'
 import { BufferedReader } from './socket-reader.js'
 import { type FarEnd, type FarEndOptions, openThroughParent, UnopenedTunnel } from './far-end.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
@@ -46,36 +46,47 @@ export async function tunnel(
       farEnd = { connection: await options.dialer.connect(way, exchange.signal, reader.onRead), reader }
     }
   } catch (error) {
-    if (exchange.aborted !== undefined) return Outcome.aborted('tunnel', exchange.aborted)
-    if (!(error instanceof UnopenedTunnel))
-      return Outcome.failed('tunnel', connectFailure(toProxyError(error)))
-    const { parent, connection } = error
-    const reached = connection && { address: connection.where, connectMs: connection.connectMs }
-    return Outcome.failed('tunnel', connectFailure(error.error), {
-      bytesUp: 0,
-      bytesDown: 0,
-      parent,
-      ...reached,
-    })
+    return unopened(error, exchange)
   }
-  const { socket, connectMs, where } = farEnd.connection
   if (exchange.aborted !== undefined) {
-    socket.destroy()
+    farEnd.connection.socket.destroy()
     return Outcome.aborted('tunnel', exchange.aborted)
   }
-  const switched = exchange.switchTo(200, 'Connection established', [])
+  return closed(farEnd, await begin(admitted, grant, farEnd, options).finished)
+}
+
+/** What became of one that nothing was established for. */
+function unopened(error: unknown, { aborted }: Exchange): Outcome {
+  if (aborted !== undefined) return Outcome.aborted('tunnel', aborted)
+  if (!(error instanceof UnopenedTunnel)) return Outcome.failed('tunnel', connectFailure(toProxyError(error)))
+  const { parent, connection } = error
+  const reached = connection && { address: connection.where, connectMs: connection.connectMs }
+  const measured = { bytesUp: 0, bytesDown: 0, parent, ...reached }
+  return Outcome.failed('tunnel', connectFailure(error.error), measured)
+}
+
+/** Answers, and passes bytes from then on. */
+function begin(
+  admitted: AdmittedExchange,
+  grant: Grant,
+  farEnd: FarEnd,
+  options: TunnelOptions,
+): RunningPump {
+  const { address, connectMs } = farEnd.connection
+  const switched = admitted.exchange.switchTo(200, 'Connection established', [])
   const running = grant.verifyServerName
     ? verified(switched, farEnd, grant.host, options)
     : startPump(switched, switched.rest, farEnd, NOTHING, options.limits, options)
-  options.tunnels.open(running, admitted, {
-    address: farEnd.connection.address.text,
-    parent: farEnd.parent,
-    completed: grant.completed,
-    connectMs,
-  })
-  const { reason, bytesUp, bytesDown, refusal }: VerifiedResult = await running.finished
-  const reached = { bytesUp, bytesDown, address: where, connectMs }
-  const measured = farEnd.parent === undefined ? reached : { ...reached, parent: farEnd.parent }
+  const upstream = { address: address.text, parent: farEnd.parent, completed: grant.completed, connectMs }
+  options.tunnels.open(running, admitted, upstream)
+  return running
+}
+
+/** What became of one that is closed. */
+function closed({ connection, parent }: FarEnd, result: VerifiedResult): Outcome {
+  const { reason, bytesUp, bytesDown, refusal } = result
+  const reached = { bytesUp, bytesDown, address: connection.where, connectMs: connection.connectMs }
+  const measured = parent === undefined ? reached : { ...reached, parent }
   return Outcome.complete(
     'tunnel',
     200,
