@@ -13,7 +13,7 @@ import { ConnectionState } from '../http1/connection-state.js'
 import type { HeadLimits } from '../http1/byte-queue.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
-import { handleData, handleEvents, ignoreEvents, SocketHandler } from '../net/socket-handler.js'
+import { handleData, handleEvents, NOBODY, SocketHandler } from '../net/socket-handler.js'
 import type { CloseReason } from '../outcome.js'
 import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { classify } from '../pipeline/classify.js'
@@ -217,7 +217,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     this.output.switching(status, reason, fields, upgrade)
     this.#exchange = undefined
     this.#awaited = 'none'
-    ignoreEvents(socket)
+    handleEvents(socket, NOBODY)
     this.#events.released(this)
     return { socket, rest: this.#reader.takeRest() }
   }

@@ -25,9 +25,10 @@ const HANDLER = Symbol('handler')
 /** Whether its data are passed, too. */
 const READ = Symbol('read')
 
-type HandledSocket = Socket & { [HANDLER]?: SocketHandler; [READ]?: true }
+type HandledSocket = Socket & { [HANDLER]?: SocketHandler; [READ]?: boolean }
 
-const IGNORING = new SocketHandler()
+/** Has the events of a socket that the next handler takes in the same turn. */
+export const NOBODY = new SocketHandler()
 
 /** Passes its events but `data` to this handler from now on, and to no other any more. */
 export function handleEvents(socket: HandledSocket, handler: SocketHandler): void {
@@ -55,9 +56,10 @@ export function handleData(socket: HandledSocket): void {
 }
 
 /** Passes its events and what it reads to nobody any more; an error is none of the process. */
-export function ignoreEvents(socket: Socket): void {
+export function ignoreEvents(socket: HandledSocket): void {
   socket.off('data', onData)
-  handleEvents(socket, IGNORING)
+  socket[READ] = false
+  handleEvents(socket, NOBODY)
 }
 
 function onConnectionAttempt(this: HandledSocket): void {

@@ -7,7 +7,7 @@
  */
 import type { Socket } from 'node:net'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
-import { handleData, handleEvents, ignoreEvents, SocketHandler } from '../net/socket-handler.js'
+import { handleData, handleEvents, NOBODY, SocketHandler } from '../net/socket-handler.js'
 import type { CloseReason } from '../outcome.js'
 import { type BufferedReader, type SocketReader, toBufferedSocket } from './socket-reader.js'
 import { JoiningWriter, resetSocket } from './socket-writer.js'
@@ -263,7 +263,7 @@ class End extends SocketHandler {
     this.#writer?.flush()
     const plain = this.#socket
     // What it has read already comes as `pending`, and not as data of its own, too.
-    ignoreEvents(plain)
+    handleEvents(plain, NOBODY)
     const buffered = toBufferedSocket(plain, reader)
     if (buffered === undefined) {
       handleEvents(plain, this)
