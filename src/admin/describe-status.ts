@@ -1,7 +1,7 @@
 /** From what the workers report to the document that /status.json is. */
 import { type ListenAddress, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
-import { LATENCY_WINDOW_MS, quantile } from '../observe/sliding-windows.js'
+import { LATENCY_WINDOW_MS, quantile } from '../observe/status-recorder.js'
 import { mergeStatus } from '../observe/merge-status.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { DenialGroup, ReloadState, Traffic, WorkerStatus } from '../observe/worker-status.js'

@@ -12,7 +12,7 @@ import { endToEndFields } from '../http/connection.js'
 import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
 import { withTrace } from '../http/trace-context.js'
 import { upgradeProtocol } from '../http/upgrade.js'
-import { viaMember, viaNames } from '../http/via.js'
+import type { Via } from '../http/via.js'
 import type { Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import { relayToOneOf } from './failover.js'
@@ -25,8 +25,8 @@ import type { UpstreamRequest } from '../upstream/sender.js'
 const REQUEST_DROPPED = fieldSet('host', 'content-length', 'expect')
 
 export interface OutgoingOptions {
-  /** This hop's name in Via. */
-  readonly pseudonym: string
+  /** This hop, as it adds itself. */
+  readonly via: Via
   /** Protocols that Upgrade may offer, in lower case. */
   readonly upgrade: readonly string[]
 }
@@ -96,11 +96,11 @@ export interface Destination {
 export function outgoingRequest(
   { exchange: { head, facts, content }, trace }: AdmittedExchange,
   { path, host, fields, upgradable }: Destination,
-  { pseudonym, upgrade }: OutgoingOptions,
+  { via, upgrade }: OutgoingOptions,
 ): UpstreamRequest {
-  if (fields.has(FIELD.via)) checkLoop(fields, pseudonym)
+  if (fields.has(FIELD.via)) checkLoop(fields, via)
   const endToEnd = endToEndFields(fields, REQUEST_DROPPED)
-  endToEnd.push('Via', viaMember(head.minor, pseudonym))
+  endToEnd.push('Via', via.members[head.minor])
   return {
     method: facts.method,
     path,
@@ -115,11 +115,11 @@ export function outgoingRequest(
 }
 
 /**
- * @param pseudonym this hop's name in Via
+ * @param via this hop
  * @throws ProxyError 508 when the request has been here before
  */
-export function checkLoop(fields: FieldSection, pseudonym: string): void {
-  if (!viaNames(fields, pseudonym)) return
+export function checkLoop(fields: FieldSection, via: Via): void {
+  if (!via.isIn(fields)) return
   throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
     reason: 'loop',
     detail: 'Via names this proxy already: the request goes round in a circle.',

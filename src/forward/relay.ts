@@ -19,7 +19,7 @@ import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
-import { viaMember } from '../http/via.js'
+import type { Via } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
 import { type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
@@ -31,8 +31,8 @@ const RESPONSE_DROPPED = fieldSet('content-length')
 
 export interface RelayOptions {
   readonly sender: Sender
-  /** This hop's name in Via. */
-  readonly pseudonym: string
+  /** This hop, as it adds itself. */
+  readonly via: Via
   readonly date: () => string
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -161,13 +161,13 @@ class Relay implements UpstreamEvents {
   informed(head: ReceivedHead): void {
     if (this.#over) return
     const { status, reason, fields, minor } = head
-    const passed = responseFields(fields, minor, this.#options.pseudonym)
+    const passed = responseFields(fields, minor, this.#options.via)
     this.#exchange.inform(status, forwardedPhrase(status, reason), passed)
   }
 
   responded(head: ReceivedHead, flow: Flow): void {
     if (this.#over) return
-    const { pseudonym, date, now } = this.#options
+    const { via, date, now } = this.#options
     if (this.#sent) clearTimeout(this.#timer)
     this.#measured.firstByteMs = now() - this.#started
     this.#flow = flow
@@ -175,7 +175,7 @@ class Relay implements UpstreamEvents {
     this.#content = this.#exchange.respond({
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
-      fields: responseFields(head.fields, head.minor, pseudonym, date),
+      fields: responseFields(head.fields, head.minor, via, date),
       contentLength: head.contentLength,
     })
   }
@@ -237,7 +237,7 @@ class Relay implements UpstreamEvents {
     const switched = this.#exchange.switchTo(
       head.status,
       forwardedPhrase(head.status, head.reason),
-      responseFields(head.fields, head.minor, this.#options.pseudonym, this.#options.date),
+      responseFields(head.fields, head.minor, this.#options.via, this.#options.date),
       this.#request.upgrade,
     )
     const pump = new Pump(
@@ -343,17 +343,12 @@ function noResponse(): ProxyError {
 /**
  * The fields of a response as the client gets them: what belongs to one hop removed, this hop's Via added (RFC 9110 §7.6).
  * @param minor the minor version it came in
- * @param pseudonym this hop's name in Via
+ * @param via this hop
  * @param date makes the Date of a final response that came without one (RFC 9110 §6.6.1); absent for an interim one
  */
-export function responseFields(
-  fields: FieldSection,
-  minor: 0 | 1,
-  pseudonym: string,
-  date?: () => string,
-): Fields {
+export function responseFields(fields: FieldSection, minor: 0 | 1, via: Via, date?: () => string): Fields {
   const kept = endToEndFields(fields, RESPONSE_DROPPED)
   if (date !== undefined && !fields.has(FIELD.date)) kept.push('Date', date())
-  kept.push('Via', viaMember(minor, pseudonym))
+  kept.push('Via', via.members[minor])
   return kept
 }

@@ -4,12 +4,19 @@
  */
 import { FIELD, type FieldSection } from './field-section.js'
 
-/** The member that this hop adds: the version it received, and its pseudonym. */
-export function viaMember(minor: 0 | 1, pseudonym: string): string {
-  return `1.${minor} ${pseudonym}`
-}
+/** This hop, as Via names it. */
+export class Via {
+  /** The member that it adds to a message, by the minor version in which that was received. */
+  readonly members: readonly [http10: string, http11: string]
+  readonly #pseudonym: string
 
-/** Whether a Via member names `pseudonym` as the host that received the message. */
-export function viaNames(fields: FieldSection, pseudonym: string): boolean {
-  return fields.membersAsReceived(FIELD.via).some(member => member.split(/[ \t]+/)[1] === pseudonym)
+  constructor(pseudonym: string) {
+    this.#pseudonym = pseudonym
+    this.members = [`1.0 ${pseudonym}`, `1.1 ${pseudonym}`]
+  }
+
+  /** Whether a member of Via names this hop as the host that received the message. */
+  isIn(fields: FieldSection): boolean {
+    return fields.membersAsReceived(FIELD.via).some(member => member.split(/[ \t]+/)[1] === this.#pseudonym)
+  }
 }

@@ -8,7 +8,6 @@
 import { fieldSet } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
-import { isToken } from '../http/token.js'
 import { ContentWriter, fieldLines } from './content-writer.js'
 
 export interface OutgoingRequest {
@@ -39,7 +38,7 @@ const VISIBLE_ASCII = /^[\x21-\x7e]+$/
  */
 export function serializeRequestHead(request: OutgoingRequest): string {
   const { method, path, host, content } = request
-  if (!isToken(method) || !VISIBLE_ASCII.test(path) || !VISIBLE_ASCII.test(host)) {
+  if (!VISIBLE_ASCII.test(method) || !VISIBLE_ASCII.test(path) || !VISIBLE_ASCII.test(host)) {
     throw new TypeError('request line or Host that cannot be written')
   }
   const start = `${method} ${path} HTTP/1.1\r\nHost: ${host}\r\n`

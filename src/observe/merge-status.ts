@@ -1,6 +1,6 @@
 /** What several workers report as one: rates are added, tunnels listed together, refusals of the same kind counted together. */
 import type { ListedTunnels } from '../tunnel/registry.js'
-import { TRAFFIC_SECONDS } from './sliding-windows.js'
+import { TRAFFIC_SECONDS } from './status-recorder.js'
 import {
   type DenialGroup,
   type Denials,

@@ -3,6 +3,7 @@
  * once when another configuration takes its place. An exchange belongs to the runtime that it began in to its end,
  * so that no request is judged half by the one and half by the other.
  */
+import { Via } from '../http/via.js'
 import { randomBytes } from 'node:crypto'
 import { type ClientsOptions, Clients } from '../clients/identify.js'
 import type { Loaded } from '../config/load.js'
@@ -253,7 +254,7 @@ function handlingOf(
     headerBytes: limits.headerBytes,
     pumpLimits,
     limits: pumpLimits,
-    pseudonym: via ?? `sluice-${startId}`,
+    via: new Via(via ?? `sluice-${startId}`),
     buffers,
     date,
     now,

@@ -1,4 +1,5 @@
 /** The far end of a tunnel: a connection to the host itself, or to a parent proxy that has made one. */
+import type { Via } from '../http/via.js'
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
@@ -21,8 +22,8 @@ export interface FarEnd {
 export interface FarEndOptions {
   readonly dialer: Pick<Dialer, 'connect' | 'connectTls' | 'permitConfigured'>
   readonly buffers: ReadBuffers
-  /** This hop's name in Via. */
-  readonly pseudonym: string
+  /** This hop, as it adds itself. */
+  readonly via: Via
   /** Milliseconds that a parent has to answer a CONNECT. */
   readonly responseTimeoutMs: number
   /** Bytes of the head of that answer. */
@@ -57,7 +58,7 @@ export async function openThroughParent(
   options: FarEndOptions,
 ): Promise<FarEnd> {
   const { exchange } = admitted
-  checkLoop(exchange.head.fields, options.pseudonym)
+  checkLoop(exchange.head.fields, options.via)
   const tried = new Set<Parent>()
   let last: UnopenedTunnel | undefined
   let told: UnopenedTunnel | undefined
@@ -93,7 +94,7 @@ async function askThrough(
   admitted: AdmittedExchange,
   options: FarEndOptions,
 ): Promise<FarEnd> {
-  const request = tunnelRequest(grant, admitted, options.pseudonym, parent.authorization)
+  const request = tunnelRequest(grant, admitted, options.via, parent.authorization)
   const head = await askForTunnel(connection, reader, request, {
     timeoutMs: options.responseTimeoutMs,
     headerBytes: options.headerBytes,

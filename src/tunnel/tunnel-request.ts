@@ -11,7 +11,7 @@ import { endToEndFields } from '../http/connection.js'
 import { type OutgoingTrace, traceFields, withTrace } from '../http/trace-context.js'
 import type { Fields } from '../http/fields.js'
 import { FIELD } from '../http/field-section.js'
-import { viaMember } from '../http/via.js'
+import type { Via } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
 import type { SocketReader } from './socket-reader.js'
 import type { Connection } from '../upstream/dial.js'
@@ -21,7 +21,7 @@ import type { UpstreamRequest } from '../upstream/sender.js'
 
 /**
  * @param received the client's CONNECT, whose Via and trace are carried on
- * @param pseudonym this hop's name in Via
+ * @param via this hop
  * @param authorization the value of Proxy-Authorization, where the parent is shown one
  */
 export function tunnelRequest(
@@ -30,17 +30,15 @@ export function tunnelRequest(
     exchange,
     trace,
   }: { readonly exchange: Pick<Exchange, 'head'>; readonly trace: OutgoingTrace | undefined },
-  pseudonym: string,
+  via: Via,
   authorization: string | undefined,
 ): UpstreamRequest {
   const { head: received } = exchange
   const authority = serializeHostPort(target.host, target.port)
-  const via = [...received.fields.membersAsReceived(FIELD.via), viaMember(received.minor, pseudonym)].join(
-    ', ',
-  )
+  const members = [...received.fields.membersAsReceived(FIELD.via), via.members[received.minor]]
   const traced = traceFields(endToEndFields(received.fields))
   const traceContext = trace === undefined ? traced : withTrace(traced, trace)
-  const fields: Fields = ['Via', via, ...traceContext]
+  const fields: Fields = ['Via', members.join(', '), ...traceContext]
   return {
     method: 'CONNECT',
     path: authority,

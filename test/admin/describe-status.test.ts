@@ -2,7 +2,7 @@ import t from 'tap'
 import type { ProgramFacts } from '../../src/admin/describe-status.js'
 import { describeStatus, withLastSeconds } from '../../src/admin/describe-status.js'
 import { defaultConfig } from '../../src/index.js'
-import { LatencyWindow } from '../../src/observe/sliding-windows.js'
+import { LatencyWindow } from '../../src/observe/status-recorder.js'
 import type { WorkerStatus } from '../../src/observe/worker-status.js'
 
 const FACTS: ProgramFacts = {

@@ -1,4 +1,5 @@
 /** What forwarding asks a sender for, and which fields the next hop gets. The bytes that come of it are in test/wire. */
+import { Via } from '../../src/http/via.js'
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
 import { type ForwardOptions, forward, outgoingRequest } from '../../src/forward/forward.js'
@@ -10,6 +11,8 @@ import { permitConfigured } from '../../src/policy/permit.js'
 import type { UpstreamRequest } from '../../src/upstream/sender.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
 import { FakeSender } from '../kit/fakes/sender.js'
+
+const VIA = new Via('p')
 
 const PERMIT = permitConfigured('test', { kind: 'ipv4', name: '192.0.2.1' }, 80, ['192.0.2.1'])
 
@@ -32,7 +35,7 @@ function asked(options: Asked): UpstreamRequest {
   const exchange = new FakeExchange({ method, target, minor, fields, length })
   const forwardOptions = {
     sender,
-    pseudonym: 'p',
+    via: VIA,
     upgrade: ['websocket'],
     now: () => 0,
   } as unknown as ForwardOptions
@@ -117,7 +120,7 @@ function outgoing(asked: Sent): UpstreamRequest {
     trace: asked.trace,
   })
   const destination = { path: '/p?q', host: 'up.test', fields: FieldSection.of(fields), upgradable }
-  return outgoingRequest(exchange.admitted, destination, { pseudonym: 'p', upgrade: ['websocket'] })
+  return outgoingRequest(exchange.admitted, destination, { via: VIA, upgrade: ['websocket'] })
 }
 
 t.test('is the request with the fields of this hop taken off and Via put on (RFC 9110 §7.6)', async t => {
@@ -193,7 +196,7 @@ t.test(
       'chunked',
     ]
     t.same(outgoing({ fields }).fields, ['Via', '1.1 p'])
-    t.same(responseFields(FieldSection.of([...fields, 'Date', 'x']), 1, 'p', date), [
+    t.same(responseFields(FieldSection.of([...fields, 'Date', 'x']), 1, VIA, date), [
       ...['host', 'h', 'Expect', '100-continue', 'Date', 'x', 'Via', '1.1 p'],
     ])
   },
@@ -201,15 +204,15 @@ t.test(
 
 t.test('Via comes last, whatever Via there is (RFC 9110 §7.6.3)', async t => {
   t.same(outgoing({ fields: ['Via', '1.0 a', 'X', 'y'] }).fields, ['Via', '1.0 a', 'X', 'y', 'Via', '1.1 p'])
-  t.same(responseFields(FieldSection.of(['Via', '1.0 a', 'Date', 'x']), 0, 'p', date), [
+  t.same(responseFields(FieldSection.of(['Via', '1.0 a', 'Date', 'x']), 0, VIA, date), [
     ...['Via', '1.0 a', 'Date', 'x', 'Via', '1.0 p'],
   ])
 })
 
 t.test('Date is added where there is none (RFC 9110 §6.6.1)', async t => {
-  t.same(responseFields(FieldSection.of(['A', '1']), 1, 'p', date), ['A', '1', 'Date', 'now', 'Via', '1.1 p'])
-  t.same(responseFields(FieldSection.of(['dAtE', 'x']), 1, 'p', date), ['dAtE', 'x', 'Via', '1.1 p'])
-  t.same(responseFields(FieldSection.of(['Connection', 'date', 'Date', 'x']), 1, 'p', date), [
+  t.same(responseFields(FieldSection.of(['A', '1']), 1, VIA, date), ['A', '1', 'Date', 'now', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['dAtE', 'x']), 1, VIA, date), ['dAtE', 'x', 'Via', '1.1 p'])
+  t.same(responseFields(FieldSection.of(['Connection', 'date', 'Date', 'x']), 1, VIA, date), [
     'Date',
     'x',
     'Via',
@@ -222,7 +225,7 @@ t.test('an interim response gains Via alone (RFC 9110 §7.6.3)', async t => {
     responseFields(
       FieldSection.of(['Link', 'a', 'Keep-Alive', '1', 'Content-Length', '5', 'link', 'b']),
       1,
-      'p',
+      VIA,
     ),
     [...['Link', 'a', 'link', 'b', 'Via', '1.1 p']],
   )

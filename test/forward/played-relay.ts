@@ -1,4 +1,5 @@
 /** The relay between an exchange and a sender that the test plays. */
+import { Via } from '../../src/http/via.js'
 import { ProxyError } from '../../src/errors.js'
 import type { Method } from '../../src/http/method.js'
 import { permitConfigured } from '../../src/policy/permit.js'
@@ -18,7 +19,7 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
     sender,
     requestIdleMs: 10_000,
     responseTimeoutMs: 10_000,
-    pseudonym: 'p',
+    via: new Via('p'),
     date: () => 'now',
     now: () => 0,
     pumpLimits: { idleMs: 1000, lifetimeMs: 1000 },

@@ -1,4 +1,5 @@
 /** What becomes of a request whose upstream gives no permit. The bytes, and failover, are in test/wire. */
+import { Via } from '../../src/http/via.js'
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
 import { ProxyError } from '../../src/errors.js'
@@ -33,7 +34,7 @@ function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passe
   const exchange = new FakeExchange({ method: 'POST' })
   if (hasLeft) exchange.leave()
   const options = {
-    pseudonym: 'p',
+    via: new Via('p'),
     upgrade: [],
     dialer: {
       permitConfigured: async ({ host }: Upstream) => {

@@ -1,10 +1,13 @@
 /** The request that asks a parent for a tunnel. What its answers become is in test/wire/parent-tunnel.test.ts. */
 import t from 'tap'
+import { Via } from '../../src/http/via.js'
 import { parseHost } from '../../src/http/authority.js'
 import { FieldSection } from '../../src/http/field-section.js'
 import type { OutgoingTrace } from '../../src/http/trace-context.js'
 import { serializeRequestHead } from '../../src/http1/request-writer.js'
 import { tunnelRequest } from '../../src/tunnel/tunnel-request.js'
+
+const VIA = new Via('p')
 
 /** The client's CONNECT. */
 function asked(list: readonly string[], minor: 0 | 1 = 1, trace?: OutgoingTrace) {
@@ -22,7 +25,7 @@ const target = (host: string, port: number) => ({ host: parseHost(host), port })
 
 t.test('host and port stand in target and Host, IPv6 in brackets (RFC 9112 §3.2.3)', async t => {
   t.equal(
-    serializeTunnelRequest(target('[2001:DB8::1]', 8443), asked([]), 'p', undefined),
+    serializeTunnelRequest(target('[2001:DB8::1]', 8443), asked([]), VIA, undefined),
     'CONNECT [2001:db8::1]:8443 HTTP/1.1\r\nHost: [2001:db8::1]:8443\r\nVia: 1.1 p\r\n\r\n',
   )
 })
@@ -30,7 +33,7 @@ t.test('host and port stand in target and Host, IPv6 in brackets (RFC 9112 §3.2
 t.test('Via is carried on and gets this hop, in the version it was asked in (RFC 9110 §7.6.3)', async t => {
   const fields = ['Via', '1.1 a', 'X', 'y', 'via', '1.0 b (c), ,']
   t.match(
-    serializeTunnelRequest(target('a.test', 443), asked(fields, 0), 'p', undefined),
+    serializeTunnelRequest(target('a.test', 443), asked(fields, 0), VIA, undefined),
     '\r\nVia: 1.1 a, 1.0 b (c), 1.0 p\r\n\r\n',
   )
 })
@@ -40,7 +43,7 @@ t.test(
   async t => {
     const fields = ['Proxy-Authorization', 'Basic x', 'User-Agent', 'x', 'Cookie', 'x']
     t.equal(
-      serializeTunnelRequest(target('a.test', 443), asked(fields), 'p', 'Basic y'),
+      serializeTunnelRequest(target('a.test', 443), asked(fields), VIA, 'Basic y'),
       'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.1 p\r\nProxy-Authorization: Basic y\r\n\r\n',
     )
   },
@@ -54,7 +57,7 @@ t.test(
       serializeTunnelRequest(
         target('a.test', 443),
         asked([...fields, 'Connection', connection], 1, trace),
-        'p',
+        VIA,
         'Basic y',
       )
     const start = 'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.1 p\r\n'
