@@ -36,7 +36,8 @@ export type ResponseLimits = FieldLimits
 
 /** Interim responses to one request; whoever sends more does not mean to come to an end. */
 export const MAX_INTERIM = 100
-const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
+/** What a status line is, by which its parts are where they are. */
+export const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
 /** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
 const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
 const PAST_LIMITS: PastLimits = { tooLarge, tooMany }
@@ -184,7 +185,7 @@ export class ResponseReader {
 }
 
 /** What the parts that requests are read with say of the client is said of upstream here. */
-function toUpstreamError(error: unknown): unknown {
+export function toUpstreamError(error: unknown): unknown {
   if (!(error instanceof ProxyError) || error.side === 'upstream') return error
   return new ProxyError('http_protocol_error', `${error.message} in a response`, { cause: error })
 }

@@ -420,7 +420,7 @@ export class ClientExchange implements Flow {
  * Whether a request may be sent a second time when its connection died without an answer: what it asks for is asked
  * for twice then, and none of its content may be gone (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
  */
-export function isRepeatable({ method, content }: UpstreamRequest): boolean {
+function isRepeatable({ method, content }: UpstreamRequest): boolean {
   return methodProperties(method).idempotent && (content === undefined || content.bytes === 0)
 }
 

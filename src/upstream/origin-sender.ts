@@ -3,24 +3,15 @@
  * sender the rest; which of them it is, is chosen before anything is sent.
  *
  * What only the answer shows is that an origin sends 100 unasked, which is its right (RFC 9110 §15.2) and ends a request
- * for undici. From then on, nothing is sent to that upstream with undici; and the request that met it, when it may be
- * sent twice, is sent again with our sender (§9.2.2).
+ * for undici. From then on, nothing is sent to that upstream with undici; and the request that met it is sent again with
+ * our sender. So what may not be sent twice never goes out with undici (§9.2.2).
  */
 import { hasField } from '../http/fields.js'
+import { methodProperties } from '../http/method.js'
 import type { Permit } from '../policy/permit.js'
-import { isRepeatable } from './http1-connection.js'
 import { Http1Sender, type SenderOptions } from './http1-sender.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 import { type Undici, UndiciSender } from './undici-sender.js'
-
-/**
- * What may go out with undici. HEAD is not among them, as undici closes its connection, and no extension method, as to
- * some undici adds a Content-Length.
- */
-const METHODS: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE', 'PATCH'])
-
-/** Methods that undici writes Content-Length: 0 for. */
-const SAYS_NO_CONTENT: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
 export class OriginSender implements Sender {
   readonly #own: Http1Sender
@@ -32,7 +23,7 @@ export class OriginSender implements Sender {
     this.#own = new Http1Sender(options)
     this.#undici = new UndiciSender(options, undici, (request, permit, events) => {
       this.#isUnreadable = true
-      return isRepeatable(request) ? this.#own.send(request, permit, events, true) : undefined
+      return this.#own.send(request, permit, events, true)
     })
   }
 
@@ -55,13 +46,16 @@ export class OriginSender implements Sender {
   }
 }
 
-/** Whether undici puts the request on the wire as our sender would. */
+/** Whether undici puts the request on the wire as our sender would, and it may be sent again when undici cannot read on. */
 export function isForUndici(request: UpstreamRequest): boolean {
   const { method, path, fields, content, sendsZeroLength, expectContinue, upgrade } = request
-  if (expectContinue || upgrade !== undefined || !METHODS.has(method) || !path.startsWith('/')) return false
-  // undici holds the head back until there is content, and sends no trailers.
-  if (content !== undefined) return false
-  if (sendsZeroLength && !SAYS_NO_CONTENT.has(method)) return false
+  const { idempotent, requestContent } = methodProperties(method)
+  // undici writes a Content-Length of its own for a method whose content is defined.
+  if (!idempotent || requestContent === 'defined') return false
+  // It closes its connection behind HEAD.
+  if (method === 'HEAD' || upgrade !== undefined || !path.startsWith('/')) return false
+  // It holds the head back until there is content, sends no trailers, and leaves a length of zero out.
+  if (content !== undefined || sendsZeroLength || expectContinue) return false
   // Our sender takes it out, where no trailers can follow (RFC 9110 §6.6.2).
   return !hasField(fields, 'trailer')
 }

@@ -32,9 +32,6 @@ export function undiciFailure(error: unknown, request: FailedRequest): ProxyErro
   switch (code) {
     case 'UND_ERR_SOCKET':
       if (hasResponded && hasEnded) return incomplete(where)
-      if (isUnreadable(error, request)) {
-        return new ProxyError('http_protocol_error', `interim response nobody asked for: ${where}`)
-      }
       return new ProxyError(
         'connection_terminated',
         hasEnded ? `closed without an answer: ${where}` : `connection closed: ${where}`,

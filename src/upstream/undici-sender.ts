@@ -3,8 +3,9 @@
  *
  * undici owns the connections, the request on the wire and the reading of its response. What it does not know is
  * added: each connection is dialled with the permit of the request that it is for, one to an address that is no longer
- * vetted is not used again, and the head of a response is held to the rules of our own reader as far as undici lets it
- * be seen. What undici cannot send is not given to it (OriginSender).
+ * vetted is not used again, one that was idle is looked at before it is used, and the head of a response is held to the
+ * rules of our own reader (PooledConnection). What undici cannot send, or what may not be sent twice, is not given to it
+ * (OriginSender).
  *
  * The older interface of its handlers is used: the newer one is a layer on that, which makes an object of the fields of
  * each response and is not notified when a request has been written.
@@ -14,15 +15,15 @@ import { createRequire } from 'node:module'
 import type { Socket } from 'node:net'
 import type { Dispatcher, Pool } from 'undici'
 import { ProxyError, toProxyError } from '../errors.js'
-import { FieldSection } from '../http/field-section.js'
+import { FIELD } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { decideResponseFraming } from '../http1/body-framing.js'
-import { MAX_INTERIM, type ReceivedHead, tooMany } from '../http1/response-reader.js'
+import { MAX_INTERIM, type ReceivedHead, toUpstreamError } from '../http1/response-reader.js'
 import type { Permit } from '../policy/permit.js'
-import type { Connection } from './dial.js'
-import { isRepeatable, KEEP_ALIVE_MARGIN_MS } from './http1-connection.js'
-import { MAX_FIELDS, type SenderOptions } from './http1-sender.js'
+import { KEEP_ALIVE_MARGIN_MS } from './http1-connection.js'
+import type { SenderOptions } from './http1-sender.js'
 import { MAX_IDLE_PER_KEY } from './pool.js'
+import { type Carried, PooledConnection } from './pooled-connection.js'
 import type { Cancel, Flow, UpstreamEvents, UpstreamRequest } from './sender.js'
 import { isOurs, isUnreadable, undiciFailure } from './undici-failures.js'
 
@@ -57,63 +58,13 @@ export class Undici {
   }
 }
 
-/** A connection of the pool. */
-class PooledConnection {
-  readonly socket: Socket
-  readonly where: string
-  readonly address: string
-  /** Undefined once it has carried a request. */
-  connectMs: number | undefined
-  isBusy = false
-  /** Whether it is to be closed once it is idle. */
-  isUnwanted = false
-  /** The minor version of its first response; undefined before that, and when it is not HTTP/1. */
-  minor: 0 | 1 | undefined
-
-  constructor({ socket, where, address, connectMs }: Connection) {
-    this.socket = socket
-    this.where = where
-    this.address = address.text
-    this.connectMs = connectMs
-    this.#readVersion()
-  }
-
-  /**
-   * undici does not say which version a response has, and takes `HTTP/2.0` and `RTSP/1.0` for HTTP/1.1. Via names the
-   * version (RFC 9110 §7.6.3), and Transfer-Encoding has no meaning in HTTP/1.0 (RFC 9112 §6.1). A server does not
-   * change its version from one response to the next (RFC 9110 §2.5), so that the first bytes of a connection are
-   * looked at as undici reads them, and no others.
-   */
-  #readVersion(): void {
-    const { socket } = this
-    const { read } = socket
-    let text = ''
-    socket.read = size => {
-      const chunk: unknown = read.call(socket, size)
-      if (!(chunk instanceof Buffer)) return chunk
-      // Empty lines in front of it are skipped, as our reader does.
-      text = `${text}${chunk.toString('latin1', 0, MAX_LOOKED_AT)}`.replace(/^[\r\n]+/, '')
-      if (text.length >= 'HTTP/1.1 '.length) {
-        socket.read = read
-        this.minor = text.startsWith('HTTP/1.1 ') ? 1 : text.startsWith('HTTP/1.0 ') ? 0 : undefined
-      }
-      return chunk
-    }
-  }
-}
-
-/** Bytes of a piece in which the version is looked for. */
-const MAX_LOOKED_AT = 64
 const NO_TRAILERS: Fields = Object.freeze([])
 
 /** undici had no connection for a request after all, and nothing of it was sent. */
 class NotSent extends Error {}
 
-/**
- * Sends a request in another way, after undici has ended it because of a response that it does not read.
- * @returns undefined when it cannot be sent again
- */
-export type Resend = (request: UpstreamRequest, permit: Permit, events: UpstreamEvents) => Cancel | undefined
+/** Sends a request in another way, after undici has ended it because of a response that it does not read. */
+export type Resend = (request: UpstreamRequest, permit: Permit, events: UpstreamEvents) => Cancel
 
 export class UndiciSender {
   readonly #options: SenderOptions
@@ -141,18 +92,38 @@ export class UndiciSender {
       keepAliveTimeout: options.keepAliveMs,
       keepAliveMaxTimeout: options.keepAliveMs,
       keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      maxHeaderSize: options.headerBytes,
+      // Names and values alone, and so many are too many.
+      maxHeaderSize: options.headerBytes + 1,
     })
   }
 
-  /** Not to be called by the events of another request, as undici's parser cannot be entered twice. */
+  /**
+   * Not to be called by the events of another request, as undici's parser cannot be entered twice.
+   * @param request that may be sent twice
+   */
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents): Cancel {
     const exchange = new UndiciExchange(this, request, permit, events)
     this.dispatch(exchange)
     return exchange.cancel
   }
 
+  /**
+   * What has arrived on an idle connection by now has to be read before it is used: its end, or bytes that nobody asked
+   * for, which would be taken for the answer. undici waits for the next turn of the loop, which is too short where this
+   * one has asked the system already what there is to read (Http1Sender). It is given the request a turn later.
+   */
   dispatch(exchange: UndiciExchange): void {
+    if (this.#idle === 0) this.#dispatch(exchange)
+    else setImmediate(this.#dispatch, exchange)
+  }
+
+  /** Whether undici is handed the request right now. */
+  isDispatching(exchange: UndiciExchange): boolean {
+    return this.#dispatching === exchange
+  }
+
+  readonly #dispatch = (exchange: UndiciExchange): void => {
+    if (exchange.isOver) return
     const { request, permit } = exchange
     if (permit !== this.#permit) this.#closeUnvetted(permit)
     this.#dispatching = exchange
@@ -168,17 +139,17 @@ export class UndiciSender {
   }
 
   /** The connection that a request goes out on. */
-  take(socket: Socket): PooledConnection {
+  take(socket: Socket, exchange: UndiciExchange): PooledConnection {
     const connection = this.#connections.get(socket)
     if (connection === undefined) throw new TypeError('a socket that was not dialled here')
-    connection.isBusy = true
+    connection.carry(exchange)
     this.#idle -= 1
     return connection
   }
 
   /** What it carried is over; it may be closed already. */
   give(connection: PooledConnection): void {
-    connection.isBusy = false
+    connection.release()
     this.#idle += 1
     if (connection.isUnwanted || this.#retired || this.#idle > MAX_IDLE_PER_KEY) connection.socket.destroy()
   }
@@ -223,7 +194,7 @@ export class UndiciSender {
       dialled => {
         this.#dials.delete(dial)
         if (dial.signal.aborted) dialled.socket.destroy()
-        else this.#add(new PooledConnection(dialled))
+        else this.#add(new PooledConnection(dialled, this.#options.headerBytes))
         connected(null, dialled.socket)
       },
       (error: unknown) => {
@@ -253,18 +224,17 @@ function isVetted({ addresses }: Permit, address: string): boolean {
 type Connected = (error: Error | null, socket: Socket | null) => void
 
 /** One request given to undici, and its response. */
-class UndiciExchange implements Flow {
+class UndiciExchange implements Flow, Carried {
   readonly request: UpstreamRequest
   readonly permit: Permit
   /** Of the connection that is made for it. */
   dial: AbortController | undefined
+  /** Whether nothing more of it is reported. */
+  isOver = false
   readonly #sender: UndiciSender
   readonly #events: UpstreamEvents
-  #over = false
   #connection: PooledConnection | undefined
   #isReused = false
-  /** What had been read on the connection before. */
-  #bytesBefore = 0
   #interim = 0
   /** Whether the final response cannot be read, as far as is known. */
   #isUnreadable = false
@@ -288,7 +258,7 @@ class UndiciExchange implements Flow {
 
   readonly cancel: Cancel = () => {
     this.#resent?.()
-    if (this.#over) return
+    if (this.isOver) return
     this.#end()
     this.dial?.abort()
     this.#abort?.()
@@ -301,42 +271,41 @@ class UndiciExchange implements Flow {
   resume(): void {
     if (!this.#paused) return
     this.#paused = false
-    if (!this.#over) this.#resume?.()
+    if (!this.isOver) this.#resume?.()
   }
 
   onConnect(abort: Cancel): void {
     // undici keeps the connection when its handler throws here, and nothing is sent.
-    if (this.#over) throw new NotSent()
+    if (this.isOver) throw new NotSent()
     this.#abort = abort
     this.#sender.undici.writing = this
   }
 
   /** It is written to this connection next. */
   write(socket: Socket): void {
-    const connection = this.#sender.take(socket)
+    const connection = this.#sender.take(socket, this)
     const { connectMs, where } = connection
     connection.connectMs = undefined
     this.#connection = connection
     this.#isReused = connectMs === undefined
-    this.#bytesBefore = socket.bytesRead
     this.#events.connected(where, connectMs, false)
   }
 
   /** All of it was written; what the system has not taken of it yet is followed to its end. */
   onRequestSent(): void {
     const socket = this.#connection?.socket
-    if (socket === undefined || this.#over) return
+    if (socket === undefined || this.isOver) return
     if (socket.writableLength === 0) this.#events.sent()
     else {
       socket.write('', error => {
-        if ((error === undefined || error === null) && !this.#over) this.#events.sent()
+        if ((error === undefined || error === null) && !this.isOver) this.#events.sent()
       })
     }
   }
 
-  onHeaders(status: number, raw: Buffer[], resume: () => void, reason: string): boolean {
-    if (this.#over) return true
-    const head = this.#readHead(status, raw, reason)
+  onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
+    if (this.isOver) return true
+    const head = this.#readHead(status, raw)
     if (head === undefined) return true
     if (status < 200) {
       // undici's parser takes nothing behind that (RFC 9112 §9.6).
@@ -353,19 +322,20 @@ class UndiciExchange implements Flow {
   }
 
   #endWithHead(): void {
-    if (this.#over) return
+    if (this.isOver) return
     this.#end()
     this.#abort?.()
     this.#events.ended(NO_TRAILERS)
   }
 
   onData(chunk: Buffer): boolean {
-    if (!this.#over) this.#events.data(chunk)
-    return this.#over || !this.#paused
+    if (this.#connection !== undefined) this.#connection.bytesWithoutContent = 0
+    if (!this.isOver) this.#events.data(chunk)
+    return this.isOver || !this.#paused
   }
 
   onComplete(raw: readonly (string | Buffer)[] | null): void {
-    if (this.#over) return
+    if (this.isOver) return
     const socket = this.#connection?.socket
     // undici takes a reset for the end of content that ends with its connection.
     const error = socket?.errored ?? undefined
@@ -373,67 +343,89 @@ class UndiciExchange implements Flow {
       this.onError(error)
       return
     }
+    const trailers =
+      raw === null || raw.length === 0 ? NO_TRAILERS : this.#readTrailers(raw as readonly Buffer[])
     this.#end()
-    if (raw === null || raw.length === 0) {
-      this.#events.ended(NO_TRAILERS)
-      return
-    }
     // What Connection says in a trailer is nothing to a recipient, and ends the next response for undici's parser.
-    socket?.destroy()
-    this.#events.ended(raw.map(text => (typeof text === 'string' ? text : text.toString('latin1'))))
+    if (trailers !== NO_TRAILERS) socket?.destroy()
+    if (trailers instanceof ProxyError) this.#events.failed(trailers, 'never')
+    else this.#events.ended(trailers)
   }
 
   onError(error: Error): void {
-    if (this.#over) return
-    if (error instanceof NotSent) {
-      queueMicrotask(() => this.#over || this.#sender.dispatch(this))
+    if (this.isOver) return
+    if (error instanceof NotSent || this.#wasIdle(error)) {
+      queueMicrotask(() => this.#sender.dispatch(this))
       return
     }
-    const socket = this.#connection?.socket
-    const hasBegun = socket !== undefined && socket.bytesRead > this.#bytesBefore
+    const connection = this.#connection
     const failing = {
-      where: this.#connection?.where ?? '',
-      hasBegun,
+      where: connection?.where ?? '',
+      hasBegun: connection?.hasBegun ?? false,
       hasResponded: this.#responded,
-      hasEnded: socket?.readableEnded ?? false,
+      hasEnded: connection?.socket.readableEnded ?? false,
     }
     this.#end()
     if (this.#failure === undefined && (this.#isUnreadable || isUnreadable(error, failing))) {
       this.#resent = this.#sender.resend(this.request, this.permit, this.#events)
-      if (this.#resent !== undefined) return
+      return
     }
     const failure = this.#failure ?? undiciFailure(error, failing)
-    const isStale = this.#isReused && !hasBegun && failure.side === 'upstream' && !isOurs(error)
-    this.#events.failed(failure, isStale && isRepeatable(this.request) ? 'reused-connection' : 'never')
+    const isStale = this.#isReused && !failing.hasBegun && failure.side === 'upstream' && !isOurs(error)
+    this.#events.failed(failure, isStale ? 'reused-connection' : 'never')
+  }
+
+  refuse(error: unknown): void {
+    this.#failure = toProxyError(toUpstreamError(error))
+    this.#abort?.()
+  }
+
+  /** Whether it is the error of a connection that was idle, and was to be used for this next: nothing was sent. */
+  #wasIdle(error: Error): boolean {
+    const hasNone = this.#connection === undefined && this.dial === undefined
+    return hasNone && !isOurs(error) && !this.#sender.isDispatching(this)
   }
 
   /** The head as our reader would have given it; undefined when it is refused. */
-  #readHead(status: number, raw: readonly Buffer[], reason: string): ReceivedHead | undefined {
+  #readHead(status: number, raw: readonly Buffer[]): ReceivedHead | undefined {
+    const connection = this.#connection
+    if (connection === undefined) return undefined
     try {
-      if (raw.length > 2 * MAX_FIELDS) throw tooMany()
-      const minor = this.#connection?.minor
-      if (minor === undefined) throw new ProxyError('http_protocol_error', 'bad status line in a response')
+      const { minor, reason, bytes } = connection.statusLine(status)
       if (status < 200 && ++this.#interim > MAX_INTERIM) {
         throw new ProxyError('http_protocol_error', 'too many interim responses')
       }
-      const fields = FieldSection.ofBytes(raw)
+      const fields = connection.fields(raw, bytes)
       const { framing, contentLength } = decideResponseFraming(
         { method: this.request.method, upgrade: false },
         status,
         minor,
         fields,
       )
+      connection.bytesWithoutContent = 0
       this.#endsWithHead = framing === 'none' && contentLength !== undefined && contentLength > 0
       return { status, minor, reason, fields, contentLength }
     } catch (error) {
-      this.#failure = toProxyError(error)
-      this.#abort?.()
+      this.refuse(error)
       return undefined
     }
   }
 
+  /** Trailers that contradict what was read fail the response, as with our reader. */
+  #readTrailers(raw: readonly Buffer[]): Fields | ProxyError {
+    try {
+      const section = this.#connection?.fields(raw, 0)
+      if (section?.has(FIELD['content-length']) || section?.has(FIELD['transfer-encoding'])) {
+        return new ProxyError('http_protocol_error', 'field not allowed in trailers in a response')
+      }
+      return section?.list ?? []
+    } catch (error) {
+      return toProxyError(toUpstreamError(error))
+    }
+  }
+
   #end(): void {
-    this.#over = true
+    this.isOver = true
     if (this.#connection !== undefined) this.#sender.give(this.#connection)
   }
 }

@@ -1,4 +1,6 @@
 /** The sender of an origin: what goes out with undici, what with our own sender, and that nothing is sent twice. */
+import { stat } from 'node:fs/promises'
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { type Permit, permitConfigured } from '../../src/policy/permit.js'
@@ -8,6 +10,7 @@ import type { UpstreamRequest } from '../../src/upstream/sender.js'
 import { Undici } from '../../src/upstream/undici-sender.js'
 import { policy } from '../kit/fakes/policy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
+import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { OK, OK_LINE } from '../kit/peers/responses.js'
 import { turns } from '../kit/peers/settled.js'
 import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
@@ -52,9 +55,9 @@ async function setup(t: Test, keepAliveMs = 60_000) {
 const sentBy = (head: string): string => (/\r\nhost: /.test(head) ? 'undici' : 'own')
 
 const CHOICES: readonly (readonly [string, Partial<UpstreamRequest>, string])[] = [
-  ...['GET', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE', 'PATCH'].map(
-    method => [method, { method }, 'undici'] as const,
-  ),
+  ...['GET', 'DELETE', 'OPTIONS', 'TRACE'].map(method => [method, { method }, 'undici'] as const),
+  ...['POST', 'PATCH'].map(method => [`${method}, which may not be sent twice`, { method }, 'own'] as const),
+  ['PUT, which undici writes a length for', { method: 'PUT' }, 'own'],
   ['HEAD, behind which undici closes the connection', { method: 'HEAD' }, 'own'],
   ['an extension method', { method: 'QUERY' }, 'own'],
   ['OPTIONS *', { method: 'OPTIONS', path: '*' }, 'own'],
@@ -62,7 +65,7 @@ const CHOICES: readonly (readonly [string, Partial<UpstreamRequest>, string])[] 
   ['content of unknown length', { method: 'PUT', content: new GivenContent(undefined) }, 'own'],
   ['Expect', { method: 'PUT', expectContinue: true, content: new GivenContent(2, 'hi') }, 'own'],
   ['Upgrade', { upgrade: 'websocket' }, 'own'],
-  ['a length of zero that PUT has anyway', { method: 'PUT', sendsZeroLength: true }, 'undici'],
+  ['a length of zero in PUT', { method: 'PUT', sendsZeroLength: true }, 'own'],
   ['a length of zero in DELETE', { method: 'DELETE', sendsZeroLength: true }, 'own'],
   ['Trailer', { fields: ['A', 'b', 'TRAILER', 'x'] }, 'own'],
   ['other fields', { fields: ['A', 'b', 'a', '\xe9'] }, 'undici'],
@@ -142,19 +145,145 @@ t.test('100 that nobody asked for: sent again by our sender, and all others afte
   t.equal(origin.accepted, 2)
 })
 
-t.test('100 in answer to what is not idempotent is an error, and nothing is sent twice', async t => {
+for (const method of ['POST', 'PATCH']) {
+  for (const [what, interim] of [
+    ['100 that nobody asked for', 'HTTP/1.1 100 Continue\r\n\r\n'],
+    ['103 that says close', 'HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n'],
+  ]) {
+    t.test(
+      `${what} in front of the answer to ${method}: it is answered, and sent once (RFC 9110 §9.2.2)`,
+      async t => {
+        const { origin, send } = await setup(t)
+        const { recorder } = send({ method, sendsZeroLength: true })
+        const peer = await origin.accept()
+        await peer.until('\r\n\r\n')
+        peer.write(`${interim}HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n`)
+        await recorder.done
+        t.same(recorder.told.slice(-2), ['responded 201', 'ended'])
+        await turns()
+        t.equal(origin.accepted, 1)
+      },
+    )
+  }
+}
+
+/** Where in a turn of the event loop a request is sent: the system is asked for what there is to read between the two. */
+const PHASES = {
+  'once the system was asked what there is to read': () => stat('.'),
+  'before it is asked': () => setImmediate(),
+}
+
+for (const [when, phase] of Object.entries(PHASES)) {
+  for (const [what, arrive] of [
+    ['a response', (peer: RawPeer) => peer.write(`${OK_LINE}Content-Length: 6\r\n\r\nforged`)],
+    ['half a response', (peer: RawPeer) => peer.write('HTTP')],
+    ['an empty line', (peer: RawPeer) => peer.write('\r\n')],
+    ['what is no HTTP', (peer: RawPeer) => peer.write('hello')],
+    ['an end', (peer: RawPeer) => peer.end()],
+    ['a reset', (peer: RawPeer) => peer.reset()],
+  ] as const) {
+    t.test(`${what} on an idle connection, ${when}, is the end of it alone (RFC 9112 §11.1)`, async t => {
+      const { origin, send, open } = await setup(t)
+      const { peer } = await open()
+      await phase()
+      arrive(peer)
+      const { recorder } = send()
+      const other = await origin.accept()
+      await other.until('\r\n\r\n')
+      other.write(OK)
+      await recorder.done
+      t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+      t.equal(recorder.content, 'ok')
+      t.equal(peer.received, '', 'nothing was sent on it')
+    })
+  }
+}
+
+t.test('several requests at once look at their idle connections, each on one of its own', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer } = await open()
+  peer.write(`${OK_LINE}Content-Length: 6\r\n\r\nforged`)
+  const sent = [send(), send(), send()]
+  for (const _ of sent) {
+    const other = await origin.accept()
+    await other.until('\r\n\r\n')
+    other.write(OK)
+  }
+  for (const { recorder } of sent) {
+    await recorder.done
+    t.equal(recorder.content, 'ok')
+  }
+})
+
+t.test('each response has its own version and its reason phrase as it came (RFC 9112 §4)', async t => {
+  const { origin, send, open } = await setup(t)
+  const { peer, recorder } = await open('HTTP/1.1 200 \xe9 \xfc\r\nContent-Length: 2\r\n\r\nhi')
+  t.match(recorder.heads, [{ minor: 1, reason: '\xe9 \xfc' }])
+  const { recorder: second } = send()
+  await peer.until('\r\n\r\n')
+  const told = new Promise<void>(resolve => {
+    second.onTold = line => line === 'informed 103' && resolve()
+  })
+  peer.write('HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.0 200 Fi')
+  await told
+  peer.write('ne\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi')
+  await second.done
+  t.match(second.heads, [{ minor: 0, reason: 'Fine' }])
+  const { recorder: third } = send()
+  await peer.until('\r\n\r\n')
+  peer.write('HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nhi')
+  await third.done
+  t.match(third.heads, [{ minor: 1, reason: '' }])
+  t.equal(origin.accepted, 1)
+})
+
+t.test('a head has as many bytes as the limit says, its status line included, and no more', async t => {
+  for (const [over, expected] of [
+    [0, 'ended'],
+    [1, 'failed never'],
+  ] as const) {
+    const { open } = await setup(t)
+    const fields = 'Content-Length: 0'
+    const reason = 'x'.repeat(16_384 - 'HTTP/1.1 200 '.length - fields.length + over)
+    const { recorder } = await open(`HTTP/1.1 200 ${reason}\r\n${fields}\r\n\r\n`)
+    t.equal(recorder.told.at(-1), expected)
+    if (over > 0) t.match(recorder.failures, [{ error: { type: 'http_response_header_section_size' } }])
+  }
+})
+
+t.test('chunk extensions without end are cut', async t => {
   const { origin, send } = await setup(t)
-  const { recorder } = send({ method: 'POST' })
-  const first = await origin.accept()
-  await first.until('\r\n\r\n')
-  first.write('HTTP/1.1 100 Continue\r\n\r\n')
+  const { recorder } = send()
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  peer.write(`${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2;a=`)
+  let written = 0
+  const more = (): void => {
+    written += 16_384
+    if (!peer.socket.destroyed && written < 64 * 1024 * 1024) peer.socket.write('x'.repeat(16_384), more)
+  }
+  more()
   await recorder.done
   t.match(recorder.failures, [{ error: { type: 'http_protocol_error' }, retry: 'never' }])
-  await turns()
-  t.equal(origin.accepted, 1)
-  const next = send({ method: 'POST' })
-  t.equal(sentBy(await (await origin.accept()).until('\r\n\r\n')), 'own')
-  next.cancel()
+  await peer.closed()
+})
+
+t.test('content of many small chunks, held back again and again, and large trailers are not', async t => {
+  const { origin, send } = await setup(t)
+  const { recorder } = send()
+  recorder.isPausing = true
+  recorder.onTold = line => {
+    if (line.startsWith('data')) globalThis.setImmediate(() => recorder.flow?.resume())
+  }
+  const peer = await origin.accept()
+  await peer.until('\r\n\r\n')
+  const chunks = '1;extension=value\r\nx\r\n'.repeat(2000)
+  peer.write(`${OK_LINE}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n`)
+  for (let i = 0; i < 150; i++) peer.write(`A: ${'x'.repeat(100)}\r\n`)
+  peer.write('\r\n')
+  await recorder.done
+  t.match(recorder.told.at(-1), /^ended A x/)
+  t.equal(recorder.content.length, 2000)
 })
 
 for (const [what, response, type] of [
@@ -172,6 +301,11 @@ for (const [what, response, type] of [
     `${OK_LINE}Transfer-Encoding: chunked, gzip\r\n\r\n`,
     'http_response_transfer_coding',
   ],
+  ['a bare LF in front of it', `\n${OK}`, 'http_protocol_error'],
+  ['a bare LF behind the status line', 'HTTP/1.1 200 OK\nContent-Length: 2\r\n\r\nhi', 'http_protocol_error'],
+  ['a reason without end', `HTTP/1.1 200 ${'x'.repeat(40_000)}`, 'http_response_header_section_size'],
+  ['too long a reason', `HTTP/1.1 200 ${'x'.repeat(40_000)}\r\n\r\n`, 'http_response_header_section_size'],
+  ['empty lines without end', '\r\n'.repeat(9000), 'http_response_header_section_size'],
   ['no HTTP', 'hello\r\n\r\n', 'http_protocol_error'],
   ['too large a head', `${OK_LINE}X: ${'x'.repeat(17_000)}`, 'http_response_header_section_size'],
   ['half a head', `${OK_LINE}X: `, 'connection_terminated'],
@@ -215,15 +349,23 @@ for (const trailer of [
   })
 }
 
-t.test('a trailer that contradicts the content fails, and with it no other response', async t => {
-  const { open } = await setup(t)
-  const { peer, recorder } = await open(
-    `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nContent-Length: 7\r\n\r\n`,
-  )
-  t.match(recorder.failures, [{ retry: 'never' }])
-  await peer.untilEnd()
-  t.equal((await open()).recorder.told.at(-1), 'ended')
-})
+for (const trailer of [
+  'Content-Length: 7',
+  'Content-Length: 2',
+  'Transfer-Encoding: chunked',
+  'transfer-encoding: x',
+]) {
+  t.test(`${trailer} in a trailer contradicts the content and fails it, and no other response`, async t => {
+    const { open } = await setup(t)
+    const { peer, recorder } = await open(
+      `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\r\n${trailer}\r\n\r\n`,
+    )
+    t.match(recorder.failures, [{ retry: 'never' }])
+    t.equal(recorder.told.includes('ended'), false)
+    await peer.untilEnd()
+    t.equal((await open()).recorder.told.at(-1), 'ended')
+  })
+}
 
 t.test('304 with the length of what it is about is complete (RFC 9110 §8.6)', async t => {
   const { open } = await setup(t)
