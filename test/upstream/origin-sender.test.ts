@@ -199,6 +199,47 @@ for (const [when, phase] of Object.entries(PHASES)) {
   }
 }
 
+for (const [what, arrive] of [
+  ['a reset', (peer: RawPeer) => peer.reset()],
+  ['a response', (peer: RawPeer) => peer.write(`${OK_LINE}Content-Length: 6\r\n\r\nforged`)],
+] as const) {
+  t.test(`${what} that comes while undici looks at the connection does not fail the request`, async t => {
+    const { origin, send, open } = await setup(t)
+    const { peer } = await open()
+    const { recorder } = send()
+    // undici has been given the request in this turn, and sends it in the next.
+    await setImmediate()
+    arrive(peer)
+    const other = await origin.accept()
+    await other.until('\r\n\r\n')
+    other.write(OK)
+    await recorder.done
+    t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+    t.equal(peer.received, '')
+  })
+}
+
+t.test(
+  'a request whose connection is looked at is answered when the sender is retired, and ends when it is closed',
+  async t => {
+    const { origin, sender, send, open } = await setup(t)
+    await open()
+    const { recorder } = send()
+    sender.retire()
+    const other = await origin.accept()
+    await other.until('\r\n\r\n')
+    other.write(OK)
+    await recorder.done
+    t.equal(recorder.told.at(-1), 'ended')
+    const second = await setup(t)
+    await second.open()
+    const { recorder: last } = second.send()
+    second.sender.close()
+    await last.done
+    t.match(last.failures, [{ error: { type: 'connection_terminated' }, retry: 'never' }])
+  },
+)
+
 t.test('several requests at once look at their idle connections, each on one of its own', async t => {
   const { origin, send, open } = await setup(t)
   const { peer } = await open()
