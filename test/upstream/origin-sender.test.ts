@@ -240,6 +240,24 @@ t.test(
   },
 )
 
+for (const behind of ['H', 'HTTP/1.1 200 OK\r\n', `${OK_LINE}Content-Length: 6\r\n\r\nforged`, 'hello']) {
+  t.test(
+    `${JSON.stringify(behind)} behind a response, in one piece with it, ends the connection`,
+    async t => {
+      const { send, open, origin } = await setup(t)
+      const { peer, recorder } = await open(OK + behind)
+      t.equal(recorder.content, 'ok')
+      const { recorder: next } = send()
+      const other = await origin.accept()
+      await other.until('\r\n\r\n')
+      other.write(OK)
+      await next.done
+      t.equal(next.content, 'ok')
+      t.equal(peer.received, '')
+    },
+  )
+}
+
 t.test('several requests at once look at their idle connections, each on one of its own', async t => {
   const { origin, send, open } = await setup(t)
   const { peer } = await open()
