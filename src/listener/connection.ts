@@ -260,7 +260,11 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
   /** A FIN while an answer is owed means that nobody is there to read it; otherwise there is nothing more to do. */
   override onEnd(): void {
     if (this.#exchange === undefined) this.#close()
-    else this.#socket.destroy()
+    else {
+      // Not only when the socket says that it is closed: by then an upstream may have been found, and a tunnel begun.
+      this.#exchange.gone()
+      this.#socket.destroy()
+    }
   }
 
   override onDrain(): void {

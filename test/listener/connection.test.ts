@@ -41,6 +41,22 @@ t.test('reads no further behind an unanswered request than a bound, and goes on 
   t.equal(served.exchanges.length, count + 1)
 })
 
+t.test('the client is gone with its FIN, before its socket is closed (RFC 9110 §7.8)', async t => {
+  const served = await servedConnection(t, () => {})
+  const { client, socket } = served
+  let aborted: unknown
+  const ended = new Promise<void>(resolve => {
+    socket.on('end', () => {
+      aborted = served.exchanges[0]?.aborted
+      resolve()
+    })
+  })
+  client.write('CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\nhello')
+  client.end()
+  await ended
+  t.same(aborted, { kind: 'gone', closeReason: 'client_gone' })
+})
+
 t.test('reads no further than that behind a request whose content was read, either', async t => {
   let ended = false
   const served = await servedConnection(t, exchange => {
