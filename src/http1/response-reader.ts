@@ -12,12 +12,16 @@ import { type AnsweredRequest, decideResponseFraming } from './body-framing.js'
 import { ByteQueue, type FieldLimits, type PastLimits } from './byte-queue.js'
 import { type ContentEvent, ContentReader, END } from './content-reader.js'
 
-/** A response head as received. */
-export interface ReceivedHead {
+/** How a response begins (RFC 9112 §4). */
+export interface StatusLine {
   readonly status: number
   readonly minor: 0 | 1
-  /** Any bytes as received, one character each; '' when there is none. Nothing acts on it (RFC 9112 §4). */
+  /** Any bytes as received, one character each; '' when there is none. Nothing acts on it. */
   readonly reason: string
+}
+
+/** A response head as received. */
+export interface ReceivedHead extends StatusLine {
   readonly fields: FieldSection
   /** Bytes of content that it declares, also where none follow (HEAD, 304); undefined when it does not say. */
   readonly contentLength: number | undefined
@@ -37,7 +41,7 @@ export type ResponseLimits = FieldLimits
 /** Interim responses to one request; whoever sends more does not mean to come to an end. */
 export const MAX_INTERIM = 100
 /** What a status line is, by which its parts are where they are. */
-export const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
+const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
 /** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
 const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
 const PAST_LIMITS: PastLimits = { tooLarge, tooMany }
@@ -57,9 +61,7 @@ export class ResponseReader {
   #interim = 0
   /** Of the head that is being read, in front of its fields. */
   #startBytes = 0
-  #status = 0
-  #minor: 0 | 1 = 1
-  #reason = ''
+  #statusLine: StatusLine | undefined
   #fields = new FieldSection()
 
   constructor(limits: ResponseLimits) {
@@ -136,13 +138,27 @@ export class ResponseReader {
   }
 
   #readHead(): ResponseEvent | undefined {
-    if (this.#state === 'status-line' && !this.#readStatusLine()) return undefined
+    const { input } = this
+    while (this.#state === 'status-line') {
+      if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return undefined
+      const line = input.text.slice(input.start, input.end)
+      if (line === '') {
+        // Some send one behind their content, and its line end counts, or there could be any number of them.
+        this.#startBytes += 2
+      } else {
+        this.#startBytes += line.length
+        this.#statusLine = parseStatusLine(line)
+        this.#fields = new FieldSection()
+        this.#state = 'fields'
+      }
+    }
     const fields = this.#fields
-    if (!this.input.readFields(fields, this.#limits, PAST_LIMITS, this.#startBytes)) return undefined
-    const status = this.#status
-    const minor = this.#minor
+    const begun = this.#statusLine
+    if (begun === undefined || !input.readFields(fields, this.#limits, PAST_LIMITS, this.#startBytes))
+      return undefined
+    const { status, minor, reason } = begun
     const { framing, contentLength } = decideResponseFraming(this.#request, status, minor, fields)
-    const head: ReceivedHead = { status, minor, reason: this.#reason, fields, contentLength }
+    const head: ReceivedHead = { status, minor, reason, fields, contentLength }
     // An interim response may say close; that it was sent in HTTP/1.0 says nothing yet (RFC 9112 §9.3).
     if (!isPersistent(fields, status < 200 ? 1 : minor, 'server')) this.#persistent = false
     if (framing === 'switched') {
@@ -151,7 +167,7 @@ export class ResponseReader {
     }
     if (framing === 'interim') {
       if (++this.#interim > MAX_INTERIM) {
-        throw new ProxyError('http_protocol_error', 'too many interim responses')
+        throw tooManyInterim()
       }
       this.#startBytes = 0
       this.#state = 'status-line'
@@ -162,26 +178,27 @@ export class ResponseReader {
     this.#state = 'content'
     return { type: 'head', head }
   }
+}
 
-  /** `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4). */
-  #readStatusLine(): boolean {
-    const { input } = this
-    for (;;) {
-      if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return false
-      if (input.start < input.end) break
-      // Some send one behind their content, and its line end counts, or there could be any number of them.
-      this.#startBytes += 2
-    }
-    const line = input.text.slice(input.start, input.end)
-    if (!STATUS_LINE.test(line)) throw new ProxyError('http_protocol_error', 'bad status line in a response')
-    this.#startBytes += line.length
-    this.#minor = line.startsWith('HTTP/1.1') ? 1 : 0
-    this.#status = Number(line.slice(9, 12))
-    this.#reason = line.slice(13)
-    this.#fields = new FieldSection()
-    this.#state = 'fields'
-    return true
+/**
+ * `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4).
+ * @throws ProxyError 502
+ */
+export function parseStatusLine(line: string): StatusLine {
+  if (!STATUS_LINE.test(line)) throw badStatusLine()
+  return {
+    status: Number(line.slice(9, 12)),
+    minor: line.startsWith('HTTP/1.1') ? 1 : 0,
+    reason: line.slice(13),
   }
+}
+
+export function badStatusLine(): ProxyError {
+  return new ProxyError('http_protocol_error', 'bad status line in a response')
+}
+
+export function tooManyInterim(): ProxyError {
+  return new ProxyError('http_protocol_error', 'too many interim responses')
 }
 
 /** What the parts that requests are read with say of the client is said of upstream here. */

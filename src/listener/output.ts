@@ -8,8 +8,7 @@ import type { Fields } from '../http/fields.js'
 import type { ConnectionState } from '../http1/connection-state.js'
 import { CHUNK_END, chunkHead } from '../http1/content-writer.js'
 import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
-import { JoiningWriter } from '../tunnel/socket-writer.js'
-import { resetSocket } from '../tunnel/socket-writer.js'
+import { JoiningWriter, resetSocket } from '../tunnel/socket-writer.js'
 
 /** What a connection is notified of. */
 export interface ResponseEvents {

@@ -14,7 +14,7 @@ import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 import { IndexedSet } from '../limits/indexed-set.js'
 import type { Shares } from '../limits/shares.js'
 import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
-import { bindServer } from './bind.js'
+import { type Bindable, bindServer } from './bind.js'
 import { readClientCertificate } from './client-certificate.js'
 import {
   Connection,
@@ -25,7 +25,6 @@ import {
 import type { ConnectedClient } from './exchange.js'
 import { Opening, PROXY_HEADER, readProxyHeader, TLS_HANDSHAKE } from './opening.js'
 import type { TunnelRegistry } from '../tunnel/registry.js'
-import type { Bindable } from './bind.js'
 import { tellInvalidRequest } from '../pipeline/report.js'
 import { createTlsServer, secureContextOptions } from './tls-server.js'
 

@@ -3,12 +3,12 @@
  * once when another configuration takes its place. An exchange belongs to the runtime that it began in to its end,
  * so that no request is judged half by the one and half by the other.
  */
-import { Via } from '../http/via.js'
 import { randomBytes } from 'node:crypto'
 import { type ClientsOptions, Clients } from '../clients/identify.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import type { Names } from '../dns/resolve.js'
+import { Via } from '../http/via.js'
 import type { ServerSettings } from '../listener/server.js'
 import { AccessLog } from '../observe/access-log.js'
 import {
@@ -253,7 +253,6 @@ function handlingOf(
     headerTimeoutMs: limits.headerTimeoutMs,
     headerBytes: limits.headerBytes,
     pumpLimits,
-    limits: pumpLimits,
     via: new Via(via ?? `sluice-${startId}`),
     buffers,
     date,

@@ -17,7 +17,7 @@ import { type FarEnd, type FarEndOptions, openThroughParent, UnopenedTunnel } fr
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
 export interface TunnelOptions extends FarEndOptions {
-  readonly limits: PumpLimits
+  readonly pumpLimits: PumpLimits
   /** Milliseconds that a TLS hello has, where the policy asks for one. */
   readonly headerTimeoutMs: number
   readonly tunnels: OpenTunnels
@@ -76,7 +76,7 @@ function begin(
   const switched = admitted.exchange.switchTo(200, 'Connection established', [])
   const running = grant.verifyServerName
     ? verified(switched, farEnd, grant.host, options)
-    : startPump(switched, switched.rest, farEnd, NOTHING, options.limits, options)
+    : startPump(switched, switched.rest, farEnd, NOTHING, options.pumpLimits, options)
   const upstream = { address: address.text, parent: farEnd.parent, completed: grant.completed, connectMs }
   options.tunnels.open(running, admitted, upstream)
   return running
@@ -115,7 +115,7 @@ function startPump(
 function verified(switched: Switched, farEnd: FarEnd, host: Host, options: TunnelOptions): VerifiedTunnel {
   return new VerifiedTunnel(switched, farEnd.connection.socket, farEnd.reader, {
     host,
-    limits: options.limits,
+    limits: options.pumpLimits,
     headerTimeoutMs: options.headerTimeoutMs,
     now: options.now,
     startPump: (fromClient, fromUpstream, limits) =>

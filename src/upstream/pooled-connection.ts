@@ -9,15 +9,17 @@ import type { Socket } from 'node:net'
 import { ProxyError } from '../errors.js'
 import { FieldSection } from '../http/field-section.js'
 import { ByteQueue } from '../http1/byte-queue.js'
-import { STATUS_LINE, tooLarge, tooMany } from '../http1/response-reader.js'
+import {
+  badStatusLine,
+  parseStatusLine,
+  type StatusLine,
+  tooLarge,
+  tooMany,
+} from '../http1/response-reader.js'
 import type { Connection } from './dial.js'
 import { MAX_FIELDS } from './http1-sender.js'
 
-export interface StatusLine {
-  readonly status: number
-  readonly minor: 0 | 1
-  /** Any bytes as received, one character each; '' when there is none (RFC 9112 §4). */
-  readonly reason: string
+export interface FoundStatusLine extends StatusLine {
   /** Of the line and of empty lines in front of it, which count as those of the head. */
   readonly bytes: number
 }
@@ -83,7 +85,7 @@ export class PooledConnection {
    * @param status what undici has read
    * @throws ProxyError 502 when undici has found a head where none was
    */
-  statusLine(status: number): StatusLine {
+  statusLine(status: number): FoundStatusLine {
     const line = this.#statusLines.found.shift()
     if (line?.status === status) return line
     throw badStatusLine()
@@ -126,7 +128,7 @@ export class PooledConnection {
 /** The status lines in answer to one request: those of interim responses, and the final one. */
 class StatusLines {
   /** Those that undici has not come to yet. */
-  readonly found: StatusLine[] = []
+  readonly found: FoundStatusLine[] = []
   /** Whether the final one was found, or one behind which no other follows. */
   isComplete = true
   readonly #headerBytes: number
@@ -171,15 +173,9 @@ class StatusLines {
   }
 
   #isFinal(text: string): boolean {
-    if (!STATUS_LINE.test(text)) throw badStatusLine()
-    const status = Number(text.slice(9, 12))
-    const minor = text.startsWith('HTTP/1.1') ? 1 : 0
-    this.found.push({ status, minor, reason: text.slice(13), bytes: this.#bytes })
+    const line = parseStatusLine(text)
+    this.found.push({ ...line, bytes: this.#bytes })
     // What is behind 101 is not HTTP.
-    return status >= 200 || status === 101
+    return line.status >= 200 || line.status === 101
   }
-}
-
-function badStatusLine(): ProxyError {
-  return new ProxyError('http_protocol_error', 'bad status line in a response')
 }

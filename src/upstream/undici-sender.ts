@@ -18,7 +18,7 @@ import { ProxyError, toProxyError } from '../errors.js'
 import { FIELD } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import { decideResponseFraming } from '../http1/body-framing.js'
-import { MAX_INTERIM, type ReceivedHead, toUpstreamError } from '../http1/response-reader.js'
+import { MAX_INTERIM, type ReceivedHead, tooManyInterim, toUpstreamError } from '../http1/response-reader.js'
 import type { Permit } from '../policy/permit.js'
 import { KEEP_ALIVE_MARGIN_MS } from './http1-connection.js'
 import type { SenderOptions } from './http1-sender.js'
@@ -393,7 +393,7 @@ class UndiciExchange implements Flow, Carried {
     try {
       const { minor, reason, bytes } = connection.statusLine(status)
       if (status < 200 && ++this.#interim > MAX_INTERIM) {
-        throw new ProxyError('http_protocol_error', 'too many interim responses')
+        throw tooManyInterim()
       }
       const fields = connection.fields(raw, bytes)
       const { framing, contentLength } = decideResponseFraming(
