@@ -1,0 +1,94 @@
+/**
+ * Where responses are stored: in memory, on disk, in Redis. A store decides nothing about reuse; it finds, keeps and
+ * forgets, and bounds what it keeps.
+ *
+ * No store fails or delays a request. One that is down, slow, full or damaged finds nothing and keeps nothing, and says so
+ * in the log once a minute.
+ */
+import type { CacheKey, StoredHead } from '../../cache/stored-response.js'
+import type { StoredResponse } from '../../cache/freshness.js'
+
+/** One stored response. */
+export interface CacheEntry {
+  readonly key: CacheKey
+  readonly response: StoredResponse
+  /** Bytes of content. */
+  readonly length: number
+}
+
+/** Receives the content of an entry. */
+export interface ContentReceiver {
+  data(chunk: Uint8Array): void
+  ended(): void
+  /** The rest cannot be read: it was evicted, is damaged, or the store is down. Nothing follows. */
+  failed(): void
+}
+
+/** The content of an entry on its way. It starts flowing by itself, and never calls back before `read` has returned. */
+export interface Reading {
+  pause(): void
+  resume(): void
+  /** Nothing is called back after that. */
+  cancel(): void
+}
+
+/** Writes one entry. It never holds its caller back: when it cannot keep up, or has no room, it gives up. */
+export interface EntryWriter {
+  write(chunk: Uint8Array): void
+  /**
+   * All of the content was written: the entry is there from now on, in place of those it replaces.
+   * @returns the entry, as soon as it can be read; undefined when it was not kept
+   */
+  end(): CacheEntry | undefined | Promise<CacheEntry | undefined>
+  /** Nothing of it is kept. */
+  abort(): void
+}
+
+/** What is purged. */
+export type Purge =
+  | { readonly kind: 'all' }
+  /** Whatever its partition. */
+  | { readonly kind: 'uri'; readonly uri: string }
+  /** A host name or address without its port, in lower case. */
+  | { readonly kind: 'host'; readonly host: string }
+
+export interface CacheStats {
+  readonly entries: number
+  /** Content and heads, as they count against `size`. */
+  readonly bytes: number
+  readonly evictions: number
+  /** False while it is down. */
+  readonly up: boolean
+}
+
+export interface CacheStore {
+  /** All responses stored under a key; at once where that needs no waiting. Never rejects, never takes over 50 ms. */
+  find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]>
+  /**
+   * @param length bytes of content to come, where that is known
+   * @param replaces entries under the same key that are gone once this one is there
+   * @returns undefined when it cannot be kept
+   */
+  create(
+    key: CacheKey,
+    head: StoredHead,
+    length: number | undefined,
+    replaces: readonly CacheEntry[],
+  ): EntryWriter | undefined
+  /** Gives an entry another head; the content stays. The entry handed in may go on being read. */
+  update(entry: CacheEntry, head: StoredHead): void
+  /** Forgets these entries. Those being read are read to their end where that is possible. */
+  remove(entries: readonly CacheEntry[]): void
+  /** Forgets whatever is stored under a key: it was invalidated (RFC 9111 §4.4). */
+  invalidate(key: CacheKey): void
+  /**
+   * Reads content of an entry.
+   * @param first position of the first byte, from 0 at the first byte of what is stored
+   * @param last of the last one, included; -1 for an empty content
+   */
+  read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading
+  /** @returns how many entries were forgotten */
+  purge(what: Purge): Promise<number>
+  stats(): Promise<CacheStats>
+  close(): Promise<void>
+}
