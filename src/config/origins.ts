@@ -58,6 +58,8 @@ const forward = parsed(
   (value): readonly UpstreamUrl[] => [value].flat().map(parseUpstreamUrl),
 )
 
+const EVICT = ['never', 'least-recently-used'] as const
+
 /** Where a store is that names no directory. */
 export const DEFAULT_DIRECTORY = './data'
 
@@ -73,6 +75,11 @@ const store = section({
     .prefault('10GiB')
     .describe(
       'Most bytes of all representations together, and 4 KiB for each file and folder that they need.',
+    ),
+  evict: oneOf(EVICT)
+    .prefault('never')
+    .describe(
+      'What goes when max_total is reached: nothing, or what was neither read nor written for longest.',
     ),
 }).transform(({ max_object: maxObjectBytes, max_total: maxTotalBytes, ...rest }) => ({
   ...rest,

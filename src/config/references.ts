@@ -39,6 +39,7 @@ export function checkReferences(root: Located, folder: string): Fault[] {
     ...emptyPins(root),
     ...originsTwice(root),
     ...sharedDirectories(root, folder),
+    ...evictionWithoutLimit(root),
   ]
 }
 
@@ -258,6 +259,18 @@ function sharedDirectories(root: Located, folder: string): Fault[] {
     const path: Path = ['origins', index, 'store', 'directory']
     const message = `${quoteKey(text)} is the directory of origins[${other}] already; give each store one of its own`
     return [{ offset: directory?.start ?? store.key, path, message }]
+  })
+}
+
+/** A store that removes things by itself does so below a limit that somebody has chosen. */
+function evictionWithoutLimit(root: Located): Fault[] {
+  return entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
+    const store = node.children.get('store')
+    const evict = store?.children.get('evict')
+    if (evict?.value !== 'least-recently-used' || store?.children.has('max_total') === true) return []
+    const path: Path = ['origins', index, 'store', 'evict']
+    const message = 'least-recently-used removes what max_total has no room for; write max_total beside it'
+    return [{ offset: evict.start, path, message }]
   })
 }
 

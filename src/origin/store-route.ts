@@ -13,6 +13,8 @@ export type StoreRouteOptions = Pick<
   StoreOptions,
   'isHostNamed' | 'methods' | 'targetBytes' | 'now' | 'date' | 'randomId' | 'descriptors' | 'unreadable'
 > & {
+  /** Told of each eviction, from the store in this directory. */
+  readonly evicted: (directory: string, objects: number, bytes: number) => void
   /** What a relative `directory` starts from. */
   readonly folder: string
 }
@@ -24,8 +26,8 @@ export class StoreRoute implements StoreHandler {
   readonly #write: readonly Cidr[]
 
   constructor(
-    { directory, write, maxObjectBytes, maxTotalBytes }: StoreConfig,
-    { folder, ...options }: StoreRouteOptions,
+    { directory, write, maxObjectBytes, maxTotalBytes, evict }: StoreConfig,
+    { folder, evicted, ...options }: StoreRouteOptions,
   ) {
     this.#write = write
     this.#store = Store.open({
@@ -33,6 +35,8 @@ export class StoreRoute implements StoreHandler {
       directory: resolve(folder, directory),
       maxObjectBytes,
       maxTotalBytes,
+      evict,
+      evicted: (objects, bytes) => evicted(directory, objects, bytes),
     })
     // Told to whoever asks for something.
     this.#store.catch(() => {})

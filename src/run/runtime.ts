@@ -234,6 +234,8 @@ function openOrigins(
       randomId: () => randomBytes(16).toString('hex'),
       descriptors,
       unreadable: (path, reason) => logger.error({ event: 'store_unreadable', path, error: reason }),
+      evicted: (directory, objects, bytes) =>
+        logger.debug({ event: 'store_evicted', directory, objects, bytes }),
     },
     now,
     onChange: (upstream, error) => logUpstream(logger, upstream, error),

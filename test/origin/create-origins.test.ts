@@ -19,6 +19,7 @@ const OPTIONS: OriginsOptions = {
     randomId: () => 'x',
     descriptors: NO_DESCRIPTOR_KEPT,
     unreadable: () => {},
+    evicted: () => {},
   },
   upstreamCa: new Map(),
   now: () => 0,

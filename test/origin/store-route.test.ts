@@ -14,6 +14,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
       write: ['127.0.0.0/8', 'fe80::/10'].map(parseCidr),
       maxObjectBytes: 1,
       maxTotalBytes: 100_000,
+      evict: 'never',
     },
     {
       folder,
@@ -25,6 +26,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
       randomId: () => 'id',
       descriptors: NO_DESCRIPTOR_KEPT,
       unreadable: () => {},
+    evicted: () => {},
     },
   )
   const put = new FakeExchange({ method: 'PUT' })

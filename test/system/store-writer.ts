@@ -23,7 +23,9 @@ const store = await Store.open({
   date: () => 'today',
   randomId: () => `${name}-${process.pid}-${++ids}`,
   descriptors: NO_DESCRIPTOR_KEPT,
+  evict: 'never',
   unreadable: () => {},
+  evicted: () => {},
 })
 
 const serve = async (exchange: ReceivedExchange): Promise<void> => {

@@ -182,6 +182,15 @@ function missingIsFalse(error: unknown): false {
   throw error
 }
 
+/** What the names of a path and the collections above it count for, where there is nothing else below them. */
+export function indexBytes(path: string): number {
+  let bytes = 0
+  for (let at = splitPath(path); at !== undefined; at = splitPath(at.parent)) {
+    bytes += FILE_BYTES + entryBytes(at.name)
+  }
+  return bytes
+}
+
 /** What the file of a name counts for: a long one has the name in it. */
 function entryBytes(name: string): number {
   return FILE_BYTES + (name.length <= LONGEST_PLAIN ? 0 : name.length)

@@ -6,7 +6,7 @@
  * content stands first, as its length and its digest are known only once all of it has come.
  */
 import { createHash, type Hash } from 'node:crypto'
-import { close, closeSync, fstat, open, read } from 'node:fs'
+import { close, closeSync, fstat, fstatSync, open, read } from 'node:fs'
 import { promisify } from 'node:util'
 import { errorCode, ProxyError } from '../../errors.js'
 import { type Descriptors, noDescriptor } from '../../limits/descriptors.js'
@@ -32,6 +32,8 @@ export interface OpenObject {
   readonly metadata: ObjectMetadata
   /** Bytes of the whole file. */
   readonly size: number
+  /** When the file was last modified, in milliseconds since the epoch; undefined where nobody asked for it. */
+  readonly fileModifiedMs: number | undefined
   /** The content, where it is short enough to have been read with the rest. */
   readonly content: Buffer | undefined
   /**
@@ -46,6 +48,8 @@ export interface OpenObject {
 
 const MAGIC = 'sluice1\n'
 const FOOTER_BYTES = 16
+/** Of SHA-256, in base64url. */
+const ETAG_CHARACTERS = 43
 const TAIL_BYTES = 2048
 /** A file below this is read at once, and closed before anybody is answered. */
 const SHORT_BYTES = 16 * 1024
@@ -72,6 +76,11 @@ export function serializeTrailer(metadata: ObjectMetadata): Buffer {
   return Buffer.concat([json, Buffer.from(length + MAGIC, 'latin1')])
 }
 
+/** How long that will be, before the digest is known. */
+export function trailerBytes(metadata: Omit<ObjectMetadata, 'etag'>): number {
+  return serializeTrailer({ ...metadata, etag: '-'.repeat(ETAG_CHARACTERS) }).length
+}
+
 /** A digest of a representation, of its fields as well as of its content (RFC 9110 §8.8.3.3): the opaque part of its tag. */
 export function startDigest(fields: RepresentationFields): Hash {
   return createHash('sha256').update(`${JSON.stringify(fields)}\n`)
@@ -79,10 +88,15 @@ export function startDigest(fields: RepresentationFields): Hash {
 
 /**
  * Opens the version that is current; it stays readable as it is, whatever is written or deleted meanwhile.
+ * @param withTime whether `fileModifiedMs` is asked for
  * @returns undefined when there is none; otherwise the caller closes it
  * @throws DamagedObject, and what the system throws; EMFILE when it would have one of the descriptors that are kept
  */
-export async function openObject(path: string, descriptors: Descriptors): Promise<OpenObject | undefined> {
+export async function openObject(
+  path: string,
+  descriptors: Descriptors,
+  withTime = false,
+): Promise<OpenObject | undefined> {
   let file: number
   try {
     file = await openFile(path, 'r')
@@ -99,7 +113,10 @@ export async function openObject(path: string, descriptors: Descriptors): Promis
     // Each call that waits costs more than what it does here: a short file is open for one of them.
     const start = await readFile(file, 0, SHORT_BYTES)
     const isWhole = start.length < SHORT_BYTES && hasFooter(start)
-    object = isWhole ? shortObject(start) : await longObject(file)
+    // Of an open file the system has it at hand: a microsecond, where waiting for it costs ten.
+    object = isWhole
+      ? shortObject(start, withTime ? fstatSync(file).mtimeMs : undefined)
+      : await longObject(file)
   } catch (error) {
     await closeFile(file)
     throw isOfSystem(error) ? error : new DamagedObject(error)
@@ -109,12 +126,13 @@ export async function openObject(path: string, descriptors: Descriptors): Promis
 }
 
 /** @param whole the file */
-function shortObject(whole: Buffer): OpenObject {
+function shortObject(whole: Buffer, fileModifiedMs: number | undefined): OpenObject {
   const metadata = parseMetadata(whole, trailerLength(whole, whole.length), whole.length)
   const content = whole.subarray(0, metadata.length)
   return {
     metadata,
     size: whole.length,
+    fileModifiedMs,
     content,
     read: async (at, bytes) => content.subarray(at, at + bytes),
     close: async () => {},
@@ -122,7 +140,7 @@ function shortObject(whole: Buffer): OpenObject {
 }
 
 async function longObject(file: number): Promise<OpenObject> {
-  const { size } = await statFile(file)
+  const { size, mtimeMs: fileModifiedMs } = await statFile(file)
   const readTail = (bytes: number): Promise<Buffer> => readFile(file, Math.max(0, size - bytes), bytes)
   const tail = await readTail(TAIL_BYTES)
   const length = trailerLength(tail, size)
@@ -130,6 +148,7 @@ async function longObject(file: number): Promise<OpenObject> {
   return {
     metadata,
     size,
+    fileModifiedMs,
     content: undefined,
     read: (at, bytes) => readFile(file, at, Math.max(0, Math.min(bytes, metadata.length - at))),
     close: () => closeFile(file),

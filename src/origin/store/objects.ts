@@ -6,6 +6,7 @@
  * killed leaves either the old version or the new one. A file that is damaged holds no version: it can be replaced and
  * removed as if nothing were there, and only who wants to read it is told.
  */
+import type { Stats } from 'node:fs'
 import { rm, stat } from 'node:fs/promises'
 import type { CancelSignal } from '../../exchange.js'
 import type { Descriptors } from '../../limits/descriptors.js'
@@ -15,6 +16,8 @@ import { isMissing } from './failures.js'
 import { digestOf, type Layout } from './layout.js'
 import type { NewVersion } from './new-version.js'
 import { DamagedObject, type ObjectMetadata, type OpenObject, openObject } from './object-file.js'
+import type { Candidate } from './oldest.js'
+import type { Recency } from './recency.js'
 import type { ResourceLocks } from './resource-lock.js'
 import { fileBytes, type Reservation, type Usage } from './usage.js'
 
@@ -24,6 +27,8 @@ export interface ObjectsOptions {
   readonly index: CollectionIndex
   readonly usage: Usage
   readonly descriptors: Descriptors
+  /** Where those that were not used for long are evicted. */
+  readonly recency?: Recency | undefined
 }
 
 export class Objects {
@@ -35,8 +40,24 @@ export class Objects {
 
   /** @returns undefined when there is no such resource; otherwise the caller closes it. @throws DamagedObject */
   open(path: string): Promise<OpenObject | undefined> {
-    const { layout, descriptors } = this.#options
-    return openObject(layout.objectFile(digestOf(path)), descriptors)
+    const { layout, descriptors, recency } = this.#options
+    return openObject(layout.objectFile(digestOf(path)), descriptors, recency !== undefined)
+  }
+
+  /**
+   * A version was asked for: where that matters, it is noted beside the answer.
+   * @returns undefined when there is nothing to wait for; otherwise what never fails
+   */
+  used(path: string, { fileModifiedMs }: OpenObject): Promise<void> | undefined {
+    const { layout, recency } = this.#options
+    if (recency === undefined || fileModifiedMs === undefined) return undefined
+    return recency.isDue(fileModifiedMs) ? recency.note(layout.objectFile(digestOf(path))) : undefined
+  }
+
+  /** Has the version that is to be replaced stay until then: to be called again once a minute. Never fails. */
+  async keep(path: string): Promise<void> {
+    const { layout, recency } = this.#options
+    await recency?.note(layout.objectFile(digestOf(path)))
   }
 
   /** The metadata of the current version; undefined when there is no such resource. @throws DamagedObject */
@@ -53,13 +74,13 @@ export class Objects {
 
   /** What its file counts for; 0 when there is no such resource. */
   async countedBytes(path: string): Promise<number> {
-    const size = await this.#fileSize(path)
-    return size === undefined ? 0 : fileBytes(size)
+    const status = await this.#status(digestOf(path))
+    return status === undefined ? 0 : fileBytes(status.size)
   }
 
-  async #fileSize(path: string): Promise<number | undefined> {
+  async #status(digest: string): Promise<Stats | undefined> {
     try {
-      return (await stat(this.#options.layout.objectFile(digestOf(path)))).size
+      return await stat(this.#options.layout.objectFile(digest))
     } catch (error) {
       if (isMissing(error)) return undefined
       throw error
@@ -118,7 +139,7 @@ export class Objects {
    * @returns what is gone counted for
    */
   async #forget(path: string): Promise<number> {
-    return (await this.#fileSize(path)) === undefined ? await this.#options.index.remove(path) : 0
+    return (await this.#status(digestOf(path))) === undefined ? await this.#options.index.remove(path) : 0
   }
 
   /**
@@ -133,24 +154,54 @@ export class Objects {
     check: (current: ObjectMetadata | undefined) => void,
     signal: CancelSignal,
   ): Promise<boolean> {
-    const { index, layout, locks, usage } = this.#options
+    const { layout, locks } = this.#options
     const digest = digestOf(path)
     // What is not there can be left alone without a lock, and without a directory to put it into.
-    if ((await this.#fileSize(path)) === undefined) {
+    if ((await this.#status(digest)) === undefined) {
       check(undefined)
       return false
     }
     const work = async (): Promise<boolean> => {
       check(await this.metadataIfWhole(path))
-      const size = await this.#fileSize(path)
-      if (size === undefined) return false
-      await rm(layout.objectFile(digest), { recursive: true, force: true })
-      await syncDirectory(layout.objectFolder(digest))
-      usage.changed(-fileBytes(size))
-      usage.changed(-(await index.remove(path)))
+      const status = await this.#status(digest)
+      if (status === undefined) return false
+      await this.#delete(digest, status.size, path)
       return true
     }
     return await locks.hold(digest, work, signal, layout.objectFile(digest))
+  }
+
+  /**
+   * Removes a resource that is not in use: neither locked nor used since it was found to be a candidate.
+   * @returns what is gone counted for; 0 when it has to stay
+   */
+  async evict({ digest, usedMs }: Candidate): Promise<number> {
+    const { layout, locks, descriptors } = this.#options
+    const file = layout.objectFile(digest)
+    let freed = 0
+    const work = async (): Promise<void> => {
+      const status = await this.#status(digest)
+      if (status?.isFile() !== true || status.mtimeMs > usedMs) return
+      const object = await openObject(file, descriptors).catch(noneIfDamaged)
+      await object?.close()
+      // Of one that is damaged nobody knows the name: who reads the index finds that it leads nowhere.
+      const path = object?.metadata.path
+      const isSound = path !== undefined && digestOf(path) === digest
+      freed = await this.#delete(digest, status.size, isSound ? path : undefined)
+    }
+    await locks.holdIfFree(digest, work, file)
+    return freed
+  }
+
+  /** @returns what is gone counted for */
+  async #delete(digest: string, size: number, path: string | undefined): Promise<number> {
+    const { index, layout, usage } = this.#options
+    await rm(layout.objectFile(digest), { recursive: true, force: true })
+    await syncDirectory(layout.objectFolder(digest))
+    usage.changed(-fileBytes(size))
+    const beside = path === undefined ? 0 : await index.remove(path)
+    usage.changed(-beside)
+    return fileBytes(size) + beside
   }
 }
 

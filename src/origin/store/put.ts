@@ -9,10 +9,12 @@ import {
   tooLargeObject,
   validatorFields,
 } from './answers.js'
+import { indexBytes } from './collection-index.js'
 import { readContent } from './content.js'
 import { NewVersion } from './new-version.js'
-import { type ObjectMetadata, validatorsOf } from './object-file.js'
+import { type ObjectMetadata, trailerBytes, validatorsOf } from './object-file.js'
 import type { Objects } from './objects.js'
+import { RESOLUTION_MS } from './recency.js'
 import { parseRepresentationFields, type RepresentationFields } from './representation-fields.js'
 import type { TemporaryFiles } from './temporary-files.js'
 import { fileBytes, type Reservation, type Usage } from './usage.js'
@@ -107,16 +109,26 @@ async function storeContent(
   }
   const declared = exchange.content.length ?? 0
   ensureSize(declared)
-  const room = usage.reserve(await objects.countedBytes(path))
+  const replaced = await objects.countedBytes(path)
+  const room = usage.reserve(replaced, indexBytes(path))
+  const trailer = trailerBytes({ path, fields, modifiedMs: now(), length: declared })
   let version: NewVersion | undefined
+  let keptMs = Number.NEGATIVE_INFINITY
+  const keep = async (): Promise<void> => {
+    if (replaced === 0 || now() - keptMs < RESOLUTION_MS) return
+    keptMs = now()
+    await objects.keep(path)
+  }
   try {
-    await room.atLeast(fileBytes(declared))
+    await keep()
+    await room.atLeast(fileBytes(declared + trailer))
     const made = new NewVersion(await temporary.create(), fields)
     version = made
     await readContent(exchange, async chunks => {
       const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, made.length)
       ensureSize(bytes)
-      await room.atLeast(fileBytes(bytes))
+      await keep()
+      await room.atLeast(fileBytes(bytes + trailer))
       await made.append(chunks)
     })
     const metadata = await made.seal(path, now())

@@ -55,6 +55,36 @@ export class ResourceLocks {
    */
   async hold<T>(key: string, work: () => Promise<T>, signal: CancelSignal, spare?: string): Promise<T> {
     const askedAt = this.#now()
+    return await this.#inTurn(key, async before => {
+      await unlessGone(before, signal)
+      return await this.#holdFile(join(this.#folder, key), work, signal, this.#now() - askedAt, spare)
+    })
+  }
+
+  /**
+   * Does the work unless somebody holds the lock, or waits for it.
+   * @param spare as of `hold`
+   * @returns whether it was done
+   */
+  async holdIfFree(key: string, work: () => Promise<void>, spare?: string): Promise<boolean> {
+    if (this.#queues.has(key)) return false
+    const path = join(this.#folder, key)
+    return await this.#inTurn(key, async () => {
+      await this.#removeLeft()
+      let mine = await this.#create(path, spare)
+      if (mine === undefined && (await this.#removeDead(path))) mine = await this.#create(path, spare)
+      if (mine === undefined) return false
+      try {
+        await work()
+      } finally {
+        await this.#letGo(path, mine)
+      }
+      return true
+    })
+  }
+
+  /** @param work is told when those before it in this process are done */
+  async #inTurn<T>(key: string, work: (before: Promise<void>) => Promise<T>): Promise<T> {
     const before = this.#queues.get(key) ?? Promise.resolve()
     let end = (): void => {}
     const over = new Promise<void>(resolve => {
@@ -64,8 +94,7 @@ export class ResourceLocks {
     const mine = before.then(() => over)
     this.#queues.set(key, mine)
     try {
-      await unlessGone(before, signal)
-      return await this.#holdFile(join(this.#folder, key), work, signal, this.#now() - askedAt, spare)
+      return await work(before)
     } finally {
       end()
       void mine.then(() => {

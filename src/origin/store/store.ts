@@ -24,6 +24,7 @@ import {
 } from './answers.js'
 import { CollectionIndex } from './collection-index.js'
 import { discardContent } from './content.js'
+import { Eviction } from './eviction.js'
 import { storeFailure } from './failures.js'
 import { Layout } from './layout.js'
 import { Listing, type Unreadable } from './listing.js'
@@ -32,6 +33,7 @@ import { Objects } from './objects.js'
 import { Owner } from './owner.js'
 import { Patches } from './patch.js'
 import { postToCollection, putResource, type WriteContext } from './put.js'
+import { Recency } from './recency.js'
 import { ResourceLocks } from './resource-lock.js'
 import { sendRepresentation } from './send-representation.js'
 import { badQuery, checkPathLength, encodeSegment, parseStorePath, type StorePath } from './store-path.js'
@@ -55,6 +57,8 @@ export interface StoreOptions {
   readonly directory: string
   readonly maxObjectBytes: number
   readonly maxTotalBytes: number
+  /** What goes when there is no room for more. */
+  readonly evict: 'never' | 'least-recently-used'
   /** Longest request target, which the paths that are made have to fit in. */
   readonly targetBytes: number
   /** Whether the route to the store is for certain values of Host alone. */
@@ -69,6 +73,8 @@ export interface StoreOptions {
   readonly randomId: () => string
   readonly descriptors: Descriptors
   readonly unreadable: Unreadable
+  /** Told of each eviction. */
+  readonly evicted: (objects: number, bytes: number) => void
 }
 
 export class Store {
@@ -78,23 +84,34 @@ export class Store {
   readonly #temporary: TemporaryFiles
   readonly #locks: ResourceLocks
   readonly #usage: Usage
+  readonly #eviction: Eviction | undefined
   readonly #patches = new Patches()
   readonly #running = new Set<Promise<unknown>>()
   #sweptAt = Number.NEGATIVE_INFINITY
 
   private constructor(options: StoreOptions, owner: Owner) {
-    const { directory, now, randomId, maxTotalBytes, descriptors, unreadable } = options
+    const { directory, now, randomId, descriptors, unreadable } = options
     const layout = new Layout(directory)
     const locks = new ResourceLocks(layout.locks, owner, now, randomId)
     const temporary = new TemporaryFiles(layout.temporary, owner, randomId, descriptors)
     const index = new CollectionIndex(layout, temporary)
-    const usage = new Usage({ objects: layout.objects, collections: layout.collections, maxTotalBytes, now })
+    const evicts = options.evict === 'least-recently-used'
+    const usage = new Usage({
+      objects: layout.objects,
+      collections: layout.collections,
+      maxTotalBytes: options.maxTotalBytes,
+      now,
+      evict: evicts ? async () => (await this.#eviction?.run()) ?? 0 : undefined,
+    })
+    const recency = evicts ? new Recency(now) : undefined
+    const objects = new Objects({ layout, locks, index, usage, descriptors, recency })
     this.#options = options
     this.#temporary = temporary
     this.#locks = locks
     this.#usage = usage
-    this.#objects = new Objects({ layout, locks, index, usage, descriptors })
-    this.#listing = new Listing(index, this.#objects, unreadable)
+    this.#objects = objects
+    this.#eviction = evicts ? new Eviction({ usage, objects, locks, evicted: options.evicted }) : undefined
+    this.#listing = new Listing(index, objects, unreadable)
   }
 
   /** Removes what processes that are gone have left half-done; creates nothing. */
@@ -128,12 +145,13 @@ export class Store {
     await this.#temporary.sweep(now).catch(() => {})
   }
 
-  /** Waits for the requests that are being served, and a sweep. */
+  /** Waits for the requests that are being served, a sweep, and what an eviction is removing. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
+    this.#eviction?.close()
+    await this.#usage.close()
     await this.#patches.close()
     await this.#locks.close()
-    await this.#usage.close()
     await this.#temporary.close()
   }
 
@@ -173,6 +191,8 @@ export class Store {
       default: {
         const object = await this.#objects.open(path)
         if (object === undefined) throw notFound(path)
+        const noted = this.#objects.used(path, object)
+        if (noted !== undefined) void this.#run(noted)
         try {
           return await sendRepresentation(context, object, this.#options.randomId)
         } finally {

@@ -7,12 +7,14 @@
  * what is on its way counts as if it had come; so several processes together may go over the limit by what the others
  * wrote since the last count.
  */
+import type { Stats } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ProxyError } from '../../errors.js'
 import { isMissing } from './failures.js'
 import { namesIn, openFolder } from './directories.js'
 import { LONG_MARK } from './layout.js'
+import type { Candidate } from './oldest.js'
 
 /** What a file counts for beside its bytes, and a folder. */
 export const FILE_BYTES = 4096
@@ -24,6 +26,14 @@ const RECOUNT_SHARE = 20
 /** Before something is refused the count may not be older than that. */
 const REFUSAL_MS = 1000
 
+/** From this share of the limit on there is eviction before anybody has to wait for it, down to the other. */
+const HIGH_SHARE = 0.98
+const LOW_SHARE = 0.95
+/** Most that goes for nobody in particular beyond that, so that one large resource does not go for a little room. */
+const SLACK_SHARE = 0.05
+const OBJECT_FOLDER = /^[0-9a-f]{2}$/
+const OBJECT_NAME = /^[0-9a-f]{62}$/
+
 export interface UsageOptions {
   /** The folder of the folders with the objects. */
   readonly objects: string
@@ -32,11 +42,21 @@ export interface UsageOptions {
   readonly maxTotalBytes: number
   /** Milliseconds since the epoch. */
   readonly now: () => number
+  /** Removes what `excess` says, and returns its bytes; without it, what does not fit is refused. */
+  readonly evict?: (() => Promise<number>) | undefined
+}
+
+/** What has to go. */
+export interface Excess {
+  /** 0 or less when nothing has to. */
+  readonly bytes: number
+  /** Nothing that counts for more is to go. */
+  readonly largest: number
 }
 
 /** Room set aside for one write. */
 export interface Reservation {
-  /** Sets aside at least so many bytes in all. @throws ProxyError 507 when there is not as much */
+  /** Sets aside at least so many bytes in all, for a file. @throws ProxyError 507 when there is not as much */
   atLeast(bytes: number): Promise<void>
   /** Sets aside as much again. @throws ProxyError 507 */
   more(bytes: number): Promise<void>
@@ -48,6 +68,13 @@ export interface Reservation {
   release(): void
 }
 
+/** A write that waits for an eviction. */
+interface Waiting {
+  /** What it will free itself. */
+  readonly freedBytes: number
+  readonly goOn: () => void
+}
+
 export class Usage {
   readonly #options: UsageOptions
   #stored = 0
@@ -57,32 +84,40 @@ export class Usage {
   #countedAt = Number.NEGATIVE_INFINITY
   #countTookMs = 0
   #counting: Promise<void> | undefined
+  #evicting: Promise<number> | undefined
+  /** Whether nothing was found that could go for the last one who waited. */
+  #wasInVain = false
+  /** When it is worth trying again, after an eviction that nobody waited for did not do. */
+  #nextEvictionAt = Number.NEGATIVE_INFINITY
+  readonly #waiting = new Set<Waiting>()
 
   constructor(options: UsageOptions) {
     this.#options = options
   }
 
-  /** @param freedBytes what the write will free, as it looks now: the size of the version that it replaces */
-  reserve(freedBytes: number): Reservation {
+  /**
+   * @param freedBytes what the write will free, as it looks now: the size of the version that it replaces
+   * @param besideBytes what will have to be there beside its file in any case
+   */
+  reserve(freedBytes: number, besideBytes = 0): Reservation {
     let held = 0
     let freed = freedBytes
-    const ensureRoom = async (bytes: number): Promise<void> => {
-      await this.#look(bytes, freed)
-      if (!this.#fits(bytes, freed)) throw noRoom()
-    }
     const more = async (bytes: number): Promise<void> => {
-      await ensureRoom(bytes)
-      this.#reserved += bytes
+      await this.#look(bytes, freed)
+      if (this.#fits(bytes, freed)) this.#reserved += bytes
+      else if (!(await this.#makeRoom(bytes, freed))) throw noRoom()
       held += bytes
     }
     return {
       atLeast: async bytes => {
+        // Whatever were removed for it, it would not fit.
+        if (bytes + besideBytes > this.#options.maxTotalBytes) throw noRoom()
         if (bytes > held) await more(bytes - held)
       },
       more,
       replaces: async bytes => {
         freed = bytes
-        await ensureRoom(0)
+        await more(0)
       },
       release: () => {
         this.#reserved -= held
@@ -95,39 +130,136 @@ export class Usage {
   changed(bytes: number): void {
     this.#stored += bytes
     this.#written += Math.max(0, bytes)
+    for (const { freedBytes, goOn } of this.#waiting) {
+      if (this.#fits(0, freedBytes)) goOn()
+    }
   }
 
-  /** Waits for a count that is going on. */
+  /** Waits for a count that is going on, and for an eviction. */
   async close(): Promise<void> {
+    await this.#evicting?.catch(() => {})
     await this.#counting?.catch(() => {})
+  }
+
+  /** Counts from the beginning. @param visit is told of each resource */
+  async count(visit: (candidate: Candidate) => void): Promise<void> {
+    while (this.#counting !== undefined) await this.#counting.catch(() => {})
+    await this.#count(visit)
+  }
+
+  /**
+   * What has to go, as of the last count: until everybody who waits has room, and there is some to spare. What is on its
+   * way counts for them, and is not made room for before.
+   */
+  excess(): Excess {
+    const max = this.#options.maxTotalBytes
+    const waiting = [...this.#waiting].filter(({ freedBytes }) => !this.#fits(0, freedBytes))
+    if (waiting.length > 0) {
+      const freedBytes = Math.min(...waiting.map(of => of.freedBytes))
+      const most = Math.max(0, max - this.#reserved + freedBytes)
+      return { bytes: this.#stored - LOW_SHARE * most, largest: Number.POSITIVE_INFINITY }
+    }
+    const bytes = this.#stored > HIGH_SHARE * max ? this.#stored - LOW_SHARE * max : 0
+    return { bytes, largest: bytes + SLACK_SHARE * max }
+  }
+
+  /**
+   * What is asked for counts as if there were room for it, so that nobody else takes what is made.
+   * @returns whether there is room now; then it is set aside
+   */
+  async #makeRoom(bytes: number, freedBytes: number): Promise<boolean> {
+    // Where it would not fit beside what else is on its way, nothing that could be removed would do.
+    if (this.#options.evict === undefined || this.#reserved + bytes > this.#options.maxTotalBytes)
+      return false
+    this.#reserved += bytes
+    let fits = false
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const leave = (): void => void this.#waiting.delete(waiting)
+        const goOn = (): void => {
+          leave()
+          resolve()
+        }
+        const waiting: Waiting = { freedBytes, goOn }
+        this.#waiting.add(waiting)
+        this.#evictFor(waiting).finally(leave).then(resolve, reject)
+      })
+      fits = this.#fits(0, freedBytes)
+      return fits
+    } finally {
+      if (!fits) this.#reserved -= bytes
+    }
+  }
+
+  async #evictFor(waiting: Waiting): Promise<void> {
+    // One that had begun before may have been for less.
+    await this.#evicting?.catch(() => {})
+    while (this.#waiting.has(waiting) && !this.#fits(0, waiting.freedBytes)) {
+      const age = this.#options.now() - this.#countedAt
+      if (this.#wasInVain && age <= REFUSAL_MS) return
+      const bytes = await this.#evict()
+      this.#wasInVain = bytes === 0 && !this.#fits(0, waiting.freedBytes)
+      if (bytes === 0) return
+    }
+  }
+
+  /** @returns the bytes that are gone */
+  #evict(): Promise<number> {
+    const run = async (): Promise<number> => (await this.#options.evict?.()) ?? 0
+    this.#evicting ??= run().finally(() => {
+      this.#evicting = undefined
+    })
+    return this.#evicting
+  }
+
+  /** Before anybody has to wait for it. */
+  async #evictAhead(): Promise<void> {
+    const { evict, maxTotalBytes, now } = this.#options
+    const isHigh = (): boolean => this.#stored > HIGH_SHARE * maxTotalBytes
+    if (evict === undefined || this.#evicting !== undefined || !isHigh() || now() < this.#nextEvictionAt)
+      return
+    await this.#evict()
+    if (isHigh()) this.#nextEvictionAt = now() + this.#recountMs()
   }
 
   /** Counts when it is time to, and before something would be refused. */
   async #look(bytes: number, freedBytes: number): Promise<void> {
     const age = this.#options.now() - this.#countedAt
     if (age === Number.POSITIVE_INFINITY) await this.#count()
-    else if (age > Math.max(RECOUNT_MS, this.#countTookMs * RECOUNT_SHARE)) this.#count().catch(() => {})
-    if (age > REFUSAL_MS && !this.#fits(bytes, freedBytes)) await this.#count()
+    else if (age > this.#recountMs()) this.#count().catch(() => {})
+    if (this.#options.evict !== undefined) this.#evictAhead().catch(() => {})
+    else if (age > REFUSAL_MS && !this.#fits(bytes, freedBytes)) await this.#count()
+  }
+
+  #recountMs(): number {
+    return Math.max(RECOUNT_MS, this.#countTookMs * RECOUNT_SHARE)
   }
 
   #fits(bytes: number, freedBytes: number): boolean {
     return this.#stored + this.#reserved + bytes - freedBytes <= this.#options.maxTotalBytes
   }
 
-  #count(): Promise<void> {
-    this.#counting ??= this.#recount().finally(() => {
+  #count(visit?: (candidate: Candidate) => void): Promise<void> {
+    this.#counting ??= this.#recount(visit).finally(() => {
       this.#counting = undefined
     })
     return this.#counting
   }
 
-  async #recount(): Promise<void> {
+  async #recount(visit: (candidate: Candidate) => void = () => {}): Promise<void> {
     const started = this.#options.now()
     const before = this.#written
     let total = 0
     for (const folder of await namesIn(this.#options.objects)) {
       const path = join(this.#options.objects, folder)
-      for (const name of await namesIn(path)) total += await countOf(join(path, name))
+      for (const name of await namesIn(path)) {
+        const status = await statusOf(join(path, name))
+        if (status === undefined) continue
+        const bytes = fileBytes(status.size)
+        total += bytes
+        if (!status.isFile() || !OBJECT_FOLDER.test(folder) || !OBJECT_NAME.test(name)) continue
+        visit({ digest: folder + name, usedMs: status.mtimeMs, bytes })
+      }
     }
     for (const folder of await namesIn(this.#options.collections)) {
       const path = join(this.#options.collections, folder)
@@ -150,16 +282,21 @@ async function countOfEntries(folder: string): Promise<number> {
   if (directory === undefined) return 0
   let total = FILE_BYTES
   for await (const { name } of directory) {
-    total += name.includes(LONG_MARK) ? await countOf(join(folder, name)) : FILE_BYTES
+    if (!name.includes(LONG_MARK)) {
+      total += FILE_BYTES
+      continue
+    }
+    const status = await statusOf(join(folder, name))
+    if (status !== undefined) total += fileBytes(status.size)
   }
   return total
 }
 
-async function countOf(path: string): Promise<number> {
+async function statusOf(path: string): Promise<Stats | undefined> {
   try {
-    return fileBytes((await stat(path)).size)
+    return await stat(path)
   } catch (error) {
-    if (isMissing(error)) return 0
+    if (isMissing(error)) return undefined
     throw error
   }
 }

@@ -81,7 +81,9 @@ export async function storeServer(
     date: () => DATE,
     randomId: () => `r${process.pid}-${++count}`,
     descriptors: NO_DESCRIPTOR_KEPT,
+    evict: 'never',
     unreadable: () => {},
+    evicted: () => {},
     ...options,
   })
   const serve = async (exchange: ReceivedExchange): Promise<void> => {
