@@ -44,8 +44,26 @@ t.test('an entry with store, and what is left out', async t => {
       write: [{ text: '127.0.0.0/8' }, { text: '::1/128' }],
       maxObjectBytes: 2 ** 30,
       maxTotalBytes: 10 * 2 ** 30,
+      evict: 'never',
     },
   })
+})
+
+t.test('a store evicts below a limit that is written beside it, and nowhere else', async t => {
+  t.match(origin('path: /, store: { max_total: 1GiB, evict: least-recently-used }'), {
+    store: { maxTotalBytes: 2 ** 30, evict: 'least-recently-used' },
+  })
+  t.match(origin('path: /, store: { evict: never }'), { store: { evict: 'never' } })
+  refuses(t, [
+    [
+      'origins: [{ path: /, store: { evict: least-recently-used } }]',
+      '2:38 origins[0].store.evict: least-recently-used removes what max_total has no room for; write max_total beside it',
+    ],
+    [
+      'origins: [{ path: /, store: { max_total: 1GiB, evict: lru } }]',
+      '2:55 origins[0].store.evict: expected never or least-recently-used, found "lru"',
+    ],
+  ])
 })
 
 t.test('a path is not empty, and that of a store is one of a directory', async t => {

@@ -26,7 +26,7 @@ t.test('who may write is asked by address; nothing is made before the first writ
       randomId: () => 'id',
       descriptors: NO_DESCRIPTOR_KEPT,
       unreadable: () => {},
-    evicted: () => {},
+      evicted: () => {},
     },
   )
   const put = new FakeExchange({ method: 'PUT' })
