@@ -16,6 +16,8 @@ const LOCK = 'eviction'
 const LOCKED_MS = 50
 /** Removed after one pass: some ten megabytes while it lasts. A store of more than a million needs passes more often. */
 const MOST_AT_ONCE = 65_536
+/** Removals side by side, as each waits for the disk most of the time. */
+const AT_ONCE = 4
 
 export interface EvictionOptions {
   readonly usage: Usage
@@ -61,19 +63,29 @@ export class Eviction {
     await usage.count(candidate => oldest.add(candidate))
     const { bytes, largest } = usage.excess()
     let freed = 0
+    let pending = 0
     let removed = 0
     let failure: unknown
-    for (const candidate of bytes > 0 ? await oldest.take() : []) {
-      if (freed >= bytes || this.#closing.signal.aborted) break
-      if (candidate.bytes > largest) continue
-      try {
-        const gone = await objects.evict(candidate)
-        freed += gone
-        if (gone > 0) removed++
-      } catch (error) {
-        failure ??= error
+    const candidates = (bytes > 0 ? await oldest.take() : []).values()
+    const work = async (): Promise<void> => {
+      for (const candidate of candidates) {
+        if (candidate.bytes > largest) continue
+        pending += candidate.bytes
+        try {
+          const gone = await objects.evict(candidate)
+          freed += gone
+          if (gone > 0) removed++
+        } catch (error) {
+          failure ??= error
+        }
+        pending -= candidate.bytes
+        if (freed + pending >= bytes || this.#closing.signal.aborted) return
       }
     }
+    // Each begins only when what the others have begun would not do.
+    const working: Promise<void>[] = []
+    while (working.length < AT_ONCE && freed + pending < bytes) working.push(work())
+    await Promise.all(working)
     if (removed > 0) evicted(removed, freed)
     else if (failure !== undefined) throw failure
     return freed
