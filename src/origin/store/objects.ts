@@ -173,14 +173,15 @@ export class Objects {
 
   /**
    * Removes a resource that is not in use: neither locked nor used since it was found to be a candidate.
-   * @returns what is gone counted for; 0 when it has to stay
+   * @returns what is gone counted for; 0 when it has to stay, undefined when it was not there any more
    */
-  async evict({ digest, usedMs }: Candidate): Promise<number> {
+  async evict({ digest, usedMs }: Candidate): Promise<number | undefined> {
     const { layout, locks, descriptors } = this.#options
     const file = layout.objectFile(digest)
-    let freed = 0
+    let freed: number | undefined = 0
     const work = async (): Promise<void> => {
       const status = await this.#status(digest)
+      if (status === undefined) freed = undefined
       if (status?.isFile() !== true || status.mtimeMs > usedMs) return
       const object = await openObject(file, descriptors).catch(noneIfDamaged)
       await object?.close()

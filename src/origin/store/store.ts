@@ -101,7 +101,7 @@ export class Store {
       collections: layout.collections,
       maxTotalBytes: options.maxTotalBytes,
       now,
-      evict: evicts ? async () => (await this.#eviction?.run()) ?? 0 : undefined,
+      eviction: evicts ? () => this.#eviction : undefined,
     })
     const recency = evicts ? new Recency(now) : undefined
     const objects = new Objects({ layout, locks, index, usage, descriptors, recency })
@@ -110,7 +110,7 @@ export class Store {
     this.#locks = locks
     this.#usage = usage
     this.#objects = objects
-    this.#eviction = evicts ? new Eviction({ usage, objects, locks, evicted: options.evicted }) : undefined
+    this.#eviction = evicts ? new Eviction({ ...options, usage, objects, locks }) : undefined
     this.#listing = new Listing(index, objects, unreadable)
   }
 

@@ -18,7 +18,8 @@ import type { Candidate } from './oldest.js'
 
 /** What a file counts for beside its bytes, and a folder. */
 export const FILE_BYTES = 4096
-const ENTRIES_AT_ONCE = 1024
+/** Read in one turn of the loop, which takes half a millisecond. */
+const ENTRIES_AT_ONCE = 256
 
 /** At most one count in so long, and never more than a twentieth of the time. */
 const RECOUNT_MS = 30_000
@@ -42,8 +43,24 @@ export interface UsageOptions {
   readonly maxTotalBytes: number
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Removes what `excess` says, and returns its bytes; without it, what does not fit is refused. */
-  readonly evict?: (() => Promise<number>) | undefined
+  /** Without it, what does not fit is refused. */
+  readonly eviction?: (() => Evicts | undefined) | undefined
+}
+
+/** Who removes things for it, and returns the bytes that are gone. */
+export interface Evicts {
+  /** Removes what `excess` says, which may take seconds. */
+  run(): Promise<number>
+  /** Removes what `shortage` says, as far as it knows at once of what. */
+  runAtOnce(): Promise<number>
+  startCount(): CountVisitor
+}
+
+/** Told of each resource in a count. */
+export interface CountVisitor {
+  /** What it throws ends the count. */
+  visit(candidate: Candidate): void
+  end(): Promise<void>
 }
 
 /** What has to go. */
@@ -85,6 +102,7 @@ export class Usage {
   #countTookMs = 0
   #counting: Promise<void> | undefined
   #evicting: Promise<number> | undefined
+  #evictingAtOnce: Promise<number> | undefined
   /** Whether nothing was found that could go for the last one who waited. */
   #wasInVain = false
   /** When it is worth trying again, after an eviction that nobody waited for did not do. */
@@ -138,13 +156,14 @@ export class Usage {
   /** Waits for a count that is going on, and for an eviction. */
   async close(): Promise<void> {
     await this.#evicting?.catch(() => {})
+    await this.#evictingAtOnce?.catch(() => {})
     await this.#counting?.catch(() => {})
   }
 
-  /** Counts from the beginning. @param visit is told of each resource */
-  async count(visit: (candidate: Candidate) => void): Promise<void> {
+  /** Counts from the beginning. */
+  async count(): Promise<void> {
     while (this.#counting !== undefined) await this.#counting.catch(() => {})
-    await this.#count(visit)
+    await this.#count()
   }
 
   /**
@@ -153,14 +172,20 @@ export class Usage {
    */
   excess(): Excess {
     const max = this.#options.maxTotalBytes
-    const waiting = [...this.#waiting].filter(({ freedBytes }) => !this.#fits(0, freedBytes))
-    if (waiting.length > 0) {
-      const freedBytes = Math.min(...waiting.map(of => of.freedBytes))
-      const most = Math.max(0, max - this.#reserved + freedBytes)
+    const shortage = this.shortage()
+    if (shortage > 0) {
+      // What may be stored when everybody has room.
+      const most = Math.max(0, this.#stored - shortage)
       return { bytes: this.#stored - LOW_SHARE * most, largest: Number.POSITIVE_INFINITY }
     }
     const bytes = this.#stored > HIGH_SHARE * max ? this.#stored - LOW_SHARE * max : 0
     return { bytes, largest: bytes + SLACK_SHARE * max }
+  }
+
+  /** What has to go for those who wait to have room; 0 when nothing has to. */
+  shortage(): number {
+    const over = this.#stored + this.#reserved - this.#options.maxTotalBytes
+    return Math.max(0, ...[...this.#waiting].map(({ freedBytes }) => over - freedBytes))
   }
 
   /**
@@ -169,8 +194,7 @@ export class Usage {
    */
   async #makeRoom(bytes: number, freedBytes: number): Promise<boolean> {
     // Where it would not fit beside what else is on its way, nothing that could be removed would do.
-    if (this.#options.evict === undefined || this.#reserved + bytes > this.#options.maxTotalBytes)
-      return false
+    if (this.#eviction === undefined || this.#reserved + bytes > this.#options.maxTotalBytes) return false
     this.#reserved += bytes
     let fits = false
     try {
@@ -192,9 +216,10 @@ export class Usage {
   }
 
   async #evictFor(waiting: Waiting): Promise<void> {
+    while (this.#isShort(waiting) && (await this.#evictAtOnce()) > 0) {}
     // One that had begun before may have been for less.
     await this.#evicting?.catch(() => {})
-    while (this.#waiting.has(waiting) && !this.#fits(0, waiting.freedBytes)) {
+    while (this.#isShort(waiting)) {
       const age = this.#options.now() - this.#countedAt
       if (this.#wasInVain && age <= REFUSAL_MS) return
       const bytes = await this.#evict()
@@ -203,21 +228,34 @@ export class Usage {
     }
   }
 
+  #isShort(waiting: Waiting): boolean {
+    return this.#waiting.has(waiting) && !this.#fits(0, waiting.freedBytes)
+  }
+
   /** @returns the bytes that are gone */
   #evict(): Promise<number> {
-    const run = async (): Promise<number> => (await this.#options.evict?.()) ?? 0
+    const run = async (): Promise<number> => (await this.#eviction?.run()) ?? 0
     this.#evicting ??= run().finally(() => {
       this.#evicting = undefined
     })
     return this.#evicting
   }
 
+  /** The same; what fails is left to a pass. */
+  #evictAtOnce(): Promise<number> {
+    const run = async (): Promise<number> => (await this.#eviction?.runAtOnce().catch(() => 0)) ?? 0
+    this.#evictingAtOnce ??= run().finally(() => {
+      this.#evictingAtOnce = undefined
+    })
+    return this.#evictingAtOnce
+  }
+
   /** Before anybody has to wait for it. */
   async #evictAhead(): Promise<void> {
-    const { evict, maxTotalBytes, now } = this.#options
+    const { maxTotalBytes, now } = this.#options
     const isHigh = (): boolean => this.#stored > HIGH_SHARE * maxTotalBytes
-    if (evict === undefined || this.#evicting !== undefined || !isHigh() || now() < this.#nextEvictionAt)
-      return
+    if (this.#eviction === undefined || this.#evicting !== undefined) return
+    if (!isHigh() || now() < this.#nextEvictionAt) return
     await this.#evict()
     if (isHigh()) this.#nextEvictionAt = now() + this.#recountMs()
   }
@@ -227,8 +265,12 @@ export class Usage {
     const age = this.#options.now() - this.#countedAt
     if (age === Number.POSITIVE_INFINITY) await this.#count()
     else if (age > this.#recountMs()) this.#count().catch(() => {})
-    if (this.#options.evict !== undefined) this.#evictAhead().catch(() => {})
+    if (this.#eviction !== undefined) this.#evictAhead().catch(() => {})
     else if (age > REFUSAL_MS && !this.#fits(bytes, freedBytes)) await this.#count()
+  }
+
+  get #eviction(): Evicts | undefined {
+    return this.#options.eviction?.()
   }
 
   #recountMs(): number {
@@ -239,42 +281,48 @@ export class Usage {
     return this.#stored + this.#reserved + bytes - freedBytes <= this.#options.maxTotalBytes
   }
 
-  #count(visit?: (candidate: Candidate) => void): Promise<void> {
-    this.#counting ??= this.#recount(visit).finally(() => {
+  #count(): Promise<void> {
+    this.#counting ??= this.#recount().finally(() => {
       this.#counting = undefined
     })
     return this.#counting
   }
 
-  async #recount(visit: (candidate: Candidate) => void = () => {}): Promise<void> {
+  async #recount(): Promise<void> {
+    const visitor = this.#eviction?.startCount()
     const started = this.#options.now()
     const before = this.#written
     let total = 0
     for (const folder of await namesIn(this.#options.objects)) {
-      const path = join(this.#options.objects, folder)
-      for (const name of await namesIn(path)) {
-        const status = await statusOf(join(path, name))
+      for await (const name of entriesOf(join(this.#options.objects, folder))) {
+        const status = await statusOf(join(this.#options.objects, folder, name))
         if (status === undefined) continue
         const bytes = fileBytes(status.size)
         total += bytes
         if (!status.isFile() || !OBJECT_FOLDER.test(folder) || !OBJECT_NAME.test(name)) continue
-        visit({ digest: folder + name, usedMs: status.mtimeMs, bytes })
+        visitor?.visit({ digest: folder + name, usedMs: status.mtimeMs, bytes })
       }
     }
     for (const folder of await namesIn(this.#options.collections)) {
       const path = join(this.#options.collections, folder)
-      for (const name of await namesIn(path)) total += await countOfEntries(join(path, name))
+      for await (const name of entriesOf(path)) total += await countOfEntries(join(path, name))
     }
     // What this process did meanwhile may have been seen or not; counting it is the safer error, until the next count.
     this.#stored = total + this.#written - before
     this.#countedAt = this.#options.now()
     this.#countTookMs = this.#countedAt - started
+    await visitor?.end()
   }
 }
 
 /** What a file counts for. */
 export function fileBytes(size: number): number {
   return FILE_BYTES + size
+}
+
+/** The names in a folder, however many there are, some in one turn of the loop. */
+async function* entriesOf(folder: string): AsyncGenerator<string> {
+  for await (const { name } of (await openFolder(folder, ENTRIES_AT_ONCE)) ?? []) yield name
 }
 
 async function countOfEntries(folder: string): Promise<number> {
