@@ -22,14 +22,14 @@ const GRADLE_TYPES = [
 ]
 const KEY = createHash('md5').update('inputs of a task').digest('hex')
 
-async function startStore(t: Test, more = ''): Promise<Sluice> {
+async function startStore(t: Test, more = '', also = ''): Promise<Sluice> {
   const directory = join(await temporaryDirectory(t), 'data')
   return await startSluice(
     t,
     `version: 1
 listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
 origins: [{ path: /, store: { directory: ${JSON.stringify(directory)}${more} } }]
-`,
+${also}`,
   )
 }
 
@@ -235,4 +235,21 @@ t.test('entries are listed and deleted by whoever keeps the cache small', { skip
   t.equal((await ask(keeper, bazel(port, 'GET', '/cas/a'))).status, 404)
   t.equal((await ask(keeper, bazel(port, 'DELETE', '/cas/a'))).status, 404)
   t.equal((await ask(keeper, bazel(port, 'PUT', '/cas/d', content))).status, 201, 'there is room again')
+})
+
+t.test('with evict a full cache takes on entries, and those not used for longest go', { skip }, async t => {
+  const sluice = await startStore(
+    t,
+    ', max_total: 140KiB, evict: least-recently-used',
+    'log: { level: debug }\n',
+  )
+  const client = await rawClient(t, sluice.proxyPort)
+  const content = artifact('entry', 30_000)
+  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
+    t.equal((await ask(client, bazel(sluice.proxyPort, 'PUT', `/cas/${name}`, content))).status, 201, name)
+  }
+  t.equal((await ask(client, bazel(sluice.proxyPort, 'GET', '/cas/a'))).status, 404)
+  t.ok((await ask(client, bazel(sluice.proxyPort, 'GET', '/cas/f'))).body === content, 'the same bytes')
+  const line = await sluice.logged({ event: 'store_evicted' })
+  t.match(line, { level: 'debug', directory: String, objects: Number, bytes: Number })
 })

@@ -5,10 +5,11 @@
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { FILE_BYTES } from '../../src/origin/store/usage.js'
 import { put, type StoreServer, storeServer } from '../kit/proxies/store-server.js'
 import { contentOf, type Held, Journal, roundOf, SHARED } from './store-journal.js'
 
@@ -18,8 +19,15 @@ const AFTER = 1_000_000
 const WRITES = Number(process.env['STORE_CRASH_WRITES'] ?? (process.env['CI'] === 'true' ? 1000 : 10_000))
 
 /** Runs a writer for a while, kills it, and gives what it said. */
-async function killedWriter(directory: string, name: string, lifeMs: number): Promise<string> {
-  const child = spawn(process.execPath, [WRITER, directory, name], { stdio: ['ignore', 'pipe', 'inherit'] })
+async function killedWriter(
+  directory: string,
+  name: string,
+  lifeMs: number,
+  ...limit: string[]
+): Promise<string> {
+  const child = spawn(process.execPath, [WRITER, directory, name, ...limit], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   let said = ''
   child.stdout.setEncoding('latin1')
   const begun = once(child.stdout, 'data')
@@ -133,4 +141,59 @@ t.test('killed processes lose no acknowledged write and leave no torn one', asyn
   t.ok(resources.length > WRITES / 10, `${journal.attempts} writes, ${resources.length} resources`)
   for (const path of resources) await server.request(path, { method: 'DELETE' })
   t.same(await listed(server, '/'), [])
+})
+
+/** What the files and folders of a store count for. */
+function countedBytes(directory: string): number {
+  const below = (folder: string, depth: number): string[] =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter(name => name.split('/').length >= depth)
+      .map(name => `${folder}/${name}`)
+  return ['objects', 'collections']
+    .flatMap(kind => below(`${directory}/${kind}`, 2))
+    .map(path => statSync(path))
+    .reduce((sum, status) => sum + FILE_BYTES + (status.isFile() ? status.size : 0), 0)
+}
+
+t.test('processes killed while they evict leave what was not evicted whole, and the limit kept', async t => {
+  const limit = 4_000_000
+  // So many of the last ones of each writer are far from being the oldest.
+  const recent = 5
+  const evicting = { now: Date.now, evict: 'least-recently-used', maxTotalBytes: limit } as const
+  const directory = `${t.testdir()}/data`
+  const journal = new Journal()
+  let gone = 0
+  for (let round = 0; round < 10; round++) {
+    const names = [`a${round}`, `b${round}`]
+    const said = await Promise.all(
+      names.map(name => killedWriter(directory, name, 300 + Math.random() * 400, `${limit}`)),
+    )
+    for (const text of said) journal.read(text)
+    const server = await storeServer(t, evicting, directory)
+    const own = journal.paths.filter(path => names.includes(path.split('/')[1] ?? ''))
+    for (const name of names) {
+      for (const writer of [0, 1, 2].map(i => `/${name}/${i}/`)) {
+        const paths = own.filter(path => path.startsWith(writer) && !journal.isPending(path))
+        const shown = await listed(server, writer)
+        for (const [index, path] of paths.entries()) {
+          const now = await held(server, path)
+          const mayBeGone = index < paths.length - recent
+          if (now === 'none') gone++
+          if (now === 'none' ? !mayBeGone : now === undefined || !journal.allows(path, now))
+            t.fail(`${path} holds ${now}`)
+          if (shown.includes(path) !== (now !== 'none')) t.fail(`${path} is listed wrongly`)
+        }
+      }
+    }
+    for (const path of own.filter(path => journal.isPending(path))) {
+      const now = await held(server, path)
+      if (now === undefined || !journal.allows(path, now)) t.fail(`${path} holds ${now}`)
+    }
+    // As much as has to go for it, whatever the dead believed to be there.
+    await put(server, `/after/${round}`, 'x'.repeat(limit / 10))
+    await server.store.close()
+    t.ok(countedBytes(directory) <= limit, `${countedBytes(directory)} bytes`)
+    t.same(readdirSync(`${directory}/tmp`), [], 'nothing half-done is left')
+  }
+  t.ok(gone > 0, `${gone} of ${journal.attempts} were evicted`)
 })

@@ -1,6 +1,7 @@
 /**
  * A process that writes to a store over sockets of its own until it is killed, and says on its standard output what it
- * is about to write and what was acknowledged. Arguments: directory, and a name of its own for its resources.
+ * is about to write and what was acknowledged. Arguments: directory, a name of its own for its resources, and the limit
+ * at which what was not used for longest goes; with that it only puts new resources, each of them once.
  */
 import { createServer } from 'node:net'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
@@ -10,12 +11,12 @@ import { Store } from '../../src/origin/store/store.js'
 import { A_PLACE } from '../kit/fakes/no-limits.js'
 import { contentOf, line, SHARED, type WriteMethod } from './store-journal.js'
 
-const [directory = '', name = ''] = process.argv.slice(2)
+const [directory = '', name = '', limit] = process.argv.slice(2)
 let ids = 0
 const store = await Store.open({
   directory,
   maxObjectBytes: 1 << 30,
-  maxTotalBytes: 1 << 30,
+  maxTotalBytes: limit === undefined ? 1 << 30 : Number(limit),
   targetBytes: 8192,
   isHostNamed: true,
   methods: ['GET', 'PUT', 'DELETE', 'PATCH'],
@@ -23,7 +24,7 @@ const store = await Store.open({
   date: () => 'today',
   randomId: () => `${name}-${process.pid}-${++ids}`,
   descriptors: NO_DESCRIPTOR_KEPT,
-  evict: 'never',
+  evict: limit === undefined ? 'never' : 'least-recently-used',
   unreadable: () => {},
   evicted: () => {},
 })
@@ -88,6 +89,11 @@ async function writeOn(path: string): Promise<never> {
   for (let round = 0; ; round++) await write(methods[round % methods.length] ?? 'PUT', path, round)
 }
 
+/** A new resource each time. */
+async function fillOn(collection: string): Promise<never> {
+  for (let round = 0; ; round++) await write('PUT', collection + round, round)
+}
+
 async function postOn(collection: string): Promise<never> {
   for (let round = 0; ; round++) await write('POST', collection, round)
 }
@@ -111,4 +117,9 @@ async function shareOn(): Promise<never> {
   }
 }
 
-await Promise.all([...[0, 1, 2].map(i => writeOn(`/${name}/${i}`)), postOn(`/${name}/posts/`), shareOn()])
+const three = [0, 1, 2]
+await Promise.all(
+  limit === undefined
+    ? [...three.map(i => writeOn(`/${name}/${i}`)), postOn(`/${name}/posts/`), shareOn()]
+    : three.map(i => fillOn(`/${name}/${i}/`)),
+)

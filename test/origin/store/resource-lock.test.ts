@@ -258,3 +258,40 @@ t.test('a lock that is a further name of a file is held for a minute, whoever to
   t.same(readdirSync(`${folder}/locks`), [])
   t.ok(existsSync(`${folder}/object`))
 })
+
+t.test('work that is done only if nobody holds the lock waits for no one', async t => {
+  const folder = t.testdir()
+  const owner = await Owner.ofThisProcess('a')
+  const [locks, others] = [1, 2].map(() => new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId))
+  const done: string[] = []
+  const ifFree = (name: string) => locks?.holdIfFree(KEY, async () => void done.push(name))
+  t.equal(await ifFree('free'), true)
+  await hold(others, KEY, async () => {
+    t.equal(await ifFree('held elsewhere'), false)
+  })
+  await hold(locks, KEY, async () => {
+    t.equal(await ifFree('held here'), false)
+  })
+  const events: string[] = []
+  const first = locks?.holdIfFree(KEY, async () => void events.push('first'))
+  const second = hold(locks, KEY, async () => void events.push('second'))
+  t.equal(await ifFree('waited for'), false)
+  t.equal(await first, true)
+  await second
+  t.same(events, ['first', 'second'], 'who asks for the lock meanwhile waits for it')
+  t.same(done, ['free'])
+  t.same(readdirSync(`${folder}/locks`), [])
+})
+
+t.test('the lock of a process that is gone is free; work that fails lets go of it', async t => {
+  const folder = t.testdir({ locks: {} })
+  const owner = await Owner.ofThisProcess('a')
+  const [machine] = owner.id.split('-')
+  const locks = new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId)
+  symlinkSync(`${machine}-999999999-1 a`, `${folder}/locks/${KEY}`)
+  const failing = locks.holdIfFree(KEY, async () => {
+    throw new Error('no')
+  })
+  await t.rejects(failing, { message: 'no' })
+  t.same(readdirSync(`${folder}/locks`), [])
+})
