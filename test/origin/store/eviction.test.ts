@@ -1,5 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { existsSync, readdirSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -8,6 +17,7 @@ import { digestOf, Layout } from '../../../src/origin/store/layout.js'
 import { openObject } from '../../../src/origin/store/object-file.js'
 import { Owner } from '../../../src/origin/store/owner.js'
 import { FILE_BYTES } from '../../../src/origin/store/usage.js'
+import { turns } from '../../kit/peers/settled.js'
 import { readResponse } from '../../kit/peers/read-response.js'
 import { put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 
@@ -281,4 +291,133 @@ t.test('without eviction a read leaves the times of the file alone, and a full s
   t.equal((await server.request('/b', { method: 'PUT', body: CONTENT })).status, 507)
   await server.store.close()
   t.equal(statSync(fileOf(server, '/a')).mtimeMs, before)
+})
+
+/** Old resources that nobody has the names of, made without the store; their digests, the oldest first. */
+function fill(directory: string, count: number): string[] {
+  const layout = new Layout(directory)
+  const digests = Array.from({ length: count }, (_, i) => digestOf(`/old/${i}`))
+  for (const [index, digest] of digests.entries()) {
+    mkdirSync(layout.objectFolder(digest), { recursive: true })
+    writeFileSync(layout.objectFile(digest), '')
+    utimesSync(layout.objectFile(digest), 1000 + index, 1000 + index)
+  }
+  return digests
+}
+
+/** A large store that has evicted once, and then has more in it than its count knows of. */
+async function large(t: Test) {
+  const directory = `${t.testdir()}/data`
+  const layout = new Layout(directory)
+  const count = 9000
+  const digests = fill(directory, count)
+  const evicted: number[] = []
+  const maxTotalBytes = Math.floor((count * FILE_BYTES) / 0.97)
+  const server = await storeServer(
+    t,
+    {
+      evict: 'least-recently-used',
+      maxTotalBytes,
+      now: Date.now,
+      evicted: objects => void evicted.push(objects),
+      randomId: randomUUID,
+    },
+    directory,
+  )
+  const isThere = (digest: string | undefined): boolean => existsSync(layout.objectFile(digest ?? ''))
+  /** Puts so much of the limit, and something small that finds the store above 98 %. */
+  const putMore = async (path: string, share: number): Promise<void> => {
+    const before = evicted.length
+    await put(server, path, 'x'.repeat(Math.floor(maxTotalBytes * share)))
+    await put(server, `${path}-small`, '')
+    while (evicted.length === before) await nextTurn()
+  }
+  await putMore('/a', 0.015)
+  const next = digests.findIndex(isThere)
+  const unseen = `${layout.objectFolder(digests[0] ?? '')}/${'e'.repeat(62)}`
+  writeFileSync(unseen, Buffer.alloc(maxTotalBytes / 20))
+  return { digests, next, isThere, putMore, fileOf: (digest: string) => layout.objectFile(digest) }
+}
+
+t.test('of a large store the oldest that a count has found go without another count', async t => {
+  const { digests, next, isThere, putMore } = await large(t)
+  t.ok(next > 300 && next < 400, `${next} went for the first`)
+  await putMore('/b', 0.035)
+  t.notOk(isThere(digests[next]))
+  t.ok(isThere(digests[next + 400]), 'what the count does not know of takes no room')
+})
+
+t.test('until one of them is gone: another process evicts, too, so it counts again', async t => {
+  const { digests, next, isThere, putMore, fileOf } = await large(t)
+  for (const digest of digests.slice(next, next + 10)) rmSync(fileOf(digest))
+  await putMore('/b', 0.035)
+  while (isThere(digests[next + 600])) await nextTurn()
+  t.ok(isThere(digests[next + 1200]), 'and no more than that')
+})
+
+t.test('a store that is closed ends what it evicts for nobody in particular', async t => {
+  const directory = `${t.testdir()}/data`
+  const layout = new Layout(directory)
+  const count = 9000
+  const digests = fill(directory, count)
+  const evicted: number[] = []
+  const server = await storeServer(
+    t,
+    {
+      evict: 'least-recently-used',
+      maxTotalBytes: Math.floor((count * FILE_BYTES) / 0.99),
+      now: Date.now,
+      evicted: objects => void evicted.push(objects),
+      randomId: randomUUID,
+    },
+    directory,
+  )
+  await put(server, '/a', 'x')
+  await put(server, '/b', 'x')
+  await server.store.close()
+  const left = digests.filter(digest => existsSync(layout.objectFile(digest)))
+  t.ok(left.length > count - 300, `${count - left.length} went`)
+  t.equal(existsSync(`${layout.locks}/eviction`), false)
+  await nextTurn()
+  t.equal(digests.filter(digest => existsSync(layout.objectFile(digest))).length, left.length)
+})
+
+t.test('from 98 % of the limit on there is eviction though nobody waits for it', async t => {
+  const server = await evicting(t, 50)
+  const paths = Array.from({ length: 49 }, (_, i) => `/${i}`)
+  for (const path of paths) {
+    await put(server, path, CONTENT)
+    age(server, path, 100 - Number(path.slice(1)))
+  }
+  await put(server, '/part', 'x'.repeat(0.7 * EACH))
+  await put(server, '/next', 'x')
+  while (server.evicted.length === 0) await nextTurn()
+  t.same(held(server, paths), paths.slice(3))
+})
+
+t.test('who waits too long for the eviction of another process evicts itself', async t => {
+  let ahead = 0
+  const directory = `${t.testdir()}/data`
+  const server = await storeServer(
+    t,
+    {
+      evict: 'least-recently-used',
+      maxTotalBytes: FILE_BYTES + 2 * EACH,
+      now: () => Date.now() + ahead,
+      randomId: randomUUID,
+    },
+    directory,
+  )
+  await put(server, '/a', CONTENT)
+  age(server, '/a', 1)
+  const owner = await Owner.ofThisProcess('x')
+  const lock = `${new Layout(directory).locks}/eviction`
+  symlinkSync(`${owner.id} other`, lock)
+  const waiting = server.request('/b', { method: 'PUT', body: `${CONTENT}${'x'.repeat(EACH / 2)}` })
+  await turns(100)
+  t.ok(existsSync(fileOf(server, '/a')))
+  ahead = 10_001
+  t.equal((await waiting).status, 201)
+  t.notOk(existsSync(fileOf(server, '/a')))
+  rmSync(lock)
 })
