@@ -34,6 +34,33 @@ export interface ServerNameRefusal {
   readonly sent?: string
 }
 
+/** What the cache has made of a request: a closed list, too. */
+export const CACHE_RESULTS = [
+  'hit',
+  'stale_hit',
+  'revalidated',
+  'collapsed',
+  'uri_miss',
+  'vary_miss',
+  'stale',
+  'request',
+  'partial',
+  'method',
+  'bypass',
+  'only_if_cached',
+] as const
+
+export type CacheResult = (typeof CACHE_RESULTS)[number]
+
+/** What became of an exchange that met the cache. */
+export interface CacheOutcome {
+  readonly result: CacheResult
+  /** Whether the response from upstream was stored. */
+  readonly stored: boolean
+  /** Why it was not, where something of it says so: one word. */
+  readonly detail?: string
+}
+
 /** What was measured of an exchange until it ended. */
 export interface Measured {
   /** Content bytes from the client toward upstream, and back. Tunnels: all bytes behind the heads. */
@@ -48,6 +75,8 @@ export interface Measured {
   /** Milliseconds from the request head to the first byte of the response head from upstream. */
   readonly firstByteMs?: number
   readonly serverName?: ServerNameRefusal
+  /** Absent where no cache was asked. */
+  readonly cache?: CacheOutcome
 }
 
 export interface Outcome extends Measured {

@@ -28,6 +28,20 @@ export const FIELD = {
   expect: 15,
   'max-forwards': 16,
   date: 17,
+  'cache-control': 18,
+  pragma: 19,
+  authorization: 20,
+  range: 21,
+  cookie: 22,
+  'if-match': 23,
+  'if-none-match': 24,
+  'if-modified-since': 25,
+  'if-unmodified-since': 26,
+  'if-range': 27,
+  age: 28,
+  vary: 29,
+  expires: 30,
+  'x-forwarded-host': 31,
 } as const
 
 export type FieldId = (typeof FIELD)[keyof typeof FIELD]
@@ -57,7 +71,29 @@ interface KnownName {
   readonly id: number
 }
 
-const IDS: ReadonlyMap<string, number> = new Map(Object.entries(FIELD))
+/** Fields by which some origins take a request for one to another host or path, or for another method; counted as one. */
+const CLAIMED_TARGET = [
+  'forwarded',
+  'x-forwarded-host',
+  'x-forwarded-port',
+  'x-forwarded-prefix',
+  'x-forwarded-proto',
+  'x-forwarded-scheme',
+  'x-forwarded-server',
+  'x-forwarded-ssl',
+  'x-host',
+  'x-http-method',
+  'x-http-method-override',
+  'x-method-override',
+  'x-original-host',
+  'x-original-url',
+  'x-rewrite-url',
+]
+
+const IDS: ReadonlyMap<string, number> = new Map([
+  ...Object.entries(FIELD),
+  ...CLAIMED_TARGET.map((name): [string, number] => [name, FIELD['x-forwarded-host']]),
+])
 /** Known names by length and then by first letter, of which hardly two share both. */
 const BUCKETS: readonly (readonly (readonly KnownName[])[])[] = makeBuckets()
 
@@ -80,8 +116,8 @@ const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
 const NONE: readonly string[] = Object.freeze([])
 
 export class FieldSection {
-  readonly #list: string[] = []
-  readonly #ids: number[] = []
+  #list: string[] = []
+  #ids: number[] = []
   #bytes = 0
   #present: FieldSet = 0
   #repeated: FieldSet = 0
@@ -194,6 +230,11 @@ export class FieldSection {
     return (this.#present & (1 << id)) !== 0
   }
 
+  /** Whether there is one of several. */
+  hasAny(set: FieldSet): boolean {
+    return (this.#present & set) !== 0
+  }
+
   /** Whether there is more than one line of it. */
   isRepeated(id: FieldId): boolean {
     return (this.#repeated & (1 << id)) !== 0
@@ -234,6 +275,18 @@ export class FieldSection {
   get connectionOptions(): readonly string[] {
     this.#options ??= this.members(FIELD.connection)
     return this.#options
+  }
+
+  /** The same fields and one more line, as far as names go; the value is not checked. */
+  plus(name: string, value: string): FieldSection {
+    const id = fieldId(name)
+    const bit = id === 0 ? 0 : 1 << id
+    const more = new FieldSection()
+    more.#list = [...this.#list, name, value]
+    more.#ids = [...this.#ids, id]
+    more.#repeated = this.#repeated | (this.#present & bit)
+    more.#present = this.#present | bit
+    return more
   }
 
   /** The same fields, but for the value of each line of one. */

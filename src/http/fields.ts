@@ -31,6 +31,16 @@ export function hasField(fields: Fields, name: string): boolean {
   return fieldValue(fields, name) !== undefined
 }
 
+/** All but the fields of these names (given in lower case). */
+export function withoutFields(fields: Fields, names: ReadonlySet<string>): Fields {
+  const kept: string[] = []
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    const name = fields[i] as string
+    if (!names.has(name.toLowerCase())) kept.push(name, fields[i + 1] as string)
+  }
+  return kept
+}
+
 /** The members of a comma-separated list, trimmed, empty ones dropped (RFC 9110 §5.6.1). */
 export function splitList(value: string): string[] {
   return value

@@ -7,4 +7,4 @@ import { createRequire } from 'node:module'
 
 const http = createRequire(import.meta.url)('node:http') as typeof import('node:http')
 
-export const { Agent, createServer, STATUS_CODES } = http
+export const { Agent, createServer, request, STATUS_CODES } = http

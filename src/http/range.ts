@@ -1,5 +1,6 @@
 /**
- * Range: which bytes of a representation a GET asks for (RFC 9110 §14.1.2, §14.2, §15.5.17).
+ * Range: which bytes of a representation a GET asks for, and Content-Range: which ones there are (RFC 9110 §14.1.2, §14.2,
+ * §14.4, §15.5.17).
  *
  * A field that is malformed, names another unit than bytes or asks for too many ranges is ignored, as the section
  * allows: the whole representation is an answer that every client understands. No byte is sent twice, so that a short
@@ -27,6 +28,7 @@ export type RangeDecision =
 /** More than that are ignored together with the field. */
 const MAX_RANGES = 16
 const BYTES = /^bytes=([^ \t].*)$/i
+const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/i
 const RANGE_SPEC = /^(\d*)-(\d*)$/
 const FULL: RangeDecision = Object.freeze({ kind: 'full' })
 
@@ -51,6 +53,25 @@ export function decideRange(method: Method, fields: Fields, length: number): Ran
 /** The Content-Range of a single part: `bytes 0-499/1234` (RFC 9110 §14.4). */
 export function serializeContentRange({ first, last }: ByteRange, length: number): string {
   return `bytes ${first}-${last}/${length}`
+}
+
+/** What a part is of: the bytes, and how many there are in all where that is known. */
+export interface ContentRange extends ByteRange {
+  readonly completeLength?: number
+}
+
+/**
+ * @param value of Content-Range
+ * @returns undefined when it is no range of bytes, or one that cannot be (RFC 9110 §14.4)
+ */
+export function parseContentRange(value: string): ContentRange | undefined {
+  const match = CONTENT_RANGE.exec(value)
+  if (match === null) return undefined
+  const [first, last] = [Number(match[1]), Number(match[2])]
+  if (last < first) return undefined
+  if (match[3] === '*') return { first, last }
+  const completeLength = Number(match[3])
+  return last < completeLength ? { first, last, completeLength } : undefined
 }
 
 /** The Content-Range of a 416, which says how long the representation is (RFC 9110 §14.4, §15.5.17). */

@@ -21,14 +21,14 @@ t.test('collects the sections that a text cites', async t => {
   t.same([...citedSections('§5')], [])
 })
 
-t.test('every section that the grammar and the codec cite is named by a test', async t => {
+t.test('every section that the grammar, the codec and the cache cite is named by a test', async t => {
   const tested = new Set<string>()
   for (const [file, text] of readSourceFiles('test')) {
     if (file.endsWith('.test.ts') && !file.startsWith('architecture/')) {
       for (const section of citedSections(text)) tested.add(section)
     }
   }
-  for (const part of ['http', 'http1']) {
+  for (const part of ['http', 'http1', 'cache']) {
     for (const [file, text] of readSourceFiles(`src/${part}`)) {
       const untested = [...citedSections(text)].filter(section => !tested.has(section))
       t.same(untested, [], `src/${part}/${file}`)

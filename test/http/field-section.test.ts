@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FIELD, FieldSection, fieldId } from '../../src/http/field-section.js'
+import { FIELD, FieldSection, fieldId, fieldSet } from '../../src/http/field-section.js'
 import { trimOws } from '../../src/http/fields.js'
 
 function section(...lines: readonly string[]): FieldSection {
@@ -219,3 +219,19 @@ t.test('names and values that another reader has found are the same as their lin
     })
   }
 })
+
+t.test(
+  'whether there is one of several fields is one look, and no two share a bit (RFC 9110 §5)',
+  async t => {
+    const names = Object.keys(FIELD) as (keyof typeof FIELD)[]
+    t.equal(new Set(Object.values(FIELD)).size, names.length)
+    for (const name of names) {
+      const fields = FieldSection.of(['X', '1', name, '2'])
+      t.ok(FIELD[name] > 0 && FIELD[name] <= 31, name)
+      t.ok(fields.hasAny(fieldSet(...names)), name)
+      t.ok(fields.hasAny(fieldSet(name)), name)
+      t.notOk(fields.hasAny(fieldSet(...names.filter(other => other !== name))), name)
+    }
+    t.notOk(FieldSection.of(['X', '1']).hasAny(fieldSet(...names)))
+  },
+)

@@ -1,5 +1,12 @@
 import t from 'tap'
-import { fieldValue, fieldValues, hasField, splitList, trimOws } from '../../src/http/fields.js'
+import {
+  fieldValue,
+  fieldValues,
+  hasField,
+  splitList,
+  trimOws,
+  withoutFields,
+} from '../../src/http/fields.js'
 
 const FIELDS = ['Host', 'a', 'X-A', '1', 'x-a', '', 'HOST', 'b']
 
@@ -54,4 +61,11 @@ t.test('optional white space is SP and HTAB, nothing else (RFC 9110 §5.6.3)', a
   ] as const) {
     t.equal(trimOws(text), trimmed, JSON.stringify(text))
   }
+})
+
+t.test('all lines of the fields named are left out, whatever their case (RFC 9110 §5.1)', async t => {
+  t.same(withoutFields(FIELDS, new Set(['x-a'])), ['Host', 'a', 'HOST', 'b'])
+  t.same(withoutFields(FIELDS, new Set(['host', 'x-a'])), [])
+  t.same(withoutFields(FIELDS, new Set(['a', 'b'])), FIELDS, 'values are no names')
+  t.same(withoutFields([...FIELDS, 'Odd'], new Set()), FIELDS)
 })

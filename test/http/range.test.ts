@@ -4,6 +4,7 @@ import { METHOD_NAMES } from '../../src/http/method.js'
 import {
   type ByteRange,
   decideRange,
+  parseContentRange,
   serializeContentRange,
   serializeUnsatisfiedRange,
 } from '../../src/http/range.js'
@@ -232,4 +233,28 @@ t.test('any text gives a decision, whose ranges lie in the representation', asyn
       return ranges.every(({ first, last }) => 0 <= first && first <= last && last < length)
     }),
   )
+})
+
+t.test('Content-Range is read where it is of bytes, and can be (RFC 9110 §14.4)', async t => {
+  for (const [value, wanted] of [
+    ['bytes 0-4/10', { first: 0, last: 4, completeLength: 10 }],
+    ['BYTES 0-4/10', { first: 0, last: 4, completeLength: 10 }],
+    ['bytes 9-9/10', { first: 9, last: 9, completeLength: 10 }],
+    ['bytes 0-4/*', { first: 0, last: 4 }],
+    ['bytes 0-999999999999999/*', { first: 0, last: 999_999_999_999_999 }],
+    ['bytes 0-9999999999999999/*', undefined],
+    ['bytes 9-10/10', undefined],
+    ['bytes 5-4/10', undefined],
+    ['bytes */10', undefined],
+    ['bytes 0-4', undefined],
+    ['bytes=0-4/10', undefined],
+    ['bytes  0-4/10', undefined],
+    ['bytes 0-4/10 ', undefined],
+    ['bytes -4/10', undefined],
+    ['bytes 0-/10', undefined],
+    ['lines 0-4/10', undefined],
+    ['', undefined],
+  ] as const) {
+    t.same(parseContentRange(value), wanted, value)
+  }
 })

@@ -3,9 +3,10 @@
 /** The number, what is said, and the tests of it. */
 export type Statement = readonly [number: string, says: string, ...tests: readonly string[]]
 
-/** In place of tests: nothing is cached, so there is nothing to look at. */
-export const OF_CACHES = 'cache'
-
+export const CACHEABLE =
+  'cache/storable > 4.2, 4.9 only what answers GET, POST or PATCH is stored (RFC 9110 §9.2.3)'
+export const STORED_POST =
+  'cache/storable > 4.5 an answer to POST or PATCH only with its lifetime and the place of what it holds (RFC 9110 §9.3.3, RFC 5789 §2)'
 export const AUTHORITY = 'method-connect > 4, 4.8 host and port are both required, and lead to where they say'
 export const TUNNEL =
   'method-connect > 3, 4.8 behind the 2xx bytes pass both ways unchanged, and none is taken for HTTP'

@@ -8,7 +8,8 @@ import {
   PORTS,
   TRACE_OFF,
   TUNNEL,
-  OF_CACHES,
+  CACHEABLE,
+  STORED_POST,
   type Statement,
 } from './statement.js'
 
@@ -86,8 +87,16 @@ export const METHOD_STATEMENTS: readonly Statement[] = [
     'it serves to see whether something is there, has changed, and what it is',
     'method-head > 4.4 it checks that something is there, and whether it has changed, without its content',
   ],
-  ['4.4/6', 'it may freshen the fields of a stored answer to GET', OF_CACHES],
-  ['4.4/7', 'another length or tag makes the stored answer invalid', OF_CACHES],
+  [
+    '4.4/6',
+    'it may freshen the fields of a stored answer to GET',
+    'cache/validation > 4.4 a response to HEAD freshens the fields of the stored GET (RFC 9111 §4.3.5)',
+  ],
+  [
+    '4.4/7',
+    'another length or tag makes the stored answer invalid',
+    'cache/validation > 4.4 another Content-Length, ETag or Last-Modified makes the stored GET invalid (RFC 9111 §4.3.5)',
+  ],
 
   [
     '4.5/1',
@@ -100,9 +109,14 @@ export const METHOD_STATEMENTS: readonly Statement[] = [
     'done again it has its effect again',
     'method-post > 4.5 the same POST again is done again: each creates another resource',
   ],
-  ['4.5/3', 'an answer is cacheable only when it says how long it is fresh', OF_CACHES],
-  ['4.5/4', 'and then for a later GET or HEAD of the same URI alone', OF_CACHES],
-  ['4.5/5', 'most caches leave it at that', OF_CACHES],
+  ['4.5/3', 'an answer is cacheable only when it says how long it is fresh', STORED_POST],
+  [
+    '4.5/4',
+    'and then for a later GET or HEAD of the same URI alone',
+    STORED_POST,
+    'cache/request > 4.5 only GET and HEAD without content are answered from the cache (RFC 9110 §9.2.3, §9.3.1)',
+  ],
+  ['4.5/5', 'most caches leave it at that', STORED_POST],
   [
     '4.5/6',
     'created: 201 with the Location of the new resource',
@@ -196,7 +210,7 @@ export const METHOD_STATEMENTS: readonly Statement[] = [
     'and content or none',
     'method-options > 4.9 content in an answer of an origin is optional, and passes',
   ],
-  ['4.9/5', 'an answer is not kept for later', OF_CACHES],
+  ['4.9/5', 'an answer is not kept for later', CACHEABLE],
   [
     '4.9/6',
     'a CORS preflight is an OPTIONS with fields that are none of HTTP’s business',

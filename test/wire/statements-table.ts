@@ -2,7 +2,7 @@
  * Every statement of the method specification, in words of our own, and the tests that show that it holds.
  *
  * Statements are numbered as they stand in their section, rows of tables like any other. A test is `file > title`, of
- * a file in this folder and as its source writes it. What is said of caches is here so that the list is whole.
+ * a file in this folder and as its source writes it; what the cache decides is shown where it is decided, in `cache/`.
  */
 
 import {
@@ -14,7 +14,7 @@ import {
   PORTS,
   TRACE_OFF,
   TUNNEL,
-  OF_CACHES,
+  CACHEABLE,
   type Statement,
 } from './statement.js'
 import { METHOD_STATEMENTS } from './statements-methods.js'
@@ -106,8 +106,14 @@ export const STATEMENTS: readonly Statement[] = [
     'idempotent: many have the effect of one, whatever each is answered',
     'method-properties > 4.2 an idempotent request may come many times: the effect is that of one',
   ],
-  ['4.2/13', 'cacheable: the response may be kept and used again', OF_CACHES],
-  ['4.2/14', 'and its status has to allow that too, and no directive to forbid it', OF_CACHES],
+  ['4.2/13', 'cacheable: the response may be kept and used again', CACHEABLE],
+  [
+    '4.2/14',
+    'and its status has to allow that too, and no directive to forbid it',
+    'cache/storable > 4.2 every final status with a lifetime, but those that are about more than the target (RFC 9111 §3)',
+    'cache/storable > 4.2 without a lifetime the status decides, or public (RFC 9111 §3, §4.2.2)',
+    'cache/storable > 4.2 no-store and private forbid it, unless must-understand says otherwise (RFC 9111 §5.2.2.3, §5.2.2.5, §5.2.2.7)',
+  ],
   [
     '4.2/15',
     'what breaks off unanswered is sent again only when its method is idempotent',

@@ -4,12 +4,20 @@ import { readSourceFiles } from '../architecture/source-files.js'
 import { faultsOf } from './statements-check.js'
 import { SECTION_COUNTS, STATEMENTS } from './statements-table.js'
 
-t.test('each statement of the method specification is shown by a test on the wire', async t => {
-  const sources = new Map(
-    [...readSourceFiles('test/wire')].map(([file, text]) => [file.replace(/\.test\.ts$/, ''), text]),
-  )
-  t.same(faultsOf(STATEMENTS, SECTION_COUNTS, sources), [])
-})
+t.test(
+  'each statement of the method specification is shown by a test, on the wire where it is about bytes',
+  async t => {
+    const sources = new Map([...sourcesOf('test/wire', ''), ...sourcesOf('test/cache', 'cache/')])
+    t.same(faultsOf(STATEMENTS, SECTION_COUNTS, sources), [])
+  },
+)
+
+function sourcesOf(folder: string, prefix: string): [string, string][] {
+  return [...readSourceFiles(folder)].map(([file, text]) => [
+    `${prefix}${file.replace(/\.test\.ts$/, '')}`,
+    text,
+  ])
+}
 
 const IMPORT = "import { threeWays } from '../kit/proxies/setups.js'\n"
 // biome-ignore lint/suspicious/noTemplateCurlyInString: source of a template
@@ -28,6 +36,7 @@ const SOURCES = new Map([
       "// t.test('1 gone', async t => { t.ok(1) })\n" +
       LOOP,
   ],
+  ['cache/a', "t.test('1 one', async t => { t.equal(1, 1) })\n"],
   ['b', "t.test('1 one', async t => { t.equal(1, 1) })\n"],
 ])
 
@@ -78,9 +87,9 @@ t.test('the table is at fault when a test is not what it is said to be', async t
     [['a > 1, 4.2 two'], undefined],
     // biome-ignore lint/suspicious/noTemplateCurlyInString: the title as its source has it
     [['a > 1 by ${way}'], undefined],
-    [['cache'], undefined],
+    [['cache/a > 1 one'], undefined],
     [[], 'has no test'],
-    [['cache', 'a > 1 one'], 'no such file'],
+    [['cache'], 'no such file'],
     [['c > 1 one'], 'no such file'],
     [['1 one'], 'no such file'],
     [['b > 1 one'], 'opens no socket'],

@@ -1,0 +1,157 @@
+/**
+ * Parts (RFC 9111 §3.3, §3.4; RFC 9110 §14, §15.3.7): ranges answered from what is stored, and parts joined to a whole.
+ *
+ * Parts are put together only when the same strong validator says that they are parts of one content; without it the
+ * result might be a file that never was.
+ */
+import { FIELD } from '../http/field-section.js'
+import { type Fields, fieldValue, fieldValues, withoutFields } from '../http/fields.js'
+import { rangeApplies } from '../http/if-range.js'
+import { type ByteRange, decideRange, parseContentRange, serializeContentRange } from '../http/range.js'
+import { registeredPhrase } from '../http/reason-phrase.js'
+import type { ReceivedHead } from '../http1/response-reader.js'
+import { StoredResponse } from './freshness.js'
+import type { CacheRequest } from './request.js'
+import type { StoredHead } from './stored-response.js'
+import { CONDITIONS } from './validation.js'
+
+/** What of the stored content answers a request. */
+export type PartDecision =
+  /** All that is stored, which is all of the representation. */
+  | { readonly kind: 'whole' }
+  /** 206: positions in what is stored, both included, and the Content-Range of the answer. */
+  | { readonly kind: 'part'; readonly first: number; readonly last: number; readonly contentRange: string }
+  /** 416. */
+  | { readonly kind: 'unsatisfiable'; readonly completeLength: number }
+  /** Not all of what is asked for is stored. */
+  | { readonly kind: 'miss' }
+
+const CLOSED_RANGE = /^bytes=(\d{1,15})-(\d{1,15})$/i
+const WHOLE: PartDecision = Object.freeze({ kind: 'whole' })
+const MISS: PartDecision = Object.freeze({ kind: 'miss' })
+
+/**
+ * @param response one that may be used for the request
+ * @param length bytes of content that are stored
+ * @param now milliseconds since the epoch
+ */
+export function decidePart(
+  request: CacheRequest,
+  response: StoredResponse,
+  length: number,
+  now: number,
+): PartDecision {
+  const { range } = response.head
+  const otherwise = range === undefined ? WHOLE : MISS
+  if (!request.fields.has(FIELD.range) || request.method !== 'GET') return otherwise
+  if (range === undefined && response.head.status !== 200) return WHOLE
+  const { list } = request.fields
+  if (!rangeApplies(list, response, now)) return otherwise
+  return range === undefined ? partOfWhole(list, length) : partOfPart(list, response, range, length)
+}
+
+function partOfWhole(fields: Fields, length: number): PartDecision {
+  const decision = decideRange('GET', fields, length)
+  switch (decision.kind) {
+    case 'single': {
+      const { first, last } = decision.range
+      return { kind: 'part', first, last, contentRange: serializeContentRange(decision.range, length) }
+    }
+    case 'unsatisfiable':
+      return { kind: 'unsatisfiable', completeLength: length }
+    case 'full':
+    case 'multipart':
+      return WHOLE
+  }
+}
+
+function partOfPart(
+  fields: Fields,
+  response: StoredResponse,
+  range: ByteRange,
+  length: number,
+): PartDecision {
+  const { completeLength } = response.head
+  const decision =
+    completeLength === undefined ? closedRange(fields) : decideRange('GET', fields, completeLength)
+  if (decision.kind === 'unsatisfiable' && completeLength !== undefined) {
+    return { kind: 'unsatisfiable', completeLength }
+  }
+  if (decision.kind !== 'single') return MISS
+  const [first, last] = [decision.range.first - range.first, decision.range.last - range.first]
+  if (first < 0 || last >= length) return MISS
+  const { first: from, last: to } = decision.range
+  return { kind: 'part', first, last, contentRange: `bytes ${from}-${to}/${completeLength ?? '*'}` }
+}
+
+/** Where it is not known how long the whole is, only a range with both ends says where it is. */
+function closedRange(fields: Fields): { kind: 'single'; range: ByteRange } | { kind: 'full' } {
+  const [value = '', ...more] = fieldValues(fields, 'range')
+  const match = more.length === 0 ? CLOSED_RANGE.exec(value) : null
+  if (match === null) return { kind: 'full' }
+  const range = { first: Number(match[1]), last: Number(match[2]) }
+  return range.first <= range.last ? { kind: 'single', range } : { kind: 'full' }
+}
+
+/** Both as one, when they overlap or one begins behind the end of the other (RFC 9111 §3.4). */
+export function joined(a: ByteRange, b: ByteRange): ByteRange | undefined {
+  if (a.first > b.last + 1 || b.first > a.last + 1) return undefined
+  return { first: Math.min(a.first, b.first), last: Math.max(a.last, b.last) }
+}
+
+/**
+ * Whether what comes with `head` is a part of, or all of, the content that is stored (§3.4): both have the same strong
+ * validator, and do not contradict each other about how long the whole is.
+ */
+export function mayCombine(stored: StoredHead, head: ReceivedHead): boolean {
+  if (head.status !== 206) return false
+  const [line = '', ...more] = fieldValues(head.fields.list, 'content-range')
+  const range = more.length === 0 ? parseContentRange(line) : undefined
+  if (range === undefined || lengthContradicts(stored, range.completeLength)) return false
+  const validator = new StoredResponse(stored).strongValidator
+  if (validator === undefined) return false
+  return validator === fieldValue(head.fields.list, isTag(stored) ? 'etag' : 'last-modified')
+}
+
+function lengthContradicts(stored: StoredHead, completeLength: number | undefined): boolean {
+  const known = stored.completeLength
+  return known !== undefined && completeLength !== undefined && known !== completeLength
+}
+
+function isTag(stored: StoredHead): boolean {
+  return fieldValue(stored.fields, 'etag') !== undefined
+}
+
+/**
+ * The head of what is stored once a part is joined to it: the fields of the newer one in place of the older one's
+ * (§3.4), and 200 when nothing is missing any more.
+ * @param newer of the part received, as it would be stored by itself; mayCombine has said that both are of one content
+ * @returns undefined when there is a gap between them
+ */
+export function combinedHead(stored: StoredHead, newer: StoredHead): StoredHead | undefined {
+  const range = stored.range && newer.range && joined(stored.range, newer.range)
+  if (range === undefined) return undefined
+  const names = new Set(newer.fields.filter((_, at) => at % 2 === 0).map(name => name.toLowerCase()))
+  const fields = [...withoutFields(stored.fields, names.add('age')), ...newer.fields]
+  const { method, minor, reason, selecting, requestedAt, respondedAt } = newer
+  const merged = { method, minor, fields, selecting, requestedAt, respondedAt }
+  const completeLength = newer.completeLength ?? stored.completeLength
+  if (completeLength === undefined) return { ...merged, status: 206, reason, range }
+  if (range.first === 0 && range.last + 1 === completeLength)
+    return { ...merged, status: 200, reason: registeredPhrase(200) }
+  return { ...merged, status: 206, reason, range, completeLength }
+}
+
+/**
+ * The fields of a request for what is missing behind a stored beginning (§3.4), with If-Range so that all of it comes
+ * when it has become another (RFC 9110 §13.1.5).
+ * @param fields of the client's request
+ * @returns undefined when what is stored is no beginning, or has no strong validator
+ */
+export function remainderRange(fields: Fields, response: StoredResponse): Fields | undefined {
+  const { range } = response.head
+  const validator = response.strongValidator
+  if (range === undefined || range.first !== 0 || validator === undefined) return undefined
+  const kept = withoutFields(fields, CONDITIONS)
+  return [...kept, 'Range', `bytes=${range.last + 1}-`, 'If-Range', validator]
+}

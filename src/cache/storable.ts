@@ -1,0 +1,221 @@
+/**
+ * Whether a response is stored (RFC 9111 §3), and which of its fields (§3.1).
+ *
+ * What is stored may go to anybody who shares the cache, so that whatever is not plainly meant for that is refused,
+ * with a word that says why. So is what no request could be answered with: it is neither fresh at any time nor can it
+ * be validated.
+ */
+import { endToEndFields } from '../http/connection.js'
+import { serializeHttpDate } from '../http/date.js'
+import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
+import { type Fields, fieldValues, withoutFields } from '../http/fields.js'
+import { type ContentRange, parseContentRange } from '../http/range.js'
+import { resolveReference } from '../http/uri-reference.js'
+import type { ReceivedHead } from '../http1/response-reader.js'
+import { parseDate, StoredResponse } from './freshness.js'
+import { isHeuristicallyCacheable } from './heuristics.js'
+import { type CacheRequest, requestDirectives } from './request.js'
+import { boundedLifetimeMs, type LifetimeBounds } from './reuse.js'
+import type { StoredHead } from './stored-response.js'
+import { selectingFields } from './vary.js'
+
+/** Why a response is not stored. */
+export const NOT_STORED = [
+  'method',
+  'request-content',
+  'request-no-store',
+  'status',
+  'no-store',
+  'must-understand',
+  'private',
+  'authorization',
+  'cookie',
+  'set-cookie',
+  'vary-star',
+  'partial',
+  'content-location',
+  'no-freshness',
+] as const
+export type NotStored = (typeof NOT_STORED)[number]
+
+export type Storable =
+  | { readonly kind: 'store'; readonly head: StoredHead }
+  | { readonly kind: 'refuse'; readonly why: NotStored }
+
+/** When the request was sent, and when the head of its response came: milliseconds since the epoch. */
+export interface Times {
+  readonly requestedAt: number
+  readonly respondedAt: number
+}
+
+/** What the registry of RFC 9110 §15 has; their meaning for caches is known here (RFC 9111 §5.2.2.3). */
+const UNDERSTOOD: ReadonlySet<number> = new Set([
+  ...[200, 201, 202, 203, 204, 205, 206, 300, 301, 302, 303, 305, 307, 308],
+  ...[400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 421, 422, 426],
+  ...[500, 501, 502, 503, 504, 505],
+])
+/**
+ * Never stored: what answers more of the request than its target (304 and 412 its preconditions, 416 and 417 its Range
+ * and Expect, 407 the way it came), and what its specification forbids to store (RFC 6585 §3 to §6).
+ */
+const NEVER_STORED: ReadonlySet<number> = new Set([304, 407, 412, 416, 417, 428, 429, 431, 511])
+/** What belongs to the message and not to what is stored of it. */
+const OF_THE_MESSAGE = fieldSet('trailer')
+const OF_THE_PART = fieldSet('trailer', 'content-length')
+
+/**
+ * @param head the final response to the request
+ * @param ttl what is configured for the host
+ */
+export function decideStorable(
+  request: CacheRequest,
+  head: ReceivedHead,
+  times: Times,
+  ttl?: LifetimeBounds,
+): Storable {
+  const { method, fields } = request
+  if (method !== 'GET' && method !== 'POST' && method !== 'PATCH') return refuse('method')
+  if (method === 'GET' && request.hasContent) return refuse('request-content')
+  if (requestDirectives(fields).has('no-store')) return refuse('request-no-store')
+  if (head.status < 200 || NEVER_STORED.has(head.status)) return refuse('status')
+  const range = head.status === 206 ? receivedRange(head) : undefined
+  if (head.status === 206 && range === undefined) return refuse('partial')
+
+  const response = new StoredResponse(headOf(request, head, times, range))
+  const why = refusalOf(request, response) ?? uselessness(response, ttl)
+  return why === undefined ? { kind: 'store', head: withoutWithheld(response) } : refuse(why)
+}
+
+function refuse(why: NotStored): Storable {
+  return { kind: 'refuse', why }
+}
+
+/** Whether a response that was stored may stay so with what a 304 has said of it since (RFC 9111 §4.3.4, §5.2.2). */
+export function mayStayStored({ directives }: StoredResponse): boolean {
+  if (directives.fieldNames('private') === 'all') return false
+  return !directives.has('no-store') || directives.has('must-understand')
+}
+
+/** What RFC 9111 §3 and §3.5 demand of a response, and what a shared cache demands of one that may be personal. */
+function refusalOf(request: CacheRequest, response: StoredResponse): NotStored | undefined {
+  const { fields, method } = request
+  const { directives, head, isExplicit, isPublic } = response
+  const { status } = head
+  const isUnderstood = UNDERSTOOD.has(status)
+  if (directives.has('must-understand') && !isUnderstood) return 'must-understand'
+  // must-understand says that no-store is for those who do not know the status (RFC 9111 §5.2.2.3).
+  if (directives.has('no-store') && !directives.has('must-understand')) return 'no-store'
+  if (directives.fieldNames('private') === 'all') return 'private'
+  if (fields.has(FIELD.authorization) && !isForAuthorized(response)) return 'authorization'
+  if (response.vary.includes('*')) return 'vary-star'
+  if (!isExplicit && !isPublic && !isHeuristicallyCacheable(status)) return 'status'
+  if (mustNotSetCookies(response)) return 'set-cookie'
+  if (!isExplicit && !response.noCache) {
+    if (fields.has(FIELD.authorization)) return 'authorization'
+    if (fields.has(FIELD.cookie)) return 'cookie'
+  }
+  if (method !== 'GET') return refusalOfUnsafe(request, response)
+  return undefined
+}
+
+function mustNotSetCookies({ setsCookie, isExplicit, isPublic }: StoredResponse): boolean {
+  return setsCookie && !isExplicit && !isPublic
+}
+
+/** RFC 9111 §3.5. */
+function isForAuthorized({ directives, isPublic }: StoredResponse): boolean {
+  return isPublic || directives.has('must-revalidate') || directives.has('s-maxage')
+}
+
+/**
+ * A response to POST or PATCH is one to GET when it says for how long, and that it is what the target holds now
+ * (RFC 9110 §9.3.3, RFC 5789 §2).
+ */
+function refusalOfUnsafe(request: CacheRequest, response: StoredResponse): NotStored | undefined {
+  const { head } = response
+  if (head.status !== 200) return 'status'
+  if (!response.isExplicit) return 'no-freshness'
+  const [location, ...more] = fieldValues(head.fields, 'content-location')
+  if (location === undefined || more.length > 0) return 'content-location'
+  return resolveReference(location, request.key.uri) === request.key.uri ? undefined : 'content-location'
+}
+
+/** Nothing could be answered with it. */
+function uselessness(response: StoredResponse, ttl: LifetimeBounds | undefined): NotStored | undefined {
+  if (response.isValidatable) return undefined
+  if (response.noCache || !Number.isFinite(response.initialAgeMs)) return 'no-freshness'
+  if (boundedLifetimeMs(response, ttl) > 0) return undefined
+  const { staleWhileRevalidateMs, staleIfErrorMs, mustRevalidate } = response
+  return !mustRevalidate && staleWhileRevalidateMs + staleIfErrorMs > 0 ? undefined : 'no-freshness'
+}
+
+/** The range of a 206 that has one, and as many bytes as it says (RFC 9110 §14.4, §15.3.7). */
+function receivedRange(head: ReceivedHead): ContentRange | undefined {
+  const lines = fieldValues(head.fields.list, 'content-range')
+  const [line] = lines
+  const range = line === undefined || lines.length > 1 ? undefined : parseContentRange(line)
+  if (range === undefined) return undefined
+  const length = range.last - range.first + 1
+  return head.contentLength === undefined || head.contentLength === length ? range : undefined
+}
+
+function headOf(
+  request: CacheRequest,
+  head: ReceivedHead,
+  times: Times,
+  range: ContentRange | undefined,
+): StoredHead {
+  const fields = storedFields(head, times)
+  const isWhole = range !== undefined && range.first === 0 && range.last + 1 === range.completeLength
+  const stored: StoredHead = {
+    method: request.method,
+    // All of it, in the shape of a part: it was asked for so, but is stored for those who ask for all.
+    status: isWhole ? 200 : head.status,
+    reason: isWhole ? 'OK' : head.reason,
+    minor: head.minor,
+    fields,
+    selecting: selectingFields(request.fields, fieldValues(fields, 'vary')),
+    requestedAt: times.requestedAt,
+    respondedAt: times.respondedAt,
+  }
+  return range === undefined || isWhole ? stored : { ...stored, ...partOf(range) }
+}
+
+function partOf({ first, last, completeLength }: ContentRange): Pick<StoredHead, 'range' | 'completeLength'> {
+  const range = { first, last }
+  return completeLength === undefined ? { range } : { range, completeLength }
+}
+
+/**
+ * The head without what may be used for the one request alone (RFC 9111 §5.2.2.4, §5.2.2.7): what private or no-cache
+ * names, and cookies where nothing says that the response is for others.
+ */
+export function withoutWithheld(response: StoredResponse): StoredHead {
+  const { head, directives } = response
+  const named = [directives.fieldNames('private'), directives.fieldNames('no-cache')]
+  const withheld = new Set(named.flatMap(names => (names === undefined || names === 'all' ? [] : names)))
+  if (mustNotSetCookies(response)) withheld.add('set-cookie')
+  if (withheld.size === 0) return head
+  return { ...head, fields: withoutFields(head.fields, withheld) }
+}
+
+/**
+ * The fields of a response that are stored (§3.1): not those of one hop, those of proxies, or what announces trailers,
+ * which are not kept; of a part neither its length nor its place, which are others once it is joined. A Date that is
+ * missing or invalid is when it came (RFC 9110 §6.6.1).
+ */
+export function storedFields(head: ReceivedHead, times: Times): Fields {
+  const isPart = head.status === 206
+  const fields = endToEndFields(head.fields, isPart ? OF_THE_PART : OF_THE_MESSAGE)
+  const kept = isPart ? withoutFields(fields, CONTENT_RANGE) : fields
+  if (hasValidDate(head.fields, times.respondedAt)) return kept
+  return [...withoutFields(kept, DATE), 'Date', serializeHttpDate(times.respondedAt)]
+}
+
+const CONTENT_RANGE: ReadonlySet<string> = new Set(['content-range'])
+const DATE: ReadonlySet<string> = new Set(['date'])
+
+function hasValidDate(fields: FieldSection, now: number): boolean {
+  const value = fields.isRepeated(FIELD.date) ? undefined : fields.value(FIELD.date)
+  return value !== undefined && parseDate(value, now) !== undefined
+}

@@ -1,0 +1,68 @@
+import fc from 'fast-check'
+import t from 'tap'
+import { parseTargeted } from '../../src/cache/targeted.js'
+import { runs } from '../kit/runs.js'
+import { anyValue } from './arbitrary.js'
+import { stored } from './messages.js'
+
+t.test('a targeted field takes the place of Cache-Control and Expires (RFC 9213 §2.1, §2.2)', async t => {
+  for (const [fields, wanted] of [
+    [['CDN-Cache-Control', 'max-age=60'], 60],
+    [['CDN-Cache-Control', 'max-age=60', 'Cache-Control', 'max-age=1'], 60],
+    [['Cache-Control', 's-maxage=3600', 'CDN-Cache-Control', 'max-age=1'], 1],
+    [['Cache-Control', 'no-store', 'CDN-Cache-Control', 'max-age=60'], 60],
+    [['CDN-Cache-Control', 'max-age=60', 'Expires', '0'], 60],
+    [['CDN-Cache-Control', 'max-age=60', 'CDN-Cache-Control', 'public'], 60],
+    [['CDN-Cache-Control', 'max-age=60;x=1'], 60],
+    [['CDN-Cache-Control', 'max-age=1, max-age=60'], 60],
+    [['CDN-Cache-Control', 'public', 'Cache-Control', 'max-age=60'], 0],
+    // Ignored as a whole: empty, or no dictionary.
+    [['CDN-Cache-Control', '', 'Cache-Control', 'max-age=60'], 60],
+    [['CDN-Cache-Control', 'max-age=1,', 'Cache-Control', 'max-age=60'], 60],
+    [['CDN-Cache-Control', 'Max-Age=1', 'Cache-Control', 'max-age=60'], 60],
+    [['CDN-Cache-Control', 'max-age=1 &', 'Cache-Control', 'max-age=60'], 60],
+    [['CDN-Cache-Control', 'max-age=9999999999999999', 'Cache-Control', 'max-age=60'], 60],
+    [['Surrogate-Control', 'max-age=60'], 0],
+  ] as const) {
+    t.equal(stored(fields).lifetimeMs, wanted * 1000, fields.join(' | '))
+  }
+  t.notOk(stored(['Cache-Control', 'no-cache', 'CDN-Cache-Control', 'max-age=60']).noCache)
+  t.ok(stored(['Cache-Control', 'max-age=60', 'CDN-Cache-Control', 'no-cache']).noCache)
+})
+
+t.test('a member of another type than its directive has is ignored by itself (RFC 9213 §2.1)', async t => {
+  for (const [value, name] of [
+    ['max-age="60", a', 'max-age'],
+    ['max-age=60.0, a', 'max-age'],
+    ['max-age=60.5, a', 'max-age'],
+    ['max-age, a', 'max-age'],
+    ['max-age=b, a', 'max-age'],
+    ['max-age=(60), a', 'max-age'],
+    ['no-store=?0, a', 'no-store'],
+    ['no-store=1, a', 'no-store'],
+    ['public="x", a', 'public'],
+    ['private=?0, a', 'private'],
+    ['private=1, a', 'private'],
+  ] as const) {
+    const directives = parseTargeted([value])
+    t.notOk(directives?.has(name), value)
+    t.ok(directives?.has('a'), value)
+  }
+  t.equal(parseTargeted(['max-age=-1'])?.seconds('max-age'), 'invalid')
+  t.same(parseTargeted(['private="a, b"'])?.fieldNames('private'), ['a', 'b'])
+  t.same(parseTargeted(['no-cache=a'])?.fieldNames('no-cache'), ['a'])
+  t.equal(parseTargeted(['no-cache'])?.fieldNames('no-cache'), 'all')
+})
+
+t.test('without a line there is none', async t => {
+  t.equal(parseTargeted([]), undefined)
+})
+
+t.test('no bytes make reading fail', async () => {
+  fc.assert(
+    fc.property(fc.array(anyValue), lines => {
+      parseTargeted(lines)?.seconds('max-age')
+    }),
+    { numRuns: runs(2000) },
+  )
+})
