@@ -97,7 +97,10 @@ t.test('the tables of the log have each reason to close, and each event', async 
 /** Leaf keys of a JSON Schema as the table writes them: `limits.tunnel_idle`, `rules.<name>.hosts`. */
 function keysOf(schema: unknown, prefix: string): string[] {
   if (typeof schema !== 'object' || schema === null) return [prefix]
-  const { properties, additionalProperties, items } = schema as Record<string, unknown>
+  const { properties, additionalProperties, items, anyOf } = schema as Record<string, unknown>
+  // A map that may be written in another way, too.
+  const map = Array.isArray(anyOf) ? anyOf.find(form => 'properties' in form) : undefined
+  if (map !== undefined && properties === undefined) return keysOf(map, prefix)
   if (typeof items === 'object' && items !== null && 'properties' in items) return keysOf(items, prefix)
   if (typeof properties === 'object' && properties !== null) {
     return Object.entries(properties).flatMap(([name, child]) =>

@@ -1,12 +1,14 @@
 /** From what the workers report to the document that /status.json is. */
 import { type ListenAddress, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
+import { type CacheReport, hitRatio } from '../observe/cache-report.js'
 import { LATENCY_WINDOW_MS, quantile } from '../observe/status-recorder.js'
 import { mergeStatus } from '../observe/merge-status.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { DenialGroup, ReloadState, Traffic, WorkerStatus } from '../observe/worker-status.js'
 import type { TunnelStatus } from '../tunnel/registry.js'
 import type {
+  DocumentCache,
   DocumentDenial,
   DocumentLatency,
   DocumentLimit,
@@ -47,7 +49,7 @@ export function describeStatus(
   ready: boolean,
   nowMs: number,
 ): StatusDocument {
-  const { traffic, latencies, tunnels, denials, upstreams } = mergeStatus(workers)
+  const { traffic, latencies, tunnels, denials, upstreams, cache } = mergeStatus(workers)
   const { build, config, listeners } = facts
   return {
     schema: 1,
@@ -80,6 +82,7 @@ export function describeStatus(
     tunnels: { open: tunnels.open, listed: tunnels.listed.map(describeTunnel) },
     denials: { dropped: denials.dropped, listed: denials.listed.map(describeDenial) },
     upstreams,
+    cache: describeCache(cache),
     limits: describeLimits(config.limits),
     traffic: describeTraffic(traffic),
   }
@@ -172,6 +175,23 @@ function describeDenial(group: DenialGroup): DocumentDenial {
     count: group.count,
     first: isoTime(group.firstMs),
     last: isoTime(group.lastMs),
+  }
+}
+
+function describeCache(cache: CacheReport | undefined): DocumentCache | null {
+  if (cache === undefined) return null
+  const { store, up, entries, bytes, sizeBytes, evictions, results, servedBytes } = cache
+  const ratio = hitRatio(results)
+  return {
+    store,
+    up,
+    entries,
+    bytes,
+    size_bytes: sizeBytes ?? null,
+    evictions,
+    requests: results,
+    hit_ratio: ratio === undefined ? null : rounded(ratio),
+    served_bytes: servedBytes,
   }
 }
 

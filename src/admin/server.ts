@@ -1,6 +1,7 @@
 /**
  * The admin listener: `/health` while the process lives, `/ready` while it takes new requests, `/metrics` for what was
- * counted, `/` and `/status.json` for how it does, `/proxy.pac` for browsers. It has an address of its own, loopback by
+ * counted, `/` and `/status.json` for how it does, `/cache/stats` and `/cache/purge` for what is stored, `/proxy.pac` for
+ * browsers. It has an address of its own, loopback by
  * default, that the proxy itself never connects to. GET changes nothing.
  */
 import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
@@ -21,7 +22,9 @@ import type { WorkerStatus } from '../observe/worker-status.js'
 import { describeStatus, type ProgramFacts } from './describe-status.js'
 import { EventStreams } from './event-streams.js'
 import { readStatusPage, type StatusPage } from './page/status-page.js'
+import type { Purge } from '../upstream/cache/store.js'
 import { serializeProxyAutoConfig } from './proxy-auto-config.js'
+import { parsePurge } from './purge-request.js'
 import type { StatusDocument } from './status-document.js'
 
 /** What the admin listener may know of the rest, and do to it. */
@@ -39,6 +42,12 @@ export interface Control {
    * @returns false when no worker has it, or not any more
    */
   closeTunnel(id: string): Promise<boolean>
+  /**
+   * Forgets what is stored, in every worker.
+   * @returns how many responses; undefined while the cache is off
+   * @throws when a worker has not done so in time
+   */
+  purgeCache(what: Purge): Promise<number | undefined>
 }
 
 export interface AdminServerOptions {
@@ -73,6 +82,13 @@ const FORMATS = new Map<string, ExpositionFormat>([
 
 const CLOSE_TUNNEL = /^\/tunnels\/([A-Za-z0-9-]{1,64})\/close$/
 
+/** How long a purge may take. */
+const PURGE_TIMEOUT_MS = 60_000
+const CACHE_OFF = 'the cache is off: the configuration in force has no cache'
+
+/** What a POST does; never rejects. */
+type Action = (response: ServerResponse) => Promise<void>
+
 type Answer = (request: IncomingMessage, response: ServerResponse, asked: Authority) => void
 
 export class AdminServer {
@@ -90,6 +106,7 @@ export class AdminServer {
     ['/', (_request, response) => this.#sendPage(response)],
     ['/events', (request, response) => this.#stream(request, response)],
     ['/status.json', (_request, response) => void this.#sendStatus(response)],
+    ['/cache/stats', (_request, response) => void this.#sendCacheStats(response)],
     ['/metrics', (request, response) => void this.#sendMetrics(request, response)],
     ['/proxy.pac', (_request, response, asked) => this.#sendAutoConfig(response, asked)],
     ['/health', (_request, response) => send(response, 200, 'alive')],
@@ -142,17 +159,17 @@ export class AdminServer {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
-    const path = (request.url ?? '').split('?')[0] ?? ''
+    const [path = '', query = ''] = splitTarget(request.url ?? '')
     const asked = parseOwnHost(request.headers.host, this.#hosts())
     const resource = this.#resources.get(path)
-    const tunnel = CLOSE_TUNNEL.exec(path)?.[1]
+    const act = this.#actionOf(path, query)
     const { method = '' } = request
     // Whoever stands in between may have gone by the other one.
     if ((request.headersDistinct['host']?.length ?? 0) > 1) send(response, 400, 'there can be one Host only')
     else if (asked === undefined)
       send(response, 403, 'Host must be localhost, an IP address or a name of listen.admin_hosts')
-    else if (tunnel !== undefined) {
-      if (method === 'POST') void this.#closeTunnel(tunnel, request, response)
+    else if (act !== undefined) {
+      if (method === 'POST') void this.#act(act, request, response)
       else refuseMethod(response, 'POST', 'only POST')
     } else if (resource === undefined) send(response, 404, 'not found')
     else if (method === 'GET' || method === 'HEAD') resource(request, response, asked)
@@ -194,17 +211,59 @@ export class AdminServer {
     else send(response, 200, text, 'application/x-ns-proxy-autoconfig')
   }
 
+  /** What a POST is for. */
+  #actionOf(path: string, query: string): Action | undefined {
+    const tunnel = CLOSE_TUNNEL.exec(path)?.[1]
+    if (tunnel !== undefined) return response => this.#closeTunnel(tunnel, response)
+    if (path === '/cache/purge') return response => this.#purgeCache(query, response)
+    return undefined
+  }
+
   /** Never rejects. */
-  async #closeTunnel(id: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (!isSameOrigin(request.headers)) send(response, 403, 'not from another origin')
-    else if (!hasJsonType(request.headers)) send(response, 415, 'Content-Type must be application/json')
-    else {
-      try {
-        if (await this.#control.closeTunnel(id)) send(response, 200, 'closed')
-        else send(response, 404, 'no such tunnel')
-      } catch {
-        send(response, 500, 'the tunnel can not be closed')
-      }
+  async #act(act: Action, { headers }: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (!isSameOrigin(headers)) send(response, 403, 'not from another origin')
+    else if (!hasJsonType(headers)) send(response, 415, 'Content-Type must be application/json')
+    else await act(response)
+  }
+
+  /** Never rejects. */
+  async #closeTunnel(id: string, response: ServerResponse): Promise<void> {
+    try {
+      if (await this.#control.closeTunnel(id)) send(response, 200, 'closed')
+      else send(response, 404, 'no such tunnel')
+    } catch {
+      send(response, 500, 'the tunnel can not be closed')
+    }
+  }
+
+  /** Never rejects. */
+  async #purgeCache(query: string, response: ServerResponse): Promise<void> {
+    let what: Purge
+    try {
+      what = parsePurge(query)
+    } catch (error) {
+      send(response, 400, error instanceof RangeError ? error.message : 'bad query')
+      return
+    }
+    // Many files may have to be removed; nothing moves on the connection meanwhile.
+    response.setTimeout(PURGE_TIMEOUT_MS)
+    try {
+      const purged = await this.#control.purgeCache(what)
+      if (purged === undefined) send(response, 404, CACHE_OFF)
+      else send(response, 200, JSON.stringify({ purged }), 'application/json')
+    } catch {
+      send(response, 500, 'not every worker has purged its cache yet')
+    }
+  }
+
+  /** Never rejects. */
+  async #sendCacheStats(response: ServerResponse): Promise<void> {
+    try {
+      const { cache } = await this.#status()
+      if (cache === null) send(response, 404, CACHE_OFF)
+      else send(response, 200, JSON.stringify(cache), 'application/json')
+    } catch {
+      send(response, 500, 'the statistics can not be had')
     }
   }
 
@@ -235,6 +294,12 @@ export class AdminServer {
     if (exposition === undefined) send(response, 500, 'the metrics can not be had')
     else send(response, 200, exposition.text, exposition.contentType)
   }
+}
+
+/** Path and query. */
+function splitTarget(target: string): string[] {
+  const mark = target.indexOf('?')
+  return mark === -1 ? [target] : [target.slice(0, mark), target.slice(mark + 1)]
 }
 
 function refuseMethod(response: ServerResponse, allow: string, text: string): void {

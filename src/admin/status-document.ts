@@ -2,6 +2,7 @@
  * The layout of /status.json, which is also what the status page is drawn from. Times are in ISO 8601; what is absent is
  * null. Keys may be added; when one changes its meaning or goes, `schema` grows.
  */
+type CacheResult = import('../outcome.js').CacheResult
 
 export interface StatusDocument {
   readonly schema: 1
@@ -48,6 +49,8 @@ export interface StatusDocument {
   readonly tunnels: { readonly open: number; readonly listed: readonly DocumentTunnel[] }
   readonly denials: { readonly dropped: number; readonly listed: readonly DocumentDenial[] }
   readonly upstreams: readonly DocumentUpstream[]
+  /** Null while nothing is stored anywhere. */
+  readonly cache: DocumentCache | null
   readonly limits: readonly DocumentLimit[]
   readonly traffic: DocumentTraffic
 }
@@ -111,6 +114,23 @@ export interface DocumentUpstream {
   readonly upstream: string
   readonly up: boolean
   readonly failures: number
+}
+
+/** What is stored now, and what was answered since the workers that are there have begun. */
+export interface DocumentCache {
+  readonly store: 'memory' | 'disk' | 'redis'
+  /** False while it cannot be used. */
+  readonly up: boolean
+  readonly entries: number
+  readonly bytes: number
+  /** What `bytes` keeps to, of all workers together; null for Redis, which has a bound of its own. */
+  readonly size_bytes: number | null
+  readonly evictions: number
+  /** How many requests by what the cache has made of them, as in the log. */
+  readonly requests: Readonly<Record<CacheResult, number>>
+  /** Of those that it could have answered the part that it has, from 0 to 1; null where there were none. */
+  readonly hit_ratio: number | null
+  readonly served_bytes: number
 }
 
 /** A key of `limits` in the configuration; `body_min_rate` in bytes a second. */

@@ -54,6 +54,11 @@ export async function main(argv: readonly string[], version: string, host: Host)
       ),
     )
     .command(
+      onDemand('cache <action> [url]', 'say what a running proxy has stored, or purge it', async () =>
+        (await import('./cache.js')).cacheCommand(host.io, done),
+      ),
+    )
+    .command(
       onDemand('schema', 'print the JSON Schema of the configuration file', async () =>
         (await import('./schema.js')).schemaCommand(host.io, done),
       ),

@@ -232,16 +232,22 @@ function certificateError(
  */
 export function clientAccount(
   client: Client,
-  { head, clientCertificate: certificate }: Pick<Requester, 'head' | 'clientCertificate'>,
+  requester: Pick<Requester, 'head' | 'clientCertificate'>,
   source: string,
 ): string {
-  if (client.basic !== undefined) {
+  return `${client.name} ${clientUser(client, requester) ?? `address ${source}`}`
+}
+
+/** Who of an entry a client is: its user or the holder of its certificate; undefined where an address is all it shows. */
+export function clientUser(
+  { basic, certificate: expected }: Client,
+  { head, clientCertificate: certificate }: Pick<Requester, 'head' | 'clientCertificate'>,
+): string | undefined {
+  if (basic !== undefined) {
     const credentials = parseProxyAuthorization(head.fields)
-    if (typeof credentials === 'object') return `${client.name} user ${credentials.user}`
+    if (typeof credentials === 'object') return `user ${credentials.user}`
   }
-  if (client.certificate !== undefined && certificate?.kind === 'valid') {
-    const { subject, names } = certificate
-    return `${client.name} certificate ${JSON.stringify([subject, names])}`
-  }
-  return `${client.name} address ${source}`
+  if (expected === undefined || certificate?.kind !== 'valid') return undefined
+  const { subject, names } = certificate
+  return `certificate ${JSON.stringify([subject, names])}`
 }

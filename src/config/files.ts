@@ -1,11 +1,11 @@
 /**
  * The files that a configuration names, read with it: who may log in, what the TLS listener needs, which authorities
- * vouch for upstreams, what a parent proxy asks for, and what the collector of spans does. A file that is missing or wrong
+ * vouch for upstreams, what a parent proxy and Redis ask for, and what the collector of spans does. A file that is missing or wrong
  * is a problem of the key that names it, reported with all others, and so is a place that can hold no store.
  */
 import { serializeBasic } from '../http/basic-credentials.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
-import type { FileReader } from './file-reader.js'
+import type { FileReader, FileText } from './file-reader.js'
 import { parseHeaderLines, parseHtpasswd } from './line-files.js'
 import type { Path } from './problem.js'
 import type { Config } from './schema.js'
@@ -19,6 +19,13 @@ export interface ParentFiles {
   readonly ca?: string
 }
 
+/** The files of `cache` with `store: redis`. */
+export interface CacheFiles {
+  readonly password?: string
+  /** Authorities in PEM. */
+  readonly ca?: string
+}
+
 export interface ConfigFiles {
   /** Names and bcrypt hashes, by the path as the configuration has it. */
   readonly htpasswd: ReadonlyMap<string, ReadonlyMap<string, string>>
@@ -28,6 +35,8 @@ export interface ConfigFiles {
   readonly tls?: TlsFiles
   /** Absent when there is no parent proxy. */
   readonly parent?: ParentFiles
+  /** Absent when the cache needs none. */
+  readonly cache?: CacheFiles
   /** Fields for the collector of spans; none when no file is named. */
   readonly tracingHeaders: Readonly<Record<string, string>>
 }
@@ -52,6 +61,7 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
   const upstreamCa = readUpstreamCa(config, reader, nowMs)
   const parent = config.parent === undefined ? undefined : readParentFiles(config.parent, reader, nowMs)
   const tracingHeaders = readTracingHeaders(config, reader)
+  const cache = config.cache?.store === 'redis' ? readCacheFiles(config.cache, reader, nowMs) : undefined
   checkDirectories(config, reader)
   const files = {
     htpasswd,
@@ -59,6 +69,7 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
     tracingHeaders,
     ...(tls === undefined ? {} : { tls }),
     ...(parent === undefined ? {} : { parent }),
+    ...(cache === undefined ? {} : { cache }),
   }
   return { files, faults: reader.faults, warnings: reader.warnings }
 }
@@ -92,6 +103,7 @@ function checkDirectories(config: Config, reader: FileReader): void {
     if (origin.kind !== 'store') continue
     reader.checkDirectory(['origins', index, 'store', 'directory'], origin.store.directory)
   }
+  if (config.cache?.store === 'disk') reader.checkDirectory(['cache', 'directory'], config.cache.directory)
 }
 
 function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFiles['tracingHeaders'] {
@@ -101,9 +113,7 @@ function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFile
   if (file === undefined) return {}
   const { headers, faults } = parseHeaderLines(file.text)
   for (const { line, message } of faults) reader.fault(path, `${name}:${line}: ${message}`)
-  if (file.isPublic) {
-    reader.warn(path, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
-  }
+  warnIfPublic(file, path, name ?? '', reader)
   return headers
 }
 
@@ -129,14 +139,50 @@ function readParentFiles(
 function readBasic(name: string, reader: FileReader): string | undefined {
   const file = reader.read(BASIC_FILE, name)
   if (file === undefined) return undefined
-  const line = file.text.replace(/^\ufeff/, '').replace(/\r?\n$/, '')
+  const line = onlyLine(file.text)
   const colon = line.indexOf(':')
   if (colon < 1 || UNREADABLE.test(line)) {
     reader.fault(BASIC_FILE, `${name} is not one line of user:password in UTF-8`)
     return undefined
   }
-  if (file.isPublic) {
-    reader.warn(BASIC_FILE, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
-  }
+  warnIfPublic(file, BASIC_FILE, name, reader)
   return serializeBasic({ user: line.slice(0, colon), password: line.slice(colon + 1) })
+}
+
+const PASSWORD_FILE: Path = ['cache', 'password_file']
+
+/** @param nowMs when certificates have to be valid, in milliseconds since the epoch */
+function readCacheFiles(
+  { passwordFile, ca }: Extract<NonNullable<Config['cache']>, { store: 'redis' }>,
+  reader: FileReader,
+  nowMs: number,
+): CacheFiles {
+  const password = passwordFile === undefined ? undefined : readPassword(passwordFile, reader)
+  const certificates = ca === undefined ? undefined : readCertificates(ca, ['cache', 'ca'], reader, nowMs)
+  return {
+    ...(password === undefined ? {} : { password }),
+    ...(certificates === undefined ? {} : { ca: certificates.text }),
+  }
+}
+
+/** No message holds any of the file. */
+function readPassword(name: string, reader: FileReader): string | undefined {
+  const file = reader.read(PASSWORD_FILE, name)
+  if (file === undefined) return undefined
+  const line = onlyLine(file.text)
+  if (line === '' || UNREADABLE.test(line)) {
+    reader.fault(PASSWORD_FILE, `${name} is not one line with a password in UTF-8`)
+    return undefined
+  }
+  warnIfPublic(file, PASSWORD_FILE, name, reader)
+  return line
+}
+
+/** A text without the byte order mark and the line end that systems put around its line. */
+function onlyLine(text: string): string {
+  return text.replace(/^\ufeff/, '').replace(/\r?\n$/, '')
+}
+
+function warnIfPublic({ isPublic }: FileText, path: Path, name: string, reader: FileReader): void {
+  if (isPublic) reader.warn(path, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
 }

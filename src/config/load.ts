@@ -190,8 +190,10 @@ function faultsOf(issue: Issue, path: Path, root: Located): Fault[] {
     })
   }
   if (issue.code === 'invalid_union') {
-    // The alternative that got furthest into the value is the one that was meant.
-    const inner = issue.errors.find(branch => branch.some(({ path: below }) => below.length > 0))
+    // The alternative that got into the value is the one that was meant.
+    const inner = issue.errors.find(branch =>
+      branch.some(({ path: below, code }) => below.length > 0 || code === 'unrecognized_keys'),
+    )
     if (inner !== undefined) return inner.flatMap(each => faultsOf(each, [...path, ...pathOf(each)], root))
   }
   if (node !== undefined) return [{ offset, path, message: `${issue.message}, found ${show(node.value)}` }]

@@ -6,7 +6,7 @@
  * broken the rest is.
  */
 import { realpathSync } from 'node:fs'
-import { basename, dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import { serializeHostPort } from '../http/authority.js'
 import { isExtensionMethod } from '../http/method.js'
 import { comparablePath } from '../http/path.js'
@@ -14,6 +14,7 @@ import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { EXPECTED_NAME, isName } from './fields.js'
+import { DEFAULT_CACHE_DIRECTORY } from './cache.js'
 import { DEFAULT_ADMIN } from './listen.js'
 import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
@@ -39,6 +40,8 @@ export function checkReferences(root: Located, folder: string): Fault[] {
     ...emptyPins(root),
     ...originsTwice(root),
     ...sharedDirectories(root, folder),
+    ...directoryOfCache(root, folder),
+    ...cacheHostsTwice(root),
     ...evictionWithoutLimit(root),
   ]
 }
@@ -260,6 +263,48 @@ function sharedDirectories(root: Located, folder: string): Fault[] {
     const message = `${quoteKey(text)} is the directory of origins[${other}] already; give each store one of its own`
     return [{ offset: directory?.start ?? store.key, path, message }]
   })
+}
+
+/** A store would list the files of a cache in or above its directory, and a cache evicts what is in its own. */
+function directoryOfCache(root: Located, folder: string): Fault[] {
+  const cache = valueAt(root, 'cache')
+  const kind = cache?.children.get('store')?.value ?? cache?.value
+  if (cache === undefined || kind !== 'disk') return []
+  const directory = cache.children.get('directory')
+  const text = directory === undefined ? DEFAULT_CACHE_DIRECTORY : directory.value
+  if (typeof text !== 'string') return []
+  const place = placeOf(resolve(folder, text))
+  return entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
+    const store = node.children.get('store')
+    const of = store?.children.get('directory')
+    const other = of === undefined ? DEFAULT_DIRECTORY : of.value
+    if (store === undefined || typeof other !== 'string') return []
+    if (
+      !isWithin(place, placeOf(resolve(folder, other))) &&
+      !isWithin(placeOf(resolve(folder, other)), place)
+    ) {
+      return []
+    }
+    const path: Path = ['cache', ...(directory === undefined ? [] : ['directory'])]
+    const message = `${quoteKey(text)} and ${quoteKey(other)}, the directory of origins[${index}], lie within each other; keep them apart`
+    return [{ offset: directory?.start ?? cache.key, path, message }]
+  })
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)
+}
+
+/** Which of two entries for the same hosts would hold is nobody's guess. */
+function cacheHostsTwice(root: Located): Fault[] {
+  const hosts = entries(valueAt(root, 'cache', 'rules')).flatMap(([index, node]) =>
+    entries(node.children.get('hosts')).flatMap(([position, { value, start }]) => {
+      if (!isText(value)) return []
+      const path: Path = ['cache', 'rules', index, 'hosts', position]
+      return [{ offset: start, path, word: hostText(value) }]
+    }),
+  )
+  return repeated(hosts, word => `${word} is listed twice under cache.rules`)
 }
 
 /** A store that removes things by itself does so below a limit that somebody has chosen. */

@@ -7,6 +7,7 @@
  */
 import * as z from 'zod'
 import { isToken } from '../http/token.js'
+import { cache } from './cache.js'
 import { DNS_SERVER_PATTERN, EXPECTED_DNS_SERVER, parseDnsServer } from './dns-server.js'
 import {
   cidr,
@@ -234,6 +235,9 @@ export const configSchema = section({
   parent: z.exactOptional(parent).describe('The proxy that requests are sent through; absent, none.'),
   origins,
   limits: limits.prefault({}),
+  cache: z
+    .exactOptional(cache)
+    .describe('Stores responses and answers from them (RFC 9111); absent, nothing is stored.'),
   log: log.prefault({}),
   reload: reload.prefault({}),
   tracing: z

@@ -17,6 +17,7 @@ export function findWarnings(root: Located, config: Config): Fault[] {
     ...unusedSockets(root, config),
     ...originsOfAnyHost(root, config),
     ...withoutEffectBehindParent(root, config),
+    ...overridesOfCache(root, config),
   ]
 }
 
@@ -127,4 +128,25 @@ function goesDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean
     case 'suffix':
       return noProxy.some(direct => direct.kind === 'suffix' && host.suffix.endsWith(direct.suffix))
   }
+}
+
+/** What is put above the word of origins, who may have meant a response for one user, or for less time. */
+function overridesOfCache(root: Located, { cache }: Config): Fault[] {
+  const faults: Fault[] = []
+  const warn = (path: Path, message: string): void => {
+    faults.push({ offset: valueAt(root, ...path)?.key ?? 0, path, message })
+  }
+  if (cache?.sharedBy === 'everyone') {
+    const message =
+      'every client is answered from what was stored for another, whatever rules either has; an origin that tells them apart by their address, or by a field that its Vary does not name, shows one what is for another'
+    warn(['cache', 'shared_by'], message)
+  }
+  for (const [index, { minTtlMs }] of (cache?.rules ?? []).entries()) {
+    if (minTtlMs === undefined) continue
+    warn(
+      ['cache', 'rules', index, 'min_ttl'],
+      'puts itself above what these origins say of how long their responses may be used; clients can be answered with what is no longer so',
+    )
+  }
+  return faults
 }

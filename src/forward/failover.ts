@@ -17,6 +17,8 @@ export interface NextHop {
 }
 
 export interface NextHops<Hop> {
+  /** How many there are. */
+  readonly size: number
   /** The next hop for a request; undefined when it has been to all. */
   take(tried: ReadonlySet<Hop>): Hop | undefined
   /** A connection to it was established. */
@@ -26,7 +28,7 @@ export interface NextHops<Hop> {
 }
 
 /**
- * @param send sends the request to one of them
+ * @param send sends the request to one of them, and knows whether there are others
  * @returns the outcome with the last one that a connection was established to, or else with the last one tried
  * @throws whatever the client going away throws
  */
@@ -34,7 +36,7 @@ export async function relayToOneOf<Hop extends NextHop>(
   handler: HandlerName,
   exchange: Exchange,
   hops: NextHops<Hop>,
-  send: (hop: Hop) => Promise<Outcome>,
+  send: (hop: Hop, hasOthers: boolean) => Promise<Outcome>,
 ): Promise<Outcome> {
   const tried = new Set<Hop>()
   let last: Outcome | undefined
@@ -45,7 +47,7 @@ export async function relayToOneOf<Hop extends NextHop>(
     if (hop === undefined) break
     tried.add(hop)
     try {
-      last = await send(hop)
+      last = await send(hop, tried.size < hops.size)
     } catch (error) {
       if (exchange.signal.aborted) throw error
       last = Outcome.of(handler, toProxyError(error))

@@ -7,6 +7,7 @@
  */
 import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
+import type { CachedTarget, CacheTerms } from '../pipeline/cache-terms.js'
 import type { Authority } from '../http/authority.js'
 import { endToEndFields } from '../http/connection.js'
 import { FIELD, type FieldSection, fieldSet } from '../http/field-section.js'
@@ -29,6 +30,8 @@ export interface OutgoingOptions {
   readonly via: Via
   /** Protocols that Upgrade may offer, in lower case. */
   readonly upgrade: readonly string[]
+  /** Undefined where nothing is cached. */
+  readonly cache: CacheTerms | undefined
 }
 
 export interface ForwardOptions extends RelayOptions, OutgoingOptions {
@@ -57,13 +60,21 @@ export function forward(
   const { exchange } = admitted
   const { authority, path, fields, upgradable } = request
   const asksServer = exchange.facts.method === 'OPTIONS' && isServerWide(exchange.head.target)
-  const destination = { path: asksServer ? '*' : path, host: authority.text, fields, upgradable }
+  const destination: Destination = {
+    path: asksServer ? '*' : path,
+    host: authority.text,
+    fields,
+    upgradable,
+    cached:
+      options.cache === undefined ? undefined : { scheme: 'http', authority, path, fields, reachedBy: '' },
+  }
   const outgoing = outgoingRequest(admitted, destination, options)
   if (!('take' in way)) return relay('forward', admitted, outgoing, way, options)
-  return relayToOneOf('forward', exchange, way, async parent => {
+  return relayToOneOf('forward', exchange, way, async (parent, hasOtherHops) => {
     const { sender, url } = parent
     const permit = await options.dialer.permitConfigured(parent, exchange)
-    const outcome = await relay('forward', admitted, outgoing, permit, {
+    const sent = { ...outgoing, cached: outgoing.cached && { ...outgoing.cached, hasOtherHops } }
+    const outcome = await relay('forward', admitted, sent, permit, {
       ...options,
       sender,
       parent: url,
@@ -90,14 +101,17 @@ export interface Destination {
   readonly fields: FieldSection
   /** Whether an Upgrade may be offered at all. */
   readonly upgradable: boolean
+  /** As the cache has it; undefined where there is none. */
+  readonly cached: CachedTarget | undefined
 }
 
 /** @throws ProxyError 508 when the request has been here before */
 export function outgoingRequest(
-  { exchange: { head, facts, content }, trace }: AdmittedExchange,
-  { path, host, fields, upgradable }: Destination,
-  { via, upgrade }: OutgoingOptions,
+  { exchange, trace, partition }: AdmittedExchange,
+  { path, host, fields, upgradable, cached }: Destination,
+  { via, upgrade, cache }: OutgoingOptions,
 ): UpstreamRequest {
+  const { head, facts, content } = exchange
   if (fields.has(FIELD.via)) checkLoop(fields, via)
   const endToEnd = endToEndFields(fields, REQUEST_DROPPED)
   endToEnd.push('Via', via.members[head.minor])
@@ -111,6 +125,10 @@ export function outgoingRequest(
     expectContinue: facts.expectContinue,
     upgrade:
       upgradable && fields.has(FIELD.upgrade) ? upgradeProtocol(fields, head.minor, upgrade) : undefined,
+    cached:
+      cached === undefined || partition === undefined
+        ? undefined
+        : cache?.request(exchange, cached, partition),
   }
 }
 

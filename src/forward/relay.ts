@@ -21,7 +21,7 @@ import { forwardedPhrase } from '../http/reason-phrase.js'
 import { trailerFields } from '../http/trailers.js'
 import type { Via } from '../http/via.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
-import { type HandlerName, type Measured, Outcome } from '../outcome.js'
+import { type CacheOutcome, type HandlerName, type Measured, Outcome } from '../outcome.js'
 import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
 import { Pump, type PumpLimits, type OpenTunnels } from '../tunnel/pump.js'
@@ -140,9 +140,9 @@ class Relay implements UpstreamEvents {
 
   /** What was awaited has not come in time. */
   late(awaited: Awaited): void {
-    if (awaited === 'response') this.failed(noResponse(), 'never')
+    if (awaited === 'response') this.#giveUp(noResponse())
     else if (this.#heldBack) this.wait(awaited)
-    else this.failed(requestNotTaken(), 'never')
+    else this.#giveUp(requestNotTaken())
   }
 
   connected(address: string, connectMs: number | undefined, isSent: boolean): void {
@@ -163,6 +163,10 @@ class Relay implements UpstreamEvents {
     const { status, reason, fields, minor } = head
     const passed = responseFields(fields, minor, this.#options.via)
     this.#exchange.inform(status, forwardedPhrase(status, reason), passed)
+  }
+
+  cached(outcome: CacheOutcome): void {
+    this.#measured.cache = outcome
   }
 
   responded(head: ReceivedHead, flow: Flow): void {
@@ -256,6 +260,16 @@ class Relay implements UpstreamEvents {
       const measured = { ...this.#measured, bytesUp, bytesDown }
       this.#finish(Outcome.complete(this.#handler, head.status, measured, reason))
     })
+  }
+
+  /** The upstream has had its time. */
+  #giveUp(error: ProxyError): void {
+    this.waitForNothing()
+    if (this.#content === undefined) {
+      if (this.#cancel?.(error) === true) return
+      this.#cancel = undefined
+    }
+    this.failed(error, 'never')
   }
 
   #fail(error: ProxyError): void {

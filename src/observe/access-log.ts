@@ -4,7 +4,7 @@
  */
 import { type DestinationStream, type Logger, pino } from 'pino'
 import type { ProxyError } from '../errors.js'
-import type { Outcome } from '../outcome.js'
+import type { CacheOutcome, Outcome } from '../outcome.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
 import { createIsoTime, member } from './event-line.js'
 import { LOG_SCHEMA } from './log.js'
@@ -67,6 +67,7 @@ export class AccessLog implements ExchangeObserver {
         member('cause', internalCause(outcome.error)) +
         member('address', outcome.address) +
         member('parent', outcome.parent) +
+        (outcome.cache === undefined ? '' : cacheMembers(outcome.cache)) +
         member('connect_ms', round(outcome.connectMs)) +
         member('first_byte_ms', round(outcome.firstByteMs)) +
         `,"bytes_up":${outcome.bytesUp},"bytes_down":${outcome.bytesDown},"duration_ms":${round(durationMs)}${END}`,
@@ -90,6 +91,10 @@ export class AccessLog implements ExchangeObserver {
   #path(path: string | undefined): string | undefined {
     return path === undefined || this.#includesQuery ? path : withoutQuery(path)
   }
+}
+
+function cacheMembers({ result, stored, detail }: CacheOutcome): string {
+  return `,"cache":"${result}"${stored ? ',"cache_stored":true' : ''}${member('cache_detail', detail)}`
 }
 
 /** Where a fault of our own comes from; the causes of all other errors are told by their type. */

@@ -5,7 +5,8 @@
 import { METHOD_NAMES } from '../http/method.js'
 import type { ProxyError } from '../errors.js'
 import { LIMIT_NAMES, type LimitName } from '../limits/refusals.js'
-import type { Outcome } from '../outcome.js'
+import { CACHE_RESULTS, type CacheResult, type Outcome } from '../outcome.js'
+import { type CacheCounts, isAnswered } from './cache-report.js'
 import {
   DECISIONS,
   type DecisionEvent,
@@ -87,6 +88,14 @@ export class ExchangeMetrics implements ExchangeObserver {
     'Time from the request for a tunnel to its end.',
     TUNNEL_BUCKETS,
   )
+  readonly #cacheResults = new ClosedCounter<CacheResult>(
+    'sluice_cache_requests_total',
+    'Requests that are over, by what the cache has made of them.',
+    'result',
+    CACHE_RESULTS,
+  )
+  /** Content that went to clients without one of their own from upstream. */
+  #cacheBytes = 0
   readonly #tunnels: () => OpenTunnels
   /** Content of exchanges that are over; that of tunnels is counted as it passes. */
   #bytesUp = 0
@@ -117,6 +126,10 @@ export class ExchangeMetrics implements ExchangeObserver {
       this.#bytesDown += outcome.bytesDown
       if (connectMs !== undefined) this.#dialSeconds.observe(connectMs / 1000)
       if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
+    }
+    if (outcome.cache !== undefined) {
+      this.#cacheResults.add(outcome.cache.result)
+      if (isAnswered(outcome.cache.result)) this.#cacheBytes += outcome.bytesDown
     }
     if (outcome.serverName !== undefined) this.#denied.add(outcome.serverName.fault)
     if (outcome.error !== undefined) this.#failed(outcome.error, outcome.address)
@@ -157,6 +170,13 @@ export class ExchangeMetrics implements ExchangeObserver {
       metric('gauge', 'sluice_tunnels_active', 'Tunnels that are open, and upgraded connections.', [
         [{}, tunnels.size],
       ]),
+      this.#cacheResults.report(),
+      metric(
+        'counter',
+        'sluice_cache_served_bytes_total',
+        'Content bytes of responses to clients that the cache answered.',
+        [[{}, this.#cacheBytes]],
+      ),
     ]
   }
 
@@ -169,6 +189,11 @@ export class ExchangeMetrics implements ExchangeObserver {
       if (!isTunnel) requests += count
     }
     return { requests, denied, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
+  }
+
+  /** What the cache has done so far. */
+  get cache(): CacheCounts {
+    return { results: this.#cacheResults.counts(), servedBytes: this.#cacheBytes }
   }
 
   /** The count of requests with labels that none had before. */

@@ -1,5 +1,6 @@
 /** What several workers report as one: rates are added, tunnels listed together, refusals of the same kind counted together. */
 import type { ListedTunnels } from '../tunnel/registry.js'
+import { mergeCaches } from './cache-report.js'
 import { TRAFFIC_SECONDS } from './status-recorder.js'
 import {
   type DenialGroup,
@@ -12,7 +13,10 @@ import {
   type WorkerStatus,
 } from './worker-status.js'
 
-export type MergedStatus = Pick<WorkerStatus, 'traffic' | 'latencies' | 'tunnels' | 'denials' | 'upstreams'>
+export type MergedStatus = Pick<
+  WorkerStatus,
+  'traffic' | 'latencies' | 'tunnels' | 'denials' | 'upstreams' | 'cache'
+>
 
 /** How many tunnels are told one by one. */
 export const MAX_TUNNELS = 500
@@ -27,6 +31,7 @@ export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
     tunnels: mergeTunnels(workers.map(({ tunnels }) => tunnels)),
     denials: mergeDenials(workers.map(({ denials }) => denials)),
     upstreams: mergeUpstreams(workers.flatMap(({ upstreams }) => upstreams)),
+    cache: mergeCaches(workers.flatMap(({ cache }) => cache ?? [])),
   }
 }
 

@@ -5,6 +5,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Registry } from 'prom-client'
 import type { UpstreamHealth } from '../origin/create-origins.js'
+import { cacheMetrics, type OperatedCache } from './cache-report.js'
 import { ExchangeMetrics, type OpenTunnels } from './exchange-metrics.js'
 import type { MetricsReport, ReportedMetric } from './exposition.js'
 import { ClosedCounter, metric } from './series.js'
@@ -21,6 +22,7 @@ export interface MetricsOptions {
   readonly configHash: () => string
   readonly tunnels: () => OpenTunnels
   readonly upstreams: () => readonly UpstreamHealth[]
+  readonly cache: () => OperatedCache | undefined
   readonly build: BuildInfo | undefined
   /** Of the process, when this proxy speaks for it. */
   readonly process: (() => Promise<MetricsReport>) | undefined
@@ -50,11 +52,12 @@ export class Metrics {
   }
 
   async report(): Promise<MetricsReport> {
-    const { configHash, upstreams, build, process } = this.#options
-    const processMetrics = (await process?.()) ?? []
+    const { configHash, upstreams, cache, build, process } = this.#options
+    const [processMetrics = [], ofCache] = await Promise.all([process?.(), cacheMetrics(cache())])
     return [
       ...this.exchanges.report(),
       ...reportUpstreams(upstreams()),
+      ...ofCache,
       this.#reloads.report(),
       metric(
         'gauge',

@@ -38,6 +38,7 @@ export const DENIED_REASONS = [
   'body_min_rate',
   'file_descriptors',
   ...LIMIT_NAMES.map(name => `limit_${name}` as const),
+  'only_if_cached',
   'internal',
   OTHER,
 ] as const

@@ -22,18 +22,23 @@ export function metric(
 }
 
 /** A counter with one label, whose values are a closed list. */
-export class ClosedCounter {
+export class ClosedCounter<Value extends string = string> {
   readonly #name: string
   readonly #help: string
   readonly #label: string
   readonly #counts: Map<string, number>
 
   /** @param values of the label; each begins at 0 */
-  constructor(name: string, help: string, label: string, values: readonly string[]) {
+  constructor(name: string, help: string, label: string, values: readonly Value[]) {
     this.#name = name
     this.#help = help
     this.#label = label
     this.#counts = new Map(values.map(value => [value, 0]))
+  }
+
+  /** By value, in the order of the list. */
+  counts(): Readonly<Record<Value, number>> {
+    return Object.fromEntries(this.#counts) as Record<Value, number>
   }
 
   add(value: string): void {

@@ -24,7 +24,7 @@ export interface StatusOptions {
 }
 
 /** What is asked for when somebody looks. */
-export interface StatusSources extends Pick<WorkerStatus, 'worker' | 'pid'> {
+export interface StatusSources extends Pick<WorkerStatus, 'worker' | 'pid' | 'cache'> {
   readonly config: Config
   readonly configHash: string
   readonly tunnels: ListedTunnels
@@ -86,7 +86,7 @@ export class StatusRecorder implements ExchangeObserver {
     this.#loop = loop
   }
 
-  report({ worker, pid, config, configHash, tunnels, upstreams }: StatusSources): WorkerStatus {
+  report({ worker, pid, config, configHash, tunnels, upstreams, cache }: StatusSources): WorkerStatus {
     return {
       worker,
       pid,
@@ -98,6 +98,7 @@ export class StatusRecorder implements ExchangeObserver {
       tunnels,
       denials: this.#denials.report(config),
       upstreams,
+      cache,
     }
   }
 

@@ -2,6 +2,7 @@
  * How one worker does: plain JSON values, so that it can be passed between processes. What several of them report is
  * merged in merge-status.
  */
+import type { CacheReport } from './cache-report.js'
 import type { DecisionEvent, ExchangeKind } from '../pipeline/exchange-observer.js'
 import type { ListedTunnels } from '../tunnel/registry.js'
 
@@ -71,6 +72,8 @@ export interface WorkerStatus {
   readonly tunnels: ListedTunnels
   readonly denials: Denials
   readonly upstreams: readonly UpstreamStatus[]
+  /** Undefined while nothing is stored anywhere. */
+  readonly cache: CacheReport | undefined
 }
 
 /** The last reload of the configuration. */

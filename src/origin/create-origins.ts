@@ -5,6 +5,7 @@ import type { ProxyError } from '../errors.js'
 import { type MethodsInUse, resourceMethods } from '../http/allow.js'
 import type { Method } from '../http/method.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
+import type { OpenCache } from '../upstream/cache/open-cache.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { SenderOptions } from '../upstream/http1-sender.js'
 import { OriginSender } from '../upstream/origin-sender.js'
@@ -33,6 +34,8 @@ export interface OriginsOptions {
   readonly store: Omit<StoreRouteOptions, 'isHostNamed' | 'methods'>
   /** Authorities in PEM, by the path in the configuration. */
   readonly upstreamCa: ReadonlyMap<string, string>
+  /** Undefined where nothing is cached. */
+  readonly cache: OpenCache | undefined
   readonly now: () => number
   /** Told when an upstream goes down, with the error, and when it is back. */
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
@@ -73,7 +76,7 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
         host: authority.host,
         port: authority.port,
         authority: authority.text,
-        sender,
+        sender: options.cache?.around(sender) ?? sender,
       }
     })
     const { hostHeader, forwarded } = origin
@@ -84,6 +87,7 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
       upstreams: balanced,
       hostHeader,
       forwarded,
+      reachedBy: `origin ${upstreams.map(({ url }) => url).join()}`,
     }))
   })
   return {

@@ -41,6 +41,8 @@ export interface PassthroughRoute {
   readonly upstreams: Upstreams<Upstream>
   readonly hostHeader: 'keep' | 'rewrite'
   readonly forwarded: ForwardedStyle
+  /** Tells it from other routes whose requests name the same host. */
+  readonly reachedBy: string
 }
 
 export interface PassthroughOptions extends Omit<RelayOptions, 'sender'>, OutgoingOptions {
@@ -52,22 +54,30 @@ export function passThrough(
   admitted: AdmittedExchange,
   received: OriginRequest,
   client: OriginClient,
-  { upstreams, hostHeader, forwarded }: PassthroughRoute,
+  { upstreams, hostHeader, forwarded, reachedBy }: PassthroughRoute,
   options: PassthroughOptions,
 ): Promise<Outcome> {
   const { exchange } = admitted
   const named = exchange.facts.host?.text
   const kept = hostHeader === 'keep' ? named : undefined
-  const request = outgoingRequest(admitted, { ...received, host: kept ?? '', upgradable: true }, options)
+  const { host: authority } = exchange.facts
+  const scheme = client.encrypted ? 'https' : 'http'
+  const cached =
+    options.cache === undefined || authority === undefined
+      ? undefined
+      : ({ ...received, scheme, authority, reachedBy } as const)
+  const destination = { ...received, host: kept ?? '', upgradable: true, cached }
+  const request = outgoingRequest(admitted, destination, options)
   const fields =
     forwarded === 'none'
       ? request.fields
       : withForwarded(request.fields, forwarded, receivedFrom(client, named))
-  return relayToOneOf('origin', exchange, upstreams, async upstream => {
+  return relayToOneOf('origin', exchange, upstreams, async (upstream, hasOtherHops) => {
     const { sender, authority } = upstream
     try {
       const permit = await options.dialer.permitConfigured(upstream, exchange)
-      const sent = { ...request, host: kept ?? authority, fields }
+      const cached = request.cached && { ...request.cached, hasOtherHops }
+      const sent = { ...request, host: kept ?? authority, fields, cached }
       return await relay('origin', admitted, sent, permit, { ...options, sender })
     } finally {
       upstreams.done(upstream)

@@ -20,6 +20,10 @@ export class Upstreams<Upstream> {
     this.#availability = new Availability(options)
   }
 
+  get size(): number {
+    return this.#upstreams.length
+  }
+
   /**
    * The upstream for a request, counted as in use until `done`. Those that are down come after all others.
    * @param tried those that this request has been to already

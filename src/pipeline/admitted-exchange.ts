@@ -45,6 +45,8 @@ export interface AdmittedExchange {
   readonly rule: string | undefined
   /** Milliseconds that its addresses took; undefined where nobody looked for any. */
   readonly dnsMs: number | undefined
+  /** Who shares what the cache stores for it; undefined where there is no cache. */
+  readonly partition: string | undefined
   /** What the next hop is told of the trace; undefined where nothing is traced, and the fields stay as they came. */
   readonly trace: OutgoingTrace | undefined
 }

@@ -31,6 +31,7 @@ export class Report implements AdmittedExchange {
   /** What policy would have said, where it is only observed. */
   wouldDeny: Denial | undefined
   dnsMs: number | undefined
+  partition: string | undefined
   readonly #observers: ObserverList
   readonly #configHash: string
   #decision: DecisionEvent | undefined

@@ -130,6 +130,10 @@ export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) =>
       const found = 'grant' in target ? resolve(exchange, client, target.grant, pipeline) : undefined
       const resolution = found instanceof Promise ? await found : found
       report.allow(resolution?.dnsMs)
+      if (pipeline.handling.cache !== undefined && target.kind !== 'tunnel') {
+        const grant = 'grant' in target ? target.grant : undefined
+        report.partition = pipeline.handling.cache.partition(client, exchange, grant)
+      }
       outcome = await handOver(report, target, resolution?.permit, pipeline)
     } catch (error) {
       const { aborted } = exchange

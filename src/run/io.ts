@@ -44,7 +44,7 @@ export const EXIT = {
   data: 65,
   /** A file to be read is not there, or cannot be read. */
   noInput: 66,
-  /** An address cannot be listened on. */
+  /** An address cannot be listened on, or nobody there does what was asked for. */
   unavailable: 69,
   /** A fault of the program itself. */
   software: 70,

@@ -6,9 +6,11 @@ import { type PassedSockets, bindables, removeStaleSockets, samePorts } from '..
 import { exchangeIds } from '../listener/exchange.js'
 import { ProxyServer } from '../listener/server.js'
 import type { MetricsReport } from '../observe/exposition.js'
+import { reportCache } from '../observe/cache-report.js'
 import { MAX_TUNNELS } from '../observe/merge-status.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { type Listeners, configuredListeners } from '../pipeline/create-policy.js'
+import type { Purge } from '../upstream/cache/store.js'
 import { type LoadedConfig, Runtime } from './runtime.js'
 import { restartKeys } from './changed-keys.js'
 import { Current, type ServiceEnvironment, type Services, openServices } from './services.js'
@@ -64,6 +66,11 @@ export interface RunningProxy extends Listeners {
    * @returns false when there is none, or none any more
    */
   closeTunnel(id: string): Promise<boolean>
+  /**
+   * Forgets what is stored.
+   * @returns how many responses; undefined while the cache is off
+   */
+  purgeCache(what: Purge): Promise<number | undefined>
   /** To be told how a reload went, one that was rejected too: it is counted, and shown as the last one. */
   reloaded(state: ReloadState): void
   /**
@@ -86,7 +93,7 @@ export async function startProxy(loaded: LoadedConfig, environment: ProxyEnviron
   const instance = worker === undefined ? startId : `${startId}-${worker.number.toString(36)}`
   const runtime = new Current<Runtime>()
   const services = await openServices(loaded, environment, runtime, instance)
-  runtime.value = new Runtime(loaded, services, configuredListeners(loaded.config))
+  runtime.value = await Runtime.open(loaded, services, configuredListeners(loaded.config))
   const server = createServer(services, runtime, instance, worker?.reusePort === true)
   const proxy = new SingleProxy(loaded, environment, services, server, runtime)
   await proxy.listen()
@@ -184,7 +191,7 @@ class SingleProxy implements RunningProxy, Control {
   async reload(loaded: LoadedConfig): Promise<Reloaded> {
     const services = this.#services
     const before = this.#runtime.value
-    const after = new Runtime(loaded, services, this.#listeners, before)
+    const after = await Runtime.open(loaded, services, this.#listeners, before)
     try {
       if (loaded.files.tls !== undefined) this.#server.secure(loaded.files.tls)
     } catch (error) {
@@ -237,9 +244,10 @@ class SingleProxy implements RunningProxy, Control {
   }
 
   async status(): Promise<readonly WorkerStatus[]> {
-    const { recorder, tunnels } = this.#services
+    const { recorder, tunnels, metrics } = this.#services
     const { worker, pid } = this.#environment
     const runtime = this.#runtime.value
+    const cache = await reportCache(runtime.cache, metrics.exchanges.cache)
     const upstreams = runtime.upstreamHealth().map(({ failures, ...health }) => ({
       ...health,
       failures: [...failures.values()].reduce((sum, count) => sum + count, 0),
@@ -251,8 +259,13 @@ class SingleProxy implements RunningProxy, Control {
       configHash: runtime.hash,
       tunnels: tunnels.list(MAX_TUNNELS),
       upstreams,
+      cache,
     })
     return [report]
+  }
+
+  async purgeCache(what: Purge): Promise<number | undefined> {
+    return this.#runtime.value.cache?.purge(what)
   }
 
   async closeTunnel(id: string): Promise<boolean> {

@@ -11,12 +11,14 @@ import type { Names } from '../dns/resolve.js'
 import { Via } from '../http/via.js'
 import type { ServerSettings } from '../listener/server.js'
 import { AccessLog } from '../observe/access-log.js'
+import type { OperatedCache } from '../observe/cache-report.js'
 import {
   createOrigins,
   type Origins,
   type OriginsOptions,
   type UpstreamHealth,
 } from '../origin/create-origins.js'
+import { CacheTerms } from '../pipeline/cache-terms.js'
 import { createPolicy, type Listeners } from '../pipeline/create-policy.js'
 import { ObserverList } from '../pipeline/exchange-observer.js'
 import { isStillAllowed } from '../pipeline/recheck.js'
@@ -24,6 +26,7 @@ import { createServe, type HandlerOptions, type HopOptions, type Serving } from 
 import { Policy, type PolicyInForce } from '../policy/decision.js'
 import { Authorities } from '../tls/authorities.js'
 import type { OpenTunnel, TunnelRules } from '../tunnel/registry.js'
+import type { OpenCache } from '../upstream/cache/open-cache.js'
 import { Dialer } from '../upstream/dial.js'
 import { Http1Sender } from '../upstream/http1-sender.js'
 import { createParents, type Parents } from '../upstream/parents.js'
@@ -46,6 +49,8 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   readonly #origins: Origins
   readonly #parents: Parents | undefined
   readonly #sender: Http1Sender
+  /** Undefined where nothing is cached. */
+  readonly #cache: OpenCache | undefined
   readonly #observers: ObserverList
   readonly #serving: Serving
   /** What is large of it; dropped once nothing but tunnels is left that began in it. */
@@ -61,7 +66,28 @@ export class Runtime implements TunnelRules, RuntimeInForce {
    * @param before the one whose place it takes; passwords that are still right are not asked for again
    * @throws OpenSSL's error when the files of the configuration are not those that were checked
    */
-  constructor(loaded: LoadedConfig, services: Services, listeners: Listeners, before?: Runtime) {
+  static async open(
+    loaded: LoadedConfig,
+    services: Services,
+    listeners: Listeners,
+    before?: Runtime,
+  ): Promise<Runtime> {
+    const cache = await services.caches.use(loaded)
+    try {
+      return new Runtime(loaded, services, listeners, cache, before)
+    } catch (error) {
+      if (cache !== undefined) await services.caches.release(cache)
+      throw error
+    }
+  }
+
+  private constructor(
+    loaded: LoadedConfig,
+    services: Services,
+    listeners: Listeners,
+    cache: OpenCache | undefined,
+    before: Runtime | undefined,
+  ) {
     const { config, hash } = loaded
     this.hash = hash
     this.#services = services
@@ -74,14 +100,16 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     const { dialer } = this
     const senderOptions = { headerBytes: config.limits.headerBytes, keepAliveMs: UPSTREAM_KEEP_ALIVE_MS }
     const sender = new Http1Sender({ ...senderOptions, scheme: 'http', dialer })
+    this.#cache = cache
     const hop = hopOf(config)
     this.#sender = sender
     this.#parents = createParents(loaded, services.logger, {
       dialer,
       sender: senderOptions,
+      cache,
       now: services.now,
     })
-    this.#origins = openOrigins(loaded, services, { dialer, senderOptions, methods: hop })
+    this.#origins = openOrigins(loaded, services, { dialer, senderOptions, cache, methods: hop })
     this.#observers = observersOf(config, services)
     const serve = createServe({
       clients: this.#clients,
@@ -95,7 +123,8 @@ export class Runtime implements TunnelRules, RuntimeInForce {
       handling: {
         ...handlingOf(config, services),
         dialer,
-        sender,
+        sender: cache?.around(sender) ?? sender,
+        cache: config.cache && new CacheTerms(config.cache),
         tunnels: services.tunnels.under(this),
       },
       shares: services.shares,
@@ -113,6 +142,18 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
   listening(listeners: Listeners): void {
     this.#serving.policy = createPolicy(this.config, listeners)
+  }
+
+  get cache(): OperatedCache | undefined {
+    const { cache } = this.config
+    const store = this.#cache?.store
+    if (cache === undefined || store === undefined) return undefined
+    return {
+      kind: cache.store,
+      sizeBytes: cache.store === 'redis' ? undefined : cache.sizeBytes,
+      stats: () => store.stats(),
+      purge: what => store.purge(what),
+    }
   }
 
   upstreamHealth(): readonly UpstreamHealth[] {
@@ -184,6 +225,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     this.#parents?.close()
     this.#names.close()
     await this.#origins.close()
+    if (this.#cache !== undefined) await this.#services.caches.release(this.#cache)
     this.#onClosed()
   }
 }
@@ -221,7 +263,7 @@ function hopOf({ trace, methods }: Config): HopOptions {
 function openOrigins(
   { config, files, folder }: LoadedConfig,
   { now, wallClock, date, descriptors, logger }: Services,
-  common: Pick<OriginsOptions, 'dialer' | 'senderOptions' | 'methods'>,
+  common: Pick<OriginsOptions, 'dialer' | 'senderOptions' | 'cache' | 'methods'>,
 ): Origins {
   return createOrigins(config.origins, {
     ...common,
@@ -246,7 +288,7 @@ function openOrigins(
 function handlingOf(
   { limits, forward, via }: Config,
   { date, now, buffers, startId }: Services,
-): Omit<HandlerOptions, 'dialer' | 'sender' | 'tunnels'> {
+): Omit<HandlerOptions, 'dialer' | 'sender' | 'cache' | 'tunnels'> {
   const pumpLimits = { idleMs: limits.tunnelIdleMs, lifetimeMs: limits.tunnelLifetimeMs }
   return {
     upgrade: forward.upgrade,

@@ -11,6 +11,7 @@ import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { type Ledger, LocalLedger } from '../limits/ledger.js'
 import type { LimitName } from '../limits/refusals.js'
 import { Shares } from '../limits/shares.js'
+import type { OperatedCache } from '../observe/cache-report.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { type BuildInfo, Metrics } from '../observe/metrics.js'
 import { StatusRecorder } from '../observe/status-recorder.js'
@@ -20,6 +21,7 @@ import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
 import { ReadBuffers } from '../tunnel/socket-reader.js'
 import { TunnelRegistry } from '../tunnel/registry.js'
 import type { Connector, Dialer } from '../upstream/dial.js'
+import { Caches } from './caches.js'
 
 /** What the outside world is made of; tests put their own in. */
 export interface ServiceEnvironment extends NameEnvironment {
@@ -47,6 +49,8 @@ export interface RuntimeInForce {
   readonly config: Config
   readonly hash: string
   readonly dialer: Dialer
+  /** Undefined while nothing is stored anywhere. */
+  readonly cache: OperatedCache | undefined
   upstreamHealth(): readonly UpstreamHealth[]
 }
 
@@ -83,6 +87,7 @@ export interface Services {
   readonly shares: Shares
   readonly buffers: ReadBuffers
   readonly tunnels: TunnelRegistry
+  readonly caches: Caches
   readonly metrics: Metrics
   readonly recorder: StatusRecorder
   /** Undefined where nothing is traced. */
@@ -123,6 +128,7 @@ export async function openServices(
     configHash: () => runtime.value.hash,
     tunnels: () => tunnels,
     upstreams: () => runtime.value.upstreamHealth(),
+    cache: () => runtime.value.cache,
     build,
     process: environment.processMetrics,
   })
@@ -151,6 +157,7 @@ export async function openServices(
     shares: new Shares(config.limits, environment.ledger ?? new LocalLedger(now), limitReached),
     buffers: new ReadBuffers(),
     tunnels,
+    caches: new Caches({ logger, descriptors, now, wallClock }),
     metrics,
     recorder,
     spans,

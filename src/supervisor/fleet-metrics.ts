@@ -30,7 +30,14 @@ export class FleetMetrics {
 
   constructor({ configHash, build, process, pause }: FleetMetricsOptions) {
     const tunnels = () => ({ size: 0, bytesUp: 0, bytesDown: 0 })
-    this.#own = new Metrics({ configHash, tunnels, upstreams: () => [], build, process })
+    this.#own = new Metrics({
+      configHash,
+      tunnels,
+      upstreams: () => [],
+      cache: () => undefined,
+      build,
+      process,
+    })
     this.#pause = pause
   }
 
@@ -80,7 +87,9 @@ export class PastCounts {
       for (const value of metric.values) {
         const key = JSON.stringify([value.metricName, value.labels])
         const before = known.values.get(key)?.value ?? 0
-        known.values.set(key, { ...value, value: before + value.value })
+        // What all workers tell of something that they share is no more for a second one.
+        const total = metric.aggregator === 'max' ? Math.max(before, value.value) : before + value.value
+        known.values.set(key, { ...value, value: total })
       }
     }
   }

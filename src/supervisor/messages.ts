@@ -11,6 +11,7 @@ import type { BuildInfo } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { Reloaded, WorkerPlace } from '../run/proxy.js'
+import type { Purge } from '../upstream/cache/store.js'
 
 /** What a worker begins with. */
 export interface WorkerStart {
@@ -45,6 +46,8 @@ export type WorkerCalls = {
   status: { content: undefined; answer: WorkerStatus }
   /** Ends the tunnel of an exchange; answered with whether there was one. */
   closeTunnel: { content: string; answer: boolean }
+  /** Forgets what is stored; answered with how many responses, or with null while the cache is off. */
+  purgeCache: { content: Purge; answer: number | null }
   /** Answered when everything is closed; the worker then ends. */
   drain: { content: undefined; answer: undefined }
   /** Another worker was sent wrong credentials from this source. */

@@ -15,10 +15,11 @@ import { LocalLedger } from '../limits/ledger.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
+import type { Purge } from '../upstream/cache/store.js'
 import { Fleet, type FleetOptions } from './fleet.js'
 import { FleetMetrics } from './fleet-metrics.js'
 import { pause } from '../pause.js'
-import { ANSWER_SECONDS, isSettledWithin } from './waits.js'
+import { ANSWER_SECONDS, isSettledWithin, PURGE_SECONDS } from './waits.js'
 import { probePorts } from './port-sharing.js'
 import type { WorkerHandle } from './worker-handle.js'
 
@@ -67,6 +68,7 @@ export async function startSupervisor(
     metrics: () => supervisor.metrics.reports(),
     status: () => supervisor.status(),
     closeTunnel: id => supervisor.closeTunnel(id),
+    purgeCache: what => supervisor.purgeCache(what),
     drain: () => supervisor.drain(),
     fault: supervisor.fault,
   }
@@ -204,6 +206,30 @@ class Supervisor {
     return (await this.#ask(worker => worker.closeTunnel(id))).includes(true)
   }
 
+  /**
+   * Also in workers that do not answer for the moment: what they are told they do when they go on.
+   * @returns how many responses; undefined while the cache is off
+   * @throws when one of them has not answered in time, or there is none
+   */
+  async purgeCache(what: Purge): Promise<number | undefined> {
+    if (this.#inForce.config.cache === undefined) return undefined
+    const { serving } = this.#fleet
+    if (serving.length === 0) throw new Error('no worker serves that could purge anything')
+    const purges = serving.map(async worker => {
+      const purge = worker.purgeCache(what)
+      const isInTime = await isSettledWithin(purge, PURGE_SECONDS, this.#pause)
+      if (!isInTime) throw new Error('a worker has not purged its cache in time')
+      // What a worker had that has ended is gone, or purged by another one.
+      return purge.catch(error => {
+        if (worker.alive) throw error
+        return null
+      })
+    })
+    const counts = (await Promise.all(purges)).filter(count => count !== null)
+    // Each has memory of its own; of a store that they share each entry is purged by one of them.
+    return counts.length === 0 ? undefined : counts.reduce((sum, count) => sum + count, 0)
+  }
+
   /** What those say that answer in time. */
   async #ask<T extends WorkerStatus | boolean>(question: (worker: WorkerHandle) => Promise<T>): Promise<T[]> {
     const answers = this.#fleet.answering.map(async worker => {
@@ -258,6 +284,7 @@ class Supervisor {
       metrics: () => this.metrics.reports(),
       status: () => this.status(),
       closeTunnel: id => this.closeTunnel(id),
+      purgeCache: what => this.purgeCache(what),
     }
   }
 }

@@ -9,6 +9,9 @@ export type Pause = (ms: number, signal: AbortSignal) => Promise<void>
 /** Seconds in which a worker has to answer for whoever looks: far more than takes one that is of use. */
 export const ANSWER_SECONDS = 2
 
+/** Seconds in which a worker has to have purged its cache, which may be many files. */
+export const PURGE_SECONDS = 50
+
 /** One step of the wait. */
 const STEP_MS = 1000
 

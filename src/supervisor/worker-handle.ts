@@ -9,6 +9,7 @@ import type { Listeners } from '../pipeline/create-policy.js'
 import type { Reloaded } from '../run/proxy.js'
 import { Conversation, type SupervisorCalls, type WorkerCalls, type WorkerStart } from './messages.js'
 import { Holdings } from './shared-ledger.js'
+import type { Purge } from '../upstream/cache/store.js'
 import type { Beating } from './waits.js'
 import type { WorkerExit, WorkerProcess } from './worker-process.js'
 
@@ -109,6 +110,10 @@ export class WorkerHandle implements Beating {
   /** @param id of an exchange */
   closeTunnel(id: string): Promise<boolean> {
     return this.#worker.ask('closeTunnel', id)
+  }
+
+  purgeCache(what: Purge): Promise<number | null> {
+    return this.#worker.ask('purgeCache', what)
   }
 
   /** Has it tell what it has counted. Never rejects. */

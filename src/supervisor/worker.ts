@@ -59,6 +59,7 @@ class Worker {
       beat: () => undefined,
       status: () => this.#status(),
       closeTunnel: async id => (await this.#running?.proxy.closeTunnel(id)) ?? false,
+      purgeCache: async what => (await this.#running?.proxy.purgeCache(what)) ?? null,
       drain: async () => {
         await this.#running?.proxy.drain()
         await this.#running?.log.flush()

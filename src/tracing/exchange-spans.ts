@@ -171,6 +171,7 @@ function answered(outcome: Outcome): Attributes {
     'http.response.status_code': outcome.status === 0 ? undefined : outcome.status,
     'sluice.handler': outcome.handler,
     'sluice.close_reason': outcome.closeReason,
+    'sluice.cache': outcome.cache?.result,
     'sluice.bytes_up': outcome.bytesUp,
     'sluice.bytes_down': outcome.bytesDown,
   })

@@ -48,6 +48,7 @@ export function tunnelRequest(
     sendsZeroLength: false,
     expectContinue: false,
     upgrade: undefined,
+    cached: undefined,
   }
 }
 
@@ -112,4 +113,11 @@ export function askForTunnel(
 }
 
 /** What says nothing of whether there is a tunnel. */
-const UNHEARD = { connected: () => {}, sent: () => {}, informed: () => {}, data: () => {}, ended: () => {} }
+const UNHEARD = {
+  connected: () => {},
+  sent: () => {},
+  informed: () => {},
+  cached: () => {},
+  data: () => {},
+  ended: () => {},
+}

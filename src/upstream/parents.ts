@@ -14,6 +14,7 @@ import type { Fields } from '../http/fields.js'
 import { NoProxy } from '../policy/no-proxy.js'
 import type { Permit } from '../policy/permit.js'
 import { Availability, type AvailabilityOptions, logUpstream } from './availability.js'
+import type { OpenCache } from './cache/open-cache.js'
 import type { ConfiguredUpstream, Dialer } from './dial.js'
 import { Http1Sender, type SenderOptions } from './http1-sender.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
@@ -41,6 +42,8 @@ const UNPRINTABLE = /[^\x20-\x7e]/g
 export interface ParentsOptions extends AvailabilityOptions<Parent> {
   readonly dialer: Pick<Dialer, 'connect' | 'connectTls'>
   readonly sender: Omit<SenderOptions, 'dialer' | 'scheme'>
+  /** Undefined where nothing is cached. */
+  readonly cache: OpenCache | undefined
 }
 
 export class Parents {
@@ -60,7 +63,8 @@ export class Parents {
         scheme === 'https' ? createSecureContext(files.ca === undefined ? {} : { ca: files.ca }) : undefined
       const { host, port } = authority
       const named = { source: 'parent.url', url: text, host, port, authorization: files.authorization }
-      return { ...named, secureContext, sender: senderTo(named, secureContext, options) }
+      const sender = senderTo(named, secureContext, options)
+      return { ...named, secureContext, sender: options.cache?.around(sender) ?? sender }
     })
   }
 
@@ -72,6 +76,10 @@ export class Parents {
   /** Whether the one with this URL is among them. */
   has(url: string): boolean {
     return this.#parents.some(parent => parent.url === url)
+  }
+
+  get size(): number {
+    return this.#parents.length
   }
 
   /**
@@ -168,6 +176,7 @@ export class ParentSender implements Sender {
       connected: (address, connectMs, isSent) => events.connected(address, connectMs, isSent),
       sent: () => events.sent(),
       informed: head => events.informed(head),
+      cached: outcome => events.cached(outcome),
       responded,
       data: chunk => events.data(chunk),
       ended: trailers => events.ended(trailers),

@@ -43,6 +43,7 @@ function worker(requests: number[]): WorkerStatus {
     tunnels: { open: 2, listed: [] },
     denials: { dropped: 0, listed: [] },
     upstreams: [],
+    cache: undefined,
   }
 }
 

@@ -12,6 +12,9 @@ import {
 } from '../../src/admin/server.js'
 import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
+import type { WorkerStatus } from '../../src/observe/worker-status.js'
+import { CACHE_RESULTS, type CacheResult } from '../../src/outcome.js'
+import type { Purge } from '../../src/upstream/cache/store.js'
 import { acceptedSockets } from '../kit/peers/arrived.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 import { untilFree } from '../kit/peers/free-port.js'
@@ -37,6 +40,22 @@ const CONTROL: Control = {
   metrics: async () => [REPORT],
   status: async () => [],
   closeTunnel: async () => false,
+  purgeCache: async () => undefined,
+}
+
+const NO_RESULTS = Object.fromEntries(CACHE_RESULTS.map(result => [result, 0])) as Record<CacheResult, number>
+const WORKER: WorkerStatus = {
+  worker: 1,
+  pid: undefined,
+  startedMs: 0,
+  configHash: 'abc',
+  busy: 0,
+  traffic: { endSecond: 0, requests: [], denied: [], opened: [], bytesUp: [], bytesDown: [], tunnels: [] },
+  latencies: { dns: [], dial: [], firstByte: [] },
+  tunnels: { open: 0, listed: [] },
+  denials: { dropped: 0, listed: [] },
+  upstreams: [],
+  cache: undefined,
 }
 
 async function admin(t: Test, options: AdminServerOptions = {}) {
@@ -62,6 +81,8 @@ async function admin(t: Test, options: AdminServerOptions = {}) {
 }
 
 const status = (answer: string) => Number(answer.slice(9, 12))
+/** The JSON object in it, whose content comes in chunks. */
+const objectOf = (answer: string) => JSON.parse(/\{.*\}/s.exec(body(answer))?.[0] ?? '')
 const body = (answer: string) => answer.slice(answer.indexOf('\r\n\r\n') + 4)
 
 t.test('/health answers while the process lives, /ready while requests are welcome', async t => {
@@ -278,6 +299,94 @@ t.test(
     t.same(asked, ['x-1', 'x-1', 'x-2', 'broken'])
   },
 )
+
+t.test('the cache is purged by a POST as a tunnel is closed, of what its query says', async t => {
+  const { control, ask, get } = await admin(t)
+  const asked: Purge[] = []
+  control.purgeCache = async what => {
+    asked.push(what)
+    if (what.kind === 'host' && what.host === 'broken.test') throw new Error('late')
+    return what.kind === 'host' && what.host === 'off.test' ? undefined : 3
+  }
+  const json = 'Content-Type: application/json'
+  const post = (query: string, ...fields: string[]) =>
+    ask(
+      [
+        `POST /cache/purge${query} HTTP/1.1`,
+        'Host: localhost:9128',
+        'Content-Length: 0',
+        ...fields,
+        '',
+        '',
+      ].join('\r\n'),
+    )
+  t.equal(status(await post('?all', json, 'Sec-Fetch-Site: cross-site')), 403)
+  t.equal(status(await post('?all', json, 'Origin: http://evil.test')), 403)
+  t.equal(status(await post('?all')), 415)
+  for (const query of ['', '?', '?al', '?all&host=a.test']) {
+    const refused = await post(query, json)
+    t.equal(status(refused), 400, query)
+    t.match(body(refused), 'expected one of all, host=NAME and uri=URL in the query')
+  }
+  const get405 = await get('/cache/purge?all')
+  t.equal(status(get405), 405)
+  t.match(get405, '\r\nAllow: POST\r\n')
+  t.same(asked, [])
+  const purged = await post('?uri=http%3A%2F%2FA.test%2Fb%3Fc', json)
+  t.match(purged, '\r\nContent-Type: application/json\r\n')
+  t.match(body(purged), '{"purged":3}\n')
+  t.equal(status(await post('?all', json, 'Sec-Fetch-Site: same-origin')), 200)
+  t.equal(status(await post('?host=off.test', json)), 404)
+  const late = await post('?host=broken.test', json)
+  t.equal(status(late), 500)
+  t.match(body(late), 'not every worker')
+  t.same(asked, [
+    { kind: 'uri', uri: 'http://a.test:80/b?c' },
+    { kind: 'all' },
+    { kind: 'host', host: 'off.test' },
+    { kind: 'host', host: 'broken.test' },
+  ])
+})
+
+t.test('/cache/stats is what /status.json says of the cache, and 404 while it is off', async t => {
+  const { control, get } = await admin(t)
+  const off = await get('/cache/stats')
+  t.equal(status(off), 404)
+  t.match(body(off), 'the cache is off')
+  control.status = async () => [
+    {
+      ...WORKER,
+      cache: {
+        store: 'memory',
+        sizeBytes: 100,
+        entries: 2,
+        bytes: 30,
+        evictions: 1,
+        up: true,
+        results: { ...NO_RESULTS, hit: 3, uri_miss: 1 },
+        servedBytes: 40,
+      },
+    },
+  ]
+  const answer = await get('/cache/stats')
+  t.match(answer, '\r\nContent-Type: application/json\r\n')
+  const expected = {
+    store: 'memory',
+    up: true,
+    entries: 2,
+    bytes: 30,
+    size_bytes: 100,
+    evictions: 1,
+    requests: { ...NO_RESULTS, hit: 3, uri_miss: 1 },
+    hit_ratio: 0.75,
+    served_bytes: 40,
+  }
+  t.same(objectOf(answer), expected)
+  t.same(objectOf(await get('/status.json')).cache, expected)
+  t.equal(status(await get('/cache/stats', 'POST')), 405)
+  control.status = () => Promise.reject(new Error('no worker'))
+  t.equal(status(await get('/cache/stats')), 500)
+})
 
 t.test('/status.json is what the workers report, and 500 while it can not be had', async t => {
   const { control, get } = await admin(t)

@@ -3,6 +3,7 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { printCacheStore } from './cache-store.js'
 import { Children, type Cores, divideCores } from './children.js'
 import { type Options, parseOptions, USAGE } from './options.js'
 import { type Origins, startOrigins } from './origin.js'
@@ -51,12 +52,13 @@ async function measure(
     await profileCases(options, children, directory, disk, origins)
     return
   }
-  if (options.cases.some(name => name !== 'policy')) {
+  if (options.cases.some(name => name !== 'policy' && name !== 'cache-store')) {
     const results = await runCases(options, cores, children, directory, disk, origins)
     printReport(results)
     if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`)
   }
   if (options.cases.includes('policy')) printPolicyTimes()
+  if (options.cases.includes('cache-store')) await printCacheStore()
 }
 
 /** Rejects at the first signal that asks for an end; the children are stopped on the way out. */

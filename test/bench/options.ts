@@ -3,8 +3,9 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 /**
- * `passthrough` and `store` have a peer of their own, nginx; `policy` is the time of one decision, beside no peer;
- * `latency` sends at half of the rate that squid reached in `forward`.
+ * `passthrough` and `store` have a peer of their own, nginx; `policy` is the time of one decision, `cache-store` what the
+ * memory store of the cache costs and finds, both beside no peer; `latency` sends at half of the rate that squid reached
+ * in `forward`.
  */
 export const CASES = [
   'forward',
@@ -21,6 +22,7 @@ export const CASES = [
   'idle',
   'store',
   'policy',
+  'cache-store',
 ] as const
 export type Case = (typeof CASES)[number]
 

@@ -5,7 +5,19 @@ import { installProgram, startProgram } from '../kit/processes/program.js'
 const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
   [
     '',
-    ['run', 'check', 'explain', 'rules', 'exec', 'schema', '--config', '--listen', '--admin', '--log-format'],
+    [
+      'run',
+      'check',
+      'explain',
+      'rules',
+      'exec',
+      'cache',
+      'schema',
+      '--config',
+      '--listen',
+      '--admin',
+      '--log-format',
+    ],
   ],
   ['run', ['--config', '--listen', '--admin', '--log-format']],
   ['--listen 127.0.0.1:1', ['--listen', '--admin']],
@@ -16,6 +28,7 @@ const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
   ['explain --client nobody', ['--client']],
   ['rules', ['--client', '--group-subdomains']],
   ['exec', ['--config', '--client', '--log']],
+  ['cache', ['<action>', '[url]', '"stats", "purge"', '--host', '--all', '--admin', '--config', '--json']],
   ['schema', ['schema']],
 ]
 

@@ -45,7 +45,7 @@ t.test('what default.yaml has commented out is valid once it is not', t => {
 
 t.test('every example loads without a problem or a warning', t => {
   const files = readdirSync(new URL('examples/', folder))
-  t.same(files.sort(), ['agents.yaml', 'ci.yaml', 'internal.yaml'])
+  t.same(files.sort(), ['agents.yaml', 'ci.yaml', 'internal.yaml', 'packages.yaml'])
   for (const file of files) t.same(parseConfig(read(`examples/${file}`), file).warnings, [], file)
   t.end()
 })
@@ -65,5 +65,11 @@ t.test('the examples mean what they say', t => {
     addressesOnly: true,
     methods: ['GET', 'HEAD'],
   })
+  const packages = parseConfig(read('examples/packages.yaml')).config
+  t.match(packages.cache, { store: 'disk', sharedBy: 'client' })
+  for (const origin of packages.origins) {
+    t.match(origin, { kind: 'forward', hostHeader: 'rewrite', methods: ['GET', 'HEAD'] })
+    t.ok(origin.hosts.every(host => host.kind === 'exact'))
+  }
   t.end()
 })

@@ -20,7 +20,7 @@ function lines(text: string): string[] {
 }
 
 const TOP =
-  'version, listen, workers, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, log, reload, tracing, shutdown, error_note'
+  'version, listen, workers, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, cache, log, reload, tracing, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
   const { config } = defaultConfig()

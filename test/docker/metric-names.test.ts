@@ -15,6 +15,12 @@ t.test(
       upstreams: () => [
         { route: '/', upstream: 'http://a.test:80', up: false, failures: new Map([['dns_error', 1]]) },
       ],
+      cache: () => ({
+        kind: 'memory',
+        sizeBytes: 1,
+        stats: async () => ({ entries: 1, bytes: 1, evictions: 0, up: true }),
+        purge: async () => 0,
+      }),
       build: { version: '1', node: '20' },
       process,
     })

@@ -1,5 +1,7 @@
 /** What `/metrics` has: the metrics that the dashboard and the alerts may name, with their labels. */
 
+import { CACHE_RESULTS } from '../../src/outcome.js'
+
 /** Of Sluice, as the design of its metrics lists them. */
 export const SLUICE_METRICS = {
   sluice_requests_total: ['kind', 'method', 'decision', 'code'],
@@ -15,6 +17,12 @@ export const SLUICE_METRICS = {
   sluice_upstream_failures_total: ['route', 'upstream', 'error'],
   sluice_config_reloads_total: ['result'],
   sluice_config_info: ['hash'],
+  sluice_cache_requests_total: ['result'],
+  sluice_cache_served_bytes_total: [],
+  sluice_cache_entries: [],
+  sluice_cache_bytes: [],
+  sluice_cache_evictions_total: [],
+  sluice_cache_up: [],
   sluice_build_info: ['version', 'node'],
   sluice_event_loop_lag_seconds: [],
 } as const satisfies Readonly<Record<string, readonly string[]>>
@@ -35,7 +43,7 @@ export const TARGET_LABELS = ['job', 'instance']
 export const LABEL_VALUES: Readonly<Record<string, readonly string[]>> = {
   decision: ['allow', 'deny', 'would_deny'],
   direction: ['up', 'down'],
-  result: ['applied', 'rejected'],
+  result: ['applied', 'rejected', ...CACHE_RESULTS],
 }
 
 const HISTOGRAM_PART = /_(?:bucket|sum|count)$/

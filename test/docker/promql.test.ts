@@ -25,6 +25,8 @@ t.test('refuses names and values that are not there', async t => {
   t.throws(() => readQuery('up and on (reason) sluice_build_info'), /label reason/)
   t.throws(() => readQuery('sluice_denied_total{code="200"}'), /no label code/)
   t.throws(() => readQuery('sluice_bytes_total{direction="in"}'), /never "in"/)
+  t.throws(() => readQuery('sluice_bytes_total{direction=~"up|in"}'), /never "up\|in"/)
+  t.throws(() => readQuery('sluice_bytes_total{direction="up|down"}'), /never "up\|down"/)
   t.throws(() => readQuery('irate(up[5m])'), /no metric irate/)
 })
 

@@ -62,7 +62,9 @@ function readSelector(metric: string, tokens: readonly string[], start: number):
     if (!['=', '!=', '=~', '!~'].includes(sign)) throw new SyntaxError(`${label} ${sign}`)
     const values = LABEL_VALUES[label]
     const word = /^"(.*)"$/.exec(value)?.[1]
-    if (word === undefined || values?.includes(word) === false) {
+    // A match by expression lists some of them.
+    const words = sign.endsWith('~') ? word?.split('|') : word === undefined ? undefined : [word]
+    if (words === undefined || words.some(each => values?.includes(each) === false)) {
       throw new SyntaxError(`${label} is never ${value}`)
     }
     if (end !== ',' && end !== '}') throw new SyntaxError(`${end} after ${label}`)

@@ -24,6 +24,7 @@ async function tried(
   const went: string[] = []
   const exchange = new FakeExchange({ method, responded, ...content })
   const hops = {
+    size: HOPS.length,
     take: (set: ReadonlySet<Hop>) => HOPS.find(hop => !set.has(hop)),
     reached: ({ url }: Hop) => went.push(`${url} up`),
     unreached: ({ url }: Hop) => went.push(`${url} down`),

@@ -119,8 +119,18 @@ function outgoing(asked: Sent): UpstreamRequest {
     length,
     trace: asked.trace,
   })
-  const destination = { path: '/p?q', host: 'up.test', fields: FieldSection.of(fields), upgradable }
-  return outgoingRequest(exchange.admitted, destination, { via: VIA, upgrade: ['websocket'] })
+  const destination = {
+    path: '/p?q',
+    host: 'up.test',
+    fields: FieldSection.of(fields),
+    upgradable,
+    cached: undefined,
+  }
+  return outgoingRequest(exchange.admitted, destination, {
+    via: VIA,
+    upgrade: ['websocket'],
+    cache: undefined,
+  })
 }
 
 t.test('is the request with the fields of this hop taken off and Via put on (RFC 9110 §7.6)', async t => {
@@ -133,6 +143,7 @@ t.test('is the request with the fields of this hop taken off and Via put on (RFC
     sendsZeroLength: false,
     expectContinue: true,
     upgrade: undefined,
+    cached: undefined,
   })
 })
 

@@ -46,6 +46,7 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
           sendsZeroLength: false,
           expectContinue: false,
           upgrade: undefined,
+          cached: undefined,
           ...request,
         },
         PERMIT,

@@ -3,7 +3,7 @@ import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { AccessLog, withoutQuery } from '../../src/observe/access-log.js'
 import { createLogger, type LogLevel } from '../../src/observe/log.js'
-import type { Outcome } from '../../src/outcome.js'
+import type { CacheOutcome, Outcome } from '../../src/outcome.js'
 import type { Subject } from '../../src/pipeline/exchange-observer.js'
 
 /** A new one, as what the log says of one is made once. */
@@ -75,6 +75,24 @@ t.test('so is a close; what is not known is left out', async t => {
     `{"level":"info",${TIME},"event":"close","id":"a-1","client_address":"::1","kind":"server","method":"OPTIONS","handler":"forward","status":200,"close_reason":"complete","bytes_up":0,"bytes_down":7,"duration_ms":12}\n`,
     `{"level":"info",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a","handler":"forward","status":502,"close_reason":"failed","error":"connection_refused","reason":"connection_refused","address":"[::1]:80","connect_ms":0,"first_byte_ms":2,"bytes_up":0,"bytes_down":7,"duration_ms":0.001}\n`,
   ])
+})
+
+t.test('what the cache has made of a request is told, and why nothing was stored', async t => {
+  const { log, lines } = accessLog()
+  const cached = (cache: CacheOutcome) => {
+    log.close(subject(), { ...OUTCOME, cache }, 1)
+    const { cache: result, cache_stored, cache_detail } = JSON.parse(lines.pop() ?? '')
+    return { result, cache_stored, cache_detail }
+  }
+  t.same(cached({ result: 'hit', stored: false }), {
+    result: 'hit',
+    cache_stored: undefined,
+    cache_detail: undefined,
+  })
+  t.match(cached({ result: 'uri_miss', stored: true }), { result: 'uri_miss', cache_stored: true })
+  t.match(cached({ result: 'uri_miss', stored: false, detail: 'set-cookie' }), { cache_detail: 'set-cookie' })
+  log.close(subject(), { ...OUTCOME, address: '[::1]:80', cache: { result: 'stale', stored: true } }, 1)
+  t.match(lines[0], '"address":"[::1]:80","cache":"stale","cache_stored":true,"bytes_up"')
 })
 
 t.test('a tunnel cut for its server name is a warning, and what was sent is told in ASCII', async t => {

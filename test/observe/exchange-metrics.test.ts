@@ -6,7 +6,7 @@ import { ExchangeMetrics } from '../../src/observe/exchange-metrics.js'
 import { DECISIONS, EXCHANGE_KINDS, type Subject } from '../../src/pipeline/exchange-observer.js'
 import { serializeMetrics } from '../../src/observe/exposition.js'
 import { DIAL_ERRORS } from '../../src/observe/refusal-reasons.js'
-import type { Outcome } from '../../src/outcome.js'
+import { CACHE_RESULTS, type Outcome } from '../../src/outcome.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 
 const SUBJECT: Subject = {
@@ -116,6 +116,27 @@ t.test('bytes are those of exchanges that are over, and those of tunnels at any 
   t.equal(scraped.value('sluice_tunnel_duration_seconds_count'), 2)
   t.equal(scraped.value('sluice_tunnel_duration_seconds_sum'), 6)
 })
+
+t.test(
+  'requests that met the cache are counted by what it made of them, with the bytes it served',
+  async t => {
+    const { metrics, scrape } = measured()
+    metrics.close(SUBJECT, { ...OUTCOME, bytesDown: 1000 }, 1, { decision: 'allow' })
+    t.same((await scrape()).counted('sluice_cache_requests_total'), {})
+    for (const [at, result] of CACHE_RESULTS.entries()) {
+      const cache = { result, stored: false }
+      metrics.close(SUBJECT, { ...OUTCOME, bytesDown: 2 ** at, cache }, 1, { decision: 'allow' })
+    }
+    metrics.close(SUBJECT, { ...OUTCOME, cache: { result: 'hit', stored: false } }, 1, { decision: 'allow' })
+    const scraped = await scrape()
+    t.equal(scraped.sum('sluice_cache_requests_total'), CACHE_RESULTS.length + 1)
+    t.equal(scraped.value('sluice_cache_requests_total{result="hit"}'), 2)
+    t.equal(scraped.value('sluice_cache_requests_total{result="only_if_cached"}'), 1)
+    // hit, stale_hit, revalidated and collapsed are the first four.
+    t.equal(scraped.value('sluice_cache_served_bytes_total'), 1 + 2 + 4 + 8)
+    t.match(metrics.cache, { results: { hit: 2, vary_miss: 1 }, servedBytes: 15 })
+  },
+)
 
 t.test('times are in seconds, and only of what took any', async t => {
   const { metrics, scrape } = measured()

@@ -26,6 +26,7 @@ const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
   tunnels: { open: 0, listed: [] },
   denials: { dropped: 0, listed: [] },
   upstreams: [],
+  cache: undefined,
   ...more,
 })
 const tunnel = (id: string, bytesUp: number, ageMs = 0): TunnelStatus => ({

@@ -20,6 +20,7 @@ function opened(t: Test, options: Partial<MetricsOptions> = {}) {
     configHash: () => 'abc',
     tunnels: () => ({ size: 0, bytesUp: 0, bytesDown: 0 }),
     upstreams: () => [],
+    cache: () => undefined,
     build: { version: '1.2.3', node: '20.0.0' },
     process: undefined,
     ...options,

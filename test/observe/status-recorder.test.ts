@@ -50,6 +50,7 @@ t.test('keeps what both events of an exchange say, and samples once a second', a
     configHash: 'h',
     tunnels,
     upstreams: [],
+    cache: undefined,
   })
   t.same([report.worker, report.pid], [2, 7])
   t.equal(report.startedMs, 5000)
@@ -110,6 +111,7 @@ t.test('what a tunnel took is kept when it is established, and not again when it
       configHash: '',
       tunnels: { open: 0, listed: [] },
       upstreams: [],
+      cache: undefined,
     })
   const counts = () => {
     const { dial, dns } = report().latencies

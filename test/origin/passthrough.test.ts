@@ -44,7 +44,7 @@ function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passe
     },
   } as unknown as PassthroughOptions
   const from = { address: '127.0.0.1:1', encrypted: false }
-  const route = { upstreams: group, hostHeader: 'keep', forwarded: 'none' } as const
+  const route = { upstreams: group, hostHeader: 'keep', forwarded: 'none', reachedBy: '' } as const
   const outcome = passThrough(
     exchange.admitted,
     { path: '/', fields: FieldSection.of([]) },

@@ -37,7 +37,10 @@ t.test('what is read at the start alone is named', async t => {
   const traced = (path: string, rest = '') => config(`tracing: { otlp: "http://c.test:4318/${path}"${rest} }`)
   t.same(restartKeys(before, before), [])
   t.same(
-    restartKeys(before, config('rules: {}\nlimits: { header_timeout: 1s }\nlog: { query: include }')),
+    restartKeys(
+      before,
+      config('cache: disk\nrules: {}\nlimits: { header_timeout: 1s }\nlog: { query: include }'),
+    ),
     [],
   )
   t.same(restartKeys(before, config('listen: { proxy: ["127.0.0.1:3128"] }')), [], 'written out, the same')

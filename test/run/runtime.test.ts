@@ -16,7 +16,7 @@ async function runtime(t: Test): Promise<Runtime> {
     services.metrics.close()
     await services.passwords.close()
   })
-  return new Runtime(loaded, services, configuredListeners(loaded.config))
+  return Runtime.open(loaded, services, configuredListeners(loaded.config))
 }
 
 /** An exchange that asks for the server itself, and is answered when `answer` is called. */

@@ -8,12 +8,15 @@ import {
   type WorkerCalls,
   type WorkerStart,
 } from '../../src/supervisor/messages.js'
+import type { Purge } from '../../src/upstream/cache/store.js'
 import type { WorkerExit, WorkerProcess } from '../../src/supervisor/worker-process.js'
 
 export interface Script {
   readonly onStart?: (start: WorkerStart) => Promise<void> | void
   readonly onReload?: (loaded: LoadedConfig) => Promise<number> | number
   readonly onMetrics?: () => Promise<MetricsReport> | MetricsReport
+  /** @returns how many responses it has purged */
+  readonly onPurge?: (what: Purge) => Promise<number> | number
   /** Whether it ends when it is drained. */
   readonly drains?: boolean
 }
@@ -29,6 +32,7 @@ const STATUS = {
   tunnels: { open: 1, listed: [] },
   denials: { dropped: 0, listed: [] },
   upstreams: [],
+  cache: undefined,
 }
 
 export class FakeWorker {
@@ -45,7 +49,7 @@ export class FakeWorker {
   /** Hears nothing, until it is killed. */
   frozen = false
 
-  constructor(pid: number, { onStart, onReload, onMetrics, drains = true }: Script = {}) {
+  constructor(pid: number, { onStart, onReload, onMetrics, onPurge, drains = true }: Script = {}) {
     let toSupervisor: Parameters<WorkerProcess['onMessage']>[0] = () => {}
     this.supervisor = new Conversation<SupervisorCalls, WorkerCalls>(
       { send: messages => toSupervisor(structuredClone([...messages])) },
@@ -67,6 +71,7 @@ export class FakeWorker {
         beat: () => undefined,
         status: () => ({ ...STATUS, worker: this.started?.place.number ?? 0, configHash: this.hash ?? '' }),
         closeTunnel: id => id === `tunnel-${pid}`,
+        purgeCache: what => onPurge?.(what) ?? null,
         drain: () => {
           this.told.push('drain')
           if (drains) this.exit({ code: 0 })

@@ -1,6 +1,7 @@
 /** Workers that do nothing any more, and do not end by themselves. */
 import t from 'tap'
 import { parseConfig } from '../../src/index.js'
+import { PURGE_SECONDS } from '../../src/supervisor/waits.js'
 import { fleet, load } from './fake-fleet.js'
 
 const turns = async (): Promise<void> => {
@@ -43,6 +44,26 @@ t.test('who looks, or closes a tunnel, waits two seconds for a worker that does 
     await second(fake)
     await asked
   }
+  workers[0]?.exit({ signal: 'SIGKILL' })
+  await running.drain()
+})
+
+t.test('a purge waits longer for it, and says that it is not done', async t => {
+  const fake = fleet({ onPurge: () => 1 })
+  const { start, workers } = fake
+  const running = await start(load('cache: memory'))
+  await second(fake)
+  for (const worker of workers.slice(0, 1)) worker.frozen = true
+  let refused: unknown
+  const purge = running.purgeCache({ kind: 'all' }).catch(error => {
+    refused = error
+  })
+  for (let passed = 0; passed < PURGE_SECONDS; passed++) {
+    t.equal(refused, undefined)
+    await second(fake)
+  }
+  await purge
+  t.match(refused, { message: 'a worker has not purged its cache in time' })
   workers[0]?.exit({ signal: 'SIGKILL' })
   await running.drain()
 })

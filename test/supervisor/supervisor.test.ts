@@ -1,6 +1,7 @@
 import t from 'tap'
 import { type Loaded, parseConfig } from '../../src/index.js'
 import { untilFree } from '../kit/peers/free-port.js'
+import type { Purge } from '../../src/upstream/cache/store.js'
 import { fleet, load } from './fake-fleet.js'
 import type { Script } from './fake-worker.js'
 import { until as waitUntil } from '../kit/until.js'
@@ -229,4 +230,40 @@ t.test('how all workers do is asked of each, and a tunnel is closed wherever it 
     config: { hash: loaded.hash, last_reload: { result: 'rejected', problems: ['a.yaml:1:1: no'] } },
   })
   await running.drain()
+})
+
+t.test('a purge of the cache reaches every worker, and is told from a cache that is off', async t => {
+  const purged: Purge[] = []
+  const onPurge = (what: Purge) => {
+    purged.push(what)
+    return purged.length
+  }
+  const { start, workers } = fleet({ onPurge })
+  const running = await start(load('cache: memory'))
+  const what = { kind: 'uri', uri: 'http://a.test:80/' } as const
+  t.equal(await running.purgeCache(what), 1 + 2)
+  t.same(purged, [what, what])
+  workers[0]?.exit({ code: 1 })
+  await running.drain()
+  const off = fleet()
+  const without = await off.start(load())
+  t.equal(await without.purgeCache({ kind: 'all' }), undefined)
+  await without.drain()
+})
+
+t.test('a worker that cannot purge its cache is told, one that has ended has none any more', async t => {
+  const failing = fleet({
+    onPurge: () => {
+      throw new Error('cannot')
+    },
+  })
+  const running = await failing.start(load('cache: memory'))
+  await t.rejects(running.purgeCache({ kind: 'all' }), { message: 'cannot' })
+  await running.drain()
+  let ended: (() => void) | undefined
+  const ending = fleet({ onPurge: () => new Promise<number>(() => ended?.()) }, { onPurge: () => 4 })
+  const other = await ending.start(load('cache: memory'))
+  ended = () => ending.workers[0]?.exit({ signal: 'SIGKILL' })
+  t.equal(await other.purgeCache({ kind: 'all' }), 4)
+  await other.drain()
 })

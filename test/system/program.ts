@@ -8,8 +8,7 @@ import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import type { Test } from 'tap'
-import { run, temporaryDirectory } from '../kit/processes/command.js'
+import { type Owner, run, temporaryDirectory } from '../kit/processes/command.js'
 
 /** Tests run from .build/test/system, the program lies in dist: both below the project's root. */
 export const ROOT = resolve(import.meta.dirname, '../../..')
@@ -53,21 +52,28 @@ rules:
 /** Takes a line of the log, which is not kept then. @returns whether it did */
 export type TakesLine = (line: LogLine) => boolean
 
+/** What is started: another build, or on another Node. */
+export interface Build {
+  readonly node?: string | undefined
+  readonly program?: string | undefined
+}
+
 /**
  * Starts the program with this configuration; it has stopped when the test has ended.
  * @param nodeArgs options of Node itself
  * @param takes is asked about each line before `logged` has it
  */
 export async function startSluice(
-  t: Test,
+  t: Owner,
   yaml: string,
   nodeArgs: readonly string[] = [],
   takes: TakesLine = () => false,
+  { node = process.execPath, program = PROGRAM }: Build = {},
 ): Promise<Sluice> {
   const configFile = join(await temporaryDirectory(t), 'sluice.yaml')
   await writeFile(configFile, yaml)
-  const args = [...nodeArgs, PROGRAM, '--config', configFile, '--log-format', 'json']
-  const child = spawn(process.execPath, args, {
+  const args = [...nodeArgs, program, '--config', configFile, '--log-format', 'json']
+  const child = spawn(node, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
     env: { PATH: process.env['PATH'] },
   })

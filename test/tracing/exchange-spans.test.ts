@@ -96,6 +96,15 @@ t.test('the scheme is that of the target, or of the connection', async t => {
   }
 })
 
+t.test('what the cache has made of it is told, and nobody was asked behind a hit', async t => {
+  const { spans, ended } = scene()
+  const asked = subject()
+  spans.began(asked, request(), 1000)
+  spans.close(asked, { ...COMPLETE, cache: { result: 'stale_hit', stored: false } }, 1)
+  t.equal(ended().server?.attributes['sluice.cache'], 'stale_hit')
+  t.equal(ended().client, undefined)
+})
+
 t.test('the far side has a span where it was asked, or could not be', async t => {
   const dial = new ProxyError('connection_refused', 'refused')
   const loop = new ProxyError('proxy_loop_detected', 'loop')

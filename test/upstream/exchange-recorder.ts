@@ -3,6 +3,7 @@ import type { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
 import type { Fields } from '../../src/http/fields.js'
 import type { ReceivedHead } from '../../src/http1/response-reader.js'
+import type { CacheOutcome } from '../../src/outcome.js'
 import type { Flow, UpstreamEvents, UpstreamRequest } from '../../src/upstream/sender.js'
 import type { Socket } from 'node:net'
 
@@ -16,6 +17,7 @@ export const REQUEST: UpstreamRequest = {
   sendsZeroLength: false,
   expectContinue: false,
   upgrade: undefined,
+  cached: undefined,
 }
 
 export class Recorder implements UpstreamEvents {
@@ -52,6 +54,9 @@ export class Recorder implements UpstreamEvents {
   }
   informed(head: ReceivedHead): void {
     this.#tell(`informed ${head.status}`)
+  }
+  cached({ result }: CacheOutcome): void {
+    this.#tell(`cached ${result}`)
   }
   responded(head: ReceivedHead, flow: Flow): void {
     this.heads.push(head)

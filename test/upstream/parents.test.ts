@@ -21,7 +21,12 @@ const dialer = {
   connect: async () => Promise.reject(new Error('dialled')),
   connectTls: async () => Promise.reject(new Error('dialled')),
 }
-const options = { dialer, sender: { headerBytes: 1000, keepAliveMs: 1000 }, now: () => 0 }
+const options = {
+  dialer,
+  sender: { headerBytes: 1000, keepAliveMs: 1000 },
+  cache: undefined,
+  now: () => 0,
+}
 
 t.test('in order, each once, those that are down last', async t => {
   const { config, files } = parseConfig(YAML)
@@ -84,6 +89,7 @@ const REQUEST: UpstreamRequest = {
   sendsZeroLength: false,
   expectContinue: false,
   upgrade: undefined,
+  cached: undefined,
 }
 const FLOW = { pause: () => {}, resume: () => {} }
 
@@ -105,7 +111,9 @@ function sent(request: Partial<UpstreamRequest>, authorization?: string, answerA
       if (answerAtOnce !== undefined) {
         watched.responded(receivedHead(answerAtOnce), FLOW)
       }
-      return () => heard.push('cancelled')
+      return () => {
+        heard.push('cancelled')
+      }
     },
     retire: () => {},
     close: () => heard.push('closed'),

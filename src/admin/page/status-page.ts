@@ -144,6 +144,10 @@ ${table('workers', 'Workers', ['worker', '#process', '#busy', '#requests/s', '#t
 <h2 id="upstreams-title">Upstreams of origins</h2>
 ${table('upstreams', 'Upstreams of origins', ['upstream', 'route', 'state', '#failures'], 'None is configured.')}
 </section>
+<section id="cache-section" aria-labelledby="cache-title" hidden>
+<h2 id="cache-title">Cache</h2>
+<dl id="cache" class="facts"></dl>
+</section>
 <section aria-labelledby="config-title">
 <h2 id="config-title">Configuration</h2>
 <dl id="config" class="facts"></dl>

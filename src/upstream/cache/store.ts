@@ -14,6 +14,8 @@ export interface CacheEntry {
   readonly response: StoredResponse
   /** Bytes of content. */
   readonly length: number
+  /** All of the content, where it is in memory in one piece. */
+  readonly whole?: Uint8Array | undefined
 }
 
 /** Receives the content of an entry. */

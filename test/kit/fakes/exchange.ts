@@ -89,7 +89,15 @@ export class FakeExchange implements ReceivedExchange {
       kind: 'forward',
       method,
     }
-    this.admitted = { exchange: this, subject, rule: 'web', dnsMs: undefined, trace: request.trace }
+    const { trace } = request
+    this.admitted = {
+      exchange: this,
+      subject,
+      rule: 'web',
+      dnsMs: undefined,
+      partition: undefined,
+      trace,
+    }
     this.responded = request.responded ?? false
   }
 

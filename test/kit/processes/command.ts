@@ -67,8 +67,11 @@ export function needs(...programs: string[]): string | false {
   return missing.length > 0 && process.env['CI'] !== 'true' ? `not installed: ${missing.join(', ')}` : false
 }
 
+/** What is ended in its time: a test, or a program that tidies up after itself. */
+export type Owner = Pick<Test, 'teardown'>
+
 /** A directory of the test's own, removed when the test ends. */
-export async function temporaryDirectory(t: Test): Promise<string> {
+export async function temporaryDirectory(t: Owner): Promise<string> {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-system-'))
   t.teardown(() => rm(directory, { recursive: true, force: true }))
   return directory

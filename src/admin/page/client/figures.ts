@@ -57,6 +57,7 @@ function createFigures(): (status: Status) => void {
     for (const cell of document.querySelectorAll('#upstreams td:nth-child(3)')) {
       cell.className = cell.textContent === 'up' ? 'up' : 'down'
     }
+    showCache(status.cache)
     limits(status.limits)
   }
 }
@@ -82,6 +83,20 @@ function showTiles({ rates, tunnels }: Status): void {
   }
   for (const [id, text] of Object.entries(tiles)) setText(found(`tile-${id}`), text)
   found('tile-denied').dataset['bad'] = String(rates.denied_per_second > 0)
+}
+
+function showCache(cache: Status['cache']): void {
+  found('cache-section').hidden = cache === null
+  if (cache === null) return
+  const { store, up, entries, bytes, size_bytes: size, hit_ratio: ratio } = cache
+  setFacts(found('cache'), [
+    ['store', up ? store : `${store}, down`],
+    ['hit ratio', ratio === null ? '–' : `${(ratio * 100).toFixed(1)} %`],
+    ['served', formatBytes(cache.served_bytes)],
+    ['responses', entries.toLocaleString('en')],
+    ['stored', size === null ? formatBytes(bytes) : `${formatBytes(bytes)} of ${formatBytes(size)}`],
+    ['evicted', cache.evictions.toLocaleString('en')],
+  ])
 }
 
 function showConfiguration({ config, node, workers }: Status): void {

@@ -1,0 +1,237 @@
+/**
+ * `sluice cache stats` and `sluice cache purge`: what a running proxy has stored, and how it is made to forget some of it,
+ * through the admin listener.
+ */
+import { parseCacheUri } from '../cache/cache-uri.js'
+import {
+  isTcp,
+  type ListenAddress,
+  parseSingleAddress,
+  serializeListenAddress,
+} from '../config/listen-address.js'
+import { errorCode } from '../errors.js'
+import { request } from '../http/node-http.js'
+import { parsePurgedHost, serializePurge } from '../admin/purge-request.js'
+import type { DocumentCache } from '../admin/status-document.js'
+import { readConfiguration } from '../run/configuration.js'
+import { EXIT, type Io } from '../run/io.js'
+import type { Purge } from '../upstream/cache/store.js'
+import type { Command } from './command.js'
+
+export interface CacheArguments {
+  /** What is asked for: the statistics, or a purge. */
+  readonly what: 'stats' | Purge
+  readonly config?: string | undefined
+  /** Of the admin listener; beats the file. */
+  readonly admin?: string | undefined
+  readonly json: boolean
+}
+
+/** @returns the exit code: 69 when nobody answers there, or the cache is off; 78 when the file cannot be used */
+export async function runCache(args: CacheArguments, io: Io): Promise<number> {
+  const address = await findAdmin(args, io)
+  if (typeof address === 'number') return address
+  const { what } = args
+  const asked =
+    what === 'stats' ? GET_STATS : { method: 'POST', path: `/cache/purge?${serializePurge(what)}` }
+  let answer: Answer
+  try {
+    answer = await ask(address, asked)
+  } catch (error) {
+    io.stderr(`sluice: ${describeFailure(error, address)}\n`)
+    return EXIT.unavailable
+  }
+  const value = answer.status === 200 ? parseJson(answer.text) : undefined
+  if (value === undefined) {
+    const said = answer.text.split('\n', 1)[0]?.trim() ?? ''
+    const text = said === '' ? `${serializeListenAddress(address)} answered ${answer.status}` : said
+    io.stderr(`sluice: ${text}\n`)
+    return EXIT.unavailable
+  }
+  if (args.json) io.stdout(`${JSON.stringify(value)}\n`)
+  else if (what === 'stats') io.stdout(serializeStats(value as DocumentCache))
+  else io.stdout(serializePurged((value as { purged: number }).purged))
+  return EXIT.ok
+}
+
+/** @returns where to ask, or an exit code when that cannot be told */
+async function findAdmin({ admin, config }: CacheArguments, io: Io): Promise<ListenAddress | number> {
+  const fail = (text: string, code: number): number => {
+    io.stderr(`sluice: ${text}\n`)
+    return code
+  }
+  let address: ListenAddress | false
+  if (admin !== undefined) address = parseSingleAddress(admin)
+  else {
+    const loaded = await readConfiguration(config, io)
+    if (loaded === undefined) return EXIT.config
+    address = loaded.config.listen.admin
+  }
+  if (address === false) return fail('the admin listener is off: listen.admin is false', EXIT.unavailable)
+  const unknown = 'descriptorName' in address || address.port === 0
+  if (!unknown) return address
+  const text = `the address of the admin listener is not told by ${serializeListenAddress(address)}`
+  return fail(`${text}; say it with --admin`, EXIT.usage)
+}
+
+interface Asked {
+  readonly method: string
+  readonly path: string
+}
+
+interface Answer {
+  readonly status: number
+  readonly text: string
+}
+
+const GET_STATS: Asked = { method: 'GET', path: '/cache/stats' }
+/** More than a purge of many files may take. */
+const SILENCE_MS = 65_000
+/** No answer of the admin listener to a command is as long. */
+const MAX_ANSWER = 1024 * 1024
+/** What listens on every address is asked on loopback. */
+const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+class Silent extends Error {}
+class TooLong extends Error {}
+
+/** @throws the system's error, or the parser's; Silent when nothing comes */
+function ask(address: ListenAddress, { method, path }: Asked): Promise<Answer> {
+  const to = isTcp(address)
+    ? { host: UNSPECIFIED[address.host] ?? address.host, port: address.port }
+    : { socketPath: 'path' in address ? address.path : '' }
+  return new Promise((resolve, reject) => {
+    const headers = { Host: 'localhost', 'Content-Type': 'application/json', 'Content-Length': 0 }
+    const asked = request({ ...to, method, path, headers, agent: false, timeout: SILENCE_MS }, response => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        text += chunk
+        if (text.length > MAX_ANSWER) response.destroy(new TooLong())
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+      response.on('error', reject)
+    })
+    asked.on('timeout', () => asked.destroy(new Silent()))
+    asked.on('error', reject)
+    asked.end()
+  })
+}
+
+const FAILURES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nobody listens on',
+  ENOENT: 'there is no',
+  EACCES: 'no permission to connect to',
+  ECONNRESET: 'the connection was reset by',
+}
+
+function describeFailure(error: unknown, address: ListenAddress): string {
+  const place = `${serializeListenAddress(address)}, the admin listener`
+  const code = errorCode(error)
+  const known = FAILURES[code ?? '']
+  if (known !== undefined)
+    return `${known} ${place}; is the proxy running, and does --admin or --config say where?`
+  if (error instanceof Silent) return `no answer from ${place}`
+  return `no answer that is one from ${place} (${code ?? (error instanceof Error ? error.message : String(error))})`
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function serializePurged(purged: number): string {
+  return `${purged} ${purged === 1 ? 'response was' : 'responses were'} purged\n`
+}
+
+function serializeStats(cache: DocumentCache): string {
+  const { store, up, entries, bytes, size_bytes: size, evictions, requests, hit_ratio: ratio } = cache
+  const counts = Object.entries(requests).filter(([, count]) => count > 0)
+  const rows: (readonly [string, string])[] = [
+    ['store', up ? store : `${store}, which cannot be used now`],
+    ['responses', String(entries)],
+    ['bytes', size === null ? String(bytes) : `${bytes} of ${size}`],
+    ['evicted', String(evictions)],
+    ['hit ratio', ratio === null ? 'no request yet' : `${(ratio * 100).toFixed(1)} %`],
+    ['bytes served', String(cache.served_bytes)],
+    ...counts.map(([result, count]) => [`  ${result}`, String(count)] as const),
+  ]
+  const width = Math.max(...rows.map(([name]) => name.length)) + 2
+  return rows.map(([name, value]) => `${name.padEnd(width)}${value}\n`).join('')
+}
+
+/** The arguments as they are spelled on the command line. */
+interface CacheOptions {
+  readonly action: 'stats' | 'purge'
+  readonly url?: string | undefined
+  readonly host?: string | undefined
+  readonly all?: boolean | undefined
+  readonly admin?: string | undefined
+  readonly config?: string | undefined
+  readonly json: boolean
+}
+
+/** @param done gets the exit code */
+export function cacheCommand(io: Io, done: (code: number) => void): Command<CacheOptions> {
+  return {
+    builder: yargs =>
+      yargs
+        .positional('action', {
+          choices: ['stats', 'purge'] as const,
+          demandOption: true,
+          describe: 'stats says what is stored and how requests fared, purge forgets what is stored',
+        })
+        .positional('url', { type: 'string', describe: 'what to purge: the URL that clients ask for' })
+        .option('host', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'purge everything of a host, whatever the port',
+        })
+        .option('all', { type: 'boolean', describe: 'purge everything' })
+        .option('admin', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
+        })
+        .option('config', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'configuration file of the proxy, which says where its admin listener is',
+        })
+        .option('json', { type: 'boolean', default: false, describe: 'print one JSON object' })
+        .check(args => {
+          parseArguments(args)
+          return true
+        }),
+    handler: async args => done(await runCache(parseArguments(args), io)),
+  }
+}
+
+/**
+ * Yargs takes a repeated option for a list.
+ *
+ * @throws RangeError with one clause for whoever wrote the command line
+ */
+function parseArguments(args: Readonly<Record<string, unknown>>): CacheArguments {
+  for (const name of ['host', 'all', 'admin', 'config', 'json']) {
+    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+  }
+  const { action, url, host, all, admin, config, json } = args as unknown as CacheOptions
+  if (config === '') throw new RangeError('--config needs the name of a file')
+  if (admin !== undefined) parseSingleAddress(admin)
+  const given = [url, host, all === true ? all : undefined].filter(each => each !== undefined)
+  if (action === 'stats') {
+    if (given.length > 0) throw new RangeError('cache stats takes neither a URL nor --host or --all')
+    return { what: 'stats', admin, config, json }
+  }
+  if (given.length !== 1) throw new RangeError('cache purge needs one of a URL, --host and --all')
+  return { what: purgeOf(url, host), admin, config, json }
+}
+
+function purgeOf(url: string | undefined, host: string | undefined): Purge {
+  if (url !== undefined) return { kind: 'uri', uri: parseCacheUri(url) }
+  return host === undefined ? { kind: 'all' } : { kind: 'host', host: parsePurgedHost(host) }
+}

@@ -1,0 +1,319 @@
+/**
+ * `cache`: where responses are stored, who shares them, and for which hosts the operator's word is put above that of the
+ * origin.
+ *
+ * Credentials of Redis are not in its URL: configurations are committed, shown and logged, so the password has a file of its
+ * own.
+ */
+import * as z from 'zod'
+import { parseAuthority, serializeHostPort } from '../http/authority.js'
+import type { HostPattern } from '../net/host-pattern.js'
+import {
+  directoryPath,
+  duration,
+  EXPECTED_HOSTS,
+  filePath,
+  hostPattern,
+  list,
+  nonEmptyList,
+  oneOf,
+  parsed,
+  section,
+  size,
+  text,
+} from './fields.js'
+import { serializeDuration, serializeSize } from './quantities.js'
+import { parseRedisUrl } from './redis-url.js'
+
+const STORES = ['memory', 'disk', 'redis'] as const
+
+const SHARED_BY = ['user', 'client', 'everyone'] as const
+/** Who sees what was stored for whom. */
+export type SharedBy = (typeof SHARED_BY)[number]
+
+/** Where the cache of `store: disk` is that names no directory. */
+export const DEFAULT_CACHE_DIRECTORY = './cache'
+
+/** What the operator says of some hosts; of the entries that name a host the most specific pattern's is the one. */
+export interface CacheRule {
+  readonly hosts: readonly HostPattern[]
+  /** False: nothing of these hosts is stored, and nothing that is stored is used. */
+  readonly store: boolean
+  /** A response that may be stored is fresh for as long at least, whatever it says. */
+  readonly minTtlMs?: number
+  /** And no longer than that. */
+  readonly maxTtlMs?: number
+}
+
+interface Common {
+  /** The largest content of one response. */
+  readonly maxObjectBytes: number
+  readonly sharedBy: SharedBy
+  /** Whether Cache-Status tells the key (RFC 9211 §2.7). */
+  readonly keyInStatus: boolean
+  readonly rules: readonly CacheRule[]
+}
+
+export type CacheConfig = Common &
+  (
+    | {
+        readonly store: 'memory'
+        /** What is stored is at most as large, heads included. */
+        readonly sizeBytes: number
+      }
+    | { readonly store: 'disk'; readonly sizeBytes: number; readonly directory: string }
+    | {
+        readonly store: 'redis'
+        /** `scheme://host:port/database` of one server, or of nodes of one cluster. */
+        readonly urls: readonly string[]
+        readonly user?: string
+        readonly passwordFile?: string
+        readonly ca?: string
+      }
+  )
+
+const REDIS_PATTERN =
+  '^([Rr][Ee][Dd][Ii][Ss]{1,2}://[^/?#@]+(/[0-9]{0,4})?|unix:///[^?#@]+([?]db=[0-9]{1,4})?)$'
+const EXPECTED_REDIS =
+  'a URL such as "redis://10.0.0.9:6379", "rediss://cache.example" or "unix:///run/redis.sock"'
+
+interface RedisPlace {
+  readonly scheme: 'redis' | 'rediss' | 'unix'
+  readonly database: number
+  readonly url: string
+}
+
+/** @throws RangeError with a clause that says what was expected, and never what was written before an `@` */
+function parseRedisPlace(written: string): RedisPlace {
+  if (written.includes('@')) {
+    throw new RangeError(
+      'found credentials in the URL; write the password into a file, its path into password_file, and the name into user',
+    )
+  }
+  const { tls, host, port, path, database } = parseRedisUrl(written)
+  if (path !== undefined) return { scheme: 'unix', database, url: written }
+  const scheme = tls ? 'rediss' : 'redis'
+  try {
+    const authority = parseAuthority(host.includes(':') ? `[${host}]` : host, port)
+    const place = serializeHostPort(authority.host, authority.port)
+    return { scheme, database, url: `${scheme}://${place}/${database}` }
+  } catch (error) {
+    const clause = error instanceof Error ? error.message : 'with a bad host'
+    throw new RangeError(`expected ${EXPECTED_REDIS}, found "${written}", ${clause}`)
+  }
+}
+
+/**
+ * A URL of Redis as clients of it take it, credentials included: not for logs.
+ *
+ * @param url one of the configuration's
+ */
+export function redisUrlWithCredentials(
+  url: string,
+  user: string | undefined,
+  password: string | undefined,
+): string {
+  if (password === undefined) return url
+  const userinfo = `${encodeURIComponent(user ?? '')}:${encodeURIComponent(password)}`
+  return url.replace('://', () => `://${userinfo}@`)
+}
+
+const redisText = text(EXPECTED_REDIS, { pattern: REDIS_PATTERN })
+
+const redisUrl = parsed(
+  z.union([redisText, nonEmptyList(redisText, 'a list of URLs')], {
+    error: `expected ${EXPECTED_REDIS}, or a list of them`,
+  }),
+  (value): readonly string[] => {
+    const places = [value].flat().map(parseRedisPlace)
+    if (new Set(places.map(({ scheme }) => scheme)).size > 1) {
+      throw new RangeError('found URLs of different schemes; the nodes of one cluster are reached in one way')
+    }
+    if (places.length > 1 && places.some(({ database }) => database !== 0)) {
+      throw new RangeError('found the number of a database in a list; a cluster has database 0 alone')
+    }
+    return places.map(({ url }) => url)
+  },
+)
+
+const EXPECTED_USER = 'the name of a user of Redis'
+const USER_PATTERN = '^[!-~]{1,128}$'
+const USER = new RegExp(USER_PATTERN)
+
+const redisUser = parsed(text(EXPECTED_USER, { pattern: USER_PATTERN }), value => {
+  if (USER.test(value)) return value
+  throw new RangeError(`expected ${EXPECTED_USER}, found ${JSON.stringify(value)}`)
+})
+
+const off = z.literal('off', { error: 'expected off; leave the key out to store what its origin allows' })
+
+/** A problem of a key of the map that is being read. */
+type Refuse = (key: string, message: string) => void
+
+/** What the keys of a map say about each other; the problems are those of a key each. */
+function checked<Input extends z.ZodType, T>(
+  input: Input,
+  read: (value: z.output<Input>, refuse: Refuse) => T,
+) {
+  return input.transform((value, context): T => {
+    return read(value, (key, message) => context.addIssue({ code: 'custom', message, path: [key] }))
+  })
+}
+
+const LONGEST_TTL = '365d'
+
+const rule = checked(
+  section({
+    hosts: nonEmptyList(hostPattern, EXPECTED_HOSTS).describe(
+      'Hosts it is for, written as in rules; "*" is every host. Of several entries that of the most specific pattern holds.',
+    ),
+    store: z
+      .exactOptional(off)
+      .describe('off: nothing of these hosts is stored, or answered from the cache.'),
+    min_ttl: z
+      .exactOptional(duration('1s', LONGEST_TTL))
+      .describe('A response that may be stored is fresh for as long, although its origin says otherwise.'),
+    max_ttl: z
+      .exactOptional(duration('0s', LONGEST_TTL))
+      .describe('No response is fresh for longer than this.'),
+  }).meta({ anyOf: ['store', 'min_ttl', 'max_ttl'].map(key => ({ required: [key] })) }),
+  ({ hosts, store, min_ttl: minTtlMs, max_ttl: maxTtlMs }, refuse): CacheRule => {
+    if (store === 'off') {
+      if (minTtlMs !== undefined) refuse('min_ttl', 'nothing is stored that could be fresh: store is off')
+      if (maxTtlMs !== undefined) refuse('max_ttl', 'nothing is stored that could be fresh: store is off')
+      return { hosts, store: false }
+    }
+    if (minTtlMs === undefined && maxTtlMs === undefined) {
+      refuse('hosts', 'expected store: off, min_ttl or max_ttl beside them, found none of these')
+    }
+    if (minTtlMs !== undefined && maxTtlMs !== undefined && minTtlMs > maxTtlMs) {
+      refuse(
+        'min_ttl',
+        `expected at most max_ttl, which is ${serializeDuration(maxTtlMs)}, found ${serializeDuration(minTtlMs)}`,
+      )
+    }
+    return {
+      hosts,
+      store: true,
+      ...(minTtlMs === undefined ? {} : { minTtlMs }),
+      ...(maxTtlMs === undefined ? {} : { maxTtlMs }),
+    }
+  },
+)
+
+/** The keys that one store alone has. */
+const KEYS_OF_STORES = {
+  disk: ['directory'],
+  redis: ['url', 'user', 'password_file', 'ca'],
+} as const
+
+const DEFAULT_SIZE_BYTES = 256 * 1024 * 1024
+const DEFAULT_MAX_OBJECT = '16MiB'
+
+const written = section({
+  store: oneOf(STORES)
+    .prefault('memory')
+    .describe(
+      'Where responses are stored: memory of each process, disk for the processes of a machine, redis for several machines.',
+    ),
+  size: z
+    .exactOptional(size('1MiB', '1048576GiB'))
+    .describe(
+      'Most bytes of all that store: memory or disk holds, heads included; absent, 256MiB. Redis keeps to a maxmemory of its own.',
+    ),
+  max_object: size('1KiB', '1024GiB')
+    .prefault(DEFAULT_MAX_OBJECT)
+    .describe('Largest content of a response that is stored.'),
+  directory: z
+    .exactOptional(directoryPath)
+    .describe('Where store: disk keeps what it holds; made at the first write. Absent, ./cache.'),
+  url: z
+    .exactOptional(redisUrl)
+    .describe('The server of store: redis, or a list, which is of nodes of one cluster.'),
+  user: z
+    .exactOptional(redisUser)
+    .describe('The name to log in to Redis with; absent, that of the default user.'),
+  password_file: z
+    .exactOptional(filePath)
+    .describe('A file with one line, the password for Redis; never logged.'),
+  ca: z
+    .exactOptional(filePath)
+    .describe('Authorities, in PEM, of rediss:// URLs, in place of the public ones.'),
+  shared_by: oneOf(SHARED_BY)
+    .prefault('user')
+    .describe(
+      'Who shares what is stored: nobody with another user, all users of one entry of clients, or everyone with the same rules.',
+    ),
+  key_in_status: z
+    .boolean({ error: 'expected true or false' })
+    .prefault(false)
+    .describe('Whether Cache-Status tells clients the key.'),
+  rules: list(rule, 'a list of entries, each with hosts and store: off, min_ttl or max_ttl')
+    .prefault([])
+    .describe('What is said of some hosts in place of their origins.'),
+})
+
+const settings = checked(written, (file, refuse): CacheConfig => {
+  for (const [kind, keys] of Object.entries(KEYS_OF_STORES)) {
+    if (kind === file.store) continue
+    for (const key of keys) {
+      if (file[key] !== undefined)
+        refuse(key, `${key} goes with store: ${kind}, found it with store: ${file.store}`)
+    }
+  }
+  const { size: sizeBytes = DEFAULT_SIZE_BYTES, max_object: maxObjectBytes } = file
+  if (maxObjectBytes > sizeBytes && file.store !== 'redis') {
+    refuse(
+      file.size === undefined ? 'max_object' : 'size',
+      `expected at least max_object in size, which is ${serializeSize(maxObjectBytes)}, found ${serializeSize(sizeBytes)}`,
+    )
+  }
+  const common: Common = {
+    maxObjectBytes,
+    sharedBy: file.shared_by,
+    keyInStatus: file.key_in_status,
+    rules: file.rules,
+  }
+  switch (file.store) {
+    case 'memory':
+      return { ...common, store: 'memory', sizeBytes }
+    case 'disk': {
+      const { directory = DEFAULT_CACHE_DIRECTORY } = file
+      return { ...common, store: 'disk', sizeBytes, directory }
+    }
+    case 'redis':
+      return { ...common, store: 'redis', ...redisOf(file, refuse) }
+  }
+})
+
+function redisOf(
+  { size, url: urls, user, password_file: passwordFile, ca }: z.output<typeof written>,
+  refuse: Refuse,
+) {
+  if (size !== undefined) {
+    refuse('size', 'size goes with store: memory or disk; Redis keeps to a maxmemory of its own')
+  }
+  if (urls === undefined) {
+    refuse('store', 'store: redis needs url, such as "redis://10.0.0.9:6379"')
+  } else if (ca !== undefined && urls.every(url => url.startsWith('redis://'))) {
+    refuse('ca', 'ca is for rediss:// URLs, and url names none')
+  }
+  if (user !== undefined && passwordFile === undefined)
+    refuse('user', 'a user logs in with a password; set password_file too')
+  return {
+    urls: urls ?? [],
+    ...(user === undefined ? {} : { user }),
+    ...(passwordFile === undefined ? {} : { passwordFile }),
+    ...(ca === undefined ? {} : { ca }),
+  }
+}
+
+/** The stores that need no other key, and may be written in place of the map. */
+const shortForm = z
+  .enum(['memory', 'disk'])
+  .transform((store): z.input<typeof written> => ({ store }))
+  .pipe(settings)
+
+export const cache = z.union([shortForm, settings], {
+  error: `expected memory, disk, or a map of ${Object.keys(written.shape).join(', ')}`,
+})

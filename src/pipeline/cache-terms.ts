@@ -1,0 +1,84 @@
+/**
+ * How one configuration uses the cache: who shares what is stored, and what is stored of which host.
+ *
+ * What one client has fetched is for those with the same rights: the same entry of `clients`, the same user, the same
+ * exceptions for addresses. So nobody learns from a hit what somebody else has asked for, or gets what policy would not let
+ * them fetch.
+ */
+import { type Client, clientUser, type Requester } from '../clients/identify.js'
+import { serializeCacheUri } from '../cache/cache-uri.js'
+import { claimedTarget } from '../cache/key.js'
+import type { CacheConfig } from '../config/cache.js'
+import type { Exchange } from '../exchange.js'
+import type { Authority } from '../http/authority.js'
+import type { FieldSection } from '../http/field-section.js'
+import { type CacheRules, compileCacheRules } from '../policy/cache-rules.js'
+import type { AddressTerms, Grant } from '../policy/permit.js'
+import type { CachedRequest } from '../upstream/sender.js'
+
+/** Where a request goes, as its key has it. */
+export interface CachedTarget {
+  readonly scheme: 'http' | 'https'
+  readonly authority: Authority
+  readonly path: string
+  readonly fields: FieldSection
+  /** Tells what answers from others that answer for the same authority. */
+  readonly reachedBy: string
+}
+
+export class CacheTerms {
+  readonly #sharedBy: CacheConfig['sharedBy']
+  readonly #showsKey: boolean
+  readonly #rules: CacheRules
+
+  constructor({ sharedBy, keyInStatus, rules }: CacheConfig) {
+    this.#sharedBy = sharedBy
+    this.#showsKey = keyInStatus
+    this.#rules = compileCacheRules(rules)
+  }
+
+  /**
+   * Who shares what is stored for a client.
+   * @param grant what lets it reach the host; undefined where the operator's own routes lead there
+   */
+  partition(client: Client, requester: Requester, grant: Grant | undefined): string {
+    const exceptions = grant === undefined ? '' : exceptionsOf(grant)
+    switch (this.#sharedBy) {
+      case 'user':
+        return `client ${client.name} ${clientUser(client, requester) ?? ''}${exceptions}`
+      case 'client':
+        return `client ${client.name}${exceptions}`
+      case 'everyone':
+        return `rules ${JSON.stringify(client.rules)}${exceptions}`
+    }
+  }
+
+  /** @param partition who shares it */
+  request({ facts, content }: Exchange, target: CachedTarget, partition: string): CachedRequest {
+    const { scheme, authority, path, fields, reachedBy } = target
+    const rule = this.#rules(authority.host)
+    return {
+      method: facts.method,
+      key: {
+        partition: `${partition} ${reachedBy}${claimedTarget(fields)}`,
+        uri: serializeCacheUri(scheme, authority, path),
+      },
+      fields,
+      hasContent: content.length !== 0,
+      ttl: rule === undefined || !rule.store ? undefined : rule,
+      isOff: rule?.store === false,
+      hasOtherHops: false,
+      showsKey: this.#showsKey,
+    }
+  }
+}
+
+/** The addresses that a grant allows beyond what every client may reach, or is bound to; '' for most. */
+function exceptionsOf({ terms, pins }: Grant): string {
+  if (pins.length === 0 && terms.every(({ addresses }) => addresses.length === 0)) return ''
+  return ` addresses ${JSON.stringify([blocksOf(terms), blocksOf(pins)])}`
+}
+
+function blocksOf(terms: readonly AddressTerms[]): string[] {
+  return terms.flatMap(({ addresses }) => addresses.map(({ text }) => text)).sort()
+}

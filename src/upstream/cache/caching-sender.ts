@@ -1,0 +1,174 @@
+/**
+ * The cache as a Sender around a Sender (RFC 9111): what may be answered from a store is, what may not goes on to the
+ * sender inside and is stored on its way back where that is allowed.
+ *
+ * It is asked where a sender is, behind policy and the vetting of addresses: a client without a right to a host never
+ * gets what another one has fetched from it.
+ */
+import { serializeCacheStatus } from '../../cache/cache-status.js'
+import type { StoredResponse } from '../../cache/freshness.js'
+import { decidePart } from '../../cache/partial.js'
+import { type BypassReason, bypassReason, onlyIfCached } from '../../cache/request.js'
+import { decideReuse, type Reuse } from '../../cache/reuse.js'
+import { selectResponse } from '../../cache/vary.js'
+import { ProxyError } from '../../errors.js'
+import type { Permit } from '../../policy/permit.js'
+import type { CachedRequest, Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../sender.js'
+import type { Cache, CacheRun } from './cache.js'
+import { deliver, type Delivered } from './delivery.js'
+import { Fetch, type FetchReason } from './fetch.js'
+import type { CacheEntry } from './store.js'
+
+/** What is said of requests that go past what is stored. */
+const RESULTS = {
+  off: 'bypass',
+  method: 'method',
+  content: 'bypass',
+  precondition: 'bypass',
+  upgrade: 'bypass',
+  'no-store': 'request',
+} as const satisfies Record<BypassReason | 'off', FetchReason>
+
+export class CachingSender implements Sender {
+  readonly #sender: Sender
+  readonly #cache: Cache
+
+  constructor(sender: Sender, cache: Cache) {
+    this.#sender = sender
+    this.#cache = cache
+  }
+
+  send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
+    const { cached: asked } = request
+    if (asked === undefined) return this.#sender.send(request, permit, events, fresh)
+    const run = {
+      cache: this.#cache,
+      sender: this.#sender,
+      request,
+      asked,
+      permit,
+      events,
+      again: lookUpAlone,
+    }
+    const bypass = asked.isOff ? 'off' : request.upgrade === undefined ? bypassReason(asked) : 'upgrade'
+    if (bypass === undefined) return lookUp(run, true)
+    const { method, fields } = asked
+    if ((method === 'GET' || method === 'HEAD') && onlyIfCached(fields)) return refuse(run)
+    return new Fetch(run, RESULTS[bypass], [], undefined).start(fresh)
+  }
+
+  retire(): void {
+    this.#sender.retire()
+  }
+
+  close(): void {
+    this.#sender.close()
+  }
+}
+
+function lookUpAlone(run: CacheRun): Cancel {
+  return lookUp(run, false)
+}
+
+/** @param joins whether it may wait for the response to another request */
+function lookUp(run: CacheRun, joins: boolean): Cancel {
+  const found = run.cache.store.find(run.asked.key)
+  if (!(found instanceof Promise)) return answer(run, found, joins)
+  let cancel: Cancel | undefined
+  let isCancelled = false
+  void found.then(entries => {
+    if (!isCancelled) cancel = answer(run, entries, joins)
+  })
+  return late => {
+    if (cancel !== undefined) return cancel(late) === true
+    isCancelled = true
+    return false
+  }
+}
+
+function answer(run: CacheRun, found: readonly CacheEntry[], joins: boolean): Cancel {
+  const { asked, cache } = run
+  if (found.length === 0) return fetch(run, 'uri_miss', found, undefined, joins)
+  const selected = selectResponse(responsesOf(found), asked.fields)
+  const entry = found.find(({ response }) => response === selected)
+  if (entry === undefined) return fetch(run, 'vary_miss', found, undefined, joins)
+  const now = cache.wallClock()
+  const reuse = decideReuse(entry.response, asked, now, asked.ttl)
+  if (reuse.kind === 'validate') {
+    const reason = reuse.why === 'request' ? 'request' : 'stale'
+    return fetch(run, reason, found, entry, joins)
+  }
+  const part = decidePart(asked, entry.response, entry.length, now)
+  if (part.kind === 'miss') return fetch(run, 'partial', found, entry, joins)
+  if (reuse.kind === 'stale' && reuse.why === 'stale-while-revalidate') revalidate(run, found, entry)
+  return deliver(run, { entry, response: entry.response, part, now, ...describeHit(reuse, asked) })
+}
+
+function responsesOf(entries: readonly CacheEntry[]): readonly StoredResponse[] {
+  return entries.map(({ response }) => response)
+}
+
+function describeHit(
+  reuse: Exclude<Reuse, { kind: 'validate' }>,
+  asked: CachedRequest,
+): Pick<Delivered, 'outcome' | 'status'> {
+  const { ttlSeconds } = reuse
+  const result = reuse.kind === 'fresh' ? 'hit' : 'stale_hit'
+  const key = asked.showsKey ? asked.key.uri : undefined
+  return { outcome: { result, stored: false }, status: serializeCacheStatus({ result, ttlSeconds, key }) }
+}
+
+/**
+ * @param found what is stored under the key
+ * @param selected what of it the request selects
+ */
+function fetch(
+  run: CacheRun,
+  reason: FetchReason,
+  found: readonly CacheEntry[],
+  selected: CacheEntry | undefined,
+  joins: boolean,
+): Cancel {
+  const { asked, cache } = run
+  if (onlyIfCached(asked.fields)) return refuse(run)
+  const another = joins ? cache.fetchOf(asked.key) : undefined
+  const joined = another?.join(run)
+  if (joined !== undefined) return joined
+  return new Fetch(run, reason, found, selected).start(false)
+}
+
+/** Validates what was served stale, for nobody's answer (RFC 5861 §3). */
+function revalidate(run: CacheRun, found: readonly CacheEntry[], entry: CacheEntry): void {
+  if (!run.cache.mayLead(run.asked.key)) return
+  new Fetch({ ...run, events: NOBODY }, 'stale', found, entry).startInBackground()
+}
+
+/** Takes a response that nobody waits for. */
+const NOBODY: UpstreamEvents = {
+  connected: () => {},
+  sent: () => {},
+  informed: () => {},
+  cached: () => {},
+  responded: () => {},
+  data: () => {},
+  ended: () => {},
+  failed: () => {},
+  upgraded: (_head, socket) => socket.destroy(),
+}
+
+/** RFC 9111 §5.2.1.7. */
+function refuse({ asked, events }: CacheRun): Cancel {
+  events.cached({ result: 'only_if_cached', stored: false })
+  events.failed(notCached(asked), 'never')
+  return () => {}
+}
+
+function notCached(asked: CachedRequest): ProxyError {
+  const key = asked.showsKey ? asked.key.uri : undefined
+  return new ProxyError('http_request_error', 'nothing stored that could be used', {
+    status: 504,
+    reason: 'only_if_cached',
+    detail: 'Cache-Control of the request has only-if-cached, and no stored response may be used for it.',
+    fields: ['Cache-Status', serializeCacheStatus({ result: 'only_if_cached', key })],
+  })
+}

@@ -1,0 +1,270 @@
+/**
+ * An answer from the cache (RFC 9111 §4): the stored head with what has become of it since, and the stored content or the
+ * part of it that was asked for.
+ *
+ * A store that loses content while it is being read does not fail the request: the rest is fetched from the origin, if that
+ * still has the same representation.
+ */
+import { currentAgeSeconds } from '../../cache/age.js'
+import type { StoredResponse } from '../../cache/freshness.js'
+import type { PartDecision } from '../../cache/partial.js'
+import { answerFor, CONDITIONS, notModifiedFields } from '../../cache/validation.js'
+import { ProxyError } from '../../errors.js'
+import { isStrongMatch, parseEntityTag } from '../../http/etag.js'
+import { FieldSection } from '../../http/field-section.js'
+import { type Fields, fieldValue, withoutFields } from '../../http/fields.js'
+import { serializeUnsatisfiedRange } from '../../http/range.js'
+import { registeredPhrase } from '../../http/reason-phrase.js'
+import type { ReceivedHead } from '../../http1/response-reader.js'
+import type { CacheOutcome } from '../../outcome.js'
+import type { Cancel, Flow, UpstreamEvents } from '../sender.js'
+import type { CacheRun } from './cache.js'
+import type { CacheEntry, ContentReceiver, Reading } from './store.js'
+
+/** What is delivered, and what is said of it. */
+export interface Delivered {
+  readonly entry: CacheEntry
+  /** Of the entry, or what a validation has just made of that. */
+  readonly response: StoredResponse
+  readonly part: Exclude<PartDecision, { readonly kind: 'miss' }>
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  readonly outcome: CacheOutcome
+  /** The value of Cache-Status. */
+  readonly status: string
+}
+
+const CONTENT_RANGE: ReadonlySet<string> = new Set(['content-range'])
+const NO_FLOW: Flow = { pause: () => {}, resume: () => {} }
+const NO_CANCEL: Cancel = () => {}
+const NO_TRAILERS: readonly string[] = Object.freeze([])
+/** Milliseconds in which the rest has to begin to come from the origin. */
+const RECOVERY_MS = 10_000
+
+export function deliver(run: CacheRun, delivered: Delivered): Cancel {
+  const { asked, events } = run
+  const { entry, response, part, now, outcome, status } = delivered
+  const { head } = response
+  events.cached(outcome)
+  /** With what is known only now. */
+  const headOf = (code: number, fields: FieldSection, contentLength: number | undefined): ReceivedHead => ({
+    status: code,
+    reason: code === head.status ? head.reason : registeredPhrase(code),
+    minor: head.minor,
+    fields: fields.plus('Age', String(currentAgeSeconds(response, now))).plus('Cache-Status', status),
+    contentLength,
+  })
+  if (answerFor(asked, response, now) === 'not-modified') {
+    return send(
+      events,
+      headOf(304, FieldSection.of(notModifiedFields(response.clientFields)), undefined),
+      undefined,
+    )
+  }
+  if (part.kind === 'unsatisfiable') {
+    const fields = FieldSection.of(['Content-Range', serializeUnsatisfiedRange(part.completeLength)])
+    return send(events, headOf(416, fields, 0), undefined)
+  }
+  const isPart = part.kind === 'part'
+  const first = isPart ? part.first : 0
+  const last = isPart ? part.last : entry.length - 1
+  const { clientFields } = response
+  const fields = FieldSection.of(isPart ? withContentRange(clientFields, part.contentRange) : clientFields)
+  const answer = headOf(isPart ? 206 : head.status, fields, last - first + 1)
+  if (asked.method === 'HEAD') return send(events, answer, undefined)
+  const { whole } = entry
+  if (whole === undefined) return new Delivery(run, entry, first, last).respond(answer)
+  return send(events, answer, isPart ? whole.subarray(first, last + 1) : whole)
+}
+
+function send(events: UpstreamEvents, head: ReceivedHead, content: Uint8Array | undefined): Cancel {
+  events.responded(head, NO_FLOW)
+  if (content !== undefined && content.length > 0) events.data(content)
+  events.ended(NO_TRAILERS)
+  return NO_CANCEL
+}
+
+function withContentRange(fields: Fields, contentRange: string): Fields {
+  return [...withoutFields(fields, CONTENT_RANGE), 'Content-Range', contentRange]
+}
+
+/** The content of an entry on its way to one client, from a store that gives it out in pieces. */
+export class Delivery implements ContentReceiver, Flow {
+  readonly #run: CacheRun
+  readonly #entry: CacheEntry
+  readonly #last: number
+  /** Of the next byte. */
+  #position: number
+  #reading: Reading | undefined
+  #recovery: Recovery | undefined
+  isPaused = false
+  #isOver = false
+
+  /** @param first position in the stored content, as `last` */
+  constructor(run: CacheRun, entry: CacheEntry, first: number, last: number) {
+    this.#run = run
+    this.#entry = entry
+    this.#position = first
+    this.#last = last
+  }
+
+  respond(head: ReceivedHead): Cancel {
+    this.#run.events.responded(head, this)
+    return this.start()
+  }
+
+  /** Begins the content; the head is with the client. */
+  start(): Cancel {
+    if (this.#position > this.#last) {
+      this.#isOver = true
+      this.#run.events.ended(NO_TRAILERS)
+      return NO_CANCEL
+    }
+    this.#reading = this.#run.cache.store.read(this.#entry, this.#position, this.#last, this)
+    if (this.isPaused) this.#reading.pause()
+    return this.cancel
+  }
+
+  readonly cancel: Cancel = () => {
+    this.#isOver = true
+    this.#reading?.cancel()
+    this.#recovery?.cancel()
+  }
+
+  pause(): void {
+    this.isPaused = true
+    this.#reading?.pause()
+    this.#recovery?.flow?.pause()
+  }
+
+  resume(): void {
+    this.isPaused = false
+    this.#reading?.resume()
+    this.#recovery?.flow?.resume()
+  }
+
+  data(chunk: Uint8Array): void {
+    if (this.#isOver) return
+    this.#position += chunk.length
+    this.#run.events.data(chunk)
+  }
+
+  ended(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#run.events.ended(NO_TRAILERS)
+  }
+
+  failed(): void {
+    if (this.#isOver) return
+    this.#reading = undefined
+    const { response } = this.#entry
+    const { etag, head } = response
+    if (etag === undefined || etag.weak) {
+      this.lost()
+      return
+    }
+    const skipped = (head.range?.first ?? 0) + this.#position
+    this.#recovery = new Recovery(this.#run, response, skipped, this.#last - this.#position + 1, this)
+  }
+
+  /** Neither the store nor the origin has the rest. */
+  lost(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    const error = new ProxyError(
+      'http_response_incomplete',
+      'stored content was lost, and the origin has another one',
+    )
+    this.#run.events.failed(error, 'never')
+  }
+}
+
+/** The rest of a representation, fetched from the origin, if that has the same one still. */
+class Recovery implements UpstreamEvents {
+  flow: Flow | undefined
+  readonly #stored: StoredResponse
+  readonly #delivery: Delivery
+  readonly #timer: NodeJS.Timeout
+  #cancel: Cancel | undefined
+  /** Bytes of the representation that the client has, and that it is still to get. */
+  #skip: number
+  #left: number
+  #isOver = false
+
+  /** @param stored has a strong entity tag */
+  constructor(run: CacheRun, stored: StoredResponse, skip: number, left: number, delivery: Delivery) {
+    this.#stored = stored
+    this.#skip = skip
+    this.#left = left
+    this.#delivery = delivery
+    this.#timer = setTimeout(() => this.#lose(), RECOVERY_MS)
+    const { request, permit, sender } = run
+    const whole = { ...request, method: 'GET', fields: withoutFields(request.fields, CONDITIONS) }
+    this.#cancel = sender.send(whole, permit, this, true)
+    if (this.#isOver) this.#cancel()
+  }
+
+  cancel(): void {
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    this.#cancel?.()
+  }
+
+  connected(): void {}
+  sent(): void {}
+  informed(): void {}
+  cached(): void {}
+
+  responded(head: ReceivedHead, flow: Flow): void {
+    clearTimeout(this.#timer)
+    if (!isSame(this.#stored, head)) {
+      this.#lose()
+      return
+    }
+    this.flow = flow
+    if (this.#delivery.isPaused) flow.pause()
+  }
+
+  data(chunk: Uint8Array): void {
+    if (this.#isOver) return
+    const skipped = Math.min(this.#skip, chunk.length)
+    this.#skip -= skipped
+    const rest = chunk.subarray(skipped, skipped + this.#left)
+    this.#left -= rest.length
+    if (rest.length > 0) this.#delivery.data(rest)
+    if (this.#left > 0) return
+    this.cancel()
+    this.#delivery.ended()
+  }
+
+  ended(): void {
+    this.#lose()
+  }
+
+  failed(): void {
+    this.#lose()
+  }
+
+  upgraded(): void {
+    this.#lose()
+  }
+
+  #lose(): void {
+    if (this.#isOver) return
+    // It may be called while the request is being sent.
+    this.#isOver = true
+    clearTimeout(this.#timer)
+    this.#cancel?.()
+    this.#delivery.lost()
+  }
+}
+
+/** Whether a new response has the representation that is stored, byte for byte (RFC 9110 §8.8.1). */
+function isSame({ head: stored }: StoredResponse, head: ReceivedHead): boolean {
+  if (head.status !== 200 || stored.status > 206) return false
+  const [a, b] = [stored.fields, head.fields.list].map(fields =>
+    parseEntityTag(fieldValue(fields, 'etag') ?? ''),
+  )
+  return a !== undefined && b !== undefined && isStrongMatch(a, b)
+}

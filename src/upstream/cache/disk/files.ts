@@ -1,0 +1,140 @@
+/** What the cache asks of a file system. Whatever fails is thrown as the system's error. */
+import { closeSync, fstatSync, open, read } from 'node:fs'
+import { mkdir, readdir, rename, stat, unlink, utimes } from 'node:fs/promises'
+import { type Descriptors, noDescriptor } from '../../../limits/descriptors.js'
+import type { TemporaryFiles } from '../../../origin/store/temporary-files.js'
+
+export interface FileStatus {
+  readonly size: number
+  /** When it was last used, or written: milliseconds since the epoch. */
+  readonly modifiedMs: number
+  /** When it was last written, renamed or touched. */
+  readonly changedMs: number
+}
+
+export interface ReadableFile {
+  /** As it was when it was opened. */
+  readonly status: FileStatus
+  /** @returns fewer bytes where the file ends */
+  read(at: number, bytes: number): Promise<Buffer>
+  /** To be called once. */
+  close(): void
+}
+
+export interface WritableFile {
+  readonly path: string
+  /** All of them, behind what was written before. */
+  write(chunks: readonly Uint8Array[]): Promise<void>
+  /** To be called once. */
+  close(): Promise<void>
+}
+
+export interface DiskFiles {
+  names(folder: string): Promise<string[]>
+  open(path: string): Promise<ReadableFile>
+  /** A new temporary file. */
+  create(): Promise<WritableFile>
+  status(path: string): Promise<FileStatus>
+  touch(path: string, modifiedMs: number): Promise<void>
+  rename(from: string, to: string): Promise<void>
+  remove(path: string): Promise<void>
+  /** Makes a folder and those above it, for this user alone; nothing when it is there. */
+  makeFolder(path: string): Promise<void>
+}
+
+export class SystemFiles implements DiskFiles {
+  readonly #temporary: Promise<TemporaryFiles>
+  readonly #descriptors: Descriptors
+
+  constructor(temporary: Promise<TemporaryFiles>, descriptors: Descriptors) {
+    this.#temporary = temporary
+    this.#descriptors = descriptors
+  }
+
+  names(folder: string): Promise<string[]> {
+    return readdir(folder)
+  }
+
+  open(path: string): Promise<ReadableFile> {
+    // By callbacks: a look-up opens a file, and a FileHandle costs more than all else about it.
+    return new Promise((resolve, reject) => {
+      open(path, 'r', (error, file) => {
+        if (error !== null) reject(error)
+        else if (this.#descriptors.isKept(file)) {
+          closeSync(file)
+          reject(noDescriptor())
+        } else resolve(new OpenFile(file))
+      })
+    })
+  }
+
+  async create(): Promise<WritableFile> {
+    const { path, file } = await (await this.#temporary).create()
+    return {
+      path,
+      write: async chunks => {
+        // Unlike writev, it goes on until all is written.
+        await file.writeFile(chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks))
+      },
+      close: () => file.close(),
+    }
+  }
+
+  async status(path: string): Promise<FileStatus> {
+    const { size, mtimeMs, ctimeMs } = await stat(path)
+    return { size, modifiedMs: mtimeMs, changedMs: ctimeMs }
+  }
+
+  touch(path: string, modifiedMs: number): Promise<void> {
+    return utimes(path, modifiedMs / 1000, modifiedMs / 1000)
+  }
+
+  rename(from: string, to: string): Promise<void> {
+    return rename(from, to)
+  }
+
+  remove(path: string): Promise<void> {
+    return unlink(path)
+  }
+
+  async makeFolder(path: string): Promise<void> {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+  }
+}
+
+class OpenFile implements ReadableFile {
+  readonly status: FileStatus
+  readonly #file: number
+
+  constructor(file: number) {
+    this.#file = file
+    // Neither this nor closing it waits for the disk: what is known of an open file is in memory.
+    const { size, mtimeMs, ctimeMs } = fstatSync(file)
+    this.status = { size, modifiedMs: mtimeMs, changedMs: ctimeMs }
+  }
+
+  async read(at: number, bytes: number): Promise<Buffer> {
+    // A new buffer each time, as a socket may hold on to it for long.
+    const buffer = Buffer.allocUnsafe(bytes)
+    let filled = 0
+    while (filled < bytes) {
+      const count = await this.#read(buffer, filled, at + filled)
+      if (count === 0) break
+      filled += count
+    }
+    return buffer.subarray(0, filled)
+  }
+
+  close(): void {
+    closeSync(this.#file)
+  }
+
+  #read(buffer: Buffer, from: number, at: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      read(this.#file, buffer, from, buffer.length - from, at, (error, count) => {
+        if (error === null) resolve(count)
+        else reject(error)
+      })
+    })
+  }
+}

@@ -1,0 +1,224 @@
+/** One entry on its way to the disk: in memory while it is short, then as a temporary file. */
+import type { CacheKey, StoredHead } from '../../../cache/stored-response.js'
+import type { CacheEntry, EntryWriter } from '../store.js'
+import type { Entries } from './entries.js'
+import { DiskEntry, INLINE_BYTES, PieceChecksums, serializeEntry } from './entry-file.js'
+import type { DiskFiles, WritableFile } from './files.js'
+import { blockBytes, entryBytes, type Place } from './layout.js'
+
+/** What may wait for the disk, of one entry and of all; whoever brings more than that is not waited for. */
+const MOST_QUEUED_BYTES = 16 * 1024 * 1024
+const MOST_QUEUED_IN_ALL_BYTES = 64 * 1024 * 1024
+/** Written at once: it is copied into one piece for that. */
+const BATCH_BYTES = 256 * 1024
+
+/** What all writers of a store have in common. */
+export interface WriterContext {
+  readonly files: DiskFiles
+  readonly entries: Entries
+  readonly maxObjectBytes: number
+  /** Counts bytes as used. @returns false when there is no room for them */
+  readonly take: (bytes: number) => Promise<boolean>
+  readonly giveBack: (bytes: number) => void
+  /** Waits for what was asked of a place before: it is not meant for what comes now. */
+  readonly settled: (place: Place) => Promise<void>
+  /** There is one more, in place of those that it replaces. */
+  readonly onAdded: (entry: DiskEntry, replaces: readonly CacheEntry[]) => void
+  /** Nothing of the writer is on the disk, or all of it. */
+  readonly onOver: (writer: DiskWriter) => void
+  readonly onFailure: (error: unknown) => void
+  /** Bytes that wait in all writers. */
+  queued: number
+}
+
+export interface NewEntry {
+  readonly place: Place
+  /** Makes it differ from all others at its place. */
+  readonly id: string
+  readonly key: CacheKey
+  readonly head: StoredHead
+  /** Bytes of content to come, where that is known. */
+  readonly length: number | undefined
+  readonly replaces: readonly CacheEntry[]
+}
+
+export class DiskWriter implements EntryWriter {
+  /** Resolves when nothing of it is going on any more. */
+  readonly over: Promise<void>
+  readonly #context: WriterContext
+  readonly #entry: NewEntry
+  readonly #mostBytes: number
+  readonly #checksums = new PieceChecksums()
+  #settle = (): void => {}
+  /** What is not yet written; bytes that are being written count too. */
+  #queue: Uint8Array[] = []
+  #queued = 0
+  #length = 0
+  #written = 0
+  /** Temporary files that are there, the last of them open. */
+  #body: WritableFile | undefined
+  readonly #paths: string[] = []
+  #open: WritableFile | undefined
+  /** Bytes that are counted as used for it. */
+  #taken = 0
+  #flushing: Promise<void> | undefined
+  #isEnding = false
+  #isGivenUp = false
+
+  constructor(context: WriterContext, entry: NewEntry) {
+    this.#context = context
+    this.#entry = entry
+    this.#mostBytes = Math.min(entry.length ?? Number.POSITIVE_INFINITY, context.maxObjectBytes)
+    this.over = new Promise(resolve => {
+      this.#settle = resolve
+    })
+  }
+
+  write(chunk: Uint8Array): void {
+    if (this.#isGivenUp || this.#isEnding) return
+    this.#length += chunk.length
+    if (this.#length > this.#mostBytes) {
+      this.abort()
+      return
+    }
+    this.#checksums.update(chunk)
+    this.#queue.push(chunk)
+    this.#queued += chunk.length
+    this.#context.queued += chunk.length
+    if (this.#queued > MOST_QUEUED_BYTES || this.#context.queued > MOST_QUEUED_IN_ALL_BYTES) {
+      this.#context.onFailure(new Error('the disk does not keep up with what is to be stored'))
+      this.abort()
+    } else if (this.#length > INLINE_BYTES) this.#flush()
+  }
+
+  async end(): Promise<CacheEntry | undefined> {
+    if (this.#isGivenUp || this.#isEnding) return undefined
+    const { length } = this.#entry
+    if (length !== undefined && length !== this.#length) {
+      this.abort()
+      return undefined
+    }
+    this.#isEnding = true
+    let entry: DiskEntry | undefined
+    try {
+      entry = await this.#finish()
+    } catch (error) {
+      this.#context.onFailure(error)
+    }
+    await this.#cleanUp()
+    return entry
+  }
+
+  abort(): void {
+    if (this.#isGivenUp) return
+    this.#isGivenUp = true
+    if (!this.#isEnding) void this.#cleanUp()
+  }
+
+  #flush(): void {
+    this.#flushing ??= this.#writeQueue().finally(() => {
+      this.#flushing = undefined
+    })
+  }
+
+  async #writeQueue(): Promise<void> {
+    try {
+      while (this.#queue.length > 0 && !this.#isGivenUp) {
+        const { chunks, bytes } = this.#nextBatch()
+        const before = blockBytes(this.#written)
+        this.#written += bytes
+        if (!(await this.#take(blockBytes(this.#written) - before))) this.abort()
+        if (this.#isGivenUp) return
+        this.#body ??= await this.#create()
+        await this.#body.write(chunks)
+        this.#forget(bytes)
+      }
+    } catch (error) {
+      this.#context.onFailure(error)
+      this.abort()
+    }
+  }
+
+  #nextBatch(): { chunks: Uint8Array[]; bytes: number } {
+    let bytes = 0
+    let count = 0
+    for (const chunk of this.#queue) {
+      if (count > 0 && bytes + chunk.length > BATCH_BYTES) break
+      bytes += chunk.length
+      count++
+    }
+    return { chunks: this.#queue.splice(0, count), bytes }
+  }
+
+  /** @returns undefined when it cannot be kept, or is not wanted any more */
+  async #finish(): Promise<DiskEntry | undefined> {
+    await this.#flushing
+    if (this.#isGivenUp) return undefined
+    const { place, key, head } = this.#entry
+    const { entries, settled, onAdded } = this.#context
+    const body = this.#body
+    const parts = {
+      key,
+      head,
+      length: this.#length,
+      crcs: this.#checksums.end(),
+      content: body === undefined ? Buffer.concat(this.#queue) : undefined,
+    }
+    await this.#close()
+    const bytes = serializeEntry(parts)
+    if (bytes === undefined || !(await this.#take(entryBytes(bytes.length, 0)))) return undefined
+    const file = await this.#create()
+    await file.write([bytes])
+    await this.#close()
+    await settled(place)
+    if (this.#isGivenUp) return undefined
+    const { folder } = place
+    const id = place.prefix + this.#entry.id
+    await entries.publish(folder, id, file.path, body?.path)
+    this.#paths.length = 0
+    this.#taken = 0
+    const entry = new DiskEntry({ folder, id }, parts, bytes.length)
+    onAdded(entry, this.#entry.replaces)
+    return entry
+  }
+
+  async #take(bytes: number): Promise<boolean> {
+    if (bytes === 0) return true
+    if (!(await this.#context.take(bytes))) return false
+    this.#taken += bytes
+    return true
+  }
+
+  async #create(): Promise<WritableFile> {
+    const file = await this.#context.files.create()
+    this.#open = file
+    this.#paths.push(file.path)
+    return file
+  }
+
+  async #close(): Promise<void> {
+    const file = this.#open
+    this.#open = undefined
+    await file?.close()
+  }
+
+  #forget(bytes: number): void {
+    this.#queued -= bytes
+    this.#context.queued -= bytes
+  }
+
+  async #cleanUp(): Promise<void> {
+    this.#queue = []
+    await this.#flushing
+    this.#forget(this.#queued)
+    try {
+      await this.#close()
+    } catch (error) {
+      this.#context.onFailure(error)
+    }
+    for (const path of this.#paths) await this.#context.files.remove(path).catch(this.#context.onFailure)
+    this.#context.giveBack(this.#taken)
+    this.#context.onOver(this)
+    this.#settle()
+  }
+}

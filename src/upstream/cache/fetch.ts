@@ -1,0 +1,448 @@
+/**
+ * A request upstream on behalf of the cache: its response is passed on, stored where that is allowed (RFC 9111 §3), and
+ * shared by whoever asked for the same in the meantime (collapsed forwarding, §4).
+ *
+ * All who receive a response are alike. The fastest of them sets the pace of the origin; one that is far behind it gets the
+ * rest from the store once that is complete. The request ends when nobody is left who waits for it.
+ */
+import type { Socket } from 'node:net'
+import { serializeCacheStatus } from '../../cache/cache-status.js'
+import { StoredResponse } from '../../cache/freshness.js'
+import { combinedHead, decidePart, mayCombine, remainderRange } from '../../cache/partial.js'
+import { isConditional, mayCollapse } from '../../cache/request.js'
+import { mayServeStaleOnError } from '../../cache/reuse.js'
+import { decideStorable, mayStayStored } from '../../cache/storable.js'
+import { conditionalRequest, freshened } from '../../cache/validation.js'
+import { matchesVary } from '../../cache/vary.js'
+import type { StoredHead } from '../../cache/stored-response.js'
+import { ProxyError } from '../../errors.js'
+import { FIELD, FieldSection } from '../../http/field-section.js'
+import { type Fields, fieldValue } from '../../http/fields.js'
+import { parseContentRange } from '../../http/range.js'
+import type { ReceivedHead } from '../../http1/response-reader.js'
+import type { CacheOutcome } from '../../outcome.js'
+import type { Cancel, Flow, Retry, UpstreamEvents } from '../sender.js'
+import type { CacheRun, SharedFetch } from './cache.js'
+import { deliver } from './delivery.js'
+import { Receiver, type ResponseSource } from './receiver.js'
+import type { CacheEntry } from './store.js'
+import { StoredBeginning } from './stored-beginning.js'
+import { Storing, type Unstored } from './storing.js'
+
+/** Why the cache did not answer by itself. */
+export type FetchReason = 'uri_miss' | 'vary_miss' | 'stale' | 'request' | 'partial' | 'method' | 'bypass'
+
+/** Milliseconds that a client waits for the response to the request of another one. */
+const WAIT_MS = 5000
+/** Milliseconds in which a response that nobody waits for has to be complete. */
+const BACKGROUND_MS = 60_000
+
+/** What is said of a stored response that is delivered in the end. */
+interface StoredAnswer {
+  readonly result: 'revalidated' | 'stale_hit'
+  /** The status that the origin has answered with; undefined where it has not. */
+  readonly fwdStatus: number | undefined
+  /** Who alone may have it; undefined where all may. */
+  readonly whose: Receiver | undefined
+}
+
+export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
+  readonly #run: CacheRun
+  readonly #reason: FetchReason
+  readonly #storing: Storing
+  /** What may be served stale if the origin fails. */
+  readonly #selected: CacheEntry | undefined
+  readonly #leader: Receiver
+  readonly #receivers = new Set<Receiver>()
+  /** They came when the response was on its way, and wait for it to be stored. */
+  readonly #late = new Set<Receiver>()
+  /** What is validated; undefined where nothing is. */
+  #validated: CacheEntry | undefined
+  /** What is stored of the representation, where only the rest of it is asked for. */
+  #beginning: CacheEntry | undefined
+  #whole: StoredBeginning | undefined
+  #state: 'waiting' | 'responding' | 'over' = 'waiting'
+  /** Whether others find it in the cache, and whether they may wait for it. */
+  #isListed = false
+  #isShared = false
+  #isInBackground = false
+  #timer: NodeJS.Timeout | undefined
+  #isConnected = false
+  /** Whether the request is to be sent again, without condition, once this response is over. */
+  #isToBeRepeated = false
+  #cancel: Cancel | undefined
+  #attempts = 0
+  #flow: Flow | undefined
+  /** Whether the origin is held back. */
+  #isHeld = false
+
+  /**
+   * @param found what is stored under the key
+   * @param selected what of it the request selects
+   */
+  constructor(
+    run: CacheRun,
+    reason: FetchReason,
+    found: readonly CacheEntry[],
+    selected: CacheEntry | undefined,
+  ) {
+    this.#run = run
+    this.#reason = reason
+    this.#storing = new Storing(run, found)
+    this.#selected = selected
+    this.#leader = new Receiver(this, run)
+    this.#receivers.add(this.#leader)
+    if (run.asked.method !== 'GET' || selected === undefined) return
+    const isPart = selected.response.head.range !== undefined
+    if (reason === 'partial' && !run.asked.fields.has(FIELD.range)) this.#beginning = selected
+    else if (reason !== 'stale' && reason !== 'request') return
+    else if (selected.response.isValidatable && !isPart) this.#validated = selected
+  }
+
+  /**
+   * @param fresh as of a Sender
+   * @returns what takes the client that it is for away from it
+   */
+  start(fresh: boolean): Cancel {
+    const { cache, asked } = this.#run
+    const isMiss = this.#reason === 'uri_miss' || this.#reason === 'vary_miss' || this.#reason === 'stale'
+    const isPlain = (this.#validated !== undefined || !isConditional(asked)) && mayCollapse(asked)
+    if (this.#isInBackground || (isMiss && isPlain && cache.mayLead(asked.key))) {
+      this.#isShared = isPlain
+      this.#list()
+    }
+    this.#send(fresh)
+    return this.#leader.cancel
+  }
+
+  /** It is for nobody: it is the only one for its key, and is ended if its response takes too long. */
+  startInBackground(): void {
+    this.#isInBackground = true
+    this.#timer = setTimeout(this.#leader.cancel, BACKGROUND_MS).unref()
+    this.start(false)
+  }
+
+  #list(): void {
+    const { cache, asked } = this.#run
+    this.#isListed = true
+    cache.began(asked.key, this)
+  }
+
+  /** Nobody waits for it from now on but who receives its response. */
+  #unlist(): void {
+    this.#isShared = false
+    if (!this.#isListed) return
+    this.#isListed = false
+    const { cache, asked } = this.#run
+    cache.ended(asked.key, this)
+  }
+
+  join(run: CacheRun): Cancel | undefined {
+    if (!this.#isShared || !mayCollapse(run.asked)) return undefined
+    const receiver = new Receiver(this, run)
+    if (this.#state === 'waiting') this.#receivers.add(receiver)
+    else this.#late.add(receiver)
+    receiver.wait(WAIT_MS)
+    return receiver.cancel
+  }
+
+  outdated(): void {
+    this.#unlist()
+    this.#releaseLate()
+  }
+
+  isSharedWithOthersThan(receiver: Receiver): boolean {
+    for (const other of this.#receivers) if (other !== receiver && !other.isBehind) return true
+    return false
+  }
+
+  flowChanged(): void {
+    if (this.#state !== 'responding') return
+    let isHeld = false
+    for (const { isBehind, isPaused } of this.#receivers) {
+      if (isBehind) continue
+      isHeld = isPaused
+      if (!isPaused) break
+    }
+    if (isHeld === this.#isHeld) return
+    this.#isHeld = isHeld
+    if (isHeld) this.#flow?.pause()
+    else this.#flow?.resume()
+  }
+
+  replacesLate(): boolean {
+    return this.#state === 'waiting' && this.#serveStale(undefined)
+  }
+
+  left(receiver: Receiver): void {
+    this.#late.delete(receiver)
+    if (!this.#receivers.delete(receiver) || this.#state === 'over') return
+    if (this.#receivers.size > 0) {
+      this.flowChanged()
+      return
+    }
+    this.#end()
+    this.#cancel?.()
+    this.#whole?.cancel()
+    this.#storing.abort()
+    this.#releaseLate()
+  }
+
+  connected(address: string, connectMs: number | undefined, isSent: boolean): void {
+    this.#isConnected = true
+    this.#leader.events?.connected(address, connectMs, isSent)
+  }
+
+  sent(): void {
+    this.#leader.events?.sent()
+  }
+
+  informed(head: ReceivedHead): void {
+    this.#leader.events?.informed(head)
+  }
+
+  cached(): void {}
+
+  upgraded(head: ReceivedHead, socket: Socket, rest: Buffer): void {
+    this.#end()
+    const { events } = this.#leader
+    if (events === undefined) socket.destroy()
+    else events.upgraded(head, socket, rest)
+  }
+
+  responded(head: ReceivedHead, flow: Flow): void {
+    if (this.#state !== 'waiting') return
+    this.#flow = flow
+    if (this.#validated !== undefined && head.status === 304) this.#validate(this.#validated, head)
+    else if (this.#beginning !== undefined && head.status !== 200) this.#complete(this.#beginning, head, flow)
+    else if (!this.#serveStale(head.status)) this.#pass(head)
+  }
+
+  data(chunk: Uint8Array): void {
+    if (this.#whole === undefined) this.#content(chunk)
+    else this.#whole.restData(chunk)
+  }
+
+  ended(trailers: Fields): void {
+    if (this.#whole === undefined) this.#contentEnded(trailers)
+    else this.#whole.restEnded(trailers)
+  }
+
+  #content(chunk: Uint8Array): void {
+    if (this.#state !== 'responding') return
+    this.#storing.write(chunk)
+    for (const receiver of this.#receivers) receiver.data(chunk)
+  }
+
+  #contentEnded(trailers: Fields): void {
+    if (this.#isToBeRepeated) {
+      this.#isToBeRepeated = false
+      this.#send(false)
+    }
+    if (this.#state !== 'responding') return
+    this.#end()
+    const kept = this.#storing.end()
+    const behind = [...this.#receivers].filter(receiver => !receiver.ended(trailers))
+    if (kept instanceof Promise) void kept.then(entry => this.#settle(entry, behind))
+    else this.#settle(kept, behind)
+  }
+
+  failed(error: ProxyError, retry: Retry): void {
+    if (this.#state === 'over') return
+    if (this.#state === 'waiting') {
+      if (retry === 'reused-connection') {
+        this.#send(true)
+        return
+      }
+      // As with relayToOneOf: another one may have what is current.
+      const moves = !this.#isConnected || error.type === 'connection_terminated'
+      const isMoving = this.#run.asked.hasOtherHops && moves
+      if (!isMoving && this.#serveStale(undefined)) return
+    }
+    this.#end()
+    this.#whole?.cancel()
+    this.#storing.abort()
+    for (const receiver of this.#receivers) receiver.failed(error)
+    this.#releaseLate()
+  }
+
+  #send(fresh: boolean): void {
+    const { request, permit, sender } = this.#run
+    const attempt = ++this.#attempts
+    const validated = this.#validated
+    const rest = this.#beginning && remainderRange(request.fields, this.#beginning.response)
+    if (rest === undefined) this.#beginning = undefined
+    const fields = validated === undefined ? rest : conditionalRequest(request.fields, validated.response)
+    const sent = fields === undefined ? request : { ...request, fields }
+    this.#storing.sent()
+    const cancel = sender.send(sent, permit, this, fresh)
+    // It may have failed while it was being sent, and another attempt be under way; or all of it may be over.
+    if (attempt === this.#attempts) this.#cancel = cancel
+    if (this.#state === 'over') cancel()
+  }
+
+  /** Nothing is expected from the origin any more. */
+  #end(): void {
+    this.#state = 'over'
+    clearTimeout(this.#timer)
+    this.#unlist()
+  }
+
+  /** The origin says that what is stored is current (RFC 9111 §4.3.3, §4.3.4). */
+  #validate(entry: CacheEntry, notModified: ReceivedHead): void {
+    const { store } = this.#run.cache
+    const head = freshened(entry.response.head, notModified, this.#storing.times, this.#run.asked.fields)
+    if (head === undefined) {
+      // It means another representation than the one that was asked about.
+      store.remove([entry])
+      this.#validated = undefined
+      this.#isToBeRepeated = true
+      return
+    }
+    this.#end()
+    const response = new StoredResponse(head)
+    const mayStay = mayStayStored(response)
+    if (!mayStay) store.remove([entry])
+    else if (!this.#storing.isOutdated) store.update(entry, head)
+    const whose = mayStay ? undefined : this.#leader
+    this.#deliverStored(entry, response, { result: 'revalidated', fwdStatus: 304, whose })
+  }
+
+  /** The rest of a representation has come behind the beginning of it that is stored (RFC 9111 §3.4). */
+  #complete(beginning: CacheEntry, rest: ReceivedHead, upstream: Flow): void {
+    const { asked, cache } = this.#run
+    const { store } = cache
+    const stored = beginning.response.head
+    const newer = mayCombine(stored, rest)
+      ? decideStorable(asked, rest, this.#storing.times, asked.ttl)
+      : undefined
+    const head = newer?.kind === 'store' ? combinedHead(stored, newer.head) : undefined
+    if (head?.status !== 200 || !beginsBehind(stored, rest)) {
+      // All of it is asked for; what has come is none of the client's.
+      store.remove([beginning])
+      this.#beginning = undefined
+      this.#cancel?.()
+      this.#send(true)
+      return
+    }
+    this.#state = 'responding'
+    const response = new StoredResponse(head)
+    const length = beginning.length + (rest.contentLength ?? 0)
+    const why = this.#storing.create(response, length)
+    this.#whole = new StoredBeginning(store, beginning, upstream, {
+      data: chunk => this.#content(chunk),
+      ended: trailers => this.#contentEnded(trailers),
+      lost: () => {
+        this.#cancel?.()
+        this.failed(new ProxyError('http_response_incomplete', 'stored content was lost'), 'never')
+      },
+    })
+    this.#flow = this.#whole
+    const fields = FieldSection.of(response.clientFields)
+    const { status, reason } = head
+    const whole = { status, reason, minor: rest.minor, fields, contentLength: length }
+    this.#respond(this.#leader, whole, 'partial', why, 206)
+  }
+
+  /**
+   * What is stored, where the origin has failed and that is allowed (RFC 9111 §4.2.4, RFC 5861 §4).
+   * @param status of the response; undefined where there is none
+   */
+  #serveStale(status: number | undefined): boolean {
+    const entry = this.#selected
+    const { asked, cache } = this.#run
+    if (entry === undefined) return false
+    const { response, length } = entry
+    const now = cache.wallClock()
+    if (!mayServeStaleOnError(response, asked, { now, status, ttl: asked.ttl })) return false
+    if (decidePart(asked, response, length, now).kind === 'miss') return false
+    this.#end()
+    this.#cancel?.()
+    this.#deliverStored(entry, response, { result: 'stale_hit', fwdStatus: status, whose: undefined })
+    return true
+  }
+
+  /** To the first receiver, whose request has selected it, and to whoever else selects it. */
+  #deliverStored(
+    entry: CacheEntry,
+    response: StoredResponse,
+    { result, fwdStatus, whose }: StoredAnswer,
+  ): void {
+    const now = this.#run.cache.wallClock()
+    for (const receiver of [...this.#receivers]) {
+      const { asked } = receiver.run
+      const isLeader = receiver === this.#leader
+      const part = decidePart(asked, response, entry.length, now)
+      const isFor = whose === undefined ? isLeader || matchesVary(response, asked.fields) : receiver === whose
+      if (isLeader && this.#isInBackground) receiver.cancel()
+      else if (part.kind === 'miss' || !isFor) receiver.goAlone()
+      else {
+        const key = asked.showsKey ? asked.key.uri : undefined
+        const status = serializeCacheStatus({ result, fwdStatus, key, collapsed: !isLeader })
+        const outcome = { result, stored: false }
+        receiver.goElsewhere(run => deliver(run, { entry, response, part, now, outcome, status }))
+      }
+    }
+    this.#releaseLate()
+  }
+
+  /** The response goes to all who wait for it, and into the store where it may. */
+  #pass(head: ReceivedHead): void {
+    const { cache, asked } = this.#run
+    this.#state = 'responding'
+    const storing = this.#storing
+    storing.invalidate(head)
+    if (asked.method === 'HEAD' && this.#selected !== undefined) storing.updateByHead(head, this.#selected)
+    const why = storing.begin(head)
+    if (why !== undefined && this.#isListed) {
+      cache.unshared(asked.key)
+      this.#unlist()
+    }
+    for (const receiver of [...this.#receivers]) {
+      if (receiver === this.#leader) this.#respond(receiver, head, this.#reason, why)
+      else if (storing.response !== undefined && matchesVary(storing.response, receiver.run.asked.fields)) {
+        this.#respond(receiver, head, 'collapsed', undefined)
+      } else receiver.goAlone()
+    }
+  }
+
+  #respond(
+    receiver: Receiver,
+    head: ReceivedHead,
+    result: FetchReason | 'collapsed',
+    why: Unstored | undefined,
+    fwdStatus = head.status,
+  ): void {
+    const { showsKey, key } = receiver.run.asked
+    const stored = why === undefined
+    const status = serializeCacheStatus({
+      result: this.#reason,
+      collapsed: result === 'collapsed',
+      fwdStatus,
+      stored,
+      key: showsKey ? key.uri : undefined,
+      detail: why,
+    })
+    const outcome: CacheOutcome = stored ? { result, stored } : { result, stored, detail: why }
+    receiver.respond({ ...head, fields: head.fields.plus('Cache-Status', status) }, outcome)
+  }
+
+  /** @param behind who still needs content that has been received */
+  #settle(entry: CacheEntry | undefined, behind: readonly Receiver[]): void {
+    const { response, bytes } = this.#storing
+    if (response !== undefined) {
+      for (const receiver of behind) receiver.catchUp(response, entry, bytes)
+    }
+    this.#releaseLate()
+  }
+
+  #releaseLate(): void {
+    for (const receiver of [...this.#late]) receiver.goAlone()
+  }
+}
+
+/** Whether a part comes right behind another one. */
+function beginsBehind({ range }: StoredHead, { fields }: ReceivedHead): boolean {
+  const received = parseContentRange(fieldValue(fields.list, 'content-range') ?? '')
+  return range !== undefined && received?.first === range.last + 1
+}

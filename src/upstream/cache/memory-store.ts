@@ -1,0 +1,343 @@
+/**
+ * Stores responses in the memory of this process, at most so many bytes: content, heads, what each entry takes beside
+ * them, and what is being written. Everything is there at once, so that a hit waits for nothing.
+ */
+import { StoredResponse } from '../../cache/freshness.js'
+import type { CacheKey, StoredHead } from '../../cache/stored-response.js'
+import { type Indexed, IndexedSet, NOT_INDEXED } from '../../limits/indexed-set.js'
+import { ContentBuilder, PIECE_OVERHEAD, PieceReading } from './memory-content.js'
+import { MemoryIndex } from './memory-index.js'
+import { Evictable, S3Fifo } from './s3-fifo.js'
+import type {
+  CacheEntry,
+  CacheStats,
+  CacheStore,
+  ContentReceiver,
+  EntryWriter,
+  Purge,
+  Reading,
+} from './store.js'
+
+export interface MemoryStoreOptions {
+  /** Bytes in all. */
+  readonly maxBytes: number
+  /** Bytes of content of one response; what is being written is at most half of `maxBytes`, too. */
+  readonly maxObjectBytes: number
+}
+
+/** What an entry takes beside its texts and its content: 810 bytes measured (`npm run bench -- --only cache-store`), and some
+ * for what is computed of its head. */
+export const ENTRY_OVERHEAD = 1024
+/** What a text takes beside its characters, and the place where it is referred to. */
+const TEXT_OVERHEAD = 32
+/** Responses under one key; the oldest is gone for one more. */
+const MAX_VARIANTS = 64
+/** Entries that a purge looks at, and may forget, before others have a turn: some 2 ms. */
+const PURGE_SLICE = 2048
+
+/** One stored response. Its fields other than `response` never change, and it can be read when it is stored no more. */
+export class MemoryEntry extends Evictable implements CacheEntry {
+  readonly key: CacheKey
+  response: StoredResponse
+  readonly length: number
+  /** All of the content, where it is in one piece: what is small or empty always is. */
+  readonly whole: Buffer | undefined
+  /** In order. */
+  readonly pieces: readonly Buffer[]
+  /** Bytes of content, as they count. */
+  readonly held: number
+
+  constructor(key: CacheKey, keyHash: number, response: StoredResponse, content: ContentBuilder) {
+    const pieces = content.end()
+    super(keyHash, costOf(key, response.head, content.held))
+    this.key = key
+    this.response = response
+    this.length = content.length
+    this.held = content.held
+    this.pieces = pieces
+    this.whole = pieces.length === 1 ? pieces[0] : undefined
+  }
+}
+
+export class MemoryStore implements CacheStore {
+  readonly #options: MemoryStoreOptions
+  #index = new MemoryIndex<MemoryEntry>()
+  #policy: S3Fifo<MemoryEntry>
+  readonly #writers = new IndexedSet<MemoryWriter>()
+  /** By writers. */
+  #reserved = 0
+  #evictions = 0
+  #closed = false
+
+  constructor(options: MemoryStoreOptions) {
+    this.#options = options
+    this.#policy = new S3Fifo(options.maxBytes)
+  }
+
+  /** All of them count as asked for: which one is used is decided later. */
+  find(key: CacheKey): readonly MemoryEntry[] {
+    const entries = this.#index.get(key)
+    for (let i = 0; i < entries.length; i++) this.#policy.hit(entries[i] as MemoryEntry)
+    return entries
+  }
+
+  create(
+    key: CacheKey,
+    head: StoredHead,
+    length: number | undefined,
+    replaces: readonly CacheEntry[],
+  ): MemoryWriter | undefined {
+    if (this.#closed || (length ?? 0) > this.#options.maxObjectBytes) return undefined
+    const detached = detach(key, head)
+    const cost = costOf(detached.key, detached.head, PIECE_OVERHEAD)
+    // What cannot be kept in the end evicts nothing.
+    if (!this.#hasRoom(cost + (length ?? 0))) return undefined
+    const writer = new MemoryWriter(detached.key, detached.head, this.#options.maxObjectBytes, {
+      reserve: bytes => this.#reserve(bytes),
+      add: written => this.#add(written, replaces),
+      leave: left => this.#leave(left),
+    })
+    this.#writers.add(writer)
+    writer.reserve(cost)
+    return writer
+  }
+
+  /** The entry handed in has the head from now on, as whoever holds it sees. */
+  update(entry: CacheEntry, head: StoredHead): void {
+    const stored = this.#index.get(entry.key).find(each => each === entry)
+    if (stored === undefined) return
+    const detached = detach(stored.key, head)
+    stored.response = new StoredResponse(detached.head)
+    this.#policy.changeCost(stored, costOf(stored.key, detached.head, stored.held))
+    this.#evict(0)
+  }
+
+  remove(entries: readonly CacheEntry[]): void {
+    for (const entry of entries) this.#forget(entry)
+  }
+
+  /** What is being written under that key is not kept either: it was asked for before. */
+  invalidate(key: CacheKey): void {
+    this.#abortWriters(writer => writer.key.uri === key.uri && writer.key.partition === key.partition)
+    this.remove(this.#index.get(key))
+  }
+
+  /** @param entry of this store, be it stored still or not */
+  read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {
+    const pieces = entry instanceof MemoryEntry ? entry.pieces : []
+    return new PieceReading(pieces, first, Math.min(last, entry.length - 1), receiver)
+  }
+
+  async purge(what: Purge): Promise<number> {
+    switch (what.kind) {
+      case 'all':
+        return this.#purgeAll()
+      case 'uri': {
+        this.#abortWriters(writer => writer.key.uri === what.uri)
+        const entries = this.#index.ofUri(what.uri)
+        this.remove(entries)
+        return entries.length
+      }
+      case 'host':
+        return this.#purgeHost(what.host)
+    }
+  }
+
+  async stats(): Promise<CacheStats> {
+    return {
+      entries: this.#policy.count,
+      bytes: this.#policy.bytes + this.#reserved,
+      evictions: this.#evictions,
+      up: true,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#purgeAll()
+  }
+
+  /** Those who read go on; the rest is left to the collector at once, however much it is. */
+  #purgeAll(): number {
+    this.#abortWriters(() => true)
+    const { count } = this.#policy
+    this.#index = new MemoryIndex()
+    this.#policy = new S3Fifo(this.#options.maxBytes)
+    return count
+  }
+
+  async #purgeHost(host: string): Promise<number> {
+    this.#abortWriters(writer => isOfHost(writer.key.uri, host))
+    const index = this.#index
+    let purged = 0
+    let looked = 0
+    for (const uri of index.uris()) {
+      if (isOfHost(uri, host)) {
+        const entries = index.ofUri(uri)
+        // Meanwhile everything may have been purged: then these are stored no more.
+        for (const entry of entries) purged += this.#forget(entry) ? 1 : 0
+        looked += entries.length
+      }
+      if (++looked < PURGE_SLICE) continue
+      looked = 0
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    return purged
+  }
+
+  #abortWriters(isMeant: (writer: MemoryWriter) => boolean): void {
+    for (const writer of this.#writers) if (isMeant(writer)) writer.abort()
+  }
+
+  /** @returns whether it was stored */
+  #forget(entry: CacheEntry): boolean {
+    const entries = this.#index.get(entry.key)
+    const stored = entries.find(each => each === entry)
+    if (stored === undefined) return false
+    this.#index.set(
+      stored.key,
+      entries.filter(each => each !== stored),
+    )
+    this.#policy.delete(stored)
+    return true
+  }
+
+  #hasRoom(bytes: number): boolean {
+    return this.#reserved + bytes <= this.#options.maxBytes / 2
+  }
+
+  /**
+   * @param bytes fewer than 0: they are given back
+   * @returns false when writers have their share, and nothing was reserved
+   */
+  #reserve(bytes: number): boolean {
+    if (bytes > 0) {
+      if (!this.#hasRoom(bytes)) return false
+      this.#evict(bytes)
+    }
+    this.#reserved += bytes
+    return true
+  }
+
+  /** Evicts until there is room for so many bytes. */
+  #evict(bytes: number): void {
+    while (this.#policy.bytes + this.#reserved + bytes > this.#options.maxBytes) {
+      const evicted = this.#policy.evict()
+      if (evicted === undefined) return
+      this.#evictions++
+      this.#index.set(
+        evicted.key,
+        this.#index.get(evicted.key).filter(each => each !== evicted),
+      )
+    }
+  }
+
+  #leave(writer: MemoryWriter): void {
+    this.#reserved -= writer.reserved
+    this.#writers.delete(writer)
+  }
+
+  #add(writer: MemoryWriter, replaces: readonly CacheEntry[]): MemoryEntry {
+    this.#leave(writer)
+    const before = this.#index.get(writer.key)
+    // The index keeps the key that it was given first.
+    const key = before[0]?.key ?? writer.key
+    const entry = new MemoryEntry(key, hashOf(key), new StoredResponse(writer.head), writer.content)
+    const replaced = before.filter(each => replaces.includes(each))
+    const kept = before.filter(each => !replaces.includes(each))
+    const tooMany = kept.splice(0, kept.length + 1 - MAX_VARIANTS)
+    const proven = replaced.some(each => this.#policy.isProven(each))
+    for (const gone of [...replaced, ...tooMany]) this.#policy.delete(gone)
+    this.#evictions += tooMany.length
+    this.#index.set(key, [...kept, entry])
+    // What it costs was reserved, or more.
+    this.#policy.add(entry, proven)
+    return entry
+  }
+}
+
+/** What a writer asks of its store. */
+interface Room {
+  reserve(bytes: number): boolean
+  /** Makes an entry of what was written, in place of what was reserved. */
+  add(writer: MemoryWriter): MemoryEntry
+  /** Gives back what was reserved. */
+  leave(writer: MemoryWriter): void
+}
+
+class MemoryWriter implements EntryWriter, Indexed {
+  readonly key: CacheKey
+  readonly head: StoredHead
+  readonly #maxBytes: number
+  readonly #room: Room
+  index = NOT_INDEXED
+  content = new ContentBuilder()
+  /** Bytes. */
+  reserved = 0
+  #over = false
+
+  constructor(key: CacheKey, head: StoredHead, maxBytes: number, room: Room) {
+    this.key = key
+    this.head = head
+    this.#maxBytes = maxBytes
+    this.#room = room
+  }
+
+  reserve(bytes: number): boolean {
+    if (!this.#room.reserve(bytes)) return false
+    this.reserved += bytes
+    return true
+  }
+
+  write(chunk: Uint8Array): void {
+    if (this.#over) return
+    const { content } = this
+    const before = content.held
+    const fits = content.length + chunk.length <= this.#maxBytes
+    if (fits) content.push(chunk)
+    if (!fits || !this.reserve(content.held - before)) this.abort()
+  }
+
+  end(): MemoryEntry | undefined {
+    if (this.#over) return undefined
+    this.#over = true
+    return this.#room.add(this)
+  }
+
+  abort(): void {
+    if (this.#over) return
+    this.#over = true
+    this.#room.leave(this)
+    this.content = new ContentBuilder()
+  }
+}
+
+/** Copies the texts: those of a received head are often parts of a larger one, all of which would be kept. */
+function detach({ partition, uri }: CacheKey, head: StoredHead): { key: CacheKey; head: StoredHead } {
+  return JSON.parse(JSON.stringify({ key: { partition, uri }, head }))
+}
+
+function costOf(key: CacheKey, head: StoredHead, held: number): number {
+  let cost = ENTRY_OVERHEAD + key.partition.length + key.uri.length + held
+  for (const text of head.fields) cost += TEXT_OVERHEAD + text.length
+  for (const text of head.selecting) cost += TEXT_OVERHEAD + (text ?? '').length
+  return cost
+}
+
+/** FNV-1a of both texts. */
+function hashOf({ partition, uri }: CacheKey): number {
+  let hash = 0x811c9dc5
+  for (const text of [partition, uri]) {
+    for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
+  }
+  return hash ^ (hash >>> 15)
+}
+
+/** @param host in lower case, an IPv6 address in brackets or without */
+function isOfHost(uri: string, host: string): boolean {
+  const start = uri.indexOf('://') + 3
+  const bracketed = uri[start] === '[' && host[0] !== '['
+  const name = bracketed ? `[${host}]` : host
+  const next = uri[start + name.length]
+  return uri.startsWith(name, start) && (next === ':' || next === '/' || next === undefined || next === '?')
+}

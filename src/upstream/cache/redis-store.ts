@@ -1,0 +1,287 @@
+/**
+ * A store in Redis 7 or Valkey, which several machines may share: in one server, or in a cluster.
+ *
+ * An entry is found when three things are there: the generation of its partition (`u` in redis/keys.ts), its record with
+ * that same generation, and, once it is read, its content. So whatever Redis evicts, in whatever order, leads to a miss or
+ * a failed reading, and never back to what was forgotten: forgetting a key takes its generation away.
+ *
+ * Everything has a time to live: what is left of the freshness lifetime and a day more, for validation; content that is
+ * being written, an hour. What there is room for is Redis' own decision (`maxmemory`, with `maxmemory-policy allkeys-lru`
+ * or `allkeys-lfu`); the size that the configuration sets is not enforced here.
+ *
+ * A server that has not answered in 50 milliseconds, or is not connected, is not asked for anything until it has answered
+ * all that it was asked, or a connection was established again; until then nothing is found, at once.
+ */
+import type { LookupFunction } from 'node:net'
+import { StoredResponse } from '../../cache/freshness.js'
+import type { CacheKey, StoredHead } from '../../cache/stored-response.js'
+import { InlineReading, PieceReading } from './redis/content-reading.js'
+import { parseRecords, RedisEntry, serializeRecord } from './redis/entry-record.js'
+import { forgetIds, RedisEntryTarget } from './redis/entry-target.js'
+import { RedisEntryWriter, WriteQueue } from './redis/entry-writer.js'
+import { ForgottenKeys } from './redis/forgotten.js'
+import { contentName, type KeyNames, namesOf, namesOfUri } from './redis/keys.js'
+import { lateAfter } from './redis/late.js'
+import { NotConnected, type Reply } from './redis/link.js'
+import { forgetEntries, purgeAll, purgeHost, purgeUri, statsOf } from './redis/scan.js'
+import { type RedisServer, RedisServers } from './redis/servers.js'
+import { type FreshForMs, keepContent, keepRecords, timeToLive } from './redis/time-to-live.js'
+import type { StoreFailures } from './store-failures.js'
+import type {
+  CacheEntry,
+  CacheStats,
+  CacheStore,
+  ContentReceiver,
+  EntryWriter,
+  Purge,
+  Reading,
+} from './store.js'
+
+export interface RedisStoreOptions {
+  /** `redis:`, `rediss:` or `unix:`; several are of one cluster. Their credentials are never logged. */
+  readonly urls: readonly string[]
+  /** Authorities for `rediss:`, PEM; those of the system where absent. */
+  readonly ca?: string | undefined
+  /** In place of getaddrinfo for the names in the URLs. */
+  readonly lookup?: LookupFunction | undefined
+  readonly failures: StoreFailures
+  readonly freshForMs: FreshForMs
+  /** Milliseconds after which an answer is too late; 50 unless given. */
+  readonly timeoutMs?: number | undefined
+  /** Milliseconds since the epoch. */
+  readonly wallClock: () => number
+}
+
+const TIMEOUT_MS = 50
+const STATS_MS = 1_000
+/** Content that is written and was not taken yet, of all writers. */
+const MOST_QUEUED_BYTES = 4 * 1024 * 1024
+const NOTHING: readonly CacheEntry[] = Object.freeze([])
+
+export class RedisStore implements CacheStore {
+  readonly #options: RedisStoreOptions
+  readonly #servers: RedisServers
+  readonly #queue = new WriteQueue(MOST_QUEUED_BYTES)
+  readonly #forgotten = new ForgottenKeys()
+  readonly #timeoutMs: number
+
+  /** @throws RangeError for URLs that are none */
+  constructor(options: RedisStoreOptions) {
+    this.#options = options
+    this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS
+    const { urls, ca, lookup, failures } = options
+    this.#servers = new RedisServers(
+      { urls, ca, lookup },
+      {
+        prepare: server => this.#prepare(server),
+        failed: error => failures.report(error),
+        recovered: () => failures.recovered(),
+      },
+    )
+  }
+
+  /** Whether all of its servers answer. */
+  get up(): boolean {
+    return this.#servers.up
+  }
+
+  find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]> {
+    const names = namesOf(key)
+    const server = this.#serverOf(names.uri.tag)
+    return server === undefined ? NOTHING : this.#find(server, key, names)
+  }
+
+  create(
+    key: CacheKey,
+    head: StoredHead,
+    length: number | undefined,
+    replaces: readonly CacheEntry[],
+  ): EntryWriter | undefined {
+    const names = namesOf(key)
+    const server = this.#serverOf(names.uri.tag)
+    if (server === undefined || this.#queue.full) return undefined
+    const { freshForMs, wallClock } = this.#options
+    const failed = (error: unknown) => this.#servers.answered(error, server)
+    const ours = replaces.filter(isOurs)
+    const target = new RedisEntryTarget({
+      server,
+      key,
+      names,
+      head,
+      replaces: ours,
+      freshForMs,
+      wallClock,
+      succeeded: () => this.#servers.succeeded(),
+      failed,
+    })
+    return new RedisEntryWriter(target, this.#queue, length)
+  }
+
+  update(entry: CacheEntry, head: StoredHead): void {
+    const server = this.#serverOf(namesOf(entry.key).uri.tag)
+    if (server === undefined || !isOurs(entry)) return
+    this.#do(server, () => this.#update(server, entry, head))
+  }
+
+  remove(entries: readonly CacheEntry[]): void {
+    for (const entry of entries.filter(isOurs)) {
+      const names = namesOf(entry.key)
+      const server = this.#servers.serverOf(names.uri.tag)
+      if (server === undefined) continue
+      this.#do(server, () => server.records.transaction(forgetIds(names, [entry.id])))
+    }
+  }
+
+  invalidate(key: CacheKey): void {
+    const names = namesOf(key)
+    const server = this.#servers.serverOf(names.uri.tag)
+    if (server === undefined) {
+      this.#forgotten.add(key)
+      return
+    }
+    forget(server, names).catch((error: unknown) => {
+      this.#forgotten.add(key)
+      this.#servers.answered(error, server)
+    })
+  }
+
+  read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {
+    if (!isOurs(entry)) throw new TypeError('an entry of another store')
+    if (entry.inline !== undefined) return new InlineReading(entry.inline.subarray(first, last + 1), receiver)
+    const { tag } = namesOf(entry.key).uri
+    const name = contentName(tag, entry.id)
+    const server = this.#servers.serverOf(tag)
+    const content = server?.content.up === true ? server.content : undefined
+    const getPiece = (index: number): Promise<Reply> =>
+      content === undefined ? Promise.reject(new NotConnected()) : content.send('HGET', name, String(index))
+    const source = {
+      getPiece,
+      late: () => content?.slow(this.#tooLate()),
+      broken: () => this.remove([entry]),
+    }
+    return new PieceReading({ entry, first, last, receiver, source, lateMs: this.#timeoutMs })
+  }
+
+  /** @throws Error when a server cannot be reached: what was to be purged may still be there */
+  async purge(what: Purge): Promise<number> {
+    if (what.kind === 'uri') {
+      const { tag, generations } = namesOfUri(what.uri)
+      const server = this.#servers.serverOf(tag)
+      if (server === undefined) throw new NotConnected('the server of this URI is not known')
+      return await purgeUri(server.content, tag, generations)
+    }
+    const { all, complete } = this.#servers
+    if (!complete) throw new NotConnected('the servers of the cluster are not known')
+    const counts = await Promise.all(
+      all.map(({ content }) => (what.kind === 'all' ? purgeAll(content) : purgeHost(content, what.host))),
+    )
+    return counts.reduce((sum, count) => sum + count, 0)
+  }
+
+  /** What the numbers mean: see `statsOf`. They are zero for a server that is down. */
+  async stats(): Promise<CacheStats> {
+    const { all } = this.#servers
+    const known = await Promise.all(all.map(server => statsInTime(server)))
+    let entries = 0
+    let bytes = 0
+    let evictions = 0
+    for (const each of known) {
+      entries += each?.entries ?? 0
+      bytes += each?.bytes ?? 0
+      evictions += each?.evictions ?? 0
+    }
+    return { entries, bytes, evictions, up: this.#servers.up && known.every(each => each !== undefined) }
+  }
+
+  close(): Promise<void> {
+    return this.#servers.close()
+  }
+
+  #tooLate(): Error {
+    return new Error(`no answer within ${this.#timeoutMs} ms`)
+  }
+
+  /** One that answers. */
+  #serverOf(tag: string): RedisServer | undefined {
+    const server = this.#servers.serverOf(tag)
+    return server?.up === true ? server : undefined
+  }
+
+  #find(server: RedisServer, key: CacheKey, names: KeyNames): Promise<readonly CacheEntry[]> {
+    return new Promise(resolve => {
+      const cancelLate = lateAfter(this.#timeoutMs, () => {
+        server.records.slow(this.#tooLate())
+        resolve(NOTHING)
+      })
+      const found = ([generation, records]: readonly [Reply, Reply]) => {
+        cancelLate()
+        resolve(parseRecords(key, String(generation), records, this.#options.wallClock()))
+      }
+      const failed = (error: unknown) => {
+        cancelLate()
+        this.#servers.answered(error, server)
+        resolve(NOTHING)
+      }
+      const generation = server.records.send('HGET', names.uri.generations, names.partition)
+      const records = server.records.send('HGETALL', names.entries)
+      Promise.all([generation, records]).then(found, failed)
+    })
+  }
+
+  async #update(server: RedisServer, entry: RedisEntry, head: StoredHead): Promise<void> {
+    const names = namesOf(entry.key)
+    const response = new StoredResponse(head)
+    const now = this.#options.wallClock()
+    const ttlMs = timeToLive(response, now, this.#options.freshForMs)
+    const updated = new RedisEntry({ ...entry, response, expires: now + ttlMs })
+    const replies = await server.records.transaction([
+      ['HSET', names.entries, entry.id, serializeRecord(updated)],
+      ...keepRecords(names, ttlMs),
+      keepContent(contentName(names.uri.tag, entry.id), ttlMs),
+    ])
+    // What it would have led to is gone, or it was removed meanwhile.
+    if (entry.pieces > 0 && replies.at(-1) === 0) this.remove([entry])
+  }
+
+  /** Nobody waits for it. */
+  #do(server: RedisServer, work: () => Promise<unknown>): void {
+    work().catch((error: unknown) => this.#servers.answered(error, server))
+  }
+
+  /** A server that is back may hold what was to be forgotten meanwhile. */
+  async #prepare(server: RedisServer): Promise<void> {
+    if (this.#forgotten.everything) {
+      await purgeAll(server.records)
+      this.#forgotten.everythingDone()
+    }
+    const isOf = (tag: string) => this.#servers.serverOf(tag) === server
+    for (const names of this.#forgotten.of(isOf)) {
+      await forget(server, names)
+      this.#forgotten.done(names)
+    }
+  }
+}
+
+function isOurs(entry: CacheEntry): entry is RedisEntry {
+  return entry instanceof RedisEntry
+}
+
+async function forget(server: RedisServer, { uri, partition }: KeyNames): Promise<void> {
+  const forgotten = server.records.send('HDEL', uri.generations, partition)
+  await Promise.all([forgotten, forgetEntries(server.records, uri.tag, partition)])
+}
+
+async function statsInTime(server: RedisServer): Promise<Omit<CacheStats, 'up'> | undefined> {
+  if (!server.up) return undefined
+  let cancelLate = () => {}
+  const late = new Promise<undefined>(resolve => {
+    cancelLate = lateAfter(STATS_MS, () => resolve(undefined))
+  })
+  try {
+    return await Promise.race([statsOf(server.content), late])
+  } catch {
+    return undefined
+  } finally {
+    cancelLate()
+  }
+}

@@ -1,0 +1,168 @@
+/**
+ * Where one entry is written to: its pieces, then its record, each only when what comes before it is there.
+ */
+import { randomBytes } from 'node:crypto'
+import { StoredResponse } from '../../../cache/freshness.js'
+import type { CacheKey, StoredHead } from '../../../cache/stored-response.js'
+import type { CacheEntry } from '../store.js'
+import { PIECE_BYTES, parseRecords, RedisEntry, recordsOf, serializeRecord } from './entry-record.js'
+import type { EntryTarget } from './entry-writer.js'
+import { contentName, type KeyNames } from './keys.js'
+import type { Command } from './link.js'
+import type { RedisServer } from './servers.js'
+import {
+  type FreshForMs,
+  keepContent,
+  keepGeneration,
+  keepRecords,
+  keepWhileRead,
+  keepWhileWriting,
+  timeToLive,
+} from './time-to-live.js'
+
+/** More responses under one key than that take longer to look through than they are worth: the oldest go. */
+const MOST_VARIANTS = 32
+
+export interface EntryTargetOptions {
+  readonly server: RedisServer
+  readonly key: CacheKey
+  readonly names: KeyNames
+  readonly head: StoredHead
+  readonly replaces: readonly RedisEntry[]
+  readonly freshForMs: FreshForMs
+  readonly wallClock: () => number
+  /** Something was kept. */
+  readonly succeeded: () => void
+  /** Something was not done, by what the server answered or because it is not connected. */
+  readonly failed: (error: unknown) => void
+}
+
+export class RedisEntryTarget implements EntryTarget {
+  readonly #options: EntryTargetOptions
+  readonly #id = randomId()
+  readonly #content: string
+  /** Of the time before the content came: what is forgotten while it is written is not found afterwards. */
+  readonly #generation: Promise<string>
+  #pieces = 0
+
+  constructor(options: EntryTargetOptions) {
+    this.#options = options
+    this.#content = contentName(options.names.uri.tag, this.#id)
+    this.#generation = generationOf(options)
+    this.#generation.catch(options.failed)
+  }
+
+  get recordBytes(): number {
+    const { key, head } = this.#options
+    return head.fields.reduce(
+      (sum, text) => sum + text.length + 3,
+      key.uri.length + key.partition.length + 300,
+    )
+  }
+
+  async putPiece(index: number, piece: Buffer): Promise<void> {
+    this.#pieces++
+    // Each of them sets the time to live: content that has vanished meanwhile is made anew by the next piece.
+    await this.#try(() =>
+      this.#options.server.content.transaction([
+        ['HSET', this.#content, String(index), piece],
+        keepWhileWriting(this.#content),
+      ]),
+    )
+  }
+
+  async commit(length: number, inline: Buffer | undefined): Promise<CacheEntry | undefined> {
+    const { server, key, names, head, wallClock, freshForMs } = this.#options
+    const generation = await this.#generation
+    const now = wallClock()
+    const response = new StoredResponse(head)
+    const ttlMs = timeToLive(response, now, freshForMs)
+    const parts = { key, response, length, id: this.#id, generation, pieceBytes: PIECE_BYTES, inline }
+    const entry = new RedisEntry({ ...parts, expires: now + ttlMs })
+    if (this.#pieces > 0 && !(await this.#isComplete(ttlMs))) {
+      this.discard()
+      return undefined
+    }
+    const [current, variants] = await this.#try(() =>
+      server.records.transaction([
+        ['HGET', names.uri.generations, names.partition],
+        ['HLEN', names.entries],
+        ['HSET', names.entries, this.#id, serializeRecord(entry)],
+        ...keepRecords(names, ttlMs),
+        ...this.#forgetReplaced(),
+      ]),
+    )
+    if (Number(variants) >= MOST_VARIANTS) this.#trim().catch(this.#options.failed)
+    if (String(current) === generation) {
+      this.#options.succeeded()
+      return entry
+    }
+    // It was forgotten while it was written; nobody finds it with that generation.
+    this.discard()
+    return undefined
+  }
+
+  discard(): void {
+    if (this.#pieces === 0) return
+    this.#options.server.content.send('UNLINK', this.#content).catch(this.#options.failed)
+  }
+
+  /** Whether all pieces are there; they stay as long as the record then. */
+  async #isComplete(ttlMs: number): Promise<boolean> {
+    const [pieces, stays] = await this.#try(() =>
+      this.#options.server.content.transaction([['HLEN', this.#content], keepContent(this.#content, ttlMs)]),
+    )
+    return pieces === this.#pieces && stays === 1
+  }
+
+  #forgetReplaced(): Command[] {
+    const { replaces, key, names } = this.#options
+    const isUnderKey = (entry: RedisEntry) =>
+      entry.key.uri === key.uri && entry.key.partition === key.partition
+    const ids = replaces.filter(isUnderKey).map(({ id }) => id)
+    return ids.length === 0 ? [] : forgetIds(names, ids)
+  }
+
+  /** Forgets what nobody finds, and then the oldest. */
+  async #trim(): Promise<void> {
+    const { server, key, names, wallClock } = this.#options
+    const generation = await server.records.send('HGET', names.uri.generations, names.partition)
+    const reply = await server.records.send('HGETALL', names.entries)
+    const kept = parseRecords(key, String(generation), reply, wallClock())
+      .sort((a, b) => b.response.head.respondedAt - a.response.head.respondedAt)
+      .slice(0, MOST_VARIANTS)
+    const ids = new Set(kept.map(({ id }) => id))
+    const gone = recordsOf(reply)
+      .map(([id]) => id)
+      .filter(id => !ids.has(id))
+    if (gone.length > 0) await server.records.transaction(forgetIds(names, gone))
+  }
+
+  async #try<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      this.#options.failed(error)
+      throw error
+    }
+  }
+}
+
+/** Takes entries of one key out; who reads them may go on for a while. */
+export function forgetIds({ uri, entries }: KeyNames, ids: readonly string[]): Command[] {
+  return [['HDEL', entries, ...ids], ...ids.map(id => keepWhileRead(contentName(uri.tag, id)))]
+}
+
+/** Makes the generation of a partition when it has none. */
+async function generationOf({ server, names }: EntryTargetOptions): Promise<string> {
+  const replies = await server.records.transaction([
+    ['HSETNX', names.uri.generations, names.partition, randomId()],
+    ...keepGeneration(names),
+    ['HGET', names.uri.generations, names.partition],
+  ])
+  return String(replies.at(-1))
+}
+
+function randomId(): string {
+  return randomBytes(16).toString('base64url')
+}

@@ -1,0 +1,129 @@
+/**
+ * What a response does to the store: it is stored where that is allowed (RFC 9111 §3), it refreshes or replaces what is
+ * there (§4.3.5), it invalidates (§4.4).
+ */
+import { StoredResponse } from '../../cache/freshness.js'
+import { invalidatedUris } from '../../cache/invalidation.js'
+import { decideStorable, type NotStored, type Times } from '../../cache/storable.js'
+import { afterHead } from '../../cache/validation.js'
+import { matchesVary } from '../../cache/vary.js'
+import { FIELD } from '../../http/field-section.js'
+import type { ReceivedHead } from '../../http1/response-reader.js'
+import type { CacheRun } from './cache.js'
+import type { CacheEntry, EntryWriter } from './store.js'
+
+/** Why a response is not stored: as it is not storable, or as it cannot be. */
+export type Unstored = NotStored | 'off' | 'incomplete' | 'too-large' | 'store'
+
+export class Storing {
+  readonly #run: CacheRun
+  readonly #found: readonly CacheEntry[]
+  #requestedAt = 0
+  /** How many invalidations there were when the request was sent. */
+  #invalidations = 0
+  #response: StoredResponse | undefined
+  #writer: EntryWriter | undefined
+  /** Of content. */
+  #bytes = 0
+
+  /** @param found what is stored under the key */
+  constructor(run: CacheRun, found: readonly CacheEntry[]) {
+    this.#run = run
+    this.#found = found
+  }
+
+  /** The request goes out. */
+  sent(): void {
+    const { cache } = this.#run
+    this.#requestedAt = cache.wallClock()
+    this.#invalidations = cache.invalidations
+  }
+
+  /** What is being stored, or was; undefined where nothing is. */
+  get response(): StoredResponse | undefined {
+    return this.#response
+  }
+
+  /** Bytes of content received. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** When the request was sent, and that its response comes now. */
+  get times(): Times {
+    return { requestedAt: this.#requestedAt, respondedAt: this.#run.cache.wallClock() }
+  }
+
+  /** Whether what is stored under its key was invalidated since the request was sent. */
+  get isOutdated(): boolean {
+    const { cache, asked } = this.#run
+    return cache.isInvalidated(asked.key, this.#invalidations)
+  }
+
+  /** @returns why the response is not stored; undefined when it is */
+  begin(head: ReceivedHead): Unstored | undefined {
+    const { cache, asked } = this.#run
+    if (asked.isOff) return 'off'
+    const decision = decideStorable(asked, head, this.times, asked.ttl)
+    if (decision.kind === 'refuse') return decision.why
+    if (!isDelimited(head)) return 'incomplete'
+    if (head.contentLength !== undefined && head.contentLength > cache.maxObjectBytes) return 'too-large'
+    return this.create(new StoredResponse(decision.head), head.contentLength)
+  }
+
+  /**
+   * @param length bytes of content, where that is known
+   * @returns as `begin`
+   */
+  create(response: StoredResponse, length: number | undefined): 'store' | undefined {
+    const { cache, asked } = this.#run
+    if (this.isOutdated) return 'store'
+    const replaced = this.#found.filter(stored => matchesVary(stored.response, asked.fields))
+    this.#writer = cache.store.create(asked.key, response.head, length, replaced)
+    if (this.#writer === undefined) return 'store'
+    this.#response = response
+    return undefined
+  }
+
+  write(chunk: Uint8Array): void {
+    this.#bytes += chunk.length
+    this.#writer?.write(chunk)
+  }
+
+  /** @returns as of an EntryWriter */
+  end(): CacheEntry | undefined | Promise<CacheEntry | undefined> {
+    if (!this.isOutdated) return this.#writer?.end()
+    this.#writer?.abort()
+    return undefined
+  }
+
+  abort(): void {
+    this.#writer?.abort()
+  }
+
+  /** A change of the target, and of what its response names, leaves nothing stored of them (RFC 9111 §4.4). */
+  invalidate({ status, fields }: ReceivedHead): void {
+    const { cache, asked } = this.#run
+    const uris = invalidatedUris(asked.method, status, asked.key.uri, fields)
+    for (const uri of uris) cache.invalidate({ ...asked.key, uri })
+    // Its own response is what holds from now on.
+    if (uris.length > 0) this.#invalidations = cache.invalidations
+  }
+
+  /** The response to HEAD says what the one to GET would (RFC 9111 §4.3.5). */
+  updateByHead(head: ReceivedHead, selected: CacheEntry): void {
+    const { store } = this.#run.cache
+    const stored = selected.response.head
+    const updated = afterHead(stored, head, this.times, selected.length)
+    if (updated === 'invalid') store.remove([selected])
+    else if (updated !== stored) store.update(selected, updated)
+  }
+}
+
+/**
+ * Whether the end of the content can be told from a connection that broke: content that ends with its connection cannot
+ * (RFC 9112 §8), and is never stored as complete.
+ */
+function isDelimited({ contentLength, fields, status }: ReceivedHead): boolean {
+  return contentLength !== undefined || fields.has(FIELD['transfer-encoding']) || status === 204
+}

@@ -1,0 +1,87 @@
+/**
+ * The suite of cache-tests.fyi through Sluice, as a gateway and as a forward proxy: prints the score and every failure,
+ * and fails when what passed once does not any more.
+ */
+import type { Owner } from '../kit/processes/command.js'
+import { type Options, parseOptions, USAGE } from './options.js'
+import { SUITE } from './packages.js'
+import { readPasses, writePasses } from './passes.js'
+import { compare, KINDS, type Outcome, passing, scoreOf } from './score.js'
+import { startSuite, type SuiteRun, throughCache, throughSluice, type Way } from './ways.js'
+
+/** What is ended at the end of the run, the last that was started first. */
+class Ends implements Owner {
+  readonly #ends: (() => unknown)[] = []
+
+  teardown(end: () => unknown): void {
+    this.#ends.push(end)
+  }
+
+  async run(): Promise<void> {
+    for (const end of this.#ends.splice(0).reverse()) await end()
+  }
+}
+
+/** @returns whether nothing that passed once is lost */
+async function main(options: Options, ends: Ends): Promise<boolean> {
+  const suite = await startSuite(ends, options.port, options.only)
+  const runs = options.ways.map(way => runWay(options, ends, suite, way))
+  // What one of them has yet to start when another fails would outlive the run.
+  await Promise.allSettled(runs)
+  const outcomes = await Promise.all(runs)
+  let kept = true
+  for (const [index, way] of options.ways.entries()) {
+    const those = outcomes[index] ?? []
+    process.stdout.write(report(way, those))
+    if (options.only !== undefined) kept &&= those.every(({ verdict }) => verdict === 'pass')
+    else if (options.update) await writePasses(way, passing(those))
+    else if (options.peer === undefined) kept = (await holds(way, those)) && kept
+  }
+  return kept
+}
+
+function runWay(options: Options, ends: Ends, suite: SuiteRun, way: Way): Promise<readonly Outcome[]> {
+  if (options.peer !== undefined) return throughCache(suite, way, options.peer)
+  return throughSluice(ends, suite, way, options.store, options)
+}
+
+/** Says what is lost and what is gained. @returns whether nothing is lost */
+async function holds(way: Way, outcomes: readonly Outcome[]): Promise<boolean> {
+  const { lost, gained } = compare(await readPasses(way), outcomes)
+  for (const id of lost) process.stdout.write(`${way}: ${id} passed once, and does not any more\n`)
+  for (const id of gained) process.stdout.write(`${way}: ${id} passes, and is not in the list: --update\n`)
+  return lost.length === 0
+}
+
+function report(way: Way, outcomes: readonly Outcome[]): string {
+  const [required, optimal, check] = KINDS.map(kind => scoreOf(outcomes, kind))
+  const checks = `check ${check?.passed} yes, ${(check?.of ?? 0) - (check?.passed ?? 0)} no`
+  const scores = `required ${required?.passed} of ${required?.of}, optimal ${optimal?.passed} of ${optimal?.of}, ${checks}`
+  const failures = outcomes
+    .filter(({ verdict }) => verdict !== 'pass')
+    .map(({ id, kind, verdict, message }) => {
+      const word = kind === 'check' && verdict === 'fail' ? 'no' : verdict
+      return `  ${kind.padEnd(8)}  ${word.padEnd(10)}  ${id}: ${message}\n`
+    })
+  return `${SUITE}, ${way}: ${scores}\n${failures.join('')}`
+}
+
+let options: Options | undefined
+const ends = new Ends()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.once(signal, () => void ends.run().finally(() => process.exit(1)))
+}
+try {
+  const args = process.argv.slice(2)
+  if (args.includes('--help')) process.stdout.write(USAGE)
+  else {
+    options = parseOptions(args)
+    if (!(await main(options, ends))) process.exitCode = 1
+  }
+} catch (error) {
+  process.stderr.write(`conformance: ${error instanceof Error ? error.message : String(error)}\n`)
+  if (options === undefined) process.stderr.write(USAGE)
+  process.exitCode = 2
+} finally {
+  await ends.run()
+}

@@ -1,0 +1,81 @@
+/** The command line of the suite of caching tests. */
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { type Store, STORES, type Way, WAYS } from './ways.js'
+
+export interface Options {
+  readonly ways: readonly Way[]
+  readonly store: Store
+  /** The id of one test. */
+  readonly only: string | undefined
+  /** `http://host:port` of what is tested in place of Sluice. */
+  readonly peer: string | undefined
+  /** Of the suite's server; 0 is any. */
+  readonly port: number
+  readonly node: string | undefined
+  readonly program: string | undefined
+  readonly update: boolean
+}
+
+export const USAGE = `usage: npm run conformance:cache -- [options]
+  --way WAY       only one of ${WAYS.join(', ')}
+  --store STORE   where Sluice keeps responses: ${STORES.join(', ')}; redis is a server of the run's own
+  --only ID       one test, with its messages; what it depends on is not run
+  --node FILE     runs Sluice with that Node in place of this one
+  --program FILE  tests another build of Sluice than dist/bin.js
+  --update        writes the lists of what passes
+  --base URL      tests another gateway; it forwards to 127.0.0.1 and the port of --port
+  --proxy URL     tests another forward proxy
+  --port PORT     of the suite's server
+`
+
+/** @throws Error with one line for the user */
+export function parseOptions(args: readonly string[]): Options {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      way: { type: 'string' },
+      store: { type: 'string', default: 'memory' },
+      only: { type: 'string' },
+      node: { type: 'string' },
+      program: { type: 'string' },
+      update: { type: 'boolean', default: false },
+      base: { type: 'string' },
+      proxy: { type: 'string' },
+      port: { type: 'string', default: '0' },
+    },
+  })
+  const { base, proxy, update, only, node, program } = values
+  if (base !== undefined && proxy !== undefined) throw new Error('--base and --proxy exclude each other')
+  const peer = base ?? proxy
+  if (update && (peer !== undefined || only !== undefined))
+    throw new Error('--update writes what Sluice passes of the whole suite')
+  const port = Number(values.port)
+  if (!/^\d+$/.test(values.port) || port > 65_535) throw new Error(`"${values.port}" is no port`)
+  return {
+    ways: waysOf(values.way, base, proxy),
+    store: oneOf(values.store, STORES),
+    only,
+    peer: peer === undefined ? undefined : new URL(peer).origin,
+    port,
+    node,
+    program: program === undefined ? undefined : resolve(program),
+    update,
+  }
+}
+
+function waysOf(
+  way: string | undefined,
+  base: string | undefined,
+  proxy: string | undefined,
+): readonly Way[] {
+  if (base !== undefined) return ['gateway']
+  if (proxy !== undefined) return ['forward']
+  return way === undefined ? WAYS : [oneOf(way, WAYS)]
+}
+
+function oneOf<T extends string>(asked: string, all: readonly T[]): T {
+  const found = all.find(name => name === asked)
+  if (found === undefined) throw new Error(`"${asked}" is none of ${all.join(', ')}`)
+  return found
+}

@@ -1,0 +1,199 @@
+/** What the wire cannot time: who is late, who is cancelled, and what is not read for anybody. */
+import t, { type Test } from 'tap'
+import { ProxyError } from '../../../src/errors.js'
+import { FieldSection } from '../../../src/http/field-section.js'
+import type { Fields } from '../../../src/http/fields.js'
+import type { Permit } from '../../../src/policy/permit.js'
+import { Cache } from '../../../src/upstream/cache/cache.js'
+import { CachingSender } from '../../../src/upstream/cache/caching-sender.js'
+import { MemoryStore } from '../../../src/upstream/cache/memory-store.js'
+import type { CacheStore } from '../../../src/upstream/cache/store.js'
+import type { Flow, UpstreamEvents, UpstreamRequest } from '../../../src/upstream/sender.js'
+import { holdTimers } from '../../kit/fakes/held-timers.js'
+import { ManualClock } from '../../kit/fakes/manual-clock.js'
+import { receivedHead } from '../../kit/fakes/received-head.js'
+import { type Attempt, FakeSender } from '../../kit/fakes/sender.js'
+import { turns } from '../../kit/peers/settled.js'
+
+const WAIT_MS = 5000
+const LATE = new ProxyError('http_response_timeout', 'late')
+const TOLERANT = ['Cache-Control', 'max-age=60, stale-if-error=600, stale-while-revalidate=60']
+/** Nothing here is dialled. */
+const PERMIT = {} as Permit
+
+class Client implements UpstreamEvents {
+  /** In order, content as text. */
+  readonly got: (string | number)[] = []
+  flow: Flow | undefined
+  connected(): void {}
+  sent(): void {}
+  informed(): void {}
+  cached(): void {}
+  responded({ status }: { readonly status: number }, flow: Flow): void {
+    this.got.push(status)
+    this.flow = flow
+  }
+  data(chunk: Uint8Array): void {
+    this.got.push(Buffer.from(chunk).toString('latin1'))
+  }
+  ended(): void {
+    this.got.push('end')
+  }
+  failed(): void {
+    this.got.push('failed')
+  }
+  upgraded(): void {}
+}
+
+function world(_t: Test, store: CacheStore = memory()) {
+  const clock = new ManualClock()
+  const inner = new FakeSender()
+  const sender = new CachingSender(inner, new Cache({ store, maxObjectBytes: 1024, wallClock: clock.now }))
+  return {
+    clock,
+    inner,
+    attempt: (at: number) => inner.attempts[at] as Attempt,
+    send: (fields: Fields = []) => {
+      const client = new Client()
+      return { client, cancel: sender.send(request(fields), PERMIT, client, false) }
+    },
+  }
+}
+
+function memory(): MemoryStore {
+  return new MemoryStore({ maxBytes: 1024 * 1024, maxObjectBytes: 1024 })
+}
+
+function request(fields: Fields): UpstreamRequest {
+  return {
+    method: 'GET',
+    path: '/',
+    host: 'a.test',
+    fields,
+    content: undefined,
+    sendsZeroLength: false,
+    expectContinue: false,
+    upgrade: undefined,
+    cached: {
+      method: 'GET',
+      key: { partition: '', uri: 'http://a.test:80/' },
+      fields: FieldSection.of(fields),
+      hasContent: false,
+      ttl: undefined,
+      isOff: false,
+      hasOtherHops: false,
+      showsKey: false,
+    },
+  }
+}
+
+const NO_FLOW: Flow = { pause: () => {}, resume: () => {} }
+
+function answer({ events }: Attempt, content: string, fields: Fields = TOLERANT): void {
+  events.responded(receivedHead(200, fields, content.length), NO_FLOW)
+  events.data(Buffer.from(content))
+  events.ended([])
+}
+
+t.test('who has waited and goes its own way is late by itself (RFC 5861 §4)', async t => {
+  const timers = holdTimers(t, WAIT_MS)
+  const { clock, attempt, send } = world(t)
+  send()
+  answer(attempt(0), 'old')
+  clock.advance(200_000)
+  const leader = send()
+  const follower = send()
+  await timers.fire()
+  t.equal(follower.cancel(LATE), true)
+  t.same(follower.client.got, [200, 'old', 'end'])
+  t.same(leader.client.got, [], 'the first one waits on')
+  answer(attempt(1), 'new')
+  t.same(leader.client.got, [200, 'new', 'end'])
+})
+
+t.test('a store that is asked takes nothing from who is late (RFC 5861 §4)', async t => {
+  const inside = memory()
+  const store: CacheStore = Object.assign(Object.create(inside) as MemoryStore, {
+    find: async (key: Parameters<CacheStore['find']>[0]) => inside.find(key),
+    create: inside.create.bind(inside),
+    read: inside.read.bind(inside),
+  })
+  const { clock, attempt, send } = world(t, store)
+  send()
+  await turns(3)
+  answer(attempt(0), 'old')
+  clock.advance(200_000)
+  const { client, cancel } = send()
+  await turns(3)
+  t.equal(cancel(LATE), true)
+  t.same(client.got, [200, 'old', 'end'])
+})
+
+t.test('who is cancelled while the store is asked asks no origin', async t => {
+  const store: CacheStore = Object.assign(Object.create(memory()) as MemoryStore, { find: async () => [] })
+  const { inner, send } = world(t, store)
+  const { client, cancel } = send()
+  cancel()
+  await turns(3)
+  t.same([inner.attempts.length, client.got], [0, []])
+})
+
+t.test(
+  'a validation in the background is ended after a minute, and holds no timer behind its end (RFC 5861 §3)',
+  async t => {
+    const timers = holdTimers(t, 60_000)
+    const { clock, attempt, send } = world(t)
+    send()
+    answer(attempt(0), 'old')
+    clock.advance(70_000)
+    t.same(send().client.got, [200, 'old', 'end'])
+    t.same([timers.set, timers.running], [1, 1])
+    await timers.fire()
+    t.equal(attempt(1).cancelled, 1)
+    t.same(send().client.got, [200, 'old', 'end'])
+    answer(attempt(2), 'new')
+    t.same([timers.set, timers.running], [2, 0])
+    t.same(send().client.got, [200, 'new', 'end'])
+  },
+)
+
+t.test('a client that is paused gets its pieces in order, and the end behind them (RFC 9111 §4)', async t => {
+  const { attempt, send } = world(t)
+  const slow = send()
+  const fast = send()
+  const { events } = attempt(0)
+  const held: string[] = []
+  const flow = { pause: () => held.push('pause'), resume: () => held.push('resume') }
+  events.responded(receivedHead(200, TOLERANT, 3), flow)
+  slow.client.flow?.pause()
+  events.data(Buffer.from('a'))
+  t.same(held, [], 'the other one goes on')
+  fast.client.flow?.pause()
+  t.same(held, ['pause'], 'nobody takes anything')
+  events.data(Buffer.from('b'))
+  fast.client.flow?.resume()
+  t.same(held, ['pause', 'resume'])
+  events.data(Buffer.from('c'))
+  events.ended([])
+  t.same(fast.client.got, [200, 'a', 'b', 'c', 'end'])
+  t.same(slow.client.got, [200])
+  slow.client.flow?.resume()
+  t.same(slow.client.got, [200, 'a', 'b', 'c', 'end'])
+})
+
+t.test(
+  'a client that goes while all others are paused, or it alone is not, sets the pace no more (RFC 9111 §4)',
+  async t => {
+    const { attempt, send } = world(t)
+    const slow = send()
+    const fast = send()
+    const held: string[] = []
+    const flow = { pause: () => held.push('pause'), resume: () => held.push('resume') }
+    attempt(0).events.responded(receivedHead(200, TOLERANT, 3), flow)
+    slow.client.flow?.pause()
+    fast.cancel()
+    t.same(held, ['pause'])
+    slow.client.flow?.resume()
+    t.same(held, ['pause', 'resume'])
+  },
+)
