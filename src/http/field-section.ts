@@ -94,18 +94,20 @@ const IDS: ReadonlyMap<string, number> = new Map([
   ...Object.entries(FIELD),
   ...CLAIMED_TARGET.map((name): [string, number] => [name, FIELD['x-forwarded-host']]),
 ])
-/** Known names by length and then by first letter, of which hardly two share both. */
-const BUCKETS: readonly (readonly (readonly KnownName[])[])[] = makeBuckets()
+/** Known names by length, first and last letter, of which hardly two share all. */
+const BUCKETS: readonly (readonly (readonly (readonly KnownName[])[])[])[] = makeBuckets()
 
-function makeBuckets(): KnownName[][][] {
+function makeBuckets(): KnownName[][][][] {
   const spelled = COMMON_NAMES.split(' ').flatMap(name => [name, name.toLowerCase()])
-  const buckets: KnownName[][][] = []
+  const buckets: KnownName[][][][] = []
   for (const name of new Set([...spelled, ...IDS.keys()])) {
     const lower = name.toLowerCase()
     const known = { name, lower, id: IDS.get(lower) ?? 0 }
     const ofLength = buckets[name.length] ?? []
-    const letter = lower.charCodeAt(0)
-    ofLength[letter] = [...(ofLength[letter] ?? []), known]
+    const [first, last] = [lower.charCodeAt(0), lower.charCodeAt(lower.length - 1)]
+    const ofFirst = ofLength[first] ?? []
+    ofFirst[last] = [...(ofFirst[last] ?? []), known]
+    ofLength[first] = ofFirst
     buckets[name.length] = ofLength
   }
   return buckets
@@ -310,7 +312,7 @@ export function fieldId(name: string): number {
 
 /** The known name that is written from `start` to `end`, in whatever case. */
 function recognise(text: string, start: number, end: number): KnownName | undefined {
-  const bucket = BUCKETS[end - start]?.[text.charCodeAt(start) | 0x20]
+  const bucket = BUCKETS[end - start]?.[text.charCodeAt(start) | 0x20]?.[text.charCodeAt(end - 1) | 0x20]
   if (bucket === undefined) return undefined
   for (const known of bucket) if (text.startsWith(known.name, start)) return known
   const name = text.slice(start, end)
