@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import t from 'tap'
 import {
   type CacheCounts,
@@ -11,7 +12,20 @@ import {
 import { type MetricsReport, serializeMetrics } from '../../src/observe/exposition.js'
 import { CACHE_RESULTS, type CacheResult } from '../../src/outcome.js'
 import { PastCounts } from '../../src/supervisor/fleet-metrics.js'
+import { UNSTORED } from '../../src/upstream/cache/storing.js'
 import { parseExposition } from '../kit/peers/exposition.js'
+
+t.test('the README lists every result, and why a response is not stored', async t => {
+  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
+  const section = readme.slice(readme.indexOf('### Results'), readme.indexOf('### Packages'))
+  const [results = '', details = ''] = section.split('by `detail`')
+  const firstColumn = (table: string): string[] =>
+    [...table.matchAll(/^(?:\||-) (`[^|:]*)(?: \||:)/gm)].flatMap(([, words = '']) =>
+      [...words.matchAll(/`([\w-]+)`/g)].map(([, word = '']) => word),
+    )
+  t.same(firstColumn(results), ['result', ...CACHE_RESULTS])
+  t.same(firstColumn(details).sort(), [...UNSTORED].sort())
+})
 
 const NOTHING = Object.fromEntries(CACHE_RESULTS.map(result => [result, 0])) as CacheCounts['results']
 const counted = (some: Partial<Record<CacheResult, number>>) => ({ ...NOTHING, ...some })

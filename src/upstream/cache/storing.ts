@@ -4,7 +4,7 @@
  */
 import { StoredResponse } from '../../cache/freshness.js'
 import { invalidatedUris } from '../../cache/invalidation.js'
-import { decideStorable, type NotStored, type Times } from '../../cache/storable.js'
+import { decideStorable, NOT_STORED, type Times } from '../../cache/storable.js'
 import { afterHead } from '../../cache/validation.js'
 import { matchesVary } from '../../cache/vary.js'
 import { FIELD } from '../../http/field-section.js'
@@ -13,7 +13,8 @@ import type { CacheRun } from './cache.js'
 import type { CacheEntry, EntryWriter } from './store.js'
 
 /** Why a response is not stored: as it is not storable, or as it cannot be. */
-export type Unstored = NotStored | 'off' | 'incomplete' | 'too-large' | 'store'
+export const UNSTORED = [...NOT_STORED, 'off', 'incomplete', 'too-large', 'store'] as const
+export type Unstored = (typeof UNSTORED)[number]
 
 export class Storing {
   readonly #run: CacheRun
