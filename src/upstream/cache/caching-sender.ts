@@ -6,12 +6,12 @@
  * gets what another one has fetched from it.
  */
 import { serializeCacheStatus } from '../../cache/cache-status.js'
-import type { StoredResponse } from '../../cache/freshness.js'
 import { decidePart } from '../../cache/partial.js'
 import { type BypassReason, bypassReason, onlyIfCached } from '../../cache/request.js'
 import { decideReuse, type Reuse } from '../../cache/reuse.js'
-import { selectResponse } from '../../cache/vary.js'
+import { matchesVary, selectResponse } from '../../cache/vary.js'
 import { ProxyError } from '../../errors.js'
+import type { FieldSection } from '../../http/field-section.js'
 import type { Permit } from '../../policy/permit.js'
 import type { CachedRequest, Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../sender.js'
 import type { Cache, CacheRun } from './cache.js'
@@ -89,8 +89,7 @@ function lookUp(run: CacheRun, joins: boolean): Cancel {
 function answer(run: CacheRun, found: readonly CacheEntry[], joins: boolean): Cancel {
   const { asked, cache } = run
   if (found.length === 0) return fetch(run, 'uri_miss', found, undefined, joins)
-  const selected = selectResponse(responsesOf(found), asked.fields)
-  const entry = found.find(({ response }) => response === selected)
+  const entry = select(found, asked.fields)
   if (entry === undefined) return fetch(run, 'vary_miss', found, undefined, joins)
   const now = cache.wallClock()
   const reuse = decideReuse(entry.response, asked, now, asked.ttl)
@@ -104,8 +103,14 @@ function answer(run: CacheRun, found: readonly CacheEntry[], joins: boolean): Ca
   return deliver(run, { entry, response: entry.response, part, now, ...describeHit(reuse, asked) })
 }
 
-function responsesOf(entries: readonly CacheEntry[]): readonly StoredResponse[] {
-  return entries.map(({ response }) => response)
+function select(found: readonly CacheEntry[], fields: FieldSection): CacheEntry | undefined {
+  const [only] = found
+  if (only !== undefined && found.length === 1) return matchesVary(only.response, fields) ? only : undefined
+  const selected = selectResponse(
+    found.map(({ response }) => response),
+    fields,
+  )
+  return found.find(({ response }) => response === selected)
 }
 
 function describeHit(

@@ -47,29 +47,31 @@ export function deliver(run: CacheRun, delivered: Delivered): Cancel {
   const { head } = response
   events.cached(outcome)
   /** With what is known only now. */
-  const headOf = (code: number, fields: FieldSection, contentLength: number | undefined): ReceivedHead => ({
+  const headOf = (code: number, fields: Fields, contentLength: number | undefined): ReceivedHead => ({
     status: code,
     reason: code === head.status ? head.reason : registeredPhrase(code),
     minor: head.minor,
-    fields: fields.plus('Age', String(currentAgeSeconds(response, now))).plus('Cache-Status', status),
+    fields: FieldSection.of([
+      ...fields,
+      'Age',
+      String(currentAgeSeconds(response, now)),
+      'Cache-Status',
+      status,
+    ]),
     contentLength,
   })
   if (answerFor(asked, response, now) === 'not-modified') {
-    return send(
-      events,
-      headOf(304, FieldSection.of(notModifiedFields(response.clientFields)), undefined),
-      undefined,
-    )
+    return send(events, headOf(304, notModifiedFields(response.clientFields), undefined), undefined)
   }
   if (part.kind === 'unsatisfiable') {
-    const fields = FieldSection.of(['Content-Range', serializeUnsatisfiedRange(part.completeLength)])
+    const fields = ['Content-Range', serializeUnsatisfiedRange(part.completeLength)]
     return send(events, headOf(416, fields, 0), undefined)
   }
   const isPart = part.kind === 'part'
   const first = isPart ? part.first : 0
   const last = isPart ? part.last : entry.length - 1
   const { clientFields } = response
-  const fields = FieldSection.of(isPart ? withContentRange(clientFields, part.contentRange) : clientFields)
+  const fields = isPart ? withContentRange(clientFields, part.contentRange) : clientFields
   const answer = headOf(isPart ? 206 : head.status, fields, last - first + 1)
   if (asked.method === 'HEAD') return send(events, answer, undefined)
   const { whole } = entry
