@@ -54,3 +54,9 @@ export function passthroughLoad(port: number, concurrency: number): Load {
     concurrency,
   )
 }
+
+/** A load of which only what came from a cache counts. */
+export function hitsOf(load: Load, origins: Origins): Load {
+  const before = origins.fetched()
+  return { ...load, done: () => Math.max(0, load.done() - (origins.fetched() - before)) }
+}

@@ -3,14 +3,18 @@ import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { printCacheEntries } from './cache-entries.js'
 import { printCacheStore } from './cache-store.js'
 import { Children, type Cores, divideCores } from './children.js'
-import { type Options, parseOptions, USAGE } from './options.js'
+import { type Case, type Options, parseOptions, USAGE } from './options.js'
 import { type Origins, startOrigins } from './origin.js'
 import { profileCases } from './profile.js'
 import { printPolicyTimes } from './policy.js'
 import { printReport } from './report.js'
 import { runCases } from './run.js'
+
+/** Cases that are no rows of the report. */
+const ALONE: readonly Case[] = ['policy', 'cache-store', 'cache-entries']
 
 /** Exit code of what a signal ended. */
 const INTERRUPTED = 130
@@ -52,13 +56,16 @@ async function measure(
     await profileCases(options, children, directory, disk, origins)
     return
   }
-  if (options.cases.some(name => name !== 'policy' && name !== 'cache-store')) {
+  if (options.cases.some(name => !ALONE.includes(name))) {
     const results = await runCases(options, cores, children, directory, disk, origins)
     printReport(results)
     if (options.json !== undefined) await writeFile(options.json, `${JSON.stringify(results, null, 2)}\n`)
   }
   if (options.cases.includes('policy')) printPolicyTimes()
   if (options.cases.includes('cache-store')) await printCacheStore()
+  if (options.cases.includes('cache-entries')) {
+    await printCacheEntries(options, children, join(directory, 'entries'), origins)
+  }
 }
 
 /** Rejects at the first signal that asks for an end; the children are stopped on the way out. */

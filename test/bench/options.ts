@@ -3,9 +3,9 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 /**
- * `passthrough` and `store` have a peer of their own, nginx; `policy` is the time of one decision, `cache-store` what the
- * memory store of the cache costs and finds, both beside no peer; `latency` sends at half of the rate that squid reached
- * in `forward`.
+ * `passthrough` and `store` have a peer of their own, nginx, and `cache` has squid and nginx; `policy` is the time of one
+ * decision, `cache-store` what the memory store of the cache costs and finds, `cache-entries` hits among ten stored
+ * responses and among a million, all beside no peer; `latency` sends at half of the rate that squid reached in `forward`.
  */
 export const CASES = [
   'forward',
@@ -21,8 +21,10 @@ export const CASES = [
   'memory',
   'idle',
   'store',
+  'cache',
   'policy',
   'cache-store',
+  'cache-entries',
 ] as const
 export type Case = (typeof CASES)[number]
 

@@ -5,17 +5,27 @@
 import { createServer, type Server, Socket } from 'node:net'
 
 export const BODY_BYTES = 1024
-/** Content of what an origin answers with, in bytes. */
-export const BODIES = { kilobyte: BODY_BYTES, '64 KiB': 64 * 1024, '1 MiB': 1024 * 1024 } as const
+/** Content of what an origin answers with, in bytes; a cache may store what comes from `cacheable`. */
+export const BODIES = {
+  kilobyte: BODY_BYTES,
+  cacheable: BODY_BYTES,
+  '64 KiB': 64 * 1024,
+  '1 MiB': 1024 * 1024,
+} as const
 export type BodyName = keyof typeof BODIES
 /** Pieces that sources write; larger than a socket's buffer, so that every write fills it. */
 export const PIECE = Buffer.alloc(256 * 1024, 'x')
 
 const ECHO_BYTES = 64 * 1024
 
-function responseOf(bytes: number): Buffer {
+function responseOf(name: BodyName): Buffer {
+  const bytes = BODIES[name]
+  const caching =
+    name === 'cacheable'
+      ? `Date: ${new Date().toUTCString()}\r\nCache-Control: max-age=86400\r\nETag: "bench"\r\n`
+      : 'Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n'
   const head =
-    `HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nServer: bench\r\n` +
+    `HTTP/1.1 200 OK\r\n${caching}Server: bench\r\n` +
     `Content-Type: text/plain\r\nContent-Length: ${bytes}\r\n\r\n`
   return Buffer.concat([Buffer.from(head), Buffer.alloc(bytes, 'x')])
 }
@@ -38,11 +48,14 @@ export interface Origins {
   readonly sink: number
   /** Bytes that the sink has got. */
   sunk(): number
+  /** Requests that the origin of the cacheable content was asked. */
+  fetched(): number
   close(): void
 }
 
 export async function startOrigins(): Promise<Origins> {
   let sunk = 0
+  let fetched = 0
   const shared = Buffer.allocUnsafeSlow(256 * 1024)
   const spare: Buffer[] = []
   const servers: Server[] = []
@@ -64,7 +77,7 @@ export async function startOrigins(): Promise<Origins> {
     })
   }
   const serveHttp = (name: BodyName): Promise<number> => {
-    const response = responseOf(BODIES[name])
+    const response = responseOf(name)
     return serve(socket => {
       track(socket)
       // Of content, what has not come yet. A head comes in one piece.
@@ -75,6 +88,7 @@ export async function startOrigins(): Promise<Origins> {
           missing = piece.indexOf(HEAD_END) + HEAD_END.length + BODY_BYTES - piece.length
         }
         if (missing > 0) return
+        if (name === 'cacheable') fetched += 1
         if (piece.includes(CLOSE)) socket.end(response)
         else socket.write(response)
       })
@@ -83,6 +97,7 @@ export async function startOrigins(): Promise<Origins> {
   }
   const http = {
     kilobyte: await serveHttp('kilobyte'),
+    cacheable: await serveHttp('cacheable'),
     '64 KiB': await serveHttp('64 KiB'),
     '1 MiB': await serveHttp('1 MiB'),
   }
@@ -121,6 +136,7 @@ export async function startOrigins(): Promise<Origins> {
     source,
     sink,
     sunk: () => sunk,
+    fetched: () => fetched,
     close: () => {
       for (const socket of sockets) socket.destroy()
       for (const server of servers) server.close()

@@ -39,6 +39,7 @@ export async function profileCases(
   const loads: readonly (readonly [Case, string, (port: number) => Load])[] = [
     ['forward', 'forwarded GET', port => getLoad(port, origins, 'kilobyte', FORWARD_CONCURRENCY)],
     ['passthrough', 'passed-through GET', port => passthroughLoad(port, FORWARD_CONCURRENCY)],
+    ['cache', 'hit', port => getLoad(port, origins, 'cacheable', FORWARD_CONCURRENCY)],
     ['connect', 'CONNECT', port => connectLoad(port, origins, CONNECT_CONCURRENCY)],
     ['tunnel', 'upload', port => throughputLoad(port, origins, 'upload', TUNNELS)],
     ['tunnel', 'download', port => throughputLoad(port, origins, 'download', TUNNELS)],
@@ -51,8 +52,8 @@ export async function profileCases(
     const own = join(directory, title.replace(' ', '-'))
     const nodeArgs = ['--cpu-prof', `--cpu-prof-dir=${own}`]
     const program = { node: options.node, program: options.program, nodeArgs }
-    const profiled =
-      name === 'store' ? sluiceStore(program, disk) : sluice(program, { origin: origins.http.kilobyte })
+    const variant = name === 'cache' ? { cache: 'memory' } : { origin: origins.http.kilobyte }
+    const profiled = name === 'store' ? sluiceStore(program, disk) : sluice(program, variant)
     const { port, pid } = await profiled(children, own)
     const from = Number(process.hrtime.bigint() / 1000n) + options.plan.warmMs * 1000
     const sample = await takeSample(start(port), options.plan.warmMs, options.plan.measureMs, undefined)

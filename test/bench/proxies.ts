@@ -1,6 +1,6 @@
 /**
- * The proxies that are measured, each configured for the same work: one worker, nothing cached, the access log as
- * it comes by default, loopback allowed.
+ * The proxies that are measured, each configured for the same work: one worker, nothing cached unless a variant says so,
+ * the access log as it comes by default, loopback allowed.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -37,11 +37,13 @@ export interface ProxyVariant {
   readonly tls?: { readonly cert: string; readonly key: string }
   /** The port on 127.0.0.1 that origin-form requests are passed on to. */
   readonly origin?: number
+  /** Where responses are stored: `cache` of Sluice, as YAML; others store them in memory. */
+  readonly cache?: string
 }
 
 export function sluice(
   { node, program, nodeArgs = [] }: SluiceProgram,
-  { quiet = false, tls, origin }: ProxyVariant = {},
+  { quiet = false, tls, origin, cache }: ProxyVariant = {},
 ): Starter {
   return (children, directory) =>
     launch(children, directory, node, (_port, file) => [...nodeArgs, program, '--config', file], {
@@ -54,6 +56,7 @@ ${tls === undefined ? '' : `  tls: { address: "127.0.0.1:${port}", cert: ${JSON.
 rules:
   bench: { hosts: ["127.0.0.1"], ports: ["any"], addresses: ["127.0.0.1/32"] }
 ${origin === undefined ? '' : `origins: [{ path: /, forward: "http://127.0.0.1:${origin}" }]`}
+${cache === undefined ? '' : `cache: ${cache}`}
 limits: ${LIMITS}
 log: { format: json, level: ${quiet ? 'error' : 'info'} }
 shutdown: { drain: 0s }
@@ -61,8 +64,25 @@ shutdown: { drain: 0s }
     })
 }
 
+/**
+ * Sluice with a Redis of its own beside it, which counts as no part of it.
+ * @returns undefined when Redis is not installed
+ */
+export function sluiceWithRedis(program: SluiceProgram): Starter | undefined {
+  const redis = findProgram('redis-server')
+  if (redis === undefined) return undefined
+  return async (children, directory) => {
+    const { port } = await launch(children, join(directory, 'redis'), redis, (_port, file) => [file], {
+      file: 'redis.conf',
+      text: port => `port ${port}\nbind 127.0.0.1\nsave ""\n`,
+    })
+    const cache = `{ store: redis, url: "redis://127.0.0.1:${port}" }`
+    return sluice(program, { cache, quiet: true })(children, directory)
+  }
+}
+
 /** @returns undefined when it is not installed */
-export function squid({ quiet = false, tls }: ProxyVariant = {}): Starter | undefined {
+export function squid({ quiet = false, tls, cache }: ProxyVariant = {}): Starter | undefined {
   const program = findProgram('squid')
   if (program === undefined) return undefined
   return (children, directory) =>
@@ -76,8 +96,8 @@ http_access deny CONNECT !Safe_ports
 http_access allow localhost
 http_access deny all
 workers 1
-cache deny all
-cache_mem 0 MB
+cache ${cache === undefined ? 'deny' : 'allow'} all
+cache_mem ${cache === undefined ? 0 : 256} MB
 access_log ${quiet ? 'none' : `daemon:${directory}/access.log squid`}
 cache_log ${directory}/cache.log
 pid_filename ${directory}/squid.pid

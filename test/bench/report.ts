@@ -8,6 +8,8 @@ import { QUIET, type Sample } from './sample.js'
 const GOALS: readonly (readonly [string, number])[] = [
   ['GET 1 KiB, 48', 2],
   ['origin-form GET', 0.42],
+  ['hit of 1 KiB by http://, in memory', 1.2],
+  ['hit of 1 KiB by origins', 1],
   ['CONNECT', 1],
   ['download', 1.6],
   ['upload', 1.6],
@@ -16,10 +18,11 @@ const GOALS: readonly (readonly [string, number])[] = [
 const BUSY = 0.9
 
 const HOW_TO_READ = [
-  'One worker each, no cache, access logs as they come: Sluice two JSON lines an exchange to a file, squid one',
+  'One worker each, no cache but for hits, access logs as they come: Sluice two JSON lines an exchange to a file, squid one',
   'line through its log daemon, tinyproxy several; all of them in memory (/dev/shm) where there is such a',
   'directory. tinyproxy closes the connection after each answer. "failed" are operations that broke off.',
   'nginx serves the same content as a file; beside it neither writes an access log, and all content is on a disk.',
+  'Hits: squid has them in memory, nginx in files in memory; nobody writes an access log, and only hits count.',
   '"of core": processor time the proxy used; * less than nine tenths, so that it was not the slow part.',
   '"others": share of its core that went elsewhere; ! too much: measure such a row again. "per CPU s": work done for',
   "each second of the proxy's processor time, by which ratios are judged, as other work moves it least.",

@@ -48,7 +48,6 @@ export function requestLoad(
   let stopped = false
 
   const open = (connection: number): void => {
-    const bytesToSend = request(connection)
     let held = Buffer.alloc(0)
     let missing = 0
     let busy = false
@@ -57,7 +56,7 @@ export function requestLoad(
     const send = (due: number): void => {
       busy = true
       started = due
-      socket.write(bytesToSend)
+      socket.write(request(connection))
     }
     const next = (): void => {
       if (pace === undefined) send(performance.now())

@@ -4,7 +4,7 @@ import { cpus } from 'node:os'
 import { join } from 'node:path'
 import type { Children, Cores } from './children.js'
 import { createCertificate } from './certificate.js'
-import { getLoad, passthroughLoad, postLoad } from './http-loads.js'
+import { getLoad, hitsOf, passthroughLoad, postLoad } from './http-loads.js'
 import { type IdleFigures, measureIdle } from './idle.js'
 import type { Options, SubjectName } from './options.js'
 import type { Origins } from './origin.js'
@@ -14,6 +14,7 @@ import {
   type ProxyVariant,
   type RunningProxy,
   sluice,
+  sluiceWithRedis,
   squid,
   type Starter,
   tinyproxy,
@@ -301,6 +302,7 @@ async function groupsOf(
     ]
     groups.push({ name: 'passthrough', starters, measures })
   }
+  if (cases.includes('cache')) groups.push(...cacheGroupsOf(options, origins))
   if (cases.includes('store')) {
     const stores = [node, ...(otherNode === undefined ? [] : [otherNode])].map((each, index) =>
       sluiceStore({ program, node: each }, join(disk, String(index))),
@@ -309,6 +311,41 @@ async function groupsOf(
     groups.push({ name: 'store', starters, measures: storeMeasuresOf(options) })
   }
   return groups
+}
+
+/** Hits of 1 KiB: from memory beside squid, and as a gateway beside nginx; from files and from Redis beside nobody. */
+function cacheGroupsOf(options: Options, origins: Origins): Group[] {
+  const { cacheable: origin } = origins.http
+  const own = (variant: ProxyVariant): Starters => {
+    const { sluice, 'sluice-other': other } = proxiesOf(options, { ...variant, quiet: true })
+    return { sluice, 'sluice-other': other }
+  }
+  const forwarded: Measure['start'] = port => getLoad(port, origins, 'cacheable', FORWARD_CONCURRENCY)
+  const passed: Measure['start'] = port => passthroughLoad(port ?? origin, FORWARD_CONCURRENCY)
+  const group = (name: string, title: string, start: Measure['start'], starters: Starters): Group => {
+    const measure: Measure = {
+      name: `${title}, ${FORWARD_CONCURRENCY} connections`,
+      unit: 'requests/s',
+      measureMs: options.plan.measureMs,
+      only: ['sluice', 'sluice-other', 'squid', 'nginx'],
+      start: port => hitsOf(start(port), origins),
+    }
+    return { name, starters, measures: [measure] }
+  }
+  return [
+    group('cache', 'hit of 1 KiB by http://, in memory', forwarded, {
+      ...own({ cache: 'memory' }),
+      squid: squid({ cache: 'memory', quiet: true }),
+    }),
+    group('cache-gateway', 'hit of 1 KiB by origins, in memory', passed, {
+      ...own({ cache: 'memory', origin }),
+      nginx: nginxGateway(origin, true),
+    }),
+    group('cache-disk', 'hit of 1 KiB by http://, in a file', forwarded, own({ cache: 'disk' })),
+    group('cache-redis', 'hit of 1 KiB by http://, in Redis', forwarded, {
+      sluice: sluiceWithRedis({ program: options.program, node: options.node }),
+    }),
+  ]
 }
 
 /** All of them of a server; there is no origin behind it to measure directly. */

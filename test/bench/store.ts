@@ -35,7 +35,10 @@ shutdown: { drain: 0s }
 }
 
 /** @returns undefined when it is not installed */
-function startNginx(servers: (port: number) => string, prepare = async () => {}): Starter | undefined {
+function startNginx(
+  servers: (port: number, directory: string) => string,
+  prepare = async () => {},
+): Starter | undefined {
   const program = findProgram('nginx')
   if (program === undefined) return undefined
   return async (children, directory) => {
@@ -54,7 +57,7 @@ http {
   sendfile on;
   keepalive_timeout 600s;
   keepalive_requests 100000000;
-${servers(port)}
+${servers(port, directory)}
 }
 `,
     })
@@ -63,11 +66,13 @@ ${servers(port)}
 
 /**
  * @param origin the port on 127.0.0.1 that requests are passed on to
+ * @param caches whether answers come from a cache, in files beside its logs
  * @returns undefined when it is not installed
  */
-export function nginxGateway(origin: number): Starter | undefined {
+export function nginxGateway(origin: number, caches = false): Starter | undefined {
   return startNginx(
-    port => `  upstream origin { server 127.0.0.1:${origin}; keepalive 128; keepalive_requests 100000000; }
+    (port, directory) => `${caches ? `  proxy_cache_path ${directory}/cache keys_zone=bench:16m;` : ''}
+  upstream origin { server 127.0.0.1:${origin}; keepalive 128; keepalive_requests 100000000; }
   server {
     listen 127.0.0.1:${port};
     location / {
@@ -75,6 +80,7 @@ export function nginxGateway(origin: number): Starter | undefined {
       proxy_http_version 1.1;
       proxy_set_header Connection "";
       proxy_set_header Host $http_host;
+      ${caches ? 'proxy_cache bench;' : ''}
     }
   }`,
   )
@@ -111,11 +117,13 @@ export function storedGetLoad(port: number): Load {
 
 /** 1 KiB to a resource for each connection. */
 export function putLoad(port: number): Load {
-  const request = (connection: number) =>
+  const requests = Array.from({ length: STORE_CONCURRENCY }, (_, connection) =>
     Buffer.from(
       `PUT /put/${connection} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nUser-Agent: bench/1.0\r\n` +
         `Content-Type: application/octet-stream\r\nContent-Length: ${BODY_BYTES}\r\n\r\n${CONTENT}`,
-    )
+    ),
+  )
+  const request = (connection: number): Buffer => requests[connection] ?? CONTENT
   return requestLoad(port, { request, statuses: [201, 204], responseBytes: 0 }, STORE_CONCURRENCY)
 }
 

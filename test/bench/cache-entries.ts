@@ -1,0 +1,92 @@
+/**
+ * Hits through a proxy that has ten responses in memory, and ten thousand, and a million: any of them in no order, so that
+ * of a million nearly nothing is in the processor's caches.
+ */
+import { join } from 'node:path'
+import { createRandom } from '../kit/fakes/random.js'
+import type { Children } from './children.js'
+import { hitsOf } from './http-loads.js'
+import type { Options } from './options.js'
+import { BODY_BYTES, type Origins } from './origin.js'
+import { cpuSeconds, residentBytes } from './process-usage.js'
+import { pause, type RunningProxy, sluice } from './proxies.js'
+import { requestLoad } from './request-load.js'
+import { type Load, takeSample } from './sample.js'
+
+const ENTRIES = [10, 10_000, 1_000_000]
+const CONCURRENCY = 48
+
+interface Filled extends RunningProxy {
+  readonly entries: number
+  /** Resident, of each. */
+  readonly bytes: number
+  /** Hits for a second of processor time, in each round. */
+  readonly rates: number[]
+}
+
+/** Prints hits for a second of processor time, and resident bytes. */
+export async function printCacheEntries(
+  { program, node, plan }: Options,
+  children: Children,
+  directory: string,
+  origins: Origins,
+): Promise<void> {
+  const start = sluice({ program, node }, { cache: '{ store: memory, size: 8GiB }', quiet: true })
+  const filled: Filled[] = []
+  for (const entries of ENTRIES) {
+    const proxy = await start(children, join(directory, String(entries)))
+    const before = residentBytes(proxy.pid)
+    await fill(proxy.port, origins, entries)
+    const bytes = (residentBytes(proxy.pid) - before) / entries
+    filled.push({ ...proxy, entries, bytes, rates: [] })
+  }
+  for (let round = 0; round <= plan.rounds; round++) {
+    for (const { port, pid, entries, rates } of filled) {
+      const random = createRandom(1 + round)
+      const load = hitsOf(
+        loadOf(port, origins, () => random(entries)),
+        origins,
+      )
+      const meters = { proxy: () => cpuSeconds(pid), core: undefined }
+      const { perCpuSecond = 0 } = await takeSample(load, plan.warmMs, plan.measureMs, meters)
+      // The first one is for the compiler.
+      if (round > 0) rates.push(perCpuSecond)
+    }
+  }
+  await children.stopAll()
+  const [few] = filled
+  print('', 'hits/CPU s', 'of that of 10', 'KiB each')
+  for (const { entries, bytes, rates } of filled) {
+    const ratios = rates.map((rate, round) => rate / (few?.rates[round] ?? rate))
+    const each = entries === few?.entries ? '' : (bytes / 1024).toFixed(1)
+    print(entries.toLocaleString('en'), median(rates).toFixed(0), median(ratios).toFixed(2), each)
+  }
+}
+
+/** Asks for each once. */
+async function fill(port: number, origins: Origins, entries: number): Promise<void> {
+  let next = 0
+  const load = loadOf(port, origins, () => next++ % entries)
+  while (load.done() < entries) await pause(50)
+  await load.stop()
+  const last = load.failures.at(-1)
+  if (last !== undefined) throw new Error(`filling failed: ${last}`)
+}
+
+function loadOf(port: number, origins: Origins, choose: () => number): Load {
+  const origin = `127.0.0.1:${origins.http.cacheable}`
+  const request = (): Buffer =>
+    Buffer.from(
+      `GET http://${origin}/packages/some/path/${choose()}.tar.gz HTTP/1.1\r\nHost: ${origin}\r\n` +
+        'User-Agent: bench/1.0\r\nAccept: */*\r\nAccept-Encoding: gzip\r\n\r\n',
+    )
+  return requestLoad(port, { request, statuses: [200], responseBytes: BODY_BYTES }, CONCURRENCY)
+}
+
+function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0
+}
+
+function print(...[name = '', ...cells]: readonly string[]): void {
+  process.stdout.write(`${name.padEnd(10)} ${cells.map(cell => cell.padStart(14)).join(' ')}\n`)
+}
