@@ -8,6 +8,8 @@ import type { ProxyError } from '../errors.js'
 import { Availability, type AvailabilityOptions, type Health } from '../upstream/availability.js'
 
 export class Upstreams<Upstream> {
+  /** How many there are. */
+  readonly size: number
   readonly #upstreams: readonly Upstream[]
   readonly #availability: Availability<Upstream>
   /** Requests under way. */
@@ -17,11 +19,8 @@ export class Upstreams<Upstream> {
   /** @param upstreams at least one */
   constructor(upstreams: readonly Upstream[], options: AvailabilityOptions<Upstream>) {
     this.#upstreams = upstreams
+    this.size = upstreams.length
     this.#availability = new Availability(options)
-  }
-
-  get size(): number {
-    return this.#upstreams.length
   }
 
   /**
