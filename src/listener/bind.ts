@@ -28,8 +28,14 @@ export interface PassedSockets {
   readonly absence: string
 }
 
+/** A socket that another process listened on, and sent. */
+export interface SentSocket {
+  readonly listener: Server
+}
+
 /** What a server can be bound to; `mode` are the permissions of the file, `key` is what takes a socket. */
 export type Bindable =
+  | SentSocket
   | Extract<ListenAddress, { readonly host: string }>
   | { readonly path: string; readonly mode: number }
   | (PassedSocket & { readonly key: string })
@@ -149,13 +155,18 @@ export async function bindServer(
     const refuse = (error: Error): void =>
       reject('fd' in address ? notPassed(address, error) : asBoundHere(error))
     server.once('error', refuse)
-    const endpoint = { ...endpointOf(address, reusePort), ...(backlog === undefined ? {} : { backlog }) }
-    server.listen(endpoint, () => {
+    const bound = (): void => {
       server.off('error', refuse)
       // Errors of accept(): the connection is lost, the listener goes on.
       server.on('error', () => {})
       resolve()
-    })
+    }
+    if ('listener' in address) {
+      server.listen(address.listener, backlog, bound)
+      return
+    }
+    const endpoint = { ...endpointOf(address, reusePort), ...(backlog === undefined ? {} : { backlog }) }
+    server.listen(endpoint, bound)
   })
   if ('path' in address) {
     chmodSync(address.path, address.mode)
@@ -176,7 +187,7 @@ export async function bindServer(
 
 /** A worker of node:cluster that has `reusePort` binds for itself; anything else is bound by the primary, for all. */
 function endpointOf(
-  address: Bindable,
+  address: Exclude<Bindable, SentSocket>,
   reusePort: boolean,
 ): ListenOptions & { readonly fd?: number; readonly reusePort?: boolean } {
   if ('path' in address) return { path: address.path }

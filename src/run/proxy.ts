@@ -2,7 +2,13 @@
 import { setTimeout } from 'node:timers/promises'
 import { AdminServer, type Control } from '../admin/server.js'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
-import { type PassedSockets, bindables, removeStaleSockets, samePorts } from '../listener/bind.js'
+import {
+  type PassedSockets,
+  type SentSocket,
+  bindables,
+  removeStaleSockets,
+  samePorts,
+} from '../listener/bind.js'
 import { exchangeIds } from '../listener/exchange.js'
 import { ProxyServer } from '../listener/server.js'
 import type { MetricsReport } from '../observe/exposition.js'
@@ -23,6 +29,8 @@ export interface ProxyEnvironment extends ServiceEnvironment {
   readonly pid?: number
   /** What systemd passed on. */
   readonly passedSockets?: PassedSockets
+  /** Where clients connect in another network namespace, beside the addresses of the configuration. */
+  readonly sent?: SentSocket
   /** Absent for a proxy that is alone. */
   readonly worker?: WorkerPlace
   /** Waits so many milliseconds. */
@@ -300,7 +308,7 @@ async function bind(
   server: ProxyServer,
   admin: AdminServer,
   { config, files }: LoadedConfig,
-  { passedSockets, worker }: ProxyEnvironment,
+  { passedSockets, sent, worker }: ProxyEnvironment,
 ): Promise<Listeners> {
   const addresses = bindables(config.listen, passedSockets)
   if (worker === undefined) await removeStaleSockets([...addresses.proxy, addresses.admin])
@@ -308,6 +316,8 @@ async function bind(
   // Where workers do not bind for themselves, node:cluster sees to it.
   const known = worker?.reusePort === true ? worker.bound : undefined
   for (const address of samePorts(addresses.proxy, known?.proxy)) proxy.push(await server.listen(address))
+  // Its address is none of this namespace: whoever asks for the same one here means something else.
+  if (sent !== undefined) await server.listen(sent)
   let tls: TcpAddress | undefined
   if (config.listen.tls !== undefined) {
     if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')

@@ -13,6 +13,7 @@ import {
   samePorts,
 } from '../../src/listener/bind.js'
 import { NO_REUSE_PORT } from '../kit/processes/fleet.js'
+import { rawClient } from '../kit/peers/raw-peer.js'
 import { socketPath, staleSocket, unixClient } from '../kit/peers/unix-socket.js'
 
 function server(t: Test) {
@@ -30,6 +31,16 @@ t.test('port 0 becomes the port that was bound', async t => {
   t.equal(bound.host, '127.0.0.1')
   t.ok(bound.port > 0)
   await t.rejects(bindServer(server(t), bound), { code: 'EADDRINUSE' })
+})
+
+t.test('a socket that another server listens on is taken over', async t => {
+  const sent = createServer(() => t.fail('it came to the server that sent the socket'))
+  const address = await bindServer(sent, { host: '127.0.0.1', port: 0 })
+  const taking = server(t)
+  t.same(await bindServer(taking, { listener: sent }, { backlog: 4 }), address)
+  const client = await rawClient(t, address.port)
+  t.equal(await client.untilEnd(), 'hello')
+  client.end()
 })
 
 t.test('a Unix socket has the permissions it is given, and goes with its server', async t => {
