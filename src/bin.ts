@@ -169,6 +169,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   notifyService: createNotify(service['NOTIFY_SOCKET'], process.env),
   fork: createFork(fileURLToPath(import.meta.url)),
   environment: process.env,
+  node: process.execPath,
   stdin: { terminal: isatty(0), open: () => process.stdin },
   // With no descriptor left it cannot be read any more.
   openFilesLimit: () => openFilesLimit() ?? limitAtStart,

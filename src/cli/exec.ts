@@ -2,7 +2,7 @@
  * `sluice exec`: a program behind a proxy of its own, and afterwards what that proxy refused it. The program has our
  * standard streams, gets our signals, and an environment that leads its requests through the proxy.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { closeSync, openSync } from 'node:fs'
 import { constants } from 'node:os'
 import { errorCode } from '../errors.js'
@@ -16,12 +16,24 @@ import { readConfiguration } from '../run/configuration.js'
 import { EXIT, type Io } from '../run/io.js'
 import { Refusals } from '../advice/refusal-advice.js'
 import { type RunningProxy, startProxy } from '../run/proxy.js'
+import type { SentSocket } from '../listener/bind.js'
 import type { Command } from './command.js'
+import {
+  explainFailure,
+  Isolation,
+  ISOLATED_PROXY,
+  ISOLATED_STDIO,
+  isolated,
+  socketsToHide,
+  unsupported,
+} from './isolation.js'
 
 export interface ExecArguments {
   readonly config?: string | undefined
   readonly client?: string | undefined
   readonly log?: string | undefined
+  /** Whether the program has no network but the proxy. */
+  readonly isolate?: boolean | undefined
   /** The program and its arguments; never empty. */
   readonly command: readonly string[]
 }
@@ -31,6 +43,8 @@ export interface ExecHost {
   readonly io: Io
   readonly startId: string
   readonly environment: ChildOptions['env']
+  /** Path of the `node` that runs this process. */
+  readonly node: string
   readonly onSignal: ChildOptions['onSignal']
   /** What became of an exception that nobody caught goes here. */
   onUncaught(report: (error: unknown) => void): void
@@ -43,6 +57,11 @@ async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   const { io } = host
   const loaded = await readConfiguration(args.config, io)
   if (loaded === undefined) return EXIT.config
+  const problem = args.isolate === true ? unsupported() : undefined
+  if (problem !== undefined) {
+    io.stderr(`sluice: ${problem}\n`)
+    return EXIT.unavailable
+  }
   const { clients } = loaded.config
   const client = clients.find(({ name }) => name === args.client)
   if (args.client !== undefined && client === undefined) {
@@ -65,13 +84,13 @@ async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
 }
 
 async function execLogged(
-  { command, client: clientName, log }: ExecArguments,
+  { command, client: clientName, log, isolate = false }: ExecArguments,
   loaded: Loaded,
   client: Client | undefined,
   fd: number | undefined,
   host: ExecHost,
 ): Promise<number> {
-  const { io } = host
+  const { io, startId } = host
   const refusals = new Refusals({
     config: loaded.config,
     defaultRules: loaded.lineOf(['rules']) === undefined,
@@ -88,20 +107,20 @@ async function execLogged(
     logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception')
     io.stderr(`sluice: ${error instanceof Error ? error.stack : String(error)}\n`)
   })
-  const config = privateConfig(loaded.config, client?.rules ?? 'all')
-  let proxy: RunningProxy
+  let proxy: RunningProxy | undefined
+  const start = async (own: Config['listen']['proxy'], sent?: SentSocket): Promise<RunningProxy> => {
+    const config = privateConfig(loaded.config, client?.rules ?? 'all', own)
+    proxy = await startProxy({ ...loaded, config }, { logger, startId, ...(sent && { sent }) })
+    return proxy
+  }
+  let end: ChildEnd
   try {
-    proxy = await startProxy({ ...loaded, config }, { logger, startId: host.startId })
+    end = await (isolate ? runIsolated(command, start, host) : runBeside(command, start, host))
   } catch (error) {
     io.stderr(`sluice: cannot listen: ${error instanceof Error ? error.message : String(error)}\n`)
     return EXIT.unavailable
   }
-  const [program = '', ...args] = command
-  const [address] = proxy.proxy
-  if (address === undefined || !isTcp(address)) throw new Error('the proxy listens nowhere')
-  const env = withProxy(host.environment, address)
-  const end = await runChild(program, args, { env, onSignal: host.onSignal })
-  await proxy.drain()
+  await proxy?.drain()
   await file?.flush()
   if (file?.fault !== undefined)
     io.stderr(`sluice: ${log}: not all of the log could be written (${file.fault})\n`)
@@ -110,12 +129,57 @@ async function execLogged(
   return end.code
 }
 
-/** The same policy on a free port of loopback, for this machine's own programs, and nothing beside it. */
-function privateConfig({ tracing: _, ...config }: Config, rules: Client['rules']): Config {
+/** Starts the proxy on these addresses, and on a socket that was sent. */
+type Start = (own: Config['listen']['proxy'], sent?: SentSocket) => Promise<RunningProxy>
+
+/** @throws as startProxy does; the program is not run then */
+async function runBeside(
+  [program = '', ...args]: readonly string[],
+  start: Start,
+  { environment, onSignal }: ExecHost,
+): Promise<ChildEnd> {
+  const proxy = await start([{ host: '127.0.0.1', port: 0 }])
+  const [address] = proxy.proxy
+  if (address === undefined || !isTcp(address)) throw new Error('the proxy listens nowhere')
+  return runChild(program, args, { env: withProxy(environment, address), onSignal })
+}
+
+/** The same in a namespace whose loopback has the proxy alone. */
+async function runIsolated(
+  command: readonly string[],
+  start: Start,
+  { environment, onSignal, node, io }: ExecHost,
+): Promise<ChildEnd> {
+  const isolation = new Isolation(async (listener, visible) => {
+    await start([], { listener })
+    if (visible.length === 0) return
+    io.stderr(`sluice: --isolate: sockets that cannot be hidden from the program: ${visible.join(', ')}\n`)
+  })
+  const [program, ...args] = isolated(node, socketsToHide(), command)
+  const env = withProxy(environment, ISOLATED_PROXY)
+  const end = await runChild(program, args, {
+    env,
+    onSignal,
+    stdio: ISOLATED_STDIO,
+    spawned: child => isolation.watch(child),
+  })
+  const outcome = await isolation.outcome()
+  // What a signal ended before it was the program has nothing to explain.
+  if (outcome === undefined || end.code > SIGNALLED) return end
+  const said = end.problem === undefined ? outcome.said : `${end.problem} (util-linux)`
+  return { code: EXIT.unavailable, problem: explainFailure(said) }
+}
+
+/** The same policy where the program is to find it, for this machine's own programs, and nothing beside it. */
+function privateConfig(
+  { tracing: _, ...config }: Config,
+  rules: Client['rules'],
+  proxy: Config['listen']['proxy'],
+): Config {
   return {
     ...config,
     listen: {
-      proxy: [{ host: '127.0.0.1', port: 0 }],
+      proxy,
       admin: false,
       adminHosts: [],
       socketMode: config.listen.socketMode,
@@ -159,6 +223,10 @@ export function execCommand(
           requiresArg: true,
           describe: 'file to write the log to, in JSON; what it held before is lost',
         })
+        .option('isolate', {
+          type: 'boolean',
+          describe: 'give the program no network but the proxy: a namespace of its own (Linux)',
+        })
         .check(args => {
           for (const name of ['config', 'client', 'log']) {
             if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
@@ -181,6 +249,10 @@ export interface ChildOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Calls back with each signal that asks this process to end, until the function it returns is called. */
   readonly onSignal: (listener: (signal: NodeJS.Signals) => void) => () => void
+  /** Its standard streams; ours when left out. */
+  readonly stdio?: StdioOptions
+  /** Gets the process before it can have done anything; not one that could not be started. */
+  readonly spawned?: (child: ChildProcess) => void
 }
 
 export interface ChildEnd {
@@ -194,12 +266,12 @@ export interface ChildEnd {
 export function runChild(
   command: string,
   args: readonly string[],
-  { env, onSignal }: ChildOptions,
+  { env, onSignal, stdio = 'inherit', spawned }: ChildOptions,
 ): Promise<ChildEnd> {
   return new Promise(resolve => {
     let child: ChildProcess
     try {
-      child = spawn(command, args, { stdio: 'inherit', env })
+      child = spawn(command, args, { stdio, env })
     } catch (error) {
       resolve(notStarted(command, error))
       return
@@ -209,6 +281,7 @@ export function runChild(
       ignore()
       resolve(end)
     }
+    if (child.pid !== undefined) spawned?.(child)
     // A signal that cannot be passed on is an error event too; the program is waited for all the same.
     child.on('error', error => {
       if (child.pid === undefined) finish(notStarted(command, error))

@@ -31,6 +31,7 @@ export function fakeHost(own: Partial<Host> = {}): { readonly host: Host; readon
     passedSockets: NOTHING_PASSED,
     notifyService: async () => undefined,
     environment: {},
+    node: process.execPath,
     stdin: { terminal: true, open: () => Readable.from([]) },
     openFilesLimit: () => undefined,
     fork: () => {

@@ -27,7 +27,7 @@ const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
   ['explain', ['<url>', '--config', '--client', '--method', '--json']],
   ['explain --client nobody', ['--client']],
   ['rules', ['--client', '--group-subdomains']],
-  ['exec', ['--config', '--client', '--log']],
+  ['exec', ['--config', '--client', '--log', '--isolate']],
   ['cache', ['<action>', '[url]', '"stats", "purge"', '--host', '--all', '--admin', '--config', '--json']],
   ['schema', ['schema']],
 ]

@@ -134,6 +134,35 @@ rules:
     t.match(await check(config), { code: 0, stdout: '/etc/sluice/sluice.yaml: ok' })
     t.match(await check(bad), { code: 78, stderr: '/etc/sluice/sluice.yaml:2:' })
   })
+
+  await t.test('exec --isolate holds a program in, where the container may make namespaces', async t => {
+    const script = `
+      const { connect } = require('node:net')
+      const { get } = require('node:http')
+      const { hostname: host, port } = new URL(process.env.http_proxy)
+      const direct = connect(${plain.port}, '127.0.0.1', () => console.log('past the proxy'))
+      direct.on('error', error => {
+        console.log('direct', error.code)
+        get({ host, port, path: '${plain.url}/isolated', agent: false }, ({ statusCode }) => console.log('proxied', statusCode))
+      })`
+    const isolate = (...options: string[]) =>
+      docker(
+        ...['run', '--rm', '--network', 'host', ...HARDENED, ...options, ...mounted(config), 'sluice'],
+        ...['exec', '--isolate', '--config', '/etc/sluice/sluice.yaml', '--'],
+        ...['node', '-e', script],
+      )
+    t.match(await isolate('--security-opt', 'seccomp=unconfined'), {
+      code: 0,
+      stdout: 'direct ECONNREFUSED\nproxied 200\n',
+      stderr: '',
+    })
+    t.match(await isolate(), {
+      code: 69,
+      stdout: '',
+      stderr:
+        /unshare failed: Operation not permitted\n {2}a seccomp filter.*--security-opt seccomp=unconfined/,
+    })
+  })
 })
 
 t.test('the Compose file leaves the application no way out but the proxy', async t => {
