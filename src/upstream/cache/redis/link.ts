@@ -4,6 +4,7 @@
  * The client's own reconnecting is not used. It queues commands meanwhile, and neither its pauses nor a connection that is
  * being opened end when it is destroyed; here one signal ends whatever there is.
  */
+import { createRequire } from 'node:module'
 import type { LookupFunction } from 'node:net'
 import type { RedisUrl } from '../../../config/redis-url.js'
 
@@ -173,7 +174,7 @@ export class RedisLink {
     })
     this.#drop = drop
     try {
-      const opened = await Promise.race([openClient(this.#server, end.signal), failed])
+      const opened = openClient(this.#server, end.signal)
       client = opened
       opened.on('error', drop)
       await Promise.race([opened.connect(), failed])
@@ -198,9 +199,17 @@ export class RedisLink {
   }
 }
 
+/**
+ * Loaded by the first connection, as few configurations have one. By `require`, as Node 20 says of `import()`, while the
+ * program itself is still being evaluated, that it has loaded a CommonJS module, and gives all that it exports as undefined.
+ */
+function loadClient() {
+  return createRequire(import.meta.url)('@redis/client') as typeof import('@redis/client')
+}
+
 /** @param signal closes the connection, whatever it is doing */
-export async function openClient(server: ServerOptions, signal: AbortSignal): Promise<Client> {
-  const { createClient, RESP_TYPES } = await import('@redis/client')
+export function openClient(server: ServerOptions, signal: AbortSignal): Client {
+  const { createClient, RESP_TYPES } = loadClient()
   const { url, ca, lookup } = server
   const common = { signal, connectTimeout: CONNECT_MS, reconnectStrategy: false } as const
   const place = { ...common, host: url.host, port: url.port, ...(lookup === undefined ? {} : { lookup }) }

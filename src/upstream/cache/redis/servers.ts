@@ -236,7 +236,7 @@ async function askForMap(server: ServerOptions, closing: AbortSignal): Promise<R
   const close = () => end.abort()
   closing.addEventListener('abort', close, { once: true })
   const timer = setTimeout(close, DISCOVER_MS)
-  const client = await openClient(server, end.signal)
+  const client = openClient(server, end.signal)
   const ended = new Promise<never>((_, reject) => {
     const late = () => reject(new NotConnected(`no map of the cluster within ${DISCOVER_MS} ms`))
     end.signal.addEventListener('abort', late, { once: true })
