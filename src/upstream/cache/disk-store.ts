@@ -63,6 +63,14 @@ const MOST_INVALID = 10_000
 /** An entry's time says to the minute when it was used. */
 const TOUCH_MS = 60_000
 
+/** One look-up. */
+interface Search {
+  /** For changes of its key; it has not asked the disk yet. */
+  isWaiting: boolean
+  /** It has been answered. */
+  isLate: boolean
+}
+
 export class DiskStore implements CacheStore {
   readonly #options: DiskStoreOptions
   readonly #maxObjectBytes: number
@@ -137,7 +145,7 @@ export class DiskStore implements CacheStore {
       queued: 0,
       take: bytes => this.#eviction.take(bytes),
       giveBack: bytes => this.#usage.add(-bytes, 0),
-      settled: async place => await this.#changes.get(place.prefix),
+      inTurn: (place, work) => this.#change(place, work),
       onAdded: (entry, replaces) => {
         this.#usage.add(0, 1)
         this.#works()
@@ -154,7 +162,8 @@ export class DiskStore implements CacheStore {
   find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]> {
     // While the disk does not answer, no more threads of the process are given to it.
     if (this.#isClosed || this.#overdue > 0) return []
-    return this.#inTime(this.#find(key))
+    const search = { isWaiting: true, isLate: false }
+    return this.#inTime(search, this.#find(key, search))
   }
 
   create(
@@ -174,13 +183,13 @@ export class DiskStore implements CacheStore {
 
   update(entry: CacheEntry, head: StoredHead): void {
     if (entry instanceof DiskEntry)
-      this.#change(this.#layout.placeOf(entry.key), () => this.#update(entry, head))
+      void this.#change(this.#layout.placeOf(entry.key), () => this.#update(entry, head))
   }
 
   remove(entries: readonly CacheEntry[]): void {
     for (const entry of entries) {
       if (!(entry instanceof DiskEntry)) continue
-      this.#change(this.#layout.placeOf(entry.key), async () => {
+      void this.#change(this.#layout.placeOf(entry.key), async () => {
         await this.#entries.remove(entry.folder, entry.id)
       })
     }
@@ -194,7 +203,7 @@ export class DiskStore implements CacheStore {
       const [oldest] = this.#invalid
       if (oldest !== undefined) this.#invalid.delete(oldest)
     }
-    this.#change(place, () => this.#invalidate(place))
+    void this.#change(place, () => this.#invalidate(place))
   }
 
   read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {
@@ -257,36 +266,41 @@ export class DiskStore implements CacheStore {
   }
 
   /** @returns nothing when the disk takes too long */
-  #inTime(looking: Promise<readonly CacheEntry[]>): Promise<readonly CacheEntry[]> {
+  #inTime(search: Search, looking: Promise<readonly CacheEntry[]>): Promise<readonly CacheEntry[]> {
     return new Promise(resolve => {
-      let isLate = false
+      let isOverdue = false
       let isDone = false
       const timer = setTimeout(() => {
         // What the disk has answered by now, and only this process was too slow for, is taken first.
         setImmediate(() => {
           if (isDone) return
-          isLate = true
+          search.isLate = true
+          resolve([])
+          // What waits for a long content to be written keeps no thread busy, and says nothing of other keys.
+          if (search.isWaiting) return
+          isOverdue = true
           this.#overdue++
           this.#failures.report(new Error('the disk is too slow to look for stored responses'))
-          resolve([])
         })
       }, this.#options.findMs ?? FIND_MS)
       void looking.then(entries => {
         isDone = true
         clearTimeout(timer)
-        if (isLate) this.#overdue--
+        if (isOverdue) this.#overdue--
         resolve(entries)
       })
     })
   }
 
   /** Never rejects. */
-  async #find(key: CacheKey): Promise<readonly CacheEntry[]> {
+  async #find(key: CacheKey, search: Search): Promise<readonly CacheEntry[]> {
     const place = this.#layout.placeOf(key)
     try {
       await this.#changes.get(place.prefix)
+      if (search.isLate) return []
+      search.isWaiting = false
       if (this.#invalid.has(place.prefix)) {
-        this.#change(place, () => this.#invalidate(place))
+        void this.#change(place, () => this.#invalidate(place))
         return []
       }
       const isWanted = (entry: DiskEntry): boolean =>
@@ -333,7 +347,7 @@ export class DiskStore implements CacheStore {
   }
 
   /** Does work on what is stored under a key when that before it is done. */
-  #change({ prefix }: Place, work: () => Promise<void>): void {
+  async #change({ prefix }: Place, work: () => Promise<void>): Promise<void> {
     if (this.#isClosed || this.#changes.size >= MOST_CHANGES) return
     const before = this.#changes.get(prefix) ?? Promise.resolve()
     const change = before
@@ -343,6 +357,7 @@ export class DiskStore implements CacheStore {
         if (this.#changes.get(prefix) === change) this.#changes.delete(prefix)
       })
     this.#changes.set(prefix, change)
+    await change
   }
 
   async #purgeAll(): Promise<number> {

@@ -146,6 +146,35 @@ t.test(
   },
 )
 
+t.test('what has come to its end is found by whoever looks then, though it is yet to be written', async t => {
+  const { store } = openStore(t, cacheDirectory(t))
+  for (const length of [0, 100, 300_000]) {
+    const key = keyOf(`/${length}`)
+    const written = put(store, key, bytesOf(length))
+    t.ok((await look(store, key))?.equals(bytesOf(length)), `${length} bytes`)
+    await written
+  }
+})
+
+t.test('what is invalidated while it is being written is not there afterwards (RFC 9111 §4.4)', async t => {
+  const directory = cacheDirectory(t)
+  const { store } = openStore(t, directory)
+  for (const length of [0, 100, 300_000]) {
+    const key = keyOf(`/${length}`)
+    const written = put(store, key, bytesOf(length))
+    store.invalidate(key)
+    const next = put(store, key, bytesOf(7), headOf(['A', '1']))
+    await written
+    await next
+    t.same(
+      (await store.find(key)).map(entry => entry.length),
+      [7],
+      `${length} bytes, and what came later`,
+    )
+  }
+  t.equal(entryFiles(directory).length, 3)
+})
+
 t.test('an entry that is removed is read to its end by those who have begun', async t => {
   const directory = cacheDirectory(t)
   const { store } = openStore(t, directory)

@@ -20,8 +20,11 @@ export interface WriterContext {
   /** Counts bytes as used. @returns false when there is no room for them */
   readonly take: (bytes: number) => Promise<boolean>
   readonly giveBack: (bytes: number) => void
-  /** Waits for what was asked of a place before: it is not meant for what comes now. */
-  readonly settled: (place: Place) => Promise<void>
+  /**
+   * Does work on a place behind what was asked of it before, and before what is asked of it later. Never rejects; resolves
+   * without having done it when too much waits.
+   */
+  readonly inTurn: (place: Place, work: () => Promise<void>) => Promise<void>
   /** There is one more, in place of those that it replaces. */
   readonly onAdded: (entry: DiskEntry, replaces: readonly CacheEntry[]) => void
   /** Nothing of the writer is on the disk, or all of it. */
@@ -100,11 +103,10 @@ export class DiskWriter implements EntryWriter {
     }
     this.#isEnding = true
     let entry: DiskEntry | undefined
-    try {
+    // Whoever looks for it from now on finds it, and whoever forgets what is there forgets it, too.
+    await this.#context.inTurn(this.#entry.place, async () => {
       entry = await this.#finish()
-    } catch (error) {
-      this.#context.onFailure(error)
-    }
+    })
     await this.#cleanUp()
     return entry
   }
@@ -155,7 +157,7 @@ export class DiskWriter implements EntryWriter {
     await this.#flushing
     if (this.#isGivenUp) return undefined
     const { place, key, head } = this.#entry
-    const { entries, settled, onAdded } = this.#context
+    const { entries, onAdded } = this.#context
     const body = this.#body
     const parts = {
       key,
@@ -170,7 +172,6 @@ export class DiskWriter implements EntryWriter {
     const file = await this.#create()
     await file.write([bytes])
     await this.#close()
-    await settled(place)
     if (this.#isGivenUp) return undefined
     const { folder } = place
     const id = place.prefix + this.#entry.id

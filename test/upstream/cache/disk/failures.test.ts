@@ -47,6 +47,21 @@ t.test(
   },
 )
 
+t.test('a look-up that waits too long for what is being written is a miss, and others go on', async t => {
+  const files = new FailingFiles()
+  const { store, messages } = openStore(t, cacheDirectory(t), { wrapFiles: files.wrap, findMs: 50 })
+  await put(store, keyOf('/other'), bytesOf(10))
+  const release = files.hold('rename')
+  const written = put(store, keyOf('/'), bytesOf(100_000))
+  t.same(await store.find(keyOf('/')), [])
+  t.same(messages, [])
+  t.notOk(Array.isArray(store.find(keyOf('/other'))), 'the disk is asked')
+  t.equal((await store.stats()).up, true)
+  release()
+  t.ok(await written)
+  await until('a look-up in time', async () => (await store.find(keyOf('/'))).length === 1)
+})
+
 t.test('many look-ups that hang are answered one as the other', async t => {
   const files = new FailingFiles()
   const { store, messages } = openStore(t, cacheDirectory(t), { wrapFiles: files.wrap, findMs: 20 })
