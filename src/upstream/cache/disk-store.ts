@@ -54,6 +54,11 @@ export interface DiskStoreOptions {
 }
 
 const FIND_MS = 50
+/**
+ * A turn of the loop counts as one of so many parts of that at most: a process that is busy with other things needs some
+ * twenty of them, however fast the disk is, for an entry that is written and then found.
+ */
+const STEPS = 25
 /** Each may have a descriptor. */
 const MOST_WRITERS = 256
 /** Changes that wait for the disk. */
@@ -270,19 +275,25 @@ export class DiskStore implements CacheStore {
     return new Promise(resolve => {
       let isOverdue = false
       let isDone = false
-      const timer = setTimeout(() => {
-        // What the disk has answered by now, and only this process was too slow for, is taken first.
-        setImmediate(() => {
-          if (isDone) return
-          search.isLate = true
-          resolve([])
-          // What waits for a long content to be written keeps no thread busy, and says nothing of other keys.
-          if (search.isWaiting) return
-          isOverdue = true
-          this.#overdue++
-          this.#failures.report(new Error('the disk is too slow to look for stored responses'))
-        })
-      }, this.#options.findMs ?? FIND_MS)
+      const { findMs = FIND_MS } = this.#options
+      let steps = STEPS
+      const step = (): void => {
+        if (--steps > 0) {
+          // What the disk has answered by now is read before the next step.
+          setImmediate(() => {
+            if (!isDone) timer = setTimeout(step, findMs / STEPS)
+          })
+          return
+        }
+        search.isLate = true
+        resolve([])
+        // What waits for a long content to be written keeps no thread busy, and says nothing of other keys.
+        if (search.isWaiting) return
+        isOverdue = true
+        this.#overdue++
+        this.#failures.report(new Error('the disk is too slow to look for stored responses'))
+      }
+      let timer = setTimeout(step, findMs / STEPS)
       void looking.then(entries => {
         isDone = true
         clearTimeout(timer)

@@ -62,6 +62,19 @@ t.test('a look-up that waits too long for what is being written is a miss, and o
   await until('a look-up in time', async () => (await store.find(keyOf('/'))).length === 1)
 })
 
+t.test('a process that is busy with other things does not take the disk for slow', async t => {
+  const files = new FailingFiles()
+  const { store, messages } = openStore(t, cacheDirectory(t), { wrapFiles: files.wrap, findMs: 50 })
+  files.before = () => {
+    const until = performance.now() + 60
+    while (performance.now() < until);
+  }
+  const written = put(store, keyOf('/'), bytesOf(100_000))
+  t.equal((await store.find(keyOf('/'))).length, 1)
+  t.ok(await written)
+  t.same(messages, [])
+})
+
 t.test('many look-ups that hang are answered one as the other', async t => {
   const files = new FailingFiles()
   const { store, messages } = openStore(t, cacheDirectory(t), { wrapFiles: files.wrap, findMs: 20 })
