@@ -3,10 +3,12 @@
  * and fails when what passed once does not any more.
  */
 import type { Owner } from '../kit/processes/command.js'
+import { EXCEPTIONS, type Exception, exceptionOf, unknownIds } from './exceptions.js'
 import { type Options, parseOptions, USAGE } from './options.js'
 import { SUITE } from './packages.js'
 import { readPasses, writePasses } from './passes.js'
 import { compare, KINDS, type Outcome, passing, scoreOf } from './score.js'
+import { isTargeted } from './targeted.js'
 import { startSuite, type SuiteRun, throughCache, throughSluice, type Way } from './ways.js'
 
 /** What is ended at the end of the run, the last that was started first. */
@@ -33,6 +35,7 @@ async function main(options: Options, ends: Ends): Promise<boolean> {
   for (const [index, way] of options.ways.entries()) {
     const those = outcomes[index] ?? []
     process.stdout.write(report(way, those))
+    if (options.only === undefined) refuseUnknown(those)
     if (options.only !== undefined) kept &&= those.every(({ verdict }) => verdict === 'pass')
     else if (options.update) await writePasses(way, passing(those))
     else if (options.peer === undefined) kept = (await holds(way, those)) && kept
@@ -45,6 +48,12 @@ function runWay(options: Options, ends: Ends, suite: SuiteRun, way: Way): Promis
   return throughSluice(ends, suite, way, options.store, options)
 }
 
+/** @throws Error when what is not counted is not in the suite any more */
+function refuseUnknown(outcomes: readonly Outcome[]): void {
+  const unknown = unknownIds(outcomes.map(({ id }) => id))
+  if (unknown.length > 0) throw new Error(`the suite has no test ${unknown.join(', ')}`)
+}
+
 /** Says what is lost and what is gained. @returns whether nothing is lost */
 async function holds(way: Way, outcomes: readonly Outcome[]): Promise<boolean> {
   const { lost, gained } = compare(await readPasses(way), outcomes)
@@ -54,16 +63,45 @@ async function holds(way: Way, outcomes: readonly Outcome[]): Promise<boolean> {
 }
 
 function report(way: Way, outcomes: readonly Outcome[]): string {
-  const [required, optimal, check] = KINDS.map(kind => scoreOf(outcomes, kind))
-  const checks = `check ${check?.passed} yes, ${(check?.of ?? 0) - (check?.passed ?? 0)} no`
-  const scores = `required ${required?.passed} of ${required?.of}, optimal ${optimal?.passed} of ${optimal?.of}, ${checks}`
-  const failures = outcomes
+  const ours = outcomes.filter(({ id }) => isTargeted(id))
+  const theirs = outcomes.filter(({ id }) => !isTargeted(id))
+  const counted = theirs.filter(({ id }) => exceptionOf(id) === undefined)
+  return [
+    `${SUITE}, ${way}: ${scores(counted, theirs)}\n`,
+    ...failures(counted),
+    ...EXCEPTIONS.map(exception => notCounted(exception, theirs)),
+    `CDN-Cache-Control (RFC 9213), ${way}: ${scores(ours, ours)}\n`,
+    ...failures(ours),
+  ].join('')
+}
+
+function scores(counted: readonly Outcome[], all: readonly Outcome[]): string {
+  const [required, optimal, check] = KINDS.map(kind => {
+    const { passed, of } = scoreOf(counted, kind)
+    const left = scoreOf(all, kind).of - of
+    const note = left === 0 ? '' : ` (${left} not counted)`
+    return kind === 'check'
+      ? `check ${passed} yes, ${of - passed} no${note}`
+      : `${kind} ${passed} of ${of}${note}`
+  })
+  return `${required}, ${optimal}, ${check}`
+}
+
+function failures(outcomes: readonly Outcome[]): readonly string[] {
+  return outcomes
     .filter(({ verdict }) => verdict !== 'pass')
     .map(({ id, kind, verdict, message }) => {
       const word = kind === 'check' && verdict === 'fail' ? 'no' : verdict
       return `  ${kind.padEnd(8)}  ${word.padEnd(10)}  ${id}: ${message}\n`
     })
-  return `${SUITE}, ${way}: ${scores}\n${failures.join('')}`
+}
+
+function notCounted(exception: Exception, outcomes: readonly Outcome[]): string {
+  const those = outcomes.filter(({ id }) => exceptionOf(id) === exception)
+  const passed = those.filter(({ verdict }) => verdict === 'pass').length
+  const passes = `${passed} of ${those.length} pass`
+  if (those.length === 0) return ''
+  return `not counted, because ${exception.because}; ${passes}:\n${failures(those).join('')}`
 }
 
 let options: Options | undefined

@@ -9,6 +9,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Results, SuiteTest } from './score.js'
+import { TARGETED } from './targeted.js'
 
 /** What a run is told. */
 export interface ClientOptions {
@@ -83,7 +84,7 @@ const { default: most } = await load<{ default: readonly SuiteSet[] }>('tests/in
 // The suite's own command adds these, too.
 const { default: surrogate } = await load<{ default: SuiteSet }>('tests/surrogate-control.mjs')
 
-const sets = [...most, surrogate]
+const sets: readonly SuiteSet[] = [...most, surrogate, { tests: TARGETED }]
 const tests = sets.flatMap(set => set.tests)
 const chosen = only === undefined ? sets : [{ tests: tests.filter(({ id }) => id === only) }]
 if (only !== undefined) for (const test of chosen.flatMap(set => set.tests)) test.dump = true

@@ -1,6 +1,8 @@
 /** The score of the suite of caching tests. */
 import t from 'tap'
+import { EXCEPTIONS, exceptionOf, unknownIds } from './exceptions.js'
 import { compare, judge, passing, type Results, scoreOf, type SuiteTest } from './score.js'
+import { isTargeted, TARGETED } from './targeted.js'
 
 const TESTS: readonly SuiteTest[] = [
   { id: 'base', name: 'b', depends_on: [] },
@@ -70,3 +72,31 @@ t.test('what passed once and does not now is lost, and what is new is gained', a
   const outcomes = judge(TESTS, { ...ALL, top: ['Assertion', 'no'] })
   t.same(compare(['base', 'top', 'gone'], outcomes), { lost: ['top', 'gone'], gained: ['above'] })
 })
+
+t.test(
+  'what is not counted passes nothing, and is a test of its own or all whose ids begin alike',
+  async t => {
+    const tests = ['age-parse-float', 'age-parse-suffix', 'surrogate-max-age'].map(id => ({ id, name: id }))
+    const outcomes = judge(tests, Object.fromEntries(tests.map(({ id }) => [id, true])))
+    t.same(passing(outcomes), ['age-parse-suffix'])
+    t.same(
+      tests.map(({ id }) => exceptionOf(id)?.ids.includes(id)),
+      [true, undefined, false],
+    )
+    t.same(unknownIds(['surrogate-x', ...EXCEPTIONS.flatMap(({ ids }) => ids).slice(1, -1)]), [
+      'age-parse-nonnumeric',
+    ])
+  },
+)
+
+t.test(
+  'the tests of CDN-Cache-Control have ids of their own, and ask of caches in some ten ways each',
+  async t => {
+    const ids = TARGETED.map(({ id }) => id)
+    t.same(new Set(ids).size, ids.length)
+    t.ok(ids.every(id => id.startsWith('cdn-') && isTargeted(id) && exceptionOf(id) === undefined))
+    for (const kind of ['required', 'optimal']) {
+      t.ok(TARGETED.filter(test => test.kind === kind).length >= 10, kind)
+    }
+  },
+)

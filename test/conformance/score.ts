@@ -1,5 +1,7 @@
 /** What the results of the suite amount to, counted as cache-tests.fyi does (lib/display.mjs of the suite). */
 
+import { exceptionOf } from './exceptions.js'
+
 /** `required` is asked by RFC 9111, `optimal` allowed by it, and a `check` only looks what a cache does. */
 export const KINDS = ['required', 'optimal', 'check'] as const
 export type Kind = (typeof KINDS)[number]
@@ -76,10 +78,12 @@ export function scoreOf(outcomes: readonly Outcome[], kind: Kind): Score {
   return { passed: those.filter(({ verdict }) => verdict === 'pass').length, of: those.length }
 }
 
-/** @returns the ids that a cache is held to: of what is required or optimal, what passes */
+/** @returns the ids that a cache is held to: of what is required or optimal, and counted, what passes */
 export function passing(outcomes: readonly Outcome[]): readonly string[] {
   return outcomes
-    .filter(({ kind, verdict }) => kind !== 'check' && verdict === 'pass')
+    .filter(
+      ({ id, kind, verdict }) => kind !== 'check' && verdict === 'pass' && exceptionOf(id) === undefined,
+    )
     .map(({ id }) => id)
     .sort()
 }

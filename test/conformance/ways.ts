@@ -29,7 +29,7 @@ export interface SuiteRun {
   readonly only?: string | undefined
 }
 
-/** Two ways side by side take less than one minute; what takes three hangs. */
+/** Two ways side by side take 15 seconds, most of which the suite waits; what takes three minutes hangs. */
 const RUN_MS = 180_000
 
 /**
