@@ -52,6 +52,8 @@ export interface ProxyErrorOptions {
   readonly fields?: readonly string[]
   /** The IP address that policy refused, when it is one. */
   readonly address?: string | undefined
+  /** Who has proved to be one that is not let in; for logs, and in no answer. */
+  readonly user?: string | undefined
   /** True when the connection can not be used any more, whatever the message framing says. */
   readonly close?: boolean
   /** A closed word for logs and metrics, finer than the type (`no_rule`, `port`, `header_timeout`). */
@@ -72,6 +74,7 @@ export class ProxyError extends Error {
   readonly detail: string | undefined
   readonly fields: readonly string[]
   readonly address: string | undefined
+  readonly user: string | undefined
   readonly close: boolean
   readonly reason: string
 
@@ -84,18 +87,20 @@ export class ProxyError extends Error {
     this.detail = options.detail
     this.fields = options.fields ?? []
     this.address = options.address
+    this.user = options.user
     this.close = options.close ?? false
     this.reason = options.reason ?? type
   }
 
   /** The same error with these parts in place of its own. */
   with(changed: ProxyErrorOptions): ProxyError {
-    const { status, detail, fields, address, close, reason, cause } = this
+    const { status, detail, fields, address, user, close, reason, cause } = this
     return new ProxyError(this.type, this.message, {
       status,
       detail,
       fields,
       address,
+      user,
       close,
       reason,
       cause,

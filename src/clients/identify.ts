@@ -1,6 +1,6 @@
 /**
- * Who is asking: the first client entry all of whose conditions hold, address, certificate, and name and password.
- * Entries are ordered, and whoever meets none of them is nobody's client.
+ * Who is asking: the first client entry all of whose conditions hold, address, certificate, and name and password, with a
+ * name that it is for. Entries are ordered, and whoever meets none of them is nobody's client.
  *
  * What costs least is asked first: a password is checked only where address and certificate fit and no entry before
  * has decided. Where addresses alone decide, all of it is one look-up.
@@ -13,7 +13,7 @@ import type { FieldSection } from '../http/field-section.js'
 import { BoundedMap } from '../limits/bounded-map.js'
 import { cidrContains } from '../net/cidr.js'
 import { type IpAddress, parseSocketAddress } from '../net/ip-address.js'
-import { type ClientCertificate, matchesCertificate } from '../tls/client-certificate.js'
+import { certificateHolder, type ClientCertificate, matchesCertificate } from '../tls/client-certificate.js'
 import { type CheckQueue, CredentialCheck, type PasswordVerifier, type Users } from './credential-check.js'
 import { attemptSource, type FailedAttempts } from './failed-attempts.js'
 import {
@@ -24,12 +24,19 @@ import {
   tooManyFailures,
   unknownAddress,
   unknownUnixClient,
+  unlistedUser,
 } from './refusals.js'
 
 export type ClientEntry = Config['clients'][number]
 
-/** The entry that decided: its name, the rules it may use, and what it had to prove. */
-export type Client = Pick<ClientEntry, 'name' | 'rules' | 'basic' | 'certificate'>
+/** The entry that decided: its name, the rules it may use, and what had to be proved to it. */
+export interface Client extends Pick<ClientEntry, 'name' | 'rules' | 'basic' | 'certificate'> {
+  /**
+   * Who has proved that, for people to read: the name that a password belongs to, or the holder of a certificate. Undefined
+   * where the entry asks for neither, whatever the request shows: nobody has checked that, and limits do not count by it.
+   */
+  readonly user?: string | undefined
+}
 
 /** What is known of whoever sent a request; an exchange is one. */
 export interface Requester {
@@ -71,12 +78,15 @@ const NOWHERE: Place = { entries: [], client: undefined, source: '' }
 
 export class Clients {
   readonly #entries: readonly ClientEntry[]
+  /** Of the entries that are not for all names of their file. */
+  readonly #users: ReadonlyMap<ClientEntry, ReadonlySet<string>>
   readonly #check: CredentialCheck
   readonly #attempts: ClientsOptions['attempts']
   readonly #places = new BoundedMap<string, Place>(MAX_REMEMBERED)
 
   constructor(entries: readonly ClientEntry[], { htpasswd, attempts, ...check }: ClientsOptions) {
     this.#entries = entries
+    this.#users = new Map(entries.flatMap(entry => (entry.users ? [[entry, new Set(entry.users)]] : [])))
     this.#check = new CredentialCheck(htpasswd, check)
     this.#attempts = attempts
   }
@@ -100,7 +110,7 @@ export class Clients {
    * What limits for each client are counted under.
    * @param client what the requester was found to be
    */
-  accountOf(client: Client, requester: Requester): string {
+  accountOf(client: Client, requester: Pick<Requester, 'clientAddress' | 'clientCertificate'>): string {
     return clientAccount(client, requester, this.sourceOf(requester.clientAddress))
   }
 
@@ -123,8 +133,8 @@ export class Clients {
         certificate === undefined || matchesCertificate(certificate, requester.clientCertificate),
     )
     const end = open.findIndex(({ basic }) => basic === undefined)
-    const otherwise = open[end]
     const guarded = end === -1 ? open : open.slice(0, end)
+    const otherwise = open[end] && withHolder(open[end], requester)
     if (guarded.length === 0) return otherwise ?? refuseForGood(requester, entries)
     const refuse = (fault: CredentialFault): Client | ProxyError =>
       otherwise ?? credentialsRefused(fault, certificateError(requester, entries))
@@ -138,9 +148,16 @@ export class Clients {
       this.#attempts.begin(source, credentials)(true)
       return refuse(credentials)
     }
-    const files = [...new Set(guarded.flatMap(({ basic }) => basic?.htpasswdFile ?? []))]
-    const decide = (file: string | undefined): Client | ProxyError =>
-      guarded.find(({ basic }) => basic?.htpasswdFile === file) ?? refuse('wrong')
+    const { user } = credentials
+    const named = guarded.filter(entry => this.#users.get(entry)?.has(user) !== false)
+    // The files of entries for others are asked last: a right password is none to count as wrong, or to ask for again.
+    const files = [...new Set([...named, ...guarded].flatMap(({ basic }) => basic?.htpasswdFile ?? []))]
+    const decide = (file: string | undefined): Client | ProxyError => {
+      if (file === undefined) return refuse('wrong')
+      const entry = named.find(({ basic }) => basic?.htpasswdFile === file)
+      if (entry === undefined) return otherwise ?? unlistedUser(user, certificateError(requester, entries))
+      return { ...entry, user }
+    }
     const digest = this.#check.digest(files, credentials)
     const known = this.#check.remembered(digest)
     if (known !== undefined) return decide(known)
@@ -204,6 +221,12 @@ export function decidesByAddress({ basic, certificate }: ClientEntry): boolean {
   return basic === undefined && certificate === undefined
 }
 
+/** The entry, met without a password, with the holder of the certificate that it asks for. */
+function withHolder(entry: ClientEntry, { clientCertificate }: Requester): Client {
+  if (entry.certificate === undefined) return entry
+  return { ...entry, user: certificateHolder(clientCertificate) }
+}
+
 /** The answer where no password can help. */
 function refuseForGood(requester: Requester, entries: readonly ClientEntry[]): ProxyError {
   const { clientAddress: address, clientCertificate } = requester
@@ -211,7 +234,7 @@ function refuseForGood(requester: Requester, entries: readonly ClientEntry[]): P
     return address === UNIX_CLIENT ? unknownUnixClient(address) : unknownAddress(address)
   const error = certificateError(requester, entries)
   if (error !== undefined) return certificateInvalid(error)
-  return certificateMissing(address, clientCertificate !== undefined)
+  return certificateMissing(address, clientCertificate !== undefined, certificateHolder(clientCertificate))
 }
 
 /** What is wrong with a certificate that might have met the condition of one of these. */
@@ -232,21 +255,21 @@ function certificateError(
  */
 export function clientAccount(
   client: Client,
-  requester: Pick<Requester, 'head' | 'clientCertificate'>,
+  requester: Pick<Requester, 'clientCertificate'>,
   source: string,
 ): string {
   return `${client.name} ${clientUser(client, requester) ?? `address ${source}`}`
 }
 
-/** Who of an entry a client is: its user or the holder of its certificate; undefined where an address is all it shows. */
+/**
+ * Who of an entry a client is, told apart from all others: its user or the holder of its certificate, by all that is in
+ * that; undefined where an address is all it shows.
+ */
 export function clientUser(
-  { basic, certificate: expected }: Client,
-  { head, clientCertificate: certificate }: Pick<Requester, 'head' | 'clientCertificate'>,
+  { basic, certificate: expected, user }: Client,
+  { clientCertificate: certificate }: Pick<Requester, 'clientCertificate'>,
 ): string | undefined {
-  if (basic !== undefined) {
-    const credentials = parseProxyAuthorization(head.fields)
-    if (typeof credentials === 'object') return `user ${credentials.user}`
-  }
+  if (basic !== undefined) return `user ${user}`
   if (expected === undefined || certificate?.kind !== 'valid') return undefined
   const { subject, names } = certificate
   return `certificate ${JSON.stringify([subject, names])}`

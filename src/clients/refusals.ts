@@ -21,14 +21,28 @@ const CHALLENGES = {
  * @param certificateError why a client certificate could not stand in for them
  */
 export function credentialsRefused(fault: CredentialFault, certificateError?: string): ProxyError {
-  const note =
-    certificateError === undefined ? '' : ` The client certificate is not valid: ${certificateError}.`
   return new ProxyError('http_request_denied', `proxy credentials are ${fault}`, {
     status: 407,
     reason: `credentials_${fault}`,
-    detail: CHALLENGES[fault] + note,
+    detail: CHALLENGES[fault] + noteOn(certificateError),
     fields: ['Proxy-Authenticate', BASIC_CHALLENGE],
   })
+}
+
+/**
+ * 403 to a right name and password, where all entries that take them are for other users: no other credentials are asked for.
+ * @param certificateError why a client certificate could not stand in for them
+ */
+export function unlistedUser(user: string, certificateError?: string): ProxyError {
+  return new ProxyError('http_request_denied', 'no entry of clients names this user', {
+    reason: 'user',
+    detail: `Name and password are right, but no entry of clients that asks for them has this name in its users; add it to those of one.${noteOn(certificateError)}`,
+    user,
+  })
+}
+
+function noteOn(certificateError: string | undefined): string {
+  return certificateError === undefined ? '' : ` The client certificate is not valid: ${certificateError}.`
 }
 
 /** 429 (RFC 6585 §4). */
@@ -64,21 +78,26 @@ export function unknownUnixClient(address: string): ProxyError {
   return unknownClient(address, 'No entry of clients is for Unix sockets; one with unix: true would be.')
 }
 
-/** @param presented whether there was a certificate, though not one that is asked for */
-export function certificateMissing(address: string, presented: boolean): ProxyError {
+/**
+ * @param presented whether there was a certificate, though not one that is asked for
+ * @param user the holder of that
+ */
+export function certificateMissing(address: string, presented: boolean, user?: string): ProxyError {
   const lack = presented
     ? 'and the one that was presented is not what certificate of any of them names'
     : 'and none was presented; connect to listen.tls with one'
   return unknownClient(
     address,
     `The entries of clients that hold the address ${address} ask for a client certificate, ${lack}.`,
+    user,
   )
 }
 
-function unknownClient(address: string, detail: string): ProxyError {
+function unknownClient(address: string, detail: string, user?: string): ProxyError {
   return new ProxyError('http_request_denied', `client ${address} is not known`, {
     reason: 'client',
     detail,
+    user,
   })
 }
 

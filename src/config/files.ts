@@ -7,6 +7,7 @@ import { serializeBasic } from '../http/basic-credentials.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { FileReader, FileText } from './file-reader.js'
 import { parseHeaderLines, parseHtpasswd } from './line-files.js'
+import { nearest } from './nearest.js'
 import type { Path } from './problem.js'
 import type { Config } from './schema.js'
 import type { Fault } from './yaml-tree.js'
@@ -76,7 +77,7 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
 
 function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd'] {
   const htpasswd = new Map<string, ReadonlyMap<string, string>>()
-  for (const [index, { basic }] of config.clients.entries()) {
+  for (const [index, { basic, users: expected }] of config.clients.entries()) {
     if (basic === undefined) continue
     const path = ['clients', index, 'basic', 'htpasswd_file']
     const file = reader.read(path, basic.htpasswdFile)
@@ -84,6 +85,15 @@ function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd
     const { users, faults } = parseHtpasswd(file.text)
     for (const { line, message } of faults) reader.fault(path, `${basic.htpasswdFile}:${line}: ${message}`)
     htpasswd.set(basic.htpasswdFile, users)
+    for (const [position, name] of (expected ?? []).entries()) {
+      if (users.has(name)) continue
+      const near = nearest(name, [...users.keys()])
+      const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`
+      reader.warn(
+        ['clients', index, 'users', position],
+        `${basic.htpasswdFile} does not hold the name ${JSON.stringify(name)}${hint}`,
+      )
+    }
   }
   return htpasswd
 }

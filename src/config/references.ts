@@ -35,6 +35,7 @@ export function checkReferences(root: Located, folder: string): Fault[] {
     ...clientNames(root),
     ...clientConditions(root),
     ...unixAndAddress(root),
+    ...usersWithoutFile(root),
     ...crlWithoutAuthority(root),
     ...listenTwice(root),
     ...emptyPins(root),
@@ -124,8 +125,8 @@ function clientNames(root: Located): Fault[] {
   return repeated(names, word => `the client name ${quoteKey(word)} is taken by an entry above`)
 }
 
-/** Beside `certificate`. */
-const CONDITIONS = ['cidr', 'unix', 'basic'] as const
+/** Beside `certificate`; `users` without `basic` is a fault of its own. */
+const CONDITIONS = ['cidr', 'unix', 'basic', 'users'] as const
 
 /** An entry without a condition would be everybody, and one on certificates that nobody asks for nobody. */
 function clientConditions(root: Located): Fault[] {
@@ -161,6 +162,17 @@ function unixAndAddress(root: Located): Fault[] {
     if (unix?.value !== true || other === undefined) return []
     const message = `nobody meets it together with ${other}: a connection over a Unix socket has none`
     return [{ offset: unix.key, path: ['clients', client, 'unix'], message }]
+  })
+}
+
+/** Without a file whose names they are they would let everybody in whom the rest of the entry does. */
+function usersWithoutFile(root: Located): Fault[] {
+  return entries(valueAt(root, 'clients')).flatMap(([client, { children }]) => {
+    const users = children.get('users')
+    if (users === undefined || children.has('basic')) return []
+    const message =
+      'names count with a password alone; add basic: { htpasswd_file: FILE }, which several entries may share'
+    return [{ offset: users.key, path: ['clients', client, 'users'], message }]
   })
 }
 

@@ -96,6 +96,19 @@ const certificate = section({
     .describe('Attributes of its subject, one of which it has; "*" is any certificate.'),
 })
 
+/** As an htpasswd file may have one: before its first colon, without controls, and white space around it. */
+const USER_PATTERN =
+  '^[^\\s:\\x00-\\x1f\\x7f-\\x9f]([^:\\x00-\\x1f\\x7f-\\x9f]*[^\\s:\\x00-\\x1f\\x7f-\\x9f])?$'
+const USER = new RegExp(USER_PATTERN)
+
+const user = parsed(text('a name, such as alice', { pattern: USER_PATTERN }), value => {
+  if (USER.test(value)) return value
+  // What was written may be a password.
+  throw new RangeError(
+    'expected a name as its htpasswd_file has it: no password, no colon, no space around it',
+  )
+})
+
 const client = section({
   name: name.describe('For logs and messages; no two clients share one.'),
   cidr: z
@@ -105,6 +118,11 @@ const client = section({
     .exactOptional(z.literal(true, { error: 'expected true' }))
     .describe('Whether it is for connections over Unix sockets, and for no others.'),
   basic: z.exactOptional(basic).describe('Who it is by name and password.'),
+  users: z
+    .exactOptional(nonEmptyList(user, 'a list of names, such as [alice, bob]'))
+    .describe(
+      'The names of its htpasswd_file that it is for; absent, all of them. Others go on to the next entry.',
+    ),
   certificate: z.exactOptional(certificate).describe('Who it is by a certificate, on listen.tls.'),
   rules: z
     .union([z.literal('all'), list(text('a rule name'), 'a list of rule names, or all')], {

@@ -15,6 +15,7 @@ export function findWarnings(root: Located, config: Config): Fault[] {
     ...unusedRules(root, config),
     ...closedLiterals(root, config),
     ...unusedSockets(root, config),
+    ...usersTaken(root, config),
     ...originsOfAnyHost(root, config),
     ...withoutEffectBehindParent(root, config),
     ...overridesOfCache(root, config),
@@ -82,6 +83,28 @@ function unusedSockets(root: Located, { clients }: Config): Fault[] {
     const message = 'nobody may use this Unix socket: no entry of clients has unix: true'
     return [{ offset: start, path, message }]
   })
+}
+
+/** Names that an entry further up takes already, which is for all of the same file, or for these too, from anywhere. */
+function usersTaken(root: Located, { clients }: Config): Fault[] {
+  return clients.flatMap(({ basic, users }, index) =>
+    (users ?? []).flatMap((name, position) => {
+      const taker = clients
+        .slice(0, index)
+        .find(
+          before =>
+            before.basic?.htpasswdFile === basic?.htpasswdFile &&
+            (before.users === undefined || before.users.includes(name)) &&
+            before.cidr === undefined &&
+            before.unix === undefined &&
+            before.certificate === undefined,
+        )
+      if (taker === undefined) return []
+      const path: Path = ['clients', index, 'users', position]
+      const message = `the entry ${taker.name} further up takes this name already; put this one before it`
+      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
+    }),
+  )
 }
 
 /**

@@ -10,6 +10,7 @@ import { OTHER } from './series.js'
 export const DENIED_REASONS = [
   ...DENY_REASONS,
   'client',
+  'user',
   'certificate',
   'credentials_missing',
   'credentials_malformed',

@@ -19,6 +19,18 @@ export type ClientCertificate =
       readonly error: string
     }
 
+/**
+ * What people call the holder of a certificate: its first alternative name, or else its subject, `CN=ci, OU=robots`, with
+ * what separates attributes escaped within them (RFC 4514 §2.4).
+ * @returns undefined where there is no valid certificate, or it names nobody
+ */
+export function certificateHolder(certificate: ClientCertificate | undefined): string | undefined {
+  if (certificate?.kind !== 'valid') return undefined
+  const { names, subject } = certificate
+  const attributes = subject.map(({ attribute, value }) => `${attribute}=${value.replace(/[\\,]/g, '\\$&')}`)
+  return names[0] ?? (attributes.length === 0 ? undefined : attributes.join(', '))
+}
+
 /** What an entry asks for: of each list that is given, one member has to hold. */
 export interface CertificateCondition {
   readonly san?: readonly string[]

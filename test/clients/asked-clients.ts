@@ -18,16 +18,18 @@ export interface Conditions {
   readonly cidr?: readonly string[]
   readonly unix?: true
   readonly file?: keyof typeof FILES
+  readonly users?: readonly string[]
   readonly certificate?: ClientEntry['certificate']
 }
 
-export function entry(name: string, { cidr, unix, file, certificate }: Conditions): ClientEntry {
+export function entry(name: string, { cidr, unix, file, users, certificate }: Conditions): ClientEntry {
   return {
     name,
     rules: 'all',
     ...(cidr === undefined ? {} : { cidr: cidr.map(parseCidr) }),
     ...(unix === undefined ? {} : { unix }),
     ...(file === undefined ? {} : { basic: { htpasswdFile: file } }),
+    ...(users === undefined ? {} : { users }),
     ...(certificate === undefined ? {} : { certificate }),
   }
 }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ClientCertificate } from '../../src/tls/client-certificate.js'
 import { type Client, type ClientEntry, clientAccount } from '../../src/clients/identify.js'
-import { FieldSection } from '../../src/http/field-section.js'
+import { ProxyError } from '../../src/errors.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import { as, byAddress, clientsOf, entry, MALFORMED } from './asked-clients.js'
 
@@ -209,7 +209,8 @@ t.test('the answer names what would help', async t => {
   const machine = entry('machine', { cidr: ['10.0.0.0/8'], certificate: { san: ['ci.example'] } })
   const { identify } = clientsOf(machine)
   t.match(identify('10.0.0.1'), { detail: /ask for a client certificate, and none was presented/ })
-  t.match(identify('10.0.0.1', [], OTHER), { detail: /and the one that was presented is not what/ })
+  const stranger = { detail: /and the one that was presented is not what/, user: 'other.example' }
+  t.match(identify('10.0.0.1', [], OTHER), stranger)
   t.match(identify('192.0.2.1', [], OTHER), { detail: /add it to the cidr list of one/ })
 })
 
@@ -225,14 +226,7 @@ t.test('the name by address is that of an entry that asks for nothing else', asy
 
 const basic = { htpasswdFile: 'users' }
 const ANY = { subject: ['*' as const] }
-const asker = (credentials?: string, names?: readonly string[]) => ({
-  head: {
-    fields: FieldSection.of(
-      credentials === undefined
-        ? []
-        : ['Proxy-Authorization', `Basic ${Buffer.from(credentials).toString('base64')}`],
-    ),
-  },
+const asker = (names?: readonly string[]) => ({
   clientCertificate:
     names === undefined ? undefined : ({ kind: 'valid', names, subject: [], chain: [] } as const),
 })
@@ -241,17 +235,122 @@ const account = (client: Partial<Client>, from = asker()) =>
 
 t.test('a user counts as one wherever it is, others by where they are', async t => {
   t.equal(account({}), 'ci address here')
-  t.equal(account({}, asker('ann:secret')), 'ci address here', 'a name that nobody has checked says nothing')
-  t.equal(account({ basic }, asker('ann:secret')), 'ci user ann')
-  t.equal(account({ basic }, asker('ann:other')), 'ci user ann')
-  t.not(account({ basic }, asker('bob:secret')), account({ basic }, asker('ann:secret')))
-  t.not(account({ name: 'agents', basic }, asker('ann:x')), account({ basic }, asker('ann:x')))
+  t.equal(account({ basic, user: 'ann' }), 'ci user ann')
+  t.not(account({ basic, user: 'bob' }), account({ basic, user: 'ann' }))
+  t.not(account({ name: 'agents', basic, user: 'ann' }), account({ basic, user: 'ann' }))
+})
+
+t.test('a name counts once its password was found right, and where the entry asks for one', async t => {
+  const { ask, identify, clients } = clientsOf(
+    byAddress('near', '10.0.0.0/8'),
+    entry('team', { file: 'team' }),
+  )
+  const accountOf = (address: string, fields: readonly string[]) => {
+    const client = identify(address, fields)
+    if (client instanceof Promise || client instanceof ProxyError) throw new TypeError('not known at once')
+    return clients.accountOf(client, { ...asker(), clientAddress: address })
+  }
+  t.equal(accountOf('10.0.0.1', as('ann:secret')), 'near address 10.0.0.1', 'nobody has checked it')
+  for (const password of ['one', 'other']) await ask('192.0.2.1', as(`ann:${password}`))
+  t.equal(accountOf('192.0.2.1', as('ann:one')), 'team user ann')
 })
 
 t.test('the holder of a certificate counts as one where the entry asks for a certificate', async t => {
-  const [one, other] = [asker(undefined, ['a.test']), asker(undefined, ['b.test'])]
+  const [one, other] = [asker(['a.test']), asker(['b.test'])]
   t.equal(account({ certificate: ANY }, one), account({ certificate: ANY }, one))
   t.not(account({ certificate: ANY }, one), account({ certificate: ANY }, other))
   t.equal(account({}, one), 'ci address here')
-  t.equal(account({ basic, certificate: ANY }, { ...one, ...asker('ann:x') }), 'ci user ann')
+  t.equal(account({ basic, certificate: ANY, user: 'ann' }, one), 'ci user ann')
+})
+
+t.test('the user is the one whose password was right, or the holder of the certificate', async t => {
+  const { identify, passwords } = clientsOf(
+    byAddress('near', '10.0.0.0/8'),
+    entry('both', { file: 'guests', certificate: { san: ['ci.example'] } }),
+    entry('machine', { certificate: { subject: ['*'] } }),
+    entry('team', { file: 'team' }),
+  )
+  const answerTo = async (...request: Parameters<typeof identify>) => {
+    const answer = identify(...request)
+    await passwords.answer()
+    return await answer
+  }
+  for (const [address, fields, certificate, name, user] of [
+    ['10.0.0.1', as('ann:one'), VALID, 'near', undefined],
+    ['192.0.2.1', as('eve:three'), VALID, 'both', 'eve'],
+    ['192.0.2.1', as('ann:one'), VALID, 'machine', 'ci.example'],
+    ['192.0.2.1', as('eve:wrong'), VALID, 'machine', 'ci.example'],
+    ['192.0.2.1', [], OTHER, 'machine', 'other.example'],
+    ['192.0.2.1', as('ann:one'), undefined, 'team', 'ann'],
+    ['192.0.2.1', as('ann:one'), EXPIRED, 'team', 'ann'],
+  ] as const) {
+    const asked = `${name} ${user}`
+    t.match(await answerTo(address, fields, certificate), { name, user }, asked)
+    t.match(await answerTo(address, fields, certificate), { name, user }, `${asked}, remembered`)
+  }
+  for (const fields of [as('ann:wrong'), as('one:ann'), as('eve:three'), MALFORMED, []]) {
+    const refusal = await answerTo('192.0.2.1', fields)
+    t.match(refusal, { status: 407, user: undefined }, 'a name without its password may be a password')
+  }
+})
+
+t.test('of entries with one file the first that names the user decides', async t => {
+  const { ask, passwords } = clientsOf(
+    entry('admins', { file: 'team', users: ['ann'] }),
+    entry('late', { file: 'team', users: ['ann', 'bob'] }),
+    entry('rest', { file: 'team' }),
+  )
+  t.equal(await ask('192.0.2.1', as('ann:one')), 'admins')
+  t.equal(await ask('192.0.2.1', as('bob:two')), 'late')
+  t.equal(passwords.asked, 2, 'the file is asked once')
+  t.equal(await ask('192.0.2.1', as('ann:two')), '407 credentials_wrong')
+  t.equal(await ask('192.0.2.1', as('Ann:one')), '407 credentials_wrong', 'names are compared as they are')
+})
+
+t.test('whom an entry does not name it leaves to the next, in whatever file that looks', async t => {
+  const { ask } = clientsOf(
+    entry('ann', { file: 'team', users: ['ann'] }),
+    entry('guests', { file: 'guests', users: ['bob', 'eve'] }),
+    entry('team', { file: 'team' }),
+  )
+  t.equal(await ask('192.0.2.1', as('ann:one')), 'ann')
+  t.equal(await ask('192.0.2.1', as('bob:four')), 'guests')
+  t.equal(await ask('192.0.2.1', as('bob:two')), 'team')
+  t.equal(await ask('192.0.2.1', as('eve:three')), 'guests')
+  t.equal(await ask('192.0.2.1', as('eve:one')), '407 credentials_wrong')
+})
+
+t.test('a right password of a user whom no entry names is 403, and no guess', async t => {
+  const { ask, identify } = clientsOf(entry('ann', { file: 'team', users: ['ann'] }))
+  for (let i = 0; i < 25; i++) t.equal(await ask('192.0.2.1', as('bob:two')), '403 user')
+  t.match(identify('192.0.2.1', as('bob:two')), {
+    status: 403,
+    user: 'bob',
+    message: 'no entry of clients names this user',
+    detail: /users; add it to those of one\.$/,
+  })
+  t.equal(await ask('192.0.2.1', as('ann:one')), 'ann')
+  t.equal(await ask('192.0.2.1', as('bob:one')), '407 credentials_wrong')
+  t.equal(await ask('192.0.2.1', []), '407 credentials_missing')
+  for (let i = 0; i < 19; i++) await ask('192.0.2.1', as(`bob:${i}`))
+  t.equal(await ask('192.0.2.1', as('bob:two')), '429 authentication_rate', 'wrong ones are counted')
+})
+
+t.test('it goes on to an entry that asks for no password, where there is one', async t => {
+  const { ask, identify } = clientsOf(
+    entry('ann', { file: 'team', users: ['ann'] }),
+    byAddress('near', '10.0.0.0/8'),
+  )
+  t.equal(await ask('10.0.0.1', as('bob:two')), 'near')
+  t.equal(await ask('10.0.0.1', as('ann:one')), 'ann')
+  t.match(identify('10.0.0.1', as('bob:two')), { name: 'near', user: undefined })
+})
+
+t.test('the 403 says why a certificate could not stand in', async t => {
+  const { ask, identify } = clientsOf(
+    entry('machine', { certificate: { subject: ['*'] } }),
+    entry('ann', { file: 'team', users: ['ann'] }),
+  )
+  t.equal(await ask('192.0.2.1', as('bob:two'), EXPIRED), '403 user')
+  t.match(identify('192.0.2.1', as('bob:two'), EXPIRED), { detail: /CERT_HAS_EXPIRED\.$/ })
 })

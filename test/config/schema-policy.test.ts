@@ -30,7 +30,7 @@ t.test('clients', t => {
     ],
     [
       'clients: [ci]',
-      '2:11 clients[0]: expected a map of name, cidr, unix, basic, certificate, rules, found "ci"',
+      '2:11 clients[0]: expected a map of name, cidr, unix, basic, users, certificate, rules, found "ci"',
     ],
     ['clients: [{ cidr: ["::1"] }]', `2:11 clients[0].name: the key \`name\` is missing; ${NAME}`],
     [
@@ -60,6 +60,32 @@ t.test('clients', t => {
     [
       'clients: [{ name: a, cidr: ["::1"] }, { name: a, cidr: ["::2"] }]',
       '2:47 clients[1].name: the client name `a` is taken by an entry above',
+    ],
+  ])
+  t.end()
+})
+
+t.test('users are names as an htpasswd file has them; no message repeats what may be a password', t => {
+  const expected = 'expected a name as its htpasswd_file has it: no password, no colon, no space around it'
+  const client = (users: string) => `clients: [{ name: a, basic: { htpasswd_file: f }, users: ${users} }]`
+  const at = '2:59 clients[0].users'
+  refuses(t, [
+    [
+      client('[]'),
+      `2:58 clients[0].users: expected a list of names, such as [alice, bob], found an empty list`,
+    ],
+    [client('alice'), `2:58 clients[0].users: expected a list of names, such as [alice, bob], found "alice"`],
+    [client('[3]'), `${at}[0]: expected a name, such as alice, found 3`],
+    ...['alice:secret', ':secret', ' alice', 'alice ', '', 'a\\tb', '\\u0085'].map(
+      name => [client(`["${name}"]`), `${at}[0]: ${expected}`] as const,
+    ),
+    [
+      'clients: [{ name: a, cidr: ["::1"], users: [alice] }]',
+      '2:37 clients[0].users: names count with a password alone; add basic: { htpasswd_file: FILE }, which several entries may share',
+    ],
+    [
+      'clients: [{ name: a, users: [alice] }]',
+      '2:22 clients[0].users: names count with a password alone; add basic: { htpasswd_file: FILE }, which several entries may share',
     ],
   ])
   t.end()

@@ -43,7 +43,12 @@ t.test('but not where no_proxy names all the hosts of the rule, or they are addr
   }
 })
 
-const FOLDER = t.testdir({ users: 'a:$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde\n' })
+const HASH = '$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
+const FOLDER = t.testdir({
+  users: `a:${HASH}\n`,
+  team: `alice:${HASH}\nbob:${HASH}\n`,
+  other: `alice:${HASH}\n`,
+})
 const SOCKET = 'listen: { proxy: ["127.0.0.1:0", "unix:/run/a.sock"] }'
 
 const warnings = (yaml: string) =>
@@ -63,5 +68,34 @@ t.test('a Unix socket that no entry is for is worth a warning', t => {
     'an entry with addresses is for no Unix socket, whatever else it asks for',
   )
   t.same(warnings('listen: { proxy: ["systemd:a"], admin: "unix:/run/b.sock" }'), [])
+  t.end()
+})
+
+/** What is said of these entries of `clients`, one a line. */
+const ofClients = (...entries: string[]) =>
+  warnings(`clients:\n${entries.map(entry => `  - { ${entry} }\n`).join('')}`)
+
+t.test('a name that the htpasswd_file does not hold is worth a warning', t => {
+  t.same(ofClients('name: a, basic: { htpasswd_file: team }, users: [alice, bob]'), [])
+  t.same(ofClients('name: a, basic: { htpasswd_file: team }, users: [alise, zoe, Bob, alice]'), [
+    '3:56 clients[0].users[0]: team does not hold the name "alise"; did you mean "alice"?',
+    '3:63 clients[0].users[1]: team does not hold the name "zoe"',
+    '3:68 clients[0].users[2]: team does not hold the name "Bob"; did you mean "bob"?',
+  ])
+  t.end()
+})
+
+t.test('so is one that an entry further up takes in any case', t => {
+  const users = (name: string, more: string) => `name: ${name}, basic: { htpasswd_file: team }${more}`
+  const taken = (column: number, index: number) =>
+    `4:${column} clients[1].users[${index}]: the entry first further up takes this name already; put this one before it`
+  const second = users('second', ', users: [alice, bob]')
+  t.same(ofClients(users('first', ''), second), [taken(61, 0), taken(68, 1)])
+  t.same(ofClients(users('first', ', users: [bob]'), second), [taken(68, 1)])
+  t.same(ofClients(second, users('first', '')), [])
+  for (const more of [', cidr: ["10.0.0.0/8"]', ', unix: true']) {
+    t.same(ofClients(users('first', more), second), [], more)
+  }
+  t.same(ofClients('name: first, basic: { htpasswd_file: other }', second), [], 'another password')
   t.end()
 })

@@ -1,6 +1,7 @@
 import t from 'tap'
 import {
   type CertificateCondition,
+  certificateHolder,
   type ClientCertificate,
   matchesCertificate,
   parseSubject,
@@ -124,4 +125,22 @@ t.test('refuses what would match nobody', async t => {
   ] as const) {
     t.throws(() => parseSubject(text), new RangeError(message), text)
   }
+})
+
+t.test('the holder is the first alternative name, or else the subject (RFC 4514 §2.4)', async t => {
+  const holder = (names: readonly string[], ...attributes: (readonly [string, string])[]) =>
+    certificateHolder({
+      kind: 'valid',
+      names,
+      subject: attributes.map(([attribute, value]) => ({ attribute, value })),
+      chain: [],
+    })
+  t.equal(certificateHolder(CERTIFICATE), 'ci.example')
+  t.equal(holder(['spiffe://example/ci'], ['CN', 'ci']), 'spiffe://example/ci')
+  t.equal(holder([], ['O', 'Example'], ['CN', 'ci']), 'O=Example, CN=ci')
+  t.equal(holder([], ['CN', 'ci, OU=admins']), 'CN=ci\\, OU=admins', 'one attribute is not two')
+  t.equal(holder([], ['CN', 'ci\\'], ['OU', 'x']), 'CN=ci\\\\, OU=x')
+  t.equal(holder([]), undefined)
+  t.equal(certificateHolder({ kind: 'invalid', error: 'CERT_HAS_EXPIRED' }), undefined)
+  t.equal(certificateHolder(undefined), undefined)
 })
