@@ -6,12 +6,13 @@ import { LATENCY_WINDOW_MS, quantile } from '../observe/status-recorder.js'
 import { mergeStatus } from '../observe/merge-status.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { DenialGroup, ReloadState, Traffic, WorkerStatus } from '../observe/worker-status.js'
-import type { TunnelStatus } from '../tunnel/registry.js'
+import type { TunnelShare, TunnelStatus } from '../tunnel/registry.js'
 import type {
   DocumentCache,
   DocumentDenial,
   DocumentLatency,
   DocumentLimit,
+  DocumentShare,
   DocumentTraffic,
   DocumentTunnel,
   DocumentWorker,
@@ -49,7 +50,7 @@ export function describeStatus(
   ready: boolean,
   nowMs: number,
 ): StatusDocument {
-  const { traffic, latencies, tunnels, denials, upstreams, cache } = mergeStatus(workers)
+  const { traffic, latencies, tunnels, shares, denials, upstreams, cache } = mergeStatus(workers)
   const { build, config, listeners } = facts
   return {
     schema: 1,
@@ -83,7 +84,7 @@ export function describeStatus(
     denials: { dropped: denials.dropped, listed: denials.listed.map(describeDenial) },
     upstreams,
     cache: describeCache(cache),
-    limits: describeLimits(config.limits),
+    limits: describeLimits(config.limits, shares),
     traffic: describeTraffic(traffic),
   }
 }
@@ -147,6 +148,7 @@ function describeTunnel(tunnel: TunnelStatus): DocumentTunnel {
   return {
     id: tunnel.id,
     client: tunnel.client ?? null,
+    user: tunnel.user ?? null,
     client_address: tunnel.clientAddress,
     kind: tunnel.kind,
     host: tunnel.host ?? null,
@@ -162,6 +164,7 @@ function describeTunnel(tunnel: TunnelStatus): DocumentTunnel {
 function describeDenial(group: DenialGroup): DocumentDenial {
   return {
     client: group.client ?? null,
+    user: group.user ?? null,
     client_address: group.clientAddress,
     kind: group.kind,
     method: group.method,
@@ -203,13 +206,22 @@ const SIZES: readonly string[] = [
 ] satisfies (keyof Config['limits'])[]
 
 /** By the names that they have in the file; those that are absent from it and have no default are no limits. */
-function describeLimits(limits: Config['limits']): DocumentLimit[] {
+function describeLimits(limits: Config['limits'], shares: readonly TunnelShare[]): DocumentLimit[] {
   return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
     if (typeof value !== 'number') return []
     const key = name.replace(/Ms$/, '').replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
     const unit = name.endsWith('Ms') ? 'ms' : SIZES.includes(name) ? 'bytes' : 'count'
-    return [{ key, value, unit }]
+    return [{ key, value, unit, most: key === 'tunnels_per_client' ? shares.map(describeShare) : null }]
   })
+}
+
+function describeShare({ client, user, clientAddress, tunnels }: TunnelShare): DocumentShare {
+  return {
+    client: client ?? null,
+    user: user ?? null,
+    client_address: clientAddress ?? null,
+    count: tunnels,
+  }
 }
 
 function describeTraffic({ endSecond, opened, tunnels, ...traffic }: Traffic): DocumentTraffic {

@@ -79,6 +79,7 @@ export interface DocumentTunnel {
   /** Of its exchange, as in the log; what `POST /tunnels/ID/close` takes. */
   readonly id: string
   readonly client: string | null
+  readonly user: string | null
   readonly client_address: string
   readonly kind: 'connect' | 'upgrade'
   readonly host: string | null
@@ -93,6 +94,7 @@ export interface DocumentTunnel {
 
 export interface DocumentDenial {
   readonly client: string | null
+  readonly user: string | null
   readonly client_address: string
   readonly kind: string
   readonly method: string
@@ -138,6 +140,16 @@ export interface DocumentLimit {
   readonly key: string
   readonly value: number
   readonly unit: 'ms' | 'bytes' | 'count'
+  /** Who uses most of `tunnels_per_client`, the largest share first; null of all other keys. */
+  readonly most: readonly DocumentShare[] | null
+}
+
+export interface DocumentShare {
+  readonly client: string | null
+  readonly user: string | null
+  /** Null where there is a user. */
+  readonly client_address: string | null
+  readonly count: number
 }
 
 /** One number a second, the oldest first; per second, but for `tunnels_open`. */

@@ -80,6 +80,7 @@ export class AccessLog implements ExchangeObserver {
       `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"` +
       member('id', subject.id) +
       member('client', subject.client) +
+      member('user', subject.user) +
       `,"client_address":"${subject.clientAddress}","kind":"${subject.kind}"` +
       member('method', subject.method) +
       member('host', subject.host) +

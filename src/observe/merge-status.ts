@@ -1,5 +1,5 @@
 /** What several workers report as one: rates are added, tunnels listed together, refusals of the same kind counted together. */
-import type { ListedTunnels } from '../tunnel/registry.js'
+import { type ListedTunnels, mergeShares } from '../tunnel/registry.js'
 import { mergeCaches } from './cache-report.js'
 import { TRAFFIC_SECONDS } from './status-recorder.js'
 import {
@@ -15,11 +15,14 @@ import {
 
 export type MergedStatus = Pick<
   WorkerStatus,
-  'traffic' | 'latencies' | 'tunnels' | 'denials' | 'upstreams' | 'cache'
+  'traffic' | 'latencies' | 'tunnels' | 'shares' | 'denials' | 'upstreams' | 'cache'
 >
 
 /** How many tunnels are told one by one. */
 export const MAX_TUNNELS = 500
+/** Of how many clients it is told how many tunnels they have, and of how many each worker tells it: some are of several. */
+const MAX_SHARES = 10
+export const MAX_WORKER_SHARES = 100
 const MAX_DENIALS = 200
 /** A worker that is so many seconds behind is not waited for: its traffic is taken for none. */
 const MAX_BEHIND = 3
@@ -29,6 +32,10 @@ export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
     traffic: mergeTraffic(workers.map(({ traffic }) => traffic)),
     latencies: mergeLatencies(workers.map(({ latencies }) => latencies)),
     tunnels: mergeTunnels(workers.map(({ tunnels }) => tunnels)),
+    shares: mergeShares(
+      workers.flatMap(({ shares }) => shares),
+      MAX_SHARES,
+    ),
     denials: mergeDenials(workers.map(({ denials }) => denials)),
     upstreams: mergeUpstreams(workers.flatMap(({ upstreams }) => upstreams)),
     cache: mergeCaches(workers.flatMap(({ cache }) => cache ?? [])),
@@ -78,8 +85,8 @@ function mergeTunnels(all: readonly ListedTunnels[]): ListedTunnels {
 function mergeDenials(all: readonly Denials[]): Denials {
   const groups = new Map<string, DenialGroup>()
   for (const group of all.flatMap(({ listed }) => listed)) {
-    const { client, kind, method, host, port, decision, reason, rule, yaml } = group
-    const key = JSON.stringify([client, kind, method, host, port, decision, reason, rule, yaml])
+    const { client, user, kind, method, host, port, decision, reason, rule, yaml } = group
+    const key = JSON.stringify([client, user, kind, method, host, port, decision, reason, rule, yaml])
     const known = groups.get(key)
     groups.set(key, known === undefined ? group : joined(known, group))
   }

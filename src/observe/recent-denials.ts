@@ -66,12 +66,12 @@ export class RecentDenials {
   }
 
   #add(subject: Subject, event: Decided, configHash: string): void {
-    const { client, kind, method, host, port, clientAddress } = subject
+    const { client, user, kind, method, host, port, clientAddress } = subject
     const { decision, rule, reason = 'other', refusal } = event
     const now = this.#wallClock()
     const shown = method.slice(0, MAX_METHOD)
     const address = refusal?.address
-    const key = JSON.stringify([client, kind, shown, host, port, decision, reason, rule, address])
+    const key = JSON.stringify([client, user, kind, shown, host, port, decision, reason, rule, address])
     const known = this.#groups.get(key)
     this.#groups.delete(key)
     if (known?.configHash === configHash) {
@@ -84,6 +84,7 @@ export class RecentDenials {
     if (this.#groups.isFull) this.#dropped += 1
     this.#groups.set(key, {
       client,
+      user: user === undefined ? undefined : ownText(user),
       clientAddress,
       kind,
       method: ownText(shown),
@@ -110,7 +111,7 @@ function refusedOf({ client, kind, method, host, port, reason, rule, address }: 
 
 /** A copy that stands by itself: text cut out of a request holds on to all of the request for as long as it is kept. */
 function ownText(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1')
+  return Buffer.from(text).toString()
 }
 
 function printable(text: string): string {

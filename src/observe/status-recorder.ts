@@ -11,7 +11,7 @@ import {
   type Subject,
 } from '../pipeline/exchange-observer.js'
 import { RecentDenials } from './recent-denials.js'
-import type { ListedTunnels } from '../tunnel/registry.js'
+import type { ListedTunnels, TunnelShare } from '../tunnel/registry.js'
 import { SERIES, type Traffic, type UpstreamStatus, type WorkerStatus } from './worker-status.js'
 
 export interface StatusOptions {
@@ -28,6 +28,7 @@ export interface StatusSources extends Pick<WorkerStatus, 'worker' | 'pid' | 'ca
   readonly config: Config
   readonly configHash: string
   readonly tunnels: ListedTunnels
+  readonly shares: readonly TunnelShare[]
   readonly upstreams: readonly UpstreamStatus[]
 }
 
@@ -86,7 +87,16 @@ export class StatusRecorder implements ExchangeObserver {
     this.#loop = loop
   }
 
-  report({ worker, pid, config, configHash, tunnels, upstreams, cache }: StatusSources): WorkerStatus {
+  report({
+    worker,
+    pid,
+    config,
+    configHash,
+    tunnels,
+    shares,
+    upstreams,
+    cache,
+  }: StatusSources): WorkerStatus {
     return {
       worker,
       pid,
@@ -96,6 +106,7 @@ export class StatusRecorder implements ExchangeObserver {
       traffic: this.#traffic.traffic,
       latencies: { dns: this.#dns.counts(), dial: this.#dial.counts(), firstByte: this.#firstByte.counts() },
       tunnels,
+      shares,
       denials: this.#denials.report(config),
       upstreams,
       cache,

@@ -4,11 +4,13 @@
  */
 import type { CacheReport } from './cache-report.js'
 import type { DecisionEvent, ExchangeKind } from '../pipeline/exchange-observer.js'
-import type { ListedTunnels } from '../tunnel/registry.js'
+import type { ListedTunnels, TunnelShare } from '../tunnel/registry.js'
 
 /** Refusals of the same request for the same reason. */
 export interface DenialGroup {
   readonly client: string | undefined
+  /** Who of that client; undefined where nobody has shown who they are. */
+  readonly user: string | undefined
   /** The last that it came from. */
   readonly clientAddress: string
   readonly kind: ExchangeKind
@@ -70,6 +72,8 @@ export interface WorkerStatus {
   readonly traffic: Traffic
   readonly latencies: Latencies
   readonly tunnels: ListedTunnels
+  /** Of the clients that have the most tunnels. */
+  readonly shares: readonly TunnelShare[]
   readonly denials: Denials
   readonly upstreams: readonly UpstreamStatus[]
   /** Undefined while nothing is stored anywhere. */

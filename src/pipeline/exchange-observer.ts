@@ -16,6 +16,8 @@ export interface Subject {
   readonly id: string
   /** The name of the client entry; absent when there is none for the address. */
   readonly client: string | undefined
+  /** Who has proved who they are to that entry, or to none: a user name, or the holder of a certificate. Never in metrics. */
+  readonly user?: string | undefined
   readonly clientAddress: string
   readonly kind: ExchangeKind
   readonly method: string

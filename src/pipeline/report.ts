@@ -2,7 +2,8 @@
  * What observers are told of an exchange: its decision, as far as it is known, once, whichever way it falls, and then its
  * end; and of a request that is malformed, and so never became an exchange, both at once.
  */
-import type { ProxyError } from '../errors.js'
+import type { Client } from '../clients/identify.js'
+import { ProxyError } from '../errors.js'
 import type { OutgoingTrace } from '../http/trace-context.js'
 import type { AdmittedExchange, ReceivedExchange } from './admitted-exchange.js'
 import type { RequestTarget } from '../http/request-target.js'
@@ -37,12 +38,12 @@ export class Report implements AdmittedExchange {
   #decision: DecisionEvent | undefined
 
   /**
-   * @param client the name of its entry; undefined when there is none
+   * @param client who asks, or why they are refused; undefined for whoever left before that was known
    * @param started when its head had been read: milliseconds, monotonic
    */
   constructor(
     exchange: ReceivedExchange,
-    client: string | undefined,
+    client: Client | ProxyError | undefined,
     started: number,
     { observers, configHash }: ReportOptions,
   ) {
@@ -53,7 +54,8 @@ export class Report implements AdmittedExchange {
     this.exchange = exchange
     this.subject = {
       id,
-      client,
+      client: client instanceof ProxyError ? undefined : client?.name,
+      user: client?.user,
       clientAddress,
       kind: KINDS[target.form],
       method,

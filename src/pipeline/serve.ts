@@ -100,12 +100,7 @@ export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) =>
     if (slot.pending !== undefined) await slot.pending
     const identified = slot.refusal ?? clients.identify(exchange)
     const client = identified instanceof Promise ? await identified : identified
-    const report = new Report(
-      exchange,
-      client instanceof ProxyError ? undefined : client?.name,
-      started,
-      pipeline,
-    )
+    const report = new Report(exchange, client, started, pipeline)
     let reservation: Reservation | undefined
     let outcome: Outcome
     try {

@@ -13,7 +13,7 @@ import { exchangeIds } from '../listener/exchange.js'
 import { ProxyServer } from '../listener/server.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { reportCache } from '../observe/cache-report.js'
-import { MAX_TUNNELS } from '../observe/merge-status.js'
+import { MAX_TUNNELS, MAX_WORKER_SHARES } from '../observe/merge-status.js'
 import type { ReloadState, WorkerStatus } from '../observe/worker-status.js'
 import { type Listeners, configuredListeners } from '../pipeline/create-policy.js'
 import type { Purge } from '../upstream/cache/store.js'
@@ -266,6 +266,7 @@ class SingleProxy implements RunningProxy, Control {
       config: runtime.config,
       configHash: runtime.hash,
       tunnels: tunnels.list(MAX_TUNNELS),
+      shares: tunnels.shares(MAX_WORKER_SHARES),
       upstreams,
       cache,
     })

@@ -131,6 +131,7 @@ export class ExchangeSpans implements ExchangeObserver {
       'server.address': subject.host,
       'server.port': subject.port,
       'client.address': subject.clientAddress,
+      'enduser.id': subject.user,
       'sluice.id': subject.id,
       'sluice.client': subject.client,
       'sluice.kind': subject.kind,

@@ -36,6 +36,8 @@ export interface TunnelStatus {
   /** Of its exchange, as in the log. */
   readonly id: string
   readonly client: string | undefined
+  /** Who of that client; undefined where nobody has shown who they are. */
+  readonly user: string | undefined
   readonly clientAddress: string
   readonly kind: 'connect' | 'upgrade'
   readonly host: string | undefined
@@ -53,6 +55,15 @@ export interface ListedTunnels {
   /** How many there are, those that are not listed too. */
   readonly open: number
   readonly listed: readonly TunnelStatus[]
+}
+
+/** How many tunnels one client has, counted as `limits.tunnels_per_client` counts them but for networks of IPv6. */
+export interface TunnelShare {
+  readonly client: string | undefined
+  readonly user: string | undefined
+  /** Undefined where there is a user, who may be anywhere. */
+  readonly clientAddress: string | undefined
+  readonly tunnels: number
 }
 
 interface Running extends OpenTunnel, Indexed {
@@ -172,6 +183,16 @@ export class TunnelRegistry {
     return { open: this.#running.size, listed }
   }
 
+  /** @param most how many clients are told; those with the most tunnels, the largest first */
+  shares(most: number): TunnelShare[] {
+    const shares = []
+    for (const { admitted } of this.#running) {
+      const { client, user, clientAddress } = admitted.subject
+      shares.push({ client, user, clientAddress: user === undefined ? clientAddress : undefined, tunnels: 1 })
+    }
+    return mergeShares(shares, most)
+  }
+
   /**
    * Ends the one that came from this exchange.
    * @returns false when there is none, or none any more
@@ -206,6 +227,17 @@ export class TunnelRegistry {
   }
 }
 
+/** Those of one client as one; the largest first, and no more than `most`. */
+export function mergeShares(shares: readonly TunnelShare[], most: number): TunnelShare[] {
+  const byClient = new Map<string, TunnelShare>()
+  for (const share of shares) {
+    const { client, user, clientAddress } = share
+    const key = `${client} ${user === undefined ? clientAddress : `user ${user}`}`
+    byClient.set(key, { ...share, tunnels: share.tunnels + (byClient.get(key)?.tunnels ?? 0) })
+  }
+  return [...byClient.values()].sort((a, b) => b.tunnels - a.tunnels).slice(0, most)
+}
+
 function hasEnded({ index }: Indexed): boolean {
   return index === NOT_INDEXED
 }
@@ -215,6 +247,7 @@ function describe({ pump, admitted, address, startedAt }: Running, now: number):
   return {
     id: exchange.id,
     client: subject.client,
+    user: subject.user,
     clientAddress: exchange.clientAddress,
     kind: subject.kind === 'connect' ? 'connect' : 'upgrade',
     host: subject.host,

@@ -41,6 +41,7 @@ function worker(requests: number[]): WorkerStatus {
     },
     latencies: { dns: dns.counts(), dial: none, firstByte: none },
     tunnels: { open: 2, listed: [] },
+    shares: [],
     denials: { dropped: 0, listed: [] },
     upstreams: [],
     cache: undefined,

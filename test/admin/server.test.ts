@@ -53,6 +53,7 @@ const WORKER: WorkerStatus = {
   traffic: { endSecond: 0, requests: [], denied: [], opened: [], bytesUp: [], bytesDown: [], tunnels: [] },
   latencies: { dns: [], dial: [], firstByte: [] },
   tunnels: { open: 0, listed: [] },
+  shares: [],
   denials: { dropped: 0, listed: [] },
   upstreams: [],
   cache: undefined,

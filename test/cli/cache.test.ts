@@ -60,6 +60,7 @@ async function admin(
         },
         latencies: { dns: [], dial: [], firstByte: [] },
         tunnels: { open: 0, listed: [] },
+        shares: [],
         denials: { dropped: 0, listed: [] },
         upstreams: [],
         cache: cache ?? undefined,

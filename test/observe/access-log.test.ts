@@ -77,6 +77,16 @@ t.test('so is a close; what is not known is left out', async t => {
   ])
 })
 
+t.test('who has shown who they are stands behind the client, in both events', async t => {
+  const { log, lines } = accessLog()
+  const known = subject({ user: 'alice' })
+  log.decision(known, { decision: 'allow' }, 'abc')
+  log.close(known, OUTCOME, 0)
+  for (const line of lines)
+    t.match(line, '"id":"a-1","client":"ci","user":"alice","client_address":"10.0.0.1"')
+  t.equal(lines.length, 2)
+})
+
 t.test('what the cache has made of a request is told, and why nothing was stored', async t => {
   const { log, lines } = accessLog()
   const cached = (cache: CacheOutcome) => {
@@ -162,10 +172,10 @@ t.test('at level warn only refusals are written, above it nothing', async t => {
 t.test('no text that a client chose breaks out of its string', async t => {
   const { log, lines } = accessLog()
   const hostile = '"},{"\\\n\r\x00\x1b[2J\x7f\x9b\u2028é'
-  log.close(subject({ method: hostile, host: hostile, path: hostile }), OUTCOME, 0)
+  log.close(subject({ user: hostile, method: hostile, host: hostile, path: hostile }), OUTCOME, 0)
   t.match(lines[0], /^\{[\x20-\x7e]*\}\n$/)
-  const { method, host, path } = JSON.parse(lines[0] ?? '')
-  t.strictSame([method, host, path], [hostile, hostile, hostile])
+  const { user, method, host, path } = JSON.parse(lines[0] ?? '')
+  t.strictSame([user, method, host, path], [hostile, hostile, hostile, hostile])
 })
 
 t.test('takes any pino logger', async t => {

@@ -24,6 +24,7 @@ const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
   traffic: traffic(0, []),
   latencies: { dns: [], dial: [], firstByte: [] },
   tunnels: { open: 0, listed: [] },
+  shares: [],
   denials: { dropped: 0, listed: [] },
   upstreams: [],
   cache: undefined,
@@ -32,6 +33,7 @@ const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
 const tunnel = (id: string, bytesUp: number, ageMs = 0): TunnelStatus => ({
   id,
   client: undefined,
+  user: undefined,
   clientAddress: '10.0.0.1',
   kind: 'connect',
   host: 'a.test',
@@ -44,6 +46,7 @@ const tunnel = (id: string, bytesUp: number, ageMs = 0): TunnelStatus => ({
 })
 const denial = (host: string, more: Partial<DenialGroup> = {}): DenialGroup => ({
   client: 'ci',
+  user: undefined,
   clientAddress: '10.0.0.1',
   kind: 'connect',
   method: 'CONNECT',
@@ -138,6 +141,29 @@ t.test('refusals of the same kind are counted together, with the last of what wa
   ).denials
   t.equal(cut.listed.length, 200)
   t.equal(cut.dropped, 100)
+})
+
+t.test('refusals of two users stay two', async t => {
+  const of = (user: string) => worker({ denials: { dropped: 0, listed: [denial('a.test', { user })] } })
+  const { listed } = mergeStatus([of('alice'), of('bob'), of('alice')]).denials
+  t.same(
+    listed.map(({ user, count }) => [user, count]),
+    [
+      ['alice', 2],
+      ['bob', 1],
+    ],
+  )
+})
+
+t.test('tunnels of one client in several workers are one share of the limit', async t => {
+  const of = (user: string, tunnels: number) => ({ client: 'ci', user, clientAddress: undefined, tunnels })
+  const few = Array.from({ length: 20 }, (_, i) => of(`few${i}`, 1))
+  const { shares } = mergeStatus([
+    worker({ shares: [of('bob', 4), of('alice', 3)] }),
+    worker({ shares: [of('alice', 3), ...few] }),
+  ])
+  t.equal(shares.length, 10)
+  t.same(shares.slice(0, 2), [of('alice', 6), of('bob', 4)])
 })
 
 t.test('an upstream is down as soon as one worker can not reach it', async t => {

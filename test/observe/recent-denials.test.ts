@@ -41,6 +41,7 @@ t.test(
     t.equal(listed.length, 2)
     t.same(listed[0], {
       client: 'ci',
+      user: undefined,
       clientAddress: '10.0.0.2',
       kind: 'connect',
       method: 'CONNECT',
@@ -61,6 +62,18 @@ t.test(
     )
   },
 )
+
+t.test('what was refused to one user is told apart from what was to another', async t => {
+  const { denials } = recent()
+  for (const user of ['alice', 'b\u00f6b', 'alice', undefined])
+    denials.decision(subject('b.test', { user }), DENIED, 'h')
+  const found = denials.report(config).listed.map(({ user, count }) => [user, count])
+  t.same(found, [
+    [undefined, 1],
+    ['alice', 2],
+    ['b\u00f6b', 1],
+  ])
+})
 
 t.test('two hundred kinds are kept, those met the longest ago make room', async t => {
   const { denials } = recent()

@@ -49,6 +49,7 @@ t.test('keeps what both events of an exchange say, and samples once a second', a
     config: defaultConfig().config,
     configHash: 'h',
     tunnels,
+    shares: [],
     upstreams: [],
     cache: undefined,
   })
@@ -110,6 +111,7 @@ t.test('what a tunnel took is kept when it is established, and not again when it
       config,
       configHash: '',
       tunnels: { open: 0, listed: [] },
+      shares: [],
       upstreams: [],
       cache: undefined,
     })

@@ -14,7 +14,7 @@ import { FakeExchange } from '../kit/fakes/exchange.js'
 /** An exchange that is reported to these. */
 function reported(...observers: ExchangeObserver[]): Report {
   const options = { observers: new ObserverList(observers), configHash: 'hash' }
-  return new Report(new FakeExchange(), 'ci', 3, options)
+  return new Report(new FakeExchange(), { name: 'ci', rules: 'all' }, 3, options)
 }
 
 const DENIAL: Denial = {

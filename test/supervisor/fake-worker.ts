@@ -30,6 +30,7 @@ const STATUS = {
   traffic: { endSecond: 0, ...NO_TRAFFIC },
   latencies: { dns: [], dial: [], firstByte: [] },
   tunnels: { open: 1, listed: [] },
+  shares: [],
   denials: { dropped: 0, listed: [] },
   upstreams: [],
   cache: undefined,

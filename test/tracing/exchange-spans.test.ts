@@ -96,6 +96,18 @@ t.test('the scheme is that of the target, or of the connection', async t => {
   }
 })
 
+t.test('who has shown who they are is the end user of the span of what was asked', async t => {
+  for (const user of ['alice', undefined]) {
+    const { spans, ended } = scene()
+    const asked = subject({ user })
+    spans.began(asked, request(), 1000)
+    spans.close(asked, { ...COMPLETE, address: '192.0.2.1:80' }, 1)
+    t.equal(ended().server?.attributes['enduser.id'], user)
+    t.notOk('enduser.id' in (ended().client?.attributes ?? {}))
+    t.equal('enduser.id' in (ended().server?.attributes ?? {}), user !== undefined)
+  }
+})
+
 t.test('what the cache has made of it is told, and nobody was asked behind a hit', async t => {
   const { spans, ended } = scene()
   const asked = subject()

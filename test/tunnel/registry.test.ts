@@ -48,10 +48,16 @@ function rulesOf(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>) {
 }
 
 /** Registers a tunnel that came from a CONNECT with this id. */
-function opened(pumps: TunnelRegistry, id: string, pump: StubPump, rules = RULES): boolean {
+function opened(
+  pumps: TunnelRegistry,
+  id: string,
+  pump: StubPump,
+  rules = RULES,
+  who: object = { client: 'ci', user: 'alice' },
+): boolean {
   const subject = {
     id,
-    client: 'ci',
+    ...who,
     clientAddress: '10.0.0.1',
     kind: 'connect',
     method: 'CONNECT',
@@ -125,6 +131,7 @@ t.test('lists what runs with who asked for it, those with the most bytes where n
       {
         id: 'x-1',
         client: 'ci',
+        user: 'alice',
         clientAddress: '10.0.0.1',
         kind: 'connect',
         host: 'a.test',
@@ -146,6 +153,30 @@ t.test('lists what runs with who asked for it, those with the most bytes where n
   await first.end()
   t.equal(pumps.list(2).open, 1)
   t.equal(pumps.opened, 2)
+})
+
+t.test('tells who has most tunnels: users wherever they are, others by their address', async t => {
+  const pumps = new TunnelRegistry(() => 0)
+  const ended = new StubPump()
+  for (const [index, who] of [
+    { client: 'ci', user: undefined },
+    { client: 'ci', user: 'alice' },
+    { client: 'agents', user: 'alice' },
+    { client: 'ci', user: 'alice' },
+    { client: 'ci', user: '10.0.0.1' },
+  ].entries()) {
+    opened(pumps, `x-${index}`, index === 4 ? ended : new StubPump(), RULES, who)
+  }
+  const told = () =>
+    pumps.shares(3).map(({ client, user, clientAddress, tunnels }) => [client, user, clientAddress, tunnels])
+  t.same(told(), [
+    ['ci', 'alice', undefined, 2],
+    ['ci', undefined, '10.0.0.1', 1],
+    ['agents', 'alice', undefined, 1],
+  ])
+  t.equal(pumps.shares(9).length, 4, 'a user is not the address that it is called')
+  await ended.end()
+  t.equal(pumps.shares(9).length, 3)
 })
 
 t.test('one is stopped by the id of its exchange, and no other', async t => {

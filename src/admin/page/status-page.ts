@@ -128,7 +128,7 @@ ${CHARTS.map(
 </section>
 <section aria-labelledby="tunnels-title">
 <div class="head"><h2 id="tunnels-title">Open tunnels</h2><p id="tunnels-note" class="note"></p>
-<label class="filter">Filter <input id="tunnels-filter" type="search" autocomplete="off" spellcheck="false" placeholder="host, client, rule"></label></div>
+<label class="filter">Filter <input id="tunnels-filter" type="search" autocomplete="off" spellcheck="false" placeholder="host, user, rule"></label></div>
 ${table('tunnels', 'Open tunnels', ['target', 'client', '~rule', '#age', '#~up', '#down', '<span class="unseen">close</span>'], 'No tunnel is open.')}
 </section>
 <div class="columns">
@@ -153,7 +153,7 @@ ${table('upstreams', 'Upstreams of origins', ['upstream', 'route', 'state', '#fa
 <dl id="config" class="facts"></dl>
 <ul id="problems" class="problems"></ul>
 <details><summary>Limits</summary>
-${table('limits', 'Limits', ['key', '#value'], '')}
+${table('limits', 'Limits', ['key', '#value', 'most used by'], '')}
 </details>
 </section>
 </div>

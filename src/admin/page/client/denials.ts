@@ -18,7 +18,7 @@ function createDenials(): (denials: Status['denials'], now: number) => void {
       setText(target, formatTarget(item.host, item.port))
       setText(why, whyOf(item))
       why.dataset['decision'] = item.decision
-      setText(who, `${item.method} from ${formatClient(item.client, item.client_address)}`)
+      setText(who, `${item.method} from ${formatClient(item.client, item.user, item.client_address)}`)
       const ago = formatAge((now - Date.parse(item.last)) / 1000)
       setText(times, `${item.count.toLocaleString('en')}×, ${ago} ago`)
       const text = JSON.stringify([item.detail, item.yaml])
@@ -55,6 +55,7 @@ function createDenials(): (denials: Status['denials'], now: number) => void {
 
 function keyOfDenial({
   client,
+  user,
   kind,
   method,
   host,
@@ -64,7 +65,7 @@ function keyOfDenial({
   rule,
   yaml,
 }: StatusDenial): string {
-  return JSON.stringify([client, kind, method, host, port, decision, reason, rule, yaml])
+  return JSON.stringify([client, user, kind, method, host, port, decision, reason, rule, yaml])
 }
 
 function whyOf({ decision, reason, rule }: StatusDenial): string {

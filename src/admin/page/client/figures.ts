@@ -37,9 +37,9 @@ function createFigures(): (status: Status) => void {
   )
   const limits = textTable<Status['limits'][number]>(
     'limits',
-    ['', NUMBER],
+    ['', NUMBER, 'name'],
     ({ key }) => key,
-    limit => [`limits.${limit.key}`, formatLimit(limit)],
+    limit => [`limits.${limit.key}`, formatLimit(limit), (limit.most ?? []).map(formatShare).join(', ')],
   )
   return status => {
     showHead(status)

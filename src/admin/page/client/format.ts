@@ -47,6 +47,18 @@ function formatTarget(host: string | null, port: number | null): string {
   return port === null ? name : `${name}:${port}`
 }
 
-function formatClient(name: string | null, address: string): string {
-  return name === null ? address : `${name} (${address})`
+/** `alice of agents`, `agents`, or `unknown`. */
+function formatIdentity(client: string | null, user: string | null): string {
+  const name = client ?? 'unknown'
+  return user === null ? name : `${user} of ${name}`
+}
+
+function formatClient(client: string | null, user: string | null, address: string): string {
+  return client === null && user === null ? address : `${formatIdentity(client, user)} (${address})`
+}
+
+/** `alice of agents: 37`, or with an address in place of a user. */
+function formatShare(share: import('../../status-document.js').DocumentShare): string {
+  const { client, user, client_address: address, count } = share
+  return `${formatIdentity(client, user ?? address)}: ${count.toLocaleString('en')}`
 }

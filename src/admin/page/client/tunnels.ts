@@ -26,8 +26,8 @@ function createTunnels(): (tunnels: Status['tunnels']) => void {
   }
 }
 
-function textOf({ host, port, client, client_address: address, rule }: StatusTunnel): string {
-  return `${formatTarget(host, port)} ${client ?? ''} ${address} ${rule ?? ''}`.toLowerCase()
+function textOf({ host, port, client, user, client_address: address, rule }: StatusTunnel): string {
+  return `${formatTarget(host, port)} ${client ?? ''} ${user ?? ''} ${address} ${rule ?? ''}`.toLowerCase()
 }
 
 function makeTunnelRow(tunnel: StatusTunnel): KeyedView<StatusTunnel> {
@@ -41,7 +41,7 @@ function makeTunnelRow(tunnel: StatusTunnel): KeyedView<StatusTunnel> {
   action?.append(button)
   const kind = tunnel.kind === 'upgrade' ? ', upgraded' : ''
   target?.append(name, made('small', '', `${tunnel.address}${kind}`))
-  client?.append(tunnel.client ?? 'unknown', made('small', '', tunnel.client_address))
+  client?.append(formatIdentity(tunnel.client, tunnel.user), made('small', '', tunnel.client_address))
   rule?.append(tunnel.rule ?? '–')
   return {
     element: row,
