@@ -12,6 +12,7 @@ import { type Fields, fieldValues, withoutFields } from '../http/fields.js'
 import { type ContentRange, parseContentRange } from '../http/range.js'
 import { resolveReference } from '../http/uri-reference.js'
 import type { ReceivedHead } from '../http1/response-reader.js'
+import { parseDirectives } from './cache-control.js'
 import { parseDate, StoredResponse } from './freshness.js'
 import { isHeuristicallyCacheable } from './heuristics.js'
 import { type CacheRequest, requestDirectives } from './request.js'
@@ -90,10 +91,24 @@ function refuse(why: NotStored): Storable {
   return { kind: 'refuse', why }
 }
 
-/** Whether a response that was stored may stay so with what a 304 has said of it since (RFC 9111 §4.3.4, §5.2.2). */
-export function mayStayStored({ directives }: StoredResponse): boolean {
-  if (directives.fieldNames('private') === 'all') return false
-  return !directives.has('no-store') || directives.has('must-understand')
+/**
+ * What becomes of a stored response with what a 304, or the response to HEAD, has said of it since (RFC 9111 §4.3.4, §5.2.2):
+ * `leave` is for what was said to one client alone (§3.5).
+ */
+export function decideUpdate(request: CacheRequest, response: StoredResponse): 'update' | 'leave' | 'remove' {
+  const { directives } = response
+  if (isPrivate(response)) return 'remove'
+  if (directives.has('no-store') && !directives.has('must-understand')) return 'remove'
+  return request.fields.has(FIELD.authorization) && !isForAuthorized(response) ? 'leave' : 'update'
+}
+
+/**
+ * A targeted field takes the place of Cache-Control, but for this: an origin that means a cache of its own by it, as CDNs
+ * are, does not mean that one of somebody else may share what is private (RFC 9213 §2.2).
+ */
+function isPrivate({ directives, head }: StoredResponse): boolean {
+  if (directives.fieldNames('private') === 'all') return true
+  return parseDirectives(fieldValues(head.fields, 'cache-control')).fieldNames('private') === 'all'
 }
 
 /** What RFC 9111 §3 and §3.5 demand of a response, and what a shared cache demands of one that may be personal. */
@@ -105,7 +120,7 @@ function refusalOf(request: CacheRequest, response: StoredResponse): NotStored |
   if (directives.has('must-understand') && !isUnderstood) return 'must-understand'
   // must-understand says that no-store is for those who do not know the status (RFC 9111 §5.2.2.3).
   if (directives.has('no-store') && !directives.has('must-understand')) return 'no-store'
-  if (directives.fieldNames('private') === 'all') return 'private'
+  if (isPrivate(response)) return 'private'
   if (fields.has(FIELD.authorization) && !isForAuthorized(response)) return 'authorization'
   if (response.vary.includes('*')) return 'vary-star'
   if (!isExplicit && !isPublic && !isHeuristicallyCacheable(status)) return 'status'
@@ -150,6 +165,13 @@ function uselessness(response: StoredResponse, ttl: LifetimeBounds | undefined):
 }
 
 /** The range of a 206 that has one, and as many bytes as it says (RFC 9110 §14.4, §15.3.7). */
+/** Bytes of content that a response is to have, as far as it says so; a part says so by its Content-Range, too. */
+export function expectedLength(head: ReceivedHead): number | undefined {
+  if (head.contentLength !== undefined || head.status !== 206) return head.contentLength
+  const range = receivedRange(head)
+  return range && range.last - range.first + 1
+}
+
 function receivedRange(head: ReceivedHead): ContentRange | undefined {
   const lines = fieldValues(head.fields.list, 'content-range')
   const [line] = lines

@@ -11,7 +11,8 @@ import { claimedTarget } from '../cache/key.js'
 import type { CacheConfig } from '../config/cache.js'
 import type { Exchange } from '../exchange.js'
 import type { Authority } from '../http/authority.js'
-import type { FieldSection } from '../http/field-section.js'
+import { endToEndFields } from '../http/connection.js'
+import { FIELD, FieldSection } from '../http/field-section.js'
 import { type CacheRules, compileCacheRules } from '../policy/cache-rules.js'
 import type { AddressTerms, Grant } from '../policy/permit.js'
 import type { CachedRequest } from '../upstream/sender.js'
@@ -67,13 +68,15 @@ export class CacheTerms {
   request({ facts, content }: Exchange, target: CachedTarget, partition: string): CachedRequest {
     const { scheme, authority, path, fields, reachedBy } = target
     const rule = this.#rules(authority.host)
+    const plainPartition = `${partition} ${reachedBy}`
     return {
       method: facts.method,
       key: {
-        partition: `${partition} ${reachedBy}${claimedTarget(fields)}`,
+        partition: plainPartition + claimedTarget(authority, fields),
         uri: serializeCacheUri(scheme, authority, path),
       },
-      fields,
+      plainPartition,
+      fields: fieldsSent(fields),
       hasContent: content.length !== 0,
       ttl: rule === undefined || !rule.store ? undefined : rule,
       isOff: rule?.store === false,
@@ -81,6 +84,16 @@ export class CacheTerms {
       showsKey: this.#showsKey,
     }
   }
+}
+
+/** Without what Connection names: the origin does not get that, and so selects nothing by it (RFC 9110 §7.6.1). */
+function fieldsSent(fields: FieldSection): FieldSection {
+  if (!fields.has(FIELD.connection) || fields.connectionOptions.every(isOfConnection)) return fields
+  return FieldSection.of(endToEndFields(fields))
+}
+
+function isOfConnection(option: string): boolean {
+  return option === 'keep-alive' || option === 'close' || option === 'upgrade' || option === 'te'
 }
 
 /** The addresses that a grant allows beyond what every client may reach, or is bound to; '' for most. */

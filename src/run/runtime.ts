@@ -146,13 +146,13 @@ export class Runtime implements TunnelRules, RuntimeInForce {
 
   get cache(): OperatedCache | undefined {
     const { cache } = this.config
-    const store = this.#cache?.store
-    if (cache === undefined || store === undefined) return undefined
+    const open = this.#cache
+    if (cache === undefined || open === undefined) return undefined
     return {
       kind: cache.store,
       sizeBytes: cache.store === 'redis' ? undefined : cache.sizeBytes,
-      stats: () => store.stats(),
-      purge: what => store.purge(what),
+      stats: () => open.store.stats(),
+      purge: what => open.purge(what),
     }
   }
 

@@ -19,6 +19,8 @@ export interface UpstreamRequest extends OutgoingRequest {
 
 /** A request as the cache sees it, and what the configuration says of its host. */
 export interface CachedRequest extends CacheRequest {
+  /** The partition of the same client for requests that claim no other target. */
+  readonly plainPartition: string
   /** Overrides of the origin's will; undefined where there are none. */
   readonly ttl: LifetimeBounds | undefined
   /** Whether nothing of its host is stored. */

@@ -156,7 +156,7 @@ function countedBytes(directory: string): number {
 }
 
 t.test('processes killed while they evict leave what was not evicted whole, and the limit kept', async t => {
-  const limit = 4_000_000
+  const limit = 1_000_000
   // So many of the last ones of each writer are far from being the oldest.
   const recent = 5
   const evicting = { now: Date.now, evict: 'least-recently-used', maxTotalBytes: limit } as const

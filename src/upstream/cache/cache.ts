@@ -6,7 +6,7 @@ import type { CacheKey } from '../../cache/stored-response.js'
 import { BoundedMap } from '../../limits/bounded-map.js'
 import type { Permit } from '../../policy/permit.js'
 import type { CachedRequest, Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../sender.js'
-import type { CacheStore } from './store.js'
+import type { CacheStore, Purge } from './store.js'
 
 /** One request on its way through the cache. */
 export interface CacheRun {
@@ -19,6 +19,8 @@ export interface CacheRun {
   readonly events: UpstreamEvents
   /** Begins anew with what is stored by now, and waits for nobody else's response. */
   readonly again: (run: CacheRun) => Cancel
+  /** Asks the origin, as if nothing were stored. */
+  readonly afresh: (run: CacheRun) => Cancel
 }
 
 /** A request upstream that others may wait for. */
@@ -53,6 +55,8 @@ export class Cache {
   /** The count of invalidations at the last one of each key. */
   readonly #invalidated = new BoundedMap<string, number>(MAX_INVALIDATED)
   #invalidations = 0
+  /** The count of invalidations at the last purge. */
+  #purgedAt = 0
 
   constructor({ store, maxObjectBytes, wallClock }: CacheOptions) {
     this.store = store
@@ -91,6 +95,16 @@ export class Cache {
     this.#unshared.set(textOf(key), this.wallClock() + UNSHARED_MS)
   }
 
+  /**
+   * Forgets what is purged, and does not store what is on its way, whatever its key.
+   * @returns how many entries were forgotten
+   */
+  purge(what: Purge): Promise<number> {
+    this.#purgedAt = ++this.#invalidations
+    for (const fetch of [...this.#fetches.values()]) fetch.outdated()
+    return this.store.purge(what)
+  }
+
   /** Forgets what is stored under a key, and does not store what is on its way (RFC 9111 §4.4). */
   invalidate(key: CacheKey): void {
     const text = textOf(key)
@@ -108,6 +122,7 @@ export class Cache {
   /** Whether a key may have been invalidated since there were so many invalidations. */
   isInvalidated(key: CacheKey, since: number): boolean {
     if (this.#invalidations === since) return false
+    if (this.#purgedAt > since) return true
     return this.#invalidations - since > MAX_INVALIDATED || (this.#invalidated.get(textOf(key)) ?? 0) > since
   }
 }

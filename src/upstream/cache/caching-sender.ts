@@ -49,6 +49,7 @@ export class CachingSender implements Sender {
       permit,
       events,
       again: lookUpAlone,
+      afresh,
     }
     const bypass = asked.isOff ? 'off' : request.upgrade === undefined ? bypassReason(asked) : 'upgrade'
     if (bypass === undefined) return lookUp(run, true)
@@ -64,6 +65,10 @@ export class CachingSender implements Sender {
   close(): void {
     this.#sender.close()
   }
+}
+
+function afresh(run: CacheRun): Cancel {
+  return new Fetch(run, 'uri_miss', [], undefined).start(true)
 }
 
 function lookUpAlone(run: CacheRun): Cancel {

@@ -42,10 +42,9 @@ const NO_TRAILERS: readonly string[] = Object.freeze([])
 const RECOVERY_MS = 10_000
 
 export function deliver(run: CacheRun, delivered: Delivered): Cancel {
-  const { asked, events } = run
+  const { asked } = run
   const { entry, response, part, now, outcome, status } = delivered
   const { head } = response
-  events.cached(outcome)
   /** With what is known only now. */
   const headOf = (code: number, fields: Fields, contentLength: number | undefined): ReceivedHead => ({
     status: code,
@@ -61,11 +60,11 @@ export function deliver(run: CacheRun, delivered: Delivered): Cancel {
     contentLength,
   })
   if (answerFor(asked, response, now) === 'not-modified') {
-    return send(events, headOf(304, notModifiedFields(response.clientFields), undefined), undefined)
+    return send(run, outcome, headOf(304, notModifiedFields(response.clientFields), undefined), undefined)
   }
   if (part.kind === 'unsatisfiable') {
     const fields = ['Content-Range', serializeUnsatisfiedRange(part.completeLength)]
-    return send(events, headOf(416, fields, 0), undefined)
+    return send(run, outcome, headOf(416, fields, 0), undefined)
   }
   const isPart = part.kind === 'part'
   const first = isPart ? part.first : 0
@@ -73,13 +72,19 @@ export function deliver(run: CacheRun, delivered: Delivered): Cancel {
   const { clientFields } = response
   const fields = isPart ? withContentRange(clientFields, part.contentRange) : clientFields
   const answer = headOf(isPart ? 206 : head.status, fields, last - first + 1)
-  if (asked.method === 'HEAD') return send(events, answer, undefined)
+  if (asked.method === 'HEAD') return send(run, outcome, answer, undefined)
   const { whole } = entry
-  if (whole === undefined) return new Delivery(run, entry, first, last).respond(answer)
-  return send(events, answer, isPart ? whole.subarray(first, last + 1) : whole)
+  if (whole === undefined) return new Delivery(run, entry, first, last).respond(answer, outcome)
+  return send(run, outcome, answer, isPart ? whole.subarray(first, last + 1) : whole)
 }
 
-function send(events: UpstreamEvents, head: ReceivedHead, content: Uint8Array | undefined): Cancel {
+function send(
+  { events }: CacheRun,
+  outcome: CacheOutcome,
+  head: ReceivedHead,
+  content: Uint8Array | undefined,
+): Cancel {
+  events.cached(outcome)
   events.responded(head, NO_FLOW)
   if (content !== undefined && content.length > 0) events.data(content)
   events.ended(NO_TRAILERS)
@@ -101,6 +106,10 @@ export class Delivery implements ContentReceiver, Flow {
   #recovery: Recovery | undefined
   isPaused = false
   #isOver = false
+  /** Sends the head; undefined when it is with the client. */
+  #begin: (() => void) | undefined
+  /** What ends the request that has gone to its origin in place of this. */
+  #cancelElsewhere: Cancel | undefined
 
   /** @param first position in the stored content, as `last` */
   constructor(run: CacheRun, entry: CacheEntry, first: number, last: number) {
@@ -110,16 +119,20 @@ export class Delivery implements ContentReceiver, Flow {
     this.#last = last
   }
 
-  respond(head: ReceivedHead): Cancel {
-    this.#run.events.responded(head, this)
+  /** Responds once there is content to send: until then the request can still go to its origin. */
+  respond(head: ReceivedHead, outcome: CacheOutcome): Cancel {
+    this.#begin = () => {
+      this.#begin = undefined
+      this.#run.events.cached(outcome)
+      this.#run.events.responded(head, this)
+    }
     return this.start()
   }
 
-  /** Begins the content; the head is with the client. */
+  /** Begins the content. */
   start(): Cancel {
     if (this.#position > this.#last) {
-      this.#isOver = true
-      this.#run.events.ended(NO_TRAILERS)
+      this.ended()
       return NO_CANCEL
     }
     this.#reading = this.#run.cache.store.read(this.#entry, this.#position, this.#last, this)
@@ -131,6 +144,7 @@ export class Delivery implements ContentReceiver, Flow {
     this.#isOver = true
     this.#reading?.cancel()
     this.#recovery?.cancel()
+    this.#cancelElsewhere?.()
   }
 
   pause(): void {
@@ -147,12 +161,14 @@ export class Delivery implements ContentReceiver, Flow {
 
   data(chunk: Uint8Array): void {
     if (this.#isOver) return
+    this.#begin?.()
     this.#position += chunk.length
     this.#run.events.data(chunk)
   }
 
   ended(): void {
     if (this.#isOver) return
+    this.#begin?.()
     this.#isOver = true
     this.#run.events.ended(NO_TRAILERS)
   }
@@ -160,6 +176,11 @@ export class Delivery implements ContentReceiver, Flow {
   failed(): void {
     if (this.#isOver) return
     this.#reading = undefined
+    if (this.#begin !== undefined) {
+      this.#isOver = true
+      this.#cancelElsewhere = this.#run.afresh(this.#run)
+      return
+    }
     const { response } = this.#entry
     const { etag, head } = response
     if (etag === undefined || etag.weak) {

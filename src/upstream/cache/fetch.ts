@@ -11,14 +11,12 @@ import { StoredResponse } from '../../cache/freshness.js'
 import { combinedHead, decidePart, mayCombine, remainderRange } from '../../cache/partial.js'
 import { isConditional, mayCollapse } from '../../cache/request.js'
 import { mayServeStaleOnError } from '../../cache/reuse.js'
-import { decideStorable, mayStayStored } from '../../cache/storable.js'
+import { decideStorable, decideUpdate, expectedLength } from '../../cache/storable.js'
 import { conditionalRequest, freshened } from '../../cache/validation.js'
 import { matchesVary } from '../../cache/vary.js'
-import type { StoredHead } from '../../cache/stored-response.js'
-import { ProxyError } from '../../errors.js'
+import type { ProxyError } from '../../errors.js'
 import { FIELD, FieldSection } from '../../http/field-section.js'
-import { type Fields, fieldValue } from '../../http/fields.js'
-import { parseContentRange } from '../../http/range.js'
+import type { Fields } from '../../http/fields.js'
 import type { ReceivedHead } from '../../http1/response-reader.js'
 import type { CacheOutcome } from '../../outcome.js'
 import type { Cancel, Flow, Retry, UpstreamEvents } from '../sender.js'
@@ -26,14 +24,15 @@ import type { CacheRun, SharedFetch } from './cache.js'
 import { deliver } from './delivery.js'
 import { Receiver, type ResponseSource } from './receiver.js'
 import type { CacheEntry } from './store.js'
-import { StoredBeginning } from './stored-beginning.js'
+import { beginsBehind, restIncomplete, StoredBeginning } from './stored-beginning.js'
 import { Storing, type Unstored } from './storing.js'
 
 /** Why the cache did not answer by itself. */
 export type FetchReason = 'uri_miss' | 'vary_miss' | 'stale' | 'request' | 'partial' | 'method' | 'bypass'
 
-/** Milliseconds that a client waits for the response to the request of another one. */
+/** Milliseconds that a client waits for the response to the request of another one, and one that comes behind its head. */
 const WAIT_MS = 5000
+const LATE_WAIT_MS = 1000
 /** Milliseconds in which a response that nobody waits for has to be complete. */
 const BACKGROUND_MS = 60_000
 
@@ -140,9 +139,10 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   join(run: CacheRun): Cancel | undefined {
     if (!this.#isShared || !mayCollapse(run.asked)) return undefined
     const receiver = new Receiver(this, run)
-    if (this.#state === 'waiting') this.#receivers.add(receiver)
-    else this.#late.add(receiver)
-    receiver.wait(WAIT_MS)
+    const isLate = this.#state !== 'waiting'
+    if (isLate) this.#late.add(receiver)
+    else this.#receivers.add(receiver)
+    receiver.wait(isLate ? LATE_WAIT_MS : WAIT_MS)
     return receiver.cancel
   }
 
@@ -230,6 +230,11 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
 
   #content(chunk: Uint8Array): void {
     if (this.#state !== 'responding') return
+    if (this.#whole !== undefined && chunk.length > (this.#storing.left ?? 0)) {
+      this.#cancel?.()
+      this.failed(restIncomplete(), 'never')
+      return
+    }
     this.#storing.write(chunk)
     for (const receiver of this.#receivers) receiver.data(chunk)
   }
@@ -240,6 +245,10 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
       this.#send(false)
     }
     if (this.#state !== 'responding') return
+    if (this.#whole !== undefined && this.#storing.left !== 0) {
+      this.failed(restIncomplete(), 'never')
+      return
+    }
     this.#end()
     const kept = this.#storing.end()
     const behind = [...this.#receivers].filter(receiver => !receiver.ended(trailers))
@@ -255,9 +264,8 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
         return
       }
       // As with relayToOneOf: another one may have what is current.
-      const moves = !this.#isConnected || error.type === 'connection_terminated'
-      const isMoving = this.#run.asked.hasOtherHops && moves
-      if (!isMoving && this.#serveStale(undefined)) return
+      const mayMove = !this.#isConnected || error.type === 'connection_terminated'
+      if (!(this.#run.asked.hasOtherHops && mayMove) && this.#serveStale(undefined)) return
     }
     this.#end()
     this.#whole?.cancel()
@@ -301,10 +309,10 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     }
     this.#end()
     const response = new StoredResponse(head)
-    const mayStay = mayStayStored(response)
-    if (!mayStay) store.remove([entry])
-    else if (!this.#storing.isOutdated) store.update(entry, head)
-    const whose = mayStay ? undefined : this.#leader
+    const what = decideUpdate(this.#run.asked, response)
+    if (what === 'remove') store.remove([entry])
+    else if (what === 'update' && !this.#storing.isOutdated) store.update(entry, head)
+    const whose = what === 'update' ? undefined : this.#leader
     this.#deliverStored(entry, response, { result: 'revalidated', fwdStatus: 304, whose })
   }
 
@@ -327,14 +335,14 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     }
     this.#state = 'responding'
     const response = new StoredResponse(head)
-    const length = beginning.length + (rest.contentLength ?? 0)
+    const length = beginning.length + (expectedLength(rest) ?? 0)
     const why = this.#storing.create(response, length)
     this.#whole = new StoredBeginning(store, beginning, upstream, {
       data: chunk => this.#content(chunk),
       ended: trailers => this.#contentEnded(trailers),
       lost: () => {
         this.#cancel?.()
-        this.failed(new ProxyError('http_response_incomplete', 'stored content was lost'), 'never')
+        this.failed(restIncomplete(), 'never')
       },
     })
     this.#flow = this.#whole
@@ -439,10 +447,4 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   #releaseLate(): void {
     for (const receiver of [...this.#late]) receiver.goAlone()
   }
-}
-
-/** Whether a part comes right behind another one. */
-function beginsBehind({ range }: StoredHead, { fields }: ReceivedHead): boolean {
-  const received = parseContentRange(fieldValue(fields.list, 'content-range') ?? '')
-  return range !== undefined && received?.first === range.last + 1
 }

@@ -12,11 +12,13 @@ import { CachingSender } from './caching-sender.js'
 import { DiskStore } from './disk-store.js'
 import { MemoryStore } from './memory-store.js'
 import { RedisStore } from './redis-store.js'
-import type { CacheStore } from './store.js'
+import type { CacheStore, Purge } from './store.js'
 import { StoreFailures } from './store-failures.js'
 
 export interface OpenCache {
-  readonly store: CacheStore
+  readonly store: Pick<CacheStore, 'stats' | 'close'>
+  /** @returns how many entries were forgotten */
+  purge(what: Purge): Promise<number>
   /** A sender that asks the cache before another one. */
   around(sender: Sender): Sender
 }
@@ -39,7 +41,11 @@ export interface CacheFiles {
 export function openCache(config: CacheConfig, files: CacheFiles, options: OpenCacheOptions): OpenCache {
   const store = openStore(config, files, options)
   const cache = new Cache({ store, maxObjectBytes: config.maxObjectBytes, wallClock: options.wallClock })
-  return { store, around: sender => new CachingSender(sender, cache) }
+  return {
+    store,
+    purge: what => cache.purge(what),
+    around: sender => new CachingSender(sender, cache),
+  }
 }
 
 function openStore(

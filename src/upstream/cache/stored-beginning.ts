@@ -2,7 +2,11 @@
  * The stored beginning of a representation in front of the rest of it, which comes from the origin (RFC 9111 §3.4). What
  * comes of the rest while the beginning is being read waits.
  */
-import type { Fields } from '../../http/fields.js'
+import type { StoredHead } from '../../cache/stored-response.js'
+import { ProxyError } from '../../errors.js'
+import { type Fields, fieldValue } from '../../http/fields.js'
+import { parseContentRange } from '../../http/range.js'
+import type { ReceivedHead } from '../../http1/response-reader.js'
 import type { Flow } from '../sender.js'
 import type { CacheEntry, CacheStore, ContentReceiver, Reading } from './store.js'
 
@@ -72,4 +76,14 @@ export class StoredBeginning implements ContentReceiver, Flow {
     if (this.#isRead) this.#receiver.ended(trailers)
     else this.#trailers = trailers
   }
+}
+
+export function restIncomplete(): ProxyError {
+  return new ProxyError('http_response_incomplete', 'not all of the content behind what was stored')
+}
+
+/** Whether a part comes right behind another one. */
+export function beginsBehind({ range }: StoredHead, { fields }: ReceivedHead): boolean {
+  const received = parseContentRange(fieldValue(fields.list, 'content-range') ?? '')
+  return range !== undefined && received?.first === range.last + 1
 }

@@ -4,7 +4,7 @@
  */
 import { StoredResponse } from '../../cache/freshness.js'
 import { invalidatedUris } from '../../cache/invalidation.js'
-import { decideStorable, NOT_STORED, type Times } from '../../cache/storable.js'
+import { decideStorable, decideUpdate, expectedLength, NOT_STORED, type Times } from '../../cache/storable.js'
 import { afterHead } from '../../cache/validation.js'
 import { matchesVary } from '../../cache/vary.js'
 import { FIELD } from '../../http/field-section.js'
@@ -24,8 +24,9 @@ export class Storing {
   #invalidations = 0
   #response: StoredResponse | undefined
   #writer: EntryWriter | undefined
-  /** Of content. */
+  /** Of content: received, and to come in all where that is known. */
   #bytes = 0
+  #length: number | undefined
 
   /** @param found what is stored under the key */
   constructor(run: CacheRun, found: readonly CacheEntry[]) {
@@ -69,7 +70,7 @@ export class Storing {
     if (decision.kind === 'refuse') return decision.why
     if (!isDelimited(head)) return 'incomplete'
     if (head.contentLength !== undefined && head.contentLength > cache.maxObjectBytes) return 'too-large'
-    return this.create(new StoredResponse(decision.head), head.contentLength)
+    return this.create(new StoredResponse(decision.head), expectedLength(head))
   }
 
   /**
@@ -78,6 +79,7 @@ export class Storing {
    */
   create(response: StoredResponse, length: number | undefined): 'store' | undefined {
     const { cache, asked } = this.#run
+    this.#length = length
     if (this.isOutdated) return 'store'
     const replaced = this.#found.filter(stored => matchesVary(stored.response, asked.fields))
     this.#writer = cache.store.create(asked.key, response.head, length, replaced)
@@ -91,9 +93,14 @@ export class Storing {
     this.#writer?.write(chunk)
   }
 
+  /** Bytes of content that are still to come; undefined where that is not known. */
+  get left(): number | undefined {
+    return this.#length === undefined ? undefined : this.#length - this.#bytes
+  }
+
   /** @returns as of an EntryWriter */
   end(): CacheEntry | undefined | Promise<CacheEntry | undefined> {
-    if (!this.isOutdated) return this.#writer?.end()
+    if (!this.isOutdated && (this.left ?? 0) === 0) return this.#writer?.end()
     this.#writer?.abort()
     return undefined
   }
@@ -106,18 +113,26 @@ export class Storing {
   invalidate({ status, fields }: ReceivedHead): void {
     const { cache, asked } = this.#run
     const uris = invalidatedUris(asked.method, status, asked.key.uri, fields)
-    for (const uri of uris) cache.invalidate({ ...asked.key, uri })
+    for (const uri of uris) {
+      cache.invalidate({ ...asked.key, uri })
+      if (asked.plainPartition !== asked.key.partition) {
+        cache.invalidate({ partition: asked.plainPartition, uri })
+      }
+    }
     // Its own response is what holds from now on.
     if (uris.length > 0) this.#invalidations = cache.invalidations
   }
 
   /** The response to HEAD says what the one to GET would (RFC 9111 §4.3.5). */
   updateByHead(head: ReceivedHead, selected: CacheEntry): void {
-    const { store } = this.#run.cache
+    const { asked, cache } = this.#run
+    const { store } = cache
     const stored = selected.response.head
     const updated = afterHead(stored, head, this.times, selected.length)
-    if (updated === 'invalid') store.remove([selected])
-    else if (updated !== stored) store.update(selected, updated)
+    if (updated === stored) return
+    const what = updated === 'invalid' ? 'remove' : decideUpdate(asked, new StoredResponse(updated))
+    if (what === 'remove') store.remove([selected])
+    else if (what === 'update' && updated !== 'invalid') store.update(selected, updated)
   }
 }
 

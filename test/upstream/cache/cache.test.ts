@@ -64,3 +64,17 @@ t.test('of more invalidations than are remembered each key may be one (RFC 9111 
   t.same([cache.isInvalidated(key(0), before), cache.isInvalidated(key(MAX + 1), before)], [true, true])
   t.notOk(cache.isInvalidated(key(0), cache.invalidations))
 })
+
+t.test('what was asked for before a purge is outdated behind it, whatever its key', async t => {
+  const cache = cacheOf()
+  const outdated: string[] = []
+  cache.began(key(1), { ...fetch(), outdated: () => outdated.push('1') })
+  const before = cache.invalidations
+  t.notOk(cache.isInvalidated(key(2), before))
+  t.equal(await cache.purge({ kind: 'all' }), 0)
+  t.same(
+    [cache.isInvalidated(key(2), before), cache.isInvalidated(key(2), cache.invalidations)],
+    [true, false],
+  )
+  t.same(outdated, ['1'])
+})

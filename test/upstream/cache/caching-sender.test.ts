@@ -78,6 +78,7 @@ function request(fields: Fields): UpstreamRequest {
       method: 'GET',
       key: { partition: '', uri: 'http://a.test:80/' },
       fields: FieldSection.of(fields),
+      plainPartition: 'everyone',
       hasContent: false,
       ttl: undefined,
       isOff: false,
