@@ -67,7 +67,7 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     case 'parent':
       return `rules.${rule}.addresses_only is true, and parent would choose the address; parent.no_proxy could name the host`
     case 'own_address':
-      return 'it is this proxy itself'
+      return 'it is this proxy itself; set NO_PROXY=localhost,127.0.0.1,::1 where the client runs'
     default:
       return reason ?? 'refused'
   }

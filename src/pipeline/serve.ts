@@ -228,8 +228,9 @@ function admit(
     report.wouldDeny = decision.wouldDeny
     return decision.grant
   }
-  const { message, reason, detail } = decision
-  throw new ProxyError('http_request_denied', message, { reason, detail })
+  const { message, reason, detail, status } = decision
+  const type = status === 508 ? 'proxy_loop_detected' : 'http_request_denied'
+  throw new ProxyError(type, message, { reason, detail })
 }
 
 /** Whether a request with Upgrade becomes a tunnel if it is switched to the protocol that it asks for. */

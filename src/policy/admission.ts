@@ -9,6 +9,9 @@
  *
  * In mode `observe` what no rule allows passes all the same, and carries the denial it would have met. Nothing else
  * is loosened: not what `deny` says, not localhost, and no rule has matched, so none lifts the guard on addresses.
+ *
+ * What no rule allows and leads to a listener of Sluice itself, as far as a host says so without DNS, is refused for
+ * that: a key that would allow the host leads to the next refusal and nowhere else.
  */
 import type { Host } from '../http/authority.js'
 import { embeddedIpv4 } from '../net/address-class.js'
@@ -17,7 +20,7 @@ import type { IpAddress } from '../net/ip-address.js'
 import { portsContain } from '../net/ports.js'
 import { type Denial, denyAddress, denyHost, denyMethod, denyPort, denyUnnamed } from './denial.js'
 import { literalAddress } from './host-index.js'
-import { findDeniedBlock, type Grant } from './permit.js'
+import { type AddressGuard, denyOwnListener, findDeniedBlock, type Grant } from './permit.js'
 import type { CompiledRule, CompiledRules, RequestForm } from './rules.js'
 
 /** `rules` names those the client may use; a name that no rule has allows nothing. */
@@ -53,9 +56,17 @@ const NOTHING: readonly never[] = []
 
 export function decideAdmission(
   compiled: CompiledRules,
+  guard: AddressGuard,
   usable: UsableRules,
   request: PolicyRequest,
 ): Decision {
+  const decision = decideByRules(compiled, usable, request)
+  if (decision.kind === 'allow' && decision.wouldDeny === undefined) return decision
+  const { host, port } = request
+  return denyOwnListener(guard, host, port, isLocalhost(host)) ?? decision
+}
+
+function decideByRules(compiled: CompiledRules, usable: UsableRules, request: PolicyRequest): Decision {
   const { host, port } = request
   const ip = literalAddress(host)
   const inside = ip === undefined ? NOTHING : embeddedIpv4(ip)

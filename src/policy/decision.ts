@@ -87,7 +87,8 @@ export class Policy {
     if (kept !== undefined) return kept
     const { form, method, host, port, rules } = request
     const own = { form, method, host: { kind: host.kind, name: ownText(host.name) }, port, rules }
-    return this.#decisions.keep(own.host.name, own, decideAdmission(this.#compiled, this.#usableBy(own), own))
+    const decision = decideAdmission(this.#compiled, this.#guard, this.#usableBy(own), own)
+    return this.#decisions.keep(own.host.name, own, decision)
   }
 
   /**

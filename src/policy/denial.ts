@@ -13,7 +13,7 @@ import { parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
 import type { CompiledRule, RequestForm } from './rules.js'
 
-/** `address`, `own_address` and `parent` come from vetting alone, `deny_address` from either, the others from admitting. */
+/** `address` and `parent` come from vetting alone, `deny_address` and `own_address` from either, the others from admitting. */
 export const DENY_REASONS = [
   'deny_host',
   'localhost',
@@ -297,19 +297,27 @@ function remedy({ addressClass, never }: Refused, exact: string, key: string): s
   return `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
 }
 
+/** How a client asks what is beside the proxy, when it is there too. */
+const NO_PROXY = ['localhost', '127.0.0.1', '::1']
+
+function askDirectly({ name }: Host): string {
+  const hosts = NO_PROXY.includes(name) ? NO_PROXY : [...NO_PROXY, name]
+  return `No configuration key allows it: set NO_PROXY=${hosts.join(',')} where the client runs, so that it asks directly.`
+}
+
 /** @param role which of Sluice's own listeners the request would have reached */
 export function denyOwnAddress(host: Host, port: number, role: 'proxy' | 'admin', address: string): Denial {
   const target = serializeHostPort(host, port)
   if (role === 'proxy') {
     const describe = (): Words => ({
       message: `${target} is this proxy itself`,
-      detail: `${target} is where this proxy itself listens: the request would come back to it. No configuration key allows it.`,
+      detail: `${target} is where this proxy itself listens: the request would come back to it. ${askDirectly(host)}`,
     })
     return deny('own_address', describe, { status: 508, address })
   }
   const describe = (): Words => ({
     message: `${target} is the admin listener`,
-    detail: `${target} is the admin listener, which can not be reached through the proxy. No configuration key allows it.`,
+    detail: `${target} is the admin listener, which cannot be reached through the proxy. ${askDirectly(host)}`,
   })
   return deny('own_address', describe, { address })
 }

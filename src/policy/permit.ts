@@ -231,6 +231,31 @@ export function judgeOwnAddress(
   return own && denyOwnAddress(host, port, own.role, ip.text)
 }
 
+/**
+ * The refusal of a host that leads to one of Sluice's own listeners, as far as that is known without DNS.
+ *
+ * @param localhost the host is a name of this machine (RFC 6761 §6.3)
+ */
+export function denyOwnListener(
+  guard: AddressGuard,
+  host: Host,
+  port: number,
+  localhost: boolean,
+): Denial | undefined {
+  const literals = localhost ? LOOPBACK : host.kind === 'name' ? [] : [host.name]
+  for (const text of literals) {
+    const address = parseIpAddress(text)
+    if (address === undefined) continue
+    const ip = unmapIpv4(address)
+    const own = findOwnListener(guard, port, ip, classifyAddress(ip))
+    if (own !== undefined) return denyOwnAddress(host, port, own.role, ip.text)
+  }
+  return undefined
+}
+
+/** What names of this machine stand for. */
+const LOOPBACK = ['127.0.0.1', '::1']
+
 function findOwnListener(
   { ownListeners }: AddressGuard,
   port: number,

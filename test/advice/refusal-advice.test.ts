@@ -282,7 +282,11 @@ t.test('what no further rule lifts is told with its key, and nothing is drafted 
   const table: [string, object, string][] = [
     ['a.test:443', { reason: 'deny_host' }, 'deny.hosts holds the host'],
     ['a.test:443', { reason: 'deny_address' }, 'deny.addresses holds its address'],
-    ['a.test:443', { reason: 'own_address' }, 'it is this proxy itself'],
+    [
+      'a.test:443',
+      { reason: 'own_address' },
+      'it is this proxy itself; set NO_PROXY=localhost,127.0.0.1,::1 where the client runs',
+    ],
     [
       'a.test:443',
       { reason: 'parent', rule: 'a' },

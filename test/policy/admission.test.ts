@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Denial } from '../../src/policy/denial.js'
+import { parseCidr } from '../../src/net/cidr.js'
 import { isPermit } from '../../src/policy/permit.js'
 import { grantOf, type PolicyText, policy, request, verdict } from '../kit/fakes/policy.js'
 
@@ -323,4 +324,40 @@ t.test('an address that is not public is told to need addresses as well', async 
   t.match(detail('CONNECT 10.0.0.1:443'), both)
   t.match(detail('GET 169.254.169.254'), /It is of class metadata, so/)
   t.match(detail('CONNECT 1.1.1.1:443'), /Add 1\.1\.1\.1 to the hosts of one of them to allow it\.$/)
+})
+
+const OWN = {
+  ownListeners: [
+    { cidr: parseCidr('127.0.0.1'), port: 3128, wildcard: false, role: 'proxy' as const },
+    { cidr: parseCidr('::1'), port: 9128, wildcard: false, role: 'admin' as const },
+    { cidr: parseCidr('10.0.0.7'), port: 80, wildcard: false, role: 'proxy' as const },
+  ],
+}
+
+t.test('a listener of Sluice is refused as one, before what rules and deny say to its host', async t => {
+  const texts: PolicyText[] = [
+    WEB,
+    { rules: {} },
+    { ...WEB, mode: 'observe' },
+    { ...WEB, denyHosts: ['localhost', '127.0.0.1'], denyAddresses: ['0.0.0.0/0', '::/0'] },
+    { rules: { local: { hosts: ['localhost', '127.0.0.1'], methods: ['POST'], ports: [3128] } } },
+  ]
+  for (const text of texts) {
+    const asked = (line: string) => policy(text, OWN).admit(request(line))
+    for (const host of ['localhost', 'a.localhost', '127.0.0.1', '0.0.0.0', '[::ffff:127.0.0.1]', '[::]']) {
+      const denial = asked(`GET ${host}:3128`)
+      t.match(denial, { kind: 'deny', reason: 'own_address', status: 508 }, `${host} ${JSON.stringify(text)}`)
+      t.match('detail' in denial && denial.detail, /No configuration key allows it: set NO_PROXY=localhost,/)
+    }
+    for (const host of ['localhost', '[::1]', '0.0.0.0']) {
+      t.match(asked(`CONNECT ${host}:9128`), { kind: 'deny', reason: 'own_address', status: 403 }, host)
+    }
+    t.match(asked('CONNECT 10.0.0.7:80'), {
+      reason: 'own_address',
+      detail: /=localhost,127\.0\.0\.1,::1,10\.0\.0\.7 /,
+    })
+  }
+  for (const line of ['GET localhost:3129', 'GET 127.0.0.2:3128', 'GET [::1]:3128', 'GET localhost:80']) {
+    t.not(verdict(policy(WEB, OWN).admit(request(line))), 'own_address', line)
+  }
 })
