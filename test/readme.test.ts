@@ -80,7 +80,7 @@ t.test('the tables of the log have each reason to close, and each event', async 
   const reasons = [...union.matchAll(/'([a-z_]+)'/g)].map(([, name]) => name)
   t.ok(reasons.length > 10)
   const [events = '', closes = ''] = readme
-    .slice(readme.indexOf('### Events of the log'), readme.indexOf('### Metrics'))
+    .slice(readme.indexOf('### Events of the log'), readme.indexOf('### Reasons'))
     .split('Why an exchange ended')
   const names = (table: string) =>
     [...table.matchAll(/^\| (`[^|]+) \|/gm)].flatMap(([, cell = '']) =>

@@ -1,7 +1,9 @@
 /**
  * `sluice explain URL`: what the proxy would do with a request and why, without a proxy that runs: client, rules, DNS
- * and addresses, each with its place in the configuration file.
+ * and addresses, each with its place in the configuration file. `sluice explain REASON`: what a `reason` of the log means.
  */
+import { nearest } from '../config/nearest.js'
+import { REASONS } from '../observe/reasons.js'
 import { NoProxy } from '../policy/no-proxy.js'
 import { createPolicy } from '../pipeline/create-policy.js'
 import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
@@ -47,6 +49,11 @@ const EXIT_OF = {
  */
 export async function runExplain(args: ExplainArguments, host: ExplainHost): Promise<number> {
   const { io } = host
+  const reason = explainReason(args)
+  if (reason !== undefined) {
+    io.stdout(reason)
+    return EXIT.ok
+  }
   const loaded = await readConfiguration(args.config, io)
   if (loaded === undefined) return EXIT.config
   const { config } = loaded
@@ -78,6 +85,16 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
   return EXIT_OF[explanation.verdict]
 }
 
+/** @returns undefined for what is no reason; no reason could be a request, which has a scheme or a port */
+function explainReason({ url, json }: ExplainArguments): string | undefined {
+  const found = REASONS.get(url)
+  if (found === undefined) return undefined
+  const means = found.means.replaceAll('`', '')
+  const keys = found.keys?.replaceAll('`', '')
+  if (json) return `${JSON.stringify({ reason: url, means, keys: keys ?? null })}\n`
+  return `${url}: ${means}\n  decided by: ${keys ?? 'no key of the configuration'}\n`
+}
+
 /** @param done gets the exit code */
 export function explainCommand(host: ExplainHost, done: (code: number) => void): Command<ExplainArguments> {
   return {
@@ -86,7 +103,8 @@ export function explainCommand(host: ExplainHost, done: (code: number) => void):
         .positional('url', {
           type: 'string',
           demandOption: true,
-          describe: 'https://HOST/ or HOST:PORT for a CONNECT, http://HOST/ for a forwarded request',
+          describe:
+            'https://HOST/ or HOST:PORT for a CONNECT, http://HOST/ for a forwarded request; or a reason of the log',
         })
         .option('config', {
           type: 'string',
@@ -121,6 +139,19 @@ function checkOptions(args: Readonly<Record<string, unknown>>): true {
   }
   if (args['config'] === '') throw new RangeError('--config needs the name of a file')
   const { url, method } = args as Pick<ExplainArguments, 'url' | 'method'>
-  requestLineOf(url, method)
+  if (REASONS.has(url)) return true
+  try {
+    requestLineOf(url, method)
+  } catch (error) {
+    if (!(error instanceof RangeError) || !WORD.test(url)) throw error
+    const meant = nearest(url, REASONS.keys())
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`
+    throw new RangeError(
+      `"${url}" is neither a request nor a reason of the log${hint || '.'} For a request ${error.message}`,
+    )
+  }
   return true
 }
+
+/** What could be a reason, and no request as it is. */
+const WORD = /^\w+$/

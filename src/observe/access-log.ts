@@ -3,8 +3,9 @@
  * credentials nor, unless asked for, the query of a target.
  */
 import { type DestinationStream, type Logger, pino } from 'pino'
-import type { ProxyError } from '../errors.js'
-import type { CacheOutcome, Outcome } from '../outcome.js'
+import { errorCode, ProxyError } from '../errors.js'
+import type { CacheOutcome, Outcome, ServerNameRefusal } from '../outcome.js'
+import { sentence } from '../pipeline/error-page.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
 import { createIsoTime, member } from './event-line.js'
 import { LOG_SCHEMA } from './log.js'
@@ -48,6 +49,7 @@ export class AccessLog implements ExchangeObserver {
         member('rule', event.rule) +
         member('reason', event.reason) +
         member('would_deny', event.wouldDeny) +
+        member('detail', event.refusal && sentence(event.refusal)) +
         member('dns_ms', round(event.dnsMs)) +
         member('config_hash', configHash) +
         END,
@@ -55,16 +57,19 @@ export class AccessLog implements ExchangeObserver {
   }
 
   /** Of a tunnel that is cut for its server name this is the refusal: its decision was to allow it. */
-  close(subject: Subject, outcome: Outcome, durationMs: number): void {
+  close(subject: Subject, outcome: Outcome, durationMs: number, decision?: DecisionEvent): void {
     const denied = outcome.serverName !== undefined
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
+    const { error } = outcome
     this.#write(
       this.#beginning(denied ? 'warn' : 'info', 'close', subject) +
         `,"handler":"${outcome.handler}","status":${outcome.status},"close_reason":"${outcome.closeReason}"` +
-        member('error', outcome.error?.type) +
-        member('reason', outcome.error?.reason ?? outcome.serverName?.fault) +
-        member('server_name', outcome.serverName?.sent) +
-        member('cause', internalCause(outcome.error)) +
+        member('error', error?.type) +
+        member('reason', error?.reason ?? outcome.serverName?.fault) +
+        // Of what was refused the decision has said it.
+        (error === undefined || decision?.decision === 'deny' ? '' : failureMembers(error)) +
+        (outcome.serverName === undefined ? '' : serverNameMembers(outcome.serverName)) +
+        member('cause', internalCause(error)) +
         member('address', outcome.address) +
         member('parent', outcome.parent) +
         (outcome.cache === undefined ? '' : cacheMembers(outcome.cache)) +
@@ -96,6 +101,25 @@ export class AccessLog implements ExchangeObserver {
 
 function cacheMembers({ result, stored, detail }: CacheOutcome): string {
   return `,"cache":"${result}"${stored ? ',"cache_stored":true' : ''}${member('cache_detail', detail)}`
+}
+
+function failureMembers(error: ProxyError): string {
+  return member('detail', sentence(error)) + member('code', systemCode(error.cause))
+}
+
+/** What DNS, the system or OpenSSL calls it. */
+function systemCode(cause: unknown): string | undefined {
+  return cause instanceof ProxyError ? systemCode(cause.cause) : errorCode(cause)
+}
+
+function serverNameMembers(serverName: ServerNameRefusal): string {
+  return member('detail', describeCut(serverName)) + member('server_name', serverName.sent)
+}
+
+/** Why a tunnel was cut, in a sentence. */
+export function describeCut({ sent }: ServerNameRefusal): string {
+  const name = sent === undefined ? '' : ` "${sent.replace(/[^\x20-\x7e]/g, '?')}"`
+  return `The tunnel was cut for its TLS server name${name}: sni is verify, in connect or in its rule.`
 }
 
 /** Where a fault of our own comes from; the causes of all other errors are told by their type. */

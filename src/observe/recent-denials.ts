@@ -8,6 +8,7 @@ import type { DecisionEvent, Subject } from '../pipeline/exchange-observer.js'
 import { BoundedMap } from '../limits/bounded-map.js'
 import { parseLoggedTarget } from '../advice/log-reader.js'
 import { draftRemedy, type RefusedByPolicy } from '../advice/refusal-advice.js'
+import { describeCut } from './access-log.js'
 import type { DenialGroup, Denials } from './worker-status.js'
 
 const MAX_GROUPS = 200
@@ -46,9 +47,7 @@ export class RecentDenials {
 
   /** A tunnel that is cut for its server name was allowed first. */
   cut(subject: Subject, serverName: ServerNameRefusal): void {
-    const sent = serverName.sent === undefined ? '' : ` "${printable(serverName.sent)}"`
-    const message = `The tunnel was cut for its TLS server name${sent}: sni is verify, in connect or in its rule.`
-    const refusal = { message, detail: undefined, address: undefined }
+    const refusal = { message: describeCut(serverName), detail: undefined, address: undefined }
     this.#add(subject, { decision: 'deny', reason: serverName.fault, refusal }, '')
   }
 
@@ -112,8 +111,4 @@ function refusedOf({ client, kind, method, host, port, reason, rule, address }: 
 /** A copy that stands by itself: text cut out of a request holds on to all of the request for as long as it is kept. */
 function ownText(text: string): string {
   return Buffer.from(text).toString()
-}
-
-function printable(text: string): string {
-  return text.replace(/[^\x20-\x7e]/g, '?')
 }

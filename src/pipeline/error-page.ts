@@ -29,7 +29,7 @@ export interface Advice {
 /** @param date the current HTTP-date */
 export function errorResponse(error: ProxyError, date: string, { hint, note }: Advice = {}): ErrorResponse {
   const said = isPolicy(error) ? 'Sluice refused this by policy' : `Sluice answered ${error.status}`
-  const lines = [`${said}: ${error.detail ?? `${error.message}.`}`, hint, note]
+  const lines = [`${said}: ${sentence(error)}`, hint, note]
   const body = Buffer.from(lines.flatMap(line => (line === undefined ? [] : `${line}\n`)).join(''))
   return {
     head: {
@@ -52,6 +52,11 @@ export function errorResponse(error: ProxyError, date: string, { hint, note }: A
     },
     body,
   }
+}
+
+/** What the client is told, as sentences. */
+export function sentence({ message, detail }: Pick<ProxyError, 'message' | 'detail'>): string {
+  return detail ?? `${message}.`
 }
 
 /** What the configuration refuses. 407, 429 and 503 are no such word: they ask for another try. */

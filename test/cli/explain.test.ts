@@ -451,3 +451,42 @@ t.test('says which way a request takes out, and resolves nothing that a parent d
     /deny {2}rules\.artifacts\.addresses_only refuses .* Add a\.test to parent\.no_proxy .* \(sluice\.yaml:11\)\n/,
   )
 })
+
+t.test('a reason of the log is explained, with the keys that decide it', async t => {
+  const { asked, explain } = world(t)
+  t.same(await explain({ url: 'no_rule' }), {
+    code: 0,
+    stdout:
+      'no_rule: no rule that the client may use names the host\n' +
+      '  decided by: hosts of a rule, rules of the entry of clients\n',
+    stderr: '',
+  })
+  t.match(await explain({ url: 'malformed', config: 'no such file' }), {
+    code: 0,
+    stdout: '  decided by: no key of the configuration\n',
+  })
+  t.same(JSON.parse((await explain({ url: 'loop', json: true })).stdout), {
+    reason: 'loop',
+    means: 'the request has come through this proxy before',
+    keys: 'via',
+  })
+  t.same(JSON.parse((await explain({ url: 'scheme', json: true })).stdout).keys, null)
+  t.same(asked, [])
+})
+
+t.test('a word that is neither a request nor a reason is 64, with the nearest reason', async t => {
+  t.match(await sluice('explain', 'no_rule'), { code: 0, stdout: 'no_rule: no rule' })
+  t.match(await sluice('explain', 'no_rul'), {
+    code: 64,
+    stderr:
+      '"no_rul" is neither a request nor a reason of the log; did you mean no_rule? For a request write https://no_rul/',
+  })
+  t.match(await sluice('explain', 'intranet'), {
+    code: 64,
+    stderr: '"intranet" is neither a request nor a reason of the log. For a request write https://intranet/',
+  })
+  t.match(await sluice('explain', 'a.test'), {
+    code: 64,
+    stderr: 'write https://a.test/, http://a.test/ or a.test:443',
+  })
+})

@@ -1,9 +1,9 @@
 import { pino } from 'pino'
 import t from 'tap'
-import { ProxyError } from '../../src/errors.js'
+import { malformed, ProxyError } from '../../src/errors.js'
 import { AccessLog, withoutQuery } from '../../src/observe/access-log.js'
 import { createLogger, type LogLevel } from '../../src/observe/log.js'
-import type { CacheOutcome, Outcome } from '../../src/outcome.js'
+import { type CacheOutcome, Outcome } from '../../src/outcome.js'
 import type { Subject } from '../../src/pipeline/exchange-observer.js'
 
 /** A new one, as what the log says of one is made once. */
@@ -73,7 +73,7 @@ t.test('so is a close; what is not known is left out', async t => {
   )
   t.strictSame(lines, [
     `{"level":"info",${TIME},"event":"close","id":"a-1","client_address":"::1","kind":"server","method":"OPTIONS","handler":"forward","status":200,"close_reason":"complete","bytes_up":0,"bytes_down":7,"duration_ms":12}\n`,
-    `{"level":"info",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a","handler":"forward","status":502,"close_reason":"failed","error":"connection_refused","reason":"connection_refused","address":"[::1]:80","connect_ms":0,"first_byte_ms":2,"bytes_up":0,"bytes_down":7,"duration_ms":0.001}\n`,
+    `{"level":"info",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a","handler":"forward","status":502,"close_reason":"failed","error":"connection_refused","reason":"connection_refused","detail":"x.","address":"[::1]:80","connect_ms":0,"first_byte_ms":2,"bytes_up":0,"bytes_down":7,"duration_ms":0.001}\n`,
   ])
 })
 
@@ -85,6 +85,29 @@ t.test('who has shown who they are stands behind the client, in both events', as
   for (const line of lines)
     t.match(line, '"id":"a-1","client":"ci","user":"alice","client_address":"10.0.0.1"')
   t.equal(lines.length, 2)
+})
+
+t.test('a refusal has the sentence that the client got, and a failure that and its code', async t => {
+  const { log, lines } = accessLog()
+  const last = () => {
+    const { detail, code } = JSON.parse(lines.pop() ?? '')
+    return [detail, code]
+  }
+  const refused = malformed('bad Content-Length')
+  const deny = { decision: 'deny', reason: 'malformed', refusal: refused } as const
+  log.decision(subject(), deny, 'abc')
+  t.same(last(), ['bad Content-Length.', undefined])
+  log.close(subject(), Outcome.refused('refusal', refused), 0, deny)
+  t.same(last(), [undefined, undefined], 'its decision has it')
+  const refusal = { message: 'no rule', detail: 'No rule names it.', address: undefined }
+  log.decision(subject(), { decision: 'would_deny', reason: 'no_rule', wouldDeny: 'no rule', refusal }, 'abc')
+  t.same(last(), ['No rule names it.', undefined])
+  const cause = Object.assign(new Error('x'), { code: 'EAI_AGAIN' })
+  const failed = new ProxyError('dns_error', 'DNS failed', { detail: 'No answer (EAI_AGAIN).', cause })
+  for (const error of [failed, failed.with({ status: 502, cause: failed })]) {
+    log.close(subject(), Outcome.failed('forward', error), 0, { decision: 'allow' })
+    t.same(last(), ['No answer (EAI_AGAIN).', 'EAI_AGAIN'])
+  }
 })
 
 t.test('what the cache has made of a request is told, and why nothing was stored', async t => {
@@ -114,8 +137,8 @@ t.test('a tunnel cut for its server name is a warning, and what was sent is told
   const line = `{"level":"warn",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a",${close}`
   const rest = '"bytes_up":0,"bytes_down":7,"duration_ms":0}\n'
   t.strictSame(lines, [
-    `${line},"reason":"sni_mismatch","server_name":"b\\u001b\\u009b\\n\\"\\u00ff",${rest}`,
-    `${line},"reason":"sni_missing",${rest}`,
+    `${line},"reason":"sni_mismatch","detail":"The tunnel was cut for its TLS server name \\"b???\\"?\\": sni is verify, in connect or in its rule.","server_name":"b\\u001b\\u009b\\n\\"\\u00ff",${rest}`,
+    `${line},"reason":"sni_missing","detail":"The tunnel was cut for its TLS server name: sni is verify, in connect or in its rule.",${rest}`,
   ])
 })
 

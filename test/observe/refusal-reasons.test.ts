@@ -5,13 +5,14 @@ import { METHOD_NAMES } from '../../src/http/method.js'
 import { DECISIONS, EXCHANGE_KINDS } from '../../src/pipeline/exchange-observer.js'
 import { RELOAD_RESULTS } from '../../src/observe/metrics.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from '../../src/observe/refusal-reasons.js'
+import { REASONS } from '../../src/observe/reasons.js'
 import { readSourceFiles } from '../architecture/source-files.js'
 
 /** Of errors that come after the decision, when nothing is denied any more. */
-const AFTER_DECISION = new Set(['loop', 'parent_credentials', 'body_idle'])
+const AFTER_DECISION = new Set(['loop', 'parent_credentials', 'body_idle', 'only_if_cached'])
 
-/** `reason: 'word'`, and the third argument of malformed. */
-const REASON = /\breason: '(\w+)'|malformed\([^\n]*, \d{3}, '(\w+)'\)/g
+/** `reason: 'word'`, which a reason phrase never is, and the third argument of malformed. */
+const REASON = /\breason: '([a-z]\w*)'|malformed\([^\n]*, \d{3}, '(\w+)'\)/g
 
 const words = (text: string) => [...text.matchAll(REASON)].map(([, first, second]) => first ?? second ?? '')
 
@@ -53,4 +54,36 @@ t.test('the README lists every value of every label', async t => {
   for (const limit of LIMIT_REASONS) t.ok(row('`limit`').includes(limit), limit)
   for (const kind of EXCHANGE_KINDS) t.ok(row('`kind`').includes(kind), kind)
   for (const decision of DECISIONS) t.ok(row('`decision`').includes(decision), decision)
+})
+
+/** Other words that a reason has where it is made: `credentials_${fault}`, and those that stand behind a condition. */
+const REASON_ELSEWHERE =
+  /'(store_busy(?:_client)?|parent_(?:failed|refused)|store_write|store_cross_site|store_host)'/g
+
+t.test('each reason that the log may have is explained', async t => {
+  for (const reason of [...DENIED_REASONS, ...LIMIT_REASONS]) t.ok(REASONS.has(reason), reason)
+  let found = 0
+  for (const [file, text] of readSourceFiles('src')) {
+    if (file.startsWith('cli/') || file.startsWith('config/') || file === 'limits/shares.ts') continue
+    const elsewhere = [...text.matchAll(REASON_ELSEWHERE)].map(([, word]) => word ?? '')
+    for (const word of [...words(text), ...elsewhere]) {
+      found += 1
+      t.ok(REASONS.has(word), `${file}: ${word}`)
+    }
+  }
+  t.ok(found > 40, 'they are found')
+  // An error without a reason of its own has its type for one.
+  const always: readonly string[] = ['connection_write_timeout']
+  for (const [type, { side }] of Object.entries(PROXY_ERRORS)) {
+    if (side === 'upstream' && !always.includes(type)) t.ok(REASONS.has(type), type)
+  }
+})
+
+t.test('the README explains each reason as the program does', async t => {
+  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
+  const section = readme.slice(readme.indexOf('### Reasons'), readme.indexOf('### Metrics'))
+  t.same(
+    section.split('\n').filter(line => line.startsWith('| `') && !line.startsWith('| `reason`')),
+    [...REASONS].map(([name, { means, keys = '—' }]) => `| \`${name}\` | ${means} | ${keys} |`),
+  )
 })
