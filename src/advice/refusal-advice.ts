@@ -9,6 +9,7 @@ import { cidrOfAddress } from '../net/cidr.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { parsePorts, type PortSet } from '../net/ports.js'
+import { NO_PROXY } from '../policy/denial.js'
 import { draftRules, serializeRules, type WrittenRule } from './draft-rules.js'
 import { type LoggedTarget, parseLogLine, Sightings } from './log-reader.js'
 
@@ -67,7 +68,7 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     case 'parent':
       return `rules.${rule}.addresses_only is true, and parent would choose the address; parent.no_proxy could name the host`
     case 'own_address':
-      return 'it is this proxy itself; set NO_PROXY=localhost,127.0.0.1,::1 where the client runs'
+      return `it is this proxy itself; set NO_PROXY=${NO_PROXY.join(',')} where the client runs`
     default:
       return reason ?? 'refused'
   }

@@ -12,6 +12,7 @@ import type { Config } from '../config/schema.js'
 import { parseCidr } from '../net/cidr.js'
 import type { LogSink } from '../observe/log-sink.js'
 import { createLogger, createLogSink } from '../observe/log.js'
+import { NO_PROXY } from '../policy/denial.js'
 import { readConfiguration } from '../run/configuration.js'
 import { EXIT, type Io } from '../run/io.js'
 import { Refusals } from '../advice/refusal-advice.js'
@@ -306,9 +307,6 @@ type Environment = Readonly<Record<string, string | undefined>>
  * options and nothing else. What a program's own settings say beats all of this.
  */
 
-/** A program's own servers, which the proxy would refuse to reach. */
-const NO_PROXY = 'localhost,127.0.0.1,::1'
-
 const PROXY_NAMES = [
   'HTTP_PROXY',
   'http_proxy',
@@ -327,7 +325,7 @@ export function withProxy(environment: Environment, proxy: TcpAddress): Environm
   return {
     ...environment,
     ...Object.fromEntries(PROXY_NAMES.map(name => [name, url])),
-    ...Object.fromEntries(NO_PROXY_NAMES.map(name => [name, NO_PROXY])),
+    ...Object.fromEntries(NO_PROXY_NAMES.map(name => [name, NO_PROXY.join(',')])),
     NODE_USE_ENV_PROXY: '1',
     JAVA_TOOL_OPTIONS: javaOptions(environment['JAVA_TOOL_OPTIONS'], proxy),
   }

@@ -5,6 +5,7 @@
 import { createRequire } from 'node:module'
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino'
 import { createIsoTime } from './event-line.js'
+import { ExchangeLines, type LogFields } from './exchange-lines.js'
 import { LogSink } from './log-sink.js'
 
 export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
@@ -36,8 +37,8 @@ const CONTROLS_BUT_COLOR = /(?!\x1b\[[\d;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 /** @param fd the file descriptor to write to */
 export function createLog(options: LogOptions, fd = 1): Log {
   const pretty = options.format === 'pretty'
-  const format = pretty ? readable(options.color) : asItIs
-  const sink = createLogSink(fd, format)
+  const format = pretty ? readable(options.color, line => sink.write(line)) : asItIs
+  const sink: LogSink = createLogSink(fd, format)
   const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
   // JSON goes on as it is, and at once: this is a hot path.
   const pass = (lines: string): void => sink.write(pretty ? eachLine(lines, format) : lines)
@@ -94,21 +95,41 @@ export function createLogger(level: LogLevel, stream: DestinationStream): Logger
   )
 }
 
-/** From a line of JSON to a line for people. */
-function readable(color: boolean): (line: string) => string {
+/**
+ * From a line of JSON to a line for people, or to none.
+ * @param write takes lines that come later
+ */
+function readable(color: boolean, write: (line: string) => void): (line: string) => string {
   // Loaded for people alone: JSON does without its thirty modules.
   const { prettyFactory } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty')
   const pretty = prettyFactory({
     colorize: color,
-    ignore: 'schema,pid,hostname,event',
-    messageFormat: '{event}',
+    ignore: 'schema,pid,hostname,event,message',
+    messageFormat: ({ event, message }) =>
+      typeof message === 'string' ? `${event}: ${oneLine(message)}` : String(event),
     translateTime: 'HH:MM:ss.l',
     singleLine: true,
     // In the same line, and as JSON, too.
     errorLikeObjectKeys: [],
   })
   const controls = color ? CONTROLS_BUT_COLOR : CONTROLS
-  return line => pretty(line.replace(JSON_ESCAPE, doubled)).replace(controls, escaped)
+  const exchanges = new ExchangeLines({ color, write, later: (work, ms) => setTimeout(work, ms).unref() })
+  return line => {
+    const exchange = exchangeEvent(line)
+    if (exchange !== undefined) return exchanges.format(exchange)
+    return pretty(line.replace(JSON_ESCAPE, doubled)).replace(controls, escaped)
+  }
+}
+
+/** @returns undefined for a line of another event */
+function exchangeEvent(line: string): LogFields | undefined {
+  if (!/"event":"(?:decision|close)"/.test(line)) return undefined
+  try {
+    const event = JSON.parse(line) as LogFields
+    return event['event'] === 'decision' || event['event'] === 'close' ? event : undefined
+  } catch {
+    return undefined
+  }
 }
 
 /** pino-pretty shows one backslash where JSON has two: `\\"` of a path would read as the end of its value. */
@@ -116,6 +137,11 @@ const JSON_ESCAPE = /\\./g
 
 function doubled(sequence: string): string {
   return sequence === '\\\\' ? '\\\\\\\\' : sequence
+}
+
+/** Of a message that is shown as text, and not as JSON. */
+function oneLine(message: string): string {
+  return message.replaceAll('\\\\', '\\').replace(/[\t\n]/g, escaped)
 }
 
 function escaped(char: string): string {

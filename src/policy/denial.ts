@@ -297,8 +297,8 @@ function remedy({ addressClass, never }: Refused, exact: string, key: string): s
   return `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
 }
 
-/** How a client asks what is beside the proxy, when it is there too. */
-const NO_PROXY = ['localhost', '127.0.0.1', '::1']
+/** What clients on the proxy's own machine ask directly: their own servers, and those of the proxy. */
+export const NO_PROXY: readonly string[] = ['localhost', '127.0.0.1', '::1']
 
 function askDirectly({ name }: Host): string {
   const hosts = NO_PROXY.includes(name) ? NO_PROXY : [...NO_PROXY, name]

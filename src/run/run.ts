@@ -13,6 +13,7 @@ import { type Loaded, loadConfig } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { ConfigSources } from '../config/file-reader.js'
 import { FileWatch } from './watch.js'
+import { NO_PROXY } from '../policy/denial.js'
 import { SocketFiles } from '../listener/unix-socket.js'
 import { atLevel, createLog, type Log } from '../observe/log.js'
 import type { RunningProxy } from './proxy.js'
@@ -85,7 +86,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   }
   sockets.made()
   const reloader = createReloader(args, proxy, log.logger, loaded, sources)
-  await announce(proxy, loaded, log, host)
+  await announce(proxy, loaded, { ...host, log, file: args.config })
   reload = () => {
     if (reloader === undefined) log.logger.warn({ event: 'config_unchanged', message: READ_ONCE })
     else reloader.request('signal')
@@ -179,11 +180,22 @@ function override(config: Config, { listen, admin, logFormat }: RunArguments): C
 }
 
 function openLog({ log }: Config, host: RunHost): Log {
-  const format = log.format === 'auto' ? (host.terminal ? 'pretty' : 'json') : log.format
-  return createLog({ level: log.level, format, color: host.color })
+  return createLog({ level: log.level, format: formatOf(log, host), color: host.color })
 }
 
-async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: RunHost): Promise<void> {
+function formatOf({ format }: Config['log'], { terminal }: Pick<RunHost, 'terminal'>): 'pretty' | 'json' {
+  if (format !== 'auto') return format
+  return terminal ? 'pretty' : 'json'
+}
+
+interface Announcing extends Pick<RunHost, 'terminal' | 'io' | 'openFilesLimit'> {
+  readonly log: Log
+  /** The configuration file, as it was given. */
+  readonly file: string | undefined
+}
+
+async function announce(proxy: RunningProxy, loaded: Loaded, host: Announcing): Promise<void> {
+  const { log, file } = host
   const { logger } = log
   logger.info({
     event: 'listening',
@@ -207,25 +219,37 @@ async function announce(proxy: RunningProxy, loaded: Loaded, log: Log, host: Run
     })
   }
   await log.flush()
-  if (host.terminal) host.io.stdout(banner(proxy))
+  if (host.terminal || formatOf(loaded.config.log, host) === 'pretty') host.io.stdout(banner(proxy, file))
 }
 
-/** What to paste; curl reads http_proxy in lower case alone, others in upper case. No URL names a Unix socket. */
-function banner(proxy: RunningProxy): string {
-  const [first] = proxy.proxy.filter(isTcp)
-  if (first === undefined) return ''
-  const url = `http://${serializeListenAddress(reachable(first))}`
-  const { tls } = proxy
+/** For people: where it is, what to paste, and what it goes by. */
+function banner(proxy: RunningProxy, file: string | undefined): string {
+  const { tls, admin } = proxy
+  const page = admin !== undefined && isTcp(admin) ? [`Status page: ${urlOf('http', admin)}/`] : []
+  const configuration = file ?? 'no file, the defaults hold; --config FILE names one'
+  const lines = [...toPaste(proxy), ...page, `Configuration: ${configuration}`]
+  if (tls !== undefined) lines.push(`By TLS it is at ${urlOf('https', tls)}`)
+  return `\n${lines.join('\n')}\n\n`
+}
+
+/** curl reads http_proxy in lower case alone, others in upper case. No URL names a Unix socket. */
+function toPaste({ proxy }: RunningProxy): string[] {
+  const [first] = proxy.filter(isTcp)
+  if (first === undefined) return []
+  const url = urlOf('http', first)
+  const direct = NO_PROXY.join(',')
   return [
-    '',
-    `Sluice listens on ${proxy.proxy.map(serializeListenAddress).join(', ')}. To use it, in another shell:`,
+    `Sluice listens on ${proxy.map(serializeListenAddress).join(', ')}. To use it, in another shell:`,
     '',
     `  export HTTPS_PROXY=${url} https_proxy=${url}`,
     `  export HTTP_PROXY=${url} http_proxy=${url}`,
+    `  export NO_PROXY=${direct} no_proxy=${direct}`,
     '',
-    ...(tls === undefined ? [] : [`By TLS it is at https://${serializeListenAddress(reachable(tls))}`, '']),
-    '',
-  ].join('\n')
+  ]
+}
+
+function urlOf(scheme: 'http' | 'https', address: TcpAddress): string {
+  return `${scheme}://${serializeListenAddress(reachable(address))}`
 }
 
 function reachable(address: TcpAddress): TcpAddress {

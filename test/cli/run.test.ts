@@ -290,7 +290,9 @@ t.test('on a terminal it names the TLS listener too', { skip: needs('script', 'o
     env: { NO_COLOR: '1', SHELL: '/bin/sh', TERM: 'xterm' },
     cwd: folder,
   })
-  await said(/export HTTP_PROXY=http:.*\r?\n\r?\nBy TLS it is at https:\/\/127\.0\.0\.1:[1-9]\d*\r?\n/)
+  await said(
+    /export NO_PROXY=.*\r?\n\r?\nConfiguration: sluice\.yaml\r?\nBy TLS it is at https:\/\/127\.0\.0\.1:[1-9]\d*\r?\n/,
+  )
   child.stdin.write('\x03')
   t.equal(await exited, 0)
 })
@@ -310,7 +312,10 @@ t.test(
         env: { ...env, SHELL: '/bin/sh', TERM: 'xterm' },
         cwd: home,
       })
-      const [text] = await said(/[\s\S]*export HTTP_PROXY=.*\r?\n/)
+      const [text, page = ''] = await said(
+        /[\s\S]*export NO_PROXY=.*\r?\n\r?\nStatus page: (.*)\r?\nConfiguration: no file, the defaults hold; .*\r?\n/,
+      )
+      t.match(await (await fetch(page.trim())).text(), /<title>/)
       child.stdin.write('\x03')
       t.equal(await exited, 0, 'Ctrl-C stops it')
       const [, host = '', port = ''] = /listens on (.*):(\d+)\./.exec(text) ?? []
@@ -319,12 +324,13 @@ t.test(
       t.match(text, colored ? /INFO.*listening.*"0\.0\.0\.0:/ : / INFO: listening \{"proxy":\["\[::1\]:/)
       const url = `http://${host === '0.0.0.0' ? '127.0.0.1' : host}:${port}`
       const lines = text.split(/\r?\n/).filter(line => line.startsWith('  export '))
-      t.equal(lines.length, 2)
-      const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy']
+      t.equal(lines.length, 3)
+      const names = ['HTTPS_PROXY', 'https_proxy', 'HTTP_PROXY', 'http_proxy', 'NO_PROXY', 'no_proxy']
       const print = names.map(name => `printf '%s\\n' "$${name}"`).join('\n')
       const { stdout, stderr } = await run('sh', ['-euc', `${lines.join('\n')}\n${print}`], { cwd: home })
       t.equal(stderr, '')
-      t.strictSame(stdout.trimEnd().split('\n'), [url, url, url, url])
+      const direct = 'localhost,127.0.0.1,::1'
+      t.strictSame(stdout.trimEnd().split('\n'), [url, url, url, url, direct, direct])
     }
   },
 )

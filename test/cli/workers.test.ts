@@ -120,7 +120,7 @@ t.test('pretty lines are made of those of workers too', async t => {
   const running = startProgram(t, [...program, '--config', file])
   const [, port = ''] = await running.said(/listening .*"proxy":\["127\.0\.0\.1:(\d+)"\]/)
   await options(t, Number(port))
-  await running.said(/^\[[\d:.]+\] INFO: close \{.*\}\n/m)
+  await running.said(/^\[[\d:.]+\] ALLOW OPTIONS \* +200 .* \(127\.0\.0\.1\)\n/m)
   running.child.kill('SIGTERM')
   t.equal(await running.exited, 0)
 })
