@@ -23,6 +23,8 @@ export type CloseReason =
   | 'bytes'
   | 'operator'
   | 'server_name'
+  /** Of one whose worker process has ended: the supervisor tells of it. */
+  | 'worker_exited'
 
 /** What was wrong with the TLS server name of a tunnel: a closed list, too. */
 export type ServerNameFault = 'sni_missing' | 'sni_mismatch' | 'sni_not_tls' | 'sni_too_large' | 'sni_timeout'

@@ -58,6 +58,9 @@ const MAX_REFUSED = 100
 /** How often the bytes of what is open are booked. */
 const METER_MS = 1000
 
+/** What all tunnels of a process, or of all workers, are counted under. */
+export const TUNNELS = 'tunnels'
+
 export class Shares {
   /** Whether anything is counted of every exchange, so that it needs a reservation; a tunnel always does. */
   countsRequests: boolean
@@ -126,7 +129,7 @@ export class Shares {
     if (tunnel) {
       demands.push(
         { name: 'tunnels_per_client', key: `tunnels ${account}`, limit: tunnelsPerClient },
-        { name: 'tunnels', key: 'tunnels', limit: tunnels },
+        { name: 'tunnels', key: TUNNELS, limit: tunnels },
       )
     }
     const reservation = new OpenReservation(account, metered, this.#end)

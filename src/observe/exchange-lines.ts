@@ -81,7 +81,7 @@ export class ExchangeLines {
     const failed = event['error'] !== undefined
     // Its decision has told why.
     if (failed && event['detail'] === undefined) return ''
-    const status = Number(event['status'])
+    const status = Number(event['status'] ?? 0)
     const reason = text(event['close_reason'])
     const words = [
       status === 0 ? '---' : String(status),
@@ -174,7 +174,8 @@ const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const
 
 /** In powers of a thousand, with three digits. */
 function bytes(value: unknown): string {
-  let count = Number(value ?? 0)
+  if (value === undefined) return '?'
+  let count = Number(value)
   let unit = 0
   while (count >= 999.5 && unit < UNITS.length - 1) {
     count /= 1000

@@ -22,6 +22,8 @@ export interface FleetOptions {
   readonly pause: Pause
   /** Milliseconds, monotonic. */
   readonly now: () => number
+  /** Milliseconds since the epoch. */
+  readonly wallClock: () => number
   readonly ledger: LocalLedger
   /** What is the same for all that begin from now on; `loaded` is the configuration in force. */
   readonly start: () => Omit<WorkerStart, 'place' | 'failures'>
@@ -216,15 +218,21 @@ export class Fleet {
     }
   }
 
-  #logExit({ number, pid }: WorkerHandle, exit: WorkerExit, restartMs: number | undefined): void {
+  #logExit(worker: WorkerHandle, exit: WorkerExit, restartMs: number | undefined): void {
+    const { logger, wallClock } = this.#options
+    const lost = worker.exchanges.end(wallClock())
+    for (const exchange of lost) logger.info(exchange)
     if (restartMs === undefined && exit.code === 0) return
+    const { number, pid, tunnels } = worker
     const level = restartMs === undefined ? 'warn' : 'error'
-    this.#options.logger[level]({
+    logger[level]({
       event: 'worker_exited',
       worker: number,
       worker_pid: pid,
       ...exit,
       restart_ms: restartMs,
+      exchanges: lost.length,
+      tunnels,
     })
   }
 }

@@ -3,12 +3,14 @@
  * gets back what a worker held when that ends.
  */
 import type { Ledger, LocalLedger } from '../limits/ledger.js'
+import { TUNNELS } from '../limits/shares.js'
 import type { Conversation, SupervisorCalls, WorkerCalls } from './messages.js'
 
 /** What one worker has reserved: when it ends, nobody else releases it. */
 export class Holdings {
   readonly #ledger: LocalLedger
   readonly #held = new Map<string, number>()
+  #tunnels: number | undefined
 
   constructor(ledger: LocalLedger) {
     this.#ledger = ledger
@@ -28,7 +30,13 @@ export class Holdings {
     this.#ledger.release(key)
   }
 
+  /** How many tunnels it has reserved; of one that has ended, had. */
+  get tunnels(): number {
+    return this.#tunnels ?? this.#held.get(TUNNELS) ?? 0
+  }
+
   releaseAll(): void {
+    this.#tunnels = this.tunnels
     for (const [key, held] of this.#held) for (let i = 0; i < held; i++) this.#ledger.release(key)
     this.#held.clear()
   }

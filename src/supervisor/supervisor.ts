@@ -25,7 +25,7 @@ import type { WorkerHandle } from './worker-handle.js'
 
 export interface SupervisorOptions
   extends Pick<FleetOptions, 'logger' | 'fork' | 'passLog' | 'passError'>,
-    Partial<Pick<FleetOptions, 'pause' | 'now'>> {
+    Partial<Pick<FleetOptions, 'pause' | 'now' | 'wallClock'>> {
   /** A random text, made once a start, that all workers share. */
   readonly startId: string
   /** Named in the metrics. */
@@ -40,8 +40,6 @@ export interface SupervisorOptions
   readonly passedSockets?: PassedSockets
   /** Ends a start that is under way, whatever a worker does. */
   readonly interrupt?: AbortSignal
-  /** Milliseconds since the epoch. */
-  readonly wallClock?: () => number
   /** Of this process. */
   readonly descriptors?: Descriptors
 }
@@ -108,11 +106,12 @@ class Supervisor {
       process: options.processMetrics,
       pause: this.#pause,
     })
-    const now = options.now ?? (() => performance.now())
+    const { now = () => performance.now(), wallClock = Date.now } = options
     const { startId, build, passedSockets, reusePort } = options
     this.#fleet = new Fleet({
       ...options,
       now,
+      wallClock,
       pause: this.#pause,
       ledger: new LocalLedger(now),
       start: () => ({ loaded: this.#inForce, startId, build, passedSockets }),
@@ -123,7 +122,6 @@ class Supervisor {
       begun: worker => this.metrics.begun(worker),
       ended: worker => this.#ended(worker),
     })
-    const wallClock = options.wallClock ?? Date.now
     this.#admin = new AdminServer(this.#control(wallClock()), () => this.#inForce.config.listen.adminHosts, {
       wallClock,
       descriptors: options.descriptors ?? NO_DESCRIPTOR_KEPT,

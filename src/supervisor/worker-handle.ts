@@ -8,6 +8,7 @@ import type { WorkerStatus } from '../observe/worker-status.js'
 import type { Listeners } from '../pipeline/create-policy.js'
 import type { Reloaded } from '../run/proxy.js'
 import { Conversation, type SupervisorCalls, type WorkerCalls, type WorkerStart } from './messages.js'
+import { OpenExchanges } from './open-exchanges.js'
 import { Holdings } from './shared-ledger.js'
 import type { Purge } from '../upstream/cache/store.js'
 import type { Beating } from './waits.js'
@@ -31,6 +32,8 @@ export class WorkerHandle implements Beating {
   answering = true
   /** What it reported last of what it has counted. */
   lastReport: MetricsReport | undefined
+  /** As far as its log says. */
+  readonly exchanges = new OpenExchanges()
   /** Resolves when it can be told something; rejects when it ends before. */
   readonly ready: Promise<void>
   readonly exited: Promise<WorkerExit>
@@ -71,7 +74,10 @@ export class WorkerHandle implements Beating {
       spend: ({ key, bytes, limit }) => owner.ledger.spend(key, bytes, limit),
     })
     child.onMessage(messages => this.#worker.receive(messages))
-    passWholeLines(child.stdout, lines => owner.passLog(lines))
+    passWholeLines(child.stdout, lines => {
+      this.exchanges.read(lines)
+      owner.passLog(lines)
+    })
     passWholeLines(child.stderr, lines => owner.passError(lines))
     this.exited = child.exited.then(exit => this.#ended(exit))
   }
@@ -85,6 +91,11 @@ export class WorkerHandle implements Beating {
     return !this.#gone.signal.aborted
   }
 
+  /** How many tunnels it has, or had when it ended: each is reserved here. */
+  get tunnels(): number {
+    return this.#holdings.tunnels
+  }
+
   /** Aborted then. */
   get gone(): AbortSignal {
     return this.#gone.signal
@@ -92,10 +103,12 @@ export class WorkerHandle implements Beating {
 
   /** To be called when it is ready. */
   start(start: WorkerStart): Promise<Listeners> {
+    this.exchanges.serves(start.loaded)
     return this.#worker.ask('start', { ...start, loaded: plain(start.loaded) })
   }
 
   reload(loaded: LoadedConfig): Promise<Reloaded> {
+    this.exchanges.serves(loaded)
     return this.#worker.ask('reload', plain(loaded))
   }
 

@@ -32,9 +32,20 @@ t.test('a worker that is killed takes its own connections alone, and another tak
   const fleet = await startWorkers(t, halting, `listen: { ${FREE} }\n${RULES}`)
   const [lost = [], kept = []] = await tunnelsOfAll(t, fleet, origin)
   const [first = 0] = fleet.pids()
+  // What it has not written yet is lost with it.
+  const decided = () =>
+    [...fleet.stdout.matchAll(/"event":"decision","id":"[0-9a-f]+-1-\d+".*"CONNECT"/g)].length
+  await fleet.until('its tunnels to be in the log', () => decided() === lost.length)
   process.kill(first, 'SIGKILL')
   for (const { client } of lost) await client.untilEnd()
-  await fleet.said(/"event":"worker_exited","worker":1,"worker_pid":\d+,"signal":"SIGKILL","restart_ms":100/)
+  const [exit] = await fleet.said(
+    /"event":"worker_exited","worker":1,"worker_pid":\d+,"signal":"SIGKILL","restart_ms":100.*/,
+  )
+  t.match(exit, `"exchanges":${lost.length},"tunnels":${lost.length}}`)
+  const closes = [
+    ...fleet.stdout.matchAll(/"event":"close","id":"[0-9a-f]+-1-.*"close_reason":"worker_exited"/g),
+  ]
+  t.equal(closes.length, lost.length, 'each has its close')
   const next = await halted(fleet)
   for (let i = 0; i < 20; i++) t.match(await options(t, fleet.port), /^HTTP\/1\.1 200 /)
   t.equal(fleet.pids().length, 2, 'new connections are served meanwhile')

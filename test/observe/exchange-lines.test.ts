@@ -139,6 +139,28 @@ t.test('what failed says why, with the code; and who went away is no refusal', a
   )
 })
 
+t.test('what was lost with its worker has failed, and shows nothing that nobody knows', async t => {
+  const lines = new ExchangeLines({ color: false, write: () => {}, later: () => {} })
+  const event = {
+    event: 'close',
+    time: '2026-01-01T00:00:00.000Z',
+    kind: 'connect',
+    method: 'CONNECT',
+    host: 'a.test',
+  }
+  const lost = {
+    ...event,
+    port: 443,
+    client_address: '::1',
+    close_reason: 'worker_exited',
+    duration_ms: 5000,
+  }
+  t.match(
+    lines.format(lost),
+    /FAIL {2}CONNECT a\.test:443 +--- +\? up +\? down +5\.0 s {2}worker_exited {2}\(::1\)\n$/,
+  )
+})
+
 t.test('what is not over after a second is told of once as open', async t => {
   const { decision, close, late, timers } = people()
   const fire = () => timers.shift()?.()

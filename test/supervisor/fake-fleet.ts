@@ -54,6 +54,7 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
         passed.error += lines
       },
       now: () => nowMs,
+      wallClock: () => nowMs,
       pause: (ms, signal) =>
         new Promise(resolve => {
           const list = ms === 4000 ? beats : ms === 1000 ? steps : pauses

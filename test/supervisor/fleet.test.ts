@@ -185,3 +185,35 @@ t.test('where workers share a port, nobody else may have it when the first is ab
   t.equal(handed.workers.length, 2, 'where they do not, that is for node:cluster to find out')
   await new Promise(resolve => server.close(resolve))
 })
+
+t.test(
+  'of a worker that is killed each exchange gets its close, and its end says how many they were',
+  async t => {
+    const { start, workers, events, passed, until, pauses } = fleet()
+    const running = await start()
+    const head = (event: string) =>
+      `{"level":"info","time":"1970-01-01T00:00:00.000Z","schema":1,"event":"${event}"`
+    const line = (id: string) =>
+      `${head('decision')},"id":"${id}","kind":"connect","host":"a.test","decision":"allow"}\n`
+    const written = line('x-1-1') + line('x-1-2') + `${head('close')},"id":"x-1-1"}\n`
+    workers[0]?.stdout.write(written)
+    workers[1]?.stdout.write(line('x-2-1'))
+    await until(() => passed.log.length > written.length)
+    await workers[0]?.supervisor.ask('acquire', { key: 'tunnels', limit: 9 })
+    await workers[0]?.supervisor.ask('acquire', { key: 'tunnels ci', limit: 9 })
+    workers[0]?.exit({ signal: 'SIGKILL' })
+    await until(() => pauses.length === 1)
+    t.match(events.slice(-2), [
+      {
+        level: 'info',
+        event: 'close',
+        id: 'x-1-2',
+        kind: 'connect',
+        host: 'a.test',
+        close_reason: 'worker_exited',
+      },
+      { event: 'worker_exited', worker: 1, signal: 'SIGKILL', restart_ms: 100, exchanges: 1, tunnels: 1 },
+    ])
+    await running.drain()
+  },
+)
