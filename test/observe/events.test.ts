@@ -118,8 +118,10 @@ t.test('a request that no rule allows', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, DNS)
   await send(t, proxy, 'CONNECT a.example:443 HTTP/1.1\r\nHost: x\r\n\r\n')
   const subject = { kind: 'connect', method: 'CONNECT', host: 'a.example', port: 443 }
+  const detail =
+    'No rule that this client may use names a.example. This client may use the rules: local. Add a.example to the hosts of one of them to allow it.'
   t.strictSame(await events(t, proxy), [
-    { level: 'warn', ...DECISION, ...subject, decision: 'deny', reason: 'no_rule' },
+    { level: 'warn', ...DECISION, ...subject, decision: 'deny', reason: 'no_rule', detail },
     { ...CLOSE, ...subject, ...REFUSED, status: 403, error: 'http_request_denied', reason: 'no_rule' },
   ])
 })
@@ -128,14 +130,19 @@ t.test('a name whose address is refused', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, DNS)
   await send(t, proxy, 'GET http://private.test/ HTTP/1.1\r\nHost: x\r\n\r\n')
   const subject = { kind: 'forward', method: 'GET', host: 'private.test', port: 80, path: '/' }
+  const detail =
+    'private.test resolved to 10.1.2.3, which is of class private. Only global addresses are allowed unless a rule lists them. Add 10.1.2.3/32 to rules.local.addresses to allow it.'
   t.strictSame(await events(t, proxy), [
-    { level: 'warn', ...DECISION, ...subject, decision: 'deny', rule: 'local', reason: 'address' },
+    { level: 'warn', ...DECISION, ...subject, decision: 'deny', rule: 'local', reason: 'address', detail },
     { ...CLOSE, ...subject, ...REFUSED, status: 403, error: 'destination_ip_prohibited', reason: 'address' },
   ])
 })
 
 t.test('a name that DNS does not know: allowed, and failed upstream', async t => {
-  for (const host of ['missing.test', 'broken.test']) {
+  for (const [host, detail, code] of [
+    ['missing.test', 'DNS has no address for missing.test.', 'ENOTFOUND'],
+    ['broken.test', 'The DNS server could not answer for broken.test (ESERVFAIL).', 'ESERVFAIL'],
+  ] as const) {
     const proxy = await testProxy(t, LOOPBACK_RULES, DNS)
     await send(t, proxy, `CONNECT ${host}:443 HTTP/1.1\r\nHost: x\r\n\r\n`)
     const subject = { kind: 'connect', method: 'CONNECT', host, port: 443 }
@@ -149,30 +156,53 @@ t.test('a name that DNS does not know: allowed, and failed upstream', async t =>
         close_reason: 'failed',
         error: 'dns_error',
         reason: 'dns_error',
+        detail,
+        code,
       },
     ])
   }
 })
 
 t.test('a malformed request, with what was read of it', async t => {
-  const table: [string, Record<string, unknown>, number, string][] = [
+  const table: [string, Record<string, unknown>, number, string, string][] = [
     [
       'GET http://h:0/a?b HTTP/1.1\r\nHost: x\r\n\r\n',
       { method: 'GET', path: 'http://h:0/a' },
       400,
       'malformed',
+      'bad port.',
     ],
-    ['Get / HTTP/1.1\r\nHost: x\r\n\r\n', { method: 'Get', path: '/' }, 501, 'method_not_implemented'],
-    ['GET / HTTP/1.1\r\nHost : x\r\n\r\n', { method: 'GET', path: '/' }, 400, 'malformed'],
-    ['GET //u:p@h/a HTTP/1.1\r\n\r\n', { method: 'GET', path: '//h/a' }, 400, 'malformed'],
-    ['GET / HTTP/2.0\r\n\r\n', { method: 'GET', path: '' }, 505, 'http_version'],
-    ['\x16\x03\x01\r\n', { method: '', path: '' }, 400, 'malformed'],
+    [
+      'Get / HTTP/1.1\r\nHost: x\r\n\r\n',
+      { method: 'Get', path: '/' },
+      501,
+      'method_not_implemented',
+      'The method is not one of GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH, compared byte for byte; methods.extra is where others are added.',
+    ],
+    ['GET / HTTP/1.1\r\nHost : x\r\n\r\n', { method: 'GET', path: '/' }, 400, 'malformed', 'bad field name.'],
+    [
+      'GET / HTTP/1.1\r\nHost: x\r\nContent-Length: +1\r\n\r\n',
+      { method: 'GET', path: '/' },
+      400,
+      'malformed',
+      'bad Content-Length.',
+    ],
+    ['GET //u:p@h/a HTTP/1.1\r\n\r\n', { method: 'GET', path: '//h/a' }, 400, 'malformed', 'no Host.'],
+    [
+      'GET / HTTP/2.0\r\n\r\n',
+      { method: 'GET', path: '' },
+      505,
+      'http_version',
+      'HTTP version not supported.',
+    ],
+    ['\x16\x03\x01\r\n', { method: '', path: '' }, 400, 'malformed', 'bad request line.'],
   ]
-  for (const [bytes, subject, status, reason] of table) {
+  for (const [bytes, subject, status, reason, detail] of table) {
     const proxy = await testProxy(t)
-    await send(t, proxy, bytes)
+    const client = await send(t, proxy, bytes)
+    t.match(await client.untilEnd(), detail, 'the client got the same sentence')
     t.strictSame(await events(t, proxy), [
-      { level: 'warn', ...DECISION, kind: 'invalid', ...subject, decision: 'deny', reason },
+      { level: 'warn', ...DECISION, kind: 'invalid', ...subject, decision: 'deny', reason, detail },
       { ...CLOSE, kind: 'invalid', ...subject, ...REFUSED, status, error: 'http_request_error', reason },
     ])
   }

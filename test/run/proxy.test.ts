@@ -69,6 +69,38 @@ t.test('a request to the proxy itself is 508, a CONNECT to it 403', async t => {
   t.match(await proxy.event('decision'), { decision: 'deny', reason: 'own_address', rule: 'local' })
 })
 
+t.test(
+  'what no rule names and leads to a listener of the proxy is told to set NO_PROXY, and no key',
+  async t => {
+    const proxy = await testProxy(t, 'rules: { web: { hosts: ["*"] } }')
+    for (const host of [
+      `localhost:${proxy.port}`,
+      `127.0.0.1:${proxy.port}`,
+      `localhost:${proxy.adminPort}`,
+    ]) {
+      for (const request of [
+        `GET http://${host}/ HTTP/1.1\r\nHost: a`,
+        `CONNECT ${host} HTTP/1.1\r\nHost: a`,
+      ]) {
+        const from = proxy.events.length
+        const answer = await ask(await rawClient(t, proxy.port), request)
+        const status = request.startsWith('GET') && !host.endsWith(`:${proxy.adminPort}`) ? 508 : 403
+        t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} Sluice: ${host} is `))
+        t.match(
+          answer,
+          'No configuration key allows it: set NO_PROXY=localhost,127.0.0.1,::1 where the client runs',
+        )
+        t.notMatch(answer, 'hosts of one of them')
+        t.match(proxy.events[from], { decision: 'deny', reason: 'own_address', detail: /set NO_PROXY=/ })
+      }
+    }
+    t.match(
+      await ask(await rawClient(t, proxy.port), 'GET http://localhost:1/ HTTP/1.1\r\nHost: a'),
+      'no rule allows',
+    )
+  },
+)
+
 t.test('the admin listener cannot be reached through the proxy, whatever the rules say', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { lookup: async () => ['127.0.0.1'] })
   const port = proxy.adminPort

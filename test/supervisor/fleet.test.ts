@@ -195,7 +195,7 @@ t.test(
       `{"level":"info","time":"1970-01-01T00:00:00.000Z","schema":1,"event":"${event}"`
     const line = (id: string) =>
       `${head('decision')},"id":"${id}","kind":"connect","host":"a.test","decision":"allow"}\n`
-    const written = line('x-1-1') + line('x-1-2') + `${head('close')},"id":"x-1-1"}\n`
+    const written = [line('x-1-1'), line('x-1-2'), `${head('close')},"id":"x-1-1"}\n`].join('')
     workers[0]?.stdout.write(written)
     workers[1]?.stdout.write(line('x-2-1'))
     await until(() => passed.log.length > written.length)
