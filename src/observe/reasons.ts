@@ -31,7 +31,6 @@ type LateReason =
   | 'parent_credentials'
   | 'parent_failed'
   | 'parent_refused'
-  | 'only_if_cached'
   | 'client_gone'
   | 'not_found'
   | 'method_not_allowed'

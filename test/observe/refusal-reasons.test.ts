@@ -9,7 +9,7 @@ import { REASONS } from '../../src/observe/reasons.js'
 import { readSourceFiles } from '../architecture/source-files.js'
 
 /** Of errors that come after the decision, when nothing is denied any more. */
-const AFTER_DECISION = new Set(['loop', 'parent_credentials', 'body_idle', 'only_if_cached'])
+const AFTER_DECISION = new Set(['loop', 'parent_credentials', 'body_idle'])
 
 /** `reason: 'word'`, which a reason phrase never is, and the third argument of malformed. */
 const REASON = /\breason: '([a-z]\w*)'|malformed\([^\n]*, \d{3}, '(\w+)'\)/g
