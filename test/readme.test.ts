@@ -24,7 +24,7 @@ t.test('every configuration in the README is a valid one', async t => {
   const files = blocks('yaml').filter(text => !namesFiles(text))
   t.ok(files.length >= 4)
   const hash = '$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
-  const folder = t.testdir({ 'agents.htpasswd': `alice:${hash}\n` })
+  const folder = t.testdir({ 'agents.htpasswd': `alice:${hash}\n`, 'admin.htpasswd': `olga:${hash}\n` })
   for (const text of files) t.doesNotThrow(() => parseConfig(text, 'README.md', folder), text)
 })
 

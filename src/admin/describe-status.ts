@@ -64,6 +64,7 @@ export function describeStatus(
       proxy: listeners.proxy.map(serializeListenAddress),
       tls: listeners.tls === undefined ? null : serializeListenAddress(listeners.tls),
       admin: listeners.admin === undefined ? null : serializeListenAddress(listeners.admin),
+      read_only: config.listen.adminAccess.readOnly,
     },
     config: describeConfig(facts),
     workers: workers.map(describeWorker),

@@ -4,13 +4,15 @@
  * browsers. It has an address of its own, loopback by
  * default, that the proxy itself never connects to. GET changes nothing.
  */
-import type { IncomingHttpHeaders, IncomingMessage, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Logger } from 'pino'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import { preferredMediaType } from '../http/accept.js'
-import { type Authority, parseAuthority } from '../http/authority.js'
+import type { Authority } from '../http/authority.js'
 import { createServer } from '../http/node-http.js'
-import { descriptorOf, type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
+import { refusalPhrase } from '../http/reason-phrase.js'
+import { type Descriptors, NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { type Bindable, bindServer } from '../listener/bind.js'
 import {
   type Exposition,
@@ -19,10 +21,13 @@ import {
   serializeMetrics,
 } from '../observe/exposition.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
+import { type AdminAccess, type AdminRefusal, hasJsonType, isSameOrigin, parseOwnHost } from './access.js'
+import { AdminConnections } from './connections.js'
 import { describeStatus, type ProgramFacts } from './describe-status.js'
 import { EventStreams } from './event-streams.js'
 import { readStatusPage, type StatusPage } from './page/status-page.js'
 import type { Purge } from '../upstream/cache/store.js'
+import { describeMistake, isProxyTarget } from './proxy-request.js'
 import { serializeProxyAutoConfig } from './proxy-auto-config.js'
 import { parsePurge } from './purge-request.js'
 import type { StatusDocument } from './status-document.js'
@@ -56,6 +61,8 @@ export interface AdminServerOptions {
   readonly idleTimeoutMs?: number
   readonly descriptors?: Descriptors
   readonly readPage?: () => StatusPage
+  /** Gets what is refused. */
+  readonly logger?: Pick<Logger, 'warn'>
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
@@ -84,7 +91,13 @@ const CLOSE_TUNNEL = /^\/tunnels\/([A-Za-z0-9-]{1,64})\/close$/
 
 /** How long a purge may take. */
 const PURGE_TIMEOUT_MS = 60_000
+const READ_ONLY = 'nothing can be changed here: listen.admin has read_only: true'
 const CACHE_OFF = 'the cache is off: the configuration in force has no cache'
+
+/**
+ * What everybody is answered: probes and browsers cannot show a password, and it says nothing of who asks for what.
+ */
+const PUBLIC: ReadonlySet<string> = new Set(['/health', '/ready', '/proxy.pac'])
 
 /** What a POST does; never rejects. */
 type Action = (response: ServerResponse) => Promise<void>
@@ -93,7 +106,8 @@ type Answer = (request: IncomingMessage, response: ServerResponse, asked: Author
 
 export class AdminServer {
   readonly #control: Control
-  readonly #hosts: () => readonly string[]
+  readonly #access: AdminAccess
+  readonly #logger: AdminServerOptions['logger']
   readonly #wallClock: () => number
   readonly #readPage: () => StatusPage
   readonly #server: Server
@@ -113,12 +127,12 @@ export class AdminServer {
     ['/ready', (_request, response) => this.#sendReady(response)],
   ])
 
-  /** @param hosts names, canonical, that Host may have beside localhost */
-  constructor(control: Control, hosts: () => readonly string[], options: AdminServerOptions = {}) {
+  constructor(control: Control, access: AdminAccess, options: AdminServerOptions = {}) {
     const { wallClock = Date.now, idleTimeoutMs = IDLE_TIMEOUT_MS, readPage = readStatusPage } = options
     this.#connections = new AdminConnections(options.descriptors ?? NO_DESCRIPTOR_KEPT)
     this.#control = control
-    this.#hosts = hosts
+    this.#access = access
+    this.#logger = options.logger
     this.#wallClock = wallClock
     this.#readPage = readPage
     this.#server = createServer((request, response) => this.#accept(request, response))
@@ -126,6 +140,7 @@ export class AdminServer {
     this.#server.timeout = idleTimeoutMs
     this.#server.on('connection', socket => this.#connections.add(socket))
     this.#server.on('clientError', (_error, socket) => socket.destroy())
+    this.#server.on('connect', (request, socket) => this.#refuseConnect(request, socket))
   }
 
   /** @returns the address that was bound */
@@ -159,21 +174,99 @@ export class AdminServer {
   }
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
-    const [path = '', query = ''] = splitTarget(request.url ?? '')
-    const asked = parseOwnHost(request.headers.host, this.#hosts())
-    const resource = this.#resources.get(path)
-    const act = this.#actionOf(path, query)
-    const { method = '' } = request
+    const { url = '', headers } = request
+    const [path = ''] = splitTarget(url)
+    const asked = parseOwnHost(headers.host, this.#access.hosts)
+    if (isProxyTarget(url)) {
+      const message = this.#mistake(request)
+      this.#tell(request, 'proxy_request', message)
+      response.statusMessage = refusalPhrase(message)
+      send(response, 403, message)
+      return
+    }
     // Whoever stands in between may have gone by the other one.
     if ((request.headersDistinct['host']?.length ?? 0) > 1) send(response, 400, 'there can be one Host only')
     else if (asked === undefined)
       send(response, 403, 'Host must be localhost, an IP address or a name of listen.admin_hosts')
-    else if (act !== undefined) {
+    else if (PUBLIC.has(path)) this.#give(request, response, asked)
+    else {
+      const left = new AbortController()
+      const judged = this.#access.judge(request, left.signal)
+      if (judged instanceof Promise) {
+        response.once('close', () => left.abort())
+        void judged.then(refusal => this.#giveUnless(refusal, request, response, asked))
+      } else this.#giveUnless(judged, request, response, asked)
+    }
+  }
+
+  #giveUnless(
+    refusal: AdminRefusal | undefined,
+    request: IncomingMessage,
+    response: ServerResponse,
+    asked: Authority,
+  ): void {
+    if (refusal === undefined) {
+      this.#give(request, response, asked)
+      return
+    }
+    const { status, reason, text, field } = refusal
+    if (reason !== undefined) this.#tell(request, reason, text)
+    if (field !== undefined) response.setHeader(...field)
+    send(response, status, text)
+  }
+
+  #give(request: IncomingMessage, response: ServerResponse, asked: Authority): void {
+    const { method = '', url = '' } = request
+    const [path = '', query = ''] = splitTarget(url)
+    const resource = this.#resources.get(path)
+    const act = this.#actionOf(path, query)
+    if (act !== undefined) {
       if (method === 'POST') void this.#act(act, request, response)
       else refuseMethod(response, 'POST', 'only POST')
     } else if (resource === undefined) send(response, 404, 'not found')
     else if (method === 'GET' || method === 'HEAD') resource(request, response, asked)
     else refuseMethod(response, 'GET, HEAD', 'only GET and HEAD')
+  }
+
+  /** Node has taken its hands off the connection. */
+  #refuseConnect(request: IncomingMessage, socket: Duplex): void {
+    socket.on('error', () => socket.destroy())
+    // The answer would come in the middle of another one.
+    if (this.#connections.isAnswering(request.socket)) {
+      socket.destroy()
+      return
+    }
+    const message = this.#mistake(request)
+    this.#tell(request, 'proxy_request', message)
+    const fields = {
+      'Content-Type': TEXT_TYPE,
+      'Content-Length': message.length + 1,
+      Connection: 'close',
+      ...HEADERS,
+    }
+    const head = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.end(`HTTP/1.1 403 ${refusalPhrase(message)}\r\n${head.join('')}\r\n${message}\n`, () =>
+      socket.destroy(),
+    )
+  }
+
+  #mistake({ socket }: IncomingMessage): string {
+    return describeMistake(this.#control.facts().listeners, socket.localAddress)
+  }
+
+  #tell({ socket, method = '', url = '' }: IncomingMessage, reason: string, message: string): void {
+    const [target = ''] = splitTarget(url)
+    // What is meant for the proxy may have a password in front of its host.
+    const path = isProxyTarget(target) ? target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1') : target
+    const clientAddress = socket.remoteAddress
+    this.#logger?.warn({
+      event: 'admin_refused',
+      client_address: clientAddress,
+      method,
+      path,
+      reason,
+      message,
+    })
   }
 
   #sendReady(response: ServerResponse): void {
@@ -220,8 +313,12 @@ export class AdminServer {
   }
 
   /** Never rejects. */
-  async #act(act: Action, { headers }: IncomingMessage, response: ServerResponse): Promise<void> {
-    if (!isSameOrigin(headers)) send(response, 403, 'not from another origin')
+  async #act(act: Action, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { headers } = request
+    if (this.#access.isReadOnly) {
+      this.#tell(request, 'read_only', READ_ONLY)
+      send(response, 403, READ_ONLY)
+    } else if (!isSameOrigin(headers)) send(response, 403, 'not from another origin')
     else if (!hasJsonType(headers)) send(response, 415, 'Content-Type must be application/json')
     else await act(response)
   }
@@ -311,100 +408,4 @@ function refuseMethod(response: ServerResponse, allow: string, text: string): vo
 function send(response: ServerResponse, status: number, text: string, contentType = TEXT_TYPE): void {
   response.writeHead(status, { 'Content-Type': contentType, ...HEADERS })
   response.end(text.endsWith('\n') ? text : `${text}\n`)
-}
-
-const HTTP_PORT = 80
-
-/**
- * Who may ask the admin listener, and who may have it do something.
- *
- * A web page could make a browser on the same machine ask here, under a name it controls; so Host has to be localhost,
- * an address literal or a name of the configuration. A page of another origin could also have a browser send a POST: what
- * changes anything has to come from the status page or from no page at all, and in a form that no page can send
- * elsewhere unasked (Fetch Metadata; Fetch §3.3, "CORS protocol").
- * @param hosts names, canonical, that Host may have beside localhost
- * @returns what Host says, when it is one of ours
- */
-export function parseOwnHost(value: string | undefined, hosts: readonly string[]): Authority | undefined {
-  if (value === undefined) return undefined
-  try {
-    const authority = parseAuthority(value, HTTP_PORT)
-    const { kind, name } = authority.host
-    return kind !== 'name' || name === 'localhost' || hosts.includes(name) ? authority : undefined
-  } catch {
-    return undefined
-  }
-}
-
-/** Whether no page of another origin is behind it. */
-export function isSameOrigin(headers: IncomingHttpHeaders): boolean {
-  const { origin, host } = headers
-  const site = headers['sec-fetch-site']
-  if (site !== undefined) return site === 'same-origin'
-  return origin === undefined || origin === `http://${host}`
-}
-
-/** Whether it is in a form that a browser asks for leave before it sends it to another origin. */
-export function hasJsonType(headers: IncomingHttpHeaders): boolean {
-  const [type = ''] = (headers['content-type'] ?? '').split(';')
-  return type.trim().toLowerCase() === 'application/json'
-}
-
-/** Twice as many as may watch the status page. */
-export const MAX_CONNECTIONS = 64
-/** When the process has no other descriptors left than those it keeps for itself. */
-export const MAX_KEPT_CONNECTIONS = 4
-
-/**
- * The connections to the admin listener: few, as those who ask there are few, and each takes a file descriptor that the
- * proxy could have had. Whoever comes when there is no room gets that of the one that has been idle the longest, so that
- * idle connections keep no probe and no scrape away.
- */
-class AdminConnections {
-  readonly #descriptors: Descriptors
-  readonly #open = new Set<Socket>()
-  /** Of them, those without an answer under way; the one that is idle the longest comes first. */
-  readonly #idle = new Set<Socket>()
-
-  constructor(descriptors: Descriptors) {
-    this.#descriptors = descriptors
-  }
-
-  /** Takes a new one in, or closes it when there is no room and no other is idle. */
-  add(socket: Socket): void {
-    const isKept = this.#descriptors.isKept(descriptorOf(socket))
-    const most = isKept ? MAX_KEPT_CONNECTIONS : MAX_CONNECTIONS
-    for (const idle of this.#idle) {
-      if (this.#open.size < most) break
-      this.#remove(idle)
-      idle.destroy()
-    }
-    if (this.#open.size >= most) {
-      socket.destroy()
-      return
-    }
-    this.#open.add(socket)
-    this.#idle.add(socket)
-    socket.once('close', () => this.#remove(socket))
-  }
-
-  /** A request has come on it. */
-  begin(socket: Socket): void {
-    this.#idle.delete(socket)
-  }
-
-  /** Its answer is over. */
-  end(socket: Socket): void {
-    if (this.#open.has(socket)) this.#idle.add(socket)
-  }
-
-  /** Whether an answer is under way. */
-  isAnswering(socket: Socket): boolean {
-    return !this.#idle.has(socket)
-  }
-
-  #remove(socket: Socket): void {
-    this.#open.delete(socket)
-    this.#idle.delete(socket)
-  }
 }

@@ -18,6 +18,8 @@ export interface StatusDocument {
     readonly proxy: readonly string[]
     readonly tls: string | null
     readonly admin: string | null
+    /** Whether nothing can be changed at the admin listener. */
+    readonly read_only: boolean
   }
   readonly config: {
     readonly hash: string

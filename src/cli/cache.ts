@@ -2,6 +2,7 @@
  * `sluice cache stats` and `sluice cache purge`: what a running proxy has stored, and how it is made to forget some of it,
  * through the admin listener.
  */
+import { readFileSync } from 'node:fs'
 import { parseCacheUri } from '../cache/cache-uri.js'
 import {
   isTcp,
@@ -9,7 +10,10 @@ import {
   parseSingleAddress,
   serializeListenAddress,
 } from '../config/listen-address.js'
+import { readErrorText } from '../config/file-reader.js'
+import { NO_USER_PASSWORD, parseUserPassword } from '../config/line-files.js'
 import { errorCode } from '../errors.js'
+import { serializeBasic } from '../http/basic-credentials.js'
 import { request } from '../http/node-http.js'
 import { parsePurgedHost, serializePurge } from '../admin/purge-request.js'
 import type { DocumentCache } from '../admin/status-document.js'
@@ -24,19 +28,31 @@ export interface CacheArguments {
   readonly config?: string | undefined
   /** Of the admin listener; beats the file. */
   readonly admin?: string | undefined
+  /** A file with `user:password` in one line, for `listen.admin.basic`. */
+  readonly basicFile?: string | undefined
   readonly json: boolean
 }
 
-/** @returns the exit code: 69 when nobody answers there, or the cache is off; 78 when the file cannot be used */
+/**
+ * @returns the exit code: 66 when the credentials cannot be read, 69 when nobody answers there, or the cache is off; 78 when
+ *   the file cannot be used
+ */
 export async function runCache(args: CacheArguments, io: Io): Promise<number> {
   const address = await findAdmin(args, io)
   if (typeof address === 'number') return address
+  let authorization: string | undefined
+  try {
+    authorization = args.basicFile === undefined ? undefined : readAuthorization(args.basicFile)
+  } catch (error) {
+    io.stderr(`sluice: ${args.basicFile}: ${readErrorText(error)}\n`)
+    return EXIT.noInput
+  }
   const { what } = args
   const asked =
     what === 'stats' ? GET_STATS : { method: 'POST', path: `/cache/purge?${serializePurge(what)}` }
   let answer: Answer
   try {
-    answer = await ask(address, asked)
+    answer = await ask(address, asked, authorization)
   } catch (error) {
     io.stderr(`sluice: ${describeFailure(error, address)}\n`)
     return EXIT.unavailable
@@ -45,7 +61,9 @@ export async function runCache(args: CacheArguments, io: Io): Promise<number> {
   if (value === undefined) {
     const said = answer.text.split('\n', 1)[0]?.trim() ?? ''
     const text = said === '' ? `${serializeListenAddress(address)} answered ${answer.status}` : said
-    io.stderr(`sluice: ${text}\n`)
+    const hint =
+      answer.status === 401 && authorization === undefined ? '; say them with --basic-file FILE' : ''
+    io.stderr(`sluice: ${text}${hint}\n`)
     return EXIT.unavailable
   }
   if (args.json) io.stdout(`${JSON.stringify(value)}\n`)
@@ -74,6 +92,13 @@ async function findAdmin({ admin, config }: CacheArguments, io: Io): Promise<Lis
   return fail(`${text}; say it with --admin`, EXIT.usage)
 }
 
+/** @throws the system's error, or a RangeError when it holds something else */
+function readAuthorization(file: string): string {
+  const credentials = parseUserPassword(readFileSync(file, 'utf8'))
+  if (credentials === undefined) throw new RangeError(NO_USER_PASSWORD)
+  return serializeBasic(credentials)
+}
+
 interface Asked {
   readonly method: string
   readonly path: string
@@ -96,12 +121,21 @@ class Silent extends Error {}
 class TooLong extends Error {}
 
 /** @throws the system's error, or the parser's; Silent when nothing comes */
-function ask(address: ListenAddress, { method, path }: Asked): Promise<Answer> {
+function ask(
+  address: ListenAddress,
+  { method, path }: Asked,
+  authorization: string | undefined,
+): Promise<Answer> {
   const to = isTcp(address)
     ? { host: UNSPECIFIED[address.host] ?? address.host, port: address.port }
     : { socketPath: 'path' in address ? address.path : '' }
   return new Promise((resolve, reject) => {
-    const headers = { Host: 'localhost', 'Content-Type': 'application/json', 'Content-Length': 0 }
+    const headers = {
+      Host: 'localhost',
+      'Content-Type': 'application/json',
+      'Content-Length': 0,
+      ...(authorization === undefined ? {} : { Authorization: authorization }),
+    }
     const asked = request({ ...to, method, path, headers, agent: false, timeout: SILENCE_MS }, response => {
       let text = ''
       response.setEncoding('utf8')
@@ -171,6 +205,7 @@ interface CacheOptions {
   readonly all?: boolean | undefined
   readonly admin?: string | undefined
   readonly config?: string | undefined
+  readonly 'basic-file'?: string | undefined
   readonly json: boolean
 }
 
@@ -201,6 +236,11 @@ export function cacheCommand(io: Io, done: (code: number) => void): Command<Cach
           requiresArg: true,
           describe: 'configuration file of the proxy, which says where its admin listener is',
         })
+        .option('basic-file', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'file with user:password in one line, where the admin listener asks for them',
+        })
         .option('json', { type: 'boolean', default: false, describe: 'print one JSON object' })
         .check(args => {
           parseArguments(args)
@@ -216,19 +256,28 @@ export function cacheCommand(io: Io, done: (code: number) => void): Command<Cach
  * @throws RangeError with one clause for whoever wrote the command line
  */
 function parseArguments(args: Readonly<Record<string, unknown>>): CacheArguments {
-  for (const name of ['host', 'all', 'admin', 'config', 'json']) {
+  for (const name of ['host', 'all', 'admin', 'config', 'basic-file', 'json']) {
     if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
   }
-  const { action, url, host, all, admin, config, json } = args as unknown as CacheOptions
+  const {
+    action,
+    url,
+    host,
+    all,
+    admin,
+    config,
+    'basic-file': basicFile,
+    json,
+  } = args as unknown as CacheOptions
   if (config === '') throw new RangeError('--config needs the name of a file')
   if (admin !== undefined) parseSingleAddress(admin)
   const given = [url, host, all === true ? all : undefined].filter(each => each !== undefined)
   if (action === 'stats') {
     if (given.length > 0) throw new RangeError('cache stats takes neither a URL nor --host or --all')
-    return { what: 'stats', admin, config, json }
+    return { what: 'stats', admin, config, basicFile, json }
   }
   if (given.length !== 1) throw new RangeError('cache purge needs one of a URL, --host and --all')
-  return { what: purgeOf(url, host), admin, config, json }
+  return { what: purgeOf(url, host), admin, config, basicFile, json }
 }
 
 function purgeOf(url: string | undefined, host: string | undefined): Purge {

@@ -182,6 +182,7 @@ function privateConfig(
     listen: {
       proxy,
       admin: false,
+      adminAccess: { readOnly: true },
       adminHosts: [],
       socketMode: config.listen.socketMode,
     },

@@ -71,6 +71,11 @@ function path(expected: string) {
   })
 }
 
+/** Who somebody is by name and password. */
+export const basic = section({
+  htpasswd_file: filePath.describe('Names and bcrypt hashes, as `htpasswd -B` writes them.'),
+}).transform(({ htpasswd_file: htpasswdFile }) => ({ htpasswdFile }))
+
 /** Names that people give to rules and clients; they go into logs and messages as they are. */
 export const NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,62}$'
 const NAME = new RegExp(NAME_PATTERN)

@@ -6,7 +6,14 @@
 import { serializeBasic } from '../http/basic-credentials.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { FileReader, FileText } from './file-reader.js'
-import { parseHeaderLines, parseHtpasswd } from './line-files.js'
+import {
+  NO_USER_PASSWORD,
+  onlyLine,
+  parseHeaderLines,
+  parseHtpasswd,
+  parseUserPassword,
+  UNREADABLE,
+} from './line-files.js'
 import { nearest } from './nearest.js'
 import type { Path } from './problem.js'
 import type { Config } from './schema.js'
@@ -77,9 +84,17 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
 
 function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd'] {
   const htpasswd = new Map<string, ReadonlyMap<string, string>>()
-  for (const [index, { basic, users: expected }] of config.clients.entries()) {
+  const places = [
+    { at: ['listen', 'admin'], basic: config.listen.adminAccess.basic, expected: undefined },
+    ...config.clients.map(({ basic, users: expected }, index) => ({
+      at: ['clients', index],
+      basic,
+      expected,
+    })),
+  ]
+  for (const { at, basic, expected } of places) {
     if (basic === undefined) continue
-    const path = ['clients', index, 'basic', 'htpasswd_file']
+    const path = [...at, 'basic', 'htpasswd_file']
     const file = reader.read(path, basic.htpasswdFile)
     if (file === undefined) continue
     const { users, faults } = parseHtpasswd(file.text)
@@ -90,7 +105,7 @@ function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd
       const near = nearest(name, [...users.keys()])
       const hint = near === undefined ? '' : `; did you mean ${JSON.stringify(near)}?`
       reader.warn(
-        ['clients', index, 'users', position],
+        [...at, 'users', position],
         `${basic.htpasswdFile} does not hold the name ${JSON.stringify(name)}${hint}`,
       )
     }
@@ -128,8 +143,6 @@ function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFile
 }
 
 const BASIC_FILE: Path = ['parent', 'basic_file']
-/** Controls, and what decoding puts in place of bytes that are not UTF-8. */
-const UNREADABLE = /[\p{Cc}\ufffd]/u
 
 /** @param nowMs when certificates have to be valid, in milliseconds since the epoch */
 function readParentFiles(
@@ -149,14 +162,13 @@ function readParentFiles(
 function readBasic(name: string, reader: FileReader): string | undefined {
   const file = reader.read(BASIC_FILE, name)
   if (file === undefined) return undefined
-  const line = onlyLine(file.text)
-  const colon = line.indexOf(':')
-  if (colon < 1 || UNREADABLE.test(line)) {
-    reader.fault(BASIC_FILE, `${name} is not one line of user:password in UTF-8`)
+  const credentials = parseUserPassword(file.text)
+  if (credentials === undefined) {
+    reader.fault(BASIC_FILE, `${name} ${NO_USER_PASSWORD}`)
     return undefined
   }
   warnIfPublic(file, BASIC_FILE, name, reader)
-  return serializeBasic({ user: line.slice(0, colon), password: line.slice(colon + 1) })
+  return serializeBasic(credentials)
 }
 
 const PASSWORD_FILE: Path = ['cache', 'password_file']
@@ -186,11 +198,6 @@ function readPassword(name: string, reader: FileReader): string | undefined {
   }
   warnIfPublic(file, PASSWORD_FILE, name, reader)
   return line
-}
-
-/** A text without the byte order mark and the line end that systems put around its line. */
-function onlyLine(text: string): string {
-  return text.replace(/^\ufeff/, '').replace(/\r?\n$/, '')
 }
 
 function warnIfPublic({ isPublic }: FileText, path: Path, name: string, reader: FileReader): void {

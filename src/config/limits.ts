@@ -8,9 +8,13 @@ const LONGEST = '24d'
 const count = () => wholeNumber(1, 1_000_000)
 
 export const limits = section({
-  connections: count().prefault(20_000).describe('Most client connections, tunnels among them.'),
+  connections: count()
+    .prefault(20_000)
+    .describe('Most client connections, tunnels among them; left out, no more than the descriptors allow.'),
   connections_per_client: count().prefault(2000).describe('Most connections from one address.'),
-  tunnels: count().prefault(10_000).describe('Most tunnels, upgraded connections among them.'),
+  tunnels: count()
+    .prefault(10_000)
+    .describe('Most tunnels, upgraded connections among them; left out, no more than the descriptors allow.'),
   tunnels_per_client: count().prefault(1000).describe('Most tunnels of one client.'),
   requests_per_second: z
     .exactOptional(count())

@@ -2,6 +2,7 @@
  * Files that have one entry a line: htpasswd files, whose entries are names and hashes, and files of fields that are sent
  * with every request to somewhere. Both hold secrets, so no message repeats what is in them.
  */
+import type { BasicCredentials } from '../http/basic-credentials.js'
 import { trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
 
@@ -41,7 +42,7 @@ export interface Htpasswd {
 /** Salt and hash, whose last characters carry four and two bits that are always clear: set, nothing would match. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/
 /** Controls, and what decoding puts in place of bytes that are not UTF-8. */
-const UNREADABLE = /[\p{Cc}\ufffd]/u
+export const UNREADABLE = /[\p{Cc}\ufffd]/u
 /** A hash of this cost takes seconds; each further step doubles that. */
 const MAX_COST = 15
 const MIN_COST = 4
@@ -79,6 +80,22 @@ function userFault(
     return `the cost of the hash is ${cost}, expected ${MIN_COST} to ${MAX_COST}`
   }
   return undefined
+}
+
+/** A text without the byte order mark and the line end that systems put around its line. */
+export function onlyLine(text: string): string {
+  return text.replace(/^\ufeff/, '').replace(/\r?\n$/, '')
+}
+
+/** What is said of a file that parseUserPassword cannot read. */
+export const NO_USER_PASSWORD = 'is not one line of user:password in UTF-8'
+
+/** A file of one line, `user:password`; undefined when it is another one. */
+export function parseUserPassword(text: string): BasicCredentials | undefined {
+  const line = onlyLine(text)
+  const colon = line.indexOf(':')
+  if (colon < 1 || UNREADABLE.test(line)) return undefined
+  return { user: line.slice(0, colon), password: line.slice(colon + 1) }
 }
 
 /** A file of fields, `Name: value` a line. */

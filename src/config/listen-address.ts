@@ -6,6 +6,8 @@
  */
 import { normalize } from 'node:path'
 import { parseHost } from '../http/authority.js'
+import { classifyAddress } from '../net/address-class.js'
+import { parseIpAddress } from '../net/ip-address.js'
 
 /** `host` without brackets, in lower case; `port` 0 to 65535. */
 export interface TcpAddress {
@@ -80,6 +82,12 @@ export function parseTcpAddress(text: string): TcpAddress {
 
 export function isTcp(address: ListenAddress): address is TcpAddress {
   return 'host' in address
+}
+
+/** Whether it can be reached from this machine alone. */
+export function isLoopback({ host }: TcpAddress): boolean {
+  const ip = parseIpAddress(host)
+  return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
 }
 
 /** The text that parseListenAddress reads. */

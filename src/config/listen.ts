@@ -1,10 +1,11 @@
 /** `listen`: where clients and the admin listener are served, and whose word on a client's address is taken. */
 import * as z from 'zod'
-import { cidr, EXPECTED_CIDRS, filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
+import { basic, cidr, EXPECTED_CIDRS, filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
 import { parseHostPattern } from '../net/host-pattern.js'
 import {
   EXPECTED_LISTEN,
   EXPECTED_TCP_ADDRESS,
+  type ListenAddress,
   LISTEN_PATTERN,
   parseListenAddress,
   parseSingleAddress,
@@ -17,7 +18,38 @@ export const DEFAULT_ADMIN = '127.0.0.1:9128'
 
 const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
 const tcpText = z.string({ error: EXPECTED_TCP_ADDRESS }).meta({ pattern: TCP_ADDRESS_PATTERN })
-const adminText = z.union([z.literal(false), listenText], { error: `${EXPECTED_LISTEN}, or false` })
+const adminAddress = parsed(listenText, parseSingleAddress)
+
+const guardedAdmin = section({
+  address: adminAddress.prefault(DEFAULT_ADMIN).describe('Where it is served.'),
+  cidr: z
+    .exactOptional(nonEmptyList(cidr, EXPECTED_CIDRS))
+    .describe('Addresses that may ask for more than /health, /ready and /proxy.pac; absent, every one.'),
+  basic: z
+    .exactOptional(basic)
+    .describe('Names and passwords, one of which whoever asks for more has to give; absent, none.'),
+  read_only: z
+    .boolean({ error: 'expected true or false' })
+    .prefault(false)
+    .describe('Whether nothing can be changed there: no tunnel closed, nothing of the cache purged.'),
+}).transform(({ read_only: readOnly, ...rest }) => ({ ...rest, readOnly }))
+
+/** Who may ask the admin listener for what. */
+type AdminAccess = Omit<z.output<typeof guardedAdmin>, 'address'>
+
+const OPEN: AdminAccess = { readOnly: false }
+
+const adminValue = z.union([z.literal(false), listenText, guardedAdmin], {
+  error: `${EXPECTED_LISTEN}, or false, or a map of address, cidr, basic, read_only`,
+})
+
+/** With whom it speaks, beside where. */
+const admin = parsed(adminValue, (value): { address: ListenAddress | false; access: AdminAccess } => {
+  if (value === false) return { address: false, access: OPEN }
+  if (typeof value === 'string') return { address: parseSingleAddress(value), access: OPEN }
+  const { address, ...access } = value
+  return { address, access }
+})
 
 const tls = section({
   address: parsed(tcpText, parseTcpAddress).describe('Where clients connect by TLS.'),
@@ -69,9 +101,11 @@ export const listen = section({
     .describe(
       'Where clients connect. IP address or localhost, and port; port 0 is any free one. unix: and an absolute path; systemd: and the name of a socket, or systemd for all.',
     ),
-  admin: parsed(adminText, value => (value === false ? value : parseSingleAddress(value)))
+  admin: admin
     .prefault(DEFAULT_ADMIN)
-    .describe('Where the status page, /health, /ready and /metrics are served; false switches it off.'),
+    .describe(
+      'Where the status page, /health, /ready and /metrics are served; false switches it off. A map says too who may ask.',
+    ),
   admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
     .prefault([])
     .describe('Names that Host may have at listen.admin, beside localhost and every IP address.'),
@@ -81,8 +115,10 @@ export const listen = section({
     .exactOptional(proxyProtocol)
     .describe('Load balancers that tell the address of a client; absent, nobody is asked.'),
 }).transform(
-  ({ admin_hosts: adminHosts, socket_mode: socketMode, proxy_protocol: proxyProtocol, ...rest }) => ({
+  ({ admin, admin_hosts: adminHosts, socket_mode: socketMode, proxy_protocol: proxyProtocol, ...rest }) => ({
     ...rest,
+    admin: admin.address,
+    adminAccess: admin.access,
     adminHosts,
     socketMode,
     ...(proxyProtocol === undefined ? {} : { proxyProtocol }),

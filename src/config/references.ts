@@ -38,6 +38,7 @@ export function checkReferences(root: Located, folder: string): Fault[] {
     ...usersWithoutFile(root),
     ...crlWithoutAuthority(root),
     ...listenTwice(root),
+    ...cidrOfUnixAdmin(root),
     ...emptyPins(root),
     ...originsTwice(root),
     ...sharedDirectories(root, folder),
@@ -190,9 +191,9 @@ function listenTwice(root: Located): Fault[] {
     path: ['listen', 'proxy', index] as Path,
     node,
   }))
-  const admin = listen?.children.get('admin')
-  if (admin !== undefined) proxy.push({ path: ['listen', 'admin'], node: admin })
-  const implied = admin === undefined ? [{ offset: -1, path: [], word: DEFAULT_ADMIN }] : []
+  const { path, node: admin, isImplied } = adminAddress(root)
+  if (admin !== undefined) proxy.push({ path, node: admin })
+  const implied = isImplied ? [{ offset: -1, path: [], word: DEFAULT_ADMIN }] : []
   const tls = listen?.children.get('tls')?.children.get('address')
   if (tls !== undefined) proxy.push({ path: ['listen', 'tls', 'address'], node: tls })
   const addresses = proxy.flatMap(({ path, node }) => {
@@ -201,10 +202,31 @@ function listenTwice(root: Located): Fault[] {
     return [{ offset: node.start, path, word: serializeListenAddress(address) }]
   })
   return repeated([...implied, ...addresses], word =>
-    admin === undefined && word === DEFAULT_ADMIN
+    isImplied && word === DEFAULT_ADMIN
       ? `${word} is the address of listen.admin, where the file says no other`
       : `${word} is listed twice under listen`,
   )
+}
+
+/** Where the file says what the address of the admin listener is, and whether it leaves that out. */
+function adminAddress(root: Located): { path: Path; node: Located | undefined; isImplied: boolean } {
+  const path = ['listen', 'admin']
+  const node = valueAt(root, ...path)
+  const isMap = typeof node?.value === 'object' && node.value !== null
+  if (node === undefined || !isMap) return { path, node, isImplied: node === undefined }
+  const address = node.children.get('address')
+  return { path: [...path, 'address'], node: address, isImplied: address === undefined }
+}
+
+/** Who connects to a Unix socket has no address. */
+function cidrOfUnixAdmin(root: Located): Fault[] {
+  const { node } = adminAddress(root)
+  const cidr = valueAt(root, 'listen', 'admin', 'cidr')
+  const address = addressOf(node?.value)
+  if (cidr === undefined || address === undefined || !('path' in address)) return []
+  const message =
+    'nobody meets it: a connection over a Unix socket has no address; socket_mode is for who may open it'
+  return [{ offset: cidr.key, path: ['listen', 'admin', 'cidr'], message }]
 }
 
 function addressOf(value: unknown): ListenAddress | undefined {

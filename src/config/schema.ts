@@ -10,11 +10,11 @@ import { isToken } from '../http/token.js'
 import { cache } from './cache.js'
 import { DNS_SERVER_PATTERN, EXPECTED_DNS_SERVER, parseDnsServer } from './dns-server.js'
 import {
+  basic,
   cidr,
   duration,
   EXPECTED_CIDRS,
   EXPECTED_HOSTS,
-  filePath,
   hostPattern,
   list,
   NAME_PATTERN,
@@ -75,10 +75,6 @@ const via = parsed(text('a token, such as egress-1', { pattern: TOKEN_PATTERN, m
   if (isToken(value) && value.length <= 64) return value
   throw new RangeError(`expected a token of at most 64 characters, such as egress-1, found "${value}"`)
 }).describe('The name this proxy has in Via fields; absent, sluice- and a random part.')
-
-const basic = section({
-  htpasswd_file: filePath.describe('Names and bcrypt hashes, as `htpasswd -B` writes them.'),
-}).transform(({ htpasswd_file: htpasswdFile }) => ({ htpasswdFile }))
 
 const certificate = section({
   san: z

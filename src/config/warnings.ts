@@ -1,25 +1,35 @@
 /** The warnings of a configuration: what is not wrong in it, but hardly meant. */
 import { classifyAddress } from '../net/address-class.js'
-import type { HostPattern } from '../net/host-pattern.js'
+import { type Cidr, cidrContains, isExact, parseCidr } from '../net/cidr.js'
+import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
+import { ipAddressFromBytes } from '../net/ip-address.js'
 import { parseListenAddress } from './listen-address.js'
+import { findOpenDoors } from './open-doors.js'
 import { type Path, quoteKey } from './problem.js'
 import type { Config } from './schema.js'
+import { findShadowedClients } from './shadowed-clients.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 export function findWarnings(root: Located, config: Config): Fault[] {
-  if (config.clients.length === 0) {
-    const offset = valueAt(root, 'clients')?.key ?? root.start
-    return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
-  }
   return [
+    ...nobody(root, config),
+    ...findOpenDoors(root, config),
+    ...findShadowedClients(root, config),
     ...unusedRules(root, config),
-    ...closedLiterals(root, config),
+    ...closedHosts(root, config),
+    ...deniedWhole(root, config),
     ...unusedSockets(root, config),
     ...usersTaken(root, config),
     ...originsOfAnyHost(root, config),
     ...withoutEffectBehindParent(root, config),
     ...overridesOfCache(root, config),
   ]
+}
+
+function nobody(root: Located, { clients }: Config): Fault[] {
+  if (clients.length > 0) return []
+  const offset = valueAt(root, 'clients')?.key ?? root.start
+  return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
 }
 
 /**
@@ -52,20 +62,57 @@ const NAME_HOSTS =
   'name those that clients use in host, such as [localhost, "0.0.0.0/0", "::/0", cache.example]'
 
 /** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
-function closedLiterals(root: Located, { rules }: Config): Fault[] {
+function closedHosts(root: Located, { rules }: Config): Fault[] {
   return [...rules].flatMap(([rule, { hosts, addresses }]) =>
     hosts.flatMap((host, index) => {
-      if (host.kind !== 'address' || addresses.length > 0) return []
-      const found = classifyAddress(host.ip)
-      if (found === 'global') return []
+      const closed = whyClosed(host, addresses)
+      if (closed === undefined) return []
       const path: Path = ['rules', rule, 'hosts', index]
-      const message = `${host.ip.text} is of class ${found}, and not reached unless addresses of the rule holds it too`
+      const message = `${closed}, and not reached unless addresses of the rule holds it too`
       return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
     }),
   )
 }
 
+const LOOPBACK = ['127.0.0.0/8', '::1/128'].map(parseCidr)
+
+/** @returns a clause, where nothing that a pattern stands for can be reached with these exceptions */
+function whyClosed(host: HostPattern, addresses: readonly Cidr[]): string | undefined {
+  switch (host.kind) {
+    case 'any':
+    case 'cidr':
+      return undefined
+    case 'exact':
+    case 'suffix': {
+      const isLocal = `.${host.kind === 'exact' ? host.name : host.suffix}`.endsWith('.localhost')
+      if (!isLocal || addresses.some(block => LOOPBACK.some(own => overlap(own, block)))) return undefined
+      return `${serializeHostPattern(host)} is this machine, at 127.0.0.1 or ::1`
+    }
+    case 'address': {
+      const found = classifyAddress(host.ip)
+      const isOpen = addresses.some(
+        block => cidrContains(block, host.ip) && (found !== 'metadata' || isExact(block)),
+      )
+      return found === 'global' || isOpen ? undefined : `${host.ip.text} is of class ${found}`
+    }
+  }
+}
+
+function overlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, ipAddressFromBytes(b.bytes)) || cidrContains(b, ipAddressFromBytes(a.bytes))
+}
+
+function deniedWhole(root: Located, { deny }: Config): Fault[] {
+  return deny.hosts.flatMap(({ kind }, index) => {
+    const path: Path = ['deny', 'hosts', index]
+    const message =
+      'denies every host, whatever rules allow: without an entry here, what no rule allows is denied too'
+    return kind === 'any' ? [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }] : []
+  })
+}
+
 function unusedRules(root: Located, config: Config): Fault[] {
+  if (config.clients.length === 0) return []
   return [...(valueAt(root, 'rules')?.children ?? [])].flatMap(([rule, { key }]) => {
     const used = config.clients.some(({ rules }) => rules === 'all' || rules.includes(String(rule)))
     const message = `no client may use the rule ${quoteKey(String(rule))}`
@@ -75,6 +122,7 @@ function unusedRules(root: Located, config: Config): Fault[] {
 
 /** A Unix socket that nobody may use. */
 function unusedSockets(root: Located, { clients }: Config): Fault[] {
+  if (clients.length === 0) return []
   const usable = clients.some(({ cidr, certificate }) => cidr === undefined && certificate === undefined)
   if (usable) return []
   return [...(valueAt(root, 'listen', 'proxy')?.children ?? [])].flatMap(([index, { value, start }]) => {

@@ -25,16 +25,23 @@ const CONTROL = /[\0-\x1f\x7f]/
  * @returns `missing` also for credentials of another scheme, since the answer is the same challenge
  */
 export function parseProxyAuthorization(fields: FieldSection): BasicCredentials | 'missing' | 'malformed' {
-  const value = fields.value(FIELD['proxy-authorization'])
-  if (value === undefined) return 'missing'
   if (fields.isRepeated(FIELD['proxy-authorization'])) return 'malformed'
+  return parseBasic(fields.value(FIELD['proxy-authorization']))
+}
+
+/**
+ * What one value of Authorization or Proxy-Authorization says (RFC 9110 §11.6.2, §11.7.2).
+ * @returns `missing` also for credentials of another scheme
+ */
+export function parseBasic(value: string | undefined): BasicCredentials | 'missing' | 'malformed' {
+  if (value === undefined) return 'missing'
   const [scheme = ''] = value.split(' ', 1)
   if (!isToken(scheme)) return 'malformed'
   if (scheme.toLowerCase() !== 'basic') return 'missing'
   return parseUserPass(value.slice(scheme.length).replace(/^ +/, '')) ?? 'malformed'
 }
 
-/** The value of Proxy-Authorization that says them (RFC 7617 §2). */
+/** The value of Authorization or Proxy-Authorization that says them (RFC 7617 §2). */
 export function serializeBasic({ user, password }: BasicCredentials): string {
   return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
 }

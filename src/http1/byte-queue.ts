@@ -68,6 +68,11 @@ export class ByteQueue {
     return (this.#partial?.length ?? 0) + this.#chunk.length - this.#offset + this.#laterBytes
   }
 
+  /** The first byte that nobody has read. Not to be called inside a line. */
+  peek(): number | undefined {
+    return this.#chunk[this.#offset] ?? this.#later[0]?.[0] ?? this.#joined?.all[0]
+  }
+
   push(chunk: Buffer): void {
     if (chunk.length === 0) return
     this.received += chunk.length

@@ -12,6 +12,7 @@ import { NOT_IN_TRAILERS } from '../http/trailers.js'
 import { type BodyFraming, decideRequestFraming, NO_CONTENT } from './body-framing.js'
 import { ByteQueue, type HeadLimits, type PastLimits } from './byte-queue.js'
 import { type ContentEvent, ContentReader } from './content-reader.js'
+import { recogniseOtherProtocol } from './other-protocol.js'
 
 /** A request head as received. `minor` is 1 for every HTTP/1.x with x above 0 (RFC 9110 §2.5). */
 export interface RequestHead {
@@ -35,14 +36,15 @@ const REQUEST_LINE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+ [\x21-\x7e]+ HTTP\/1\.\d$/
 const VERSION = /^HTTP\/(\d)\.\d$/
 const PAST_LIMITS: PastLimits = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLarge }
 
-type State = 'request-line' | 'fields' | 'content' | 'failed'
+/** `start` is before the first byte of the connection, and no other. */
+type State = 'start' | 'request-line' | 'fields' | 'content' | 'failed'
 
 export class RequestReader {
   /** What came on the connection: its driver pushes it here, and sees how much of it nobody has read. */
   readonly input = new ByteQueue()
   readonly #limits: HeadLimits
   readonly #content: ContentReader
-  #state: State = 'request-line'
+  #state: State = 'start'
   #emptyLines = 0
   #method = ''
   #target = ''
@@ -56,7 +58,8 @@ export class RequestReader {
 
   /** Whether a request has begun and its head is not complete. */
   get inHead(): boolean {
-    return this.#state === 'fields' || (this.#state === 'request-line' && this.input.length > 0)
+    if (this.#state === 'fields') return true
+    return (this.#state === 'request-line' || this.#state === 'start') && this.input.length > 0
   }
 
   /** Method and target of the request being read, for the log of one that never became whole; '' before them. */
@@ -72,7 +75,8 @@ export class RequestReader {
 
   /**
    * @returns the next event, or undefined when more bytes are needed
-   * @throws ProxyError 400, 414, 431, 501 or 505; after that the reader gives nothing more
+   * @throws ProxyError 400, 414, 431, 501 or 505, OtherProtocol at the first byte of what is not HTTP; after that the
+   *   reader gives nothing more
    */
   next(): RequestEvent | undefined {
     if (this.#state === 'failed') return undefined
@@ -93,6 +97,14 @@ export class RequestReader {
   }
 
   #readHead(): RequestEvent | undefined {
+    if (this.#state === 'start') {
+      const first = this.input.peek()
+      if (first === undefined) return undefined
+      // Whoever speaks another protocol may send no line, and wait for an answer.
+      const other = recogniseOtherProtocol(first)
+      if (other !== undefined) throw other
+      this.#state = 'request-line'
+    }
     if (this.#state === 'request-line' && !this.#readRequestLine()) return undefined
     const fields = this.#fields
     if (!this.input.readFields(fields, this.#limits, PAST_LIMITS)) return undefined

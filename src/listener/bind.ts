@@ -77,7 +77,7 @@ export function parsePassedSockets(
  * @throws Error that names the key and what was passed when systemd passed nothing for it
  */
 export function bindables(
-  { proxy, admin, socketMode }: Config['listen'],
+  { proxy, admin, socketMode }: Pick<Config['listen'], 'proxy' | 'admin' | 'socketMode'>,
   passed: PassedSockets = NOTHING_PASSED,
 ): { readonly proxy: readonly Bindable[]; readonly admin: Bindable | undefined } {
   const all = admin === false ? proxy : [...proxy, admin]

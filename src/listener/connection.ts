@@ -11,6 +11,7 @@ import { isPersistent } from '../http/connection.js'
 import type { Fields } from '../http/fields.js'
 import { ConnectionState } from '../http1/connection-state.js'
 import type { HeadLimits } from '../http1/byte-queue.js'
+import { OtherProtocol } from '../http1/other-protocol.js'
 import { type RequestEvent, type RequestHead, RequestReader } from '../http1/request-reader.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
 import { handleData, handleEvents, NOBODY, SocketHandler } from '../net/socket-handler.js'
@@ -121,7 +122,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     if (late !== 'none') this.#awaited = 'none'
     switch (late) {
       case 'head':
-        if (this.#reader.inHead) this.#refuseUnread(timedOut('head'))
+        if (this.#reader.inHead) this.refuseUnread(timedOut('head'))
         else this.#socket.destroy()
         return
       case 'content':
@@ -155,6 +156,16 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
   destroy(reason?: CloseReason): void {
     if (reason !== undefined) this.#exchange?.gone(reason)
     this.output.destroy()
+  }
+
+  /** Answers, and ends the connection, before a request was read to the end of its head, or at all. */
+  refuseUnread(error: ProxyError): void {
+    const { method, target } = this.#reader.partial
+    if (this.#state.request === 'idle') this.#state.onRequest('broken')
+    this.output.begin({ method, minor: 1, persistent: false })
+    this.#events.malformed(this.client.address, method, target, error)
+    if (error instanceof OtherProtocol) this.output.otherProtocol(error.answer)
+    else this.refuse(error, method)
   }
 
   // --- what its exchange asks for ---
@@ -331,17 +342,8 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
   #broken(error: ProxyError): void {
     this.#state.onRequest('broken')
     if (this.#exchange !== undefined) this.#exchange.fail(error)
-    else this.#refuseUnread(error)
+    else this.refuseUnread(error)
   }
-
-  #refuseUnread(error: ProxyError): void {
-    const { method, target } = this.#reader.partial
-    if (this.#state.request === 'idle') this.#state.onRequest('broken')
-    this.output.begin({ method, minor: 1, persistent: false })
-    this.#events.malformed(this.client.address, method, target, error)
-    this.refuse(error, method)
-  }
-
   /** @param ms from now */
   #await(awaited: Awaited, ms: number): void {
     this.#awaited = awaited

@@ -108,6 +108,31 @@ export class Opening {
 }
 
 /**
+ * Looks at the first byte of a connection whose TLS is to begin.
+ * @param proceed goes on with what has come, which waits in the socket, which is paused
+ */
+export function readFirstByte(opening: Opening, proceed: (first: number) => void): void {
+  const { socket } = opening
+  const onData = (chunk: Buffer): void => {
+    const [first] = chunk
+    if (first === undefined) return
+    socket.pause()
+    socket.off('data', onData)
+    socket.off('end', onEnd)
+    socket.off('error', onError)
+    socket.unshift(chunk)
+    proceed(first)
+  }
+  const onEnd = (): void => opening.breakOff()
+  const onError = (): void => void socket.destroy()
+  socket.on('data', onData)
+  socket.on('end', onEnd)
+  socket.on('error', onError)
+  // It waits where a header was read from it.
+  socket.resume()
+}
+
+/**
  * Reads the header of a load balancer; without a good one the connection is closed.
  * @param serve takes the socket and the place over, with the address of the client; what follows the header waits in the
  *   socket, which is paused

@@ -163,6 +163,14 @@ export class ResponseOutput implements ResponseContent {
     if (muted) this.#muted = true
   }
 
+  /** In place of a response, what a client reads that does not speak HTTP. */
+  otherProtocol(bytes: Uint8Array): void {
+    this.#state.onResponse('head')
+    this.#push(bytes)
+    this.#state.onResponse('end')
+    this.#events.responded()
+  }
+
   /** The head behind which the connection is not HTTP any more; no turn is waited for, as nothing can follow. */
   switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
     this.#state.onResponse('switch')

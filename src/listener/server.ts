@@ -10,6 +10,8 @@ import type { TlsFiles } from '../tls/tls-files.js'
 import type { ProxyError } from '../errors.js'
 import { type Cidr, cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
+import { isToken } from '../http/token.js'
+import { plainHttpOnTlsPort, recogniseOtherProtocol } from '../http1/other-protocol.js'
 import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 import { IndexedSet } from '../limits/indexed-set.js'
 import type { Shares } from '../limits/shares.js'
@@ -23,7 +25,7 @@ import {
   type ConnectionSettings,
 } from './connection.js'
 import type { ConnectedClient } from './exchange.js'
-import { Opening, PROXY_HEADER, readProxyHeader, TLS_HANDSHAKE } from './opening.js'
+import { Opening, PROXY_HEADER, readFirstByte, readProxyHeader, TLS_HANDSHAKE } from './opening.js'
 import type { TunnelRegistry } from '../tunnel/registry.js'
 import { tellInvalidRequest } from '../pipeline/report.js'
 import { createTlsServer, secureContextOptions } from './tls-server.js'
@@ -85,8 +87,8 @@ export class ProxyServer {
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new IndexedSet<OpenConnection>()
-  /** Those whose TLS has not begun. */
-  readonly #clients = new WeakMap<Socket, ConnectedClient>()
+  /** Of those whose TLS is about to begin. */
+  readonly #handshakes = new WeakMap<Socket, Opening>()
   readonly #events: ConnectionEvents
   #inForce: InForce | undefined
   #tls: { readonly server: TlsServer; files: TlsFiles } | undefined
@@ -132,14 +134,24 @@ export class ProxyServer {
   /** The same for clients that speak TLS to the proxy. */
   listenTls(address: TcpAddress, files: TlsFiles): Promise<TcpAddress> {
     const tls = createTlsServer(files, this.#current.server.limits.headerTimeoutMs, {
-      begun: socket => this.#beginHandshake(socket),
+      begun: socket => this.#handshakes.get(socket),
       secured: (socket, client) =>
         this.#serve(socket, { ...client, certificate: readClientCertificate(socket) }),
     })
     this.#tls = { server: tls, files }
     return this.#listen(address, {}, (socket, client) => {
-      this.#clients.set(socket, client)
-      tls.emit('connection', socket)
+      const opening = this.#open(socket, client, TLS_HANDSHAKE, this.#options.handshakeFailed)
+      readFirstByte(opening, first => {
+        const refusal = notTls(first)
+        if (refusal === undefined) {
+          this.#handshakes.set(socket, opening)
+          tls.emit('connection', socket)
+          return
+        }
+        this.#serve(socket, client).refuseUnread(refusal)
+        socket.resume()
+        opening.succeed()
+      })
     })
   }
 
@@ -205,11 +217,6 @@ export class ProxyServer {
     })
   }
 
-  #beginHandshake(socket: Socket): Opening | undefined {
-    const client = this.#clients.get(socket)
-    return client && this.#open(socket, client, TLS_HANDSHAKE, this.#options.handshakeFailed)
-  }
-
   #open(
     socket: Socket,
     client: ConnectedClient,
@@ -222,9 +229,11 @@ export class ProxyServer {
     return opening
   }
 
-  #serve(socket: Socket, client: ConnectedClient): void {
+  #serve(socket: Socket, client: ConnectedClient): Connection {
     limitReadAhead(socket)
-    this.#add(new Connection(socket, client, this.#current.connections, this.#events))
+    const connection = new Connection(socket, client, this.#current.connections, this.#events)
+    this.#add(connection)
+    return connection
   }
 
   #isBalancer(address: string): boolean {
@@ -293,6 +302,17 @@ export class ProxyServer {
   #checkEmpty(): void {
     if (this.#connections.size === 0 && this.#options.tunnels.size === 0) this.#onEmpty?.()
   }
+}
+
+/**
+ * How a connection to the TLS listener is refused whose first byte begins something else that is known; of all else TLS
+ * itself says what is wrong with it.
+ */
+function notTls(first: number): ProxyError | undefined {
+  // What begins with a character of a token is a method.
+  if (isToken(String.fromCharCode(first))) return plainHttpOnTlsPort()
+  const other = recogniseOtherProtocol(first)
+  return other?.reason === 'socks' ? other : undefined
 }
 
 /**

@@ -59,6 +59,19 @@ export class CidrTree<T> {
     return node?.values[0]
   }
 
+  /** Whether every address of a block is in one of those here. */
+  holdsAll({ family, bytes, prefix }: Cidr): boolean {
+    let node: Node<T> = this.#roots[family]
+    while (node.values.length === 0 && node.prefix < prefix) {
+      const next: Node<T> | undefined = bitAt(bytes, node.prefix) === 0 ? node.zero : node.one
+      // One that is smaller than the block leaves a part of it out.
+      if (next === undefined || next.prefix > prefix) return false
+      if (sharedBits(next.bytes, bytes, node.prefix, next.prefix) < next.prefix) return false
+      node = next
+    }
+    return isFull(node)
+  }
+
   /** The smallest block or fork around an address. */
   #deepest(address: IpAddress): Node<T> {
     const { family, bytes } = unmapIpv4(address)
@@ -75,6 +88,12 @@ export class CidrTree<T> {
 
 function newRoot<T>(): Node<T> {
   return { bytes: [], prefix: 0, values: [], above: undefined }
+}
+
+/** Whether every address of a node is in a block: its own, or those of both halves. */
+function isFull<T>({ values, prefix, zero, one }: Node<T>): boolean {
+  if (values.length > 0) return true
+  return [zero, one].every(half => half !== undefined && half.prefix === prefix + 1 && isFull(half))
 }
 
 /** How many leading bits two addresses share, at most `limit`; the first `from` are known to be shared. */

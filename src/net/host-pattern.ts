@@ -22,6 +22,9 @@ export type HostPattern =
 export const EXPECTED_PATTERN = 'a host name, "*.example.com", "*", an IP address or a CIDR'
 const WITH_PORT = /^[^:]*:\d*$|\]:\d*$/
 
+/** What no host has, nor any other pattern: as a whole between slashes, or by its characters. */
+const REGULAR_EXPRESSION = /^\/.+\/[a-z]*$|[\\^$|()+?]|\[[^\]]*-[^\]]*\]/
+
 /** How messages speak of the key that a pattern stands under. */
 export interface PatternKey {
   /** What it takes, where that is not every pattern. */
@@ -46,8 +49,19 @@ export function parseHostPattern(text: string, key: PatternKey = {}): HostPatter
   const ip = parseIpAddress(bracketed ? text.slice(1, -1) : text)
   if (ip !== undefined && !(bracketed && ip.family === 4)) return { kind: 'address', ip }
   if (text.includes('://')) throw refused('a URL; write its host alone')
-  if (text.includes('/')) return { kind: 'cidr', cidr: parseCidr(text) }
+  if (REGULAR_EXPRESSION.test(text)) {
+    throw refused('which looks like a regular expression; write names, and "*.example.com" for all below one')
+  }
+  if (text.includes('/')) {
+    const host = text.replace(/(?::\d*)?\/.*$/s, '')
+    if (isName(host)) throw refused(`with a path, which nothing is matched by; write "${host}"`)
+    return { kind: 'cidr', cidr: parseCidr(text) }
+  }
   if (WITH_PORT.test(text)) throw refused(`with a port; ${ports}`)
+  if (/^\.[^.]/.test(text)) {
+    const below = text.slice(1)
+    throw refused(`with a dot in front; write "*.${below}" for all names below it, and "${below}" for itself`)
+  }
   if (text.startsWith('*.')) return { kind: 'suffix', suffix: `.${nameOf(text.slice(2), refused)}` }
   if (text.includes('*')) throw refused('where * is not the whole first label')
   const host = hostOf(text, refused)
@@ -79,6 +93,15 @@ function nameOf(text: string, refused: Refused): string {
   const host = hostOf(text, refused)
   if (host.kind !== 'name') throw refused('which is below an address; write a CIDR')
   return host.name
+}
+
+/** Whether something is a host name, or `*.` and one; not an address. */
+function isName(text: string): boolean {
+  try {
+    return parseHost(text.replace(/^\*\./, '')).kind === 'name'
+  } catch {
+    return false
+  }
 }
 
 function hostOf(text: string, refused: Refused): Host {

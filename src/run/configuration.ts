@@ -5,16 +5,9 @@
 import type { Logger } from 'pino'
 import { decidesByAddress } from '../clients/identify.js'
 import type { ConfigSources } from '../config/file-reader.js'
-import {
-  isTcp,
-  type ListenAddress,
-  serializeListenAddress,
-  type TcpAddress,
-} from '../config/listen-address.js'
+import { isLoopback, isTcp, type ListenAddress, serializeListenAddress } from '../config/listen-address.js'
 import { defaultConfig, loadConfig, type Loaded, type Override } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
-import { classifyAddress } from '../net/address-class.js'
-import { parseIpAddress } from '../net/ip-address.js'
 import type { Io } from './io.js'
 
 /**
@@ -57,9 +50,4 @@ export function logWarnings(logger: Logger, loaded: Loaded, served: readonly Lis
       'a stranger can look like one of them; keep the port from being published, or give every entry of clients ' +
       'basic or certificate',
   })
-}
-
-function isLoopback({ host }: TcpAddress): boolean {
-  const ip = parseIpAddress(host)
-  return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
 }

@@ -2,8 +2,10 @@
  * How many files a process may have open, and how many the limits need: where the system has fewer, it is the system
  * that refuses connections, without a word, before the limits would.
  */
-import { errorCode } from '../errors.js'
+import { deepFreeze } from '../config/freeze.js'
+import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
+import { errorCode } from '../errors.js'
 
 /** Standard streams, listeners, the event loop, names that are resolved, files that are read. */
 const OWN_FILES = 64
@@ -58,6 +60,52 @@ export function neededOpenFiles(
   lookupSockets: number,
   workers: number,
 ): number {
-  const part = workers === 1 ? 1 : IMBALANCE / workers
-  return Math.ceil((connections + tunnels) * part) + lookupSockets + OWN_FILES
+  return Math.ceil((connections + tunnels) * partOf(workers)) + lookupSockets + OWN_FILES
+}
+
+/** What a worker may come to have of all connections. */
+function partOf(workers: number): number {
+  return workers === 1 ? 1 : IMBALANCE / workers
+}
+
+/**
+ * The configuration, with `limits.connections` and `limits.tunnels` as low as the descriptors make them, where the file
+ * leaves them out: a default is to fit what there is. What the file says holds as it says.
+ * @param openFiles how many files a process may have open, if that is known
+ */
+export function fitLimits(
+  loaded: Loaded,
+  openFiles: number | undefined,
+  lookupSockets: number,
+  workers: number,
+): Loaded {
+  const { limits } = loaded.config
+  if (openFiles === undefined || neededOpenFiles(limits, lookupSockets, workers) <= openFiles) return loaded
+  const room = Math.floor((openFiles - lookupSockets - OWN_FILES) / partOf(workers))
+  const fitting = shareRoom(room, limits, {
+    connections: loaded.lineOf(['limits', 'connections']) !== undefined,
+    tunnels: loaded.lineOf(['limits', 'tunnels']) !== undefined,
+  })
+  if (fitting === undefined) return loaded
+  return { ...loaded, config: deepFreeze({ ...loaded.config, limits: { ...limits, ...fitting } }) }
+}
+
+type Counts = Pick<Config['limits'], 'connections' | 'tunnels'>
+
+/**
+ * @param written which of both the file says
+ * @returns undefined where it says both, or there is no room for the other one
+ */
+function shareRoom(
+  room: number,
+  { connections, tunnels }: Counts,
+  written: { readonly [Key in keyof Counts]: boolean },
+): Counts | undefined {
+  if (written.connections && written.tunnels) return undefined
+  if (written.connections)
+    return room - connections < 1 ? undefined : { connections, tunnels: room - connections }
+  // Each tunnel is a connection, too.
+  if (written.tunnels) return room - tunnels < tunnels ? undefined : { connections: room - tunnels, tunnels }
+  const third = Math.floor(room / 3)
+  return third < 1 ? undefined : { connections: room - third, tunnels: third }
 }

@@ -1,5 +1,6 @@
 /** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
 import { setTimeout } from 'node:timers/promises'
+import { AdminAccess } from '../admin/access.js'
 import { AdminServer, type Control } from '../admin/server.js'
 import type { ListenAddress, TcpAddress } from '../config/listen-address.js'
 import {
@@ -154,16 +155,14 @@ class SingleProxy implements RunningProxy, Control {
     server: ProxyServer,
     runtime: Current<Runtime>,
   ) {
-    const { wallClock, descriptors, tunnels } = services
+    const { wallClock, descriptors, tunnels, passwords, now, logger } = services
     this.#started = loaded
     this.#startedMs = wallClock()
     this.#environment = environment
     this.#services = services
     this.#server = server
-    this.#admin = new AdminServer(this, () => runtime.value.config.listen.adminHosts, {
-      wallClock,
-      descriptors,
-    })
+    const access = new AdminAccess(() => runtime.value.adminRules, passwords, now)
+    this.#admin = new AdminServer(this, access, { wallClock, descriptors, logger })
     this.#runtime = runtime
     this.#runtimes = new Set([runtime.value])
     this.#listeners = configuredListeners(loaded.config)

@@ -24,7 +24,7 @@ import { neededSockets } from '../dns/dns-servers.js'
 import { isTracingUnavailable } from '../tracing/span-export.js'
 import { logWarnings, readConfiguration } from './configuration.js'
 import { EXIT } from './io.js'
-import { neededOpenFiles, outOfFiles } from './open-files.js'
+import { fitLimits, neededOpenFiles, outOfFiles } from './open-files.js'
 import { Reloader } from './reloader.js'
 import type { NotifyService, ServiceState } from './service-manager.js'
 import { countWorkers, type StartHost, startProxies } from './start.js'
@@ -61,8 +61,9 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   }
   host.onReload(() => reload())
   const sources = new ConfigSources()
-  const loaded = await readConfiguration(args.config, host.io, sources, config => override(config, args))
-  if (loaded === undefined) return EXIT.config
+  const read = await readConfiguration(args.config, host.io, sources, config => override(config, args))
+  if (read === undefined) return EXIT.config
+  const loaded = fitted(read, host)
   const log = openLog(loaded.config, host)
   host.onUncaught(error => log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'))
   let signal: string | undefined
@@ -82,11 +83,11 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     // Which ends a start in which nobody serves yet.
     if (error instanceof WorkerEnded && (signal !== undefined || (await isForAll(error, stop))))
       return EXIT.ok
-    return tellWhyNot(error, host)
+    return tellWhyNot(error, host, loaded.config)
   }
   sockets.made()
-  const reloader = createReloader(args, proxy, log.logger, loaded, sources)
-  await announce(proxy, loaded, { ...host, log, file: args.config })
+  const reloader = createReloader(args, proxy, log.logger, loaded, sources, host)
+  await announce(proxy, loaded, { ...host, log, file: args.config, isFitted: read !== loaded })
   reload = () => {
     if (reloader === undefined) log.logger.warn({ event: 'config_unchanged', message: READ_ONCE })
     else reloader.request('signal')
@@ -119,7 +120,7 @@ function isForAll({ signal }: WorkerEnded, stop: Promise<unknown>): boolean | Pr
 }
 
 /** @returns the exit code of a program that could not start */
-function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost): number {
+function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost, { listen }: Config): number {
   const few = outOfFiles(error, openFilesLimit())
   if (few !== undefined) {
     io.stderr(`sluice: ${few}\n`)
@@ -127,9 +128,31 @@ function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost): number {
   }
   const message = error instanceof Error ? error.message : String(error)
   const isListening = !isTracingUnavailable(error) && !(error instanceof WorkerEnded)
-  io.stderr(`sluice: ${isListening ? 'cannot listen: ' : ''}${message}\n`)
+  const key = isListening ? keyInMessage(message, listen) : undefined
+  const where = key === undefined ? '' : ` at ${key}`
+  io.stderr(`sluice: ${isListening ? `cannot listen${where}: ` : ''}${message}\n`)
   if (isListening) return EXIT.unavailable
   return error instanceof WorkerEnded ? EXIT.software : EXIT.config
+}
+
+/**
+ * Which key the address comes from that the system's error ends with, and the option that beats it. From a worker comes the
+ * text of an error alone.
+ */
+function keyInMessage(message: string, { proxy, admin, tls }: Config['listen']): string | undefined {
+  const ofKeys = [
+    ...proxy.map(address => ({ key: 'listen.proxy (--listen)', address })),
+    { key: 'listen.tls.address', address: tls?.address },
+    { key: 'listen.admin (--admin)', address: admin === false ? undefined : admin },
+  ]
+  const place = message.slice(message.lastIndexOf(' ') + 1)
+  const found = ofKeys.find(({ address }) => {
+    if (address === undefined || !isTcp(address)) return false
+    const { host, port } = address
+    if (port === 0) return place === host
+    return host === 'localhost' ? place.endsWith(`:${port}`) : place === `${host}:${port}`
+  })
+  return found?.key
 }
 
 const READ_ONCE =
@@ -142,13 +165,17 @@ function createReloader(
   logger: Logger,
   loaded: Loaded,
   sources: ConfigSources,
+  host: RunHost,
 ): Reloader | undefined {
   const { config: file } = args
   if (file === undefined || !isRegularFile(file)) return undefined
   const reloader: Reloader = new Reloader(
     {
       file,
-      load: read => loadConfig(file, read, { kind: 'regular', override: config => override(config, args) }),
+      load: async read => {
+        const options = { kind: 'regular', override: (config: Config) => override(config, args) } as const
+        return fitted(await loadConfig(file, read, options), host)
+      },
       apply: next => atLevel(logger, next.config.log.level, () => proxy.reload(next)),
       warn: next => logWarnings(logger, next, served(proxy)),
       watch: new FileWatch({ onChange: () => reloader.request('change') }),
@@ -179,6 +206,13 @@ function override(config: Config, { listen, admin, logFormat }: RunArguments): C
   }
 }
 
+/** With limits that fit the descriptors, where the file leaves them out. */
+function fitted(loaded: Loaded, { openFilesLimit }: RunHost): Loaded {
+  const { config } = loaded
+  const sockets = neededSockets(config.dns.servers, config.limits.dnsLookups)
+  return fitLimits(loaded, openFilesLimit(), sockets, countWorkers(config))
+}
+
 function openLog({ log }: Config, host: RunHost): Log {
   return createLog({ level: log.level, format: formatOf(log, host), color: host.color })
 }
@@ -190,12 +224,14 @@ function formatOf({ format }: Config['log'], { terminal }: Pick<RunHost, 'termin
 
 interface Announcing extends Pick<RunHost, 'terminal' | 'io' | 'openFilesLimit'> {
   readonly log: Log
+  /** Whether limits were lowered to what the process may open. */
+  readonly isFitted: boolean
   /** The configuration file, as it was given. */
   readonly file: string | undefined
 }
 
 async function announce(proxy: RunningProxy, loaded: Loaded, host: Announcing): Promise<void> {
-  const { log, file } = host
+  const { log, file, isFitted } = host
   const { logger } = log
   logger.info({
     event: 'listening',
@@ -216,6 +252,16 @@ async function announce(proxy: RunningProxy, loaded: Loaded, host: Announcing): 
       limit: openFiles,
       needed,
       message: `limits.connections and limits.tunnels need ${needed} file descriptors, and ${inEach} may have ${openFiles}; raise that (ulimit -n), or lower the limits`,
+    })
+  }
+  if (isFitted) {
+    const { connections, tunnels } = limits
+    logger.info({
+      event: 'limits_fitted',
+      limit: openFiles,
+      connections,
+      tunnels,
+      message: `${inEach} may have ${openFiles} file descriptors, so limits.connections is ${connections} and limits.tunnels is ${tunnels}; raise that (ulimit -n) for more`,
     })
   }
   await log.flush()

@@ -4,6 +4,7 @@
  * so that no request is judged half by the one and half by the other.
  */
 import { randomBytes } from 'node:crypto'
+import { type AdminRules, adminRules } from '../admin/access.js'
 import { type ClientsOptions, Clients } from '../clients/identify.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
@@ -137,6 +138,10 @@ export class Runtime implements TunnelRules, RuntimeInForce {
 
   get config(): Config {
     return this.#inForce.config
+  }
+
+  get adminRules(): AdminRules {
+    return adminRules(this.#inForce)
   }
 
   /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */

@@ -4,7 +4,9 @@
  *
  * To whoever starts it, it is a proxy like one that is alone.
  */
+import { AdminAccess, adminRules } from '../admin/access.js'
 import { AdminServer, type Control } from '../admin/server.js'
+import { BcryptThread } from '../clients/bcrypt-thread.js'
 import { keepReadOnce, restartKeys } from '../run/changed-keys.js'
 import type { LoadedConfig } from '../run/runtime.js'
 import { configuredListeners, type Listeners } from '../pipeline/create-policy.js'
@@ -78,6 +80,8 @@ class Supervisor {
   readonly #options: SupervisorOptions
   readonly #pause: FleetOptions['pause']
   readonly #admin: AdminServer
+  /** Of those who ask the admin listener; workers check those of clients. */
+  readonly #passwords = new BcryptThread()
   readonly #fleet: Fleet
   readonly #start: LoadedConfig
   /** What a worker begins with from now on. */
@@ -122,9 +126,11 @@ class Supervisor {
       begun: worker => this.metrics.begun(worker),
       ended: worker => this.#ended(worker),
     })
-    this.#admin = new AdminServer(this.#control(wallClock()), () => this.#inForce.config.listen.adminHosts, {
+    const access = new AdminAccess(() => adminRules(this.#inForce), this.#passwords, now)
+    this.#admin = new AdminServer(this.#control(wallClock()), access, {
       wallClock,
       descriptors: options.descriptors ?? NO_DESCRIPTOR_KEPT,
+      logger: options.logger,
     })
   }
 
@@ -260,6 +266,7 @@ class Supervisor {
 
   async #close(): Promise<void> {
     await this.#admin.close()
+    await this.#passwords.close()
     this.metrics.close()
   }
 

@@ -54,7 +54,12 @@ t.test('is plain JSON, with rates of the last five seconds and null for what is 
   t.equal(document.schema, 1)
   t.equal(document.time, '1970-01-01T00:01:01.500Z')
   t.equal(document.uptime_seconds, 60)
-  t.same(document.listen, { proxy: ['[::1]:3128'], tls: null, admin: '127.0.0.1:9128' })
+  t.same(document.listen, {
+    proxy: ['[::1]:3128'],
+    tls: null,
+    admin: '127.0.0.1:9128',
+    read_only: false,
+  })
   t.equal(document.config.last_reload, null)
   t.equal(document.rates.requests_per_second, 2.2)
   t.equal(document.tunnels.open, 4)

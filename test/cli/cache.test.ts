@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { hashSync } from 'bcryptjs'
 import t, { type Test } from 'tap'
 import { AdminServer, type Control } from '../../src/admin/server.js'
 import { type ListenAddress, serializeListenAddress } from '../../src/config/listen-address.js'
@@ -10,6 +11,8 @@ import type { Purge } from '../../src/upstream/cache/store.js'
 import type { Bindable } from '../../src/listener/bind.js'
 import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
 import { socketPath } from '../kit/peers/unix-socket.js'
+import { openAccess } from '../kit/fakes/admin-access.js'
+import { testProxy } from '../kit/proxies/test-proxy.js'
 import { sluice } from './fake-host.js'
 
 const RESULTS = Object.fromEntries(CACHE_RESULTS.map(result => [result, 0])) as Record<CacheResult, number>
@@ -72,7 +75,7 @@ async function admin(
       return cache === null ? undefined : purges.length
     },
   }
-  const server = new AdminServer(control, () => [])
+  const server = new AdminServer(control, openAccess())
   t.teardown(() => server.close())
   const address: ListenAddress = await server.listen(at)
   return { server, purges, address: serializeListenAddress(address) }
@@ -198,4 +201,41 @@ t.test('a command line that says too little, too much or nothing of sense is ref
     t.strictSame([code, stdout], [64, ''], args.join(' '))
     t.match(stderr, says)
   }
+})
+
+t.test('--basic-file has the name and the password that the admin listener asks for', async t => {
+  const folder = t.testdir({
+    users: `alice:${hashSync('correct horse', 4)}\n`,
+    right: 'alice:correct horse\n',
+    wrong: 'alice:pony\n',
+    none: 'alice\n',
+  })
+  const proxy = await testProxy(
+    t,
+    `cache: memory\nlisten: { proxy: ["127.0.0.1:0"], admin: { address: "127.0.0.1:0", basic: { htpasswd_file: ${folder}/users } } }\n`,
+  )
+  const stats = (...args: string[]) =>
+    sluice('cache', 'stats', '--admin', `127.0.0.1:${proxy.adminPort}`, ...args)
+  t.match(await stats('--basic-file', join(folder, 'right')), {
+    code: 0,
+    stdout: /^store +memory\n/,
+    stderr: '',
+  })
+  t.same(await stats(), {
+    code: 69,
+    stdout: '',
+    stderr: 'sluice: a name and a password are needed; say them with --basic-file FILE\n',
+  })
+  t.same(await stats('--basic-file', join(folder, 'wrong')), {
+    code: 69,
+    stdout: '',
+    stderr: 'sluice: listen.admin.basic does not hold this name with this password\n',
+  })
+  t.same(await stats('--basic-file', join(folder, 'none')), {
+    code: 66,
+    stdout: '',
+    stderr: `sluice: ${folder}/none: is not one line of user:password in UTF-8\n`,
+  })
+  t.match(await stats('--basic-file', join(folder, 'nowhere')), { code: 66, stderr: /nowhere: no such file/ })
+  t.match(await stats('--basic-file', 'a', '--basic-file', 'b'), { code: 64 })
 })

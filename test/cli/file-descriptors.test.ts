@@ -23,7 +23,7 @@ async function start(
   const file = join(await temporaryDirectory(t), 'sluice.yaml')
   await writeFile(
     file,
-    `version: 1\nworkers: ${workers}\nlisten: { proxy: ["${listen}"], admin: false }\nclients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlog: { format: json }\nreload: { watch: false }\nshutdown: { drain: 0s }\n`,
+    `version: 1\nworkers: ${workers}\nlisten: { proxy: ["${listen}"], admin: false }\nclients: [{ name: near, cidr: ["127.0.0.0/8"] }, { name: local, unix: true }]\nrules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1"] } }\nlimits: { connections: 20000, tunnels: 10000 }\nlog: { format: json }\nreload: { watch: false }\nshutdown: { drain: 0s }\n`,
   )
   const limited = ['sh', '-c', `ulimit -n ${FEW}; exec "$@"`, 'sh', ...program, '--config', file]
   const started = startProgram(t, limited)
@@ -159,3 +159,37 @@ t.test('too few to start with: one line that says so, and 71', async t => {
     t.match(started.stderr, new RegExp(`^sluice: too few file descriptors: .*; ${remedy}\n$`))
   }
 })
+
+t.test(
+  'where the file says nothing of them, the limits fit what there is, after a reload too',
+  { skip },
+  async t => {
+    const file = join(await temporaryDirectory(t), 'sluice.yaml')
+    const write = (rest: string) =>
+      writeFile(
+        file,
+        `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }\nlog: { format: json }\nreload: { watch: false }\n${rest}`,
+      )
+    await write('')
+    const limited = ['sh', '-c', `ulimit -n ${FEW}; exec "$@"`, 'sh', ...program, '--config', file]
+    const started = startProgram(t, limited)
+    const [, adminPort] = await started.said(/"admin":"127\.0\.0\.1:(\d+)"/)
+    await started.said(
+      /"level":"info",[^\n]*"event":"limits_fitted","limit":400,"connections":224,"tunnels":112,/,
+    )
+    t.notMatch(started.stdout, 'few_file_descriptors')
+    const limits = async () => {
+      const status = (await (await fetch(`http://127.0.0.1:${adminPort}/status.json`)).json()) as {
+        limits: { key: string; value: number }[]
+      }
+      return JSON.stringify(status.limits)
+    }
+    t.match(await limits(), '224')
+    await write('error_note: call us\n')
+    started.child.kill('SIGHUP')
+    await started.said(/"event":"config_reloaded",[^\n]*"changed":\["error_note"\]/)
+    t.match(await limits(), '224')
+    started.child.kill('SIGTERM')
+    t.equal(await started.exited, 0)
+  },
+)

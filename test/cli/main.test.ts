@@ -130,20 +130,23 @@ t.test('what keeps the program of exec from being run is 64, 73 or 78', async t 
   }
 })
 
-t.test('an address that is taken is 69 and named', async t => {
+t.test('an address that is taken is 69 and named, with its key and option', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
   const bound = server.address()
   const taken = `127.0.0.1:${typeof bound === 'object' && bound !== null ? bound.port : 0}`
-  for (const argv of [
-    ['--listen', taken, '--admin', '127.0.0.1:0'],
-    ['--listen', '127.0.0.1:0', '--admin', taken],
-  ]) {
+  const port = taken.slice(taken.indexOf(':') + 1)
+  for (const [key, ...argv] of [
+    ['listen.proxy (--listen)', '--listen', taken, '--admin', '127.0.0.1:0'],
+    ['listen.proxy (--listen)', '--listen', '127.0.0.1:0', '--listen', taken, '--admin', '127.0.0.1:0'],
+    ['listen.admin (--admin)', '--listen', '127.0.0.1:0', '--admin', taken],
+    ['listen.admin (--admin)', '--listen', '127.0.0.1:0', '--admin', `localhost:${port}`],
+  ] as const) {
     t.strictSame(await sluice(...argv), {
       code: 69,
       stdout: '',
-      stderr: `sluice: cannot listen: listen EADDRINUSE: address already in use ${taken}\n`,
+      stderr: `sluice: cannot listen at ${key}: listen EADDRINUSE: address already in use ${taken}\n`,
     })
   }
 })

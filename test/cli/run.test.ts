@@ -59,7 +59,7 @@ t.test('off a terminal it logs JSON alone, needs no home and no user, and writes
   const lines = log.input
     .trimEnd()
     .split('\n')
-    .filter(line => !line.includes('"event":"few_file_descriptors"'))
+    .filter(line => !line.includes('"event":"limits_fitted"'))
   t.strictSame(
     lines.map(line => JSON.parse(line).event),
     ['listening', 'decision', 'close', 'stopping', 'stopped'],

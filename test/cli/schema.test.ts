@@ -66,6 +66,10 @@ t.test('accepts default.yaml and the examples', t => {
       clients: [{ name: 'a', unix: true }],
     }),
   )
+  const admin = { address: '0.0.0.0:1', cidr: ['::1'], basic: { htpasswd_file: 'a' }, read_only: true }
+  t.ok(accepts({ version: 1, listen: { admin } }))
+  t.ok(accepts({ version: 1, listen: { admin: false } }))
+  t.notOk(accepts({ version: 1, listen: { admin: { ...admin, port: 1 } } }))
   t.ok(
     accepts({
       version: 1,

@@ -29,7 +29,7 @@ import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
 const program = await installProgram(t)
 
-const IN_USE = 'sluice: cannot listen: listen EADDRINUSE: address already in use'
+const IN_USE = 'sluice: cannot listen at listen.proxy (--listen): listen EADDRINUSE: address already in use'
 
 async function startOnUnixSocket(t: Test) {
   const path = await socketPath(t)

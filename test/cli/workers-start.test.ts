@@ -56,10 +56,13 @@ t.test('what cannot be listened on is told in the same words, with 69', async t 
   const table: readonly [string, RegExp][] = [
     [
       `["127.0.0.1:0", "127.0.0.1:${port}"]`,
-      /: listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
+      /^sluice: cannot listen at listen\.proxy \(--listen\): listen EADDRINUSE: address already in use 127\.0\.0\.1:\d+\n$/,
     ],
     ['["192.0.2.1:80"]', /: listen EADDRNOTAVAIL: address not available 192\.0\.2\.1:80\n$/],
-    ['["192.0.2.1:0"]', /: listen EADDRNOTAVAIL: address not available 192\.0\.2\.1\n$/],
+    [
+      '["192.0.2.1:0"]',
+      / at listen\.proxy \(--listen\): listen EADDRNOTAVAIL: address not available 192\.0\.2\.1\n$/,
+    ],
     ['["unix:/proc/a.sock"]', /: listen E[A-Z]+: [a-z ]+ \/proc\/a\.sock\n$/],
     [`["unix:${folder}/a/b.sock"]`, /: \S+ cannot be made: there is no folder \S+\n$/],
     ['["systemd"]', /: listen\.proxy is systemd, and systemd passed no socket: LISTEN_FDS is not set\n$/],
@@ -69,7 +72,10 @@ t.test('what cannot be listened on is told in the same words, with 69', async t 
     await endsAlike(t, both, `listen: { proxy: ${proxy}, admin: false }`, { code: 69, stderr })
   }
   const admin = `listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:${port}" }`
-  await endsAlike(t, both, admin, { code: 69, stderr: /^sluice: cannot listen: listen EADDRINUSE: / })
+  await endsAlike(t, both, admin, {
+    code: 69,
+    stderr: /^sluice: cannot listen at listen\.admin \(--admin\): listen EADDRINUSE: /,
+  })
 })
 
 t.test('that tracing is not installed is told with 78', async t => {

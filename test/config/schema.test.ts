@@ -38,7 +38,10 @@ t.test('listen', t => {
     ['listen: { proxy: "127.0.0.1:1" }', `2:18 listen.proxy: ${list}, found "127.0.0.1:1"`],
     ['listen: { proxy: [3128] }', `2:19 listen.proxy[0]: ${LISTEN}, found 3128`],
     ['listen: { proxy: ["::1:1"] }', `2:19 listen.proxy[0]: ${TCP}, found "::1:1", IPv6 goes in brackets`],
-    ['listen: { admin: true }', `2:18 listen.admin: ${LISTEN}, or false, found true`],
+    [
+      'listen: { admin: true }',
+      `2:18 listen.admin: ${LISTEN}, or false, or a map of address, cidr, basic, read_only, found true`,
+    ],
     ['listen: { admin: "1" }', `2:18 listen.admin: ${TCP}, found "1", without a port`],
     [
       'listen: { admin_hosts: a.test }',

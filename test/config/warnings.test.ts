@@ -1,5 +1,6 @@
 import t from 'tap'
-import { parseConfig } from '../../src/config/load.js'
+import { defaultConfig, parseConfig } from '../../src/config/load.js'
+import type { Config } from '../../src/config/schema.js'
 
 /** The warnings on a configuration with a parent, as `line path: message`. */
 function warningsBehindParent(yaml: string, noProxy = '[]'): string[] {
@@ -97,5 +98,129 @@ t.test('so is one that an entry further up takes in any case', t => {
     t.same(ofClients(users('first', more), second), [], more)
   }
   t.same(ofClients('name: first, basic: { htpasswd_file: other }', second), [], 'another password')
+  t.end()
+})
+
+const ADMIN_OPEN = (where: string, power = ', and may close tunnels') =>
+  `listen.admin: whoever reaches ${where} sees which hosts are asked for${power}; say who may ask, with cidr or basic of listen.admin`
+
+t.test('an admin listener that strangers reach is worth a warning', t => {
+  for (const address of [
+    '127.0.0.1:1',
+    '127.9.9.9:1',
+    'localhost:1',
+    '[::1]:1',
+    'unix:/run/a.sock',
+    'systemd:a',
+  ]) {
+    t.same(warnings(`listen: { admin: "${address}" }`), [], address)
+  }
+  t.same(warnings('listen: { admin: false }'), [])
+  for (const address of ['0.0.0.0:9128', '[::]:9128', '10.4.2.17:9128', '192.0.2.1:9128']) {
+    t.same(warnings(`listen: { admin: "${address}" }`), [`2:11 ${ADMIN_OPEN(address)}`])
+  }
+  const map = (rest: string) => warnings(`listen: { admin: { address: "0.0.0.0:1", ${rest} } }`)
+  t.same(map(''), [`2:11 ${ADMIN_OPEN('0.0.0.0:1')}`])
+  t.same(map('read_only: true'), [`2:11 ${ADMIN_OPEN('0.0.0.0:1', '')}`])
+  t.same(map('cidr: ["0.0.0.0/0"]'), [`2:11 ${ADMIN_OPEN('0.0.0.0:1')}`], 'which is everybody again')
+  t.same(map('cidr: ["10.0.0.0/8"]'), [])
+  t.same(map('basic: { htpasswd_file: users }'), [])
+  t.same(map('cidr: ["0.0.0.0/0"], basic: { htpasswd_file: users }'), [])
+  const override = (config: Config): Config => ({
+    ...config,
+    listen: { ...config.listen, admin: { host: '0.0.0.0', port: 1 } },
+  })
+  t.match(defaultConfig(override).warnings, [{ path: 'listen.admin' }], 'said by --admin, too')
+  t.end()
+})
+
+t.test('clients of every address without a password are worth a warning', t => {
+  const clients = (entry: string) => warnings(`clients: [{ name: a, ${entry} }]`)
+  const said = (every: string) => [
+    `2:22 clients[0].cidr: ${every} may use the proxy without a password; list those of your clients, or add basic or certificate`,
+  ]
+  t.same(clients('cidr: ["0.0.0.0/0"]'), said('every address of IPv4'))
+  t.same(clients('cidr: ["10.0.0.0/8", "::/0"]'), said('every address of IPv6'))
+  t.same(clients('cidr: ["0.0.0.0/0", "::/0"]'), said('every address of IPv4 and IPv6'))
+  t.same(clients('cidr: ["128.0.0.0/1", "0.0.0.0/1"]'), said('every address of IPv4'))
+  t.same(clients('cidr: ["0.0.0.0/1"]'), [])
+  t.same(clients('cidr: ["0.0.0.0/0"], basic: { htpasswd_file: users }'), [])
+  t.same(clients('basic: { htpasswd_file: users }'), [])
+  t.end()
+})
+
+t.test('a rule whose hosts may lead to every address is worth a warning', t => {
+  const rule = (rest: string) => warnings(`rules: { a: { hosts: ["*"], ${rest} } }`)
+  const said = (every: string) => [
+    `2:29 rules.a.addresses: lets its hosts lead to ${every}, loopback and private networks among them; list the networks that are meant`,
+  ]
+  t.same(rule('addresses: ["0.0.0.0/0"]'), said('every address of IPv4'))
+  t.same(rule('addresses: ["0.0.0.0/0", "::/0"]'), said('every address of IPv4 and IPv6'))
+  t.same(rule('addresses: ["10.0.0.0/8"]'), [])
+  t.end()
+})
+
+t.test('an entry of clients that entries above hold whole is worth a warning', t => {
+  const clients = (...entries: string[]) =>
+    warnings(`clients:\n${entries.map((entry, i) => `  - { name: c${i}, ${entry} }\n`).join('')}`)
+  const never = (line: number, names = 'c0') =>
+    `${line}:5 clients[${line - 3}]: never decides: ${names} above holds whoever could meet it; put it first`
+  const users = 'basic: { htpasswd_file: users }'
+  t.same(clients('cidr: ["10.0.0.0/8"]', 'cidr: ["10.1.0.0/16"]'), [never(4)])
+  t.same(clients('cidr: ["10.1.0.0/16"]', 'cidr: ["10.0.0.0/8"]'), [], 'the other way round is what is meant')
+  t.same(clients('cidr: ["10.0.0.0/9"]', 'cidr: ["10.128.0.0/9"]', 'cidr: ["10.0.0.0/8"]'), [never(5)])
+  t.same(
+    clients('cidr: ["10.0.0.0/8"]', `cidr: ["10.1.0.0/16"], ${users}`),
+    [never(4)],
+    'no password is asked for',
+  )
+  t.same(
+    clients(`cidr: ["10.0.0.0/8"], ${users}`, 'cidr: ["10.1.0.0/16"]'),
+    [],
+    'for those without a password',
+  )
+  t.same(clients(users, `cidr: ["10.1.0.0/16"], ${users}`), [never(4)], 'the same password')
+  t.same(clients(`cidr: ["10.1.0.0/16"], ${users}`, users), [])
+  t.same(clients(users, 'cidr: ["10.0.0.0/8"]'), [])
+  t.same(clients('unix: true', 'unix: true'), [never(4)])
+  t.same(clients('unix: true', users), [])
+  t.same(clients(users, `unix: true, ${users}`), [never(4)])
+  t.same(clients('cidr: ["10.0.0.0/8"]', 'unix: true'), [])
+  t.same(clients('cidr: ["10.0.0.0/8", "fd00::/8"]', 'cidr: ["192.0.2.0/24", "10.1.0.0/16", "fd00::1"]'), [
+    '4:40 clients[1].cidr[1]: never counts here: c0 above holds all of it',
+    '4:55 clients[1].cidr[2]: never counts here: c0 above holds all of it',
+  ])
+  t.end()
+})
+
+t.test('localhost in hosts, which leads to this machine, needs its address', t => {
+  const rule = (rest: string) => warnings(`rules: { a: { ${rest} } }`)
+  const said = (host: string) => [
+    `2:23 rules.a.hosts[0]: ${host} is this machine, at 127.0.0.1 or ::1, and not reached unless addresses of the rule holds it too`,
+  ]
+  t.same(rule('hosts: [localhost]'), said('localhost'))
+  t.same(rule('hosts: [LOCALHOST.]'), said('localhost'))
+  t.same(rule('hosts: [app.localhost]'), said('app.localhost'))
+  t.same(rule('hosts: ["*.localhost"]'), said('*.localhost'))
+  t.same(rule('hosts: [localhost], addresses: ["10.0.0.0/8"]'), said('localhost'))
+  t.same(rule('hosts: [localhost], addresses: ["127.0.0.1"]'), [])
+  t.same(rule('hosts: [localhost], addresses: ["::1"]'), [])
+  t.same(rule('hosts: [localhost.example, notlocalhost]'), [])
+  t.end()
+})
+
+t.test('an address in hosts needs addresses that hold it, and a metadata service itself', t => {
+  const rule = (rest: string) => warnings(`rules: { a: { ${rest} } }`).length
+  t.equal(rule('hosts: ["10.0.0.1"], addresses: ["192.168.0.0/16"]'), 1)
+  t.equal(rule('hosts: ["10.0.0.1"], addresses: ["10.0.0.0/24"]'), 0)
+  t.equal(rule('hosts: ["169.254.169.254"], addresses: ["169.254.0.0/16"]'), 1)
+  t.equal(rule('hosts: ["169.254.169.254"], addresses: ["169.254.169.254"]'), 0)
+  t.end()
+})
+
+t.test('a denial of every host is worth a warning', t => {
+  t.same(warnings('deny: { hosts: [a.test, "*"] }'), [
+    '2:25 deny.hosts[1]: denies every host, whatever rules allow: without an entry here, what no rule allows is denied too',
+  ])
   t.end()
 })

@@ -53,7 +53,7 @@ t.test('the scheme has no case, and any number of spaces behind it (RFC 9110 §1
   }
 })
 
-t.test('credentials of another scheme are none of these (RFC 9110 §11.7.2)', async t => {
+t.test('credentials of another scheme are none of these (RFC 9110 §11.6.2, §11.7.2)', async t => {
   t.equal(parseProxyAuthorization([]), 'missing')
   t.equal(parseProxyAuthorization(['Authorization', 'Basic YTpi']), 'missing')
   for (const value of ['Bearer YTpi', 'Basics YTpi', 'Basi YTpi', 'Digest username="a", realm="b"', 'NTLM']) {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/run/open-files.js'
+import { fitLimits, neededOpenFiles, outOfFiles, parseOpenFilesLimit } from '../../src/run/open-files.js'
 import { parseConfig } from '../../src/config/load.js'
 import type { Config } from '../../src/config/schema.js'
 import { neededSockets } from '../../src/dns/dns-servers.js'
@@ -76,4 +76,36 @@ t.test('a start that failed for want of descriptors is told as that, whatever No
     const text = expected === undefined ? undefined : `too few file descriptors: ${expected}`
     t.equal(outOfFiles(error, limit), text, `${error} ${limit}`)
   }
+})
+
+t.test('limits that the file leaves out fit the descriptors, those that it says hold', async t => {
+  const fit = (yaml: string, openFiles: number | undefined, workers = 1, sockets = 0) => {
+    const loaded = parseConfig(`version: 1\n${yaml}\n`)
+    const fitted = fitLimits(loaded, openFiles, sockets, workers)
+    const { connections, tunnels } = fitted.config.limits
+    if (fitted !== loaded) {
+      const needed = neededOpenFiles(fitted.config.limits, sockets, workers)
+      t.ok(needed <= (openFiles ?? 0) && needed >= (openFiles ?? 0) - 2, `${needed} of ${openFiles}`)
+      t.ok(Object.isFrozen(fitted.config.limits))
+      t.same(
+        { ...fitted.config.limits, connections: 0, tunnels: 0 },
+        { ...loaded.config.limits, connections: 0, tunnels: 0 },
+      )
+    }
+    return fitted === loaded ? 'as it is' : [connections, tunnels]
+  }
+  t.equal(fit('', undefined), 'as it is')
+  t.equal(fit('', 30_064), 'as it is')
+  t.same(fit('', 30_063), [20_000, 9999])
+  t.same(fit('', 20_000), [13_291, 6645])
+  t.same(fit('', 20_000, 1, 936), [12_667, 6333])
+  t.same(fit('', 400), [224, 112])
+  t.same(fit('', 5000, 4), [8775, 4387])
+  t.equal(fit('', 66), 'as it is')
+  t.equal(fit('limits: { connections: 20000, tunnels: 10000 }', 400), 'as it is')
+  t.same(fit('limits: { connections: 300 }', 400), [300, 36])
+  t.equal(fit('limits: { connections: 400 }', 400), 'as it is')
+  t.same(fit('limits: { tunnels: 100 }', 400), [236, 100])
+  t.equal(fit('limits: { tunnels: 300 }', 400), 'as it is')
+  t.equal(fit('limits: { connections: 100, tunnels: 50 }', 400), 'as it is')
 })

@@ -33,7 +33,6 @@ const REQUEST_LINES: readonly Case[] = [
   ['DEL in the target', line('GET /\x7f HTTP/1.1'), 400],
   ['a byte above 0x7f in the target', line('GET /\xe9 HTTP/1.1'), 400],
   ['a fragment', line('GET /#a HTTP/1.1'), 400],
-  ['TLS where HTTP belongs', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n', 400],
   ['the HTTP/2 preface', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 505, 'http_version'],
   ['HTTP/2.0', line('GET / HTTP/2.0'), 505, 'http_version'],
   ['HTTP/0.9', line('GET / HTTP/0.9'), 505, 'http_version'],

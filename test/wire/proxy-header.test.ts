@@ -228,12 +228,13 @@ t.test('a TLS handshake that fails is that of the client', { skip: needs('openss
   check.end()
   await check.untilEnd()
   const peer = await rawClient(t, proxy.tlsPort)
-  peer.write(Buffer.concat([LINE, Buffer.from('GET / HTTP/1.1\r\n\r\n')]))
+  peer.write(Buffer.concat([LINE, Buffer.alloc(6)]))
   await peer.untilEnd()
-  t.match(await proxy.event('tls_client_error'), {
-    client_address: '192.0.2.1',
-    error: 'ERR_SSL_HTTP_REQUEST',
-  })
+  t.match(await proxy.event('tls_client_error'), { client_address: '192.0.2.1' })
+  const plain = await rawClient(t, proxy.tlsPort)
+  plain.write(Buffer.concat([LINE, Buffer.from('GET / HTTP/1.1\r\n\r\n')]))
+  t.match(await plain.untilEnd(), /^HTTP\/1\.1 400 Sluice: plain HTTP sent to the TLS port/)
+  t.match(await proxy.event('decision'), { client_address: '192.0.2.1', reason: 'http_on_tls_port' })
   const spoofed = await rawClient(t, proxy.tlsPort)
   spoofed.write('\x16\x03\x01')
   t.equal(await spoofed.untilEnd(), '')

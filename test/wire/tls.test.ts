@@ -184,22 +184,6 @@ t.test('TLS 1.2 and 1.3 are spoken, nothing older (RFC 8996 §5)', { skip }, asy
   })
 })
 
-t.test('plain HTTP on the TLS port is answered with nothing, and told to the operator', { skip }, async t => {
-  const proxy = await testProxy(t, PATIENT, { tls: true })
-  for (const [request, error] of [
-    ['GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n', 'ERR_SSL_HTTP_REQUEST'],
-    ['CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n', 'ERR_SSL_HTTPS_PROXY_REQUEST'],
-  ] as const) {
-    const client = await rawClient(t, proxy.tlsPort)
-    client.write(request)
-    t.equal(await client.untilEnd(), '')
-    t.match(proxy.events.at(-1), { event: 'tls_client_error', error })
-    client.end()
-  }
-  await proxy.drain()
-  t.equal(proxy.events.length, 2)
-})
-
 t.test(
   'limits.header_timeout runs over the handshake, and again over the request head',
   { skip },

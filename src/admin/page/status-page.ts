@@ -233,6 +233,7 @@ button { font: inherit; font-size: 12px; color: var(--accent); background: var(-
 button:hover { border-color: currentColor; }
 button:disabled { color: var(--soft); cursor: default; }
 button.danger { color: var(--bad); }
+.read-only button.danger { display: none; }
 .denials { list-style: none; margin: 8px 0 0; padding: 0; }
 .denials > li { border-bottom: 1px solid var(--line); }
 .denials > li:last-child { border-bottom: 0; }

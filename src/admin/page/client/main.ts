@@ -16,6 +16,7 @@ function start(): void {
     showFigures(status)
     showDenials(status.denials, Date.parse(status.time))
     showTunnels(status.tunnels)
+    document.body.classList.toggle('read-only', status.listen.read_only)
     setState(status.ready ? 'ready' : 'draining', status.ready ? 'ready' : 'draining')
   }
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
