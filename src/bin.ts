@@ -66,6 +66,15 @@ function openFilesLimit(): number | undefined {
   }
 }
 
+/** A folder that is gone has no name any more; nothing lies in it then. */
+function workingDirectory(): string {
+  try {
+    return process.cwd()
+  } catch {
+    return '/'
+  }
+}
+
 /** While there are descriptors left to find it out with. */
 const limitAtStart = openFilesLimit()
 
@@ -147,14 +156,16 @@ async function serveSupervisor(): Promise<never> {
 
 if (cluster.isWorker) await serveSupervisor()
 
-const [{ main }, { createNotify }, { parsePassedSockets }, { createFork, killWorkers }] = await read(
-  Promise.all([
-    import('./cli/main.js'),
-    import('./run/service-manager.js'),
-    import('./listener/bind.js'),
-    import('./supervisor/worker-process.js'),
-  ]),
-)
+const [{ main }, { commandOf }, { createNotify }, { parsePassedSockets }, { createFork, killWorkers }] =
+  await read(
+    Promise.all([
+      import('./cli/main.js'),
+      import('./cli/invocation.js'),
+      import('./run/service-manager.js'),
+      import('./listener/bind.js'),
+      import('./supervisor/worker-process.js'),
+    ]),
+  )
 
 process.on('exit', killWorkers)
 
@@ -162,6 +173,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   io: streamIo(process.stdout, process.stderr, process.env),
   terminal: process.stdout.isTTY === true,
   color: process.stdout.isTTY === true && (process.env['NO_COLOR'] ?? '') === '',
+  command: commandOf({ script: process.argv[1] ?? '', folder: workingDirectory(), environment: process.env }),
   startId: randomBytes(4).toString('hex'),
   build: { version, node: process.versions.node },
   pid: process.pid,

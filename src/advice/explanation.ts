@@ -4,7 +4,12 @@
  * tell another story than the proxy; nothing is connected to.
  */
 import { holdsAddress, UNIX_CLIENT } from '../clients/identify.js'
-import { certificateMissing, credentialsRefused, unknownAddress } from '../clients/refusals.js'
+import {
+  certificateMissing,
+  credentialsRefused,
+  unknownAddress,
+  unknownUnixClient,
+} from '../clients/refusals.js'
 import { formatPath, type Path } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
 import type { Resolver } from '../dns/resolve.js'
@@ -64,7 +69,8 @@ export interface ExplainParts {
   readonly policy: Policy
   /** Undefined when there is no parent proxy. */
   readonly noProxy?: NoProxy | undefined
-  readonly resolver: Resolver
+  /** Undefined for a judgement by name alone: a name is then never asked for, and no address judged but one that is asked for. */
+  readonly resolver: Resolver | undefined
   /** Milliseconds, monotonic. */
   readonly now: () => number
 }
@@ -99,11 +105,13 @@ async function judgeHost(
   parts: ExplainParts,
 ): Promise<Explanation> {
   const { form, method } = base.request
-  const { policy } = parts
+  const { policy, resolver } = parts
   const asked = { form, method, host, port, rules }
   const decision = policy.admit(asked)
   const { rule } = decision
-  const traced = { ...base, rule, steps: [...base.steps, ...policy.trace(asked).steps] }
+  const isBehindParent = parts.noProxy !== undefined && parts.noProxy.entryFor(host) === undefined
+  const { steps } = policy.trace(asked, { isBehindParent })
+  const traced = { ...base, rule, steps: [...base.steps, ...steps] }
   if (decision.kind === 'deny') return { ...traced, verdict: 'deny', refusal: answerTo(decision, form) }
   const { grant, wouldDeny } = decision
   let granted = grant
@@ -112,13 +120,14 @@ async function judgeHost(
     if (wouldDeny === undefined) return { ...judged, notes, verdict: 'allow' }
     return { ...judged, notes, verdict: 'would_deny', refusal: answerTo(wouldDeny, form) }
   }
-  if (parts.noProxy !== undefined && parts.noProxy.entryFor(host) === undefined) {
+  if (isBehindParent) {
     const denial = policy.vetBehindParent(grant)
     return denial === undefined ? passed(traced) : refusedBehindParent(traced, denial)
   }
   let lookup: Lookup | undefined
   if (host.kind === 'name') {
-    const found = await lookUp(grant, parts)
+    if (resolver === undefined) return passed(traced)
+    const found = await lookUp(grant, resolver, parts)
     if ('kind' in found) return refusedAs(traced, found)
     lookup = found
     if (lookup.error !== undefined) {
@@ -160,7 +169,8 @@ function refusedAs(traced: Base, denial: Denial): Explanation {
 
 async function lookUp(
   grant: Grant,
-  { policy, resolver, now }: ExplainParts,
+  resolver: Resolver,
+  { policy, now }: ExplainParts,
 ): Promise<(Lookup & { readonly grant: Grant }) | Denial> {
   const started = now()
   try {
@@ -211,7 +221,7 @@ function refusalOf({ address, lacks }: UnknownClient): ProxyError {
     case 'certificate':
       return certificateMissing(address, false)
     case 'entry':
-      return unknownAddress(address)
+      return address === UNIX_CLIENT ? unknownUnixClient(address) : unknownAddress(address)
   }
 }
 
@@ -267,7 +277,7 @@ export function findClient(clients: Config['clients'], text: string): KnownClien
   if (entry === undefined) {
     const names = clients.map(({ name }) => name).join(', ') || 'none'
     throw new RangeError(
-      `--client takes an IP address or the name of a client (${names}), found ${JSON.stringify(text)}`,
+      `expected an IP address or the name of a client (${names}), found ${JSON.stringify(text)}`,
     )
   }
   const path = ['clients', index]
@@ -317,40 +327,65 @@ const HTTPS_PORT = 443
  * the URL itself for `http://`.
  *
  * The request line is read by the same reader as any other, so that what is malformed here is malformed there, and
- * is told in the same words.
+ * is told in the same words. A name and a password in front of the host are in no request line: clients send them in
+ * Authorization (RFC 9110 §4.2.4). So they are left out here, and out of every message.
  * @param url `https://`, `http://`, `wss://` or `ws://` and what follows, or `host:port`
  * @param method of a forwarded request; GET when left out
  * @throws RangeError with one clause when no request can be meant
  */
 export function requestLineOf(url: string, method?: string): RequestLine {
   if (/[\r\n]/.test(`${url}${method}`)) throw new RangeError('a request line has no line breaks in it')
-  const [prefix = '', scheme = ''] = SCHEME.exec(url) ?? []
-  const rest = url.slice(prefix.length)
-  if (method === 'CONNECT' && /^(?:http|ws)$/i.test(scheme)) {
+  const [prefix = '', written = ''] = SCHEME.exec(url) ?? []
+  const scheme = written.toLowerCase()
+  const rest = hostAndPath(url.slice(prefix.length))
+  if (method === 'CONNECT' && (scheme === 'http' || scheme === 'ws')) {
     throw new RangeError('a CONNECT has no URL; write host:port')
   }
-  switch (scheme.toLowerCase()) {
+  switch (scheme) {
     case 'http':
-      return { form: 'forward', method: method ?? 'GET', target: url, websocket: false }
+      return { form: 'forward', method: method ?? 'GET', target: prefix + rest, websocket: false }
     case 'ws':
       return { form: 'forward', method: method ?? 'GET', target: `http://${rest}`, websocket: true }
     case 'https':
     case 'wss':
       return connectLine(withPort(rest.replace(/[/?#].*$/s, '')), method)
     case '':
-      if (!/:\d*$/.test(url)) throw new RangeError(`write https://${url}/, http://${url}/ or ${url}:443`)
-      return connectLine(url, method)
+      if (!/:\d*$/.test(rest)) throw new RangeError(noScheme(rest))
+      return connectLine(rest, method)
     default:
       throw new RangeError(
-        `expected https://, http://, wss://, ws:// or host:port, found ${JSON.stringify(url)}`,
+        `expected https://, http://, wss://, ws:// or host:port, found ${JSON.stringify(prefix + rest)}`,
       )
   }
+}
+
+/**
+ * Without a name and a password. They end with the last @ of what stands in front of the path.
+ * @throws RangeError where a password seems to hold what ends an authority: the rest of it would be taken for a path
+ */
+function hostAndPath(text: string): string {
+  const [authority = ''] = /^[^/?#]*/.exec(text) ?? []
+  const at = authority.lastIndexOf('@')
+  const [, port = ''] = /^(?:\[[^\]]*\]|[^:]*)(?::(.*))?$/s.exec(authority) ?? []
+  if (at === -1 && /\D/.test(port) && text.includes('@')) {
+    throw new RangeError('in a password / is written %2F, ? is written %3F and # is written %23')
+  }
+  return text.slice(at + 1)
+}
+
+/** What was meant by a text without a scheme, and without a port at its end. */
+function noScheme(text: string): string {
+  const [host = ''] = /^[^/?#]*/.exec(text) ?? []
+  if (host === '') return `expected https://HOST/, http://HOST/ or HOST:PORT, found ${JSON.stringify(text)}`
+  const path = text.slice(host.length) || '/'
+  const plain = host.replace(/:\d*$/, '')
+  return `write https://${host}${path}, http://${host}${path} or ${host === plain ? `${host}:443` : host}`
 }
 
 function connectLine(target: string, method: string | undefined): RequestLine {
   if (method !== undefined && method !== 'CONNECT') {
     throw new RangeError(
-      `--method is for http:// and ws://; this is a CONNECT, and what goes through its tunnel can not be seen`,
+      'a method is for http:// and ws://; this is a CONNECT, and what goes through its tunnel cannot be seen',
     )
   }
   return { form: 'connect', method: 'CONNECT', target, websocket: false }

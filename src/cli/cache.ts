@@ -4,22 +4,22 @@
  */
 import { readFileSync } from 'node:fs'
 import { parseCacheUri } from '../cache/cache-uri.js'
-import {
-  isTcp,
-  type ListenAddress,
-  parseSingleAddress,
-  serializeListenAddress,
-} from '../config/listen-address.js'
+import { type ListenAddress, parseSingleAddress, serializeListenAddress } from '../config/listen-address.js'
 import { readErrorText } from '../config/file-reader.js'
 import { NO_USER_PASSWORD, parseUserPassword } from '../config/line-files.js'
-import { errorCode } from '../errors.js'
 import { serializeBasic } from '../http/basic-credentials.js'
-import { request } from '../http/node-http.js'
 import { parsePurgedHost, serializePurge } from '../admin/purge-request.js'
 import type { DocumentCache } from '../admin/status-document.js'
 import { readConfiguration } from '../run/configuration.js'
 import { EXIT, type Io } from '../run/io.js'
 import type { Purge } from '../upstream/cache/store.js'
+import {
+  type AdminAnswer,
+  type AdminRequest,
+  askAdmin,
+  describeAdminFailure,
+  unreachable,
+} from './admin-client.js'
 import type { Command } from './command.js'
 
 export interface CacheArguments {
@@ -49,12 +49,14 @@ export async function runCache(args: CacheArguments, io: Io): Promise<number> {
   }
   const { what } = args
   const asked =
-    what === 'stats' ? GET_STATS : { method: 'POST', path: `/cache/purge?${serializePurge(what)}` }
-  let answer: Answer
+    what === 'stats'
+      ? GET_STATS
+      : { method: 'POST', path: `/cache/purge?${serializePurge(what)}`, silenceMs: SILENCE_MS }
+  let answer: AdminAnswer
   try {
-    answer = await ask(address, asked, authorization)
+    answer = await askAdmin(address, { ...asked, authorization })
   } catch (error) {
-    io.stderr(`sluice: ${describeFailure(error, address)}\n`)
+    io.stderr(`sluice: ${describeAdminFailure(error, address)}\n`)
     return EXIT.unavailable
   }
   const value = answer.status === 200 ? parseJson(answer.text) : undefined
@@ -74,10 +76,6 @@ export async function runCache(args: CacheArguments, io: Io): Promise<number> {
 
 /** @returns where to ask, or an exit code when that cannot be told */
 async function findAdmin({ admin, config }: CacheArguments, io: Io): Promise<ListenAddress | number> {
-  const fail = (text: string, code: number): number => {
-    io.stderr(`sluice: ${text}\n`)
-    return code
-  }
   let address: ListenAddress | false
   if (admin !== undefined) address = parseSingleAddress(admin)
   else {
@@ -85,11 +83,10 @@ async function findAdmin({ admin, config }: CacheArguments, io: Io): Promise<Lis
     if (loaded === undefined) return EXIT.config
     address = loaded.config.listen.admin
   }
-  if (address === false) return fail('the admin listener is off: listen.admin is false', EXIT.unavailable)
-  const unknown = 'descriptorName' in address || address.port === 0
-  if (!unknown) return address
-  const text = `the address of the admin listener is not told by ${serializeListenAddress(address)}`
-  return fail(`${text}; say it with --admin`, EXIT.usage)
+  const problem = unreachable(address)
+  if (problem === undefined && address !== false) return address
+  io.stderr(`sluice: ${problem}\n`)
+  return address === false ? EXIT.unavailable : EXIT.usage
 }
 
 /** @throws the system's error, or a RangeError when it holds something else */
@@ -99,75 +96,9 @@ function readAuthorization(file: string): string {
   return serializeBasic(credentials)
 }
 
-interface Asked {
-  readonly method: string
-  readonly path: string
-}
-
-interface Answer {
-  readonly status: number
-  readonly text: string
-}
-
-const GET_STATS: Asked = { method: 'GET', path: '/cache/stats' }
 /** More than a purge of many files may take. */
 const SILENCE_MS = 65_000
-/** No answer of the admin listener to a command is as long. */
-const MAX_ANSWER = 1024 * 1024
-/** What listens on every address is asked on loopback. */
-const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-
-class Silent extends Error {}
-class TooLong extends Error {}
-
-/** @throws the system's error, or the parser's; Silent when nothing comes */
-function ask(
-  address: ListenAddress,
-  { method, path }: Asked,
-  authorization: string | undefined,
-): Promise<Answer> {
-  const to = isTcp(address)
-    ? { host: UNSPECIFIED[address.host] ?? address.host, port: address.port }
-    : { socketPath: 'path' in address ? address.path : '' }
-  return new Promise((resolve, reject) => {
-    const headers = {
-      Host: 'localhost',
-      'Content-Type': 'application/json',
-      'Content-Length': 0,
-      ...(authorization === undefined ? {} : { Authorization: authorization }),
-    }
-    const asked = request({ ...to, method, path, headers, agent: false, timeout: SILENCE_MS }, response => {
-      let text = ''
-      response.setEncoding('utf8')
-      response.on('data', (chunk: string) => {
-        text += chunk
-        if (text.length > MAX_ANSWER) response.destroy(new TooLong())
-      })
-      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
-      response.on('error', reject)
-    })
-    asked.on('timeout', () => asked.destroy(new Silent()))
-    asked.on('error', reject)
-    asked.end()
-  })
-}
-
-const FAILURES: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nobody listens on',
-  ENOENT: 'there is no',
-  EACCES: 'no permission to connect to',
-  ECONNRESET: 'the connection was reset by',
-}
-
-function describeFailure(error: unknown, address: ListenAddress): string {
-  const place = `${serializeListenAddress(address)}, the admin listener`
-  const code = errorCode(error)
-  const known = FAILURES[code ?? '']
-  if (known !== undefined)
-    return `${known} ${place}; is the proxy running, and does --admin or --config say where?`
-  if (error instanceof Silent) return `no answer from ${place}`
-  return `no answer that is one from ${place} (${code ?? (error instanceof Error ? error.message : String(error))})`
-}
+const GET_STATS: AdminRequest = { method: 'GET', path: '/cache/stats', silenceMs: SILENCE_MS }
 
 function parseJson(text: string): unknown {
   try {
@@ -232,6 +163,7 @@ export function cacheCommand(io: Io, done: (code: number) => void): Command<Cach
           describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
         })
         .option('config', {
+          alias: 'c',
           type: 'string',
           requiresArg: true,
           describe: 'configuration file of the proxy, which says where its admin listener is',

@@ -1,37 +1,74 @@
 /**
- * `sluice check FILE`: every problem of a configuration file at once, each with its place.
+ * `sluice check FILE...`: every problem of configuration files at once, each with its place.
  */
 import { loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
 import type { Command } from './command.js'
 import { EXIT, type Io, paint } from '../run/io.js'
+import { inputOf, listedWords, type StandardInput } from './listed-words.js'
+
+/** What the command needs of the world. */
+export type CheckHost = StandardInput & { readonly io: Io }
 
 /**
  * Problems and warnings go to stderr, `FILE: ok` to stdout.
  *
- * @param file the path as given; messages repeat it
- * @returns the exit code: 0, or 78 when the file cannot be used
+ * @param files the paths as given, which messages repeat; `-` is standard input
+ * @returns the exit code: 0, or 78 when one of the files cannot be used
  */
-export async function runCheck(file: string, io: Io): Promise<number> {
+export async function runCheck(files: readonly string[], host: CheckHost): Promise<number> {
+  let code: number = EXIT.ok
+  for (const file of new Set(files)) {
+    if (!(await isUsable(file, host))) code = EXIT.config
+  }
+  return code
+}
+
+async function isUsable(file: string, host: CheckHost): Promise<boolean> {
+  const { io } = host
+  const { name, input } = inputOf(file, host)
   try {
-    const { warnings } = await loadConfig(file)
+    const { warnings } = await loadConfig(name, undefined, { input })
     for (const warning of warnings) {
-      io.stderr(`${paint(io, 'yellow', 'warning:')} ${formatProblem(file, warning)}\n`)
+      io.stderr(`${paint(io, 'yellow', 'warning:')} ${formatProblem(name, warning)}\n`)
     }
-    io.stdout(`${file}: ok\n`)
-    return EXIT.ok
+    io.stdout(`${name}: ok\n`)
+    return true
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
-    for (const problem of error.problems) io.stderr(`${paint(io, 'red', formatProblem(file, problem))}\n`)
-    return EXIT.config
+    for (const problem of error.problems) io.stderr(`${paint(io, 'red', formatProblem(name, problem))}\n`)
+    return false
   }
 }
 
-/** @param exit takes the exit code once the command is done */
-export function checkCommand(io: Io, exit: (code: number) => void): Command<{ file: string }> {
+/**
+ * @param argv the whole command line; yargs drops the word `-`
+ * @param exit takes the exit code once the command is done
+ */
+export function checkCommand(
+  host: CheckHost,
+  argv: readonly string[],
+  exit: (code: number) => void,
+): Command<{ file: readonly string[] }> {
+  const filesOf = (args: Readonly<Record<string, unknown>>): string[] =>
+    listedWords((args['file'] ?? []) as string[], args, argv)
   return {
     builder: yargs =>
-      yargs.positional('file', { type: 'string', demandOption: true, describe: 'the YAML file to check' }),
-    handler: async ({ file }) => exit(await runCheck(file, io)),
+      yargs
+        .positional('file', {
+          type: 'string',
+          array: true,
+          default: [],
+          defaultDescription: 'one is needed',
+          describe: 'the YAML files to check; - is standard input',
+        })
+        .check(args => checkFiles('check', filesOf(args))),
+    handler: async args => exit(await runCheck(filesOf(args), host)),
   }
+}
+
+/** @throws RangeError with one clause for whoever wrote the command line */
+export function checkFiles(command: string, files: readonly string[]): true {
+  if (files.length > 0 && !files.includes('')) return true
+  throw new RangeError(`${command} needs the name of a FILE; - is standard input`)
 }

@@ -10,16 +10,26 @@ export interface Command<Options> {
 /**
  * @param command its name and positional arguments, as yargs writes them
  * @param describe one clause for --help
+ * @param program what starts this program, for --help
  */
 export function onDemand<Options>(
-  command: string | readonly string[],
+  command: string,
   describe: string,
   load: () => Promise<Command<Options>>,
+  program: string,
 ): CommandModule<object, Options> {
   return {
     command,
     describe,
-    builder: async yargs => (await load()).builder?.(yargs) ?? (yargs as Argv<Options>),
+    builder: async yargs => {
+      const named = withUsage(yargs, `${program} ${command} [options]`, describe)
+      return (await load()).builder?.(named) ?? (named as Argv<Options>)
+    },
     handler: async args => await (await load()).handler(args),
   }
+}
+
+/** A line of its own for each: yargs takes a text with line ends for columns, and wraps it at their width. */
+export function withUsage<Options>(yargs: Argv<Options>, synopsis: string, describe: string): Argv<Options> {
+  return yargs.usage(synopsis).usage(' ').usage(describe)
 }

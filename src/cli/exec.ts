@@ -28,6 +28,7 @@ import {
   socketsToHide,
   unsupported,
 } from './isolation.js'
+import { EXEC_USAGE } from './usage-text.js'
 
 export interface ExecArguments {
   readonly config?: string | undefined
@@ -42,6 +43,8 @@ export interface ExecArguments {
 /** What the process gives to a command that runs a program. */
 export interface ExecHost {
   readonly io: Io
+  /** What starts this program, for hints. */
+  readonly command: string
   readonly startId: string
   readonly environment: ChildOptions['env']
   /** Path of the `node` that runs this process. */
@@ -209,8 +212,8 @@ export function execCommand(
       yargs
         .strict(false)
         .strictOptions()
-        .usage('$0 exec [options] -- PROGRAM [ARGUMENTS]')
         .option('config', {
+          alias: 'c',
           type: 'string',
           requiresArg: true,
           describe: 'configuration file (YAML); its listeners and clients do not count',
@@ -235,7 +238,7 @@ export function execCommand(
             if (args[name] === '') throw new RangeError(`--${name} needs a value`)
           }
           if (command?.[0] !== undefined && (args['_'] as unknown[]).length === 1) return true
-          throw new RangeError('the program goes behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]')
+          throw new RangeError(`the program goes behind --: ${host.command} ${EXEC_USAGE}`)
         }),
     handler: async args => done(await exec({ ...args, command: command ?? [] }, host)),
   }

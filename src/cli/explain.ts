@@ -1,21 +1,19 @@
 /**
- * `sluice explain URL`: what the proxy would do with a request and why, without a proxy that runs: client, rules, DNS
+ * `sluice explain URL...`: what the proxy would do with requests and why, without a proxy that runs: client, rules, DNS
  * and addresses, each with its place in the configuration file. `sluice explain REASON`: what a `reason` of the log means.
  */
 import { nearest } from '../config/nearest.js'
 import { REASONS } from '../observe/reasons.js'
-import { NoProxy } from '../policy/no-proxy.js'
-import { createPolicy } from '../pipeline/create-policy.js'
-import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
-import { Lookups, type NameEnvironment } from '../dns/resolve.js'
 import { readConfiguration } from '../run/configuration.js'
 import type { Command } from './command.js'
 import { EXIT, type Io, paint } from '../run/io.js'
-import { type Explanation, explainRequest, findClient, requestLineOf } from '../advice/explanation.js'
+import { type Explanation, findClient, requestLineOf } from '../advice/explanation.js'
 import { serializeExplanation, serializeExplanationJson } from '../advice/explanation-report.js'
+import { createExplainer, type ExplainEnvironment } from './explainer.js'
 
 export interface ExplainArguments {
-  readonly url: string
+  /** Never empty. */
+  readonly urls: readonly string[]
   readonly config?: string | undefined
   /** An IP address, the name of an entry of `clients`, or `unix`. */
   readonly client: string
@@ -24,14 +22,12 @@ export interface ExplainArguments {
 }
 
 /** What the command needs of the world. */
-export interface ExplainHost extends NameEnvironment {
+export interface ExplainHost extends ExplainEnvironment {
   readonly io: Io
+  /** What starts this program, for hints. */
+  readonly command: string
   /** Whether standard output takes colour. */
   readonly color: boolean
-  /** Variables of the process. */
-  readonly environment?: Readonly<Record<string, string | undefined>>
-  /** Milliseconds, monotonic. */
-  readonly now?: () => number
 }
 
 /** What a verdict is to whoever started the command. */
@@ -43,12 +39,16 @@ const EXIT_OF = {
   dns_failed: EXIT.temporary,
 } as const satisfies Record<Explanation['verdict'], number>
 
+/** Of several requests the worst counts: one that is refused, before one of which nothing is known. */
+const WORST_FIRST = [EXIT.denied, EXIT.temporary, EXIT.ok] as const
+
 /**
- * @returns the exit code: 0 allowed, 1 refused, 75 when DNS failed; 64 and 78 when nothing could be explained
- * @throws RangeError when the URL is none that a request can be made of
+ * @returns the exit code: 0 when all are allowed, 1 when one is refused, else 75 when DNS failed; 64 and 78 when nothing could
+ *   be explained
+ * @throws RangeError when a URL is none that a request can be made of
  */
 export async function runExplain(args: ExplainArguments, host: ExplainHost): Promise<number> {
-  const { io } = host
+  const { io, command } = host
   const reason = explainReason(args)
   if (reason !== undefined) {
     io.stdout(reason)
@@ -62,31 +62,30 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
     client = findClient(config.clients, args.client)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
-    io.stderr(`sluice: ${error.message}\nTry sluice --help.\n`)
+    io.stderr(`sluice: --client: ${error.message}\nTry ${command} --help.\n`)
     return EXIT.usage
   }
-  const now = host.now ?? (() => performance.now())
-  const resolving = { system: { environment: host.environment ?? {} }, ...host }
-  const names = new Lookups(config, resolving).names(config, { now, descriptors: NO_DESCRIPTOR_KEPT })
-  const explanation = await explainRequest(requestLineOf(args.url, args.method), client, {
-    config,
-    policy: createPolicy(config),
-    noProxy: config.parent && new NoProxy(config.parent.noProxy),
-    resolver: names.resolver,
-    now,
-  })
-  names.close()
+  const requests = args.urls.map(url => requestLineOf(url, args.method))
+  const explainer = createExplainer(config, host, true)
   const source = { loaded, file: args.config }
-  io.stdout(
-    args.json
-      ? serializeExplanationJson(explanation, source)
-      : serializeExplanation(explanation, source, (color, text) => paint(host, color, text)),
-  )
-  return EXIT_OF[explanation.verdict]
+  const codes = new Set<number>()
+  for (const [index, request] of requests.entries()) {
+    const explanation = await explainer.explain(request, client)
+    codes.add(EXIT_OF[explanation.verdict])
+    if (args.json) io.stdout(serializeExplanationJson(explanation, source))
+    else {
+      const text = serializeExplanation(explanation, source, (color, text) => paint(host, color, text))
+      io.stdout(index === 0 ? text : `\n${text}`)
+    }
+  }
+  explainer.close()
+  return WORST_FIRST.find(code => codes.has(code)) ?? EXIT.ok
 }
 
 /** @returns undefined for what is no reason; no reason could be a request, which has a scheme or a port */
-function explainReason({ url, json }: ExplainArguments): string | undefined {
+function explainReason({ urls, json }: ExplainArguments): string | undefined {
+  const [url = '', ...more] = urls
+  if (more.length > 0) return undefined
   const found = REASONS.get(url)
   if (found === undefined) return undefined
   const means = found.means.replaceAll('`', '')
@@ -95,18 +94,23 @@ function explainReason({ url, json }: ExplainArguments): string | undefined {
   return `${url}: ${means}\n  decided by: ${keys ?? 'no key of the configuration'}\n`
 }
 
+/** The arguments as they are spelled on the command line. */
+type ExplainOptions = Omit<ExplainArguments, 'urls'> & { readonly url: readonly string[] }
+
 /** @param done gets the exit code */
-export function explainCommand(host: ExplainHost, done: (code: number) => void): Command<ExplainArguments> {
+export function explainCommand(host: ExplainHost, done: (code: number) => void): Command<ExplainOptions> {
   return {
     builder: yargs =>
       yargs
         .positional('url', {
           type: 'string',
+          array: true,
           demandOption: true,
           describe:
             'https://HOST/ or HOST:PORT for a CONNECT, http://HOST/ for a forwarded request; or a reason of the log',
         })
         .option('config', {
+          alias: 'c',
           type: 'string',
           requiresArg: true,
           describe: 'configuration file (YAML); without it the defaults of config/default.yaml hold',
@@ -122,9 +126,13 @@ export function explainCommand(host: ExplainHost, done: (code: number) => void):
           requiresArg: true,
           describe: 'method of a forwarded request; GET when left out',
         })
-        .option('json', { type: 'boolean', default: false, describe: 'print one JSON object' })
+        .option('json', {
+          type: 'boolean',
+          default: false,
+          describe: 'print one JSON object a line for each URL',
+        })
         .check(checkOptions),
-    handler: async args => done(await runExplain(args, host)),
+    handler: async ({ url, ...args }) => done(await runExplain({ ...args, urls: url }, host)),
   }
 }
 
@@ -138,8 +146,14 @@ function checkOptions(args: Readonly<Record<string, unknown>>): true {
     if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
   }
   if (args['config'] === '') throw new RangeError('--config needs the name of a file')
-  const { url, method } = args as Pick<ExplainArguments, 'url' | 'method'>
-  if (REASONS.has(url)) return true
+  const { url, method } = args as unknown as Pick<ExplainOptions, 'url' | 'method'>
+  if (url.length === 1 && REASONS.has(url[0] ?? '')) return true
+  for (const each of url) checkRequest(each, method)
+  return true
+}
+
+/** @throws RangeError when no request can be made of it, with the reason that may be meant */
+function checkRequest(url: string, method: string | undefined): void {
   try {
     requestLineOf(url, method)
   } catch (error) {
@@ -150,7 +164,6 @@ function checkOptions(args: Readonly<Record<string, unknown>>): true {
       `"${url}" is neither a request nor a reason of the log${hint || '.'} For a request ${error.message}`,
     )
   }
-  return true
 }
 
 /** What could be a reason, and no request as it is. */

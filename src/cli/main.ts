@@ -3,16 +3,25 @@ import yargs from 'yargs'
 import { EXIT } from '../run/io.js'
 import { outOfFiles } from '../run/open-files.js'
 import type { RunHost } from '../run/run.js'
-import { onDemand } from './command.js'
+import { onDemand, withUsage } from './command.js'
 import type { ExecHost } from './exec.js'
+import { keptByNpm } from './invocation.js'
 import type { RulesHost } from './rules.js'
 import { runCommand } from './run.js'
+import { usageText } from './usage-text.js'
+
+const ABOUT = 'An HTTP/1.1 egress proxy: what may be reached is said in one YAML file.'
 
 /** A command line that is not understood; the message is for whoever wrote it. */
 class UsageError extends Error {}
 
 /** What the process gives to the commands. */
-export type Host = RunHost & RulesHost & ExecHost
+export type Host = RunHost &
+  RulesHost &
+  ExecHost & {
+    /** What starts this program, as commandOf has it: for hints. */
+    readonly command: string
+  }
 
 /**
  * @param argv the arguments behind the program's name
@@ -21,51 +30,89 @@ export type Host = RunHost & RulesHost & ExecHost
  */
 export async function main(argv: readonly string[], version: string, host: Host): Promise<number> {
   const { own, behind } = splitArguments(argv)
+  const { command } = host
+  const kept = keptByNpm(host.environment, own)
+  if (kept !== undefined) {
+    host.io.stderr(`sluice: ${kept}\n`)
+    return EXIT.usage
+  }
   let code: number = EXIT.ok
   const done = (result: number): void => {
     code = result
   }
-  const parser = yargs([...own])
-    .scriptName('sluice')
-    .usage(
-      '$0 [command] [options]\n\nAn HTTP/1.1 egress proxy: what may be reached is said in one YAML file.',
-    )
+  // With a longer name in front of each, the commands of the help would not fit into a line.
+  const named = yargs([...own]).scriptName('')
+  const parser = withUsage(named, `${command} [command] [options]`, ABOUT)
     .command({ command: ['run', '$0'], describe: 'run the proxy (the default)', ...runCommand(host, done) })
     .command(
       onDemand(
-        'check <file>',
-        'check a configuration file and print every problem with line and column',
-        async () => (await import('./check.js')).checkCommand(host.io, done),
+        'check [file..]',
+        'check configuration files and print every problem with line and column',
+        async () => (await import('./check.js')).checkCommand(host, own, done),
+        command,
       ),
     )
     .command(
-      onDemand('explain <url>', 'say whether a request would be allowed, and why, step by step', async () =>
-        (await import('./explain.js')).explainCommand(host, done),
+      onDemand(
+        'explain <url..>',
+        'say whether requests would be allowed, and why, step by step',
+        async () => (await import('./explain.js')).explainCommand(host, done),
+        command,
       ),
     )
     .command(
-      onDemand('rules [log..]', 'draft the rules that what passed in a log needs', async () =>
-        (await import('./rules.js')).rulesCommand(host, own, done),
+      onDemand(
+        'test [cases..]',
+        'say whether files of cases are allowed and denied as they expect',
+        async () => (await import('./test.js')).testCommand(host, own, done),
+        command,
       ),
     )
     .command(
-      onDemand('exec', 'run a program behind a proxy of its own: exec [options] -- PROGRAM ...', async () =>
-        (await import('./exec.js')).execCommand(host, behind, done),
+      onDemand(
+        'rules [log..]',
+        'draft the rules that what passed in a log needs',
+        async () => (await import('./rules.js')).rulesCommand(host, own, done),
+        command,
       ),
     )
     .command(
-      onDemand('cache <action> [url]', 'say what a running proxy has stored, or purge it', async () =>
-        (await import('./cache.js')).cacheCommand(host.io, done),
+      onDemand(
+        'exec',
+        'run a program behind a proxy of its own: exec [options] -- PROGRAM ...',
+        async () => (await import('./exec.js')).execCommand(host, behind, done),
+        command,
       ),
     )
     .command(
-      onDemand('schema', 'print the JSON Schema of the configuration file', async () =>
-        (await import('./schema.js')).schemaCommand(host.io, done),
+      onDemand(
+        'cache <action> [url]',
+        'say what a running proxy has stored, or purge it',
+        async () => (await import('./cache.js')).cacheCommand(host.io, done),
+        command,
+      ),
+    )
+    .command(
+      onDemand(
+        'health',
+        'say whether a proxy runs and answers',
+        async () => (await import('./health.js')).healthCommand(host, done),
+        command,
+      ),
+    )
+    .command(
+      onDemand(
+        'schema',
+        'print the JSON Schema of the configuration file',
+        async () => (await import('./schema.js')).schemaCommand(host.io, done),
+        command,
       ),
     )
     .strict()
     .version(version)
+    .alias('version', 'v')
     .help()
+    .alias('help', 'h')
     .locale('en')
     .wrap(100)
     .parserConfiguration({
@@ -83,7 +130,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
     await parser.parseAsync()
   } catch (error) {
     if (error instanceof UsageError || isParserError(error)) {
-      host.io.stderr(`sluice: ${error.message.replace(/\s*\n\s*/g, ' ')}\nTry sluice --help.\n`)
+      host.io.stderr(`sluice: ${usageText(error.message, { argv: own, command })}\nTry ${command} --help.\n`)
       return EXIT.usage
     }
     const few = outOfFiles(error, host.openFilesLimit())

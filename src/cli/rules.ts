@@ -7,6 +7,7 @@ import { type DraftedRule, draftRules, serializeRules } from '../advice/draft-ru
 import { LogSummary, readLogLines } from '../advice/log-reader.js'
 import type { Command } from './command.js'
 import { EXIT, type Io } from '../run/io.js'
+import { listedWords, type StandardInput } from './listed-words.js'
 
 export interface RulesArguments {
   /** Files, `-` for standard input; none is standard input. */
@@ -16,12 +17,8 @@ export interface RulesArguments {
   readonly groupFrom?: number | undefined
 }
 
-/** What the process gives to a command that reads standard input. */
-export interface RulesHost {
-  readonly io: Io
-  /** Standard input; not touched before `open` is called. */
-  readonly stdin: { readonly terminal: boolean; open(): AsyncIterable<Uint8Array> }
-}
+/** What the command needs of the world. */
+export type RulesHost = StandardInput & { readonly io: Io }
 
 /** @returns the exit code: 65 when there is no decision in the logs, 66 when one of them cannot be read */
 export async function runRules(args: RulesArguments, { io, stdin }: RulesHost): Promise<number> {
@@ -127,8 +124,7 @@ function parseArguments(args: Readonly<Record<string, unknown>>, argv: readonly 
   }
   const { log, client, 'group-subdomains': group } = args as unknown as RulesOptions
   if (client !== undefined && !isName(client)) throw new RangeError(`--client: ${EXPECTED_NAME}`)
-  const behind = (args['_'] as unknown[]).slice(1).map(String)
-  const logs = [...log, ...behind, ...(argv.includes('-') ? ['-'] : [])]
+  const logs = listedWords(log, args, argv)
   if (group === undefined) return { logs, client }
   // The number may be left out, and then the word behind the option is the first log.
   if (group !== '' && !/^\d+$/.test(group))

@@ -12,6 +12,7 @@ export function runCommand(host: RunHost, done: (code: number) => void): Command
     builder: yargs =>
       yargs
         .option('config', {
+          alias: 'c',
           type: 'string',
           requiresArg: true,
           describe: 'configuration file (YAML); without it the defaults of config/default.yaml hold',

@@ -38,6 +38,9 @@ export const LISTEN_PATTERN = `^(${TCP_PATTERN}|unix:/.+|systemd(:[!-9;-~]+)?)$`
 export const EXPECTED_TCP_ADDRESS = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128"'
 export const EXPECTED_LISTEN = `${EXPECTED_TCP_ADDRESS}, "unix:/PATH" or "systemd:NAME"`
 
+/** `listen.admin` when the key is absent. */
+export const DEFAULT_ADMIN = '127.0.0.1:9128'
+
 const UNIX = 'unix:'
 const SYSTEMD = 'systemd'
 const PORT = /^(?:0|[1-9]\d{0,4})$/

@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { basic, cidr, EXPECTED_CIDRS, filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
 import { parseHostPattern } from '../net/host-pattern.js'
 import {
+  DEFAULT_ADMIN,
   EXPECTED_LISTEN,
   EXPECTED_TCP_ADDRESS,
   type ListenAddress,
@@ -12,9 +13,6 @@ import {
   parseTcpAddress,
   TCP_ADDRESS_PATTERN,
 } from './listen-address.js'
-
-/** `listen.admin` when the key is absent. */
-export const DEFAULT_ADMIN = '127.0.0.1:9128'
 
 const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
 const tcpText = z.string({ error: EXPECTED_TCP_ADDRESS }).meta({ pattern: TCP_ADDRESS_PATTERN })

@@ -15,8 +15,12 @@ import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { EXPECTED_NAME, isName } from './fields.js'
 import { DEFAULT_CACHE_DIRECTORY } from './cache.js'
-import { DEFAULT_ADMIN } from './listen.js'
-import { type ListenAddress, parseListenAddress, serializeListenAddress } from './listen-address.js'
+import {
+  DEFAULT_ADMIN,
+  type ListenAddress,
+  parseListenAddress,
+  serializeListenAddress,
+} from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
 import { DEFAULT_DIRECTORY } from './origins.js'

@@ -49,7 +49,17 @@ const MAX_DEPTH = 64
 const MAX_ALIASED = 100_000
 
 const QUOTE_HINT = 'a value that begins with * goes in quotes, as in "*.example.com"'
-const EMPTY = 'the file is empty; a configuration begins with `version: 1`'
+
+/** What messages say of the kind of file that it is. */
+export interface FileKind {
+  /** What it is, with its article. */
+  readonly noun: string
+  /** What it begins with, for who has an empty one. */
+  readonly beginning: string
+}
+
+const CONFIGURATION: FileKind = { noun: 'a configuration', beginning: '`version: 1`' }
+
 const OPTIONS = {
   version: '1.2',
   schema: 'core',
@@ -61,7 +71,8 @@ const OPTIONS = {
 } as const
 
 /** Never throws on bad input: everything wrong is in `faults`. */
-export function readYaml(text: string): YamlTree {
+export function readYaml(text: string, { noun, beginning }: FileKind = CONFIGURATION): YamlTree {
+  const empty = `the file is empty; ${noun} begins with ${beginning}`
   const composer = new Composer(OPTIONS)
   let documents: Document.Parsed[]
   try {
@@ -71,10 +82,10 @@ export function readYaml(text: string): YamlTree {
     throw error
   }
   const [document, second] = documents
-  if (document === undefined) return { root: undefined, faults: [{ offset: 0, path: [], message: EMPTY }] }
+  if (document === undefined) return { root: undefined, faults: [{ offset: 0, path: [], message: empty }] }
   const faults: Fault[] = []
   if (second !== undefined) {
-    const message = 'a second document begins here; a configuration is one document'
+    const message = `a second document begins here; ${noun} is one document`
     faults.push({ offset: second.range[0], path: [], message })
   }
   for (const { pos, message, code } of [...document.errors, ...document.warnings]) {
@@ -84,7 +95,7 @@ export function readYaml(text: string): YamlTree {
   }
   if (faults.length > 0) return { root: undefined, faults }
   const blank = document.contents === null || (isScalar(document.contents) && document.contents.source === '')
-  if (blank) return { root: undefined, faults: [{ offset: 0, path: [], message: EMPTY }] }
+  if (blank) return { root: undefined, faults: [{ offset: 0, path: [], message: empty }] }
   const reader = new TreeReader()
   const root = reader.read(document.contents, [], document.contents?.range[0] ?? 0)
   return { root, faults: reader.faults }

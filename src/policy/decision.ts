@@ -25,7 +25,7 @@ import {
 } from './permit.js'
 import type { Host } from '../http/authority.js'
 import { type CompiledRules, compileRules, type PolicyInput } from './rules.js'
-import { type AddressTrace, type Trace, traceAddresses, traceAdmission } from './trace.js'
+import { type AddressTrace, type Trace, type TraceOptions, traceAddresses, traceAdmission } from './trace.js'
 
 export type { Decision, PolicyRequest } from './admission.js'
 
@@ -148,8 +148,8 @@ export class Policy {
   }
 
   /** What `admit` decides, and how it comes to that. */
-  trace(request: PolicyRequest): Trace {
-    return traceAdmission(this.#compiled, this.#usableBy(request), request, this.admit(request))
+  trace(request: PolicyRequest, options: TraceOptions = {}): Trace {
+    return traceAdmission(this.#compiled, this.#usableBy(request), request, this.admit(request), options)
   }
 
   /** What `vet` finds for each address by itself; it refuses them all when one is denied. */

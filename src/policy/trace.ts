@@ -55,12 +55,18 @@ export interface AddressTrace {
   readonly path?: Path
 }
 
+export interface TraceOptions {
+  /** Whether a parent proxy resolves the name: then no address is judged, and nothing is said of one. */
+  readonly isBehindParent?: boolean
+}
+
 /** @param decision what admission said to the request */
 export function traceAdmission(
   compiled: CompiledRules,
   usable: UsableRules,
   request: PolicyRequest,
   decision: Decision,
+  { isBehindParent = false }: TraceOptions,
 ): Trace {
   const { host } = request
   const ip = literalAddress(host)
@@ -69,7 +75,7 @@ export function traceAdmission(
     steps: [
       denyHostsStep(compiled, host, ip),
       denyAddressesStep(compiled, host, ip),
-      ...naming.flatMap(rule => ruleSteps(rule, usable, request)),
+      ...naming.flatMap(rule => ruleSteps(rule, usable, request, isBehindParent && ip === undefined)),
       ...otherRules(compiled, naming, host),
       ...decisionSteps(compiled, request, decision),
     ],
@@ -109,7 +115,12 @@ function denyAddressesStep(
 }
 
 /** What one rule that names the host says, up to the first thing that it does not allow. */
-function ruleSteps(rule: CompiledRule, usable: UsableRules, request: PolicyRequest): TraceStep[] {
+function ruleSteps(
+  rule: CompiledRule,
+  usable: UsableRules,
+  request: PolicyRequest,
+  isResolvedElsewhere: boolean,
+): TraceStep[] {
   const { form, method, host, port } = request
   const { name } = rule
   const at = namingPattern(rule, host)
@@ -141,12 +152,13 @@ function ruleSteps(rule: CompiledRule, usable: UsableRules, request: PolicyReque
     return [named, ...binding, methods, { verdict: 'deny', path: portsPath, text }]
   }
   const ports: TraceStep = { verdict: 'pass', path: portsPath, text: `${key} allows ${port}` }
-  const lifted = rule.addresses.map(({ text }) => text).join(', ')
-  const text =
-    lifted === ''
-      ? `rules.${name} allows it, at global addresses`
-      : `rules.${name} allows it, and lists the addresses ${lifted}`
+  const text = `rules.${name} allows it${isResolvedElsewhere ? '' : addressesText(rule)}`
   return [named, ...binding, methods, ports, { verdict: 'allow', path: ['rules', name], text }]
+}
+
+function addressesText({ addresses }: CompiledRule): string {
+  if (addresses.length === 0) return ', at global addresses'
+  return `, and lists the addresses ${addresses.map(({ text }) => text).join(', ')}`
 }
 
 /** What a rule imposes on its hosts, whichever rule allows the request and whoever may use this one. */

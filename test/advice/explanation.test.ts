@@ -270,7 +270,7 @@ t.test('anything else is an error of usage that lists the names', async t => {
   for (const text of ['nobody', '', 'CI', '10.20.0', '10.20.0.0/16', '[::1]']) {
     t.throws(() => findClient(clients, text), {
       name: 'RangeError',
-      message: `--client takes an IP address or the name of a client (agents, ci, all), found ${JSON.stringify(text)}`,
+      message: `expected an IP address or the name of a client (agents, ci, all), found ${JSON.stringify(text)}`,
     })
   }
   t.throws(() => findClient([], 'x'), /\(none\)/)
@@ -324,11 +324,8 @@ t.test('what is malformed is refused as the proxy refuses it, and nothing is rep
     ['127.1:443', '400 bad IPv4 literal'],
     ['[fe80::1%lo]:443', '400 bad IPv6 literal'],
     ['https://', '400 empty host'],
-    ['https://u:p@a.test/', '400 userinfo in the authority'],
-    ['https://u@a.test/', '400 userinfo in the authority'],
     ['https://a..test/', '400 bad host name'],
     ['https://bücher.test/', '400 bad byte in the request target'],
-    ['http://u@a.test/', '400 userinfo in the authority'],
     ['http://a.test/#f', '400 fragment in the request target'],
     ['http://a.test/a b', '400 bad byte in the request target'],
     ['http:///p', '400 empty host'],
@@ -345,12 +342,48 @@ t.test('what is malformed is refused as the proxy refuses it, and nothing is rep
   }
 })
 
+t.test('a name and a password are in no request line, and in no message (RFC 9110 §4.2.4)', async t => {
+  const table: [string, string][] = [
+    ['https://u:secret@a.test/p', 'CONNECT a.test:443 -> connect a.test:443'],
+    ['https://u@a.test', 'CONNECT a.test:443 -> connect a.test:443'],
+    ['https://u:sec@ret@a.test:8443', 'CONNECT a.test:8443 -> connect a.test:8443'],
+    ['wss://u:secret@[::1]:9/', 'CONNECT [::1]:9 -> connect [::1]:9'],
+    ['http://u:secret@a.test/p?q=a@b', 'GET http://a.test/p?q=a@b -> forward a.test:80'],
+    ['ws://:secret@a.test:81/', 'GET http://a.test:81/ -> forward a.test:81 websocket'],
+    ['u:secret@a.test:22', 'CONNECT a.test:22 -> connect a.test:22'],
+    // An @ behind the host is of the path.
+    ['http://a.test:8080/@scope/x', 'GET http://a.test:8080/@scope/x -> forward a.test:8080'],
+    ['https://[::1]/a:b@c', 'CONNECT [::1]:443 -> connect [::1]:443'],
+  ]
+  for (const [url, expected] of table) t.equal(read(url), expected)
+  for (const [url, message] of [
+    [
+      'ftp://u:secret@a.test/',
+      'expected https://, http://, wss://, ws:// or host:port, found "ftp://a.test/"',
+    ],
+    ['u:secret@a.test', 'write https://a.test/, http://a.test/ or a.test:443'],
+    ['https://u:sec/ret@a.test/', 'in a password / is written %2F, ? is written %3F and # is written %23'],
+    ['http://u:sec?ret@a.test/', 'in a password / is written %2F, ? is written %3F and # is written %23'],
+    ['u:sec#ret@a.test:1', 'in a password / is written %2F, ? is written %3F and # is written %23'],
+  ] as const) {
+    t.throws(() => requestLineOf(url), { message }, url)
+  }
+})
+
 t.test('what can be no request at all is an error of usage', async t => {
   const other = /^expected https:\/\/, http:\/\/, wss:\/\/, ws:\/\/ or host:port, found "/
   for (const url of ['ftp://a.test/', 'socks5://a.test:1', 'x+y://a'])
     t.throws(() => requestLineOf(url), other)
-  for (const url of ['a.test', '10.0.0.1', '', '[::1]']) {
+  for (const url of ['a.test', '10.0.0.1', '[::1]']) {
     t.throws(() => requestLineOf(url), { message: `write https://${url}/, http://${url}/ or ${url}:443` })
+  }
+  for (const [url, message] of [
+    ['', 'expected https://HOST/, http://HOST/ or HOST:PORT, found ""'],
+    ['/foo', 'expected https://HOST/, http://HOST/ or HOST:PORT, found "/foo"'],
+    ['a.test/foo', 'write https://a.test/foo, http://a.test/foo or a.test:443'],
+    ['a.test:8443/foo', 'write https://a.test:8443/foo, http://a.test:8443/foo or a.test:8443'],
+  ] as const) {
+    t.throws(() => requestLineOf(url), { message })
   }
   for (const url of ['http://a.test/', 'ws://a.test/']) {
     t.throws(() => requestLineOf(url, 'CONNECT'), /^a CONNECT has no URL/)
@@ -359,6 +392,6 @@ t.test('what can be no request at all is an error of usage', async t => {
   t.throws(() => requestLineOf('http://a.test/\n'), /no line breaks/)
   t.throws(() => requestLineOf('http://a.test/', 'GET\n'), /no line breaks/)
   for (const url of ['https://a.test/', 'wss://a.test/', 'a.test:443']) {
-    t.throws(() => requestLineOf(url, 'GET'), /^--method is for http:\/\/ and ws:\/\//)
+    t.throws(() => requestLineOf(url, 'GET'), /^a method is for http:\/\/ and ws:\/\//)
   }
 })

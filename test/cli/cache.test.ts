@@ -193,9 +193,9 @@ t.test('a command line that says too little, too much or nothing of sense is ref
     [['stats', '--admin', 'a.test:1'], 'whose host is neither an IP address nor localhost'],
     [['stats', '--admin', '127.0.0.1:1', '--admin', '127.0.0.1:2'], '--admin can be given once only'],
     [['stats', '--config', ''], '--config needs the name of a file'],
-    [['clear'], 'Invalid values'],
-    [[], 'Not enough non-option arguments'],
-    [['purge', '--all', '--hosts', 'a'], 'Unknown argument'],
+    [['clear'], 'cache takes stats or purge, found "clear"'],
+    [[], 'cache needs stats or purge'],
+    [['purge', '--all', '--hosts', 'a'], 'there is no option --hosts'],
   ] as const) {
     const { code, stderr, stdout } = await sluice('cache', ...args)
     t.strictSame([code, stdout], [64, ''], args.join(' '))

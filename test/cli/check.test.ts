@@ -1,36 +1,28 @@
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
 import yargs from 'yargs'
 import { checkCommand, runCheck } from '../../src/cli/check.js'
 import { onDemand } from '../../src/cli/command.js'
-import type { Io } from '../../src/run/io.js'
+import { fakeHost, type Said, sluice, sluiceOn } from './fake-host.js'
 
 function recorder(color = false) {
-  const said = { stdout: '', stderr: '' }
-  const io: Io = {
-    stdout: text => {
-      said.stdout += text
-    },
-    stderr: text => {
-      said.stderr += text
-    },
-    color,
-  }
-  return { io, said }
+  const { host, said } = fakeHost()
+  return { host: { ...host, io: { ...host.io, color } }, said }
 }
 
 t.test('a good file: ok on stdout, nothing on stderr, exit 0', async t => {
   const file = join(t.testdir({ 'good.yaml': 'version: 1\n' }), 'good.yaml')
-  const { io, said } = recorder()
-  t.equal(await runCheck(file, io), 0)
+  const { host, said } = recorder()
+  t.equal(await runCheck([file], host), 0)
   t.same(said, { stdout: `${file}: ok\n`, stderr: '' })
 })
 
 t.test('a bad file: every problem with its place on stderr, exit 78', async t => {
   const file = join(t.testdir({ 'bad.yaml': 'version: 1\nconect: {}\nlog: { level: loud }\n' }), 'bad.yaml')
-  const { io, said } = recorder()
-  t.equal(await runCheck(file, io), 78)
+  const { host, said } = recorder()
+  t.equal(await runCheck([file], host), 78)
   t.equal(said.stdout, '')
   t.same(said.stderr.split('\n'), [
     `${file}:2:1: conect: unknown key \`conect\`; did you mean \`connect\`?`,
@@ -42,15 +34,15 @@ t.test('a bad file: every problem with its place on stderr, exit 78', async t =>
 t.test('a store whose directory is a file is said with its place', async t => {
   const yaml = 'version: 1\norigins:\n  - path: /\n    store: { directory: /dev/null }\n'
   const file = join(t.testdir({ 'f.yaml': yaml }), 'f.yaml')
-  const { io, said } = recorder()
-  t.equal(await runCheck(file, io), 78)
+  const { host, said } = recorder()
+  t.equal(await runCheck([file], host), 78)
   t.equal(said.stderr, `${file}:4:25: origins[0].store.directory: /dev/null is not a directory\n`)
 })
 
 t.test('warnings are said, and the file is still good', async t => {
   const file = join(t.testdir({ 'f.yaml': 'version: 1\nclients: []\n' }), 'f.yaml')
-  const { io, said } = recorder()
-  t.equal(await runCheck(file, io), 0)
+  const { host, said } = recorder()
+  t.equal(await runCheck([file], host), 0)
   t.same(said, {
     stdout: `${file}: ok\n`,
     stderr: `warning: ${file}:2:1: clients: nobody may use the proxy: no client is listed\n`,
@@ -59,8 +51,8 @@ t.test('warnings are said, and the file is still good', async t => {
 
 t.test('problems are red where stderr takes colour', async t => {
   const file = join(t.testdir({ 'f.yaml': 'version: 2\n' }), 'f.yaml')
-  const { io, said } = recorder(true)
-  t.equal(await runCheck(file, io), 78)
+  const { host, said } = recorder(true)
+  t.equal(await runCheck([file], host), 78)
   t.equal(said.stderr, `\x1b[31m${file}:1:10: version: expected 1, found 2\x1b[39m\n`)
 })
 
@@ -71,8 +63,8 @@ t.test('a file that cannot be read is one clear line', async t => {
     [directory, 'is a directory, not a file'],
     [join(directory, 'secret.yaml', 'x'), 'no such file: a part of its path is not a directory'],
   ] as const) {
-    const { io, said } = recorder()
-    t.equal(await runCheck(file, io), 78)
+    const { host, said } = recorder()
+    t.equal(await runCheck([file], host), 78)
     t.same(said, { stdout: '', stderr: `${file}: ${message}\n` })
   }
 })
@@ -83,8 +75,8 @@ t.test(
   async t => {
     const file = join(t.testdir({ 'secret.yaml': 'version: 1\n' }), 'secret.yaml')
     chmodSync(file, 0)
-    const { io, said } = recorder()
-    t.equal(await runCheck(file, io), 78)
+    const { host, said } = recorder()
+    t.equal(await runCheck([file], host), 78)
     t.equal(said.stderr, `${file}: no permission to read it\n`)
   },
 )
@@ -92,11 +84,62 @@ t.test(
 t.test('as a command it hands its exit code over', async t => {
   const file = join(t.testdir({ 'f.yaml': 'version: 2\n' }), 'f.yaml')
   const codes: number[] = []
-  const { io } = recorder()
-  const command = checkCommand(io, code => codes.push(code))
+  const { host } = recorder()
+  const command = checkCommand(host, ['check', file], code => codes.push(code))
   await yargs(['check', file])
-    .command(onDemand('check <file>', '', async () => command))
+    .command(onDemand('check [file..]', '', async () => command, 'sluice'))
     .exitProcess(false)
     .parseAsync()
   t.same(codes, [78])
+})
+
+const BAD = 'version: 2\n'
+const GOOD = 'version: 1\n'
+
+function folder(t: Test) {
+  const directory = t.testdir({ 'a.yaml': GOOD, 'b.yaml': BAD, 'c.yaml': 'version: 1\nclients: []\n' })
+  return (name: string) => join(directory, name)
+}
+
+/** With this on standard input. */
+function piped(text: string, ...argv: string[]): Promise<Said & { readonly code: number }> {
+  const open = () => Readable.from([Buffer.from(text)])
+  return sluiceOn({ stdin: { terminal: false, open } }, ...argv)
+}
+
+t.test('several files are all checked, each once, and one that is bad makes it 78', async t => {
+  const file = folder(t)
+  const [a, b, c] = [file('a.yaml'), file('b.yaml'), file('c.yaml')]
+  t.strictSame(await sluice('check', a, b, c, a), {
+    code: 78,
+    stdout: `${a}: ok\n${c}: ok\n`,
+    stderr: `${b}:1:10: version: expected 1, found 2\nwarning: ${c}:2:1: clients: nobody may use the proxy: no client is listed\n`,
+  })
+  t.match(await sluice('check', a, c), { code: 0, stdout: `${a}: ok\n${c}: ok\n` })
+  t.match(await sluice('check', '--', a, b), { code: 78, stdout: `${a}: ok\n` })
+})
+
+t.test('- is standard input, whose relative paths start at the working directory', async t => {
+  const file = folder(t)
+  const b = file('b.yaml')
+  t.strictSame(await piped(GOOD, 'check', '-'), { code: 0, stdout: 'standard input: ok\n', stderr: '' })
+  t.strictSame(await piped(GOOD, 'check', b, '-'), {
+    code: 78,
+    stdout: 'standard input: ok\n',
+    stderr: `${b}:1:10: version: expected 1, found 2\n`,
+  })
+  t.match(await piped(BAD, 'check', '-', b), {
+    code: 78,
+    stderr: `standard input:1:10: version: expected 1, found 2\n${b}:1:10: `,
+  })
+  const yaml = 'version: 1\nclients: [{ name: a, basic: { htpasswd_file: nowhere/users } }]\n'
+  t.match((await piped(yaml, 'check', '-')).stderr, `this is ${join(process.cwd(), 'nowhere/users')}`)
+  t.match(await piped('', 'check', '-'), { code: 78, stderr: /^standard input:1:1: the file is empty; / })
+})
+
+t.test('a name that is empty, or none, is wrong usage', async t => {
+  const stderr = 'sluice: check needs the name of a FILE; - is standard input\nTry sluice --help.\n'
+  for (const argv of [[], [''], ['a.yaml', '']]) {
+    t.strictSame(await sluice('check', ...argv), { code: 64, stdout: '', stderr }, argv.join(' '))
+  }
 })

@@ -36,6 +36,9 @@ const NAMES: Readonly<Record<string, readonly string[] | string>> = {
   'broken.example': 'EAI_AGAIN',
 }
 
+/** One URL, or several. */
+type Asked = Partial<Omit<ExplainArguments, 'urls'>> & { url: string | readonly string[] }
+
 function world(t: Test, config = CONFIG) {
   const file = join(
     t.testdir({
@@ -54,11 +57,12 @@ function world(t: Test, config = CONFIG) {
     if (typeof found === 'string') throw Object.assign(new Error(found), { code: found })
     return found
   }
-  const explain = async (args: Partial<ExplainArguments> & { url: string }, color = false) => {
+  const explain = async ({ url, ...args }: Asked, color = false) => {
     const { host, said } = fakeHost()
+    const urls = typeof url === 'string' ? [url] : url
     const code = await runExplain(
-      { config: file, client: '127.0.0.1', json: false, ...args },
-      { io: host.io, color, lookup, now: () => time },
+      { config: file, client: '127.0.0.1', json: false, ...args, urls },
+      { ...host, color, lookup, now: () => time },
     )
     return { code, stdout: said.stdout.replaceAll(file, 'sluice.yaml'), stderr: said.stderr }
   }
@@ -90,7 +94,7 @@ allow: rules.artifacts
 
 t.test('ends with 0, 1 or 75, and with the answer of the proxy', async t => {
   const { explain, asked } = world(t)
-  const table: [Partial<ExplainArguments> & { url: string }, number, string][] = [
+  const table: [Asked, number, string][] = [
     [{ url: 'https://public.example/' }, 0, 'allow: rules.web'],
     [{ url: 'http://public.example/p' }, 0, 'allow: rules.web'],
     [{ url: 'http://public.example/', method: 'DELETE' }, 0, 'allow: rules.web'],
@@ -219,7 +223,7 @@ t.test('with --json every key is there, whatever the decision', async t => {
     'addresses',
     'notes',
   ]
-  const parsed = async (args: Partial<ExplainArguments> & { url: string }) => {
+  const parsed = async (args: Asked) => {
     const { stdout } = await explain({ ...args, json: true })
     t.ok(stdout.endsWith('}\n') && stdout.indexOf('\n') === stdout.length - 1, 'one line')
     const object = JSON.parse(stdout)
@@ -366,7 +370,7 @@ t.test('a client that nothing names is 64, a file that cannot be used 78', async
     code: 64,
     stdout: '',
     stderr:
-      'sluice: --client takes an IP address or the name of a client (agents, ci, other), found "nobody"\nTry sluice --help.\n',
+      'sluice: --client: expected an IP address or the name of a client (agents, ci, other), found "nobody"\nTry sluice --help.\n',
   })
   const missing = `${file}.missing`
   t.same(await explain({ url: 'https://a.test/', config: missing }), {
@@ -396,10 +400,9 @@ t.test('as a command it reads its options, and refuses what it does not understa
     stdout: /^CONNECT 127\.0\.0\.1:443 for client private at 127\.0\.0\.1 \(default\)/,
   })
   for (const [argv, line] of [
-    [[], 'Not enough non-option arguments: got 0, need at least 1'],
-    [['a:1', 'b:1'], 'Unknown argument: b:1'],
-    [['a:1', '--nope'], 'Unknown argument: nope'],
-    [['a:1', '--client'], 'Not enough arguments following: client'],
+    [[], 'explain needs a URL'],
+    [['a:1', '--nope'], 'there is no option --nope'],
+    [['a:1', '--client'], '--client needs a value'],
     [['a:1', '--client', 'a', '--client', 'b'], '--client can be given once only'],
     [['a:1', '--config='], '--config needs the name of a file'],
     [['ftp://a/'], 'expected https://, http://, wss://, ws:// or host:port, found "ftp://a/"'],
@@ -410,6 +413,56 @@ t.test('as a command it reads its options, and refuses what it does not understa
       stderr: `sluice: ${line}\nTry sluice --help.\n`,
     })
   }
+})
+
+t.test('several URLs are explained one behind the other, and the worst decides the exit code', async t => {
+  const { explain } = world(t)
+  const [good, bad, broken] = ['https://public.example/', 'https://nowhere.test/', 'http://broken.example/']
+  const one = await explain({ url: good })
+  const two = await explain({ url: bad })
+  t.strictSame(await explain({ url: [good, bad] }), {
+    code: 1,
+    stdout: `${one.stdout}\n${two.stdout}`,
+    stderr: '',
+  })
+  for (const [url, code] of [
+    [[good, good], 0],
+    [[good, broken], 75],
+    [[broken, good, bad], 1],
+  ] as const) {
+    const { stdout, ...rest } = await explain({ url, json: true })
+    t.equal(rest.code, code)
+    const objects = stdout
+      .trimEnd()
+      .split('\n')
+      .map(line => JSON.parse(line) as { target: string })
+    t.equal(objects.length, url.length)
+  }
+})
+
+t.test('neither the name nor the password of a URL is printed, nor judged', async t => {
+  const { explain } = world(t)
+  for (const url of ['https://user:secret@public.example/', 'http://user:secret@nowhere.test/']) {
+    for (const json of [true, false]) {
+      const { stdout, stderr } = await explain({ url, json })
+      t.same(
+        [stdout, stderr],
+        Object.values(await explain({ url: url.replace('user:secret@', ''), json })).slice(1),
+      )
+      t.notMatch(stdout, /secret|user:/)
+    }
+  }
+  const usage = await sluice('explain', 'ftp://user:secret@a.test/')
+  t.equal(usage.code, 64)
+  t.notMatch(usage.stderr, /secret/)
+})
+
+t.test('a client of a Unix socket is told of unix: true, and not of its address', async t => {
+  const { explain } = world(t)
+  const { code, stdout } = await explain({ url: 'https://public.example/', client: 'unix' })
+  t.equal(code, 1)
+  t.match(stdout, 'No entry of clients is for Unix sockets; one with unix: true would be.')
+  t.notMatch(stdout, 'cidr')
 })
 
 t.test('prints what the README shows', async t => {
@@ -437,6 +490,13 @@ t.test('says which way a request takes out, and resolves nothing that a parent d
     ['http://private.example/', 0, `${through}, which resolves private.example by itself`],
     ['https://nexus.corp.test/', 0, 'note: it goes directly: parent.no_proxy holds "*.corp.test"'],
     ['10.0.0.1:443', 0, 'note: it goes directly: parent.no_proxy holds "10.0.0.1"'],
+    // No address is judged where a parent resolves the name, so nothing is said of one.
+    ['https://public.example/', 0, '  allow rules.web allows it (sluice.yaml:7)'],
+    [
+      'http://10.0.0.1/',
+      0,
+      '  allow rules.lan allows it, and lists the addresses 10.0.0.1/32 (sluice.yaml:14)',
+    ],
     ['10.0.0.2:443', 1, 'deny: 403 10.0.0.2:443 is at an address of class private'],
     ['https://a.test/', 1, 'deny: 403 rules.artifacts.addresses_only refuses a.test:443 through parent'],
   ] as const) {

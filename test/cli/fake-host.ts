@@ -25,6 +25,7 @@ export function fakeHost(own: Partial<Host> = {}): { readonly host: Host; readon
     },
     terminal: false,
     color: false,
+    command: 'sluice',
     startId: 'test',
     build: { version: VERSION, node: '20.0.0' },
     pid: 1,
@@ -48,7 +49,15 @@ export function fakeHost(own: Partial<Host> = {}): { readonly host: Host; readon
 }
 
 /** The whole program, as far as it ends by itself. */
-export async function sluice(...argv: string[]): Promise<Said & { readonly code: number }> {
-  const { host, said } = fakeHost()
+export function sluice(...argv: string[]): Promise<Said & { readonly code: number }> {
+  return sluiceOn({}, ...argv)
+}
+
+/** The same on a host of the test's own. */
+export async function sluiceOn(
+  own: Partial<Host>,
+  ...argv: string[]
+): Promise<Said & { readonly code: number }> {
+  const { host, said } = fakeHost(own)
   return { code: await main(argv, VERSION, host), ...said }
 }

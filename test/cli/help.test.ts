@@ -9,6 +9,8 @@ const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
       'run',
       'check',
       'explain',
+      'test',
+      'health',
       'rules',
       'exec',
       'cache',
@@ -23,14 +25,33 @@ const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
   ['--listen 127.0.0.1:1', ['--listen', '--admin']],
   ['--admin 1 --listen x', ['--listen', '--admin']],
   ['--config nowhere.yaml', ['--config']],
-  ['check', ['<file>']],
-  ['explain', ['<url>', '--config', '--client', '--method', '--json']],
+  ['check', ['[file..]']],
+  ['test', ['[cases..]', '--config', '--dns']],
+  ['health', ['--admin', '--config', '--pid', '--ready']],
+  ['explain', ['<url..>', '-c, --config', '--client', '--method', '--json']],
   ['explain --client nobody', ['--client']],
   ['rules', ['--client', '--group-subdomains']],
   ['exec', ['--config', '--client', '--log', '--isolate']],
   ['cache', ['<action>', '[url]', '"stats", "purge"', '--host', '--all', '--admin', '--config', '--json']],
   ['schema', ['schema']],
 ]
+
+t.test('-h and -v are short for --help and --version', async t => {
+  const program = await installProgram(t)
+  for (const [short, long] of [
+    [['-h'], ['--help']],
+    [
+      ['check', '-h'],
+      ['check', '--help'],
+    ],
+    [['-v'], ['--version']],
+  ] as const) {
+    const [one, other] = [short, long].map(args => startProgram(t, [...program, ...args]))
+    t.strictSame([await one?.exited, await other?.exited], [0, 0])
+    t.ok(one?.stdout)
+    t.equal(one?.stdout, other?.stdout, short.join(' '))
+  }
+})
 
 t.test('--help names what a command takes, whatever stands in front of it, and ends with 0', async t => {
   const program = await installProgram(t)

@@ -3,7 +3,7 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { main } from '../../src/cli/main.js'
-import { fakeHost, sluice, VERSION } from './fake-host.js'
+import { fakeHost, sluice, sluiceOn, VERSION } from './fake-host.js'
 
 async function usage(t: Test, argv: string[], line: string) {
   t.strictSame(
@@ -13,44 +13,55 @@ async function usage(t: Test, argv: string[], line: string) {
   )
 }
 
+const ADDRESS_TWICE =
+  'there is no command "127.0.0.1:0"; a configuration file goes behind --config: sluice --config 127.0.0.1:0'
+
 t.test('a word or an option that nothing knows is 64 and one clear line', async t => {
   const table: [string[], string][] = [
-    [['--nope'], 'Unknown argument: nope'],
-    [['nope'], 'Unknown argument: nope'],
-    [['run', 'nope'], 'Unknown argument: nope'],
-    [['run', 'run'], 'Unknown argument: run'],
-    [['--', '--config'], 'Unknown argument: --config'],
-    [['-c', 'x'], 'Unknown argument: c'],
-    [['--no-admin'], 'Unknown argument: no-admin'],
-    [['--no-config'], 'Unknown argument: no-config'],
-    [['--config.x', 'y'], 'Unknown argument: config.x'],
-    [['--listen', '127.0.0.1:0', '127.0.0.1:0'], 'Unknown argument: 127.0.0.1:0'],
-    [['check', 'a', 'b'], 'Unknown argument: b'],
-    [['check', '--config', 'a', 'b'], 'Unknown argument: config'],
-    [['schema', 'x'], 'Unknown argument: x'],
-    [['__proto__'], 'Unknown argument: __proto__'],
-    [['toString'], 'Unknown argument: toString'],
+    [['--nope'], 'there is no option --nope'],
+    [['--nope=x'], 'there is no option --nope'],
+    [['nope'], 'there is no command "nope"'],
+    [['chek', 'a.yaml'], 'there is no command "chek"; did you mean check?'],
+    [
+      ['my.yaml'],
+      'there is no command "my.yaml"; a configuration file goes behind --config: sluice --config my.yaml',
+    ],
+    [['run', 'nope'], 'there is no command "nope"'],
+    [['run', 'run'], 'there is no command "run"'],
+    [['--', '--config'], 'there is no command "--config"'],
+    [['-x', 'x'], 'there is no option -x'],
+    [['--no-admin'], 'there is no option --no-admin'],
+    [['--no-config'], 'there is no option --no-config'],
+    [['--config.x', 'y'], 'there is no option --config.x'],
+    [['--listen', '127.0.0.1:0', '127.0.0.1:0'], ADDRESS_TWICE],
+    [['check', '--config', 'a', 'b'], 'there is no option --config'],
+    [['schema', 'x'], 'schema takes no further argument, found "x"'],
+    [['cache', 'stats', 'a', 'b'], 'cache takes no further argument, found "b"'],
+    [['__proto__'], 'there is no command "__proto__"'],
+    [['toString'], 'there is no command "toString"'],
   ]
   for (const [argv, line] of table) await usage(t, argv, line)
 })
 
 t.test('so is an option without its value, or given more than once where once is meant', async t => {
   for (const name of ['config', 'listen', 'admin', 'log-format']) {
-    await usage(t, [`--${name}`], `Not enough arguments following: ${name}`)
+    await usage(t, [`--${name}`], `--${name} needs a value`)
   }
+  await usage(t, ['-c'], '-c needs a value')
   await usage(t, ['--config='], '--config needs the name of a file')
-  await usage(t, ['check'], 'Not enough non-option arguments: got 0, need at least 1')
+  await usage(t, ['check'], 'check needs the name of a FILE; - is standard input')
+  await usage(t, ['test'], 'test needs the name of a FILE; - is standard input')
+  await usage(t, ['explain'], 'explain needs a URL')
+  await usage(t, ['cache'], 'cache needs stats or purge')
+  await usage(t, ['-c', 'a', '--config', 'b'], '--config can be given once only')
   await usage(t, ['--config', 'a', '--config', 'b'], '--config can be given once only')
   await usage(t, ['--admin', '127.0.0.1:0', '--admin', '127.0.0.1:0'], '--admin can be given once only')
   await usage(t, ['--log-format', 'json', '--log-format', 'json'], '--log-format can be given once only')
 })
 
 t.test('so is a value that is not one', async t => {
-  await usage(
-    t,
-    ['--log-format', 'xml'],
-    'Invalid values: Argument: log-format, Given: "xml", Choices: "json", "pretty"',
-  )
+  await usage(t, ['--log-format', 'xml'], '--log-format takes json or pretty, found "xml"')
+  await usage(t, ['cache', 'drop'], 'cache takes stats or purge, found "drop"')
   const expected = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128", found'
   const bad: [string, string][] = [
     ['3128', '"3128", without a port'],
@@ -75,7 +86,7 @@ t.test('says it in English whatever the locale, because programs read it', async
     if (LC_ALL === undefined) delete process.env['LC_ALL']
     else process.env['LC_ALL'] = LC_ALL
   })
-  await usage(t, ['--nope'], 'Unknown argument: nope')
+  await usage(t, ['--nope'], 'there is no option --nope')
 })
 
 t.test('a configuration that is not there, or wrong, is 78 with every problem', async t => {
@@ -83,6 +94,7 @@ t.test('a configuration that is not there, or wrong, is 78 with every problem', 
   const [missing, bad] = [join(directory, 'missing.yaml'), join(directory, 'bad.yaml')]
   for (const argv of [
     ['--config', missing],
+    ['-c', missing],
     ['run', '--config', missing],
     ['check', missing],
   ]) {
@@ -103,14 +115,17 @@ t.test('a configuration that is not there, or wrong, is 78 with every problem', 
 
 t.test('exec takes what stands behind -- for the program, and nothing else', async t => {
   const hint = 'the program goes behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]'
+  const own = 'those of the program go behind --: sluice exec [options] -- PROGRAM [ARGUMENTS]'
   const program = ['--', 'echo', '--config']
   const table: [string[], string][] = [
     [[], hint],
     [['--'], hint],
     [['echo', 'x'], hint],
     [['echo', ...program], hint],
-    [['--nope', ...program], 'Unknown argument: nope'],
-    [['--config', ...program], 'Not enough arguments following: config'],
+    [['--nope', ...program], `there is no option --nope; ${own}`],
+    [['curl', '-s', 'http://a.test/'], `there is no option -s; ${own}`],
+    [['--config', ...program], '--config needs a value'],
+    [['-c', ...program], '-c needs a value'],
     [['--config=', ...program], '--config needs a value'],
     [['--log', 'a', '--log', 'b', ...program], '--log can be given once only'],
   ]
@@ -170,4 +185,25 @@ t.test('a fault of the program itself is 70, with where it happened', async t =>
     },
   })
   t.equal(await main(['schema'], VERSION, host), 70)
+})
+
+t.test('every hint names the command that the program was started with', async t => {
+  const command = 'node dist/bin.js'
+  t.equal((await sluiceOn({ command }, '--nope')).stderr.split('\n')[1], `Try ${command} --help.`)
+  t.match((await sluiceOn({ command }, 'a.yaml')).stderr, `${command} --config a.yaml`)
+  t.match((await sluiceOn({ command }, 'exec', 'ls')).stderr, `: ${command} exec [options] -- PROGRAM`)
+})
+
+t.test('npm start --config FILE, where npm keeps the option, is 64 and says what to write', async t => {
+  const npm = { npm_lifecycle_event: 'start', npm_package_name: 'sluice' }
+  const started = (own: Record<string, string>, ...argv: string[]) =>
+    sluiceOn({ command: 'npm start --', environment: { ...npm, ...own } }, ...argv)
+  const said = (line: string) => ({
+    code: 64,
+    stdout: '',
+    stderr: `sluice: npm has kept an option for itself; those of this program go behind --: npm start -- ${line}\n`,
+  })
+  t.strictSame(await started({ npm_config_config: 'true' }, 'my.yaml'), said('--config my.yaml'))
+  t.strictSame(await started({ npm_config_config: 'my file.yaml' }), said("--config 'my file.yaml'"))
+  t.match(await started({}, 'schema'), { code: 0 })
 })

@@ -144,10 +144,14 @@ async function command(argv: string[], input = '', terminal = false) {
   const parse = async () =>
     await yargs(argv)
       .command(
-        onDemand('rules [log..]', '', async () =>
-          rulesCommand(host, argv, result => {
-            code = result
-          }),
+        onDemand(
+          'rules [log..]',
+          '',
+          async () =>
+            rulesCommand(host, argv, result => {
+              code = result
+            }),
+          'sluice',
         ),
       )
       .strict()
@@ -281,7 +285,7 @@ t.test('what a real log needs is allowed by the draft, which sluice check accept
   const yaml = `version: 1\n${stdout}`
   const file = join(t.testdir({ 'draft.yaml': yaml }), 'draft.yaml')
   const { host, said } = recorder()
-  t.equal(await runCheck(file, host.io), 0)
+  t.equal(await runCheck([file], host), 0)
   t.same(said, { stdout: `${file}: ok\n`, stderr: '' })
   const policy = policyOf(parseConfig(yaml).config)
   const admit = (method: string, name: string, port: number) => {

@@ -16,7 +16,7 @@ t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t =>
   }
   const command = schemaCommand(io, code => codes.push(code))
   await yargs(['schema'])
-    .command(onDemand('schema', '', async () => command))
+    .command(onDemand('schema', '', async () => command, 'sluice'))
     .exitProcess(false)
     .parseAsync()
   t.same(codes, [0])

@@ -1,6 +1,5 @@
 import t from 'tap'
-import { DEFAULT_ADMIN } from '../../src/config/listen.js'
-import { parseListenAddress } from '../../src/config/listen-address.js'
+import { DEFAULT_ADMIN, parseListenAddress } from '../../src/config/listen-address.js'
 import { load, problems, refuses } from './problems-of.js'
 
 t.test('the default of listen.admin is the address that references compare with', t => {

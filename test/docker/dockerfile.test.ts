@@ -28,3 +28,21 @@ t.test('compose builds on the same image, and takes another one from the environ
   t.same(services.sluice.build.args, { NODE_IMAGE: `\${NODE_IMAGE:-${base}}` })
   t.equal(services.app.image, `\${NODE_IMAGE:-${base}}`)
 })
+
+t.test(
+  'sluice is a command of the image, and its health check follows the command line of the proxy',
+  async t => {
+    const dockerfile = await read('Dockerfile')
+    t.match(dockerfile, /^ENTRYPOINT \["sluice"\]$/m)
+    t.match(dockerfile, / CMD \["sluice", "health", "--pid", "1"\]$/m)
+    t.match(dockerfile, 'ln -s /app/dist/bin.js /out/usr/local/bin/sluice')
+    t.match(dockerfile, 'chmod +x dist/bin.js')
+  },
+)
+
+t.test('docker run of the README mounts by an absolute path, which older engines ask for', async t => {
+  const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
+  const runs = [...readme.matchAll(/^docker run .*$/gm)].map(([line]) => line)
+  t.ok(runs.length > 0)
+  for (const line of runs) t.notMatch(line, /(?:-v|--volume) \.\//)
+})

@@ -98,6 +98,7 @@ rules:
       const { stdout } = await curl(`${plain.url}/`)
       t.match(stdout, /403$/)
       t.ok(await healthy('defaults'))
+      t.equal(await docker.read('exec', 'defaults', 'sluice', 'health'), 'healthy: 127.0.0.1:9128')
       t.equal(await stop('defaults'), '0')
     },
   )
@@ -115,6 +116,20 @@ rules:
       t.equal(await stop('configured'), '0')
     },
   )
+
+  await t.test('the health check asks where --admin says, and hints are commands of the image', async t => {
+    await docker.read(
+      ...['run', '--detach', '--name', 'moved', '--network', 'host', '--health-interval', '1s', ...HARDENED],
+      ...['sluice', 'run', '--listen', '127.0.0.1:3128', '--admin', '127.0.0.1:9129'],
+    )
+    await docker.firstLine(/"listening"/, 'logs', '--follow', 'moved')
+    t.ok(await healthy('moved'))
+    const health = ['exec', 'moved', 'sluice', 'health']
+    t.match(await docker(...health), { code: 1, stderr: 'nobody listens on 127.0.0.1:9128' })
+    t.equal(await docker.read(...health, '--pid', '1'), 'healthy: 127.0.0.1:9129')
+    t.match((await docker('exec', 'moved', 'sluice', 'nope')).stderr, /^Try sluice --help\.$/m)
+    t.equal(await stop('moved'), '0')
+  })
 
   await t.test('other commands of the program run by their names', async t => {
     const bad = join(directory, 'bad.yaml')

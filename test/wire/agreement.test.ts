@@ -89,8 +89,8 @@ const overHttp = (at: string) => `GET http://${at}/ HTTP/1.1\r\nHost: ${at}\r\n\
 async function explained(file: string, url: string): Promise<boolean> {
   const io = { stdout: () => {}, stderr: () => {}, color: false }
   const code = await runExplain(
-    { url, config: file, client: '127.0.0.1', json: false },
-    { io, color: false, lookup },
+    { urls: [url], config: file, client: '127.0.0.1', json: false },
+    { io, command: 'sluice', color: false, lookup },
   )
   if (code === 0 || code === 1) return code === 0
   throw new Error(`exit code ${code} for ${url}`)

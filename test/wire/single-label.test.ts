@@ -56,9 +56,10 @@ async function setUp(t: Test, yaml: string, resolvConf = 'search corp.test\nopti
   const told: string[] = []
   const explain = (url: string): Promise<number> =>
     runExplain(
-      { url, config: file, client: '127.0.0.1', json: true },
+      { urls: [url], config: file, client: '127.0.0.1', json: true },
       {
         io: { stdout: text => told.push(text), stderr: () => {}, color: false },
+        command: 'sluice',
         color: false,
         system,
       },

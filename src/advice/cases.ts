@@ -1,0 +1,125 @@
+/**
+ * Requests with what is to become of them, so that a change of a configuration is seen in CI to allow and deny what it
+ * should: a file in YAML, a list, whose problems are told like those of a configuration.
+ */
+import * as z from 'zod'
+import { list, name, oneOf, section, text } from '../config/fields.js'
+import type { Path } from '../config/problem.js'
+import type { Config } from '../config/schema.js'
+import { configError, faultsOfIssues, positions } from '../config/yaml-file.js'
+import { type Fault, type Located, readYaml, valueAt } from '../config/yaml-tree.js'
+import { type Explanation, findClient, requestLineOf } from './explanation.js'
+
+const FILE = { noun: 'a file of cases', beginning: '`- url: https://example.com/`' }
+const EXPECTED_REASON = 'expected a reason of a refusal, such as no_rule or port'
+
+const caseSchema = section({
+  url: text('a URL such as https://example.com/, or HOST:PORT'),
+  client: text('an IP address, unix or the name of a client').default('127.0.0.1'),
+  method: text('a method such as POST').optional(),
+  expect: oneOf(['allow', 'deny']),
+  reason: z
+    .string({ error: EXPECTED_REASON })
+    .regex(/^[a-z_]+$/, { error: EXPECTED_REASON })
+    .optional(),
+  rule: name.optional(),
+})
+
+const casesSchema = list(caseSchema, 'a list of maps with url and expect').min(1, {
+  error: 'expected one case at least',
+})
+
+export interface Case {
+  readonly request: Explanation['request']
+  readonly client: Explanation['client']
+  readonly expect: 'allow' | 'deny'
+  /** Of the refusal. */
+  readonly reason: string | undefined
+  /** The rule that allows it, or comes nearest. */
+  readonly rule: string | undefined
+  /** For whom, as the file has it. */
+  readonly clientText: string
+  /** Where it begins in the file, from 1. */
+  readonly line: number
+}
+
+/**
+ * @param source the text of the file
+ * @param file what messages call it
+ * @param config whose clients the cases name
+ * @throws ConfigError with every problem
+ */
+export function parseCases(source: string, file: string, config: Config): Case[] {
+  const { root, faults } = readYaml(source, FILE)
+  if (root === undefined) throw configError(file, source, faults)
+  const result = casesSchema.safeParse(root.value)
+  const all: Fault[] = [...faults, ...(result.success ? [] : faultsOfIssues(result.error.issues, root))]
+  if (!result.success) throw configError(file, source, all)
+  const position = positions(source)
+  const cases = result.data.flatMap((written, index) => {
+    const fault = (error: unknown, ...path: Path): undefined => {
+      if (!(error instanceof RangeError)) throw error
+      all.push(faultAt(root, [index, ...path], error.message))
+    }
+    const attempt = <T>(key: string, read: () => T): T | undefined => {
+      try {
+        return read()
+      } catch (error) {
+        return fault(error, key)
+      }
+    }
+    const { url, client: clientText, method, expect, reason, rule } = written
+    const request = attempt('url', () => requestLineOf(url, method))
+    const client = attempt('client', () => findClient(config.clients, clientText))
+    if (expect === 'allow' && reason !== undefined) {
+      all.push(faultAt(root, [index, 'reason'], 'a reason is of a refusal, and expect is allow'))
+    }
+    if (request === undefined || client === undefined) return []
+    const line = position(valueAt(root, index)?.start ?? 0).line
+    return [{ request, client, expect, reason, rule, clientText, line }]
+  })
+  if (all.length > 0) throw configError(file, source, all)
+  return cases
+}
+
+function faultAt(root: Located, path: Path, message: string): Fault {
+  return { offset: valueAt(root, ...path)?.start ?? 0, path, message }
+}
+
+export interface Judgement {
+  readonly passed: boolean
+  /** What was found, in one clause. */
+  readonly found: string
+}
+
+/**
+ * Under `mode: observe` what would be denied counts as denied: cases are about the rules, which are written while nothing is
+ * enforced yet.
+ */
+export function judgeCase({ expect, reason, rule }: Case, explanation: Explanation): Judgement {
+  const { verdict, refusal } = explanation
+  if (verdict === 'dns_failed') return { passed: false, found: `DNS failed: ${refusal?.message ?? ''}` }
+  const isAllowed = verdict === 'allow'
+  const found = isAllowed
+    ? `allow (rules.${explanation.rule})`
+    : `deny (${refusal?.reason}: ${refusal?.message}${nearest(explanation)})`
+  const passed =
+    isAllowed === (expect === 'allow') &&
+    (reason === undefined || reason === refusal?.reason) &&
+    (rule === undefined || rule === explanation.rule)
+  return { passed, found }
+}
+
+/** The rule that came nearest, where the message does not name it. */
+function nearest({ rule, refusal }: Explanation): string {
+  return rule === undefined || refusal?.message.includes(`rules.${rule}`) ? '' : `, nearest rules.${rule}`
+}
+
+/** What was expected, in one clause. */
+export function expectationText({ expect, reason, rule }: Case): string {
+  const details = [
+    ...(reason === undefined ? [] : [reason]),
+    ...(rule === undefined ? [] : [`rules.${rule}`]),
+  ]
+  return details.length === 0 ? expect : `${expect} (${details.join(', ')})`
+}

@@ -1,0 +1,81 @@
+/** One request to the admin listener of a proxy that runs, for the commands that ask it something. */
+import { isTcp, type ListenAddress, serializeListenAddress } from '../config/listen-address.js'
+import { errorCode } from '../errors.js'
+import { request } from '../http/node-http.js'
+
+export interface AdminRequest {
+  readonly method: string
+  readonly path: string
+  /** Milliseconds without a byte after which nobody is waited for any more. */
+  readonly silenceMs: number
+  /** The value of Authorization. */
+  readonly authorization?: string | undefined
+}
+
+export interface AdminAnswer {
+  readonly status: number
+  readonly text: string
+}
+
+/** No answer of the admin listener to a command is as long. */
+const MAX_ANSWER = 1024 * 1024
+/** What listens on every address is asked on loopback. */
+const UNSPECIFIED: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
+
+class Silent extends Error {}
+class TooLong extends Error {}
+
+/** @returns why nobody can be asked at what the configuration says of the listener; undefined when somebody can */
+export function unreachable(address: ListenAddress | false): string | undefined {
+  if (address === false) return 'the admin listener is off: listen.admin is false'
+  if (!('descriptorName' in address) && address.port !== 0) return undefined
+  const text = `the address of the admin listener is not told by ${serializeListenAddress(address)}`
+  return `${text}; say it with --admin`
+}
+
+/** @throws the system's error, or the parser's; describeAdminFailure has words for each */
+export function askAdmin(address: ListenAddress, asked: AdminRequest): Promise<AdminAnswer> {
+  const { method, path, silenceMs, authorization } = asked
+  const to = isTcp(address)
+    ? { host: UNSPECIFIED[address.host] ?? address.host, port: address.port }
+    : { socketPath: 'path' in address ? address.path : '' }
+  return new Promise((resolve, reject) => {
+    const headers = {
+      Host: 'localhost',
+      'Content-Type': 'application/json',
+      'Content-Length': 0,
+      ...(authorization === undefined ? {} : { Authorization: authorization }),
+    }
+    const sent = request({ ...to, method, path, headers, agent: false, timeout: silenceMs }, response => {
+      let text = ''
+      response.setEncoding('utf8')
+      response.on('data', (chunk: string) => {
+        text += chunk
+        if (text.length > MAX_ANSWER) response.destroy(new TooLong())
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+      response.on('error', reject)
+    })
+    sent.on('timeout', () => sent.destroy(new Silent()))
+    sent.on('error', reject)
+    sent.end()
+  })
+}
+
+const FAILURES: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nobody listens on',
+  ENOENT: 'there is no',
+  EACCES: 'no permission to connect to',
+  ECONNRESET: 'the connection was reset by',
+}
+
+/** What became of the request, in words that say what to look at. */
+export function describeAdminFailure(error: unknown, address: ListenAddress): string {
+  const place = `${serializeListenAddress(address)}, the admin listener`
+  const code = errorCode(error)
+  const known = FAILURES[code ?? '']
+  if (known !== undefined)
+    return `${known} ${place}; is the proxy running, and does --admin or --config say where?`
+  if (error instanceof Silent) return `no answer from ${place}`
+  return `no answer that is one from ${place} (${code ?? (error instanceof Error ? error.message : String(error))})`
+}

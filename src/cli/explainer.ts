@@ -1,0 +1,40 @@
+/** What explains requests for as long as a command runs: the policy of a configuration, and the names it asks for. */
+import { type ExplainParts, type Explanation, explainRequest } from '../advice/explanation.js'
+import type { Config } from '../config/schema.js'
+import { Lookups, type NameEnvironment } from '../dns/resolve.js'
+import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
+import { createPolicy } from '../pipeline/create-policy.js'
+import { NoProxy } from '../policy/no-proxy.js'
+
+/** What it needs of the world. */
+export interface ExplainEnvironment extends NameEnvironment {
+  /** Variables of the process. */
+  readonly environment?: Readonly<Record<string, string | undefined>>
+  /** Milliseconds, monotonic. */
+  readonly now?: () => number
+}
+
+export interface Explainer {
+  readonly explain: (request: Explanation['request'], client: Explanation['client']) => Promise<Explanation>
+  readonly close: () => void
+}
+
+/** @param asksDns false for a judgement by name alone, which asks nobody for anything */
+export function createExplainer(config: Config, world: ExplainEnvironment, asksDns: boolean): Explainer {
+  const now = world.now ?? (() => performance.now())
+  const resolving = { system: { environment: world.environment ?? {} }, ...world }
+  const names = asksDns
+    ? new Lookups(config, resolving).names(config, { now, descriptors: NO_DESCRIPTOR_KEPT })
+    : undefined
+  const parts: ExplainParts = {
+    config,
+    policy: createPolicy(config),
+    noProxy: config.parent && new NoProxy(config.parent.noProxy),
+    resolver: names?.resolver,
+    now,
+  }
+  return {
+    explain: (request, client) => explainRequest(request, client, parts),
+    close: () => names?.close(),
+  }
+}

@@ -1,0 +1,186 @@
+/**
+ * `sluice health`: whether a proxy runs and answers, for the health checks of containers. It reads no more of the configuration
+ * than where the admin listener is: a file that has become wrong behind the start leaves a proxy that works well.
+ */
+import { readFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import {
+  DEFAULT_ADMIN,
+  type ListenAddress,
+  parseSingleAddress,
+  serializeListenAddress,
+} from '../config/listen-address.js'
+import { ConfigError, formatProblem } from '../config/problem.js'
+import { readBytes, unreadable } from '../config/yaml-file.js'
+import { readYaml, valueAt } from '../config/yaml-tree.js'
+import { EXIT, type Io } from '../run/io.js'
+import { askAdmin, describeAdminFailure, unreachable } from './admin-client.js'
+import type { Command } from './command.js'
+
+/** Where to ask; what says it best wins: the address, the file, the process, and else the defaults. */
+export interface HealthArguments {
+  readonly admin?: string | undefined
+  readonly config?: string | undefined
+  /** Of the proxy, whose own command line says the rest. */
+  readonly pid?: number | undefined
+  /** Whether it is asked if it takes requests, rather than if it is alive: while it drains it does not. */
+  readonly ready: boolean
+}
+
+/** What the command needs of the world. */
+export interface HealthHost {
+  readonly io: Io
+  /** The words of a process's command line; left out, as /proc has them. */
+  readonly commandLineOf?: (pid: number) => Promise<readonly string[]>
+}
+
+/** Less than what a container's health check is given as a rule. */
+const SILENCE_MS = 2500
+
+/** @returns the exit code: 0 healthy, 1 not; 64 when it is not told where to ask, 78 when there is no such file */
+export async function runHealth(args: HealthArguments, host: HealthHost): Promise<number> {
+  const { io } = host
+  const fail = (text: string, code: number): number => {
+    io.stderr(`sluice: ${text}\n`)
+    return code
+  }
+  let address: ListenAddress | false
+  try {
+    address = await findAdmin(args, host)
+  } catch (error) {
+    if (error instanceof ConfigError) {
+      return fail(error.problems.map(problem => formatProblem(error.file, problem)).join(' '), EXIT.config)
+    }
+    if (error instanceof RangeError) return fail(error.message, EXIT.usage)
+    throw error
+  }
+  const problem = unreachable(address)
+  if (address === false) return fail(problem ?? '', EXIT.denied)
+  if (problem !== undefined) return fail(problem, EXIT.usage)
+  const path = args.ready ? '/ready' : '/health'
+  try {
+    const { status, text } = await askAdmin(address, { method: 'GET', path, silenceMs: SILENCE_MS })
+    const place = serializeListenAddress(address)
+    const [said = ''] = text.trim().split('\n', 1)
+    if (status === 200) {
+      io.stdout(`${args.ready ? 'ready' : 'healthy'}: ${place}\n`)
+      return EXIT.ok
+    }
+    return fail(`${place} answered ${path} with ${status}${said === '' ? '' : `: ${said}`}`, EXIT.denied)
+  } catch (error) {
+    return fail(describeAdminFailure(error, address), EXIT.denied)
+  }
+}
+
+/**
+ * @throws ConfigError when the file cannot be read
+ * @throws RangeError when the process cannot be looked at, or an address is none
+ */
+async function findAdmin(args: HealthArguments, host: HealthHost): Promise<ListenAddress | false> {
+  const { pid } = args
+  const started = pid === undefined ? {} : optionsOf(await commandLine(pid, host))
+  const admin = args.admin ?? (args.config === undefined ? started.admin : undefined)
+  if (admin !== undefined) return parseSingleAddress(admin)
+  const config = args.config ?? started.config
+  const written = config === undefined ? undefined : await readAdmin(config)
+  return written ?? parseSingleAddress(DEFAULT_ADMIN)
+}
+
+async function commandLine(
+  pid: number,
+  { commandLineOf = readCommandLine }: HealthHost,
+): Promise<readonly string[]> {
+  try {
+    return await commandLineOf(pid)
+  } catch {
+    throw new RangeError(`--pid ${pid}: the command line of this process cannot be read`)
+  }
+}
+
+async function readCommandLine(pid: number): Promise<readonly string[]> {
+  return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0').slice(0, -1)
+}
+
+const PROGRAM = new Set(['sluice', 'bin.js'])
+const OPTION = /^(?:--(admin|config)|-(c))(?:=(.*))?$/s
+
+/** Of this program, in a command line that may begin with what starts it: node, or the init of a container. */
+function optionsOf(words: readonly string[]): { readonly admin?: string; readonly config?: string } {
+  const options: { admin?: string; config?: string } = {}
+  const start = words.findIndex(word => PROGRAM.has(basename(word)))
+  const own = words.slice(start + 1)
+  for (const [index, word] of own.entries()) {
+    const [, long, short, written] = OPTION.exec(word) ?? []
+    const value = written ?? own[index + 1]
+    if ((long ?? short) === undefined || value === undefined) continue
+    options[long === 'admin' ? 'admin' : 'config'] = value
+  }
+  return options
+}
+
+/**
+ * @returns undefined where the file does not say it, or not in a way that can be used: the proxy that runs began with another
+ *   text then
+ * @throws ConfigError when it cannot be read
+ */
+async function readAdmin(file: string): Promise<ListenAddress | false | undefined> {
+  let text: string
+  try {
+    text = (await readBytes(file)).toString('utf8')
+  } catch (error) {
+    throw unreadable(file, error)
+  }
+  const written = valueAt(readYaml(text).root, 'listen', 'admin')?.value
+  if (written === false) return false
+  if (typeof written !== 'string') return undefined
+  try {
+    return parseSingleAddress(written)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+/** @param done gets the exit code */
+export function healthCommand(host: HealthHost, done: (code: number) => void): Command<HealthArguments> {
+  return {
+    builder: yargs =>
+      yargs
+        .option('admin', {
+          type: 'string',
+          requiresArg: true,
+          describe: 'address of the admin listener, such as 127.0.0.1:9128; beats the file',
+        })
+        .option('config', {
+          alias: 'c',
+          type: 'string',
+          requiresArg: true,
+          describe: 'configuration file of the proxy, which says where its admin listener is',
+        })
+        .option('pid', {
+          type: 'number',
+          requiresArg: true,
+          describe: 'process of the proxy, whose own --admin and --config count; 1 in a container',
+        })
+        .option('ready', {
+          type: 'boolean',
+          default: false,
+          describe: 'ask whether it takes requests (/ready) instead of whether it is alive (/health)',
+        })
+        .check(checkOptions),
+    handler: async args => done(await runHealth(args, host)),
+  }
+}
+
+/** @throws RangeError with one clause for whoever wrote the command line */
+function checkOptions(args: Readonly<Record<string, unknown>>): true {
+  for (const name of ['admin', 'config', 'pid', 'ready']) {
+    if (Array.isArray(args[name])) throw new RangeError(`--${name} can be given once only`)
+  }
+  const { admin, config, pid } = args as Partial<HealthArguments>
+  if (config === '') throw new RangeError('--config needs the name of a file')
+  if (admin !== undefined) parseSingleAddress(admin)
+  if (pid !== undefined && !(Number.isInteger(pid) && pid > 0))
+    throw new RangeError('--pid takes a process id')
+  return true
+}

@@ -1,0 +1,148 @@
+/**
+ * `sluice test CASES...`: whether a configuration allows and denies what files of cases say, for CI. It decides as `explain`
+ * does, by the same code, and asks no DNS unless it is told to.
+ */
+import { type Case, expectationText, judgeCase, parseCases } from '../advice/cases.js'
+import type { Config } from '../config/schema.js'
+import { ConfigError, escapeUnprintable, formatProblem } from '../config/problem.js'
+import { decodeUtf8, readBytes, unreadable } from '../config/yaml-file.js'
+import { readConfiguration } from '../run/configuration.js'
+import { EXIT, type Io, paint } from '../run/io.js'
+import { checkFiles } from './check.js'
+import type { Command } from './command.js'
+import { createExplainer, type ExplainEnvironment, type Explainer } from './explainer.js'
+import { inputOf, listedWords, type StandardInput } from './listed-words.js'
+
+export interface TestArguments {
+  /** Files of cases; `-` is standard input. Never empty. */
+  readonly files: readonly string[]
+  readonly config?: string | undefined
+  /** Whether names are resolved, and their addresses judged. */
+  readonly dns: boolean
+}
+
+/** What the command needs of the world. */
+export interface TestHost extends ExplainEnvironment, StandardInput {
+  readonly io: Io
+  /** Whether standard output takes colour. */
+  readonly color: boolean
+}
+
+interface CaseFile {
+  readonly name: string
+  readonly cases: readonly Case[]
+}
+
+/** @returns the exit code: 0 when every case is as it should be, 1 when one is not, 78 for a file that cannot be used */
+export async function runTest(args: TestArguments, host: TestHost): Promise<number> {
+  const { io } = host
+  const loaded = await readConfiguration(args.config, io)
+  if (loaded === undefined) return EXIT.config
+  const files: CaseFile[] = []
+  let isUsable = true
+  for (const file of new Set(args.files)) {
+    const read = await readCases(file, loaded.config, host)
+    if (read === undefined) isUsable = false
+    else files.push(read)
+  }
+  if (!isUsable) return EXIT.config
+  if (loaded.config.mode === 'observe') {
+    io.stderr('sluice: mode is observe: what would be denied counts as denied here, though it passes\n')
+  }
+  const explainer = createExplainer(loaded.config, host, args.dns)
+  let failed = 0
+  for (const file of files) failed += await judgeFile(file, explainer, host)
+  explainer.close()
+  const count = files.reduce((sum, { cases }) => sum + cases.length, 0)
+  io.stdout(
+    `${count} ${count === 1 ? 'case' : 'cases'}, ${failed === 0 ? 'all as expected' : `${failed} failed`}\n`,
+  )
+  return failed === 0 ? EXIT.ok : EXIT.denied
+}
+
+/** @returns undefined when it cannot be used, and every reason is written */
+async function readCases(file: string, config: Config, host: TestHost): Promise<CaseFile | undefined> {
+  const { name, input } = inputOf(file, host)
+  try {
+    return { name, cases: parseCases(await readText(name, input), name, config) }
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    for (const problem of error.problems) host.io.stderr(`${formatProblem(name, problem)}\n`)
+    return undefined
+  }
+}
+
+/** @throws ConfigError when it cannot be read */
+async function readText(name: string, input: ReturnType<typeof inputOf>['input']): Promise<string> {
+  let bytes: Buffer
+  try {
+    bytes = await readBytes(name, { input })
+  } catch (error) {
+    throw unreadable(name, error)
+  }
+  return decodeUtf8(bytes, name)
+}
+
+/** Prints a line a case. @returns how many are not as they should be */
+async function judgeFile({ name, cases }: CaseFile, explainer: Explainer, host: TestHost): Promise<number> {
+  let failed = 0
+  for (const each of cases) {
+    const { request, clientText, client, line } = each
+    const { passed, found } = judgeCase(each, await explainer.explain(request, client))
+    if (!passed) failed += 1
+    const word = passed ? paint(host, 'green', 'ok  ') : paint(host, 'red', 'FAIL')
+    const asked = `${name}:${line}: ${request.method} ${request.target} for ${clientText}`
+    const outcome = passed ? found : `expected ${expectationText(each)}, found ${found}`
+    host.io.stdout(`${word} ${escapeUnprintable(`${asked}: ${outcome}`)}\n`)
+  }
+  return failed
+}
+
+/** The arguments as they are spelled on the command line. */
+interface TestOptions {
+  readonly cases: readonly string[]
+  readonly config?: string | undefined
+  readonly dns: boolean
+}
+
+/**
+ * @param argv the whole command line; yargs drops the word `-`
+ * @param done gets the exit code
+ */
+export function testCommand(
+  host: TestHost,
+  argv: readonly string[],
+  done: (code: number) => void,
+): Command<TestOptions> {
+  const filesOf = (args: Readonly<Record<string, unknown>>): string[] =>
+    listedWords((args['cases'] ?? []) as string[], args, argv)
+  return {
+    builder: yargs =>
+      yargs
+        .positional('cases', {
+          type: 'string',
+          array: true,
+          default: [],
+          defaultDescription: 'one is needed',
+          describe:
+            'YAML files, each a list of { url, client?, method?, expect: allow|deny, reason?, rule? }',
+        })
+        .option('config', {
+          alias: 'c',
+          type: 'string',
+          requiresArg: true,
+          describe: 'configuration file (YAML); without it the defaults of config/default.yaml hold',
+        })
+        .option('dns', {
+          type: 'boolean',
+          default: false,
+          describe: 'resolve names, and judge their addresses too',
+        })
+        .check(args => {
+          if (Array.isArray(args['config'])) throw new RangeError('--config can be given once only')
+          if (args['config'] === '') throw new RangeError('--config needs the name of a file')
+          return checkFiles('test', filesOf(args))
+        }),
+    handler: async args => done(await runTest({ ...args, files: filesOf(args) }, host)),
+  }
+}

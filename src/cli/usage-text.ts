@@ -1,0 +1,70 @@
+/** What is wrong with a command line, in words for whoever wrote it: the parser's own are for who wrote the program. */
+import { nearest } from '../config/nearest.js'
+
+export interface CommandLine {
+  /** Behind the program's name; of exec, what stands in front of `--`. */
+  readonly argv: readonly string[]
+  /** What starts this program, as commandOf has it. */
+  readonly command: string
+}
+
+export const EXEC_USAGE = 'exec [options] -- PROGRAM [ARGUMENTS]'
+
+/** Every command, and what yargs finds missing that it cannot do without. */
+const COMMANDS: Readonly<Record<string, string | undefined>> = {
+  run: undefined,
+  check: undefined,
+  explain: 'a URL',
+  test: undefined,
+  health: undefined,
+  rules: undefined,
+  exec: undefined,
+  cache: 'stats or purge',
+  schema: undefined,
+}
+
+const CHOICES = /^Invalid values: Argument: (\S+), Given: (.*), Choices: (.*)$/
+
+/**
+ * @param message of yargs, or of a check of ours, which stays as it is
+ * @returns one line
+ */
+export function usageText(message: string, line: CommandLine): string {
+  const text = message.replace(/\s*\n\s*/g, ' ').trim()
+  const [first = 'run'] = line.argv.filter(word => !word.startsWith('-'))
+  const name = Object.hasOwn(COMMANDS, first) ? first : 'run'
+  const [, unknown] = /^Unknown arguments?: (.*)$/.exec(text) ?? []
+  if (unknown !== undefined) return unknown.split(', ').map(each => unknownText(each, name, line))[0] ?? text
+  const [, option] = /^Not enough arguments following: (\S+)$/.exec(text) ?? []
+  if (option !== undefined) return `${dashed(option)} needs a value`
+  if (text.startsWith('Not enough non-option arguments')) return `${name} needs ${COMMANDS[name]}`
+  const [, argument = '', given, choices = ''] = CHOICES.exec(text) ?? []
+  if (given === undefined) return text
+  const taker = line.argv.some(word => word.startsWith(dashed(argument))) ? dashed(argument) : name
+  return `${taker} takes ${choices.replaceAll('"', '').replace(/, (\S+)$/, ' or $1')}, found ${given}`
+}
+
+function dashed(option: string): string {
+  return option.length === 1 ? `-${option}` : `--${option}`
+}
+
+/** The parser says the name of an option, or a word, and not which of the two it is. */
+function unknownText(word: string, name: string, { argv, command }: CommandLine): string {
+  const end = argv.indexOf('--')
+  const options = (end === -1 ? argv : argv.slice(0, end)).filter(each => each.startsWith('-'))
+  const isOption =
+    word.length === 1
+      ? options.some(each => /^-[^-]/.test(each) && each.includes(word))
+      : options.some(each => each === `--${word}` || each.startsWith(`--${word}=`))
+  if (isOption) {
+    const option = `there is no option ${dashed(word)}`
+    if (name !== 'exec') return option
+    return `${option}; those of the program go behind --: ${command} ${EXEC_USAGE}`
+  }
+  const shown = JSON.stringify(word)
+  if (name !== 'run') return `${name} takes no further argument, found ${shown}`
+  const meant = nearest(word, Object.keys(COMMANDS))
+  if (meant !== undefined && meant !== name) return `there is no command ${shown}; did you mean ${meant}?`
+  if (!/[./]/.test(word)) return `there is no command ${shown}`
+  return `there is no command ${shown}; a configuration file goes behind --config: ${command} --config ${word}`
+}

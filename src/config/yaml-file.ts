@@ -1,0 +1,155 @@
+/**
+ * A file in YAML as its author meets it: its text, what a schema says to it, and every problem with line and column. Nothing
+ * is known here of what it configures.
+ */
+import { constants, createReadStream, type ReadStream } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { LineCounter } from 'yaml'
+import type * as z from 'zod'
+import { readErrorText } from './file-reader.js'
+import { ConfigError, formatPath, type Path, type Problem, quoteKey } from './problem.js'
+import { withoutUserinfo } from './upstream-url.js'
+import { type Fault, type Located, valueAt } from './yaml-tree.js'
+
+/** Ten thousand rules have about one. */
+const MAX_BYTES = 16 * 1024 * 1024
+
+/** What stands for a file, such as standard input. */
+export type Input = AsyncIterable<Uint8Array>
+
+export interface ReadOptions {
+  /** `regular` refuses all else, for whoever cannot wait: a pipe that nobody writes to never begins. */
+  readonly kind?: 'any' | 'regular'
+  /** Read in place of the file: the path is what messages call it then. */
+  readonly input?: Input | undefined
+}
+
+/** @throws the system's error, or a RangeError when there are too many bytes, or it is not of that kind */
+export async function readBytes(path: string, { kind = 'any', input }: ReadOptions = {}): Promise<Buffer> {
+  if (input !== undefined) return readLimited(input)
+  return readLimited(kind === 'any' ? createReadStream(path) : await openRegular(path))
+}
+
+/** @returns what messages have that a file could not be read, for the reason that reading threw */
+export function unreadable(path: string, error: unknown): ConfigError {
+  const problem = { line: 0, column: 0, path: '', message: readErrorText(error) }
+  return new ConfigError(path, [problem], { cause: error })
+}
+
+async function readLimited(stream: Input): Promise<Buffer> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of stream) {
+    bytes += chunk.length
+    if (bytes > MAX_BYTES) throw new RangeError(`more than ${MAX_BYTES} bytes, expected a configuration`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+/**
+ * Without waiting for whoever may write to it; what was opened is looked at, so that nothing takes its place in between.
+ *
+ * @throws the system's error, or a RangeError when it is not a regular file
+ */
+async function openRegular(path: string): Promise<ReadStream> {
+  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+  try {
+    const stat = await handle.stat()
+    // Reading says what is wrong with a folder.
+    if (!stat.isFile() && !stat.isDirectory()) throw new RangeError('not a regular file')
+  } catch (error) {
+    await handle.close()
+    throw error
+  }
+  return handle.createReadStream()
+}
+
+type Issue = z.core.$ZodIssue
+
+/**
+ * The schema's issues as faults with a place in the file: which key or value each one means, and what was found there.
+ * @param issues what safeParse of `root.value` reported
+ */
+export function faultsOfIssues(issues: readonly Issue[], root: Located): Fault[] {
+  return issues.flatMap(issue => faultsOf(issue, pathOf(issue), root))
+}
+
+function faultsOf(issue: Issue, path: Path, root: Located): Fault[] {
+  const node = valueAt(root, ...path)
+  const offset = node?.start ?? 0
+  if (issue.code === 'custom') return [{ offset, path, message: issue.message }]
+  if (issue.code === 'unrecognized_keys') {
+    const lines = issue.message.split('\n')
+    return issue.keys.map((key, i) => {
+      const at = [...path, key]
+      return { offset: valueAt(root, ...at)?.key ?? offset, path: at, message: lines[i] ?? issue.message }
+    })
+  }
+  if (issue.code === 'invalid_union') {
+    // The alternative that got into the value is the one that was meant.
+    const inner = issue.errors.find(branch =>
+      branch.some(({ path: below, code }) => below.length > 0 || code === 'unrecognized_keys'),
+    )
+    if (inner !== undefined) return inner.flatMap(each => faultsOf(each, [...path, ...pathOf(each)], root))
+  }
+  if (node !== undefined) return [{ offset, path, message: `${issue.message}, found ${show(node.value)}` }]
+  const parent = valueAt(root, ...path.slice(0, -1)) ?? root
+  const message = `the key ${quoteKey(String(path.at(-1)))} is missing; ${issue.message}`
+  return [{ offset: parent === root ? root.start : parent.key, path, message }]
+}
+
+function pathOf(issue: Issue): Path {
+  return issue.path.map(step => (typeof step === 'number' ? step : String(step)))
+}
+
+const SHOWN_CHARACTERS = 60
+
+/** A value for a message. */
+function show(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing'
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
+  if (typeof value === 'object') return 'a map'
+  if (typeof value !== 'string') return String(value)
+  const text = withoutUserinfo(value)
+  return JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text)
+}
+
+export function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {
+  return new ConfigError(name, problems(text, faults))
+}
+
+/** In file order, a map before what is in it; where one place and path has several faults, the first found says it. */
+export function problems(text: string, faults: readonly Fault[]): Problem[] {
+  const byPlace = new Map<string, Fault & { readonly text: string }>()
+  for (const fault of faults) {
+    const path = formatPath(fault.path)
+    const place = `${fault.offset} ${path}`
+    if (!byPlace.has(place)) byPlace.set(place, { ...fault, text: path })
+  }
+  const position = positions(text)
+  return [...byPlace.values()]
+    .sort((a, b) => a.offset - b.offset || a.path.length - b.path.length)
+    .map(({ offset, text: path, message }) => ({ ...position(offset), path, message }))
+}
+
+export function positions(text: string): (offset: number) => { line: number; column: number } {
+  const counter = new LineCounter()
+  counter.addNewLine(0)
+  for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) counter.addNewLine(at + 1)
+  return offset => {
+    const { line, col } = counter.linePos(offset)
+    return { line, column: col }
+  }
+}
+
+/** @throws ConfigError where it is not UTF-8 */
+export function decodeUtf8(bytes: Uint8Array, name: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    const lenient = new TextDecoder('utf-8').decode(bytes)
+    const offset = Math.max(0, lenient.indexOf('\ufffd'))
+    throw configError(name, lenient, [{ offset, path: [], message: 'expected UTF-8, found other bytes' }])
+  }
+}
