@@ -32,27 +32,63 @@ const INDISPENSABLE: ReadonlySet<string> = new Set([
   'vary',
 ])
 
+/** The directives that are acted upon, of requests and of responses; of others nothing is kept. */
+const KNOWN = [
+  'immutable',
+  'max-age',
+  'max-stale',
+  'min-fresh',
+  'must-revalidate',
+  'must-understand',
+  'no-cache',
+  'no-store',
+  'only-if-cached',
+  'private',
+  'proxy-revalidate',
+  'public',
+  's-maxage',
+  'stale-if-error',
+  'stale-while-revalidate',
+] as const
+export type DirectiveName = (typeof KNOWN)[number]
+const KNOWN_NAMES: ReadonlySet<string> = new Set(KNOWN)
+
+/** All directives of one name: what their arguments come to, however many there are. */
+interface Combined {
+  readonly seconds: number | 'invalid'
+  readonly isBare: boolean
+  /** A list of field names, or `all`; undefined where the directive names no fields. */
+  readonly fields: { readonly list: string } | 'all' | undefined
+}
+
 export class Directives {
   static readonly NONE: Directives = new Directives([])
-  readonly #arguments = new Map<string, DirectiveArgument[]>()
+  /** An entry of a store keeps it as long as it lives: it is bounded by the names, whatever was received. */
+  readonly #combined = new Map<DirectiveName, Combined>()
 
   /** @param directives in lower case, each with its argument */
   constructor(directives: readonly (readonly [name: string, argument: DirectiveArgument])[]) {
+    const known = new Map<DirectiveName, DirectiveArgument[]>()
     for (const [name, argument] of directives) {
-      const others = this.#arguments.get(name)
-      if (others === undefined) this.#arguments.set(name, [argument])
+      if (!isKnown(name)) continue
+      const others = known.get(name)
+      if (others === undefined) known.set(name, [argument])
       else others.push(argument)
+    }
+    for (const [name, all] of known) {
+      const fields = name === 'private' || name === 'no-cache' ? fieldsOf(all) : undefined
+      this.#combined.set(name, { seconds: secondsOf(all), isBare: all.includes(undefined), fields })
     }
   }
 
   /** Whether there is one of that name, whatever its argument. */
-  has(name: string): boolean {
-    return this.#arguments.has(name)
+  has(name: DirectiveName): boolean {
+    return this.#combined.has(name)
   }
 
   /** Whether there is one of that name without an argument. */
-  hasWithoutArgument(name: string): boolean {
-    return this.#arguments.get(name)?.includes(undefined) ?? false
+  hasWithoutArgument(name: DirectiveName): boolean {
+    return this.#combined.get(name)?.isBare ?? false
   }
 
   /**
@@ -60,15 +96,8 @@ export class Directives {
    * @returns undefined when there is no such directive; `invalid` when an argument of it is no number of seconds
    * @see RFC 9111 §1.2.2, §4.2.1
    */
-  seconds(name: string): number | undefined | 'invalid' {
-    const all = this.#arguments.get(name)
-    if (all === undefined) return undefined
-    let smallest = MAX_DELTA_SECONDS
-    for (const argument of all) {
-      if (typeof argument !== 'string' || !DIGITS.test(argument)) return 'invalid'
-      smallest = Math.min(smallest, Number(argument))
-    }
-    return smallest
+  seconds(name: DirectiveName): number | undefined | 'invalid' {
+    return this.#combined.get(name)?.seconds
   }
 
   /**
@@ -77,17 +106,35 @@ export class Directives {
    * @returns undefined when there is no such directive
    */
   fieldNames(name: 'private' | 'no-cache'): readonly string[] | 'all' | undefined {
-    const all = this.#arguments.get(name)
-    if (all === undefined) return undefined
-    const names: string[] = []
-    for (const argument of all) {
-      const listed = typeof argument === 'string' ? splitList(argument.toLowerCase()) : []
-      if (listed.length === 0 || !listed.every(isToken)) return 'all'
-      if (listed.some(field => INDISPENSABLE.has(field))) return 'all'
-      names.push(...listed)
-    }
-    return names
+    const fields = this.#combined.get(name)?.fields
+    return typeof fields === 'object' ? splitList(fields.list) : fields
   }
+}
+
+function isKnown(name: string): name is DirectiveName {
+  return KNOWN_NAMES.has(name)
+}
+
+function secondsOf(all: readonly DirectiveArgument[]): number | 'invalid' {
+  let smallest = MAX_DELTA_SECONDS
+  for (const argument of all) {
+    if (typeof argument !== 'string' || !DIGITS.test(argument)) return 'invalid'
+    smallest = Math.min(smallest, Number(argument))
+  }
+  return smallest
+}
+
+/** One text rather than its names: thousands of short ones take twenty times their bytes. */
+function fieldsOf(all: readonly DirectiveArgument[]): Combined['fields'] {
+  const texts: string[] = []
+  for (const argument of all) {
+    const text = typeof argument === 'string' ? argument.toLowerCase() : ''
+    const listed = splitList(text)
+    if (listed.length === 0 || !listed.every(isToken)) return 'all'
+    if (listed.some(field => INDISPENSABLE.has(field))) return 'all'
+    texts.push(text)
+  }
+  return { list: texts.join(',') }
 }
 
 /** @param values those of all its lines, in order */

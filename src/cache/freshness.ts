@@ -182,7 +182,7 @@ function explicitLifetimeMs(
   return until === undefined ? 0 : Math.max(0, until - response.dateMs)
 }
 
-function toleranceMs(directives: Directives, name: string): number {
+function toleranceMs(directives: Directives, name: 'stale-while-revalidate' | 'stale-if-error'): number {
   const seconds = directives.seconds(name)
   return typeof seconds === 'number' ? seconds * 1000 : 0
 }

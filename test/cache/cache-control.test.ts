@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import { Directives, parseDirectives } from '../../src/cache/cache-control.js'
@@ -143,13 +145,16 @@ t.test('private and no-cache name fields, or withhold everything (RFC 9111 §5.2
 })
 
 t.test('what is behind a quote that is never closed forbids, and allows nothing', async t => {
-  const directives = parseDirectives(['x="a, no-store, private, max-age=60, public, s-maxage="5"', 'y=1'])
+  const directives = parseDirectives([
+    'x="a, no-store, private, max-age=60, public, s-maxage="5"',
+    'min-fresh=1',
+  ])
   t.ok(directives.has('no-store'))
   t.equal(directives.fieldNames('private'), 'all')
   t.equal(directives.seconds('max-age'), 'invalid')
   t.equal(directives.seconds('s-maxage'), 'invalid')
   t.notOk(directives.hasWithoutArgument('public'))
-  t.equal(directives.seconds('y'), 1)
+  t.equal(directives.seconds('min-fresh'), 1)
   t.notOk(parseDirectives(['x="public']).has('public'))
 })
 
@@ -166,7 +171,7 @@ t.test('a directive without an argument is told from one with any', async t => {
 })
 
 t.test('no bytes make reading fail, and a line more takes nothing back', async t => {
-  const names = ['no-store', 'private', 'no-cache', 'must-revalidate', 'public', 'max-age']
+  const names = ['no-store', 'private', 'no-cache', 'must-revalidate', 'public', 'max-age'] as const
   fc.assert(
     fc.property(fc.array(anyValue), fc.array(anyValue), (lines, more) => {
       const [some, all] = [parseDirectives(lines), parseDirectives([...lines, ...more])]
@@ -187,4 +192,28 @@ t.test('a list of many directives costs no more than its length', async t => {
     'no-store,'.repeat(20000),
   ])
   t.ok(directives.has('no-store'))
+})
+
+t.test('what is kept of directives is in proportion to their bytes, whatever they are', async t => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const heap = (): number => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const names = Array.from({ length: 3000 }, (_, i) => i.toString(36))
+  for (const [what, line] of [
+    ['unknown names', names.join(',')],
+    ['unknown names with arguments', names.map(name => `${name}=${name}`).join(',')],
+    ['one name over and over', 'max-age=1,'.repeat(1400)],
+    ['names of fields', `private="${names.join(',')}"`],
+    ['a name of a field each', names.map(name => `no-cache=${name}`).join(',')],
+  ] as const) {
+    const lines = Array.from({ length: 20 }, (_, i) => Buffer.from(`${line},x${i}`).toString('latin1'))
+    parseDirectives([line])
+    const before = heap()
+    const kept = lines.map(text => parseDirectives([text]))
+    const each = (heap() - before) / kept.length
+    t.ok(each < 2 * line.length + 4096, `${what}: ${each} bytes for ${line.length}`)
+  }
 })

@@ -32,21 +32,21 @@ t.test('a targeted field takes the place of Cache-Control and Expires (RFC 9213 
 
 t.test('a member of another type than its directive has is ignored by itself (RFC 9213 §2.1)', async t => {
   for (const [value, name] of [
-    ['max-age="60", a', 'max-age'],
-    ['max-age=60.0, a', 'max-age'],
-    ['max-age=60.5, a', 'max-age'],
-    ['max-age, a', 'max-age'],
-    ['max-age=b, a', 'max-age'],
-    ['max-age=(60), a', 'max-age'],
-    ['no-store=?0, a', 'no-store'],
-    ['no-store=1, a', 'no-store'],
-    ['public="x", a', 'public'],
-    ['private=?0, a', 'private'],
-    ['private=1, a', 'private'],
+    ['max-age="60", immutable', 'max-age'],
+    ['max-age=60.0, immutable', 'max-age'],
+    ['max-age=60.5, immutable', 'max-age'],
+    ['max-age, immutable', 'max-age'],
+    ['max-age=b, immutable', 'max-age'],
+    ['max-age=(60), immutable', 'max-age'],
+    ['no-store=?0, immutable', 'no-store'],
+    ['no-store=1, immutable', 'no-store'],
+    ['public="x", immutable', 'public'],
+    ['private=?0, immutable', 'private'],
+    ['private=1, immutable', 'private'],
   ] as const) {
     const directives = parseTargeted([value])
     t.notOk(directives?.has(name), value)
-    t.ok(directives?.has('a'), value)
+    t.ok(directives?.has('immutable'), value)
   }
   t.equal(parseTargeted(['max-age=-1'])?.seconds('max-age'), 'invalid')
   t.same(parseTargeted(['private="a, b"'])?.fieldNames('private'), ['a', 'b'])
