@@ -19,7 +19,6 @@ const READ = [
   ...TARGETS,
   'age',
   'cache-control',
-  'content-language',
   'date',
   'etag',
   'expires',
@@ -74,8 +73,6 @@ export class StoredResponse {
   readonly varies: boolean
   /** False when nothing matches it: Vary has `*`, or names other fields than were recorded (RFC 9111 §4.1). */
   readonly isSelectable: boolean
-  /** The language of all of it, in lower case, where it has one only. */
-  readonly language: string | undefined
 
   /** Never throws, whatever the fields are. */
   constructor(head: StoredHead) {
@@ -117,8 +114,6 @@ export class StoredResponse {
     this.vary = varyNames(lines.vary)
     this.varies = this.vary.length > 0
     this.isSelectable = !this.vary.includes('*') && hasSelecting(head, this.vary)
-    const [language, ...more] = lines['content-language'].flatMap(splitList)
-    this.language = more.length === 0 ? language?.toLowerCase() : undefined
   }
 
   #heuristicLifetimeMs(): number {

@@ -35,18 +35,9 @@ export function selectingFields(fields: FieldSection, vary: readonly string[]): 
   return varyNames(vary).flatMap(name => [name, normalised(name, fields)])
 }
 
-/**
- * Whether a stored response is for a request: all fields that its Vary names are those of the request that it answered, or
- * it varies by language alone and is in the one that the request prefers to all others. Whatever the origin would choose
- * from, it has that one.
- */
+/** Whether a stored response is for a request: all fields that its Vary names are those of the request that it answered. */
 export function matchesVary(stored: StoredResponse, fields: FieldSection): boolean {
-  return hasSameFields(stored, fields) || isInPreferredLanguage(stored, fields)
-}
-
-function hasSameFields(stored: StoredResponse, fields: FieldSection): boolean {
   if (!stored.isSelectable) return false
-  if (!stored.varies) return true
   const { selecting } = stored.head
   for (let i = 0; i + 1 < selecting.length; i += 2) {
     if (normalised(selecting[i] as string, fields) !== selecting[i + 1]) return false
@@ -55,7 +46,7 @@ function hasSameFields(stored: StoredResponse, fields: FieldSection): boolean {
 }
 
 /**
- * The most recent of those that match (RFC 9111 §4); by their fields, or else by their language.
+ * The most recent of those that match (RFC 9111 §4).
  * @param candidates all that are stored under the key of the request
  */
 export function selectResponse(
@@ -64,9 +55,7 @@ export function selectResponse(
 ): StoredResponse | 'vary-miss' {
   const [only] = candidates
   if (only !== undefined && candidates.length === 1) return matchesVary(only, fields) ? only : 'vary-miss'
-  const matching = candidates.filter(candidate => hasSameFields(candidate, fields))
-  if (matching.length > 0) return mostRecent(matching)
-  return mostRecent(candidates.filter(candidate => isInPreferredLanguage(candidate, fields)))
+  return mostRecent(candidates.filter(candidate => matchesVary(candidate, fields)))
 }
 
 /** A part only where there is no complete one: it may be joined to become one, and is not preferred to it. */
@@ -81,28 +70,6 @@ function isBetter(a: StoredResponse, b: StoredResponse): boolean {
   if (isComplete !== (b.head.range === undefined)) return isComplete
   if (a.dateMs !== b.dateMs) return a.dateMs > b.dateMs
   return a.head.respondedAt > b.head.respondedAt
-}
-
-function isInPreferredLanguage(response: StoredResponse, fields: FieldSection): boolean {
-  const { vary, isSelectable, language } = response
-  if (language === undefined || !isSelectable || vary.length !== 1 || vary[0] !== 'accept-language')
-    return false
-  return language === preferredLanguage(fields)
-}
-
-/** The language tag that has a greater weight than all others; undefined when there is no such (RFC 9110 §12.5.4). */
-function preferredLanguage(fields: FieldSection): string | undefined {
-  const value = fieldValues(fields.list, 'accept-language').join(',')
-  let best: string | undefined
-  let weight = 0
-  for (const member of value.split(',').map(trimOws)) {
-    if (member === '') continue
-    const [, tag, parameters = '', q = '1'] = MEMBER.exec(member) ?? []
-    if (tag === undefined || parameters !== '') return undefined
-    if (Number(q) > weight) [best, weight] = [tag.toLowerCase(), Number(q)]
-    else if (Number(q) === weight) best = undefined
-  }
-  return best === '*' ? undefined : best
 }
 
 /** @returns null when the request does not have it, which is something else than an empty value */

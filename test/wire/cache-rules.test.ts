@@ -103,17 +103,12 @@ bothWays(
   },
 )
 
-bothWays(t, 'what is selected by its language is validated once (RFC 9111 §4.1, §4.3)', async (t, way) => {
-  const { get, origin } = await cached(t, way, ({ head }) =>
-    /if-none-match/i.test(head)
-      ? 'HTTP/1.1 304 Not Modified\r\n\r\n'
-      : fresh(
-          'de',
-          'Cache-Control: no-cache\r\nETag: "a"\r\nVary: Accept-Language\r\nContent-Language: de\r\n',
-        ),
+bothWays(t, 'another preference of languages is another request (RFC 9111 §4.1)', async (t, way) => {
+  const { get, origin } = await cached(t, way, () =>
+    fresh('de', 'Cache-Control: max-age=60\r\nVary: Accept-Language\r\nContent-Language: de\r\n'),
   )
   await get('/a', 'Accept-Language: de\r\n')
-  t.equal((await get('/a', 'Accept-Language: de, en;q=0.5\r\n')).body, 'de')
+  await get('/a', 'Accept-Language: de, en;q=0.5\r\n')
   t.equal(origin.requests.length, 2)
 })
 
