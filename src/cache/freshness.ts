@@ -6,7 +6,7 @@
  */
 import { parseHttpDate } from '../http/date.js'
 import { type EntityTag, parseEntityTag } from '../http/etag.js'
-import { type Fields, splitList, withoutFields } from '../http/fields.js'
+import { type Fields, fieldValues, splitList, withoutFields } from '../http/fields.js'
 import { initialAgeMs, parseAge } from './age.js'
 import { type Directives, parseDirectives } from './cache-control.js'
 import { heuristicLifetimeMs } from './heuristics.js'
@@ -67,10 +67,6 @@ export class StoredResponse {
   readonly lastModifiedText: string | undefined
   readonly lastModifiedMs: number | undefined
 
-  /** The names in Vary, in lower case, sorted, each once. */
-  readonly vary: readonly string[]
-  /** Whether it is matched by fields of the request at all. */
-  readonly varies: boolean
   /** False when nothing matches it: Vary has `*`, or names other fields than were recorded (RFC 9111 §4.1). */
   readonly isSelectable: boolean
 
@@ -111,14 +107,18 @@ export class StoredResponse {
     this.isExplicit = explicit !== undefined
     this.lifetimeMs = explicit ?? this.#heuristicLifetimeMs()
 
-    this.vary = varyNames(lines.vary)
-    this.varies = this.vary.length > 0
-    this.isSelectable = !this.vary.includes('*') && hasSelecting(head, this.vary)
+    const vary = varyNames(lines.vary)
+    this.isSelectable = !vary.includes('*') && hasSelecting(head, vary)
   }
 
   #heuristicLifetimeMs(): number {
     const { head, isPublic, setsCookie, dateMs, lastModifiedMs } = this
     return heuristicLifetimeMs({ status: head.status, isPublic, setsCookie, dateMs, lastModifiedMs })
+  }
+
+  /** The names in Vary, as `varyNames` has them: read anew, as those that are kept are in the head. */
+  get vary(): readonly string[] {
+    return varyNames(fieldValues(this.head.fields, 'vary'))
   }
 
   /** Whether a conditional request can be made of it (§4.3.1). */
@@ -139,10 +139,14 @@ export class StoredResponse {
 
 const STRONG_AFTER_MS = 60_000
 
-/** The names that Vary lists, in lower case, sorted, each once. */
+/** A Vary of more names is `*`: each is compared for every variant, and no origin chooses by so many. */
+const MAX_VARY_NAMES = 32
+
+/** The names that Vary lists, in lower case, sorted, each once; `*` alone when they are too many. */
 export function varyNames(lines: readonly string[]): readonly string[] {
   if (lines.length === 0) return lines
-  return [...new Set(lines.flatMap(splitList).map(name => name.toLowerCase()))].sort()
+  const names = new Set(lines.flatMap(splitList).map(name => name.toLowerCase()))
+  return names.size > MAX_VARY_NAMES ? ['*'] : [...names].sort()
 }
 
 function readLines(fields: Fields): Lines {

@@ -5,7 +5,7 @@ import { FieldSection } from '../../src/http/field-section.js'
 import type { Fields } from '../../src/http/fields.js'
 import { runs } from '../kit/runs.js'
 import { anyFields } from './arbitrary.js'
-import { date, head, NOW, stored } from './messages.js'
+import { date, head, NOW, received, request, stored, verdict } from './messages.js'
 import { StoredResponse as Response } from '../../src/cache/freshness.js'
 
 function matches(vary: string, asked: Fields, now: Fields): boolean {
@@ -129,6 +129,23 @@ t.test('an asterisk in Vary matches nothing, wherever it is (RFC 9111 §4.1)', a
     )
     t.notOk(matchesVary(response, FieldSection.of(['Foo', '1'])), lines.join(' | '))
   }
+})
+
+t.test('a Vary of more than 32 names matches nothing, as an asterisk does', async t => {
+  const names = Array.from({ length: 33 }, (_, i) => `X-${i}`)
+  const none = FieldSection.of([])
+  for (const [lines, wanted] of [
+    [names.slice(1), true],
+    [names, false],
+    [[names.join(',')], false],
+    [[...names.slice(1), 'x-1, X-2', 'x-32'], true],
+  ] as const) {
+    const vary = lines.flatMap(line => ['Vary', line])
+    t.equal(matchesVary(stored(vary), none), wanted, `${lines.length} lines`)
+    t.equal(verdict(request(), received(['Cache-Control', 'max-age=9', ...vary])) === 'store', wanted)
+  }
+  const many = Array.from({ length: 5000 }, (_, i) => `x${i}`).join()
+  t.same(selectingFields(none, [many]), ['*', null], 'and nothing is recorded for each')
 })
 
 t.test('a Vary that names other fields than were recorded matches nothing (RFC 9111 §4.1)', async t => {
