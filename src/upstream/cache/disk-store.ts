@@ -22,6 +22,7 @@ import { blockBytes, bodyFile, entriesAmong, headFile, Layout, type Place } from
 import { Sweep } from './disk/sweep.js'
 import { SharedUsage } from './disk/usage.js'
 import { DiskWriter, type WriterContext } from './disk/writer.js'
+import { lateAfter } from './late.js'
 import type { StoreFailures } from './store-failures.js'
 import type {
   CacheEntry,
@@ -47,18 +48,13 @@ export interface DiskStoreOptions {
   /** Usable as a file name, and never the same twice. */
   readonly randomId: () => string
   readonly descriptors?: Descriptors
-  /** Milliseconds that a look-up may take; 50 unless given. */
+  /** Milliseconds that a look-up may take, counted as `lateAfter` does; 50 unless given. */
   readonly findMs?: number
   /** What is put between the store and the file system. */
   readonly wrapFiles?: (files: DiskFiles) => DiskFiles
 }
 
 const FIND_MS = 50
-/**
- * A turn of the loop counts as one of so many parts of that at most: a process that is busy with other things needs some
- * twenty of them, however fast the disk is, for an entry that is written and then found.
- */
-const STEPS = 25
 /** Each may have a descriptor. */
 const MOST_WRITERS = 256
 /** Changes that wait for the disk. */
@@ -274,17 +270,8 @@ export class DiskStore implements CacheStore {
   #inTime(search: Search, looking: Promise<readonly CacheEntry[]>): Promise<readonly CacheEntry[]> {
     return new Promise(resolve => {
       let isOverdue = false
-      let isDone = false
       const { findMs = FIND_MS } = this.#options
-      let steps = STEPS
-      const step = (): void => {
-        if (--steps > 0) {
-          // What the disk has answered by now is read before the next step.
-          setImmediate(() => {
-            if (!isDone) timer = setTimeout(step, findMs / STEPS)
-          })
-          return
-        }
+      const cancelLate = lateAfter(findMs, () => {
         search.isLate = true
         resolve([])
         // What waits for a long content to be written keeps no thread busy, and says nothing of other keys.
@@ -292,11 +279,9 @@ export class DiskStore implements CacheStore {
         isOverdue = true
         this.#overdue++
         this.#failures.report(new Error('the disk is too slow to look for stored responses'))
-      }
-      let timer = setTimeout(step, findMs / STEPS)
+      })
       void looking.then(entries => {
-        isDone = true
-        clearTimeout(timer)
+        cancelLate()
         if (isOverdue) this.#overdue--
         resolve(entries)
       })

@@ -21,7 +21,7 @@ import { forgetIds, RedisEntryTarget } from './redis/entry-target.js'
 import { RedisEntryWriter, WriteQueue } from './redis/entry-writer.js'
 import { ForgottenKeys } from './redis/forgotten.js'
 import { contentName, type KeyNames, namesOf, namesOfUri } from './redis/keys.js'
-import { lateAfter } from './redis/late.js'
+import { lateAfter } from './late.js'
 import { NotConnected, type Reply } from './redis/link.js'
 import { forgetEntries, purgeAll, purgeHost, purgeUri, statsOf } from './redis/scan.js'
 import { type RedisServer, RedisServers } from './redis/servers.js'
@@ -46,7 +46,7 @@ export interface RedisStoreOptions {
   readonly lookup?: LookupFunction | undefined
   readonly failures: StoreFailures
   readonly freshForMs: FreshForMs
-  /** Milliseconds after which an answer is too late; 50 unless given. */
+  /** Milliseconds after which an answer is too late, counted as `lateAfter` does; 50 unless given. */
   readonly timeoutMs?: number | undefined
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
@@ -63,6 +63,8 @@ export class RedisStore implements CacheStore {
   readonly #servers: RedisServers
   readonly #queue = new WriteQueue(MOST_QUEUED_BYTES)
   readonly #forgotten = new ForgottenKeys()
+  /** Entries whose content is complete and that are yet to be written, the last of each key: a look-up comes behind it. */
+  readonly #ending = new Map<string, Promise<unknown>>()
   readonly #timeoutMs: number
 
   /** @throws RangeError for URLs that are none */
@@ -114,7 +116,8 @@ export class RedisStore implements CacheStore {
       succeeded: () => this.#servers.succeeded(),
       failed,
     })
-    return new RedisEntryWriter(target, this.#queue, length)
+    const ending = (ended: Promise<unknown>) => this.#goesBefore(names, ended)
+    return new RedisEntryWriter({ target, queue: this.#queue, length, ending })
   }
 
   update(entry: CacheEntry, head: StoredHead): void {
@@ -209,23 +212,43 @@ export class RedisStore implements CacheStore {
 
   #find(server: RedisServer, key: CacheKey, names: KeyNames): Promise<readonly CacheEntry[]> {
     return new Promise(resolve => {
+      let isAsked = false
+      let isOver = false
+      const over = (entries: readonly CacheEntry[]) => {
+        isOver = true
+        cancelLate()
+        resolve(entries)
+      }
       const cancelLate = lateAfter(this.#timeoutMs, () => {
-        server.records.slow(this.#tooLate())
-        resolve(NOTHING)
+        // What waits for a long content to be written says nothing of how fast the server answers.
+        if (isAsked) server.records.slow(this.#tooLate())
+        over(NOTHING)
       })
-      const found = ([generation, records]: readonly [Reply, Reply]) => {
-        cancelLate()
-        resolve(parseRecords(key, String(generation), records, this.#options.wallClock()))
-      }
+      const found = ([generation, records]: readonly [Reply, Reply]) =>
+        over(parseRecords(key, String(generation), records, this.#options.wallClock()))
       const failed = (error: unknown) => {
-        cancelLate()
         this.#servers.answered(error, server)
-        resolve(NOTHING)
+        over(NOTHING)
       }
-      const generation = server.records.send('HGET', names.uri.generations, names.partition)
-      const records = server.records.send('HGETALL', names.entries)
-      Promise.all([generation, records]).then(found, failed)
+      const ask = () => {
+        if (isOver) return
+        isAsked = true
+        const generation = server.records.send('HGET', names.uri.generations, names.partition)
+        const records = server.records.send('HGETALL', names.entries)
+        Promise.all([generation, records]).then(found, failed)
+      }
+      const before = this.#ending.get(names.entries)
+      if (before === undefined) ask()
+      else void before.then(ask)
     })
+  }
+
+  /** @param ended never rejects */
+  #goesBefore({ entries }: KeyNames, ended: Promise<unknown>): void {
+    const all = Promise.all([this.#ending.get(entries), ended]).then(() => {
+      if (this.#ending.get(entries) === all) this.#ending.delete(entries)
+    })
+    this.#ending.set(entries, all)
   }
 
   async #update(server: RedisServer, entry: RedisEntry, head: StoredHead): Promise<void> {

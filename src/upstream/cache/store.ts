@@ -64,7 +64,10 @@ export interface CacheStats {
 }
 
 export interface CacheStore {
-  /** All responses stored under a key; at once where that needs no waiting. Never rejects, never takes over 50 ms. */
+  /**
+   * All responses stored under a key; at once where that needs no waiting. Never rejects. It waits 50 ms at most, of which
+   * a turn of the event loop counts for 2 at most: longer turns are the process', and the store is no reason for them.
+   */
   find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]>
   /**
    * @param length bytes of content to come, where that is known

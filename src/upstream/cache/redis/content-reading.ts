@@ -4,7 +4,7 @@
  */
 import type { ContentReceiver, Reading } from '../store.js'
 import { openPiece, type RedisEntry } from './entry-record.js'
-import { lateAfter } from './late.js'
+import { lateAfter } from '../late.js'
 import type { Reply } from './link.js'
 
 /** Pieces that were asked for and not handed on. */

@@ -45,10 +45,20 @@ export class WriteQueue {
 /** The least room that is made for a piece; it doubles as more comes. */
 const FIRST_ROOM = 4 * 1024
 
+export interface EntryWriterOptions {
+  readonly target: EntryTarget
+  readonly queue: WriteQueue
+  /** Bytes of content to come, where that is known. */
+  readonly length: number | undefined
+  /** The content is complete; the entry is there, or is not kept, when the promise resolves. */
+  readonly ending: (ended: Promise<unknown>) => void
+}
+
 export class RedisEntryWriter implements EntryWriter {
   readonly #target: EntryTarget
   readonly #queue: WriteQueue
   readonly #expected: number | undefined
+  readonly #ending: EntryWriterOptions['ending']
   readonly #sent: Promise<void>[] = []
   #state: 'open' | 'ended' | 'given up' = 'open'
   #piece: Buffer | undefined
@@ -57,11 +67,11 @@ export class RedisEntryWriter implements EntryWriter {
   #pieces = 0
   #length = 0
 
-  /** @param length bytes of content to come, where it is known */
-  constructor(target: EntryTarget, queue: WriteQueue, length: number | undefined) {
+  constructor({ target, queue, length, ending }: EntryWriterOptions) {
     this.#target = target
     this.#queue = queue
     this.#expected = length
+    this.#ending = ending
   }
 
   write(chunk: Uint8Array): void {
@@ -79,7 +89,9 @@ export class RedisEntryWriter implements EntryWriter {
   }
 
   end(): Promise<CacheEntry | undefined> {
-    return this.#end()
+    const ended = this.#end()
+    this.#ending(ended)
+    return ended
   }
 
   abort(): void {

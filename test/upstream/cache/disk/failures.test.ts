@@ -144,7 +144,7 @@ t.test(
   },
 )
 
-t.test('an entry that comes faster than the disk takes it is given up at 4 MiB', async t => {
+t.test('an entry that comes faster than the disk takes it is given up at 16 MiB', async t => {
   const directory = cacheDirectory(t)
   const files = new FailingFiles()
   const { store, messages } = openStore(t, directory, { wrapFiles: files.wrap, maxObjectBytes: 32 * MIB })
