@@ -23,6 +23,7 @@ import { Sweep } from './disk/sweep.js'
 import { SharedUsage } from './disk/usage.js'
 import { DiskWriter, type WriterContext } from './disk/writer.js'
 import { lateAfter } from './late.js'
+import { isPurged } from './purged.js'
 import type { StoreFailures } from './store-failures.js'
 import type {
   CacheEntry,
@@ -92,6 +93,8 @@ export class DiskStore implements CacheStore {
   readonly #changes = new Map<string, Promise<void>>()
   /** Keys, likewise, whose entries are not to be used any more, whether they could be removed yet or not. */
   readonly #invalid = new Set<string>()
+  /** Those that are going on. */
+  readonly #purges = new Set<Purge>()
   /** Look-ups that the disk has not answered in time, nor since. */
   #overdue = 0
   #isFailing = false
@@ -229,16 +232,21 @@ export class DiskStore implements CacheStore {
   }
 
   async purge(what: Purge): Promise<number> {
+    this.#purges.add(what)
+    for (const writer of this.#writers) if (isPurged(writer.key.uri, what)) writer.abort()
     try {
+      // An entry that is coming into being, or gets another head, is there by then.
+      await Promise.all(this.#changes.values())
       switch (what.kind) {
         case 'uri':
           return await this.#entries.removeAll(this.#layout.placeOfUri(what.uri))
         case 'host':
-          return await this.#purgeHost(what.host)
+          return await this.#purgeHost(what)
         case 'all':
           return await this.#purgeAll()
       }
     } finally {
+      this.#purges.delete(what)
       await this.#usage.sync()
     }
   }
@@ -321,7 +329,9 @@ export class DiskStore implements CacheStore {
   async #update(entry: DiskEntry, head: StoredHead): Promise<void> {
     const { folder, id, key, length, crcs, content } = entry
     const bytes = serializeEntry({ key, head, length, crcs, content })
-    if (bytes === undefined) {
+    // A head that is put in its place while it is being removed would bring it back.
+    const isGoing = [...this.#purges].some(what => isPurged(key.uri, what))
+    if (bytes === undefined || isGoing) {
       await this.#entries.remove(folder, id)
       return
     }
@@ -364,8 +374,8 @@ export class DiskStore implements CacheStore {
     return count
   }
 
-  async #purgeHost(host: string): Promise<number> {
-    const isMeant = (entry: DiskEntry): boolean => isOfHost(entry.key.uri, host)
+  async #purgeHost(what: Purge): Promise<number> {
+    const isMeant = (entry: DiskEntry): boolean => isPurged(entry.key.uri, what)
     let count = 0
     for (const folder of await this.#entries.folders()) {
       for (const id of entriesAmong(await this.#entries.namesIn(folder)).heads) {
@@ -406,13 +416,4 @@ export class DiskStore implements CacheStore {
     if (errorCode(error) !== undefined) this.#isFailing = true
     this.#failures.report(error)
   }
-}
-
-const AUTHORITY = /^[^:/]*:\/\/([^/?#]*)/
-
-/** Whether a URI is of a host, on whatever port; an IPv6 address is meant with and without its brackets. */
-function isOfHost(uri: string, host: string): boolean {
-  const authority = AUTHORITY.exec(uri)?.[1] ?? ''
-  const name = authority.replace(/:\d*$/, '')
-  return name === host || name === `[${host}]`
 }

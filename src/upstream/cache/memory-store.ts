@@ -8,6 +8,7 @@ import { type Indexed, IndexedSet, NOT_INDEXED } from '../../limits/indexed-set.
 import { ContentBuilder, PIECE_OVERHEAD, PieceReading } from './memory-content.js'
 import { MemoryIndex } from './memory-index.js'
 import { Evictable, S3Fifo } from './s3-fifo.js'
+import { isOfHost, isPurged } from './purged.js'
 import type {
   CacheEntry,
   CacheStats,
@@ -120,7 +121,7 @@ export class MemoryStore implements CacheStore {
 
   /** What is being written under that key is not kept either: it was asked for before. */
   invalidate(key: CacheKey): void {
-    this.#abortWriters(writer => writer.key.uri === key.uri && writer.key.partition === key.partition)
+    this.#abortWriters(({ uri, partition }) => uri === key.uri && partition === key.partition)
     this.remove(this.#index.get(key))
   }
 
@@ -131,11 +132,11 @@ export class MemoryStore implements CacheStore {
   }
 
   async purge(what: Purge): Promise<number> {
+    this.#abortWriters(({ uri }) => isPurged(uri, what))
     switch (what.kind) {
       case 'all':
         return this.#purgeAll()
       case 'uri': {
-        this.#abortWriters(writer => writer.key.uri === what.uri)
         const entries = this.#index.ofUri(what.uri)
         this.remove(entries)
         return entries.length
@@ -156,12 +157,11 @@ export class MemoryStore implements CacheStore {
 
   async close(): Promise<void> {
     this.#closed = true
-    this.#purgeAll()
+    await this.purge({ kind: 'all' })
   }
 
   /** Those who read go on; the rest is left to the collector at once, however much it is. */
   #purgeAll(): number {
-    this.#abortWriters(() => true)
     const { count } = this.#policy
     this.#index = new MemoryIndex()
     this.#policy = new S3Fifo(this.#options.maxBytes)
@@ -169,7 +169,6 @@ export class MemoryStore implements CacheStore {
   }
 
   async #purgeHost(host: string): Promise<number> {
-    this.#abortWriters(writer => isOfHost(writer.key.uri, host))
     const index = this.#index
     let purged = 0
     let looked = 0
@@ -187,8 +186,8 @@ export class MemoryStore implements CacheStore {
     return purged
   }
 
-  #abortWriters(isMeant: (writer: MemoryWriter) => boolean): void {
-    for (const writer of this.#writers) if (isMeant(writer)) writer.abort()
+  #abortWriters(isMeant: (key: CacheKey) => boolean): void {
+    for (const writer of this.#writers) if (isMeant(writer.key)) writer.abort()
   }
 
   /** @returns whether it was stored */
@@ -333,13 +332,4 @@ function hashOf({ partition, uri }: CacheKey): number {
     for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193)
   }
   return hash ^ (hash >>> 15)
-}
-
-/** @param host in lower case, an IPv6 address in brackets or without */
-function isOfHost(uri: string, host: string): boolean {
-  const start = uri.indexOf('://') + 3
-  const bracketed = uri[start] === '[' && host[0] !== '['
-  const name = bracketed ? `[${host}]` : host
-  const next = uri[start + name.length]
-  return uri.startsWith(name, start) && (next === ':' || next === '/' || next === undefined || next === '?')
 }

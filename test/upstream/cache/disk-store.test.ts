@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import type { CacheEntry, ContentReceiver } from '../../../src/upstream/cache/store.js'
+import type { CacheEntry, ContentReceiver, Purge } from '../../../src/upstream/cache/store.js'
 import { until } from '../../kit/until.js'
 import {
   bytesOf,
@@ -173,6 +173,51 @@ t.test('what is invalidated while it is being written is not there afterwards (R
     )
   }
   t.equal(entryFiles(directory).length, 3)
+})
+
+t.test('what is purged while it is being written is not there afterwards', async t => {
+  const directory = cacheDirectory(t)
+  const { store } = openStore(t, directory)
+  const uri = 'http://origin.example:80/'
+  for (const what of [
+    { kind: 'all' },
+    { kind: 'uri', uri },
+    { kind: 'host', host: 'origin.example' },
+  ] as const satisfies readonly Purge[]) {
+    for (const length of [0, 100, 300_000]) {
+      const key = keyOf('/')
+      const half = store.create(key, headOf(), undefined, [])
+      half?.write(bytesOf(length))
+      const complete = put(store, key, bytesOf(length))
+      const purged = store.purge(what)
+      const next = put(store, keyOf('/', 'later'), bytesOf(7))
+      t.equal(await half?.end(), undefined, 'it comes to its end after the purge')
+      await Promise.all([complete, purged, next])
+      t.same(await store.find(key), [], `${what.kind}, ${length} bytes`)
+    }
+  }
+})
+
+t.test('another head for what is being purged does not bring it back', async t => {
+  const { store } = openStore(t, cacheDirectory(t))
+  for (const isFirst of [true, false]) {
+    const entry = await put(store, keyOf('/'), bytesOf(100))
+    if (entry === undefined) throw new Error('not kept')
+    if (isFirst) store.update(entry, headOf(['A', '1']))
+    const purged = store.purge({ kind: 'uri', uri: keyOf('/').uri })
+    if (!isFirst) store.update(entry, headOf(['A', '1']))
+    await purged
+    t.same(await store.find(keyOf('/')), [])
+  }
+})
+
+t.test('a purge of others lets go on what is being written', async t => {
+  const { store } = openStore(t, cacheDirectory(t))
+  const writer = store.create(keyOf('/'), headOf(), undefined, [])
+  writer?.write(bytesOf(300_000))
+  await store.purge({ kind: 'host', host: 'other.example' })
+  await store.purge({ kind: 'uri', uri: keyOf('/other').uri })
+  t.ok(await writer?.end())
 })
 
 t.test('an entry that is removed is read to its end by those who have begun', async t => {

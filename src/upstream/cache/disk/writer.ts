@@ -77,6 +77,10 @@ export class DiskWriter implements EntryWriter {
     })
   }
 
+  get key(): CacheKey {
+    return this.#entry.key
+  }
+
   write(chunk: Uint8Array): void {
     if (this.#isGivenUp || this.#isEnding) return
     this.#length += chunk.length

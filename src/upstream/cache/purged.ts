@@ -1,0 +1,25 @@
+/** What a purge is of, told by the URI of what is stored. */
+import type { Purge } from './store.js'
+
+export function isPurged(uri: string, what: Purge): boolean {
+  switch (what.kind) {
+    case 'all':
+      return true
+    case 'uri':
+      return uri === what.uri
+    case 'host':
+      return isOfHost(uri, what.host)
+  }
+}
+
+/**
+ * Whether a URI is of a host, on whatever port.
+ * @param host in lower case, an IPv6 address in brackets or without
+ */
+export function isOfHost(uri: string, host: string): boolean {
+  const start = uri.indexOf('://') + 3
+  const bracketed = uri[start] === '[' && host[0] !== '['
+  const name = bracketed ? `[${host}]` : host
+  const next = uri[start + name.length]
+  return uri.startsWith(name, start) && (next === ':' || next === '/' || next === undefined || next === '?')
+}
