@@ -98,6 +98,16 @@ t.test('content that is shorter than it was, or is not there, is a miss', async 
   }
 })
 
+t.test('a content of 30 MiB from an origin that is fast is stored', async t => {
+  const content = contentOf(30 * MIB)
+  const directory = join(await temporaryDirectory(t), 'cache')
+  const origin = await scriptedOrigin(t, () => fresh(content))
+  const proxy = await testProxy(t, onDisk(directory, ', max_object: 64MiB'))
+  t.ok((await get(t, proxy, origin)).body === content)
+  t.ok((await hit(t, proxy, origin)).body === content)
+  t.equal(proxy.events.filter(({ event }) => event === 'cache_store_down').length, 0)
+})
+
 /** A hit on some MiB whose client takes the beginning alone, the content destroyed behind that. */
 async function lostOnTheWay(t: Test, answer: (content: string) => string) {
   const content = contentOf(3.75 * MIB)

@@ -87,7 +87,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   ) {
     this.#run = run
     this.#reason = reason
-    this.#storing = new Storing(run, found)
+    this.#storing = new Storing(run, found, () => this.flowChanged())
     this.#selected = selected
     this.#leader = new Receiver(this, run)
     this.#receivers.add(this.#leader)
@@ -158,12 +158,9 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
 
   flowChanged(): void {
     if (this.#state !== 'responding') return
-    let isHeld = false
-    for (const { isBehind, isPaused } of this.#receivers) {
-      if (isBehind) continue
-      isHeld = isPaused
-      if (!isPaused) break
-    }
+    const fastest = [...this.#receivers].filter(({ isBehind }) => !isBehind)
+    const isPaused = fastest.length > 0 && fastest.every(receiver => receiver.isPaused)
+    const isHeld = isPaused || this.#storing.isBehind
     if (isHeld === this.#isHeld) return
     this.#isHeld = isHeld
     if (isHeld) this.#flow?.pause()

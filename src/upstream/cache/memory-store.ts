@@ -290,7 +290,7 @@ class MemoryWriter implements EntryWriter, Indexed {
     return true
   }
 
-  write(chunk: Uint8Array): void {
+  write(chunk: Uint8Array): undefined {
     if (this.#over) return
     const { content } = this
     const before = content.held

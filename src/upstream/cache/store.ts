@@ -34,9 +34,13 @@ export interface Reading {
   cancel(): void
 }
 
-/** Writes one entry. It never holds its caller back: when it cannot keep up, or has no room, it gives up. */
+/** Writes one entry. When it cannot keep up, or has no room, it gives up. */
 export interface EntryWriter {
-  write(chunk: Uint8Array): void
+  /**
+   * @returns where so much waits to be written that it will have to give up soon, what resolves when it has caught up, or is
+   *   over; nobody has to wait for it
+   */
+  write(chunk: Uint8Array): Promise<void> | undefined
   /**
    * All of the content was written: the entry is there from now on, in place of those it replaces.
    * @returns the entry, as soon as it can be read; undefined when it was not kept

@@ -16,6 +16,9 @@ import type { CacheEntry, EntryWriter } from './store.js'
 export const UNSTORED = [...NOT_STORED, 'off', 'incomplete', 'too-large', 'store'] as const
 export type Unstored = (typeof UNSTORED)[number]
 
+/** Milliseconds in all for which the content of a response waits for the store. */
+const PATIENCE_MS = 50
+
 export class Storing {
   readonly #run: CacheRun
   readonly #found: readonly CacheEntry[]
@@ -27,11 +30,19 @@ export class Storing {
   /** Of content: received, and to come in all where that is known. */
   #bytes = 0
   #length: number | undefined
+  /** Whether content is to wait, as the store is behind. */
+  #isBehind = false
+  readonly #behindChanged: () => void
+  #patienceMs = PATIENCE_MS
 
-  /** @param found what is stored under the key */
-  constructor(run: CacheRun, found: readonly CacheEntry[]) {
+  /**
+   * @param found what is stored under the key
+   * @param behindChanged `isBehind` has changed
+   */
+  constructor(run: CacheRun, found: readonly CacheEntry[], behindChanged: () => void) {
     this.#run = run
     this.#found = found
+    this.#behindChanged = behindChanged
   }
 
   /** The request goes out. */
@@ -49,6 +60,11 @@ export class Storing {
   /** Bytes of content received. */
   get bytes(): number {
     return this.#bytes
+  }
+
+  /** Whether the origin is to be held back, so that the store can keep all of a large content. */
+  get isBehind(): boolean {
+    return this.#isBehind
   }
 
   /** When the request was sent, and that its response comes now. */
@@ -90,7 +106,8 @@ export class Storing {
 
   write(chunk: Uint8Array): void {
     this.#bytes += chunk.length
-    this.#writer?.write(chunk)
+    const caughtUp = this.#writer?.write(chunk)
+    if (caughtUp !== undefined && !this.#isBehind && this.#patienceMs > 0) this.#waitFor(caughtUp)
   }
 
   /** Bytes of content that are still to come; undefined where that is not known. */
@@ -107,6 +124,21 @@ export class Storing {
 
   abort(): void {
     this.#writer?.abort()
+  }
+
+  #waitFor(caughtUp: Promise<void>): void {
+    const since = performance.now()
+    const goOn = (patienceMs: number) => {
+      if (!this.#isBehind) return
+      clearTimeout(timer)
+      this.#patienceMs = patienceMs
+      this.#isBehind = false
+      this.#behindChanged()
+    }
+    const timer = setTimeout(() => goOn(0), this.#patienceMs)
+    void caughtUp.then(() => goOn(this.#patienceMs - (performance.now() - since)))
+    this.#isBehind = true
+    this.#behindChanged()
   }
 
   /** A change of the target, and of what its response names, leaves nothing stored of them (RFC 9111 §4.4). */

@@ -7,7 +7,7 @@ import type { Permit } from '../../../src/policy/permit.js'
 import { Cache } from '../../../src/upstream/cache/cache.js'
 import { CachingSender } from '../../../src/upstream/cache/caching-sender.js'
 import { MemoryStore } from '../../../src/upstream/cache/memory-store.js'
-import type { CacheStore } from '../../../src/upstream/cache/store.js'
+import type { CacheStore, EntryWriter } from '../../../src/upstream/cache/store.js'
 import type { Flow, UpstreamEvents, UpstreamRequest } from '../../../src/upstream/sender.js'
 import { holdTimers } from '../../kit/fakes/held-timers.js'
 import { ManualClock } from '../../kit/fakes/manual-clock.js'
@@ -16,6 +16,7 @@ import { type Attempt, FakeSender } from '../../kit/fakes/sender.js'
 import { turns } from '../../kit/peers/settled.js'
 
 const WAIT_MS = 5000
+const PATIENCE_MS = 50
 const LATE = new ProxyError('http_response_timeout', 'late')
 const TOLERANT = ['Cache-Control', 'max-age=60, stale-if-error=600, stale-while-revalidate=60']
 /** Nothing here is dialled. */
@@ -198,3 +199,51 @@ t.test(
     t.same(held, ['pause', 'resume'])
   },
 )
+
+/** A store that is behind with everything, until it says otherwise, and a response to store in it; when what was held. */
+function behind(t: Test) {
+  const caughtUp: (() => void)[] = []
+  const writer: EntryWriter = {
+    write: () => new Promise<void>(resolve => caughtUp.push(resolve)),
+    end: () => undefined,
+    abort: () => {},
+  }
+  const found = { find: () => [], create: () => writer }
+  const store: CacheStore = Object.assign(Object.create(memory()) as MemoryStore, found)
+  const { attempt, send } = world(t, store)
+  const { client } = send()
+  const { events } = attempt(0)
+  const flow: string[] = []
+  events.responded(receivedHead(200, TOLERANT, 100), {
+    pause: () => flow.push('pause'),
+    resume: () => flow.push('resume'),
+  })
+  return { caughtUp, client, events, flow }
+}
+
+t.test('an origin that is faster than the store waits until that has caught up', async t => {
+  const { caughtUp, client, events, flow } = behind(t)
+  events.data(Buffer.from('one'))
+  t.same([client.got, flow], [[200, 'one'], ['pause']], 'the client has what has come')
+  client.flow?.pause()
+  caughtUp[0]?.()
+  await turns(1)
+  t.same(flow, ['pause'], 'the client is behind, too')
+  client.flow?.resume()
+  t.same(flow, ['pause', 'resume'])
+  events.ended([])
+})
+
+t.test('an origin waits for the store for 50 ms, and then no more', async t => {
+  const timers = holdTimers(t, PATIENCE_MS)
+  const { client, events, flow } = behind(t)
+  events.data(Buffer.from('one'))
+  events.data(Buffer.from('two'))
+  t.same([flow, timers.running], [['pause'], 1], 'what comes meanwhile waits for nothing else')
+  await timers.fire()
+  t.same(flow, ['pause', 'resume'])
+  events.data(Buffer.from('three'))
+  events.ended([])
+  t.same([flow, timers.running], [['pause', 'resume'], 0])
+  t.same(client.got, [200, 'one', 'two', 'three', 'end'])
+})

@@ -450,6 +450,30 @@ t.test('a look-up that waits too long for what is being written is a miss, and o
   t.equal((await store.find(keyOf())).length, 1)
 })
 
+t.test('a writer says when too much waits to be taken, and when it was', async t => {
+  const redis = await fakeRedis(t)
+  const { store, up } = redisStore(t, [redis.url])
+  await up()
+  const held: (() => void)[] = []
+  redis.answer = (command, peer) => {
+    const answer = redis.usual(command, peer)
+    const isContent = command[1]?.includes(':c:') === true
+    if (held.length === 0 && !isContent) return answer
+    held.push(() => peer.write(answer))
+    return undefined
+  }
+  const writer = store.create(keyOf(), headOf(), undefined, [])
+  t.equal(writer?.write(contentOf(3 * MIB)), undefined)
+  const caughtUp = writer?.write(contentOf(MIB / 4))
+  t.type(caughtUp, Promise)
+  await redis.received('EXEC', 51)
+  redis.answer = undefined
+  for (const release of held) release()
+  await caughtUp
+  t.equal(writer?.write(contentOf(MIB)), undefined)
+  t.equal((await writer?.end())?.length, 4.25 * MIB)
+})
+
 t.test('content that is longer or shorter than was said is not kept', async t => {
   const redis = await fakeRedis(t)
   const { store, up } = redisStore(t, [redis.url])

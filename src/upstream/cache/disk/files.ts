@@ -73,8 +73,9 @@ export class SystemFiles implements DiskFiles {
     return {
       path,
       write: async chunks => {
-        // Unlike writev, it goes on until all is written.
-        await file.writeFile(chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks))
+        const bytes = chunks.length === 1 ? (chunks[0] as Uint8Array) : Buffer.concat(chunks)
+        // Unlike writev, it tells how much is left; and writeFile has a turn of the loop for each half of a MiB.
+        for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at)).bytesWritten
       },
       close: () => file.close(),
     }

@@ -9,8 +9,11 @@ import { blockBytes, entryBytes, type Place } from './layout.js'
 /** What may wait for the disk, of one entry and of all; whoever brings more than that is not waited for. */
 const MOST_QUEUED_BYTES = 16 * 1024 * 1024
 const MOST_QUEUED_IN_ALL_BYTES = 64 * 1024 * 1024
-/** Written at once: it is copied into one piece for that. */
-const BATCH_BYTES = 256 * 1024
+/** With these parts of that waiting a writer is behind, and has caught up. */
+const BEHIND = 0.75
+const CAUGHT_UP = 0.5
+/** Written at once, in one turn of the loop: it is copied into one piece for that. */
+const BATCH_BYTES = 1024 * 1024
 
 /** What all writers of a store have in common. */
 export interface WriterContext {
@@ -65,6 +68,9 @@ export class DiskWriter implements EntryWriter {
   /** Bytes that are counted as used for it. */
   #taken = 0
   #flushing: Promise<void> | undefined
+  /** Resolves when it is not behind any more; undefined while it is not. */
+  #catchingUp: Promise<void> | undefined
+  #caughtUp = (): void => {}
   #isEnding = false
   #isGivenUp = false
 
@@ -81,12 +87,12 @@ export class DiskWriter implements EntryWriter {
     return this.#entry.key
   }
 
-  write(chunk: Uint8Array): void {
-    if (this.#isGivenUp || this.#isEnding) return
+  write(chunk: Uint8Array): Promise<void> | undefined {
+    if (this.#isGivenUp || this.#isEnding) return undefined
     this.#length += chunk.length
     if (this.#length > this.#mostBytes) {
       this.abort()
-      return
+      return undefined
     }
     this.#checksums.update(chunk)
     this.#queue.push(chunk)
@@ -95,7 +101,15 @@ export class DiskWriter implements EntryWriter {
     if (this.#queued > MOST_QUEUED_BYTES || this.#context.queued > MOST_QUEUED_IN_ALL_BYTES) {
       this.#context.onFailure(new Error('the disk does not keep up with what is to be stored'))
       this.abort()
-    } else if (this.#length > INLINE_BYTES) this.#flush()
+      return undefined
+    }
+    if (this.#length > INLINE_BYTES) this.#flush()
+    if (this.#hasQueued(BEHIND)) {
+      this.#catchingUp ??= new Promise(resolve => {
+        this.#caughtUp = resolve
+      })
+    }
+    return this.#catchingUp
   }
 
   async end(): Promise<CacheEntry | undefined> {
@@ -210,6 +224,15 @@ export class DiskWriter implements EntryWriter {
   #forget(bytes: number): void {
     this.#queued -= bytes
     this.#context.queued -= bytes
+    // What waits of others is written meanwhile, too.
+    if (this.#hasQueued(CAUGHT_UP) && this.#queued > 0) return
+    this.#catchingUp = undefined
+    this.#caughtUp()
+  }
+
+  /** Whether more waits than a part of what may, of it or of all. */
+  #hasQueued(part: number): boolean {
+    return this.#queued > part * MOST_QUEUED_BYTES || this.#context.queued > part * MOST_QUEUED_IN_ALL_BYTES
   }
 
   async #cleanUp(): Promise<void> {

@@ -17,10 +17,16 @@ export interface EntryTarget {
   discard(): void
 }
 
+/** With these parts of the limit waiting the writers are behind, and have caught up. */
+const BEHIND = 0.75
+const CAUGHT_UP = 0.5
+
 /** How many bytes of pieces wait to be taken, of all entries that are written. */
 export class WriteQueue {
   readonly #limit: number
   #bytes = 0
+  #catchingUp: Promise<void> | undefined
+  #caughtUp = (): void => {}
 
   constructor(limit: number) {
     this.#limit = limit
@@ -39,6 +45,19 @@ export class WriteQueue {
 
   leave(bytes: number): void {
     this.#bytes -= bytes
+    if (this.#bytes > CAUGHT_UP * this.#limit) return
+    this.#catchingUp = undefined
+    this.#caughtUp()
+  }
+
+  /** @returns what resolves when the writers have caught up; undefined while they keep up */
+  catchingUp(): Promise<void> | undefined {
+    if (this.#bytes > BEHIND * this.#limit) {
+      this.#catchingUp ??= new Promise(resolve => {
+        this.#caughtUp = resolve
+      })
+    }
+    return this.#catchingUp
   }
 }
 
@@ -74,18 +93,19 @@ export class RedisEntryWriter implements EntryWriter {
     this.#ending = ending
   }
 
-  write(chunk: Uint8Array): void {
+  write(chunk: Uint8Array): Promise<void> | undefined {
     let rest = chunk
     while (this.#state === 'open' && rest.length > 0) {
       // A piece leaves when more follows: content that fits into a record is still here at its end.
       if (this.#filled === PIECE_BYTES) this.#send()
-      if (this.#state !== 'open') return
+      if (!this.#isOpen()) return undefined
       const taken = rest.subarray(0, PIECE_BYTES - this.#filled)
       this.#room(taken.length).set(taken, PIECE_HEAD_BYTES + this.#filled)
       this.#filled += taken.length
       this.#length += taken.length
       rest = rest.subarray(taken.length)
     }
+    return this.#isOpen() ? this.#queue.catchingUp() : undefined
   }
 
   end(): Promise<CacheEntry | undefined> {

@@ -170,6 +170,25 @@ t.test('an entry that comes faster than the disk takes it is given up at 16 MiB'
   )
 })
 
+t.test('a writer says when it is behind, and when it has caught up or is given up', async t => {
+  const files = new FailingFiles()
+  const { store } = openStore(t, cacheDirectory(t), { wrapFiles: files.wrap, maxObjectBytes: 32 * MIB })
+  const chunk = bytesOf(MIB)
+  for (const isGivenUp of [false, true]) {
+    const release = files.hold('create')
+    const writer = store.create(keyOf('/'), headOf(), undefined, [])
+    for (let i = 0; i < 12; i++) t.equal(writer?.write(chunk), undefined, `${i} MiB`)
+    const caughtUp = writer?.write(chunk)
+    t.type(caughtUp, Promise)
+    t.equal(writer?.write(chunk), caughtUp)
+    if (isGivenUp) writer?.abort()
+    release()
+    await within('to have caught up', caughtUp ?? Promise.reject(new Error('it is not behind')))
+    if (!isGivenUp) t.equal(writer?.write(chunk), undefined)
+    t.equal((await writer?.end())?.length, isGivenUp ? undefined : 15 * MIB)
+  }
+})
+
 t.test('all entries together have 64 MiB that wait, and 256 may be on their way', async t => {
   const files = new FailingFiles()
   const { store } = openStore(t, cacheDirectory(t), { wrapFiles: files.wrap, maxBytes: 1024 * MIB })
