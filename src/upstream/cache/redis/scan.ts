@@ -21,12 +21,22 @@ export async function purgeAll(link: RedisLink): Promise<number> {
   for await (const names of slices(link, EVERY_NAME)) {
     const ours = names.filter(name => kindOf(name) !== undefined)
     const entries = ours.filter(name => kindOf(name) === 'e')
+    const others = ours.filter(name => kindOf(name) !== 'e')
     // One command a name: in a cluster names of one command must be in one slot.
-    const counted = sumOf(entries, SLICE, async name => Number(await link.send('HLEN', name)))
-    const [count] = await Promise.all([counted, ...ours.map(name => link.send('UNLINK', name))])
+    const counted = sumOf(entries, SLICE, name => unlinkCounted(link, name))
+    const [count] = await Promise.all([counted, ...others.map(name => link.send('UNLINK', name))])
     forgotten += count
   }
   return forgotten
+}
+
+/** In one step: several workers do the same at once, and each entry is counted by one of them. */
+async function unlinkCounted(link: RedisLink, name: string): Promise<number> {
+  const [count] = await link.transaction([
+    ['HLEN', name],
+    ['UNLINK', name],
+  ])
+  return Number(count)
 }
 
 /** All URIs of a host on one server. @returns how many entries were forgotten */
