@@ -1,11 +1,12 @@
 /** The cache on disk behind a whole proxy: restarts, reloads, and content that is damaged or lost. */
+import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { rawClient, type RawPeer } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { type ScriptedOrigin, scriptedOrigin } from '../kit/peers/scripted-origin.js'
-import { temporaryDirectory } from '../kit/processes/command.js'
+import { run, temporaryDirectory } from '../kit/processes/command.js'
 import { fresh } from '../kit/proxies/cached.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { until } from '../kit/until.js'
@@ -174,4 +175,54 @@ t.test('a store that is replaced goes on for who is being answered from it, and 
   client.end()
   // Its folder of what is being written goes with it.
   await until('the first store to be closed', () => readdirSync(join(directory, 'tmp')).length === 0)
+})
+
+t.test('a reload of who shares what is stored keeps the store', async t => {
+  for (const store of ['memory', 'disk']) {
+    const directory = join(await temporaryDirectory(t), 'cache')
+    const yaml = (sharedBy: string): string =>
+      store === 'disk'
+        ? onDisk(directory, `, shared_by: ${sharedBy}`)
+        : `${LOOPBACK_RULES}cache: { store: memory, shared_by: ${sharedBy} }\n`
+    const origin = await scriptedOrigin(t, () => fresh('one'))
+    const proxy = await testProxy(t, yaml('user'))
+    await hit(t, proxy, origin)
+    await proxy.reload(yaml('everyone'))
+    t.equal((await get(t, proxy, origin)).isHit, false, 'they share with others now')
+    await hit(t, proxy, origin)
+    const asked = origin.requests.length
+    await proxy.reload(yaml('user'))
+    t.equal((await get(t, proxy, origin)).isHit, true, `what was stored before is there still, in ${store}`)
+    t.equal(origin.requests.length, asked)
+  }
+})
+
+t.test('on a full disk all responses are passed on, and the log says so once', async t => {
+  const mountPoint = await temporaryDirectory(t)
+  const args = ['-t', 'tmpfs', '-o', 'size=2m', 'none', mountPoint]
+  const mounted = await run('mount', args).catch(() => undefined)
+  if (mounted?.code !== 0) {
+    t.comment('no file system may be mounted here')
+    return
+  }
+  t.teardown(() => execFileSync('umount', ['--lazy', mountPoint]))
+  const content = contentOf(300_000)
+  const origin = await scriptedOrigin(t, () => fresh(content))
+  const proxy = await testProxy(t, onDisk(join(mountPoint, 'cache')))
+  await hit(t, proxy, origin, '/kept')
+  try {
+    writeFileSync(join(mountPoint, 'theirs'), Buffer.alloc(4 * MIB))
+  } catch {}
+  const asked = origin.requests.length
+  for (let i = 0; i < 5; i++) {
+    const { status, body, isHit } = await get(t, proxy, origin, '/new')
+    t.same([status, body === content, isHit], [200, true, false])
+  }
+  t.equal(origin.requests.length, asked + 5)
+  t.equal((await get(t, proxy, origin, '/kept')).isHit, true, 'what is there is found')
+  t.match(await proxy.event('cache_store_down'), { error: /^ENOSPC: / })
+  t.equal(proxy.events.filter(({ event }) => event === 'cache_store_down').length, 1)
+  writeFileSync(join(mountPoint, 'theirs'), '')
+  t.ok((await hit(t, proxy, origin, '/new')).body === content, 'and with room it is stored')
+  await proxy.event('cache_store_up')
 })
