@@ -95,6 +95,8 @@ t.test('a worker that is killed while it stores leaves nothing half', async t =>
   second.write(answer)
   t.ok((await readResponse(again)).body === content)
   again.end()
+  const heads = () => entryFiles(directory).filter(name => name.endsWith('.head'))
+  await until('the entry', () => heads().length > 0, { everyMs: OTHER_PROCESS_MS })
   const hit = await get(t, fleet, origin.authority, '/')
   t.same([hit.isHit, hit.body === content], [true, true])
   t.equal(origin.accepted, 2)

@@ -269,6 +269,7 @@ interface Room {
 class MemoryWriter implements EntryWriter, Indexed {
   readonly key: CacheKey
   readonly head: StoredHead
+  readonly catchingUp = undefined
   readonly #maxBytes: number
   readonly #room: Room
   index = NOT_INDEXED
@@ -290,7 +291,7 @@ class MemoryWriter implements EntryWriter, Indexed {
     return true
   }
 
-  write(chunk: Uint8Array): undefined {
+  write(chunk: Uint8Array): void {
     if (this.#over) return
     const { content } = this
     const before = content.held

@@ -2,8 +2,9 @@
  * Where responses are stored: in memory, on disk, in Redis. A store decides nothing about reuse; it finds, keeps and
  * forgets, and bounds what it keeps.
  *
- * No store fails or delays a request. One that is down, slow, full or damaged finds nothing and keeps nothing, and says so
- * in the log once a minute.
+ * No store fails a request, and none holds one up for more than 50 ms while it looks, and 50 ms while content comes faster
+ * than it can be kept. One that is down, slow, full or damaged finds nothing and keeps nothing, and says so in the log once a
+ * minute.
  */
 import type { CacheKey, StoredHead } from '../../cache/stored-response.js'
 import type { StoredResponse } from '../../cache/freshness.js'
@@ -36,11 +37,12 @@ export interface Reading {
 
 /** Writes one entry. When it cannot keep up, or has no room, it gives up. */
 export interface EntryWriter {
+  write(chunk: Uint8Array): void
   /**
-   * @returns where so much waits to be written that it will have to give up soon, what resolves when it has caught up, or is
-   *   over; nobody has to wait for it
+   * Where so much waits to be written that it will have to give up soon: what resolves when it has caught up, or is over.
+   * Nobody has to wait for it.
    */
-  write(chunk: Uint8Array): Promise<void> | undefined
+  readonly catchingUp: Promise<void> | undefined
   /**
    * All of the content was written: the entry is there from now on, in place of those it replaces.
    * @returns the entry, as soon as it can be read; undefined when it was not kept

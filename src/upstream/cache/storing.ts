@@ -106,7 +106,8 @@ export class Storing {
 
   write(chunk: Uint8Array): void {
     this.#bytes += chunk.length
-    const caughtUp = this.#writer?.write(chunk)
+    this.#writer?.write(chunk)
+    const caughtUp = this.#writer?.catchingUp
     if (caughtUp !== undefined && !this.#isBehind && this.#patienceMs > 0) this.#waitFor(caughtUp)
   }
 

@@ -87,12 +87,16 @@ export class DiskWriter implements EntryWriter {
     return this.#entry.key
   }
 
-  write(chunk: Uint8Array): Promise<void> | undefined {
-    if (this.#isGivenUp || this.#isEnding) return undefined
+  get catchingUp(): Promise<void> | undefined {
+    return this.#catchingUp
+  }
+
+  write(chunk: Uint8Array): void {
+    if (this.#isGivenUp || this.#isEnding) return
     this.#length += chunk.length
     if (this.#length > this.#mostBytes) {
       this.abort()
-      return undefined
+      return
     }
     this.#checksums.update(chunk)
     this.#queue.push(chunk)
@@ -101,7 +105,7 @@ export class DiskWriter implements EntryWriter {
     if (this.#queued > MOST_QUEUED_BYTES || this.#context.queued > MOST_QUEUED_IN_ALL_BYTES) {
       this.#context.onFailure(new Error('the disk does not keep up with what is to be stored'))
       this.abort()
-      return undefined
+      return
     }
     if (this.#length > INLINE_BYTES) this.#flush()
     if (this.#hasQueued(BEHIND)) {
@@ -109,7 +113,6 @@ export class DiskWriter implements EntryWriter {
         this.#caughtUp = resolve
       })
     }
-    return this.#catchingUp
   }
 
   async end(): Promise<CacheEntry | undefined> {

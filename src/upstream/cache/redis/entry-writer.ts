@@ -40,6 +40,11 @@ export class WriteQueue {
   enter(bytes: number): boolean {
     if (this.#bytes + bytes > this.#limit) return false
     this.#bytes += bytes
+    if (this.#bytes > BEHIND * this.#limit) {
+      this.#catchingUp ??= new Promise(resolve => {
+        this.#caughtUp = resolve
+      })
+    }
     return true
   }
 
@@ -50,13 +55,8 @@ export class WriteQueue {
     this.#caughtUp()
   }
 
-  /** @returns what resolves when the writers have caught up; undefined while they keep up */
-  catchingUp(): Promise<void> | undefined {
-    if (this.#bytes > BEHIND * this.#limit) {
-      this.#catchingUp ??= new Promise(resolve => {
-        this.#caughtUp = resolve
-      })
-    }
+  /** Resolves when the writers have caught up; undefined while they keep up. */
+  get catchingUp(): Promise<void> | undefined {
     return this.#catchingUp
   }
 }
@@ -93,19 +93,22 @@ export class RedisEntryWriter implements EntryWriter {
     this.#ending = ending
   }
 
-  write(chunk: Uint8Array): Promise<void> | undefined {
+  get catchingUp(): Promise<void> | undefined {
+    return this.#state === 'open' ? this.#queue.catchingUp : undefined
+  }
+
+  write(chunk: Uint8Array): void {
     let rest = chunk
     while (this.#state === 'open' && rest.length > 0) {
       // A piece leaves when more follows: content that fits into a record is still here at its end.
       if (this.#filled === PIECE_BYTES) this.#send()
-      if (!this.#isOpen()) return undefined
+      if (!this.#isOpen()) return
       const taken = rest.subarray(0, PIECE_BYTES - this.#filled)
       this.#room(taken.length).set(taken, PIECE_HEAD_BYTES + this.#filled)
       this.#filled += taken.length
       this.#length += taken.length
       rest = rest.subarray(taken.length)
     }
-    return this.#isOpen() ? this.#queue.catchingUp() : undefined
   }
 
   end(): Promise<CacheEntry | undefined> {
