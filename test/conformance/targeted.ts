@@ -63,12 +63,6 @@ export const TARGETED: readonly TargetedTest[] = [
     [FIELD, 'max-age=3600'],
   ),
   mayReuse(
-    'max-age-over-cc-private',
-    'with CDN-Cache-Control: max-age and Cache-Control: private (§2.2)',
-    ['Cache-Control', 'private'],
-    [FIELD, 'max-age=3600'],
-  ),
-  mayReuse(
     'max-age-over-expires-past',
     'with CDN-Cache-Control: max-age and an Expires that has passed (§2.2)',
     [FIELD, 'max-age=3600'],
