@@ -93,8 +93,10 @@ function copyOf(buffer: Buffer, length: number): Buffer {
 
 /** Hands out a part of pieces, from the next microtask on. */
 export class PieceReading implements Reading {
-  readonly #pieces: readonly Buffer[]
+  /** None once it is over: what is read no more is kept alive by nobody who keeps the reading. */
+  #pieces: readonly Buffer[]
   readonly #receiver: ContentReceiver
+  readonly #release: () => void
   #piece = 0
   /** Of the piece: where what is read next begins. */
   #offset: number
@@ -106,10 +108,18 @@ export class PieceReading implements Reading {
   /**
    * @param first position of the first byte
    * @param last of the last one, included; before `first` for no bytes at all
+   * @param release called once, when it has ended or is cancelled
    */
-  constructor(pieces: readonly Buffer[], first: number, last: number, receiver: ContentReceiver) {
+  constructor(
+    pieces: readonly Buffer[],
+    first: number,
+    last: number,
+    receiver: ContentReceiver,
+    release: () => void,
+  ) {
     this.#pieces = pieces
     this.#receiver = receiver
+    this.#release = release
     this.#left = Math.max(0, last + 1 - first)
     this.#offset = first
     this.#schedule()
@@ -125,7 +135,10 @@ export class PieceReading implements Reading {
   }
 
   cancel(): void {
+    if (this.#over) return
     this.#over = true
+    this.#pieces = EMPTY
+    this.#release()
   }
 
   #schedule(): void {
@@ -138,7 +151,7 @@ export class PieceReading implements Reading {
     while (!this.#paused && !this.#over) {
       const piece = this.#left > 0 ? this.#pieces[this.#piece] : undefined
       if (piece === undefined) {
-        this.#over = true
+        this.cancel()
         this.#receiver.ended()
       } else this.#deliver(piece)
     }

@@ -1,6 +1,10 @@
 /**
  * Stores responses in the memory of this process, at most so many bytes: content, heads, what each entry takes beside
- * them, and what is being written. Everything is there at once, so that a hit waits for nothing.
+ * them, what is being written, and what is stored no more but is being read. Everything is there at once, so that a hit
+ * waits for nothing.
+ *
+ * What is being read is not evicted, which would free nothing: slow readers of many entries leave less room for what is
+ * new, which is then not stored.
  */
 import { StoredResponse } from '../../cache/freshness.js'
 import type { CacheKey, StoredHead } from '../../cache/stored-response.js'
@@ -31,8 +35,8 @@ export interface MemoryStoreOptions {
  * directives, dates, an entity tag and Vary.
  */
 export const ENTRY_OVERHEAD = 1344
-/** What a text takes beside its characters, and the place where it is referred to. */
-const TEXT_OVERHEAD = 32
+/** What a text takes beside its characters, and two places where it is referred to: as stored, and as clients get it. */
+const TEXT_OVERHEAD = 40
 /** Responses under one key; the oldest is gone for one more. */
 const MAX_VARIANTS = 64
 /** Entries that a purge looks at, and may forget, before others have a turn: some 2 ms. */
@@ -69,6 +73,10 @@ export class MemoryStore implements CacheStore {
   readonly #writers = new IndexedSet<MemoryWriter>()
   /** By writers. */
   #reserved = 0
+  /** Bytes of what is being read, stored or not: no eviction frees them. */
+  #beingRead = 0
+  /** Bytes of what is being read and stored no more. */
+  #lingering = 0
   #evictions = 0
   #closed = false
 
@@ -100,19 +108,24 @@ export class MemoryStore implements CacheStore {
       add: written => this.#add(written, replaces),
       leave: left => this.#leave(left),
     })
+    if (!writer.reserve(cost)) return undefined
     this.#writers.add(writer)
-    writer.reserve(cost)
     return writer
   }
 
-  /** The entry handed in has the head from now on, as whoever holds it sees. */
+  /**
+   * The entry handed in has the head from now on, as whoever holds it sees. It is stored no more where there is no room for
+   * a larger one.
+   */
   update(entry: CacheEntry, head: StoredHead): void {
     const stored = this.#index.get(entry.key).find(each => each === entry)
     if (stored === undefined) return
     const detached = detach(stored.key, head)
     stored.response = new StoredResponse(detached.head)
-    this.#policy.changeCost(stored, costOf(stored.key, detached.head, stored.held))
-    this.#evict(0)
+    const cost = costOf(stored.key, detached.head, stored.held)
+    if (stored.readings > 0) this.#beingRead += cost - stored.cost
+    this.#policy.changeCost(stored, cost)
+    if (!this.#evict(0)) this.#forget(stored)
   }
 
   remove(entries: readonly CacheEntry[]): void {
@@ -127,8 +140,26 @@ export class MemoryStore implements CacheStore {
 
   /** @param entry of this store, be it stored still or not */
   read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {
-    const pieces = entry instanceof MemoryEntry ? entry.pieces : []
-    return new PieceReading(pieces, first, Math.min(last, entry.length - 1), receiver)
+    const own = entry instanceof MemoryEntry ? entry : undefined
+    if (own !== undefined) this.#hold(own)
+    return new PieceReading(own?.pieces ?? [], first, Math.min(last, entry.length - 1), receiver, () => {
+      if (own !== undefined) this.#release(own)
+    })
+  }
+
+  #hold(entry: MemoryEntry): void {
+    if (entry.readings++ > 0) return
+    this.#beingRead += entry.cost
+    if (this.#policy.has(entry)) return
+    // It was gone before it was read: others make room for it, as far as they can.
+    this.#lingering += entry.cost
+    this.#evict(0)
+  }
+
+  #release(entry: MemoryEntry): void {
+    if (--entry.readings > 0) return
+    this.#beingRead -= entry.cost
+    if (!this.#policy.has(entry)) this.#lingering -= entry.cost
   }
 
   async purge(what: Purge): Promise<number> {
@@ -149,7 +180,7 @@ export class MemoryStore implements CacheStore {
   async stats(): Promise<CacheStats> {
     return {
       entries: this.#policy.count,
-      bytes: this.#policy.bytes + this.#reserved,
+      bytes: this.#bytes,
       evictions: this.#evictions,
       up: true,
     }
@@ -160,11 +191,16 @@ export class MemoryStore implements CacheStore {
     await this.purge({ kind: 'all' })
   }
 
+  get #bytes(): number {
+    return this.#policy.bytes + this.#reserved + this.#lingering
+  }
+
   /** Those who read go on; the rest is left to the collector at once, however much it is. */
   #purgeAll(): number {
     const { count } = this.#policy
     this.#index = new MemoryIndex()
     this.#policy = new S3Fifo(this.#options.maxBytes)
+    this.#lingering = this.#beingRead
     return count
   }
 
@@ -199,38 +235,50 @@ export class MemoryStore implements CacheStore {
       stored.key,
       entries.filter(each => each !== stored),
     )
-    this.#policy.delete(stored)
+    this.#leavePolicy(stored)
     return true
   }
 
+  /** It counts until the last one has read it. */
+  #leavePolicy(entry: MemoryEntry): void {
+    this.#policy.delete(entry)
+    if (entry.readings > 0) this.#lingering += entry.cost
+  }
+
+  /** Writers have half of the size, and all that is not being read. */
   #hasRoom(bytes: number): boolean {
-    return this.#reserved + bytes <= this.#options.maxBytes / 2
+    const { maxBytes } = this.#options
+    const wanted = this.#reserved + bytes
+    return wanted <= maxBytes / 2 && wanted + this.#beingRead <= maxBytes
   }
 
   /**
    * @param bytes fewer than 0: they are given back
-   * @returns false when writers have their share, and nothing was reserved
+   * @returns false when there is no room for writers, and nothing was reserved
    */
   #reserve(bytes: number): boolean {
     if (bytes > 0) {
-      if (!this.#hasRoom(bytes)) return false
-      this.#evict(bytes)
+      if (!this.#hasRoom(bytes) || !this.#evict(bytes)) return false
     }
     this.#reserved += bytes
     return true
   }
 
-  /** Evicts until there is room for so many bytes. */
-  #evict(bytes: number): void {
-    while (this.#policy.bytes + this.#reserved + bytes > this.#options.maxBytes) {
+  /**
+   * Evicts until there is room for so many bytes.
+   * @returns whether there is
+   */
+  #evict(bytes: number): boolean {
+    while (this.#bytes + bytes > this.#options.maxBytes) {
       const evicted = this.#policy.evict()
-      if (evicted === undefined) return
+      if (evicted === undefined) return false
       this.#evictions++
       this.#index.set(
         evicted.key,
         this.#index.get(evicted.key).filter(each => each !== evicted),
       )
     }
+    return true
   }
 
   #leave(writer: MemoryWriter): void {
@@ -248,7 +296,7 @@ export class MemoryStore implements CacheStore {
     const kept = before.filter(each => !replaces.includes(each))
     const tooMany = kept.splice(0, kept.length + 1 - MAX_VARIANTS)
     const proven = replaced.some(each => this.#policy.isProven(each))
-    for (const gone of [...replaced, ...tooMany]) this.#policy.delete(gone)
+    for (const gone of [...replaced, ...tooMany]) this.#leavePolicy(gone)
     this.#evictions += tooMany.length
     this.#index.set(key, [...kept, entry])
     // What it costs was reserved, or more.

@@ -20,6 +20,8 @@ const MAX_HITS = 3
  * for; then the one that is next is evicted as it is.
  */
 const MAX_SECOND_CHANCES = 128
+/** How many an eviction passes over at most before it has found none; the next one goes on behind them. */
+const MAX_PASSED_OVER = 1024
 
 /** What can be in one such policy at a time; the fields that change are the policy's. */
 export abstract class Evictable {
@@ -28,6 +30,8 @@ export abstract class Evictable {
   /** Bytes. */
   cost: number
   hits = 0
+  /** How many read it: while there are any, evicting it would free nothing. */
+  readings = 0
   queue: Queue | undefined = undefined
   /** Towards the one that is evicted next. */
   older: Evictable | undefined = undefined
@@ -109,6 +113,10 @@ export class S3Fifo<Item extends Evictable> {
     return item.hits > 0 || item.queue === this.#main
   }
 
+  has(item: Item): boolean {
+    return item.queue === this.#small || item.queue === this.#main
+  }
+
   /** @param item in this policy */
   delete(item: Item): void {
     item.queue?.delete(item)
@@ -120,27 +128,44 @@ export class S3Fifo<Item extends Evictable> {
     item.cost = cost
   }
 
-  /** @returns the one to evict, which is in the policy no more; undefined when there is none */
+  /**
+   * Those that are being read are passed over.
+   * @returns the one to evict, which is in the policy no more; undefined when none was found
+   */
   evict(): Item | undefined {
     while (this.#small.bytes > this.#smallBytes || this.#main.count === 0) {
       const item = this.#small.oldest
       if (item === undefined) return undefined
+      if (item.hits === 0 && item.readings === 0) return this.#leaveSmall(item)
       this.#small.delete(item)
-      if (item.hits === 0) {
-        this.#ghosts.add(item.keyHash, this.count)
-        return item as Item
-      }
       item.hits = 0
       this.#main.push(item)
     }
-    for (let chances = 0; ; chances++) {
+    for (let chances = 0; chances <= MAX_PASSED_OVER; chances++) {
       const item = this.#main.oldest
-      if (item === undefined) return undefined
+      if (item === undefined) break
       this.#main.delete(item)
-      if (item.hits === 0 || chances === MAX_SECOND_CHANCES) return item as Item
-      item.hits--
+      if (item.readings === 0 && (item.hits === 0 || chances >= MAX_SECOND_CHANCES)) return item as Item
+      if (item.hits > 0) item.hits--
       this.#main.push(item)
     }
+    return this.#unreadOfSmall()
+  }
+
+  /** When the main queue is being read, what is new makes room although it has no more than its share. */
+  #unreadOfSmall(): Item | undefined {
+    let item = this.#small.oldest
+    for (let passed = 0; item !== undefined && passed < MAX_PASSED_OVER; passed++) {
+      if (item.readings === 0) return this.#leaveSmall(item)
+      item = item.newer
+    }
+    return undefined
+  }
+
+  #leaveSmall(item: Evictable): Item {
+    this.#small.delete(item)
+    this.#ghosts.add(item.keyHash, this.count)
+    return item as Item
   }
 }
 

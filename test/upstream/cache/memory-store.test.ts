@@ -221,8 +221,8 @@ t.test('a head that became larger makes room for itself', async t => {
   t.same(store.find(keyOf('199')), [entry])
 })
 
-t.test('what is removed, invalidated or evicted is read to its end', async t => {
-  const contents = { removed: bytes(200_000, 1), invalidated: bytes(200_000, 2), evicted: bytes(200_000, 3) }
+t.test('what is removed, invalidated or purged is read to its end', async t => {
+  const contents = { removed: bytes(200_000, 1), invalidated: bytes(200_000, 2), purged: bytes(200_000, 3) }
   const store = storeOf(MIB, MIB)
   const readings: { recorder: Recorder; reading: Reading; content: Buffer }[] = []
   for (const [name, content] of Object.entries(contents)) {
@@ -234,6 +234,7 @@ t.test('what is removed, invalidated or evicted is read to its end', async t => 
     readings.push({ recorder, reading, content })
     if (name === 'removed') store.remove([entry])
     if (name === 'invalidated') store.invalidate(keyOf(name))
+    if (name === 'purged') await store.purge({ kind: 'all' })
   }
   for (let i = 0; i < 10; i++) put(store, keyOf(`other ${i}`), [bytes(150_000)])
   for (const { recorder, reading, content } of readings) {
@@ -242,6 +243,78 @@ t.test('what is removed, invalidated or evicted is read to its end', async t => 
     t.ok(recorder.all.equals(content))
   }
   for (const name of Object.keys(contents)) t.same(store.find(keyOf(name)), [], name)
+})
+
+/** Begins to read an entry and pauses at once. */
+function readSlowly(store: MemoryStore, entry: MemoryEntry): { reading: Reading; recorder: Recorder } {
+  const recorder = new Recorder()
+  const reading = store.read(entry, 0, entry.length - 1, recorder)
+  reading.pause()
+  return { reading, recorder }
+}
+
+t.test('what is being read is not evicted, and a writer that finds no room gives up', async t => {
+  const store = storeOf(MIB, MIB)
+  const readings: Reading[] = []
+  const held: MemoryEntry[] = []
+  for (let i = 0; i < 20; i++) {
+    const entry = put(store, keyOf(`held ${i}`), [bytes(100_000)])
+    if (entry === undefined) continue
+    held.push(entry)
+    readings.push(readSlowly(store, entry).reading)
+  }
+  t.equal(held.length, 10, 'as many as there is room for')
+  t.ok((await store.stats()).bytes <= MIB)
+  const { evictions } = await store.stats()
+  t.equal(put(store, keyOf('a'), [bytes(100_000)]), undefined)
+  t.equal(store.create(keyOf('a'), headOf(), 100_000, []), undefined)
+  t.equal((await store.stats()).evictions, evictions, 'what finds no room evicts nothing')
+  for (const entry of held) t.same(store.find(entry.key), [entry])
+  readings[3]?.cancel()
+  readings[3]?.cancel()
+  t.ok(put(store, keyOf('a'), [bytes(100_000)]), 'until somebody has left')
+  t.same(store.find(keyOf('held 3')), [])
+  t.equal(store.find(keyOf('held 4')).length, 1)
+})
+
+t.test('what is stored no more counts until the last one has read it', async t => {
+  for (const [how, forget] of [
+    ['removed', store => store.remove(store.find(keyOf('a')))],
+    ['invalidated', store => store.invalidate(keyOf('a'))],
+    ['replaced', store => void put(store, keyOf('a'), [], { replaces: store.find(keyOf('a')) })],
+    ['purged by its host', store => store.purge({ kind: 'host', host: 'example.com' })],
+    ['purged', store => store.purge({ kind: 'all' })],
+    ['closed', store => store.close()],
+  ] as [string, (store: MemoryStore) => void | Promise<unknown>][]) {
+    const store = storeOf(MIB, MIB)
+    const entry = put(store, keyOf('a'), [bytes(300_000)])
+    if (entry === undefined) throw new Error('not stored')
+    const [first, second] = [readSlowly(store, entry), readSlowly(store, entry)]
+    await forget(store)
+    const rest = (await store.stats()).bytes
+    t.ok(rest >= 300_000, how)
+    first.reading.cancel()
+    t.equal((await store.stats()).bytes, rest, `${how}: one still reads it`)
+    second.reading.resume()
+    await second.recorder.done
+    t.equal(second.recorder.all.length, 300_000)
+    await store.purge({ kind: 'all' })
+    t.equal((await store.stats()).bytes, 0, how)
+  }
+})
+
+t.test('however often an entry is replaced while it is read, all of it stays within the size', async t => {
+  const store = storeOf(MIB, MIB)
+  const readings: Reading[] = []
+  for (let i = 0; i < 50; i++) {
+    const entry = put(store, keyOf('a'), [bytes(100_000)], { replaces: store.find(keyOf('a')) })
+    if (entry !== undefined) readings.push(readSlowly(store, entry).reading)
+    t.ok((await store.stats()).bytes <= MIB, `${i}`)
+  }
+  t.equal(readings.length, 10)
+  for (const reading of readings) reading.cancel()
+  const { bytes: left } = await store.stats()
+  t.ok(left > 100_000 && left < 110_000, 'the last one is stored')
 })
 
 t.test('a small content is in one piece of its own size, however it came', async t => {
