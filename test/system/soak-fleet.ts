@@ -185,11 +185,13 @@ export class SoakFleet {
   }
 
   #exchange(line: LogLine): void {
+    const number = Number.parseInt(String(line['id']).split('-')[1] ?? '', 36)
     if (line['event'] === 'close') {
-      if (!ENDS.has(String(line['close_reason']))) this.odd.push(line)
+      const reason = String(line['close_reason'])
+      const isOfKilled = reason === 'worker_exited' && this.kills.some(kill => kill.number === number)
+      if (!ENDS.has(reason) && !isOfKilled) this.odd.push(line)
       return
     }
-    const number = Number.parseInt(String(line['id']).split('-')[1] ?? '', 36)
     this.decidedBy.set(number, String(line['config_hash']))
     if (typeof line['path'] === 'string') this.#deciders.set(line['path'], number)
   }
