@@ -285,7 +285,7 @@ t.test('what is stored no more counts until the last one has read it', async t =
     ['purged by its host', store => store.purge({ kind: 'host', host: 'example.com' })],
     ['purged', store => store.purge({ kind: 'all' })],
     ['closed', store => store.close()],
-  ] as [string, (store: MemoryStore) => void | Promise<unknown>][]) {
+  ] as [string, (store: MemoryStore) => unknown][]) {
     const store = storeOf(MIB, MIB)
     const entry = put(store, keyOf('a'), [bytes(300_000)])
     if (entry === undefined) throw new Error('not stored')
