@@ -195,7 +195,7 @@ t.test('a malformed request, with what was read of it', async t => {
       'http_version',
       'HTTP version not supported.',
     ],
-    ['\x16\x03\x01\r\n', { method: '', path: '' }, 400, 'malformed', 'bad request line.'],
+    ['\x17\x03\x01\r\n', { method: '', path: '' }, 400, 'malformed', 'bad request line.'],
   ]
   for (const [bytes, subject, status, reason, detail] of table) {
     const proxy = await testProxy(t)
