@@ -1,10 +1,10 @@
 /** `sluice explain` as it is called: what it prints and which code it ends with. */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { type ExplainArguments, runExplain } from '../../src/cli/explain.js'
 import type { AddressLookup } from '../../src/dns/lookup.js'
 import { fakeHost, sluice } from './fake-host.js'
+import { codeBlocks, readSection } from '../kit/readmes.js'
 
 const CONFIG = `version: 1
 clients:
@@ -466,9 +466,8 @@ t.test('a client of a Unix socket is told of unix: true, and not of its address'
 })
 
 t.test('prints what the README shows', async t => {
-  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
-  const section = readme.slice(readme.indexOf('## Why was this refused?'))
-  const config = /^```yaml\n((?:(?!```).)*nexus\.corp\.example.*?)^```/ms.exec(readme)?.[1]
+  const section = readSection('src/cli/README.md', 'explain')
+  const config = codeBlocks(readSection('README.md', 'Recipes'), 'yaml')[1]
   const [, url = '', output = ''] =
     /^node dist\/bin\.js explain --config sluice\.yaml (\S+)\n```\n\n```\n(.*?)^```/ms.exec(section) ?? []
   const { explain } = world(t, config)

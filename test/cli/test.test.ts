@@ -1,10 +1,10 @@
 /** `sluice test`: files of cases as CI runs them. */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { runTest, type TestArguments } from '../../src/cli/test.js'
 import { fakeHost, sluice, sluiceOn } from './fake-host.js'
+import { codeBlocks, readSection } from '../kit/readmes.js'
 
 const CONFIG = `version: 1
 clients:
@@ -184,9 +184,8 @@ t.test('names are resolved with --dns alone', async t => {
 })
 
 t.test('the cases of the README are as they expect, with the configuration of its tour', async t => {
-  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
-  const cases = /^```\n(- \{ url: .*?)^```/ms.exec(readme)?.[1] ?? ''
-  const config = /^Now say what may be reached.*?```yaml\n(.*?)```/ms.exec(readme)?.[1] ?? ''
+  const [cases = ''] = codeBlocks(readSection('src/cli/README.md', 'test'), '')
+  const [config = ''] = codeBlocks(readSection('README.md', '60 seconds'), 'yaml')
   const { file } = world(t, config, { 'readme.yaml': cases })
   const { code, stdout } = await sluice('test', file('readme.yaml'), '-c', file('sluice.yaml'))
   t.equal(code, 0, stdout)

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { ROOT } from '../system/program.js'
+import { readmePaths, readReadme } from '../kit/readmes.js'
 
 const read = (file: string) => readFile(join(ROOT, 'docker', file), 'utf8')
 
@@ -40,9 +41,8 @@ t.test(
   },
 )
 
-t.test('docker run of the README mounts by an absolute path, which older engines ask for', async t => {
-  const readme = await readFile(join(ROOT, 'README.md'), 'utf8')
-  const runs = [...readme.matchAll(/^docker run .*$/gm)].map(([line]) => line)
+t.test('docker run of each README mounts by an absolute path, which older engines ask for', async t => {
+  const runs = readmePaths().flatMap(path => readReadme(path).match(/^docker run .*$/gm) ?? [])
   t.ok(runs.length > 0)
   for (const line of runs) t.notMatch(line, /(?:-v|--volume) \.\//)
 })

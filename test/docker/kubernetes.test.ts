@@ -10,6 +10,7 @@ import { parseDuration } from '../../src/config/quantities.js'
 import { parseListenAddress } from '../../src/config/listen-address.js'
 import { parseConfig } from '../../src/config/load.js'
 import { faultsOf, type Manifest, manifestOf, parseManifests, readProjectFile } from './manifest.js'
+import { readReadme } from '../kit/readmes.js'
 
 const text = readProjectFile('docker/kubernetes.yaml')
 const clientsText = readProjectFile('docker/kubernetes-clients.yaml')
@@ -129,7 +130,7 @@ t.test('the pod is what the restricted Pod Security Standard asks for, and more'
 })
 
 t.test('the environment of clients in the README leads to the Service', async t => {
-  const block = /^env:\n(?: {2}- .*\n)+/m.exec(readProjectFile('README.md'))?.[0] ?? ''
+  const block = /^env:\n(?: {2}- .*\n)+/m.exec(readReadme('docker/README.md'))?.[0] ?? ''
   const { env } = parse(block) as { env: { name: string; value: string }[] }
   const values = new Map(env.map(({ name, value }) => [name, value]))
   const [port] = service.spec?.ports ?? []

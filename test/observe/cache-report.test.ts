@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import {
   type CacheCounts,
@@ -14,10 +13,10 @@ import { CACHE_RESULTS, type CacheResult } from '../../src/outcome.js'
 import { PastCounts } from '../../src/supervisor/fleet-metrics.js'
 import { UNSTORED } from '../../src/upstream/cache/storing.js'
 import { parseExposition } from '../kit/peers/exposition.js'
+import { readSection } from '../kit/readmes.js'
 
-t.test('the README lists every result, and why a response is not stored', async t => {
-  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
-  const section = readme.slice(readme.indexOf('### Results'), readme.indexOf('### Packages'))
+t.test('the README of the cache lists every result, and why a response is not stored', async t => {
+  const section = readSection('src/upstream/cache/README.md', 'Results')
   const [results = '', details = ''] = section.split('by `detail`')
   const firstColumn = (table: string): string[] =>
     [...table.matchAll(/^(?:\||-) (`[^|:]*)(?: \||:)/gm)].flatMap(([, words = '']) =>

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { PROXY_ERRORS } from '../../src/errors.js'
 import { METHOD_NAMES } from '../../src/http/method.js'
@@ -7,6 +6,7 @@ import { RELOAD_RESULTS } from '../../src/observe/metrics.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from '../../src/observe/refusal-reasons.js'
 import { REASONS } from '../../src/observe/reasons.js'
 import { readSourceFiles } from '../architecture/source-files.js'
+import { readSection } from '../kit/readmes.js'
 
 /** Of errors that come after the decision, when nothing is denied any more. */
 const AFTER_DECISION = new Set(['loop', 'parent_credentials', 'body_idle'])
@@ -40,8 +40,7 @@ t.test('no value stands twice, and errors are types of RFC 9209', async t => {
 })
 
 t.test('the README lists every value of every label', async t => {
-  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
-  const section = readme.slice(readme.indexOf('### Metrics'), readme.indexOf('### Answers'))
+  const section = readSection('src/observe/README.md', 'Metrics')
   const row = (label: string): string[] => {
     const line = section.split('\n').find(text => text.startsWith(`| ${label} |`)) ?? ''
     return [...line.slice(label.length + 4).matchAll(/`([A-Za-z_]+)`/g)].map(([, word]) => word ?? '')
@@ -80,8 +79,7 @@ t.test('each reason that the log may have is explained', async t => {
 })
 
 t.test('the README explains each reason as the program does', async t => {
-  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8')
-  const section = readme.slice(readme.indexOf('### Reasons'), readme.indexOf('### Metrics'))
+  const section = readSection('src/observe/README.md', 'Reasons')
   t.same(
     section.split('\n').filter(line => line.startsWith('| `') && !line.startsWith('| `reason`')),
     [...REASONS].map(([name, { means, keys = '—' }]) => `| \`${name}\` | ${means} | ${keys} |`),

@@ -1,6 +1,6 @@
 /**
- * Ways in which people have got past proxies, each with requests that try it and what becomes of them. The README's
- * table has a row for each, and a test compares the two.
+ * Ways in which people have got past proxies, each with requests that try it and what becomes of them. The
+ * table of README.md beside this file has a row for each, and a test compares the two.
  */
 
 /** What the rules of the proxy under test allow: every public name, every address too, or two hosts alone. */
