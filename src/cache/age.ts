@@ -12,7 +12,7 @@ const DIGITS = /^\d+$/
 interface Aging {
   /** How old it was when it was received, in milliseconds. */
   readonly initialAgeMs: number
-  readonly head: { readonly respondedAt: number }
+  readonly respondedAt: number
 }
 
 /**
@@ -47,7 +47,7 @@ export function initialAgeMs(
  * @returns milliseconds
  */
 export function currentAgeMs(response: Aging, now: number): number {
-  const resident = now - response.head.respondedAt
+  const resident = now - response.respondedAt
   return resident > 0 ? response.initialAgeMs + resident : response.initialAgeMs
 }
 

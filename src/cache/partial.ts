@@ -41,10 +41,10 @@ export function decidePart(
   length: number,
   now: number,
 ): PartDecision {
-  const { range } = response.head
+  const { range } = response
   const otherwise = range === undefined ? WHOLE : MISS
   if (!request.fields.has(FIELD.range) || request.method !== 'GET') return otherwise
-  if (range === undefined && response.head.status !== 200) return WHOLE
+  if (range === undefined && response.status !== 200) return WHOLE
   const { list } = request.fields
   if (!rangeApplies(list, response, now)) return otherwise
   return range === undefined ? partOfWhole(list, length) : partOfPart(list, response, range, length)
@@ -71,7 +71,7 @@ function partOfPart(
   range: ByteRange,
   length: number,
 ): PartDecision {
-  const { completeLength } = response.head
+  const { completeLength } = response
   const decision =
     completeLength === undefined ? closedRange(fields) : decideRange('GET', fields, completeLength)
   if (decision.kind === 'unsatisfiable' && completeLength !== undefined) {
@@ -149,7 +149,7 @@ export function combinedHead(stored: StoredHead, newer: StoredHead): StoredHead 
  * @returns undefined when what is stored is no beginning, or has no strong validator
  */
 export function remainderRange(fields: Fields, response: StoredResponse): Fields | undefined {
-  const { range } = response.head
+  const { range } = response
   const validator = response.strongValidator
   if (range === undefined || range.first !== 0 || validator === undefined) return undefined
   const kept = withoutFields(fields, CONDITIONS)

@@ -155,7 +155,7 @@ export function boundedLifetimeMs(response: StoredResponse, ttl: LifetimeBounds 
 
 /** Whether the operator may have it last longer than it says. */
 function mayBeProlonged(response: StoredResponse): boolean {
-  const { status } = response.head
+  const { status } = response
   return status < 400 && isHeuristicallyCacheable(status) && !response.setsCookie && !response.noCache
 }
 

@@ -61,8 +61,7 @@ const UNDERSTOOD: ReadonlySet<number> = new Set([
  */
 const NEVER_STORED: ReadonlySet<number> = new Set([304, 407, 412, 416, 417, 428, 429, 431, 511])
 /** What belongs to the message and not to what is stored of it. */
-const OF_THE_MESSAGE = fieldSet('trailer')
-const OF_THE_PART = fieldSet('trailer', 'content-length')
+const OF_THE_MESSAGE = fieldSet('trailer', 'content-length')
 
 /**
  * @param head the final response to the request
@@ -223,13 +222,12 @@ export function withoutWithheld(response: StoredResponse): StoredHead {
 
 /**
  * The fields of a response that are stored (§3.1): not those of one hop, those of proxies, or what announces trailers,
- * which are not kept; of a part neither its length nor its place, which are others once it is joined. A Date that is
- * missing or invalid is when it came (RFC 9110 §6.6.1).
+ * which are not kept, nor its length, which that of the stored content tells; of a part not its place either, which is
+ * another one once it is joined. A Date that is missing or invalid is when it came (RFC 9110 §6.6.1).
  */
 export function storedFields(head: ReceivedHead, times: Times): Fields {
-  const isPart = head.status === 206
-  const fields = endToEndFields(head.fields, isPart ? OF_THE_PART : OF_THE_MESSAGE)
-  const kept = isPart ? withoutFields(fields, CONTENT_RANGE) : fields
+  const fields = endToEndFields(head.fields, OF_THE_MESSAGE)
+  const kept = head.status === 206 ? withoutFields(fields, CONTENT_RANGE) : fields
   if (hasValidDate(head.fields, times.respondedAt)) return kept
   return [...withoutFields(kept, DATE), 'Date', serializeHttpDate(times.respondedAt)]
 }

@@ -69,7 +69,7 @@ export function answerFor(
   response: StoredResponse,
   now: number,
 ): 'whole' | 'not-modified' {
-  const { status } = response.head
+  const { status } = response
   if (status < 200 || status > 299 || !request.fields.hasAny(ASKS)) return 'whole'
   const decision = decidePreconditions({
     method: request.method,
@@ -107,26 +107,20 @@ function isSelectedBy(stored: StoredHead, notModified: ReceivedHead): boolean {
 
 /**
  * What is stored after a response to HEAD (§4.3.5): its fields are those of GET, unless they tell of another content.
- * @param length bytes of content that are stored, where its own Content-Length does not say
+ * @param length bytes of content that are stored
  * @returns `stored` itself when the response says nothing about it, as no other status than 200 does
  */
 export function afterHead(
   stored: StoredHead,
   head: ReceivedHead,
   times: Times,
-  length?: number,
+  length: number,
 ): StoredHead | 'invalid' {
   if (head.status !== 200 || (stored.status !== 200 && stored.range === undefined)) return stored
-  const storedLength = completeLength(stored, length)
+  const storedLength = stored.range === undefined ? length : stored.completeLength
   const differs = storedLength !== undefined && (head.contentLength ?? storedLength) !== storedLength
   if (differs || hasOther(stored, head, 'etag') || hasOther(stored, head, 'last-modified')) return 'invalid'
   return updated(stored, head, times, undefined)
-}
-
-function completeLength(stored: StoredHead, length: number | undefined): number | undefined {
-  if (stored.range !== undefined) return stored.completeLength
-  const declared = fieldValue(stored.fields, 'content-length')
-  return declared === undefined ? length : Number(declared)
 }
 
 function hasOther(stored: StoredHead, head: ReceivedHead, name: string): boolean {

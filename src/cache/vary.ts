@@ -38,7 +38,7 @@ export function selectingFields(fields: FieldSection, vary: readonly string[]): 
 /** Whether a stored response is for a request: all fields that its Vary names are those of the request that it answered. */
 export function matchesVary(stored: StoredResponse, fields: FieldSection): boolean {
   if (!stored.isSelectable) return false
-  const { selecting } = stored.head
+  const { selecting } = stored
   for (let i = 0; i + 1 < selecting.length; i += 2) {
     if (normalised(selecting[i] as string, fields) !== selecting[i + 1]) return false
   }
@@ -66,10 +66,10 @@ function mostRecent(responses: readonly StoredResponse[]): StoredResponse | 'var
 }
 
 function isBetter(a: StoredResponse, b: StoredResponse): boolean {
-  const isComplete = a.head.range === undefined
-  if (isComplete !== (b.head.range === undefined)) return isComplete
+  const isComplete = a.range === undefined
+  if (isComplete !== (b.range === undefined)) return isComplete
   if (a.dateMs !== b.dateMs) return a.dateMs > b.dateMs
-  return a.head.respondedAt > b.head.respondedAt
+  return a.respondedAt > b.respondedAt
 }
 
 /** @returns null when the request does not have it, which is something else than an empty value */

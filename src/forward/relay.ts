@@ -179,7 +179,9 @@ class Relay implements UpstreamEvents {
     this.#content = this.#exchange.respond({
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
-      fields: responseFields(head.fields, head.minor, via, date),
+      lines: head.lines,
+      // What is stored has a Date.
+      fields: responseFields(head.fields, head.minor, via, head.lines === undefined ? date : undefined),
       contentLength: head.contentLength,
     })
   }

@@ -61,3 +61,8 @@ export function trimOws(text: string): string {
 function isOws(code: number): boolean {
   return code === 0x20 || code === 0x09
 }
+
+/** A copy that keeps nothing else alive: text cut out of a message holds on to all of the message as long as it is kept. */
+export function ownText(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1')
+}

@@ -23,6 +23,8 @@ export interface StatusLine {
 /** A response head as received. */
 export interface ReceivedHead extends StatusLine {
   readonly fields: FieldSection
+  /** Of a stored response: field lines that go to clients as they are, before those of `fields`. */
+  readonly lines?: string | undefined
   /** Bytes of content that it declares, also where none follow (HEAD, 304); undefined when it does not say. */
   readonly contentLength: number | undefined
 }

@@ -15,6 +15,8 @@ export interface ResponseHead {
   readonly reason: string
   /** End-to-end fields; framing and Connection fields among them are left out, the writer makes its own. */
   readonly fields: Fields
+  /** End-to-end field lines that are ready to be sent; they come before those of `fields`. */
+  readonly lines?: string | undefined
   /** Bytes of content that follow, or would for a HEAD or 304 response; undefined when not known. */
   readonly contentLength?: number | undefined
 }
@@ -68,7 +70,7 @@ export class ResponseWriter extends ContentWriter {
   }
 
   /** The head of the final response. */
-  head({ status, reason, fields, contentLength }: ResponseHead): string {
+  head({ status, reason, lines = '', fields, contentLength }: ResponseHead): string {
     const { method, minor } = this.#context
     let framing: ContentFraming = minor === 1 ? 'chunked' : 'until-close'
     if (contentLength !== undefined) framing = 'length'
@@ -81,7 +83,7 @@ export class ResponseWriter extends ContentWriter {
     else if (contentLength !== undefined && status !== 204) own = `Content-Length: ${contentLength}\r\n`
     if (this.#close) own += 'Connection: close\r\n'
     else if (minor === 0) own += 'Connection: keep-alive\r\n'
-    return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields)}${own}\r\n`
+    return `HTTP/1.1 ${status} ${reason}\r\n${lines}${fieldLines(fields)}${own}\r\n`
   }
 
   /** The head that ends HTTP on this connection: 2xx to CONNECT, or 101 with the `upgrade` it switches to. */

@@ -24,6 +24,7 @@ import {
   vetConfigured,
 } from './permit.js'
 import type { Host } from '../http/authority.js'
+import { ownText } from '../http/fields.js'
 import { type CompiledRules, compileRules, type PolicyInput } from './rules.js'
 import { type AddressTrace, type Trace, type TraceOptions, traceAddresses, traceAdmission } from './trace.js'
 
@@ -194,11 +195,6 @@ export class Policy {
     this.#usable.set(rules, usable)
     return usable
   }
-}
-
-/** A copy that stands by itself: text cut out of a request holds on to all of the request for as long as it is kept. */
-function ownText(text: string): string {
-  return Buffer.from(text, 'latin1').toString('latin1')
 }
 
 function isSameBesideName(a: PolicyRequest, b: PolicyRequest): boolean {

@@ -130,7 +130,7 @@ t.test(
       ...LATER,
       fields: ['X-Test', 'a', 'ETag', '"e"', 'Cache-Control', 'max-age=2', 'Test', 'b', ...dates],
     })
-    const stays = ['Content-Encoding', 'Content-Length', 'Content-MD5', 'Content-Range', 'ETag']
+    const stays = ['Content-Encoding', 'Content-MD5', 'Content-Range', 'ETag']
     const changes = [
       'Content-Type',
       'Content-Location',
@@ -213,7 +213,7 @@ t.test('no cookie of one client gets to others with what has been validated for 
     const answer = ['Set-Cookie', 'a=b', 'ETag', '"a"']
     const validated = freshened(old, received(answer, 304), LATER)
     t.same(fieldValues(validated?.fields ?? [], 'set-cookie'), wanted, control)
-    const updated = afterHead(old, received(answer), LATER)
+    const updated = afterHead(old, received(answer), LATER, 5)
     t.same(updated !== 'invalid' && fieldValues(updated.fields, 'set-cookie'), wanted, control)
   }
 })
@@ -238,20 +238,7 @@ t.test('a 304 with another Vary selects by other fields from then on (RFC 9111 ย
 })
 
 t.test('4.4 a response to HEAD freshens the fields of the stored GET (RFC 9111 ยง4.3.5)', async t => {
-  const old = head([
-    'ETag',
-    '"a"',
-    'Last-Modified',
-    date(-9),
-    'Content-Length',
-    '5',
-    'A',
-    '1',
-    'B',
-    '1',
-    'Date',
-    date(),
-  ])
+  const old = head(['ETag', '"a"', 'Last-Modified', date(-9), 'A', '1', 'B', '1', 'Date', date()])
   const answer = [
     'A',
     '2',
@@ -264,19 +251,19 @@ t.test('4.4 a response to HEAD freshens the fields of the stored GET (RFC 9111 ย
     'Date',
     date(61),
   ]
-  t.same(afterHead(old, received(answer), LATER), {
+  t.same(afterHead(old, received(answer), LATER, 5), {
     ...old,
     ...LATER,
     fields: [
-      ...['ETag', '"a"', 'Last-Modified', date(-9), 'Content-Length', '5', 'B', '1'],
+      ...['ETag', '"a"', 'Last-Modified', date(-9), 'B', '1'],
       ...['A', '2', 'Cache-Control', 'max-age=1000', 'Date', date(61)],
     ],
   })
   for (const status of [304, 404, 410, 500, 503]) {
-    t.equal(afterHead(old, received(answer, status), LATER), old, `${status} says nothing about it`)
+    t.equal(afterHead(old, received(answer, status), LATER, 5), old, `${status} says nothing about it`)
   }
   const missing = head(['ETag', '"a"'], { status: 404 })
-  t.equal(afterHead(missing, received(answer), LATER), missing, 'what is stored is no 200')
+  t.equal(afterHead(missing, received(answer), LATER, 5), missing, 'what is stored is no 200')
 })
 
 t.test(
@@ -285,16 +272,15 @@ t.test(
     const all = ['ETag', '"a"', 'Last-Modified', date(-9), 'Content-Length', '5']
     const part = { status: 206, range: { first: 0, last: 1 } }
     for (const [fields, more, answer, length, wanted] of [
-      [all, {}, all, undefined, 'updated'],
-      [all, {}, [], undefined, 'updated'],
-      [all, {}, ['Content-Length', '6'], undefined, 'invalid'],
-      [all, {}, ['Content-Length', '4'], undefined, 'invalid'],
-      [all, {}, ['ETag', '"b"'], undefined, 'invalid'],
-      [all, {}, ['ETag', 'W/"a"'], undefined, 'invalid'],
-      [all, {}, ['Last-Modified', date(-8)], undefined, 'invalid'],
-      [[], {}, ['ETag', '"a"'], undefined, 'invalid'],
-      [[], {}, ['Last-Modified', date(-9)], undefined, 'invalid'],
-      [[], {}, ['Content-Length', '6'], undefined, 'updated'],
+      [all, {}, all, 5, 'updated'],
+      [all, {}, [], 5, 'updated'],
+      [all, {}, ['Content-Length', '6'], 5, 'invalid'],
+      [all, {}, ['Content-Length', '4'], 5, 'invalid'],
+      [all, {}, ['ETag', '"b"'], 5, 'invalid'],
+      [all, {}, ['ETag', 'W/"a"'], 5, 'invalid'],
+      [all, {}, ['Last-Modified', date(-8)], 5, 'invalid'],
+      [[], {}, ['ETag', '"a"'], 5, 'invalid'],
+      [[], {}, ['Last-Modified', date(-9)], 5, 'invalid'],
       [[], {}, ['Content-Length', '6'], 5, 'invalid'],
       [[], {}, ['Content-Length', '5'], 5, 'updated'],
       [['ETag', '"a"'], { ...part, completeLength: 9 }, ['Content-Length', '9'], 2, 'updated'],
@@ -356,7 +342,7 @@ t.test('no bytes make a validation fail, and its result is stored as it was (RFC
       notModifiedFields(old.fields)
       const results = [
         freshened(old, received(answer, 304), LATER, FieldSection.of(asked)),
-        afterHead(old, received(answer), LATER),
+        afterHead(old, received(answer), LATER, 5),
       ]
       return results.every(
         result => result === undefined || result === 'invalid' || keeps(old.fields, result.fields),

@@ -34,22 +34,27 @@ export interface Delivered {
   readonly status: string
 }
 
-const CONTENT_RANGE: ReadonlySet<string> = new Set(['content-range'])
 const NO_FLOW: Flow = { pause: () => {}, resume: () => {} }
 const NO_CANCEL: Cancel = () => {}
-const NO_TRAILERS: readonly string[] = Object.freeze([])
+const CONTENT_RANGE: ReadonlySet<string> = new Set(['content-range'])
+const NONE: Fields = Object.freeze([])
 /** Milliseconds in which the rest has to begin to come from the origin. */
 const RECOVERY_MS = 10_000
 
 export function deliver(run: CacheRun, delivered: Delivered): Cancel {
   const { asked } = run
   const { entry, response, part, now, outcome, status } = delivered
-  const { head } = response
   /** With what is known only now. */
-  const headOf = (code: number, fields: Fields, contentLength: number | undefined): ReceivedHead => ({
+  const headOf = (
+    code: number,
+    fields: Fields,
+    contentLength: number | undefined,
+    lines?: string,
+  ): ReceivedHead => ({
     status: code,
-    reason: code === head.status ? head.reason : registeredPhrase(code),
-    minor: head.minor,
+    reason: code === response.status ? response.reason : registeredPhrase(code),
+    minor: response.minor,
+    lines,
     fields: FieldSection.of([
       ...fields,
       'Age',
@@ -69,9 +74,10 @@ export function deliver(run: CacheRun, delivered: Delivered): Cancel {
   const isPart = part.kind === 'part'
   const first = isPart ? part.first : 0
   const last = isPart ? part.last : entry.length - 1
-  const { clientFields } = response
-  const fields = isPart ? withContentRange(clientFields, part.contentRange) : clientFields
-  const answer = headOf(isPart ? 206 : head.status, fields, last - first + 1)
+  const length = last - first + 1
+  const answer = isPart
+    ? headOf(206, withContentRange(response.clientFields, part.contentRange), length)
+    : headOf(response.status, NONE, length, response.lines)
   if (asked.method === 'HEAD') return send(run, outcome, answer, undefined)
   const { whole } = entry
   if (whole === undefined) return new Delivery(run, entry, first, last).respond(answer, outcome)
@@ -87,7 +93,7 @@ function send(
   events.cached(outcome)
   events.responded(head, NO_FLOW)
   if (content !== undefined && content.length > 0) events.data(content)
-  events.ended(NO_TRAILERS)
+  events.ended(NONE)
   return NO_CANCEL
 }
 
@@ -170,7 +176,7 @@ export class Delivery implements ContentReceiver, Flow {
     if (this.#isOver) return
     this.#begin?.()
     this.#isOver = true
-    this.#run.events.ended(NO_TRAILERS)
+    this.#run.events.ended(NONE)
   }
 
   failed(): void {

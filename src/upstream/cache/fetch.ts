@@ -92,7 +92,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#leader = new Receiver(this, run)
     this.#receivers.add(this.#leader)
     if (run.asked.method !== 'GET' || selected === undefined) return
-    const isPart = selected.response.head.range !== undefined
+    const isPart = selected.response.range !== undefined
     if (reason === 'partial' && !run.asked.fields.has(FIELD.range)) this.#beginning = selected
     else if (reason !== 'stale' && reason !== 'request') return
     else if (selected.response.isValidatable && !isPart) this.#validated = selected

@@ -13,15 +13,13 @@ const SHARDS = 256
 const SAMPLED = 16
 const NONE: readonly never[] = Object.freeze([])
 
-interface Keyed {
-  readonly key: CacheKey
-}
-
-/** Of one partition, which its items name; or of several. An array is never changed once it is here. */
-type Resource<Item> = readonly [Item, ...Item[]] | Map<string, readonly [Item, ...Item[]]>
+/** The items of one partition; an array is never changed once it is here. */
+type Items<Item> = readonly [Item, ...Item[]]
+/** The one item of a URI, which most have; or those of one partition, or of several. */
+type Resource<Item> = Item | Items<Item> | Map<string, Items<Item>>
 type Shard<Item> = Map<string, Resource<Item>>
 
-export class MemoryIndex<Item extends Keyed> {
+export class MemoryIndex<Item extends CacheKey> {
   readonly #shards: (Shard<Item> | undefined)[] = new Array(SHARDS).fill(undefined)
 
   /** In the order in which they were set; the array stays as it is, whatever is set later. */
@@ -29,7 +27,8 @@ export class MemoryIndex<Item extends Keyed> {
     const resource = this.#shards[shardOf(key.uri)]?.get(key.uri)
     if (resource === undefined) return NONE
     if (resource instanceof Map) return resource.get(key.partition) ?? NONE
-    return resource[0].key.partition === key.partition ? resource : NONE
+    const items = itemsOf(resource)
+    return items[0].partition === key.partition ? items : NONE
   }
 
   /**
@@ -46,8 +45,9 @@ export class MemoryIndex<Item extends Keyed> {
 
   /** Whatever their partition. */
   ofUri(uri: string): readonly Item[] {
-    const resource = this.#shards[shardOf(uri)]?.get(uri) ?? NONE
-    return resource instanceof Map ? [...resource.values()].flat() : resource
+    const resource = this.#shards[shardOf(uri)]?.get(uri)
+    if (resource === undefined) return NONE
+    return resource instanceof Map ? [...resource.values()].flat() : itemsOf(resource)
   }
 
   /** All that are there from the first to the last step, and some of those that come and go meanwhile. */
@@ -56,32 +56,45 @@ export class MemoryIndex<Item extends Keyed> {
   }
 }
 
-function put<Item extends Keyed>(
-  shard: Shard<Item>,
-  { partition, uri }: CacheKey,
-  items: readonly [Item, ...Item[]],
-): void {
-  const before = shard.get(uri)
-  if (before instanceof Map) before.set(partition, items)
-  else if (before === undefined || before[0].key.partition === partition) shard.set(uri, items)
-  else {
-    const both = new Map([
-      [before[0].key.partition, before],
-      [partition, items],
-    ])
-    shard.set(uri, both)
-  }
+function itemsOf<Item extends CacheKey>(resource: Item | Items<Item>): Items<Item> {
+  return isSeveral(resource) ? resource : [resource]
 }
 
-function clear<Item extends Keyed>(shard: Shard<Item>, { partition, uri }: CacheKey): void {
+function isSeveral<Item>(resource: Item | Items<Item>): resource is Items<Item> {
+  return Array.isArray(resource)
+}
+
+function put<Item extends CacheKey>(
+  shard: Shard<Item>,
+  { partition, uri }: CacheKey,
+  items: Items<Item>,
+): void {
+  const before = shard.get(uri)
+  if (before instanceof Map) {
+    before.set(partition, items)
+    return
+  }
+  const others = before === undefined ? undefined : itemsOf(before)
+  if (others === undefined || others[0].partition === partition) {
+    shard.set(uri, items.length === 1 ? items[0] : items)
+    return
+  }
+  const both = new Map([
+    [others[0].partition, others],
+    [partition, items],
+  ])
+  shard.set(uri, both)
+}
+
+function clear<Item extends CacheKey>(shard: Shard<Item>, { partition, uri }: CacheKey): void {
   const before = shard.get(uri)
   if (before instanceof Map) {
     before.delete(partition)
     if (before.size === 0) shard.delete(uri)
-  } else if (before?.[0].key.partition === partition) shard.delete(uri)
+  } else if (before !== undefined && itemsOf(before)[0].partition === partition) shard.delete(uri)
 }
 
-function isFilled<Item>(items: readonly Item[]): items is readonly [Item, ...Item[]] {
+function isFilled<Item>(items: readonly Item[]): items is Items<Item> {
   return items.length > 0
 }
 

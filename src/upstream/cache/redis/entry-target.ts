@@ -129,7 +129,7 @@ export class RedisEntryTarget implements EntryTarget {
     const generation = await server.records.send('HGET', names.uri.generations, names.partition)
     const reply = await server.records.send('HGETALL', names.entries)
     const kept = parseRecords(key, String(generation), reply, wallClock())
-      .sort((a, b) => b.response.head.respondedAt - a.response.head.respondedAt)
+      .sort((a, b) => b.response.respondedAt - a.response.respondedAt)
       .slice(0, MOST_VARIANTS)
     const ids = new Set(kept.map(({ id }) => id))
     const gone = recordsOf(reply)
