@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** The process: arguments, signals, standard streams and the exit code. Nothing else touches `process`. */
+/** The process: arguments, signals, standard streams and the exit code. No other file uses `process`. */
 import cluster from 'node:cluster'
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -10,40 +10,40 @@ import { EXIT, streamIo } from './run/io.js'
 import { outOfFiles, parseOpenFilesLimit } from './run/open-files.js'
 
 /**
- * Where Node can, it keeps beside the program what it has compiled of it, which saves a fifth of the time of a start. Its own
- * default is a folder in the temporary directory, which anybody could have put there before.
+ * Where Node supports it, the compiled code is cached next to the program, which saves a fifth of the start-up time.
+ * Node's own default is a folder in the temporary directory, which any user could have created before.
  */
 const { enableCompileCache } = nodeModule as { enableCompileCache?: (directory: string) => unknown }
 enableCompileCache?.(fileURLToPath(new URL('.compile-cache', import.meta.url)))
 
 const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
 
-/** How long the process may linger when all is done. */
+/** How long the process may keep running after its work is done. */
 const EXIT_LIMIT_MS = 1000
 
-/** Exit code of a process that a second signal ends at once. */
+/** Exit code when a second signal ends the process at once. */
 const INTERRUPTED = 130
 
-/** From here on a signal asks for a stop; before, and in other commands, it ends the process as it does any other. */
+/** Once called, the first signal requests a stop. Before, and in other commands, signals end the process as usual. */
 function awaitStop(): Promise<string> {
   return new Promise(resolve => {
-    let asked = false
+    let requested = false
     for (const signal of STOP_SIGNALS) {
       process.on(signal, () => {
-        if (asked) process.exit(INTERRUPTED)
-        asked = true
+        if (requested) process.exit(INTERRUPTED)
+        requested = true
         resolve(signal)
       })
     }
   })
 }
 
-/** Those of the standard streams that are one. */
+/** The standard streams that are terminals. */
 const TERMINALS = [0, 1, 2].filter(isatty)
 
 /**
- * The signal is also sent when a terminal goes away, which is none any more then: that ends the process, as it ends what
- * else ran there.
+ * SIGHUP is also sent when the terminal is closed; its descriptors are no terminals then. In that case the process
+ * ends, like every other process of that terminal.
  */
 function onReload(listener: () => void): void {
   const reload = (): void => {
@@ -57,7 +57,7 @@ function onReload(listener: () => void): void {
   process.on('SIGHUP', reload)
 }
 
-/** Node itself has raised the soft limit to the hard one by now. */
+/** The limit for open files; Node has already raised the soft limit to the hard one. */
 function openFilesLimit(): number | undefined {
   try {
     return parseOpenFilesLimit(readFileSync('/proc/self/limits', 'latin1'))
@@ -66,7 +66,7 @@ function openFilesLimit(): number | undefined {
   }
 }
 
-/** A folder that is gone has no name any more; nothing lies in it then. */
+/** A working directory that was deleted has no path; `/` is used instead. */
 function workingDirectory(): string {
   try {
     return process.cwd()
@@ -75,27 +75,27 @@ function workingDirectory(): string {
   }
 }
 
-/** While there are descriptors left to find it out with. */
+/** Read at the start, while descriptors are available. */
 const limitAtStart = openFilesLimit()
 
-/** The rest of the program, which cannot be read without file descriptors. */
-async function read<T>(program: Promise<T>): Promise<T> {
+/** Imports the rest of the program, and exits with a message when no file descriptors are left for that. */
+async function importProgram<T>(program: Promise<T>): Promise<T> {
   try {
     return await program
   } catch (error) {
-    const few = outOfFiles(error, limitAtStart)
-    if (few === undefined) throw error
-    process.stderr.write(`sluice: ${few}\n`)
+    const message = outOfFiles(error, limitAtStart)
+    if (message === undefined) throw error
+    process.stderr.write(`sluice: ${message}\n`)
     process.exit(EXIT.system)
   }
 }
 
-/** A program that runs on our behalf gets these from us. */
+/** The signals that are forwarded to a program that Sluice runs (`sluice exec`). */
 const PASSED_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
 /**
- * A terminal sends Ctrl-C to the program itself, too; passed on, it would arrive twice, and the second one means "now"
- * to many.
+ * A terminal also sends Ctrl-C to the other program itself. If it were forwarded, the program would receive it twice,
+ * and many programs stop without cleaning up on the second.
  */
 function onSignal(listener: (signal: NodeJS.Signals) => void): () => void {
   const listeners = PASSED_SIGNALS.map(signal => {
@@ -110,11 +110,11 @@ function onSignal(listener: (signal: NodeJS.Signals) => void): () => void {
   }
 }
 
-// Left to itself, Node opens its debugger to the machine on this signal.
+// By default Node opens its debugger to every process of the machine on this signal.
 process.on('SIGUSR1', () => {})
 
-// The reader of our output may go away at any time; that is not a reason to stop serving. What is lost otherwise is told
-// by the exit code, at the end: the error comes when the command may be over.
+// The reader of the output may close it at any time, which is no reason to stop serving. Other errors set the exit
+// code, but only at the end: the error may be reported after the command has finished.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code === 'EPIPE') return
   process.once('exit', code => {
@@ -127,7 +127,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
   version: string
 }
 
-/** What systemd says to this process alone; programs that it starts would take it for theirs. */
+/** Variables that systemd sets for this process only; a program that it starts would otherwise use them as its own. */
 const SERVICE_VARIABLES = ['LISTEN_FDS', 'LISTEN_PID', 'LISTEN_FDNAMES', 'NOTIFY_SOCKET'] as const
 const service = Object.fromEntries(SERVICE_VARIABLES.map(name => [name, process.env[name]]))
 for (const name of SERVICE_VARIABLES) delete process.env[name]
@@ -137,12 +137,12 @@ function onUncaught(report: (error: unknown) => void): void {
   process.on('unhandledRejection', report)
 }
 
-/** What signals mean is decided by the supervisor; without it nothing is to go on. */
+/** A worker: the supervisor decides what signals mean, and the worker ends when the supervisor does. */
 async function serveSupervisor(): Promise<never> {
-  // A terminal sends them to all of its processes.
+  // A terminal sends these signals to every process in it.
   for (const signal of PASSED_SIGNALS) process.on(signal, () => {})
   process.on('disconnect', () => process.exit(EXIT.software))
-  const { runWorker } = await read(import('./supervisor/worker.js'))
+  const { runWorker } = await importProgram(import('./supervisor/worker.js'))
   await runWorker({
     send: messages => process.send?.(messages, undefined, undefined, () => {}),
     onMessage: listener => process.on('message', listener),
@@ -157,7 +157,7 @@ async function serveSupervisor(): Promise<never> {
 if (cluster.isWorker) await serveSupervisor()
 
 const [{ main }, { commandOf }, { createNotify }, { parsePassedSockets }, { createFork, killWorkers }] =
-  await read(
+  await importProgram(
     Promise.all([
       import('./cli/main.js'),
       import('./cli/invocation.js'),
@@ -183,7 +183,7 @@ process.exitCode = await main(process.argv.slice(2), version, {
   environment: process.env,
   node: process.execPath,
   stdin: { terminal: isatty(0), open: () => process.stdin },
-  // With no descriptor left it cannot be read any more.
+  // When no descriptor is left, the limit cannot be read.
   openFilesLimit: () => openFilesLimit() ?? limitAtStart,
   awaitStop,
   onReload,
@@ -192,5 +192,5 @@ process.exitCode = await main(process.argv.slice(2), version, {
   onExit: listener => process.on('exit', listener),
 })
 
-// Nothing is left to do. What does not end by itself now, a write to a reader that has stalled above all, is ended.
+// All work is done. Whatever keeps the process alive, such as a write to a reader that has stalled, is abandoned.
 setTimeout(() => process.exit(), EXIT_LIMIT_MS).unref()

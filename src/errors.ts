@@ -1,12 +1,12 @@
 /**
- * ProxyError: the one exception for everything that can go wrong with an exchange, and the table that says,
- * for each kind, which status answers it and whose fault it is.
+ * ProxyError: the exception for every error of an exchange, and the table that assigns a status code and the side at
+ * fault to each type.
  *
- * The kinds are those proxy error types of RFC 9209 §2.3 that happen here, so that the Proxy-Status field, the log and the status
- * code can never tell three different stories. Status codes for a failed CONNECT are 403, 502 and 504 alone.
+ * The types are the proxy error types of RFC 9209 §2.3 that occur here, so that the Proxy-Status field, the log and the
+ * status code always agree. A failed CONNECT is answered only with 403, 502 or 504.
  */
 
-/** Whose fault it is: the one who asked, Sluice (its policy, limits, configuration), or the far side. */
+/** The side at fault: the client, Sluice (its policy, limits, configuration), or the upstream. */
 export type Side = 'client' | 'proxy' | 'upstream'
 
 interface ErrorRow {
@@ -14,7 +14,9 @@ interface ErrorRow {
   readonly side: Side
 }
 
-/** One row a proxy error type (RFC 9209 §2.3): the status sent when nothing more exact is known, and the side. */
+/**
+ * A row for each proxy error type (RFC 9209 §2.3): the status if no more specific one is given, and the side at fault.
+ */
 export const PROXY_ERRORS = {
   dns_timeout: { status: 504, side: 'upstream' },
   dns_error: { status: 502, side: 'upstream' },
@@ -44,27 +46,29 @@ export const PROXY_ERRORS = {
 export type ProxyErrorType = keyof typeof PROXY_ERRORS
 
 export interface ProxyErrorOptions {
-  /** Status code when the table's is not exact enough (414, 431, 501, ...). */
+  /** Status code where a more specific one than the table's is needed (414, 431, 501, ...). */
   readonly status?: number
-  /** Sentences for the response body: what happened, which rule or key decides it, what would change it. */
+  /** Sentences for the response body: what happened, which rule or key is the reason, what would change it. */
   readonly detail?: string | undefined
-  /** Fields that belong to the status (Allow with 405, Retry-After with 503), as name, value pairs. */
+  /** Fields that the status requires (Allow with 405, Retry-After with 503), as name, value, name, value, ... */
   readonly fields?: readonly string[]
-  /** The IP address that policy refused, when it is one. */
+  /** The IP address that the policy refused; undefined when the reason is not an address. */
   readonly address?: string | undefined
-  /** Who has proved to be one that is not let in; for logs, and in no answer. */
+  /** The authenticated user who was refused; for logs, never in a response. */
   readonly user?: string | undefined
-  /** True when the connection can not be used any more, whatever the message framing says. */
+  /** True when the connection cannot be used for another request, even if the framing would allow it. */
   readonly close?: boolean
-  /** A closed word for logs and metrics, finer than the type (`no_rule`, `port`, `header_timeout`). */
+  /**
+   * A word from a closed list for logs and metrics, more specific than the type (`no_rule`, `port`, `header_timeout`).
+   */
   readonly reason?: string
   readonly cause?: unknown
 }
 
 /**
- * An exchange that ends in an error response.
+ * An error that ends an exchange, usually with an error response.
  *
- * `message` is one short clause; it becomes part of the reason phrase, so it holds printable ASCII only.
+ * `message` is a short clause that becomes part of the reason phrase, so it must be printable ASCII.
  */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError'
@@ -92,7 +96,7 @@ export class ProxyError extends Error {
     this.reason = options.reason ?? type
   }
 
-  /** The same error with these parts in place of its own. */
+  /** A copy of the error with some options replaced. */
   with(changed: ProxyErrorOptions): ProxyError {
     const { status, detail, fields, address, user, close, reason, cause } = this
     return new ProxyError(this.type, this.message, {
@@ -110,17 +114,17 @@ export class ProxyError extends Error {
 }
 
 /**
- * A message that RFC 9112 does not allow: 400 (or the more exact `status`), and the connection closes, because
- * where the next message starts is no longer known (RFC 9112 §2.2, §11.2).
+ * An error for a message that violates RFC 9112: 400 (or the more specific `status`). The connection closes, because it
+ * is not known where the next message would begin (RFC 9112 §2.2, §11.2).
  */
 export function malformed(message: string, status = 400, reason = 'malformed'): ProxyError {
   return new ProxyError('http_request_error', message, { status, close: true, reason })
 }
 
 /**
- * Something took longer, or was larger, than the configuration lets it.
+ * An error for a configured limit that was exceeded: a timeout or a size.
  *
- * @param key that sets the bound
+ * @param key the configuration key of the limit
  */
 export function limitExceeded(
   key: string,
@@ -128,15 +132,15 @@ export function limitExceeded(
   message: string,
   options: Omit<ProxyErrorOptions, 'detail'> = {},
 ): ProxyError {
-  return new ProxyError(type, message, { ...options, detail: `${message}; ${key} sets the bound.` })
+  return new ProxyError(type, message, { ...options, detail: `${message}; ${key} sets the limit.` })
 }
 
-/** The name that the system or Node has for an error, such as ENOENT; undefined for what has none. */
+/** The code of an error of the system or of Node, such as ENOENT; undefined when it has none. */
 export function errorCode(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
-/** What anything thrown is as a ProxyError: itself, or an internal error that keeps the original as its cause. */
+/** Converts anything thrown to a ProxyError: itself, or an internal error with the original as its cause. */
 export function toProxyError(error: unknown): ProxyError {
   if (error instanceof ProxyError) return error
   return new ProxyError('proxy_internal_error', 'internal error', {

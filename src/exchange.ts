@@ -1,6 +1,6 @@
 /**
- * Exchange: one request and its answer, as handlers see it. They know nothing of sockets, framing or keep-alive; the
- * listener implements this over a connection.
+ * Exchange: one request and its response, as handlers see it. Handlers know nothing of sockets, framing or keep-alive;
+ * the listener implements this interface on a connection.
  */
 
 import type { Socket } from 'node:net'
@@ -12,7 +12,7 @@ import type { RequestHead } from './http1/request-reader.js'
 import type { ResponseHead } from './http1/response-writer.js'
 import type { Aborted } from './outcome.js'
 
-/** What a request head says, checked: nothing behind this point meets a malformed one. */
+/** The parsed and validated content of a request head; no later step has to expect a malformed one. */
 export interface RequestFacts {
   readonly method: Method
   readonly target: RequestTarget
@@ -23,43 +23,45 @@ export interface RequestFacts {
 
 /** Receives request content. */
 export interface ContentConsumer {
-  /** @returns false to be given no more until `resume` */
+  /** @returns false to pause until `resume` is called */
   data(chunk: Buffer): boolean
-  /** All content has come; `trailers` are those of chunked content. */
+  /** All content was received; `trailers` are the trailer fields of chunked content. */
   end(trailers: Fields): void
 }
 
 export interface RequestContent {
-  /** Bytes that will come: 0 for none, undefined for chunked content of unknown length. */
+  /** Length in bytes: 0 for none, undefined for chunked content. */
   readonly length: number | undefined
-  /** Bytes given out so far. */
+  /** Bytes passed to consumers so far. */
   readonly bytes: number
-  /** Begins the flow; again, with another consumer, only while no byte was given out. What nobody starts is never read. */
+  /**
+   * Starts reading; may be repeated with another consumer until the first byte was passed. Otherwise nothing is read.
+   */
   start(consumer: ContentConsumer): void
-  /** Takes the content away from its consumer: nothing more is read until `start`. */
+  /** Detaches the consumer; nothing more is read until the next `start`. */
   stop(): void
-  /** Continues after `data` returned false. */
+  /** Continues after `data` has returned false. */
   resume(): void
 }
 
 export interface ResponseContent {
-  /** @returns false when the client is behind and the sender should wait for `onDrain` */
+  /** @returns false when the client does not keep up, so that the sender should wait for `onDrain` */
   write(chunk: Uint8Array): boolean
   onDrain(callback: () => void): void
   end(trailers?: Fields): void
-  /** Ends the connection in a way that no client can take for the end of the content. */
+  /** Closes the connection so that no client can mistake it for the end of the content. */
   abort(): void
 }
 
-/** A connection that has stopped being HTTP. */
+/** A connection that no longer carries HTTP. */
 export interface Switched {
-  /** What it reads and reports is passed to nobody: whoever takes it over does so in the same turn. */
+  /** Nothing handles its data and events any more: the new owner must attach its handlers in the same turn. */
   readonly socket: Socket
-  /** Bytes that the client sent behind the request head. */
+  /** Bytes that the client sent after the request head. */
   readonly rest: Buffer
 }
 
-/** The part of an AbortSignal that the work of an exchange needs; an AbortSignal is one. */
+/** The parts of AbortSignal that the work of an exchange uses; an AbortSignal can be passed. */
 export interface CancelSignal {
   readonly aborted: boolean
   readonly reason: unknown
@@ -72,21 +74,21 @@ export interface Exchange {
   readonly head: RequestHead
   readonly facts: RequestFacts
   readonly content: RequestContent
-  /** How it has ended before its answer was complete; undefined as long as it has not. */
+  /** How the exchange ended before its response was complete; undefined if it has not. */
   readonly aborted: Aborted | undefined
-  /** Calls back when it ends before its answer is complete; at once when it has. */
+  /** Calls back when the exchange ends before its response is complete; at once if it already has. */
   onAborted(callback: (aborted: Aborted) => void): void
-  /** The same as a signal, for work that takes one. */
+  /** The same event as a signal. */
   readonly signal: CancelSignal
-  /** Whether the final response has been begun. */
+  /** Whether the final response has begun. */
   readonly responded: boolean
-  /** Sends an interim response (1xx); silently not to HTTP/1.0 clients. */
+  /** Sends an interim response (1xx); does nothing for HTTP/1.0 clients. */
   inform(status: number, reason: string, fields: Fields): void
-  /** Sends the head of the one final response. */
+  /** Sends the head of the final response; may be called once. */
   respond(head: ResponseHead): ResponseContent
   /**
-   * Sends a head that ends HTTP on this connection and hands the connection over; whoever takes it closes it.
-   * @param upgrade the protocol switched to, for 101
+   * Sends a response head that ends HTTP on this connection, and returns the connection; the caller must close it.
+   * @param upgrade the protocol that is switched to, for 101
    */
   switchTo(status: number, reason: string, fields: Fields, upgrade?: string): Switched
 }

@@ -1,13 +1,13 @@
 /**
- * Outcome: what became of an exchange. Handlers return it; the log and the metrics are made of it and of nothing else.
- * Every outcome is made by one of the functions below, so that how an error ends an exchange is decided in one place.
+ * Outcome: the result of an exchange. Handlers return it; the log and the metrics are derived from it alone. Every
+ * outcome is created by one of the functions below, so that one place decides how an error ends an exchange.
  */
 import type { ProxyError } from './errors.js'
 
-/** Which part of Sluice answered. */
+/** The part of Sluice that answered. */
 export type HandlerName = 'tunnel' | 'forward' | 'hop' | 'origin' | 'refusal'
 
-/** Why an exchange ended: a closed list, so that it can be counted. */
+/** Why an exchange ended: a closed list, so that metrics can use it as a label. */
 export type CloseReason =
   | 'complete'
   | 'refused'
@@ -23,20 +23,20 @@ export type CloseReason =
   | 'bytes'
   | 'operator'
   | 'server_name'
-  /** Of one whose worker process has ended: the supervisor tells of it. */
+  /** The worker process of the exchange has ended; the supervisor reports it. */
   | 'worker_exited'
 
-/** What was wrong with the TLS server name of a tunnel: a closed list, too. */
+/** What was wrong with the TLS server name of a tunnel: also a closed list. */
 export type ServerNameFault = 'sni_missing' | 'sni_mismatch' | 'sni_not_tls' | 'sni_too_large' | 'sni_timeout'
 
 /** Why a tunnel ended with `server_name`. */
 export interface ServerNameRefusal {
   readonly fault: ServerNameFault
-  /** The name that was sent, when it was another one: any bytes, one character each. */
+  /** The name that was sent, if it was a different one: any bytes, one character for each. */
   readonly sent?: string
 }
 
-/** What the cache has made of a request: a closed list, too. */
+/** How the cache handled a request: also a closed list. */
 export const CACHE_RESULTS = [
   'hit',
   'stale_hit',
@@ -54,53 +54,53 @@ export const CACHE_RESULTS = [
 
 export type CacheResult = (typeof CACHE_RESULTS)[number]
 
-/** What became of an exchange that met the cache. */
+/** How the cache handled an exchange. */
 export interface CacheOutcome {
   readonly result: CacheResult
-  /** Whether the response from upstream was stored. */
+  /** Whether the response from the upstream was stored. */
   readonly stored: boolean
-  /** Why it was not, where something of it says so: one word. */
+  /** One word for why it was not, if a field of the message is the reason. */
   readonly detail?: string
 }
 
-/** What was measured of an exchange until it ended. */
+/** Measurements of an exchange. */
 export interface Measured {
-  /** Content bytes from the client toward upstream, and back. Tunnels: all bytes behind the heads. */
+  /** Bytes of content from the client to the upstream, and back; for tunnels, all bytes after the heads. */
   readonly bytesUp: number
   readonly bytesDown: number
-  /** The address that was connected to, `ip:port`; absent when none was. */
+  /** The address that was connected to, `ip:port`; absent when there was no connection. */
   readonly address?: string
-  /** The URL of the parent proxy that was asked, whose address `address` is then. */
+  /** The URL of the parent proxy that was used; `address` is its address then. */
   readonly parent?: string
-  /** Milliseconds from dialling to an established connection; absent when one was reused. */
+  /** Milliseconds from dialling to an established connection; absent when an idle connection was reused. */
   readonly connectMs?: number
-  /** Milliseconds from the request head to the first byte of the response head from upstream. */
+  /** Milliseconds from the request head to the first byte of the upstream's response head. */
   readonly firstByteMs?: number
   readonly serverName?: ServerNameRefusal
-  /** Absent where no cache was asked. */
+  /** Absent when the cache was not consulted. */
   readonly cache?: CacheOutcome
 }
 
 export interface Outcome extends Measured {
   readonly handler: HandlerName
-  /** Status sent to the client; 0 when the client went away before there was one. */
+  /** The status sent to the client; 0 when the client closed the connection before there was one. */
   readonly status: number
   readonly closeReason: CloseReason
   readonly error?: ProxyError
 }
 
-/** How an exchange ended before its answer was complete. */
+/** How an exchange ended before its response was complete. */
 export type Aborted =
-  /** There is nobody any more to take an answer. */
+  /** The client has closed the connection and cannot receive a response. */
   | { readonly kind: 'gone'; readonly closeReason: CloseReason }
-  /** The request itself broke off: the error is its answer, if none has begun. */
+  /** The request failed: the error is sent as the response unless one has begun. */
   | { readonly kind: 'failed'; readonly closeReason: CloseReason; readonly error: ProxyError }
 
-/** Of an exchange of whose content nothing was read or sent. */
+/** No content was read or sent. */
 const NOTHING: Measured = { bytesUp: 0, bytesDown: 0 }
 
 export const Outcome = {
-  /** Its answer was sent in full; a tunnel, whose answer is its head, was closed for the reason given. */
+  /** The response was sent in full; a tunnel, whose response is only a head, was closed for the reason given. */
   complete(
     handler: HandlerName,
     status: number,
@@ -110,23 +110,23 @@ export const Outcome = {
     return { handler, status, closeReason, ...measured }
   },
 
-  /** Sluice itself answers it with an error, or is to. */
+  /** Sluice answers with an error of its own: the request was not allowed or not valid. */
   refused(handler: HandlerName, error: ProxyError, measured: Measured = NOTHING): Outcome {
     return { handler, status: error.status, closeReason: 'refused', ...measured, error }
   },
 
-  /** It is answered with an error, as what was done for it failed. */
+  /** Sluice answers with an error because the upstream or the request failed. */
   failed(handler: HandlerName, error: ProxyError, measured: Measured = NOTHING): Outcome {
     return { handler, status: error.status, closeReason: 'failed', ...measured, error }
   },
 
-  /** Refused or failed: the latter when the far side is at fault. */
+  /** `failed` when the upstream is at fault, otherwise `refused`. */
   of(handler: HandlerName, error: ProxyError): Outcome {
     return error.side === 'upstream' ? Outcome.failed(handler, error) : Outcome.refused(handler, error)
   },
 
-  /** Its answer had begun with this status, and broke off. */
-  brokenOff(
+  /** The response had begun with this status, and ended before it was complete. */
+  incomplete(
     handler: HandlerName,
     status: number,
     measured: Measured,
@@ -137,7 +137,7 @@ export const Outcome = {
     return error === undefined ? outcome : { ...outcome, error }
   },
 
-  /** @param status that of the answer, if it had begun */
+  /** @param status the status of the response, if it had begun */
   aborted(handler: HandlerName, aborted: Aborted, measured: Measured = NOTHING, status = 0): Outcome {
     const { kind, closeReason } = aborted
     if (kind === 'gone') return { handler, status, closeReason, ...measured }

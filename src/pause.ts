@@ -1,7 +1,7 @@
-/** A wait that can be cut short: for what is tried again after a while, and for what is waited for no longer than a while. */
+/** A pause that a signal can end early: to wait before a retry, or to limit how long something is waited for. */
 import type { CancelSignal } from './exchange.js'
 
-/** Resolves when so many milliseconds are over, or at once when the signal aborts; never rejects. */
+/** Resolves after `ms` milliseconds, or at once when the signal aborts; never rejects. */
 export function pause(ms: number, signal: CancelSignal): Promise<void> {
   return new Promise(resolve => {
     if (signal.aborted) {

@@ -18,11 +18,11 @@ async function prints(t: Test, ...args: string[]): Promise<string> {
   return stdout
 }
 
-t.test('--version is that of the package, and nothing is started', async t => {
+t.test('--version prints the version of the package, and nothing is started', async t => {
   t.equal(await prints(t, '--version'), `${manifest.version}\n`)
 })
 
-t.test('--help names every command and every option, on no more than 100 columns', async t => {
+t.test('--help names every command and every option, in at most 100 columns', async t => {
   const help = await prints(t, '--help')
   t.match(help, new RegExp(`^node ${program.at(-1)} `))
   for (const name of [
@@ -41,7 +41,7 @@ t.test('--help names every command and every option, on no more than 100 columns
 })
 
 t.test(
-  'what is printed and lost is no success',
+  'output that is lost sets the exit code',
   { skip: !existsSync('/dev/full') && 'no /dev/full' },
   async t => {
     const print = (to: string) => run('sh', ['-c', `"$@" > ${to}`, 'sh', node, ...program, 'schema'])
@@ -56,7 +56,7 @@ t.test('npm, a shell and an installed package start the same file', async t => {
 })
 
 const built = existsSync(join(ROOT, manifest.bin.sluice))
-t.test('npm start passes on what stands behind --', { skip: built ? needs('npm') : 'not built' }, async t => {
+t.test('npm start forwards the arguments after --', { skip: built ? needs('npm') : 'not built' }, async t => {
   const { code, stdout } = await run('npm', ['start', '--silent', '--', '--version'], { cwd: ROOT })
   t.strictSame({ code, stdout }, { code: 0, stdout: `${manifest.version}\n` })
 })
@@ -70,7 +70,7 @@ t.test('a signal to npm start drains the proxy', { skip: built ? needs('npm') : 
   t.match(npm.stdout, /"event":"stopped"/)
 })
 
-t.test('a command that waits for its file ends at a signal', { skip: needs('mkfifo') }, async t => {
+t.test('a command that waits for its file is ended by a signal', { skip: needs('mkfifo') }, async t => {
   const path = join(await temporaryDirectory(t), 'pipe')
   await run('mkfifo', [path])
   const { child, exited } = startProgram(t, [node, ...program, 'check', path])

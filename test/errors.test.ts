@@ -42,11 +42,11 @@ t.test('every type has its status (RFC 9209 §2.3)', async t => {
   for (const type of types) t.equal(new ProxyError(type, 'x').status, STATUSES[type], type)
 })
 
-t.test('time-outs are 504 and no other type is (RFC 9110 §15.6.5)', async t => {
+t.test('timeouts are 504 and no other type is (RFC 9110 §15.6.5)', async t => {
   for (const type of types) t.equal(PROXY_ERRORS[type].status === 504, type.endsWith('_timeout'), type)
 })
 
-t.test('what upstream did is a gateway error, what the client did is not', async t => {
+t.test('errors of the upstream are gateway errors, errors of the client are not', async t => {
   for (const type of types) {
     const { side, status } = PROXY_ERRORS[type]
     if (side === 'upstream') t.ok([502, 503, 504].includes(status), type)
@@ -54,7 +54,7 @@ t.test('what upstream did is a gateway error, what the client did is not', async
   }
 })
 
-t.test('an error with other parts keeps all that are not named', async t => {
+t.test('an error with some options replaced keeps the others', async t => {
   const cause = new Error('c')
   const whole = {
     status: 421,
@@ -72,7 +72,7 @@ t.test('an error with other parts keeps all that are not named', async t => {
   t.notOk('cause' in new ProxyError('dns_error', 'm').with({ status: 504 }), 'none is made up')
 })
 
-t.test('options beat the table; without them the error says the least', async t => {
+t.test('options override the table; without them the error says the least', async t => {
   const plain = new ProxyError('http_request_error', 'bad thing')
   t.match(plain, { message: 'bad thing', side: 'client', detail: undefined, fields: [], close: false })
   t.equal(plain.reason, 'http_request_error')
@@ -107,7 +107,7 @@ t.test('a malformed message is 400 and ends the connection (RFC 9112 §2.2)', as
 })
 
 t.test(
-  'anything thrown becomes a ProxyError, which keeps it as its cause and shows nothing of it',
+  'anything thrown becomes a ProxyError, which has it as its cause and reveals nothing of it',
   async t => {
     const own = malformed('x')
     t.equal(toProxyError(own), own)
@@ -121,13 +121,13 @@ t.test(
   },
 )
 
-t.test('what is beyond a bound says which key sets it', async t => {
+t.test('the detail of an exceeded limit names the key that sets it', async t => {
   const error = limitExceeded('limits.x', 'http_response_timeout', 'no answer in time', { close: true })
   t.match(error, { status: 504, message: 'no answer in time', close: true })
-  t.equal(error.detail, 'no answer in time; limits.x sets the bound.')
+  t.equal(error.detail, 'no answer in time; limits.x sets the limit.')
 })
 
-t.test('the code of an error is the text that the system or Node gave it', async t => {
+t.test('the code of an error is the one that the system or Node gave it', async t => {
   t.equal(errorCode(Object.assign(new Error('failed'), { code: 'EIO' })), 'EIO')
   for (const thrown of [
     new Error('none'),

@@ -17,7 +17,7 @@ t.test('exports what embedding needs, and nothing else', async t => {
   ])
 })
 
-t.test('a proxy from a text, with a log, a resolver and clocks of the program’s own', async t => {
+t.test('starts a proxy from a text, with a log, a resolver and clocks of the embedding program', async t => {
   const origin = createServer((_request, response) => response.end('hello')).listen(0, '127.0.0.1')
   t.teardown(() => origin.close())
   await new Promise(resolve => origin.once('listening', resolve))
@@ -65,7 +65,7 @@ shutdown: { drain: 0s }
   await t.resolves(untilFree(proxy.proxy[0]?.port ?? 0))
 })
 
-t.test('a file that cannot be used is an error that says where', async t => {
+t.test('a file that cannot be used is an error with its position', async t => {
   const file = join(t.testdir({ 'bad.yaml': 'version: 1\nconect: {}\n' }), 'bad.yaml')
   const error: unknown = await sluice.loadConfig(file).catch((thrown: unknown) => thrown)
   t.ok(error instanceof sluice.ConfigError)

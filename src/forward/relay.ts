@@ -213,7 +213,7 @@ class Relay implements UpstreamEvents {
     this.waitForNothing()
     if (this.#content !== undefined) {
       this.#content.abort()
-      const outcome = Outcome.brokenOff(
+      const outcome = Outcome.incomplete(
         this.#handler,
         this.#status,
         this.#measured,

@@ -1,8 +1,8 @@
 /**
- * Accept: which of the media types on offer a client would rather have (RFC 9110 §12.5.1).
+ * Accept: selects the media type that a client prefers among those that are available (RFC 9110 §12.5.1).
  *
- * A member that can not be read is left out. Nothing is refused for what a client prefers: when none of the types on
- * offer will do, the caller sends what it sends to those who do not say.
+ * Members of the list that cannot be parsed are ignored. Preferences never cause an error: when none of the available
+ * types is acceptable, the caller sends the same as to a client without an Accept field.
  */
 import { type Fields, fieldValues, trimOws } from './fields.js'
 import { isToken } from './token.js'
@@ -11,19 +11,19 @@ interface MediaRange {
   /** In lower case; `*` for any. */
   readonly type: string
   readonly subtype: string
-  /** Beside the weight; in lower case, `name=value`. What is on offer has to have them all. */
+  /** Without the weight; in lower case, `name=value`. An available type must have all of them to match. */
   readonly parameters: readonly string[]
-  /** From 0, not acceptable, to 1 (RFC 9110 §12.4.2). */
+  /** From 0, which means not acceptable, to 1 (RFC 9110 §12.4.2). */
   readonly weight: number
 }
 
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
- * @param offered media types in lower case, with their parameters behind `;` and without spaces; of those that weigh the
- *   same the first wins
- * @returns one of them, or undefined when none is acceptable; the first when there is no Accept,
- *   or none that can be read
+ * @param offered media types in lower case, with parameters after `;` and without spaces; the first wins among those
+ *   of equal weight
+ * @returns one of `offered`, or undefined when none is acceptable; the first when there is no Accept field,
+ *   or when no member of it can be parsed
  * @see RFC 9110 §12.5.1
  */
 export function preferredMediaType<T extends string>(fields: Fields, offered: readonly T[]): T | undefined {
@@ -58,7 +58,7 @@ function weightOf(mediaType: string, ranges: readonly MediaRange[]): number {
   return (exact ?? ofType ?? any)?.weight ?? 0
 }
 
-/** None for what is malformed. The weight counts wherever among the parameters it stands. */
+/** @returns an empty list when the member is malformed; the weight is found at any position among the parameters */
 function parseMediaRange(member: string): MediaRange[] {
   const [name = '', ...rest] = splitOutsideQuotes(member, ';').map(trimOws)
   const [type = '', subtype = '', ...more] = name.toLowerCase().split('/')
@@ -74,7 +74,7 @@ function parseMediaRange(member: string): MediaRange[] {
   return [{ type, subtype, parameters, weight }]
 }
 
-/** Cuts at each separator that is not inside a quoted string (RFC 9110 §5.6.4). */
+/** Splits at each separator that is not inside a quoted string (RFC 9110 §5.6.4). */
 function splitOutsideQuotes(text: string, separator: ',' | ';'): string[] {
   const pieces: string[] = []
   let start = 0

@@ -1,10 +1,10 @@
 /**
- * The authority component: `host:port`, as CONNECT targets, absolute-form targets and the Host field carry it
+ * The authority component, `host:port`, in the targets of CONNECT, in absolute-form targets and in the Host field
  * (RFC 9110 §4.2.1, §7.2; RFC 9112 §3.2.3; RFC 3986 §3.2).
  *
- * Parsing is done on the text as received and repairs nothing. What other parsers would turn into an address by
- * themselves (`0177.0.0.1`, `2130706433`, `127.1`, full-width digits) is refused here, because a policy that
- * judged the one spelling and a dialler that understood the other would disagree about where the bytes go.
+ * The text is parsed as received and never repaired. Spellings that other parsers would convert to an address
+ * (`0177.0.0.1`, `2130706433`, `127.1`, full-width digits) are rejected here. Otherwise the policy could judge one
+ * spelling while the resolver understands another, and bytes would go to a host that was never allowed.
  */
 import { isIPv6 } from 'node:net'
 import { malformed } from '../errors.js'
@@ -16,7 +16,7 @@ export interface Host {
   readonly name: string
 }
 
-/** `text` is the authority as received; it is what the Host field toward the origin is made of. */
+/** `text` is the authority as received; the Host field of the forwarded request is made from it. */
 export interface Authority {
   readonly host: Host
   readonly port: number
@@ -25,16 +25,16 @@ export interface Authority {
 
 const HTTP_PORT = 80
 const MAX_NAME_BYTES = 253
-/** Judged before lower-casing, which would make an ASCII letter of the Kelvin sign. */
+/** Tested before the name is converted to lower case, which would turn the Kelvin sign into an ASCII letter. */
 const LABEL = /^(?=.*[A-Za-z0-9])[A-Za-z0-9_-]{1,63}$/
 const IPV4 = /^(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}$/
-/** A last label that a resolver would read as a number: all digits, or 0x and hex digits. */
+/** A last label that a resolver would read as a number: all digits, or `0x` and hexadecimal digits. */
 const NUMERIC_LABEL = /^(?:\d+|0x[0-9a-f]*)$/i
 const PORT = /^\d{1,5}$/
 
 /**
- * @param text a host as it stands in an authority: IPv6 in brackets, anything else without
- * @throws ProxyError 400 when it is neither a host name, four plain decimal parts, nor a bracketed IPv6 address
+ * @param text a host as written in an authority: IPv6 in brackets, anything else without
+ * @throws ProxyError 400 when it is neither a host name, nor four plain decimal parts, nor a bracketed IPv6 address
  * @see RFC 3986 §3.2.2, RFC 1123 §2.1
  */
 export function parseHost(text: string): Host {
@@ -78,12 +78,12 @@ export function parseAuthority(text: string, defaultPort?: number): Authority {
 /**
  * The Host field: exactly one in HTTP/1.1, well-formed in every version (RFC 9112 §3.2, RFC 9110 §7.2).
  *
- * In absolute- and authority-form the target decides where a request goes and Host is only checked for its
- * shape; it may differ (some clients leave the port out) and is rewritten before anything is sent.
- * @param minor the minor version of the request: 1.1 must carry Host, 1.0 need not
+ * In absolute-form and authority-form the target decides where a request goes, and only the syntax of Host is checked:
+ * it may differ from the target (some clients omit the port), and is replaced before the request is forwarded.
+ * @param minor the minor version of the request: 1.1 must have a Host field, 1.0 need not
  * @param target the authority of the request target, which most clients repeat in Host
- * @returns the authority Host names, or undefined when there is none
- * @throws ProxyError 400 when it is missing in HTTP/1.1, given twice, empty, or not `host[:port]`
+ * @returns the authority in Host, or undefined when there is no Host field
+ * @throws ProxyError 400 when it is missing in HTTP/1.1, repeated, empty, or not `host[:port]`
  */
 export function parseHostField(
   fields: FieldSection,

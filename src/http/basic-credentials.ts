@@ -1,9 +1,9 @@
 /**
- * Basic authentication toward a proxy: the challenge, and what a client answers it with
+ * Basic authentication to a proxy: the challenge, and the credentials that a client sends in response
  * (RFC 7617 §2, §2.1; RFC 9110 §11.4, §11.7.1, §11.7.2).
  *
- * Only one reading of the field is taken. What two decoders could read in two ways would be one user for Sluice and
- * another for whoever compares its logs with those of the next system.
+ * The field must have exactly one interpretation. If two decoders could read it in two ways, the same request would
+ * have one user name in Sluice's log and another in the log of the next system.
  */
 import { isUtf8 } from 'node:buffer'
 import { FIELD, type FieldSection } from './field-section.js'
@@ -17,11 +17,11 @@ export interface BasicCredentials {
 /** The Proxy-Authenticate value of a 407: names and passwords are UTF-8 (RFC 7617 §2.1). */
 export const BASIC_CHALLENGE = 'Basic realm="Sluice", charset="UTF-8"'
 
-/** Controls, which neither part may hold (RFC 7617 §2). */
+/** Control characters, which neither part may contain (RFC 7617 §2). */
 const CONTROL = /[\0-\x1f\x7f]/
 
 /**
- * What Proxy-Authorization says (RFC 9110 §11.7.2). Never throws: who sends something unreadable is asked again.
+ * Parses Proxy-Authorization (RFC 9110 §11.7.2). Never throws: malformed credentials are answered with the challenge.
  * @returns `missing` also for credentials of another scheme, since the answer is the same challenge
  */
 export function parseProxyAuthorization(fields: FieldSection): BasicCredentials | 'missing' | 'malformed' {
@@ -30,7 +30,7 @@ export function parseProxyAuthorization(fields: FieldSection): BasicCredentials 
 }
 
 /**
- * What one value of Authorization or Proxy-Authorization says (RFC 9110 §11.6.2, §11.7.2).
+ * Parses one value of Authorization or Proxy-Authorization (RFC 9110 §11.6.2, §11.7.2).
  * @returns `missing` also for credentials of another scheme
  */
 export function parseBasic(value: string | undefined): BasicCredentials | 'missing' | 'malformed' {
@@ -41,12 +41,12 @@ export function parseBasic(value: string | undefined): BasicCredentials | 'missi
   return parseUserPass(value.slice(scheme.length).replace(/^ +/, '')) ?? 'malformed'
 }
 
-/** The value of Authorization or Proxy-Authorization that says them (RFC 7617 §2). */
+/** The value of Authorization or Proxy-Authorization for these credentials (RFC 7617 §2). */
 export function serializeBasic({ user, password }: BasicCredentials): string {
   return `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`
 }
 
-/** @returns undefined unless it is the one base64 text of `user:password` in UTF-8 (RFC 7617 §2) */
+/** @returns undefined unless the text is the canonical base64 of `user:password` in UTF-8 (RFC 7617 §2) */
 function parseUserPass(text: string): BasicCredentials | undefined {
   const bytes = Buffer.from(text, 'base64')
   if (bytes.toString('base64') !== text || !isUtf8(bytes)) return undefined

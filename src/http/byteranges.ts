@@ -1,37 +1,37 @@
 /**
  * multipart/byteranges: several ranges of one representation in one response (RFC 9110 §14.6, §15.3.7.2).
  *
- * Everything but the bytes of the representation is made here, so that the length of the whole is known before the
- * first byte is read.
+ * All delimiters and part headers are made in advance, so that the length of the content is known before the first
+ * byte of the representation is read.
  */
 import { type ByteRange, serializeContentRange } from './range.js'
 
 export interface ByterangesSource {
   /** At least one, each within the representation. */
   readonly ranges: readonly ByteRange[]
-  /** Bytes of the representation. */
+  /** Length of the representation, in bytes. */
   readonly length: number
   /** Content-Type of the representation, which every part repeats; undefined when it has none. */
   readonly contentType: string | undefined
-  /** What parts the parts: random and long enough never to stand in the representation. */
+  /** Separates the parts: random, and long enough never to occur in the representation. */
   readonly boundary: string
 }
 
 export interface Byteranges {
   /** Content-Type of the response, which has no Content-Range of its own. */
   readonly contentType: string
-  /** Bytes of the whole content. */
+  /** Length of the whole content, in bytes. */
   readonly contentLength: number
-  /** For each range, in order, what stands in front of its bytes. */
+  /** For each range, in order, the bytes that precede its data. */
   readonly parts: readonly { readonly head: Buffer; readonly range: ByteRange }[]
-  /** What stands behind the bytes of the last range. */
+  /** The bytes that follow the data of the last range. */
   readonly end: Buffer
 }
 
-/** The characters of a boundary (RFC 2046 §5.1.1) that are also those of a token, so that it needs no quotes. */
+/** The characters allowed in a boundary (RFC 2046 §5.1.1) and in a token, so that it needs no quotes. */
 const BOUNDARY = /^[0-9A-Za-z'+_.-]{1,70}$/
 
-/** @throws RangeError when the boundary is empty, too long, or has a character that would need quotes */
+/** @throws RangeError when the boundary is empty, too long, or contains a character that would need quotes */
 export function serializeByteranges(source: ByterangesSource): Byteranges {
   const { ranges, length, contentType, boundary } = source
   if (!BOUNDARY.test(boundary)) throw new RangeError('bad multipart boundary')

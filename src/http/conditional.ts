@@ -1,21 +1,21 @@
 /**
- * Conditional requests: which preconditions are looked at, in which order, and what follows when one does not hold
+ * Conditional requests: which preconditions are evaluated, in which order, and the result when one is false
  * (RFC 9110 §13.1.1 to §13.1.4, §13.2.2).
  *
- * A condition that can not be read never lets a write through: nobody loses what another has written because a client
- * spells its entity tags wrong. So a malformed If-Match matches nothing, and a malformed If-None-Match fails, but for
- * reads, which it would cost the content. Invalid dates are the exception, as they have to be ignored
- * (RFC 9110 §13.1.3, §13.1.4).
+ * A condition that cannot be parsed never permits a write: a client that misspells an entity tag must not overwrite
+ * the work of another. So a malformed If-Match matches nothing, and a malformed If-None-Match fails, except for reads,
+ * which would otherwise receive no content. Invalid dates are different: they must be ignored (RFC 9110 §13.1.3,
+ * §13.1.4).
  */
 import { parseHttpDate } from './date.js'
 import { type EntityTag, type EntityTagList, isStrongMatch, isWeakMatch, parseEntityTags } from './etag.js'
 import { type Fields, fieldValues } from './fields.js'
 import type { Method } from './method.js'
 
-/** The validators of the representation that the target has now. */
+/** The validators of the current representation of the target. */
 export interface Validators {
   readonly etag: EntityTag | undefined
-  /** Milliseconds since the epoch; compared by the second, as that is all that an HTTP-date holds. */
+  /** Milliseconds since the epoch; compared in whole seconds, the resolution of an HTTP-date. */
   readonly lastModifiedMs: number | undefined
 }
 
@@ -24,22 +24,23 @@ export interface ConditionalRequest {
   readonly fields: Fields
   /** undefined when the target has no representation. */
   readonly current: Validators | undefined
-  /** Milliseconds since the epoch, for years of two digits. */
+  /** Milliseconds since the epoch, used to interpret two-digit years. */
   readonly now: number
 }
 
-/** Do as the method says, answer 304, or answer 412. */
+/** Perform the method, answer 304, or answer 412. */
 export type Precondition = 'proceed' | 'not_modified' | 'failed'
 
-/** They neither select nor change a representation, so preconditions are ignored (RFC 9110 §13.2.1). */
+/** These neither select nor modify a representation, so their preconditions are ignored (RFC 9110 §13.2.1). */
 const UNCONDITIONAL: ReadonlySet<Method> = new Set(['CONNECT', 'OPTIONS', 'TRACE'])
-/** They need a representation; without one the answer is an error, which preconditions do not change (RFC 9110 §13.2.1). */
+/** Without a representation these end in an error, which takes precedence over preconditions (RFC 9110 §13.2.1). */
 const NEEDS_REPRESENTATION: ReadonlySet<Method> = new Set(['GET', 'HEAD', 'DELETE'])
 
 /**
- * To be asked when the request would otherwise succeed: preconditions never replace another error (RFC 9110 §13.2.1).
+ * Must be called only when the request would otherwise succeed: other errors take precedence over preconditions
+ * (RFC 9110 §13.2.1).
  *
- * If-Modified-Since in the future is compared like any other.
+ * An If-Modified-Since date in the future is compared like any other.
  * @see RFC 9110 §13.2.2
  */
 export function decidePreconditions({ method, fields, current, now }: ConditionalRequest): Precondition {
@@ -101,7 +102,7 @@ function isModifiedSince(since: number | undefined, current: Validators | undefi
   return secondOf(modified) > secondOf(since)
 }
 
-/** The date of a field that is there once and valid. */
+/** The date in a field that occurs once and is valid; undefined otherwise. */
 function dateOf(fields: Fields, name: string, now: number): number | undefined {
   const values = fieldValues(fields, name)
   const [value] = values

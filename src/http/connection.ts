@@ -1,12 +1,12 @@
 /**
- * Connection and the fields that belong to one hop (RFC 9110 §7.6.1; RFC 9112 §9.3).
+ * Connection and the fields that apply to one hop (RFC 9110 §7.6.1; RFC 9112 §9.3).
  *
- * What Connection names is removed together with the fields that are hop-by-hop by their own definition, before
- * anything of ours is added. A proxy that keeps a list alone forwards fields the sender asked it to drop.
+ * The fields that Connection names are removed together with those that are hop-by-hop by definition, before this
+ * proxy adds its own. A proxy that removes only a fixed list would forward fields that the sender asked it to drop.
  */
 import { FIELD, type FieldSection, type FieldSet, fieldSet } from './field-section.js'
 
-/** Hop-by-hop by definition, named by Connection or not (RFC 9110 §7.6.1, §11.7; HTTP2-Settings: RFC 7540 §3.2.1). */
+/** Hop-by-hop by definition, whether or not Connection names them (RFC 9110 §7.6.1, §11.7; RFC 7540 §3.2.1). */
 const HOP_BY_HOP = fieldSet(
   'connection',
   'proxy-connection',
@@ -21,8 +21,8 @@ const HOP_BY_HOP = fieldSet(
 )
 
 /**
- * Never dropped because Connection names them: without Host, Content-Length or Content-Encoding the message would
- * mean something else, and naming them is how requests are smuggled and authentication is stripped.
+ * Never removed because Connection names them. Without Host, Content-Length or Content-Encoding the message would
+ * have another meaning; naming such fields in Connection is a known way to smuggle requests and strip authentication.
  */
 const END_TO_END: ReadonlySet<string> = new Set([
   'host',
@@ -41,9 +41,9 @@ const END_TO_END: ReadonlySet<string> = new Set([
 ])
 
 /**
- * The fields that go on to the next hop: order, case and repeats kept; hop-by-hop ones and those that Connection
- * names left out.
- * @param drop further ones to leave out
+ * The fields to forward to the next hop, with order, case and repetitions preserved, without the hop-by-hop fields and
+ * those that Connection names.
+ * @param drop further fields to remove
  */
 export function endToEndFields(fields: FieldSection, drop: FieldSet = 0): string[] {
   const { list, ids } = fields
@@ -59,15 +59,15 @@ export function endToEndFields(fields: FieldSection, drop: FieldSet = 0): string
   return kept
 }
 
-/** What of the options is dropped as the name of a field; undefined when that is nothing. */
+/** The connection options that name a field to remove; undefined when there are none. */
 function namedFields(options: readonly string[]): ReadonlySet<string> | undefined {
   const names = options.filter(option => option !== 'keep-alive' && !END_TO_END.has(option))
   return names.length === 0 ? undefined : new Set(names)
 }
 
 /**
- * Whether the sender of a message means to keep its connection (RFC 9112 §9.3): HTTP/1.1 unless it says close,
- * HTTP/1.0 only when it says keep-alive. Old clients ask for that in Proxy-Connection.
+ * Whether the sender of a message wants to keep the connection open (RFC 9112 §9.3): in HTTP/1.1 unless it sends
+ * `close`, in HTTP/1.0 only if it sends `keep-alive`. Old clients send the latter in Proxy-Connection.
  */
 export function isPersistent(fields: FieldSection, minor: 0 | 1, sender: 'client' | 'server'): boolean {
   const isUnlessClosed =

@@ -1,8 +1,8 @@
 /**
- * HTTP-date (RFC 9110 §5.6.7): written in its preferred form, IMF-fixdate, and read in all three.
+ * HTTP-date (RFC 9110 §5.6.7): written in the preferred form, IMF-fixdate, and parsed in all three forms.
  *
- * The name of the weekday has to be one, but whether it fits the date is not looked at: the rest says when by itself,
- * and a field that is ignored for its weekday would turn a conditional write into an unconditional one.
+ * The name of the weekday must be valid, but need not fit the date: the other parts already determine the time, and
+ * ignoring the field because of a wrong weekday would make a conditional write unconditional.
  */
 
 const DAY = '(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)'
@@ -24,14 +24,14 @@ const MONTHS: readonly string[] = [
 const MONTH = `(?<month>${MONTHS.join('|')})`
 const TIME = String.raw`(?<hour>\d\d):(?<minute>\d\d):(?<second>\d\d)`
 
-/** IMF-fixdate, and the forms of RFC 850 and of C's asctime, which recipients must still read. */
+/** IMF-fixdate, and the obsolete forms of RFC 850 and of asctime() in C, which recipients must still parse. */
 const FORMS = [
   new RegExp(String.raw`^${DAY}, (?<day>\d\d) ${MONTH} (?<year>\d{4}) ${TIME} GMT$`),
   new RegExp(String.raw`^${LONG_DAY}, (?<day>\d\d)-${MONTH}-(?<year>\d\d) ${TIME} GMT$`),
   new RegExp(String.raw`^${DAY} ${MONTH} (?<day>\d\d| \d) ${TIME} (?<year>\d{4})$`),
 ] as const
 
-/** How far ahead a year of two digits may lie before it means one of the past. */
+/** A two-digit year that would lie more than this many years in the future means one in the past. */
 const FUTURE_YEARS = 50
 
 /** @param timeMs milliseconds since the epoch, in the years 0 to 9999; a fraction of a second is cut off */
@@ -40,7 +40,7 @@ export function serializeHttpDate(timeMs: number): string {
 }
 
 /**
- * The current date, made once a second.
+ * Returns a function for the current HTTP-date, which is formatted once a second.
  * @param now milliseconds since the epoch
  */
 export function createHttpDate(now: () => number): () => string {
@@ -57,10 +57,11 @@ export function createHttpDate(now: () => number): () => string {
 }
 
 /**
- * @param text an HTTP-date, its letters in the case that the grammar gives
- * @param now milliseconds since the epoch: a year of two digits is the latest that puts the date no more than 50 years
+ * @param text an HTTP-date; the case of letters matters
+ * @param now milliseconds since the epoch; a two-digit year is the latest one for which the date lies at most 50 years
  *   after it
- * @returns milliseconds since the epoch, or undefined when it is no HTTP-date; second 60 is the first of the next minute
+ * @returns milliseconds since the epoch, or undefined when it is not an HTTP-date; second 60 is the first of the next
+ *   minute
  * @see RFC 9110 §5.6.7
  */
 export function parseHttpDate(text: string, now: number): number | undefined {
@@ -83,11 +84,11 @@ function nearestCentury(twoDigits: number, parts: Parts, now: number): number | 
   return time === undefined || time > limit.getTime() ? timeOf(year - 100, parts) : time
 }
 
-/** undefined for a day that the month does not have, or a time that the day does not. */
+/** @returns undefined when the month does not have that day, or the day does not have that time */
 function timeOf(year: number, parts: Parts): number | undefined {
   const { day, month, hour, minute, second } = parts
   const date = new Date(0)
-  // Not Date.UTC, which takes a year below 100 for one of the twentieth century.
+  // Not Date.UTC, which would move a year below 100 to the twentieth century.
   date.setUTCFullYear(year, MONTHS.indexOf(month ?? ''), Number(day))
   if (date.getUTCDate() !== Number(day)) return undefined
   if (Number(hour) > 23 || Number(minute) > 59 || Number(second) > 60) return undefined

@@ -1,19 +1,19 @@
 /**
- * Entity tags: the grammar, the two comparisons, and the lists of If-Match and If-None-Match
+ * Entity tags: the grammar, the two comparison functions, and the lists in If-Match and If-None-Match
  * (RFC 9110 §8.8.3, §8.8.3.2, §13.1.1, §13.1.2).
  *
- * The opaque part may hold commas, so a list of tags can not be cut at them, and there is no escape in it: a
- * backslash is a character like any other.
+ * The opaque part may contain commas, so a list of tags cannot be split at commas. It has no escapes: a backslash is
+ * an ordinary character.
  */
 import { type Fields, fieldValues } from './fields.js'
 
-/** `opaque` is what stands between the quotes, one character a byte. */
+/** `opaque` is the text between the quotes, one character for each byte. */
 export interface EntityTag {
   readonly weak: boolean
   readonly opaque: string
 }
 
-/** The value of If-Match or If-None-Match. A list without members is one: it matches nothing. */
+/** The value of If-Match or If-None-Match. A list without members is valid and matches nothing. */
 export type EntityTagList =
   | { readonly kind: 'any' }
   | { readonly kind: 'tags'; readonly tags: readonly EntityTag[] }
@@ -23,40 +23,40 @@ const ENTITY_TAG = String.raw`(W/)?"([\x21\x23-\x7e\x80-\xff]*)"`
 const WHOLE_TAG = new RegExp(`^${ENTITY_TAG}$`)
 const MALFORMED: EntityTagList = Object.freeze({ kind: 'malformed' })
 
-/** @returns undefined when it is no entity tag; `w/` is none, as the prefix has a case (RFC 9110 §8.8.3) */
+/** @returns undefined when it is not an entity tag; `w/` is not a prefix, as its case matters (RFC 9110 §8.8.3) */
 export function parseEntityTag(text: string): EntityTag | undefined {
   const match = WHOLE_TAG.exec(text)
   return match === null ? undefined : tagOf(match)
 }
 
-/** @throws RangeError when the opaque part has a character that no entity tag may hold */
+/** @throws RangeError when the opaque part contains a character that is not allowed in an entity tag */
 export function serializeEntityTag(tag: EntityTag): string {
   const text = `${tag.weak ? 'W/' : ''}"${tag.opaque}"`
   if (!WHOLE_TAG.test(text)) throw new RangeError('bad character in an entity tag')
   return text
 }
 
-/** Equal byte for byte: neither is weak (RFC 9110 §8.8.3.2). */
+/** Strong comparison: both tags are strong and equal byte for byte (RFC 9110 §8.8.3.2). */
 export function isStrongMatch(a: EntityTag, b: EntityTag): boolean {
   return !a.weak && !b.weak && a.opaque === b.opaque
 }
 
-/** Equal in meaning: weak or not does not matter (RFC 9110 §8.8.3.2). */
+/** Weak comparison: the opaque parts are equal, whether or not a tag is weak (RFC 9110 §8.8.3.2). */
 export function isWeakMatch(a: EntityTag, b: EntityTag): boolean {
   return a.opaque === b.opaque
 }
 
 /**
- * Reads `*` or a list of entity tags, over all lines of a field.
+ * Parses `*` or a list of entity tags, from all lines of a field.
  *
- * What a malformed one means is for the caller to say, as it depends on what the request would do.
+ * The caller decides what a malformed list means, because that depends on the method of the request.
  * @param name the field's name in lower case
  * @returns undefined when there is no such field
  */
 export function parseEntityTags(fields: Fields, name: string): EntityTagList | undefined {
   const values = fieldValues(fields, name)
   if (values.length === 0) return undefined
-  // With the space, a tag that is begun on one line is not ended on the next.
+  // The space prevents a tag that begins on one line from ending on the next.
   const text = values.join(', ')
   return text === '*' ? { kind: 'any' } : parseTags(text)
 }

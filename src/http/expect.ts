@@ -1,12 +1,12 @@
 /**
- * Expect (RFC 9110 §10.1.1): `100-continue` is the only expectation there is. It is passed on and answered by the
- * next hop; another one is 417, and in HTTP/1.0 the field means nothing.
+ * Expect (RFC 9110 §10.1.1): `100-continue` is the only expectation that is defined. It is forwarded, and the next hop
+ * answers it; any other is answered with 417. In HTTP/1.0 the field is ignored.
  */
 import { ProxyError } from '../errors.js'
 import { FIELD, type FieldSection } from './field-section.js'
 
 /**
- * @returns true when the client holds its content back until it sees 100 or a final status
+ * @returns true when the client waits for 100 or a final status before it sends its content
  * @throws ProxyError 417 for any other expectation
  */
 export function expectsContinue(fields: FieldSection, minor: 0 | 1): boolean {
@@ -17,6 +17,6 @@ export function expectsContinue(fields: FieldSection, minor: 0 | 1): boolean {
     status: 417,
     close: true,
     reason: 'expectation',
-    detail: 'The only expectation is 100-continue.',
+    detail: 'The only supported expectation is 100-continue.',
   })
 }

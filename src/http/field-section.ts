@@ -1,15 +1,15 @@
 /**
- * The fields of one received head, read once (RFC 9110 §5, RFC 9112 §5).
+ * The fields of one received head, parsed once (RFC 9110 §5, RFC 9112 §5).
  *
- * While a line is read its name is looked up among the names that the protocol itself acts on, and what was found is
- * kept as a number beside the field. Whoever decides framing, persistence or what belongs to this hop asks by that
- * number: no name is compared, and nothing turned to lower case, a second time.
+ * While a line is parsed, its name is looked up among the names that the protocol itself uses, and the number of the
+ * name is kept with the field. Framing, persistence and the removal of hop-by-hop fields all use this number, so that
+ * no name is compared or converted to lower case a second time.
  */
 import { malformed } from '../errors.js'
 import { type Fields, splitList } from './fields.js'
 import { isToken } from './token.js'
 
-/** The names that something is decided by, and the number of each; 0 is every other name. */
+/** The names that decisions depend on, and the number of each; 0 stands for every other name. */
 export const FIELD = {
   connection: 1,
   'keep-alive': 2,
@@ -46,15 +46,17 @@ export const FIELD = {
 
 export type FieldId = (typeof FIELD)[keyof typeof FIELD]
 
-/** Several of them at once: one bit each. */
+/** Several of these fields: a bit for each. */
 export type FieldSet = number
 
-/** The set of the fields named. */
+/** The set of the given fields. */
 export function fieldSet(...names: readonly (keyof typeof FIELD)[]): FieldSet {
   return names.reduce((set, name) => set | (1 << FIELD[name]), 0)
 }
 
-/** Names that are recognised as they are written, so that no text is made of them and their characters are not checked. */
+/**
+ * Names that are recognised in this spelling, so that no string is allocated and no characters are checked for them.
+ */
 const COMMON_NAMES = [
   'Accept Accept-Encoding Accept-Language Accept-Ranges Access-Control-Allow-Origin Age Authorization Cache-Control',
   'Connection Content-Disposition Content-Encoding Content-Language Content-Length Content-Type Cookie Date ETag Etag',
@@ -65,13 +67,13 @@ const COMMON_NAMES = [
 ].join(' ')
 
 interface KnownName {
-  /** As it is written in the message. */
+  /** In the case in which the message has it. */
   readonly name: string
   readonly lower: string
   readonly id: number
 }
 
-/** Fields by which some origins take a request for one to another host or path, or for another method; counted as one. */
+/** Fields that make some origins use another host, path or method than the request line says; one number for all. */
 const CLAIMED_TARGET = [
   'forwarded',
   'x-forwarded-host',
@@ -94,7 +96,7 @@ const IDS: ReadonlyMap<string, number> = new Map([
   ...Object.entries(FIELD),
   ...CLAIMED_TARGET.map((name): [string, number] => [name, FIELD['x-forwarded-host']]),
 ])
-/** Known names by length, first and last letter, of which hardly two share all. */
+/** Known names by length, first letter and last letter; few names share all three. */
 const BUCKETS: readonly (readonly (readonly (readonly KnownName[])[])[])[] = makeBuckets()
 
 function makeBuckets(): KnownName[][][][] {
@@ -113,7 +115,7 @@ function makeBuckets(): KnownName[][][][] {
   return buckets
 }
 
-/** Every control character but HTAB (RFC 9110 §5.5). */
+/** Every control character except HTAB (RFC 9110 §5.5). */
 const CONTROL = /[\x00-\x08\x0a-\x1f\x7f]/
 const NONE: readonly string[] = Object.freeze([])
 
@@ -125,7 +127,7 @@ export class FieldSection {
   #repeated: FieldSet = 0
   #options: readonly string[] | undefined
 
-  /** The same from a list, as far as names go; nothing is checked. */
+  /** Creates a section from a list; the syntax of names and values is not checked. */
   static of(fields: Fields): FieldSection {
     const section = new FieldSection()
     for (let i = 0; i + 1 < fields.length; i += 2) {
@@ -141,9 +143,9 @@ export class FieldSection {
   }
 
   /**
-   * The same from names and values that another reader has found in one message.
-   * @param raw name, value, name, value, ...: views of what was received, as a rule of one piece of it, which becomes
-   *   text as a whole: a call for each name and value would cost four times as much
+   * Creates a section from names and values that another parser has located in one message.
+   * @param raw name, value, name, value, ...: views of the received bytes, usually of one buffer, which is converted to
+   *   text as a whole: a conversion for each name and value would cost four times as much
    * @throws ProxyError 400
    */
   static ofBytes(raw: readonly Buffer[]): FieldSection {
@@ -171,12 +173,12 @@ export class FieldSection {
     return section
   }
 
-  /** name, value, name, value, ... in order, names as they were written. */
+  /** name, value, name, value, ... in order, names in the case received. */
   get list(): Fields {
     return this.#list
   }
 
-  /** What each field is, in their order: a FieldId, or 0. */
+  /** The number of each field's name, in the same order: a FieldId, or 0. */
   get ids(): readonly number[] {
     return this.#ids
   }
@@ -186,19 +188,19 @@ export class FieldSection {
     return this.#ids.length
   }
 
-  /** Bytes of the lines read, line ends not counted. */
+  /** Length of the lines read, in bytes, without their line ends. */
   get bytes(): number {
     return this.#bytes
   }
 
   /**
-   * Reads the field line from `start` to `end` of `text`, without its CRLF, and adds it.
+   * Parses the field line from `start` to `end` of `text`, without its CRLF, and adds it.
    *
-   * A line that begins with white space is obs-fold, and white space before the colon hides a field from a recipient
-   * that is less strict: both are refused, not repaired (RFC 9112 §5.1, §5.2). No control character but HTAB may be in
-   * a value (RFC 9110 §5.5), which loses the white space around it.
-   * @param nameEnd where the name ends, which is at the first colon unless another reader has found it
-   * @param valueStart where the value begins, white space in front of it included
+   * A line that begins with white space is obs-fold, and white space before the colon hides a field from a less strict
+   * recipient: both are rejected, not repaired (RFC 9112 §5.1, §5.2). A value must not contain control characters
+   * except HTAB (RFC 9110 §5.5); white space around it is removed.
+   * @param nameEnd where the name ends: at the first colon, unless another parser has located it
+   * @param valueStart where the value begins, before any leading white space
    * @throws ProxyError 400
    */
   read(
@@ -232,43 +234,43 @@ export class FieldSection {
     return (this.#present & (1 << id)) !== 0
   }
 
-  /** Whether there is one of several. */
+  /** Whether at least one field of the set is present. */
   hasAny(set: FieldSet): boolean {
     return (this.#present & set) !== 0
   }
 
-  /** Whether there is more than one line of it. */
+  /** Whether the field has more than one line. */
   isRepeated(id: FieldId): boolean {
     return (this.#repeated & (1 << id)) !== 0
   }
 
   /**
-   * The value of a field that a message has one line of at most; undefined when there is none.
-   * @param name for the error
-   * @throws ProxyError 400 when there are more
+   * The value of a field that may have only one line in a message; undefined when there is none.
+   * @param name the name of the field, for the error message
+   * @throws ProxyError 400 when there are several lines
    */
   single(id: FieldId, name: string): string | undefined {
     if ((this.#repeated & (1 << id)) !== 0) throw malformed(`more than one ${name}`)
     return this.has(id) ? this.#list[2 * this.#ids.indexOf(id) + 1] : undefined
   }
 
-  /** The value of its first line. */
+  /** The value of the first line of the field. */
   value(id: FieldId): string | undefined {
     return this.has(id) ? this.#list[2 * this.#ids.indexOf(id) + 1] : undefined
   }
 
-  /** The values of all its lines, in order. */
+  /** The values of all lines of the field, in order. */
   values(id: FieldId): readonly string[] {
     if (!this.has(id)) return NONE
     return this.#list.filter((_, at) => at % 2 === 1 && this.#ids[(at - 1) / 2] === id)
   }
 
-  /** The members of all its lines as one list, empty ones dropped (RFC 9110 §5.6.1). */
+  /** The members of all lines of the field as one list, without empty members (RFC 9110 §5.6.1). */
   membersAsReceived(id: FieldId): readonly string[] {
     return this.values(id).flatMap(splitList)
   }
 
-  /** The same in lower case. */
+  /** As `membersAsReceived`, in lower case. */
   members(id: FieldId): readonly string[] {
     return this.membersAsReceived(id).map(member => member.toLowerCase())
   }
@@ -279,7 +281,7 @@ export class FieldSection {
     return this.#options
   }
 
-  /** The same fields and one more line, as far as names go; the value is not checked. */
+  /** A copy with one more line; the syntax of its name and value is not checked. */
   plus(name: string, value: string): FieldSection {
     const id = fieldId(name)
     const bit = id === 0 ? 0 : 1 << id
@@ -291,7 +293,7 @@ export class FieldSection {
     return more
   }
 
-  /** The same fields, but for the value of each line of one. */
+  /** A copy in which every line of one field has this value. */
   withValue(id: FieldId, value: string): FieldSection {
     const changed = new FieldSection()
     for (const [i, own] of this.#ids.entries()) {
@@ -305,12 +307,12 @@ export class FieldSection {
   }
 }
 
-/** What a name is: a FieldId, or 0. */
+/** The number of a name: a FieldId, or 0. */
 export function fieldId(name: string): number {
   return recognise(name, 0, name.length)?.id ?? 0
 }
 
-/** The known name that is written from `start` to `end`, in whatever case. */
+/** The known name from `start` to `end`, whatever its case. */
 function recognise(text: string, start: number, end: number): KnownName | undefined {
   const bucket = BUCKETS[end - start]?.[text.charCodeAt(start) | 0x20]?.[text.charCodeAt(end - 1) | 0x20]
   if (bucket === undefined) return undefined

@@ -1,9 +1,10 @@
 /**
- * Header and trailer fields (RFC 9110 §5) as a flat list of name, value, name, value, in order, with the case of the
- * names and every repeat kept. Values are one character a byte (latin1), so that bytes above 0x7f leave as they came.
+ * Header and trailer fields (RFC 9110 §5) as a flat list of name, value, name, value, with the order, the case of names
+ * and all repetitions preserved. Values have one character for each byte (latin1), so that bytes above 0x7f are
+ * forwarded unchanged.
  *
- * A received head is a FieldSection, which knows what the protocol acts on. What is asked for here, by name and without
- * case, is what only some requests are looked through for.
+ * A received head is a FieldSection, which knows the names that the protocol uses. The functions here compare names
+ * without regard to case, for fields that only some requests are searched for.
  */
 
 /** name, value, name, value, ... */
@@ -26,12 +27,12 @@ export function fieldValue(fields: Fields, name: string): string | undefined {
   return undefined
 }
 
-/** Whether there is a field `name` (given in lower case). */
+/** Whether the field `name` (given in lower case) is present. */
 export function hasField(fields: Fields, name: string): boolean {
   return fieldValue(fields, name) !== undefined
 }
 
-/** All but the fields of these names (given in lower case). */
+/** The list without the fields of these names (given in lower case). */
 export function withoutFields(fields: Fields, names: ReadonlySet<string>): Fields {
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {
@@ -41,7 +42,7 @@ export function withoutFields(fields: Fields, names: ReadonlySet<string>): Field
   return kept
 }
 
-/** The members of a comma-separated list, trimmed, empty ones dropped (RFC 9110 §5.6.1). */
+/** The members of a comma-separated list, trimmed, without empty members (RFC 9110 §5.6.1). */
 export function splitList(value: string): string[] {
   return value
     .split(',')
@@ -49,7 +50,7 @@ export function splitList(value: string): string[] {
     .filter(member => member !== '')
 }
 
-/** Without optional white space at both ends: SP and HTAB alone, nothing else that trim() would take (§5.6.3). */
+/** Removes optional white space at both ends: only SP and HTAB, unlike trim() (RFC 9110 §5.6.3). */
 export function trimOws(text: string): string {
   let start = 0
   let end = text.length

@@ -1,10 +1,10 @@
 /**
- * What an origin behind this proxy is told of the client it does not see: Forwarded (RFC 7239 §4), or the X-Forwarded
- * fields that came before it.
+ * Information about the client for an origin behind this proxy: Forwarded (RFC 7239 §4), or the older X-Forwarded
+ * fields.
  *
- * This hop is appended to what the client sent, so only what stands last was said by somebody the origin knows. A
- * Forwarded that is malformed is dropped: behind a quote that stays open, this hop would be part of the client's value.
- * X-Forwarded-Host and X-Forwarded-Proto hold one value by custom, and there ours replaces the client's.
+ * This hop is appended to what the client sent, so only the last element comes from a sender that the origin trusts. A
+ * malformed Forwarded field is removed: after an unclosed quote, this hop would become part of the client's value.
+ * X-Forwarded-Host and X-Forwarded-Proto have a single value by convention, which replaces the client's.
  */
 import { type Fields, fieldValues } from './fields.js'
 import { isToken } from './token.js'
@@ -12,23 +12,23 @@ import { isToken } from './token.js'
 const TOKEN = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
 const QUOTED = '"(?:[\\t !#-[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"'
 const PAIR = `${TOKEN}=(?:${TOKEN}|${QUOTED})`
-/** Elements are separated by commas, their pairs by semicolons; empty ones are let pass (RFC 9110 §5.6.1.2). */
+/** Commas separate elements, semicolons separate the pairs of one; empty ones are accepted (RFC 9110 §5.6.1.2). */
 const FORWARDED = new RegExp(`^[ \\t]*(?:${PAIR})?(?:;(?:${PAIR})?|[ \\t]*,(?:[ \\t]*${PAIR})?)*[ \\t]*$`)
 
 export const FORWARDED_STYLES = ['none', 'x-forwarded-for', 'forwarded'] as const
 
 export type ForwardedStyle = (typeof FORWARDED_STYLES)[number]
 
-/** How a request came in. */
+/** The sender of a request and how it reached this proxy. */
 export interface ReceivedFrom {
-  /** An IP address, IPv6 without brackets; undefined when it is not known. */
+  /** An IP address, IPv6 without brackets; undefined when unknown. */
   readonly address: string | undefined
   /** The Host field as received; undefined when HTTP/1.0 sent none. */
   readonly host: string | undefined
   readonly proto: 'http' | 'https'
 }
 
-/** @returns the fields with those of `style` appended */
+/** @returns a copy of the fields with those of `style` appended */
 export function withForwarded(
   fields: Fields,
   style: Exclude<ForwardedStyle, 'none'>,
@@ -50,13 +50,13 @@ export function withForwarded(
   }
 }
 
-/** Without a Forwarded that all lines together do not make one of (RFC 7239 §4). */
+/** Removes Forwarded when its lines together are malformed (RFC 7239 §4). */
 function wellFormed(fields: Fields): Fields {
   const value = fieldValues(fields, 'forwarded').join(', ')
   return FORWARDED.test(value) ? fields : without(fields, ['forwarded'])
 }
 
-/** One hop (RFC 7239 §4); IPv6 is quoted and in brackets (§6). */
+/** The element for one hop (RFC 7239 §4); IPv6 is quoted and in brackets (§6). */
 function forwardedElement({ address, host, proto }: ReceivedFrom): string {
   const node = address?.includes(':') === true ? `[${address}]` : (address ?? 'unknown')
   const pairs = [`for=${quoted(node)}`]
@@ -64,12 +64,12 @@ function forwardedElement({ address, host, proto }: ReceivedFrom): string {
   return [...pairs, `proto=${proto}`].join(';')
 }
 
-/** A value as a token, or as a quoted-string where it is none; an authority has nothing that needs an escape. */
+/** The value as a token if possible, else as a quoted-string; an authority contains nothing that needs an escape. */
 function quoted(value: string): string {
   return isToken(value) ? value : `"${value}"`
 }
 
-/** One line with all values: origins that read a list off its first line alone would miss the last. */
+/** Joins all values in one line: origins that read only the first line of a list would miss the last value. */
 function appended(fields: Fields, name: string, value: string): string[] {
   const lower = name.toLowerCase()
   return [...without(fields, [lower]), name, [...fieldValues(fields, lower), value].join(', ')]

@@ -1,8 +1,8 @@
 /**
- * If-Range: whether the Range beside it still fits the representation that there is (RFC 9110 §13.1.5).
+ * If-Range: whether Range still applies to the current representation (RFC 9110 §13.1.5).
  *
- * It does when a strong validator is exactly the same. In every other case, a malformed value among them, the whole
- * representation is sent: parts of two versions put together are a file that never was.
+ * It applies when a strong validator matches exactly. Otherwise, also when the value is malformed, the whole
+ * representation is sent: a file assembled from parts of two versions would be corrupt.
  */
 import type { Validators } from './conditional.js'
 import { serializeHttpDate } from './date.js'
@@ -10,9 +10,9 @@ import { isStrongMatch, parseEntityTag } from './etag.js'
 import { type Fields, fieldValues } from './fields.js'
 
 /**
- * A date is compared letter by letter with the Last-Modified that is sent, and is strong once the second that it names
- * is over. That no other version was sent in that same second is for the client to know, who may only use a date when
- * the Date that came with it was later (RFC 9110 §8.8.2.2).
+ * A date must be identical to the Last-Modified value that would be sent, and is a strong validator once its second has
+ * passed. Whether another version was sent in that second is for the client to check: it may use a date only if the
+ * accompanying Date was later (RFC 9110 §8.8.2.2).
  * @param now milliseconds since the epoch
  * @returns true when there is no If-Range; false means that Range is ignored
  * @see RFC 9110 §13.1.5

@@ -1,30 +1,30 @@
 /**
- * Max-Forwards: how many more hops an OPTIONS or TRACE may take (RFC 9110 §7.6.2).
+ * Max-Forwards: how many more hops an OPTIONS or TRACE request may take (RFC 9110 §7.6.2).
  *
- * A hop that does not count it makes a request that was meant to end here go on, and one that guesses at a value it
- * can not read may send it round for ever. On any other method the field means nothing and passes as it is.
+ * A hop that does not decrement it forwards requests that should end there, and one that guesses the meaning of an
+ * invalid value can make a request loop for ever. With other methods the field has no meaning and is not changed.
  */
 import { ProxyError } from '../errors.js'
 import { FIELD, type FieldSection } from './field-section.js'
 import { type Method, methodProperties } from './method.js'
 
 export type MaxForwards =
-  /** There is no limit, or the method knows none: the fields go on as they are. */
+  /** There is no limit, or the method does not use one: the fields are forwarded unchanged. */
   | { readonly kind: 'unlimited' }
-  /** No hop is left: whoever holds the request is its final recipient and answers it. */
+  /** No hops are left: this proxy is the final recipient and answers the request. */
   | { readonly kind: 'final' }
-  /** The request goes on with `fields`, in which one hop less is left; order, case and repeats kept. */
+  /** The request is forwarded with `fields`, in which the value is one less; order, case and repetitions preserved. */
   | { readonly kind: 'forward'; readonly fields: FieldSection }
 
-/** The largest value that is sent on. A received one beyond it is lowered to it, which the section asks for. */
+/** The largest value that is forwarded. A larger one is replaced by it, as the section requires. */
 const MAX_VALUE = 2 ** 31 - 1
 const NUMBER = /^\d+$/
-/** What a request without the field has. */
+/** The decision for a request without the field. */
 export const UNLIMITED: MaxForwards = Object.freeze({ kind: 'unlimited' })
 
 /**
  * @throws ProxyError 400 when the field of an OPTIONS or TRACE is repeated or is not a number in plain digits; the
- *   connection may go on, as the framing of the message is not in doubt
+ *   connection stays usable, as the framing of the message is not in doubt
  * @see RFC 9110 §7.6.2
  */
 export function decideMaxForwards(method: Method, fields: FieldSection): MaxForwards {
@@ -33,7 +33,7 @@ export function decideMaxForwards(method: Method, fields: FieldSection): MaxForw
   if (fields.isRepeated(FIELD['max-forwards']) || !NUMBER.test(value)) {
     throw new ProxyError('http_request_error', 'bad Max-Forwards', {
       reason: 'max_forwards',
-      detail: 'Max-Forwards is given once, as the number of hops in decimal digits.',
+      detail: 'Max-Forwards must occur once, with the number of hops in decimal digits.',
     })
   }
   const hops = Number(value)

@@ -1,9 +1,9 @@
 /**
- * The nine methods and what follows from each (RFC 9110 §9; PATCH: RFC 5789), and what follows from any other.
+ * The properties of the nine standard methods (RFC 9110 §9; PATCH: RFC 5789), and of all others.
  *
- * Everything that depends on a method (retry, caching, target forms, content, Max-Forwards) reads this table, so
- * that a property can not be right in one place and wrong in another. Methods are compared by exact bytes: `Get`
- * is an unknown method, not GET (RFC 9110 §9.1).
+ * Everything that depends on a method (retry, caching, target forms, content, Max-Forwards) reads this table, so that a
+ * property cannot differ from one place to another. Methods are compared byte for byte: `Get` is an unknown method, not
+ * GET (RFC 9110 §9.1).
  */
 import { ProxyError } from '../errors.js'
 import { isToken } from './token.js'
@@ -11,18 +11,20 @@ import { isToken } from './token.js'
 export type TargetForm = 'origin' | 'absolute' | 'authority' | 'asterisk'
 
 export interface MethodProperties {
-  /** Read-only by meaning (RFC 9110 §9.2.1). */
+  /** The semantics are read-only (RFC 9110 §9.2.1). */
   readonly safe: boolean
-  /** N identical requests intend what one does; the only ones ever retried (RFC 9110 §9.2.2). */
+  /** Several identical requests have the same intended effect as one; only such are ever retried (RFC 9110 §9.2.2). */
   readonly idempotent: boolean
-  /** `explicit`: only with freshness information in the response (RFC 9110 §9.2.3, RFC 9111 §3). */
+  /** `explicit`: only if the response has freshness information (RFC 9110 §9.2.3, RFC 9111 §3). */
   readonly cacheable: 'yes' | 'explicit' | 'no'
-  /** `undefined-meaning`: forwarded as is though it means nothing; `forbidden`: the request is refused. */
+  /**
+   * `undefined-meaning`: content is forwarded although it has no defined meaning; `forbidden`: the request is refused.
+   */
   readonly requestContent: 'defined' | 'undefined-meaning' | 'forbidden'
   readonly responseContent: 'yes' | 'optional' | 'never'
-  /** The forms of request target the method takes (RFC 9112 §3.2). */
+  /** The forms of request target that the method allows (RFC 9112 §3.2). */
   readonly targets: readonly TargetForm[]
-  /** Whether Max-Forwards counts hops for it (RFC 9110 §7.6.2). */
+  /** Whether Max-Forwards applies to the method (RFC 9110 §7.6.2). */
   readonly maxForwards: boolean
   readonly section: string
 }
@@ -122,7 +124,7 @@ const TABLE = {
   },
 } as const satisfies Record<string, MethodProperties>
 
-/** Of a method that is none of the nine: nothing that is not known of it may be relied on (RFC 9110 §16.1.2). */
+/** Any method that is not one of the nine: no property can be assumed of it (RFC 9110 §16.1.2). */
 const EXTENSION: MethodProperties = Object.freeze({
   safe: false,
   idempotent: false,
@@ -134,10 +136,10 @@ const EXTENSION: MethodProperties = Object.freeze({
   section: 'RFC 9110 §16.1',
 })
 
-/** One of the nine. */
+/** One of the nine standard methods. */
 export type KnownMethod = keyof typeof TABLE
 
-/** The exact bytes of a method that parseMethod let pass: one of the nine, or an extension method. */
+/** The exact bytes of a method that parseMethod accepted: one of the nine, or an extension method. */
 export type Method = string
 
 /** The table, frozen, by method name. */
@@ -148,34 +150,35 @@ const ROWS: ReadonlyMap<string, MethodProperties> = new Map(Object.entries(TABLE
 /** The nine names, in the order of the table. */
 export const METHOD_NAMES: readonly KnownMethod[] = Object.freeze(Object.keys(TABLE) as KnownMethod[])
 
-/** Whether it is one of the nine, byte for byte. */
+/** Whether the text is one of the nine, byte for byte. */
 export function isMethod(text: string): text is KnownMethod {
   return ROWS.has(text)
 }
 
 /**
- * Whether it can be let through as an extension method (RFC 9110 §16.1): any token but the nine, in whatever case.
- * `connect` is not CONNECT, but a server that ignores case takes it for that.
+ * Whether the text can be enabled as an extension method (RFC 9110 §16.1): any token except the nine in any case.
+ * `connect` is not CONNECT, but a server that ignores case would treat it as such.
  */
 export function isExtensionMethod(text: string): boolean {
   return isToken(text) && !isMethod(text.toUpperCase())
 }
 
-/** The row of one of the nine; of any other method the one that promises nothing. */
+/** The row of one of the nine; for any other method the row that assumes nothing. */
 export function methodProperties(method: Method): MethodProperties {
   return ROWS.get(method) ?? EXTENSION
 }
 
-/** Those of the nine in the order of the table, then the others as they come; each once. */
+/** Those of the nine in the order of the table, then the others in the order given; each once. */
 export function inTableOrder(methods: Iterable<Method>): Method[] {
   const given = new Set(methods)
   return [...METHOD_NAMES.filter(name => given.has(name)), ...[...given].filter(name => !isMethod(name))]
 }
 
 /**
- * @param text a token, as the request line gave it
- * @param extra the extension methods that pass
- * @throws ProxyError 501 for any other token than these and the nine, byte for byte (RFC 9110 §9.1, §15.6.2)
+ * @param text a token, from the request line
+ * @param extra the extension methods that are enabled
+ * @throws ProxyError 501 for any token that is neither one of these nor of the nine, byte for byte (RFC 9110 §9.1,
+ *   §15.6.2)
  */
 export function parseMethod(text: string, extra: readonly string[]): Method {
   if (ROWS.has(text) || extra.includes(text)) return text
@@ -184,6 +187,6 @@ export function parseMethod(text: string, extra: readonly string[]): Method {
     status: 501,
     close: true,
     reason: 'method_not_implemented',
-    detail: `The method is not one of ${implemented}, compared byte for byte; methods.extra is where others are added.`,
+    detail: `The method is not one of ${implemented}, compared byte for byte; methods.extra enables others.`,
   })
 }

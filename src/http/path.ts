@@ -1,15 +1,15 @@
 /**
- * The path of a request target, as far as it decides which route a request takes (RFC 3986 §3.3, §6.2.2).
+ * The path of a request target, as used to select a route (RFC 3986 §3.3, §6.2.2).
  *
- * Nothing here changes what is sent on. A path is compared in a form that equal spellings share, and one that its
- * reader might resolve to somewhere else than where its bytes point is found, so that it can be refused.
+ * Nothing here changes what is forwarded. Paths are compared in a normalised form, and a path that its recipient might
+ * resolve to another one can be detected and refused.
  */
 
 const ESCAPE = /%([0-9A-Fa-f]{2})/g
 const UNRESERVED = /^[A-Za-z0-9._~-]$/
 /**
- * `.` or `..` between separators. Origins are known to take an encoded slash and a backslash for separators, and to
- * cut what follows a semicolon off a segment, before they resolve dots.
+ * `.` or `..` between separators. Some origins treat an encoded slash or a backslash as a separator, and remove what
+ * follows a semicolon in a segment, before they resolve dot segments.
  */
 const DOT_SEGMENT = /(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?=[/\\;]|%2f|%5c|%3b|$)/i
 
@@ -20,8 +20,8 @@ export function pathOf(target: string): string {
 }
 
 /**
- * Escapes of letters, digits and `-._~` decoded, which name the same as the characters themselves (§6.2.2.2), and
- * the digits of all others in capitals (§6.2.2.1).
+ * Normalises escapes: those of letters, digits and `-._~` are decoded, as they are equivalent to the characters
+ * themselves (RFC 3986 §6.2.2.2), and the digits of all others are in upper case (§6.2.2.1).
  */
 export function comparablePath(path: string): string {
   if (!path.includes('%')) return path
@@ -31,14 +31,14 @@ export function comparablePath(path: string): string {
   })
 }
 
-/** Whether a path has a segment that means another one: `.` or `..`, in whatever spelling (RFC 3986 §5.2.4). */
+/** Whether a path has a dot segment, `.` or `..`, in any spelling (RFC 3986 §5.2.4). */
 export function hasDotSegment(path: string): boolean {
   return DOT_SEGMENT.test(path)
 }
 
 /**
- * Whether a path lies at or below a prefix, which ends at the end of a segment: `/v1` holds `/v1` and `/v1/x`, not
- * `/v10`; `/v1/` holds what is below it alone.
+ * Whether a path equals a prefix or is below it; a prefix ends at the end of a segment. `/v1` matches `/v1` and
+ * `/v1/x`, but not `/v10`; `/v1/` matches only what is below it.
  */
 export function isBelow(path: string, prefix: string): boolean {
   if (!path.startsWith(prefix)) return false

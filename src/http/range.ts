@@ -1,10 +1,10 @@
 /**
- * Range: which bytes of a representation a GET asks for, and Content-Range: which ones there are (RFC 9110 §14.1.2, §14.2,
+ * Range, the bytes that a GET requests, and Content-Range, the bytes that a response contains (RFC 9110 §14.1.2, §14.2,
  * §14.4, §15.5.17).
  *
- * A field that is malformed, names another unit than bytes or asks for too many ranges is ignored, as the section
- * allows: the whole representation is an answer that every client understands. No byte is sent twice, so that a short
- * request can not ask for many times what is stored; ranges that do not overlap stay apart and in the order asked for.
+ * A field that is malformed, has another unit than bytes or requests too many ranges is ignored, as the section allows:
+ * every client understands the whole representation. Overlapping ranges are merged, so that a short request cannot ask
+ * for many times the stored bytes; the others stay separate and in the order requested.
  */
 import { type Fields, fieldValues, trimOws } from './fields.js'
 import type { Method } from './method.js'
@@ -16,7 +16,7 @@ export interface ByteRange {
 }
 
 export type RangeDecision =
-  /** 200 with everything. */
+  /** 200 with the whole representation. */
   | { readonly kind: 'full' }
   /** 206 with one range. */
   | { readonly kind: 'single'; readonly range: ByteRange }
@@ -25,7 +25,7 @@ export type RangeDecision =
   /** 416. */
   | { readonly kind: 'unsatisfiable' }
 
-/** More than that are ignored together with the field. */
+/** A field with more ranges than this is ignored. */
 const MAX_RANGES = 16
 const BYTES = /^bytes=([^ \t].*)$/i
 const CONTENT_RANGE = /^bytes (\d{1,15})-(\d{1,15})\/(\d{1,15}|\*)$/i
@@ -33,11 +33,11 @@ const RANGE_SPEC = /^(\d*)-(\d*)$/
 const FULL: RangeDecision = Object.freeze({ kind: 'full' })
 
 /**
- * To be asked when the answer would otherwise be 200 and If-Range agrees (RFC 9110 §14.2).
+ * Must be called only when the response would otherwise be 200 and If-Range allows it (RFC 9110 §14.2).
  *
- * An empty representation is always sent whole: it has no range that could be named, and a client that adds Range to
- * every request gets it rather than an error.
- * @param length bytes of the representation
+ * An empty representation is always sent whole: no range of it can be expressed, and a client that adds Range to every
+ * request gets the representation instead of an error.
+ * @param length length of the representation, in bytes
  */
 export function decideRange(method: Method, fields: Fields, length: number): RangeDecision {
   const values = method === 'GET' && length > 0 ? fieldValues(fields, 'range') : []
@@ -55,14 +55,14 @@ export function serializeContentRange({ first, last }: ByteRange, length: number
   return `bytes ${first}-${last}/${length}`
 }
 
-/** What a part is of: the bytes, and how many there are in all where that is known. */
+/** The position of a part: its bytes, and the length of the whole where that is known. */
 export interface ContentRange extends ByteRange {
   readonly completeLength?: number
 }
 
 /**
- * @param value of Content-Range
- * @returns undefined when it is no range of bytes, or one that cannot be (RFC 9110 §14.4)
+ * @param value the value of Content-Range
+ * @returns undefined when it is not a range of bytes, or not a possible one (RFC 9110 §14.4)
  */
 export function parseContentRange(value: string): ContentRange | undefined {
   const match = CONTENT_RANGE.exec(value)
@@ -74,32 +74,32 @@ export function parseContentRange(value: string): ContentRange | undefined {
   return last < completeLength ? { first, last, completeLength } : undefined
 }
 
-/** The Content-Range of a 416, which says how long the representation is (RFC 9110 §14.4, §15.5.17). */
+/** The Content-Range of a 416, with the length of the representation (RFC 9110 §14.4, §15.5.17). */
 export function serializeUnsatisfiedRange(length: number): string {
   return `bytes */${length}`
 }
 
-/** Digits as received: from `first` to `last`; to the end without `last`; the `last` so many bytes without `first`. */
+/** Digits as received: `first` to `last`; without `last`, to the end; without `first`, the final `last` bytes. */
 interface RangeSpec {
   readonly first: string
   readonly last: string
 }
 
-/** @returns undefined when one member is no range, which makes the whole set invalid (RFC 9110 §14.1.1) */
+/** @returns undefined when a member is not a range, which makes the whole set invalid (RFC 9110 §14.1.1) */
 function parseRangeSet(value: string): RangeSpec[] | undefined {
   const members = (BYTES.exec(value)?.[1] ?? '').split(',').map(trimOws)
   const specs: RangeSpec[] = []
   for (const member of members.filter(text => text !== '')) {
     const [, first = '', last = ''] = RANGE_SPEC.exec(member) ?? []
     if (first === '' && last === '') return undefined
-    // Any number of digits is lawful; those past 2^53 are told apart all the same.
+    // Any number of digits is valid; BigInt compares also those above 2^53 exactly.
     if (first !== '' && last !== '' && BigInt(first) > BigInt(last)) return undefined
     specs.push({ first, last })
   }
   return specs.length === 0 ? undefined : specs
 }
 
-/** The range in a representation of `length` bytes, at least 1; none when it lies behind the end (RFC 9110 §14.1.2). */
+/** The range in a representation of `length` bytes, at least 1; none when it is beyond the end (RFC 9110 §14.1.2). */
 function satisfy(spec: RangeSpec, length: number): ByteRange[] {
   const end = length - 1
   if (spec.first === '') {
@@ -111,7 +111,7 @@ function satisfy(spec: RangeSpec, length: number): ByteRange[] {
   return first > end ? [] : [{ first, last }]
 }
 
-/** Makes one of those that overlap; it stands where the earliest of them stood (RFC 9110 §15.3.7.2). */
+/** Merges overlapping ranges; the result takes the position of the earliest of them (RFC 9110 §15.3.7.2). */
 function coalesce(ranges: readonly ByteRange[]): ByteRange[] {
   const merged: { first: number; last: number; place: number }[] = []
   const placed = ranges.map((range, place) => ({ ...range, place }))

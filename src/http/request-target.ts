@@ -1,8 +1,8 @@
 /**
- * The four forms of request target, told apart and checked on the bytes received (RFC 9112 §3.2).
+ * The four forms of request target, distinguished and checked on the received bytes (RFC 9112 §3.2).
  *
- * No URL parser is used: those repair (fold case, resolve dots, decode, drop tabs), and what is judged must be what
- * is sent. Path and query leave exactly as they came.
+ * No URL parser is used, since URL parsers normalise (fold case, resolve dot segments, decode, drop tabs), and the
+ * policy must judge exactly what is forwarded. Path and query are forwarded unchanged.
  */
 import { malformed } from '../errors.js'
 import { type Authority, parseAuthority } from './authority.js'
@@ -19,14 +19,17 @@ export type RequestTarget =
   | { readonly form: 'authority'; readonly authority: Authority }
   | { readonly form: 'asterisk' }
 
-/** Scheme and authority, which ends at the first `/` or `?` (RFC 3986 §3.2). A backslash ends nothing: it is refused as a byte of the host. */
+/**
+ * Scheme and authority, which ends at the first `/` or `?` (RFC 3986 §3.2). A backslash does not end it, and is
+ * rejected as a character of the host.
+ */
 const ABSOLUTE = /^([A-Za-z][A-Za-z0-9+.-]*):\/\/([^/?]*)/
 const HTTP_PORT = 80
 
 /**
- * @param method decides which forms are allowed: authority-form for CONNECT alone, `*` for OPTIONS alone
+ * @param method decides which forms are allowed: authority-form only for CONNECT, `*` only for OPTIONS
  * @param text the request target as received, visible ASCII only
- * @returns the target; an empty path reads `/`, and `?query` after it is kept (RFC 9112 §3.2.1)
+ * @returns the target; an empty path becomes `/`, and a `?query` after it is kept (RFC 9112 §3.2.1)
  * @throws ProxyError 400
  */
 export function parseRequestTarget(method: Method, text: string): RequestTarget {
@@ -36,7 +39,7 @@ export function parseRequestTarget(method: Method, text: string): RequestTarget 
   if (text.startsWith('/')) return { form: 'origin', path: text }
   if (text === '*') {
     if (targets.includes('asterisk')) return { form: 'asterisk' }
-    throw malformed(`${method} does not take this target`)
+    throw malformed(`${method} does not allow this target`)
   }
   const [start = '', scheme, authority = ''] = ABSOLUTE.exec(text) ?? []
   if (scheme === undefined) throw malformed('bad request target')

@@ -1,4 +1,4 @@
-/** The token production: method names, field names, list keywords (RFC 9110 §5.6.2). */
+/** The token production: methods, field names, keywords in lists (RFC 9110 §5.6.2). */
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/
 
 export function isToken(text: string): boolean {

@@ -1,24 +1,24 @@
 /**
- * The fields by which a request says which trace it belongs to: traceparent, and tracestate, which has no meaning
- * without it (W3C Trace Context, §3.2, §3.3, and §4.3 for who takes part in a trace).
+ * The fields that assign a request to a trace: traceparent, and tracestate, which has no meaning without the former
+ * (W3C Trace Context, §3.2, §3.3; §4.3 for the participants in a trace).
  */
 import { type Fields, fieldValues } from './fields.js'
 
-/** What a traceparent field says. */
+/** The content of a traceparent field. */
 export interface TraceParent {
   /** 32 hexadecimal digits in lower case. */
   readonly traceId: string
-  /** The span that the sender made for this request: 16 digits. */
+  /** The span that the sender created for this request: 16 hexadecimal digits. */
   readonly parentId: string
-  /** Whether whoever sent it keeps what it saw of the trace. */
+  /** Whether the sender may have recorded its part of the trace. */
   readonly sampled: boolean
 }
 
-/** What the next hop is told of the trace. */
+/** What the forwarded request says about the trace. */
 export interface OutgoingTrace {
-  /** The value of the field. */
+  /** The value of traceparent. */
   readonly traceparent: string
-  /** Whether the trace is that which the request came with, so that its tracestate goes with it. */
+  /** Whether it is the trace of the received request, so that its tracestate is forwarded too. */
   readonly continues: boolean
 }
 
@@ -27,8 +27,8 @@ const ONLY_ZEROS = /^0+$/
 const SAMPLED = 0x01
 
 /**
- * A later version may have more behind the flags, version 00 may not, and version ff is none.
- * @returns undefined when there is no such field, more than one, or none that can be read: a new trace begins then
+ * A later version may have more data after the flags; version 00 may not, and version ff is invalid.
+ * @returns undefined when the field is missing, repeated or invalid, in which case a new trace begins
  */
 export function parseTraceparent(fields: Fields): TraceParent | undefined {
   const values = fieldValues(fields, 'traceparent')
@@ -39,12 +39,12 @@ export function parseTraceparent(fields: Fields): TraceParent | undefined {
   return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & SAMPLED) !== 0 }
 }
 
-/** In version 00, whose flags but `sampled` have no meaning and are not passed on. */
+/** In version 00, in which only the flag `sampled` is defined; other flags are not forwarded. */
 export function serializeTraceparent({ traceId, parentId, sampled }: TraceParent): string {
   return `00-${traceId}-${parentId}-${sampled ? '01' : '00'}`
 }
 
-/** Of these fields, those that say which trace it is. */
+/** The fields traceparent and tracestate among the given fields. */
 export function traceFields(fields: Fields): Fields {
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {
@@ -54,7 +54,7 @@ export function traceFields(fields: Fields): Fields {
   return kept
 }
 
-/** The fields with this traceparent in place of what they had; tracestate stays as it came, or goes. */
+/** Replaces traceparent; tracestate is kept or removed. */
 export function withTrace(fields: Fields, { traceparent, continues }: OutgoingTrace): Fields {
   const kept: string[] = []
   for (let i = 0; i + 1 < fields.length; i += 2) {

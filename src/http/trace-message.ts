@@ -1,16 +1,16 @@
 /**
- * What the final recipient of a TRACE sends back: the request as it arrived, as content of type message/http
+ * The content with which the final recipient answers a TRACE: the request as received, of type message/http
  * (RFC 9110 §9.3.8; RFC 9112 §10.1).
  *
- * Fields that carry secrets are left out. Whoever can make a client send a TRACE would otherwise read from the
- * answer what the client adds by itself.
+ * Fields with secrets are left out. Otherwise anyone who can make a client send a TRACE could read from the response
+ * what the client adds by itself.
  */
 import type { FieldSection } from './field-section.js'
 
-/** The Content-Type of the echo. */
+/** The Content-Type of the response. */
 export const TRACE_CONTENT_TYPE = 'message/http'
 
-/** What a request head keeps of the bytes received. */
+/** The parts of the request head, as received. */
 export interface TracedHead {
   readonly method: string
   readonly target: string
@@ -18,13 +18,12 @@ export interface TracedHead {
   readonly fields: FieldSection
 }
 
-/** Credentials for the origin, credentials for a proxy, and cookies, in lower case. */
+/** In lower case: credentials for the origin, credentials for a proxy, and cookies. */
 const SECRET_FIELDS: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie'])
 
 /**
- * The request line, the fields and the empty line behind them. Order, case, repeats and bytes are those received;
- * white space around a value is not part of it (RFC 9110 §5.5) and is written as a single space in front.
- * @param excluded names of further fields to leave out, in lower case
+ * The request line, the fields and the final empty line. Order, case, repetitions and bytes are those received; white
+ * space around a value is not part of it (RFC 9110 §5.5) and becomes a single space before it.
  */
 export function serializeTraceMessage(head: TracedHead, excluded: ReadonlySet<string>): Buffer {
   let text = `${head.method} ${head.target} HTTP/1.${head.minor}\r\n`

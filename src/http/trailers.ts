@@ -1,14 +1,14 @@
 /**
- * Trailer fields that go on to the next hop (RFC 9110 §6.5.1).
+ * The trailer fields that are forwarded to the next hop (RFC 9110 §6.5.1).
  *
- * Some recipients merge trailers into the header section, which was judged before they came: a field that frames or
- * routes the message, says who sends it, or how its content is read may not arrive that late.
+ * Some recipients merge trailers into the header section, which has already been checked: a field that frames or
+ * routes the message, authenticates its sender or determines how its content is processed must not arrive that late.
  */
 import { endToEndFields } from './connection.js'
 import { FieldSection } from './field-section.js'
 import type { Fields } from './fields.js'
 
-/** Names, in lower case, that mean nothing or too much in a trailer section. */
+/** Names, in lower case, that are useless or dangerous in a trailer section. */
 export const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
   [
     'authorization cache-control connection content-encoding content-length content-range content-type cookie date',
@@ -20,7 +20,7 @@ export const NOT_IN_TRAILERS: ReadonlySet<string> = new Set(
     .split(' '),
 )
 
-/** The trailers that may be passed on, order, case and repeats kept. */
+/** The trailers to forward, with order, case and repetitions preserved. */
 export function trailerFields(trailers: Fields): Fields {
   const passing = endToEndFields(FieldSection.of(trailers))
   return passing.filter((_, at) => !NOT_IN_TRAILERS.has((passing[at - (at % 2)] as string).toLowerCase()))

@@ -1,15 +1,15 @@
 /**
- * Upgrade (RFC 9110 §7.8): of the protocols a request offers, only those that the configuration lists go on.
+ * Upgrade (RFC 9110 §7.8): of the protocols that a request offers, only those in the configuration are forwarded.
  *
- * The rest, h2c above all, would turn the connection into something no rule judges; they are dropped and the request
- * is answered in HTTP/1.1, which the sender must accept.
+ * The others, above all h2c, would turn the connection into one whose requests no rule checks. They are removed, and
+ * the request is answered in HTTP/1.1, which its sender must accept.
  */
 import { FIELD, type FieldSection } from './field-section.js'
 
 /**
  * @param allowed protocol names that may be switched to, in lower case
- * @returns the first allowed protocol offered, as received; undefined when there is none, when Connection does not
- *   name Upgrade, or in HTTP/1.0
+ * @returns the first allowed protocol that is offered, as received; undefined when there is none, when Connection does
+ *   not name Upgrade, or in HTTP/1.0
  */
 export function upgradeProtocol(
   fields: FieldSection,

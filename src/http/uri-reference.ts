@@ -1,11 +1,11 @@
 /**
- * URI references, resolved against the URI of a request (RFC 3986 §5.2): what Location and Content-Location name.
+ * URI references, resolved against the URI of a request (RFC 3986 §5.2): the values of Location and Content-Location.
  *
- * The bytes of path and query stay as they were written. A URL parser would escape some and decode others, and the
- * result would no longer be the name under which a client asks for the same resource.
+ * The bytes of path and query are not changed. A URL parser would escape some and decode others, and the result would
+ * not be the URI with which a client requests the same resource.
  */
 
-/** Scheme, authority, path and query of a reference; the fragment is no part of what is asked for (RFC 3986 §5.2). */
+/** Scheme, authority, path and query of a reference; the fragment is not part of a request (RFC 3986 §5.2). */
 const REFERENCE = /^(?:([A-Za-z][A-Za-z0-9+.-]*):)?(?:\/\/([^/?#]*))?([^?#]*)(\?[^#]*)?(?:#.*)?$/
 const VISIBLE = /^[\x21-\x7e]*$/
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[^:@[\]]+)(?::(\d{0,5}))?$/
@@ -15,9 +15,9 @@ const DEFAULT_PORTS: ReadonlyMap<string, string> = new Map([
 ])
 
 /**
- * @param reference as a field has it
- * @param base `scheme://authority/path?query`, its authority in lower case and with a port
- * @returns the URI in the form of `base`; undefined when it is none of http or https, or malformed
+ * @param reference the value of a field
+ * @param base `scheme://authority/path?query`, with the authority in lower case and with a port
+ * @returns the URI in the form of `base`; undefined when its scheme is neither http nor https, or it is malformed
  */
 export function resolveReference(reference: string, base: string): string | undefined {
   const [, baseScheme, baseAuthority, basePath = '', baseQuery = ''] = REFERENCE.exec(base) ?? []
@@ -25,14 +25,14 @@ export function resolveReference(reference: string, base: string): string | unde
   if (parts === null || baseScheme === undefined || baseAuthority === undefined) return undefined
   const [, scheme, authority, path = '', query = ''] = parts
   if (authority !== undefined) return uriOf(scheme ?? baseScheme, authority, removeDotSegments(path), query)
-  // Without an authority there is no host to ask (RFC 9110 §4.2.1).
+  // Without an authority the URI is invalid for http and https (RFC 9110 §4.2.1).
   if (scheme !== undefined) return undefined
   if (path === '') return uriOf(baseScheme, baseAuthority, basePath, query === '' ? baseQuery : query)
   const merged = path.startsWith('/') ? path : basePath.slice(0, basePath.lastIndexOf('/') + 1) + path
   return uriOf(baseScheme, baseAuthority, removeDotSegments(merged), query)
 }
 
-/** Whether two URIs in that form have scheme, host and port in common (RFC 9110 §4.3.1). */
+/** Whether two URIs of that form have the same scheme, host and port (RFC 9110 §4.3.1). */
 export function isSameOrigin(a: string, b: string): boolean {
   const origin = originOf(a)
   return origin !== undefined && origin === originOf(b)
@@ -52,7 +52,7 @@ function uriOf(scheme: string, authority: string, path: string, query: string): 
   return `${lower}://${host}:${number}${path.startsWith('/') ? path : `/${path}`}${query}`
 }
 
-/** RFC 3986 §5.2.4. */
+/** Removes `.` and `..` segments (RFC 3986 §5.2.4). */
 function removeDotSegments(path: string): string {
   if (!path.includes('.')) return path
   const segments = path.split('/')

@@ -1,12 +1,12 @@
 /**
- * Via (RFC 9110 §7.6.3): every hop adds itself, in both directions, and a request that already carries our own
- * pseudonym has come round in a circle.
+ * Via (RFC 9110 §7.6.3): every hop adds itself, to requests and to responses. A request that already contains this
+ * proxy's own pseudonym is in a loop.
  */
 import { FIELD, type FieldSection } from './field-section.js'
 
-/** This hop, as Via names it. */
+/** This hop, as it appears in Via. */
 export class Via {
-  /** The member that it adds to a message, by the minor version in which that was received. */
+  /** The member that is added to a message, by the minor version with which the message was received. */
   readonly members: readonly [http10: string, http11: string]
   readonly #pseudonym: string
 
@@ -15,7 +15,7 @@ export class Via {
     this.members = [`1.0 ${pseudonym}`, `1.1 ${pseudonym}`]
   }
 
-  /** Whether a member of Via names this hop as the host that received the message. */
+  /** Whether a member of Via has this hop's pseudonym. */
   isIn(fields: FieldSection): boolean {
     return fields.membersAsReceived(FIELD.via).some(member => member.split(/[ \t]+/)[1] === this.#pseudonym)
   }

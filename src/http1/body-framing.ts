@@ -1,8 +1,9 @@
 /**
- * How long the content of a message is, decided from its head, and for a response from what it answers (RFC 9112 §6).
+ * Message framing: decides from the head of a message, and for a response from its request too, how long the content is
+ * (RFC 9112 §6).
  *
- * Reject rather than repair: two fields that disagree, or one that two recipients may read in two ways, is a message
- * that ends in different places for different hops, and what lies between them is taken for another message
+ * Invalid messages are rejected and never repaired. If two fields disagree, or recipients may interpret one in two
+ * ways, the message ends at different positions for different hops, and the bytes in between become another message
  * (RFC 9112 §11.1, §11.2).
  */
 import { malformed, ProxyError } from '../errors.js'
@@ -10,7 +11,7 @@ import { FIELD, type FieldSection } from '../http/field-section.js'
 import { trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
 
-/** What marks the end of content: nothing follows the head, its length, the last chunk, or the end of the connection. */
+/** What marks the end of the content: the head itself, its length, the last chunk, or the end of the connection. */
 export type ContentFraming = 'none' | 'length' | 'chunked' | 'until-close'
 
 export type BodyFraming =
@@ -21,7 +22,7 @@ export type BodyFraming =
 export const NO_CONTENT: BodyFraming = Object.freeze({ kind: 'none' })
 const CHUNKED: BodyFraming = Object.freeze({ kind: 'chunked' })
 
-/** What a response answers, as far as its framing depends on it. */
+/** The parts of a request that the framing of its response depends on. */
 export interface AnsweredRequest {
   readonly method: string
   /** Whether the request offered a protocol in Upgrade. */
@@ -30,25 +31,25 @@ export interface AnsweredRequest {
 
 /**
  * - `interim`: another response follows.
- * - `switched`: what follows is not HTTP.
- * - `none`: it ends with its head, whatever its fields say.
+ * - `switched`: the bytes that follow are not HTTP.
+ * - `none`: the response ends with its head, whatever its fields say.
  */
 export type ResponseFraming = 'interim' | 'switched' | ContentFraming
 
 export interface FramedResponse {
   readonly framing: ResponseFraming
-  /** The length that its head declares, also where no content follows; undefined when it declares none. */
+  /** The length that the head declares, even if no content follows; undefined when it declares none. */
   readonly contentLength: number | undefined
 }
 
 const INTERIM: FramedResponse = Object.freeze({ framing: 'interim', contentLength: undefined })
 const SWITCHED: FramedResponse = Object.freeze({ framing: 'switched', contentLength: undefined })
 
-/** Digits alone, and no more than a number holds exactly. */
+/** Only digits, and no more than a number can represent exactly. */
 const CONTENT_LENGTH = /^\d{1,16}$/
 
 /**
- * @param minor the minor version: Transfer-Encoding is refused in HTTP/1.0, which does not know it
+ * @param minor the minor version: Transfer-Encoding is rejected in HTTP/1.0, which does not define it
  * @throws ProxyError 400, or 501 for a transfer coding that is not implemented
  * @see RFC 9112 §6.1, §6.2, §6.3
  */
@@ -75,7 +76,7 @@ export function decideResponseFraming(
   fields: FieldSection,
 ): FramedResponse {
   if (status < 200) return decideInterim(request, status)
-  // The framing fields of a 2xx to CONNECT mean nothing (RFC 9110 §9.3.6).
+  // A 2xx response to CONNECT has no content; its framing fields are ignored (RFC 9110 §9.3.6).
   if (request.method === 'CONNECT' && status < 300) return SWITCHED
   const hasCoding = fields.has(FIELD['transfer-encoding'])
   if (hasCoding) checkResponseCoding(minor, fields)
@@ -94,8 +95,8 @@ export function decideResponseFraming(
 }
 
 /**
- * The one Content-Length of a message.
- * @throws ProxyError 400 when it is missing, repeated, signed, a list, not digits, or not exactly representable
+ * The value of Content-Length.
+ * @throws ProxyError 400 when it is missing, repeated, signed, a list, not digits, or too large to be exact
  */
 export function parseContentLength(fields: FieldSection): number {
   const value = fields.single(FIELD['content-length'], 'Content-Length') ?? ''
@@ -104,7 +105,7 @@ export function parseContentLength(fields: FieldSection): number {
   return length
 }
 
-/** A single, final `chunked` passes; a coding in front of it is not implemented; anything else has no end. */
+/** Accepts a single `chunked`; another coding before it is not implemented (501), anything else is malformed (400). */
 function checkTransferCodings(values: readonly string[]): void {
   const codings = values.flatMap(value => value.split(',')).map(coding => trimOws(coding).toLowerCase())
   if (codings.length === 1 && codings[0] === 'chunked') return
@@ -124,9 +125,9 @@ function decideInterim({ method, upgrade }: AnsweredRequest, status: number): Fr
   if (status !== 101) return INTERIM
   if (upgrade) return SWITCHED
   if (method === 'CONNECT') {
-    throw new ProxyError('http_protocol_error', 'status code 101 in answer to CONNECT')
+    throw new ProxyError('http_protocol_error', 'status code 101 in response to CONNECT')
   }
-  throw new ProxyError('http_upgrade_failed', 'protocol switched without being asked')
+  throw new ProxyError('http_upgrade_failed', 'status code 101 without an Upgrade request')
 }
 
 function checkResponseCoding(minor: 0 | 1, fields: FieldSection): void {

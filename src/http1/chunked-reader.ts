@@ -1,24 +1,24 @@
 /**
- * The chunked transfer coding, read incrementally (RFC 9112 §7.1).
+ * The chunked transfer coding, parsed incrementally (RFC 9112 §7.1).
  *
- * Sizes are hex digits and nothing else; extensions are checked and dropped, and both they and the trailer section
- * are bounded over the whole message, because an endless one costs the sender nothing (RFC 9112 §7.1.1). How content
- * was cut into chunks means nothing, so small chunks that have come together are given on together.
+ * A size must consist of hexadecimal digits only. Chunk extensions are checked and dropped. Extensions and the trailer
+ * section are limited for the whole message, because unlimited ones cost the sender nothing (RFC 9112 §7.1.1). The
+ * boundaries of chunks have no meaning, so the content of small chunks that were received together is joined.
  */
 import { malformed, ProxyError } from '../errors.js'
 import { FieldSection } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import type { ByteQueue, FieldLimits } from './byte-queue.js'
-import { HeldBytes } from './held-bytes.js'
+import { GrowableBuffer } from './growable-buffer.js'
 
-/** To pass a piece on costs as much as to copy some thousand bytes: smaller ones are joined with what has come behind. */
+/** Passing on a piece costs as much as copying some thousand bytes: smaller ones are joined with those that follow. */
 const JOIN_BELOW_BYTES = 4096
-/** So many bytes are passed on, whatever has come behind them. */
+/** Pieces are joined up to this size. */
 const JOINED_BYTES = 16 * 1024
 const SIZE = /^[0-9A-Fa-f]+/
-/** 13 digits stay below 2^53; more are an overflow or padding, and both are refused. */
+/** 13 digits stay below 2^53; more are an overflow or padding, and both are rejected. */
 const MAX_SIZE_DIGITS = 13
-/** Longest chunk line, and the sum of all extensions in one message. */
+/** The longest chunk line, and the total length of all extensions in one message. */
 const MAX_LINE_BYTES = 1024
 const MAX_EXTENSION_BYTES = 4096
 const EXTENSIONS =
@@ -33,11 +33,11 @@ export class ChunkedReader {
   #remaining = 0
   #extensionBytes = 0
   readonly #trailers = new FieldSection()
-  /** What is wrong behind the content that was given out last. */
+  /** An error found after the content that was returned last; thrown by the next call. */
   #failure: { readonly error: unknown } | undefined
 
   /**
-   * @param limits of the trailer section, which may cost as much as a header section
+   * @param limits of the trailer section, which may be as large as a header section
    * @param refused names, in lower case, that make a trailer section malformed
    */
   constructor(limits: FieldLimits, refused: ReadonlySet<string>) {
@@ -51,29 +51,29 @@ export class ChunkedReader {
   }
 
   /**
-   * @returns a piece of content, 'end' after the trailer section, undefined when more input is needed
-   * @throws ProxyError 400, or 431 for a trailer section past the limits of the head
+   * @returns a piece of content; 'end' after the trailer section; undefined when more input is needed
+   * @throws ProxyError 400, or 431 for a trailer section that exceeds the limits of a header section
    */
   next(input: ByteQueue): Buffer | 'end' | undefined {
     if (this.#failure !== undefined) throw this.#failure.error
     const first = this.#take(input)
     if (!(first instanceof Buffer) || first.length >= JOIN_BELOW_BYTES) return first
-    const second = this.#takeBehind(input)
+    const second = this.#takeNext(input)
     return second === undefined ? first : this.#join(first, second, input)
   }
 
   #join(first: Buffer, second: Buffer, input: ByteQueue): Buffer {
-    const joined = new HeldBytes()
+    const joined = new GrowableBuffer()
     joined.push(first)
-    for (let piece: Buffer | undefined = second; piece !== undefined; piece = this.#takeBehind(input)) {
+    for (let piece: Buffer | undefined = second; piece !== undefined; piece = this.#takeNext(input)) {
       joined.push(piece)
       if (joined.length >= JOINED_BYTES) break
     }
     return joined.all
   }
 
-  /** More content, if there is some; what is wrong there is thrown once the content before it has been given out. */
-  #takeBehind(input: ByteQueue): Buffer | undefined {
+  /** The next piece of content, if one was received; an error in it is thrown after the content before was returned. */
+  #takeNext(input: ByteQueue): Buffer | undefined {
     try {
       const piece = this.#take(input)
       return piece === 'end' ? undefined : piece
@@ -83,7 +83,7 @@ export class ChunkedReader {
     }
   }
 
-  /** A piece of one chunk. */
+  /** A piece of content from one chunk. */
   #take(input: ByteQueue): Buffer | 'end' | undefined {
     for (;;) {
       switch (this.#state) {

@@ -1,9 +1,9 @@
 /**
- * The state of one connection as two tables: what has been read of the request, what has been written of the answer
- * (RFC 9112 §9.3, §9.6).
+ * The state of a server connection as two tables: what has been read of the request, and what has been written of the
+ * response (RFC 9112 §9.3, §9.6).
  *
- * Every event that is not in a table is a mistake of ours, never of the peer, and throws: a response can not be
- * begun twice, nothing can be written after its end, and the next request is not begun before both sides are done.
+ * An event that is not in its table is a bug of this program, never an error of the peer, and throws: a response cannot
+ * begin twice, nothing is written after its end, and the next request does not begin before both sides are done.
  */
 type RequestState = 'idle' | 'content' | 'done' | 'broken'
 type ResponseState = 'idle' | 'owed' | 'content' | 'done' | 'switched'

@@ -1,4 +1,4 @@
-/** The content of the messages of one connection, taken from the bytes behind their heads (RFC 9112 §6.3, §7.1). */
+/** Reads the content of the messages of one connection, from the bytes after their heads (RFC 9112 §6.3, §7.1). */
 import type { Fields } from '../http/fields.js'
 import type { ContentFraming } from './body-framing.js'
 import type { ByteQueue, FieldLimits } from './byte-queue.js'
@@ -30,20 +30,20 @@ export class ContentReader {
     this.#refused = refused
   }
 
-  /** A head has been read. @param length bytes, for the framing `length` */
+  /** Called after each head. @param length length of the content in bytes, for the framing `length` */
   begin(framing: ContentFraming, length: number): void {
     this.#framing = length === 0 && framing === 'length' ? 'none' : framing
     this.#remaining = length
     this.#chunked = framing === 'chunked' ? new ChunkedReader(this.#limits, this.#refused) : undefined
   }
 
-  /** Whether the end of the connection is no loss: the content ends with it, or has ended. */
+  /** Whether the connection may end here without loss: the content ends with it, or has already ended. */
   get mayEnd(): boolean {
     return this.#framing === 'none' || this.#framing === 'until-close'
   }
 
   /**
-   * @returns undefined when more bytes are needed; after the end nothing is asked for before the next head
+   * @returns undefined when more bytes are needed; must not be called between the end of a message and the next head
    * @throws ProxyError 400 or 431 for malformed chunks and trailers
    */
   next(): ContentEvent | undefined {

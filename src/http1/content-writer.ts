@@ -1,9 +1,9 @@
-/** How content is put on the wire, in either direction (RFC 9112 §6, §7.1): what stands around a chunk, and the end. */
+/** Writes content in either direction (RFC 9112 §6, §7.1): the bytes around a chunk, and those at the end. */
 import { fieldId, type FieldSet, fieldSet } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
 import type { ContentFraming } from './body-framing.js'
 
-/** Written by the writers from what they know, whatever they are passed. */
+/** Fields that the writers generate themselves; those passed to them are ignored. */
 const OWN_FIELDS = fieldSet(
   'connection',
   'content-length',
@@ -13,36 +13,36 @@ const OWN_FIELDS = fieldSet(
 )
 
 /**
- * What stands in front of `bytes` of content in a chunk of their own (RFC 9112 §7.1).
- * @param bytes more than 0, because a chunk of no bytes ends the content
+ * The bytes before a chunk's data (RFC 9112 §7.1).
+ * @param bytes length of the data, more than 0, because an empty chunk ends the content
  */
 export function chunkHead(bytes: number): string {
   return `${bytes.toString(16)}\r\n`
 }
 
-/** What stands behind the content of a chunk. */
+/** The bytes after a chunk's data. */
 export const CHUNK_END = '\r\n'
 
 export class ContentWriter {
-  /** How content follows the head; changed by writers alone. */
+  /** How content follows the head; only the writers change it. */
   framing: ContentFraming
-  /** Bytes that are still to come, for the framing `length`. */
+  /** Bytes of content that are still missing, for the framing `length`. */
   protected remaining: number
 
-  /** @param length bytes that the head declares, for the framing `length` */
+  /** @param length the length in bytes that the head declares, for the framing `length` */
   constructor(framing: ContentFraming, length = 0) {
     this.framing = framing
     this.remaining = length
   }
 
-  /** Whether it has come to its end by itself: nothing is written behind its last byte, and none is missing. */
-  get isWhole(): boolean {
+  /** Whether the content needs no further bytes: its end has no mark of its own, and no declared byte is missing. */
+  get isComplete(): boolean {
     return this.framing !== 'chunked' && (this.framing !== 'length' || this.remaining === 0)
   }
 
   /**
-   * So many more bytes of content are written.
-   * @throws RangeError when there is more content than the head declares, or any where none may follow
+   * Counts content that is written.
+   * @throws RangeError when there is more content than the head declares, or content where none is allowed
    */
   count(bytes: number): void {
     if (this.framing !== 'length' && this.framing !== 'none') return
@@ -51,19 +51,19 @@ export class ContentWriter {
   }
 
   /**
-   * What ends the content: the last chunk and the trailers, which only chunked content can carry (RFC 9112 §7.1.2).
-   * @throws RangeError when content that the head declares is missing
+   * The bytes that end the content: the last chunk and the trailers, which only chunked content has (RFC 9112 §7.1.2).
+   * @throws RangeError when some of the declared content is missing
    */
   end(trailers: Fields): string {
-    if (this.isWhole) return ''
+    if (this.isComplete) return ''
     if (this.framing === 'length') throw new RangeError('less content than the head declares')
     return `0\r\n${fieldLines(trailers)}\r\n`
   }
 }
 
 /**
- * The lines of all fields but those that a writer makes itself.
- * @param omitted further ones to leave out
+ * The lines of all fields except those that the writers generate.
+ * @param omitted further fields to omit
  */
 export function fieldLines(fields: Fields, omitted: FieldSet = 0): string {
   const unwanted = OWN_FIELDS | omitted

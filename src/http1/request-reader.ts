@@ -1,16 +1,16 @@
 /**
  * The request reader: bytes in, events out, without I/O and without timers (RFC 9112 §2 to §7).
  *
- * It is pulled: whoever drives it asks for the next event when ready for it, so a second request on a connection is
- * not even parsed while the first is unanswered, and its errors can not overtake the answers already owed. The
- * same bytes give the same events and the same error, however they were cut.
+ * The caller asks for each event when it is ready for it. So the next request on a connection is not even parsed before
+ * the current one is answered, and its errors cannot overtake responses that are still due. The same bytes produce the
+ * same events and the same error, however they were divided into chunks.
  */
 import { malformed, ProxyError } from '../errors.js'
 import { FIELD, FieldSection } from '../http/field-section.js'
 import { isToken } from '../http/token.js'
 import { NOT_IN_TRAILERS } from '../http/trailers.js'
 import { type BodyFraming, decideRequestFraming, NO_CONTENT } from './body-framing.js'
-import { ByteQueue, type HeadLimits, type PastLimits } from './byte-queue.js'
+import { ByteQueue, type HeadLimits, type LimitErrors } from './byte-queue.js'
 import { type ContentEvent, ContentReader } from './content-reader.js'
 import { recogniseOtherProtocol } from './other-protocol.js'
 
@@ -25,22 +25,22 @@ export interface RequestHead {
 
 export type RequestEvent = { readonly type: 'head'; readonly head: RequestHead } | ContentEvent
 
-/** Room in the request line for the method, two spaces and the version, beside the target. */
+/** Length allowed in the request line, in addition to the target, for the method, two spaces and the version. */
 const REQUEST_LINE_SLACK = 64
-/** Empty lines a sloppy client may send in front of a request line (RFC 9112 §2.2). */
+/** Empty lines that a client may send before a request line (RFC 9112 §2.2). */
 const MAX_LEADING_EMPTY_LINES = 2
-/** What of that room is the method's: no known one is near it. */
+/** The share of that length that is left for the method; no known method is nearly as long. */
 const MAX_METHOD_BYTES = REQUEST_LINE_SLACK - '  HTTP/1.1'.length
-/** A method, which is a token (RFC 9110 §5.6.2), a target of visible ASCII, and a version that is answered. */
+/** A method, which is a token (RFC 9110 §5.6.2), a target of visible ASCII, and a supported version. */
 const REQUEST_LINE = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+ [\x21-\x7e]+ HTTP\/1\.\d$/
 const VERSION = /^HTTP\/(\d)\.\d$/
-const PAST_LIMITS: PastLimits = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLarge }
+const LIMIT_ERRORS: LimitErrors = { tooLarge: fieldsTooLarge, tooMany: fieldsTooLarge }
 
-/** `start` is before the first byte of the connection, and no other. */
+/** `start` applies only before the first byte of the connection. */
 type State = 'start' | 'request-line' | 'fields' | 'content' | 'failed'
 
 export class RequestReader {
-  /** What came on the connection: its driver pushes it here, and sees how much of it nobody has read. */
+  /** The bytes received on the connection: the caller pushes them here, and can see how many were not read. */
   readonly input = new ByteQueue()
   readonly #limits: HeadLimits
   readonly #content: ContentReader
@@ -62,12 +62,12 @@ export class RequestReader {
     return (this.#state === 'request-line' || this.#state === 'start') && this.input.length > 0
   }
 
-  /** Method and target of the request being read, for the log of one that never became whole; '' before them. */
+  /** Method and target of the request being read, for the log entry of an incomplete one; '' until they are known. */
   get partial(): { readonly method: string; readonly target: string } {
     return { method: this.#method, target: this.#target }
   }
 
-  /** All bytes not read, for a connection that stops being HTTP (after CONNECT or Upgrade). */
+  /** Removes all bytes that were not read, for a connection that is no longer HTTP (after CONNECT or Upgrade). */
   takeRest(): Buffer {
     this.#state = 'failed'
     return this.input.drain()
@@ -75,8 +75,8 @@ export class RequestReader {
 
   /**
    * @returns the next event, or undefined when more bytes are needed
-   * @throws ProxyError 400, 414, 431, 501 or 505, OtherProtocol at the first byte of what is not HTTP; after that the
-   *   reader gives nothing more
+   * @throws ProxyError 400, 414, 431, 501 or 505; OtherProtocol when the first byte is not of HTTP; afterwards the
+   *   reader returns nothing more
    */
   next(): RequestEvent | undefined {
     if (this.#state === 'failed') return undefined
@@ -100,14 +100,14 @@ export class RequestReader {
     if (this.#state === 'start') {
       const first = this.input.peek()
       if (first === undefined) return undefined
-      // Whoever speaks another protocol may send no line, and wait for an answer.
+      // A client of another protocol may wait for an answer without ever sending a line end.
       const other = recogniseOtherProtocol(first)
       if (other !== undefined) throw other
       this.#state = 'request-line'
     }
     if (this.#state === 'request-line' && !this.#readRequestLine()) return undefined
     const fields = this.#fields
-    if (!this.input.readFields(fields, this.#limits, PAST_LIMITS)) return undefined
+    if (!this.input.readFields(fields, this.#limits, LIMIT_ERRORS)) return undefined
     const isFramed = fields.has(FIELD['content-length']) || fields.has(FIELD['transfer-encoding'])
     const framing = isFramed ? decideRequestFraming(fields, this.#minor) : NO_CONTENT
     const length = framing.kind === 'length' ? framing.length : 0
@@ -144,7 +144,7 @@ export class RequestReader {
     return true
   }
 
-  /** What is wrong with a line that is no REQUEST_LINE. */
+  /** The error for a line that does not match REQUEST_LINE. */
   #badRequestLine(line: string): ProxyError {
     this.#method = methodOf(line)
     const first = line.indexOf(' ')
@@ -156,7 +156,10 @@ export class RequestReader {
     return malformed(this.#method === '' ? 'bad method' : 'bad byte in the request target')
   }
 
-  /** By its beginning alone, which has come however the line was cut: whether it is the method that is too long. */
+  /**
+   * The error depends only on the beginning of the line, not on how it was divided: it may be the method that is too
+   * long.
+   */
   readonly #lineTooLong = (begun: string): ProxyError => {
     if (isToken(begun.slice(0, MAX_METHOD_BYTES + 1))) return methodTooLong()
     this.#method = methodOf(begun)
@@ -164,7 +167,7 @@ export class RequestReader {
   }
 }
 
-/** The method that a line begins with; '' when none is. An answer to HEAD has no content, whatever is wrong behind it. */
+/** The method at the start of a line, or ''. It is needed even for a bad request: a response to HEAD has no content. */
 function methodOf(line: string): string {
   const method = line.slice(0, Math.max(0, line.indexOf(' ')))
   return isToken(method) ? method : ''
@@ -178,7 +181,7 @@ function unknownVersion(): ProxyError {
   })
 }
 
-/** A method longer than all that are known is none of them (RFC 9112 §3). */
+/** A method that is longer than any known one is not implemented (RFC 9112 §3). */
 function methodTooLong(): ProxyError {
   return new ProxyError('http_request_error', 'method not implemented', {
     status: 501,

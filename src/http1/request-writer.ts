@@ -1,9 +1,9 @@
 /**
- * The request writer: a request in, bytes out (RFC 9112 §3, §5, §6, §7.1). The twin of the response writer.
+ * The request writer: a request in, bytes out (RFC 9112 §3, §5, §6, §7.1). The counterpart of the response writer.
  *
- * It alone decides how a request is framed, and its head leaves in one piece. That content of unknown length is
- * chunked, that a method whose content means something says so when it has none, that CONNECT has neither content nor
- * framing, is seen to here and nowhere else.
+ * Only this file decides how a request is framed, and the head is returned in one piece. Content of unknown length is
+ * chunked, an empty request of a method with defined content has a Content-Length of 0, and CONNECT has neither content
+ * nor framing.
  */
 import { fieldSet } from '../http/field-section.js'
 import type { Fields } from '../http/fields.js'
@@ -12,7 +12,7 @@ import { ContentWriter, fieldLines } from './content-writer.js'
 
 export interface OutgoingRequest {
   readonly method: string
-  /** The request target, in whatever form the method and the next hop want it (RFC 9112 §3.2). */
+  /** The request target, in the form required by the method and the next hop (RFC 9112 §3.2). */
   readonly path: string
   /** The Host field. */
   readonly host: string
@@ -20,21 +20,22 @@ export interface OutgoingRequest {
   readonly fields: Fields
   /** Absent when the request has no content; its `length` is undefined for chunked content. */
   readonly content: { readonly length: number | undefined } | undefined
-  /** Whether a length of 0 is written where the method does not ask for it. */
+  /** Whether a Content-Length of 0 is written even if the method does not require it. */
   readonly sendsZeroLength: boolean
   readonly expectContinue: boolean
   /** The protocol to offer in Upgrade. */
   readonly upgrade: string | undefined
 }
 
-/** It announces what follows chunked content; without any it announces nothing (RFC 9110 §6.6.2). */
+/** Announces trailer fields, so it is meaningful only with chunked content (RFC 9110 §6.6.2). */
 const TRAILER = fieldSet('trailer')
 const NO_CONTENT = new ContentWriter('none')
 const VISIBLE_ASCII = /^[\x21-\x7e]+$/
 
 /**
- * The head of a request, in latin1: Host first (RFC 9110 §7.2), then the fields as they came, then this hop's own.
- * @throws TypeError when method, target or Host would end where they should not, which is a mistake of ours
+ * The head of a request, in latin1: Host first (RFC 9110 §7.2), then the given fields in order, then those of this hop.
+ * @throws TypeError when method, target or Host contain white space or other invalid bytes, which is a bug of the
+ *   caller
  */
 export function serializeRequestHead(request: OutgoingRequest): string {
   const { method, path, host, content } = request
@@ -47,8 +48,8 @@ export function serializeRequestHead(request: OutgoingRequest): string {
   const isChunked = content !== undefined && content.length === undefined
   if (isChunked) framing = 'Transfer-Encoding: chunked\r\n'
   else if (content !== undefined) framing = `Content-Length: ${content.length}\r\n`
-  // RFC 9112 §6.3: a request that says nothing of content has none, but a length of 0 tells a server that waits for
-  // content what it waits for (RFC 9110 §8.6).
+  // A request without framing fields has no content (RFC 9112 §6.3), but an explicit length of 0 helps servers that
+  // expect content (RFC 9110 §8.6).
   else if (request.sendsZeroLength || methodProperties(method).requestContent === 'defined') {
     framing = 'Content-Length: 0\r\n'
   }
@@ -60,7 +61,7 @@ export function serializeRequestHead(request: OutgoingRequest): string {
   return `${start}${fields}${framing}${expect}${connection}\r\n`
 }
 
-/** What puts the content of a request on the wire behind its head. */
+/** The writer for the content of a request, which follows its head. */
 export function contentWriter({ content }: Pick<OutgoingRequest, 'content'>): ContentWriter {
   if (content === undefined) return NO_CONTENT
   return content.length === undefined

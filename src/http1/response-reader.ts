@@ -1,22 +1,23 @@
 /**
- * The response reader: bytes in, events out, without I/O and without timers (RFC 9112 §2 to §7). The twin of the
+ * The response reader: bytes in, events out, without I/O and without timers (RFC 9112 §2 to §7). The counterpart of the
  * request reader, and as strict.
  *
- * It is pulled, and told of each request that went out: what a response holds depends on what it answers. The same
- * bytes give the same events and the same error, however they were cut. Content is given out as views of what came in.
+ * The caller asks for each event, and reports each request that it sends, because the framing of a response depends on
+ * its request. The same bytes produce the same events and the same error, however they were divided into chunks.
+ * Content is returned as views of the received chunks.
  */
 import { limitExceeded, ProxyError } from '../errors.js'
 import { isPersistent } from '../http/connection.js'
 import { FieldSection } from '../http/field-section.js'
 import { type AnsweredRequest, decideResponseFraming } from './body-framing.js'
-import { ByteQueue, type FieldLimits, type PastLimits } from './byte-queue.js'
+import { ByteQueue, type FieldLimits, type LimitErrors } from './byte-queue.js'
 import { type ContentEvent, ContentReader, END } from './content-reader.js'
 
-/** How a response begins (RFC 9112 §4). */
+/** The first line of a response (RFC 9112 §4). */
 export interface StatusLine {
   readonly status: number
   readonly minor: 0 | 1
-  /** Any bytes as received, one character each; '' when there is none. Nothing acts on it. */
+  /** The bytes received, one character for each; '' when there is none. No decision depends on it. */
   readonly reason: string
 }
 
@@ -25,43 +26,49 @@ export interface ReceivedHead extends StatusLine {
   readonly fields: FieldSection
   /** Of a stored response: field lines that go to clients as they are, before those of `fields`. */
   readonly lines?: string | undefined
-  /** Bytes of content that it declares, also where none follow (HEAD, 304); undefined when it does not say. */
+  /**
+   * The length in bytes that the head declares, even if no content follows (HEAD, 304); undefined when it declares
+   * none.
+   */
   readonly contentLength: number | undefined
 }
 
 export type ResponseEvent =
-  /** One that another one follows (RFC 9110 §15.2); never 101. */
+  /** A response that another one follows (RFC 9110 §15.2); never 101. */
   | { readonly type: 'interim'; readonly head: ReceivedHead }
   | { readonly type: 'head'; readonly head: ReceivedHead }
   | ContentEvent
-  /** 101 to an offered Upgrade, or 2xx to CONNECT: what follows is not HTTP, and `takeRest` has the beginning of it. */
+  /** 101 to an offered Upgrade, or 2xx to CONNECT: what follows is not HTTP, and `takeRest` returns its beginning. */
   | { readonly type: 'switched'; readonly head: ReceivedHead }
 
 /** Bytes of a header section, and the number of its fields. */
 export type ResponseLimits = FieldLimits
 
-/** Interim responses to one request; whoever sends more does not mean to come to an end. */
+/** The most interim responses to one request; an upstream that sends more would never send the final one. */
 export const MAX_INTERIM = 100
-/** What a status line is, by which its parts are where they are. */
+/** A valid status line, whose parts are at fixed positions. */
 const STATUS_LINE = /^HTTP\/1\.[01] \d{3}(?: |$)/
-/** What comes late of the rest is discarded by whoever passes trailers on (RFC 9110 §6.5.1); these contradict what was read. */
+/**
+ * Trailers that contradict the framing. Other unsuitable trailers are dropped when trailers are forwarded (RFC 9110
+ * §6.5.1).
+ */
 const FRAMING_FIELDS: ReadonlySet<string> = new Set(['content-length', 'transfer-encoding'])
-const PAST_LIMITS: PastLimits = { tooLarge, tooMany }
+const LIMIT_ERRORS: LimitErrors = { tooLarge, tooMany }
 
 type State = 'idle' | 'status-line' | 'fields' | 'content' | 'over'
 
 export class ResponseReader {
-  /** What came on the connection: its driver pushes it here, and sees how much of it nobody has read. */
+  /** The bytes received on the connection: the caller pushes them here, and can see how many were not read. */
   readonly input = new ByteQueue()
   readonly #limits: ResponseLimits
   readonly #content: ContentReader
   #state: State = 'idle'
   #request: AnsweredRequest = { method: '', upgrade: false }
-  /** Bytes that had been read before the request went out. */
+  /** Bytes that had been read before the request was sent. */
   #readBefore = 0
   #persistent = true
   #interim = 0
-  /** Of the head that is being read, in front of its fields. */
+  /** Length of the part of the current head before its fields, in bytes. */
   #startBytes = 0
   #statusLine: StatusLine | undefined
   #fields = new FieldSection()
@@ -72,8 +79,8 @@ export class ResponseReader {
   }
 
   /**
-   * A request goes out, and its response comes next.
-   * @throws Error when the response to the request before is not complete, which is a mistake of ours
+   * Must be called when a request is sent, whose response is then read.
+   * @throws Error when the response to the previous request is not complete, which is a bug of the caller
    */
   expect(request: AnsweredRequest): void {
     if (this.#state !== 'idle') throw new Error('request sent before the last response ended')
@@ -85,25 +92,25 @@ export class ResponseReader {
     this.#startBytes = 0
   }
 
-  /** Whether a byte has come since the request went out; an empty line is one (RFC 9112 §9.3.1). */
-  get begun(): boolean {
+  /** Whether a byte was received since the request was sent; an empty line counts (RFC 9112 §9.3.1). */
+  get hasBegun(): boolean {
     return this.input.received > this.#readBefore
   }
 
-  /** Whether its sender means to go on using the connection behind this response; known once its head was given. */
+  /** Whether the server keeps the connection open after this response; valid once the head was returned. */
   get persistent(): boolean {
     return this.#persistent
   }
 
-  /** All bytes not read, for a connection that has stopped being HTTP. */
+  /** Removes all bytes that were not read, for a connection that is no longer HTTP. */
   takeRest(): Buffer {
     this.#state = 'over'
     return this.input.drain()
   }
 
   /**
-   * @returns the next event; undefined when more bytes are needed, or no response is
-   * @throws ProxyError 502; after that the reader gives nothing more
+   * @returns the next event; undefined when more bytes are needed, or no response is expected
+   * @throws ProxyError 502; afterwards the reader returns nothing more
    */
   next(): ResponseEvent | undefined {
     if (this.#state === 'idle' || this.#state === 'over') return undefined
@@ -119,9 +126,9 @@ export class ResponseReader {
   }
 
   /**
-   * The connection has ended in order (a reset is no such end), and `next` has nothing more to give.
-   * @returns the end of content that is marked by nothing else; undefined when no response is owed
-   * @throws ProxyError 502 when the response is not complete (RFC 9112 §8)
+   * Must be called when the connection has ended normally (not by a reset) and `next` returns nothing more.
+   * @returns the end of content that is delimited by the end of the connection; undefined when no response is expected
+   * @throws ProxyError 502 when the response is incomplete (RFC 9112 §8)
    */
   finish(): ResponseEvent | undefined {
     const state = this.#state
@@ -145,7 +152,7 @@ export class ResponseReader {
       if (!input.nextLine(this.#limits.headerBytes - this.#startBytes, tooLarge)) return undefined
       const line = input.text.slice(input.start, input.end)
       if (line === '') {
-        // Some send one behind their content, and its line end counts, or there could be any number of them.
+        // Some servers send an empty line after their content. It counts, or there could be any number of them.
         this.#startBytes += 2
       } else {
         this.#startBytes += line.length
@@ -155,13 +162,13 @@ export class ResponseReader {
       }
     }
     const fields = this.#fields
-    const begun = this.#statusLine
-    if (begun === undefined || !input.readFields(fields, this.#limits, PAST_LIMITS, this.#startBytes))
+    const statusLine = this.#statusLine
+    if (statusLine === undefined || !input.readFields(fields, this.#limits, LIMIT_ERRORS, this.#startBytes))
       return undefined
-    const { status, minor, reason } = begun
+    const { status, minor, reason } = statusLine
     const { framing, contentLength } = decideResponseFraming(this.#request, status, minor, fields)
     const head: ReceivedHead = { status, minor, reason, fields, contentLength }
-    // An interim response may say close; that it was sent in HTTP/1.0 says nothing yet (RFC 9112 §9.3).
+    // An interim response may say close; its version, if 1.0, does not yet end persistence (RFC 9112 §9.3).
     if (!isPersistent(fields, status < 200 ? 1 : minor, 'server')) this.#persistent = false
     if (framing === 'switched') {
       this.#state = 'over'
@@ -183,7 +190,7 @@ export class ResponseReader {
 }
 
 /**
- * `HTTP/1.1 200 OK`; the blank behind the status code is left out by some when there is no reason (RFC 9112 §4).
+ * `HTTP/1.1 200 OK`; without a reason some servers omit the space after the status code (RFC 9112 §4).
  * @throws ProxyError 502
  */
 export function parseStatusLine(line: string): StatusLine {
@@ -203,7 +210,7 @@ export function tooManyInterim(): ProxyError {
   return new ProxyError('http_protocol_error', 'too many interim responses')
 }
 
-/** What the parts that requests are read with say of the client is said of upstream here. */
+/** Converts an error of the shared parsers, which blame the client, to one that blames the upstream. */
 export function toUpstreamError(error: unknown): unknown {
   if (!(error instanceof ProxyError) || error.side === 'upstream') return error
   return new ProxyError('http_protocol_error', `${error.message} in a response`, { cause: error })

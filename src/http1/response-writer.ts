@@ -1,10 +1,9 @@
 /**
  * The response writer: messages in, bytes out (RFC 9112 §4, §6, §7.1; RFC 9110 §6.4.1, §15).
  *
- * It alone decides how a response is framed and whether the connection outlives it. Handlers say what to send; that
- * nothing follows the head of a response to HEAD, that 204 and a 2xx to CONNECT carry no framing fields, that
- * HTTP/1.0 gets neither chunks nor 1xx, is seen to here and nowhere else. One writer serves a connection: its responses
- * follow each other.
+ * Only this file decides how a response is framed and whether the connection persists. Handlers pass the message; the
+ * writer ensures that a response to HEAD has no content, that 204 and a 2xx to CONNECT have no framing fields, and that
+ * HTTP/1.0 clients get neither chunks nor 1xx. A connection has one writer for all its responses.
  */
 import type { Fields } from '../http/fields.js'
 import type { ContentFraming } from './body-framing.js'
@@ -13,19 +12,19 @@ import { ContentWriter, fieldLines } from './content-writer.js'
 export interface ResponseHead {
   readonly status: number
   readonly reason: string
-  /** End-to-end fields; framing and Connection fields among them are left out, the writer makes its own. */
+  /** End-to-end fields; framing and Connection fields are omitted, as the writer generates its own. */
   readonly fields: Fields
   /** End-to-end field lines that are ready to be sent; they come before those of `fields`. */
   readonly lines?: string | undefined
-  /** Bytes of content that follow, or would for a HEAD or 304 response; undefined when not known. */
+  /** Length of the content in bytes, even if none follows (HEAD, 304); undefined when unknown. */
   readonly contentLength?: number | undefined
 }
 
-/** What the response answers. */
+/** The request that is answered, as far as its response depends on it. */
 export interface ResponseContext {
   readonly method: string
   readonly minor: 0 | 1
-  /** Whether the client means to go on using the connection. */
+  /** Whether the client keeps the connection open. */
   readonly persistent: boolean
 }
 
@@ -33,14 +32,14 @@ export class ResponseWriter extends ContentWriter {
   #context: ResponseContext
   #close: boolean
 
-  /** @param context of the first response */
+  /** @param context the request of the first response */
   constructor(context: ResponseContext) {
     super('none')
     this.#context = context
     this.#close = !context.persistent
   }
 
-  /** What follows is the response to another request. */
+  /** Begins the response to another request. */
   begin(context: ResponseContext): void {
     this.#context = context
     this.#close = !context.persistent
@@ -48,22 +47,22 @@ export class ResponseWriter extends ContentWriter {
     this.remaining = 0
   }
 
-  /** Whether the connection has to close after this response. Final once `head` was called. */
+  /** Whether the connection must close after this response. Final once `head` was called. */
   get closes(): boolean {
     return this.#close
   }
 
-  /** Whether the end of the content is marked by nothing but the end of the connection. */
+  /** Whether the content is delimited by the end of the connection. */
   get untilClose(): boolean {
     return this.framing === 'until-close'
   }
 
-  /** From now on the response says `Connection: close`. */
+  /** Makes the response say `Connection: close`. */
   mustClose(): void {
     this.#close = true
   }
 
-  /** An interim response; '' for HTTP/1.0 clients, which do not know any (RFC 9110 §15.2). */
+  /** The head of an interim response; '' for HTTP/1.0 clients, which do not support them (RFC 9110 §15.2). */
   interim(status: number, reason: string, fields: Fields): string {
     if (this.#context.minor === 0) return ''
     return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields)}\r\n`
@@ -86,7 +85,7 @@ export class ResponseWriter extends ContentWriter {
     return `HTTP/1.1 ${status} ${reason}\r\n${lines}${fieldLines(fields)}${own}\r\n`
   }
 
-  /** The head that ends HTTP on this connection: 2xx to CONNECT, or 101 with the `upgrade` it switches to. */
+  /** The head that ends HTTP on this connection: 2xx to CONNECT, or 101 with `upgrade`, the protocol that follows. */
   switchingHead(status: number, reason: string, fields: Fields, upgrade?: string): string {
     const connection = upgrade === undefined ? '' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n`
     return `HTTP/1.1 ${status} ${reason}\r\n${fieldLines(fields)}${connection}\r\n`

@@ -5,7 +5,7 @@
  * one that never sends a request head. Nothing is served before it, and nothing is answered when it fails.
  */
 import type { Socket } from 'node:net'
-import { HeldBytes } from '../http1/held-bytes.js'
+import { GrowableBuffer } from '../http1/growable-buffer.js'
 import { NOT_INDEXED } from '../limits/indexed-set.js'
 import type { ConnectionSettings } from './connection.js'
 import type { ConnectedClient } from './exchange.js'
@@ -139,7 +139,7 @@ export function readFirstByte(opening: Opening, proceed: (first: number) => void
  */
 export function readProxyHeader(opening: Opening, serve: (client: ConnectedClient) => void): void {
   const { socket } = opening
-  const received = new HeldBytes()
+  const received = new GrowableBuffer()
   const onData = (chunk: Buffer): void => {
     received.push(chunk)
     let header: ProxyHeader | undefined

@@ -139,7 +139,7 @@ export class ResponseOutput implements ResponseContent {
 
   end(trailers: Fields = []): void {
     if (this.#muted) return
-    if (!this.#writer.isWhole) {
+    if (!this.#writer.isComplete) {
       const end = this.#writer.end(trailers)
       this.#endChunk()
       this.#push(end)

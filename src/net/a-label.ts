@@ -1,21 +1,21 @@
 /**
- * Host names with letters beyond ASCII, as people write them in a configuration, in the form that names have on the
- * wire: each such label as its A-label (RFC 5890 §2.3.2.1).
+ * Internationalised host names: as people write them in a configuration, converted to the form that is used on the
+ * wire, in which such a label is an A-label (RFC 5890 §2.3.2.1).
  *
- * Only what says the same before and after is converted. The mapping behind it (UTS #46) would also drop characters
- * nobody sees, make dots of what only looks like one and ASCII digits of wide ones: a rule would then be about
- * another name than the one on the screen, or about an address.
+ * Only names that survive the conversion and back unchanged are accepted. The mapping (UTS #46) would also drop
+ * invisible characters, replace characters that look like a dot by dots, and full-width digits by ASCII digits: the
+ * rule would then apply to another name than the one on the screen, or to an address.
  */
 import { domainToASCII, domainToUnicode } from 'node:url'
 
 const NON_ASCII = /[^\x00-\x7f]/
-/** Zero-width, direction marks, soft hyphen: what has no shape of its own. */
+/** Zero-width characters, direction marks, soft hyphens: characters without a visible form. */
 const INVISIBLE = /\p{Cf}/u
 
 /**
- * @param name labels with dots between them, in any case; labels in ASCII stay as they are
- * @returns undefined when a label has no A-label that stands for just that label; what is returned is not checked
- *   for being a host name beyond that
+ * @param name labels separated by dots, in any case; labels in ASCII are not changed
+ * @returns undefined when a label has no A-label that decodes to exactly that label; whether the result is a valid host
+ *   name is not checked
  */
 export function parseInternationalName(name: string): string | undefined {
   const labels = name.split('.').map(label => (NON_ASCII.test(label) ? aLabel(label) : label))

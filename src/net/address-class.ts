@@ -1,11 +1,11 @@
 /**
- * What kind of place an IP address is: the global internet, or one of the places a proxy must not be a way into
- * (IANA IPv4 and IPv6 Special-Purpose Address Registries, RFC 6890; RFC 4291 §2.4 for what is allocated at all).
+ * The class of an IP address: the global internet, or one of the networks that a proxy must not give access to
+ * (IANA IPv4 and IPv6 Special-Purpose Address Registries, RFC 6890; RFC 4291 §2.4 for the allocation of IPv6).
  *
- * Of IPv6 only 2000::/3 is global unicast: what IANA has not given out is not a destination, however harmless it
- * looks. An IPv4 address written inside an IPv6 one is unwrapped, for otherwise `64:ff9b::a9fe:a9fe` would be just
- * another IPv6 address. NAT64 under a network's own global prefix can not be told from ordinary addresses by
- * anyone outside that network, and is not.
+ * In IPv6 only 2000::/3 is global unicast: an address that IANA has not allocated is not a valid destination. IPv4
+ * addresses embedded in IPv6 addresses are extracted; otherwise `64:ff9b::a9fe:a9fe` would be an ordinary IPv6 address.
+ * NAT64 under a global prefix of the network's own cannot be distinguished from ordinary addresses, and is not
+ * detected.
  */
 import { parseCidr } from './cidr.js'
 import { CidrTree } from './cidr-tree.js'
@@ -34,10 +34,12 @@ export const ADDRESS_CLASSES = [
   'embedded_nat64_local',
 ] as const
 
-/** `metadata` is a cloud's instance metadata or credential service; `embedded_*` is IPv4 hidden inside IPv6. */
+/** `metadata` is a cloud's instance metadata or credential service; `embedded_*` is IPv4 embedded in IPv6. */
 export type AddressClass = (typeof ADDRESS_CLASSES)[number]
 
-/** The most specific block decides, so the order of rows has no meaning. `nat64` takes the class of what it holds. */
+/**
+ * The most specific block applies, so the order of rows has no meaning. `nat64` has the class of the embedded address.
+ */
 const BLOCKS: readonly (readonly [cidr: string, is: AddressClass | 'nat64'])[] = [
   ['0.0.0.0/0', 'global'],
   ['0.0.0.0/8', 'reserved'],
@@ -47,7 +49,7 @@ const BLOCKS: readonly (readonly [cidr: string, is: AddressClass | 'nat64'])[] =
   ['127.0.0.0/8', 'loopback'],
   ['169.254.0.0/16', 'link_local'],
   ['172.16.0.0/12', 'private'],
-  ['192.0.0.0/24', 'reserved'], // with the PCP and TURN anycast addresses: they belong to the local network's edge
+  ['192.0.0.0/24', 'reserved'], // includes the PCP and TURN anycast addresses, which belong to the local network
   ['192.0.2.0/24', 'documentation'],
   ['192.88.99.0/24', 'reserved'], // 6to4 relays, RFC 7526
   ['192.168.0.0/16', 'private'],
@@ -80,10 +82,10 @@ const BLOCKS: readonly (readonly [cidr: string, is: AddressClass | 'nat64'])[] =
   ['ff00::/8', 'multicast'],
 ]
 
-/** Whose service it is. What answers at these gives away the machine's own credentials or configuration to whoever asks. */
+/** Metadata services by address. They reveal the machine's own credentials or configuration to any client. */
 const METADATA_SERVICES: ReadonlyMap<string, string> = new Map([
   ['169.254.169.254', 'AWS, Azure, Google, Oracle, OpenStack and most others'],
-  ['fe80::a9fe:a9fe', 'OpenStack, Akamai and Hetzner'], // the same, by IPv6 link-local
+  ['fe80::a9fe:a9fe', 'OpenStack, Akamai and Hetzner'], // the same service, by an IPv6 link-local address
   ['169.254.170.2', 'AWS ECS'], // task credentials
   ['169.254.170.23', 'AWS EKS'], // pod identity
   ['fd00:ec2::254', 'AWS'],
@@ -106,13 +108,13 @@ const METADATA_SERVICES: ReadonlyMap<string, string> = new Map([
   ['169.254.169.250', 'Rancher'],
 ])
 
-/** Where the blocks that embed IPv4 keep it, as byte positions. Local NAT64 may use any length of RFC 6052 §2.2. */
+/** The byte positions of the IPv4 address in each block. Local NAT64 may use any prefix length of RFC 6052 §2.2. */
 const EMBEDDINGS: Readonly<Partial<Record<AddressClass | 'nat64', readonly (readonly number[])[]>>> = {
   nat64: [[12, 13, 14, 15]],
   embedded_compatible: [[12, 13, 14, 15]],
   embedded_translated: [[12, 13, 14, 15]],
   embedded_6to4: [[2, 3, 4, 5]],
-  embedded_teredo: [[4, 5, 6, 7]], // the server; the client's own address is added inverted
+  embedded_teredo: [[4, 5, 6, 7]], // the server; the client's address, which is inverted, is added below
   embedded_nat64_local: [
     [6, 7, 9, 10],
     [7, 9, 10, 11],
@@ -126,8 +128,9 @@ const TREE = new CidrTree<AddressClass | 'nat64'>()
 for (const [cidr, is] of BLOCKS) TREE.add(parseCidr(cidr), is)
 
 /**
- * The class of an address. A mapped address has the class of its IPv4, and so has one under 64:ff9b::/96; any other
- * address with IPv4 inside is `embedded_*`, unless a metadata service hides there: then it is `metadata`.
+ * The class of an address. A mapped address has the class of its IPv4 address, and so has one in 64:ff9b::/96. Any
+ * other address that embeds an IPv4 address is `embedded_*`, or `metadata` if the embedded address is a metadata
+ * service.
  */
 export function classifyAddress(address: IpAddress): AddressClass {
   const ip = unmapIpv4(address)
@@ -138,7 +141,7 @@ export function classifyAddress(address: IpAddress): AddressClass {
   return isIsatap(ip) ? 'embedded_isatap' : block
 }
 
-/** Whose metadata service an address is, or hides; undefined for an address of another class. */
+/** The provider whose metadata service has this address, also as an embedded one; undefined for other addresses. */
 export function metadataService(address: IpAddress): string | undefined {
   const ip = unmapIpv4(address)
   const service = METADATA_SERVICES.get(ip.text)
@@ -148,15 +151,15 @@ export function metadataService(address: IpAddress): string | undefined {
 }
 
 /**
- * True for tunnel and translation addresses (6to4, Teredo, ISATAP, local NAT64, compatible, translated) that no
- * configuration may allow, because where they lead is decided by a relay and not by the address that was judged.
+ * True for tunnel and translation addresses (6to4, Teredo, ISATAP, local NAT64, compatible, translated). The
+ * configuration cannot allow them, because a relay decides where they lead, not the address that was judged.
  */
 export function isNeverPermitted(address: IpAddress): boolean {
   const ip = unmapIpv4(address)
   return isIsatap(ip) || blockOf(ip).startsWith('embedded_')
 }
 
-/** Every IPv4 address that an IPv6 address can be read to hold, the mapped form apart (see unmapIpv4). */
+/** Every IPv4 address that an IPv6 address may contain, except in the mapped form (see unmapIpv4). */
 export function embeddedIpv4(ip: IpAddress): readonly IpAddress[] {
   if (ip.family === 4) return NOTHING
   const block = blockOf(ip)
@@ -173,7 +176,7 @@ function blockOf(ip: IpAddress): AddressClass | 'nat64' {
   return TREE.first(ip) ?? 'reserved'
 }
 
-/** Interface identifiers ::0:5efe:a.b.c.d and ::200:5efe:a.b.c.d, under whatever prefix (RFC 5214 §6.1). */
+/** Interface identifiers ::0:5efe:a.b.c.d and ::200:5efe:a.b.c.d, under any prefix (RFC 5214 §6.1). */
 function isIsatap({ bytes }: IpAddress): boolean {
   return (bytes[8] === 0 || bytes[8] === 2) && bytes[9] === 0 && bytes[10] === 0x5e && bytes[11] === 0xfe
 }

@@ -1,14 +1,16 @@
 /**
- * Values kept under address blocks and found by address: a binary tree over the bits in which every node is a block
- * or the fork of two, so that a look-up costs the blocks around an address and not the number of blocks (a deny list
- * may hold many thousands).
+ * Values stored under address blocks and looked up by address. It is a binary tree over the bits, in which every node
+ * is a block or the fork of two, so that a look-up takes as many steps as blocks nest around the address, however many
+ * blocks there are (a deny list may have many thousands).
  *
- * A mapped IPv6 address is looked up as its IPv4, as everywhere.
+ * A mapped IPv6 address is looked up as its IPv4 address, as everywhere.
  */
 import type { Cidr } from './cidr.js'
 import { type IpAddress, unmapIpv4 } from './ip-address.js'
 
-/** The first `prefix` bits of `bytes` are the node's own; below it is all that goes on with a 0, or with a 1. */
+/**
+ * A node covers the addresses that begin with the first `prefix` bits of `bytes`; its children continue with 0 or 1.
+ */
 interface Node<T> {
   readonly bytes: readonly number[]
   readonly prefix: number
@@ -43,7 +45,7 @@ export class CidrTree<T> {
     node.values.push(value)
   }
 
-  /** The values of every block that holds the address: longest prefix first, within a block in the order added. */
+  /** The values of all blocks that contain the address: longest prefix first, within a block in the order added. */
   find(address: IpAddress): readonly T[] {
     let found: readonly T[] = NOTHING
     for (let node: Node<T> | undefined = this.#deepest(address); node !== undefined; node = node.above) {
@@ -52,19 +54,19 @@ export class CidrTree<T> {
     return found
   }
 
-  /** The first of what `find` gives. */
+  /** The first value that `find` would return. */
   first(address: IpAddress): T | undefined {
     let node: Node<T> | undefined = this.#deepest(address)
     while (node !== undefined && node.values.length === 0) node = node.above
     return node?.values[0]
   }
 
-  /** Whether every address of a block is in one of those here. */
+  /** Whether every address of a block is in a block of the tree. */
   holdsAll({ family, bytes, prefix }: Cidr): boolean {
     let node: Node<T> = this.#roots[family]
     while (node.values.length === 0 && node.prefix < prefix) {
       const next: Node<T> | undefined = bitAt(bytes, node.prefix) === 0 ? node.zero : node.one
-      // One that is smaller than the block leaves a part of it out.
+      // A smaller block leaves a part of the given block uncovered.
       if (next === undefined || next.prefix > prefix) return false
       if (sharedBits(next.bytes, bytes, node.prefix, next.prefix) < next.prefix) return false
       node = next
@@ -72,7 +74,7 @@ export class CidrTree<T> {
     return isFull(node)
   }
 
-  /** The smallest block or fork around an address. */
+  /** The smallest block or fork that contains an address. */
   #deepest(address: IpAddress): Node<T> {
     const { family, bytes } = unmapIpv4(address)
     const bits = family === 4 ? 32 : 128
@@ -90,13 +92,13 @@ function newRoot<T>(): Node<T> {
   return { bytes: [], prefix: 0, values: [], above: undefined }
 }
 
-/** Whether every address of a node is in a block: its own, or those of both halves. */
+/** Whether every address of a node is covered: by the node itself, or by both halves. */
 function isFull<T>({ values, prefix, zero, one }: Node<T>): boolean {
   if (values.length > 0) return true
   return [zero, one].every(half => half !== undefined && half.prefix === prefix + 1 && isFull(half))
 }
 
-/** How many leading bits two addresses share, at most `limit`; the first `from` are known to be shared. */
+/** The number of leading bits that two addresses share, at most `limit`; the first `from` are known to be equal. */
 function sharedBits(a: readonly number[], b: readonly number[], from: number, limit: number): number {
   for (let i = from >> 3; i * 8 < limit; i++) {
     const difference = (a[i] ?? 0) ^ (b[i] ?? 0)

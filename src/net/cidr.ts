@@ -1,9 +1,9 @@
 /**
  * Address blocks in CIDR notation (RFC 4632 §3.1, RFC 4291 §2.3).
  *
- * Bits set behind the prefix are an error rather than cut off: `10.0.0.1/8` is as likely meant to be one host as
- * sixteen million. Blocks inside `::ffff:0:0/96` are read as the IPv4 blocks they are, since mapped addresses are
- * always compared as IPv4; otherwise a block written that way would match nothing.
+ * Bits set after the prefix are an error and not masked: `10.0.0.1/8` may as well mean one host as sixteen million
+ * addresses. Blocks within `::ffff:0:0/96` are converted to IPv4 blocks, since mapped addresses are always compared as
+ * IPv4; otherwise such a block would never match.
  */
 import ipaddr from 'ipaddr.js'
 import {
@@ -14,7 +14,7 @@ import {
   unmapIpv4,
 } from './ip-address.js'
 
-/** `prefix` in bits; `mask` the bytes that have those bits set; `text` canonical, always with the prefix. */
+/** `prefix` in bits; `mask` the bytes in which those bits are set; `text` canonical, always with the prefix. */
 export interface Cidr {
   readonly family: AddressFamily
   readonly bytes: readonly number[]
@@ -27,8 +27,8 @@ const PREFIX = /^(?:0|[1-9]\d{0,2})$/
 const MAPPED_BITS = 96
 
 /**
- * @param text `10.0.0.0/8`, `2001:db8::/32`, or a bare address for that address alone
- * @throws RangeError with a clause that says what was expected
+ * @param text `10.0.0.0/8`, `2001:db8::/32`, or an address for a block of one
+ * @throws RangeError whose message says what was expected
  */
 export function parseCidr(text: string): Cidr {
   const slash = text.indexOf('/')
@@ -44,13 +44,13 @@ export function parseCidr(text: string): Cidr {
   const network = ip.bytes.map((byte, i) => byte & (mask[i] ?? 0))
   if (network.some((byte, i) => byte !== ip.bytes[i])) {
     const block = `${ipAddressFromBytes(network).text}/${prefix}`
-    throw new RangeError(`"${text}" has bits set behind the prefix; write ${block} or ${ip.text}/${bits}`)
+    throw new RangeError(`"${text}" has bits set after the prefix; write ${block} or ${ip.text}/${bits}`)
   }
   const base = prefix >= MAPPED_BITS ? unmapIpv4(ip) : ip
   return blockOf(base, base === ip ? prefix : prefix - MAPPED_BITS)
 }
 
-/** The block of one address; a mapped one as its IPv4. */
+/** The block that contains only this address; a mapped address is converted to IPv4. */
 export function cidrOfAddress(address: IpAddress): Cidr {
   const ip = unmapIpv4(address)
   return blockOf(ip, ip.bytes.length * 8)
@@ -65,7 +65,7 @@ function maskOf(family: AddressFamily, prefix: number): readonly number[] {
   return kind.subnetMaskFromPrefixLength(prefix).toByteArray()
 }
 
-/** A mapped IPv6 address is compared as its IPv4, so no IPv6 block holds it, `::/0` included. */
+/** A mapped IPv6 address is compared as its IPv4 address, so no IPv6 block contains it, not even `::/0`. */
 export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   const ip = unmapIpv4(address)
   if (ip.family !== cidr.family) return false

@@ -1,10 +1,10 @@
 /**
- * Sets of TCP ports as the configuration writes them: numbers, ranges, or `any`.
+ * Sets of TCP ports in the configuration: numbers, ranges, or `any`.
  *
- * A set is kept as ranges, sorted and merged, so that equal sets look equal however they were written.
+ * A set is stored as sorted and merged ranges, so that equal sets have equal values.
  */
 
-/** Both ends belong to the range. */
+/** A range of ports, including both ends. */
 export interface PortRange {
   readonly first: number
   readonly last: number
@@ -16,8 +16,8 @@ const MAX_PORT = 65535
 const RANGE = /^([1-9]\d{0,4})(?:-([1-9]\d{0,4}))?$/
 
 /**
- * @param list numbers 1 to 65535, the same as text, `"8000-8100"`, or `"any"`; an empty list is the empty set
- * @throws RangeError with a clause that says what was expected
+ * @param list numbers from 1 to 65535, as numbers or text, `"8000-8100"`, or `"any"`; an empty list is the empty set
+ * @throws RangeError whose message says what was expected
  */
 export function parsePorts(list: readonly (number | string)[]): PortSet {
   const ranges = list.map(parseRange).sort((a, b) => a.first - b.first)
@@ -34,7 +34,7 @@ export function portsContain(set: PortSet, port: number): boolean {
   return set.some(range => range.first <= port && port <= range.last)
 }
 
-/** `443`, `80, 8000-8100`, `any`, or `no port`, for messages. */
+/** For messages: `443`, `80, 8000-8100`, `any`, or `no port`. */
 export function serializePorts(set: PortSet): string {
   if (set.length === 0) return 'no port'
   return set.map(textOf).join(', ')

@@ -1,17 +1,18 @@
 /**
- * The events of a socket, passed to one object at a time: to whoever dials it, then to what reads and writes it, and to
- * whatever takes it over from there.
+ * Passes the events of a socket to one handler at a time: first to the code that dials, then to the connection that
+ * reads and writes, then to a tunnel that takes the socket over.
  *
- * The listeners are the same functions for every socket and are added once. Listeners of a socket's own would be closures
- * that lead to everything the connection consists of, and V8 comes to allocate the table of listeners, which Node makes
- * as a literal, in the old generation: a connection that was closed then stays in memory until the next full collection.
- * Of the 22 KB of a short tunnel 4 KB were promoted for that on Node 26, and the collector took 8 % of the time.
+ * The listeners are the same functions for every socket and are added once. Listeners of each socket's own would be
+ * closures that reference the whole connection, and V8 tends to allocate the table of listeners, which Node creates as
+ * an object literal, in the old generation: a closed connection would then stay in memory until the next full
+ * collection. On Node 26, 4 KB of the 22 KB of a short tunnel were promoted that way, and the collector took 8 % of the
+ * time.
  */
 import type { Socket } from 'node:net'
 
-/** Does nothing, until a method is overridden. */
+/** The base class; its methods do nothing until they are overridden. */
 export class SocketHandler {
-  /** The system is about to be asked for a connection. */
+  /** The system is about to attempt a connection. */
   onConnectionAttempt(): void {}
   onConnect(): void {}
   onData(_chunk: Buffer): void {}
@@ -22,15 +23,15 @@ export class SocketHandler {
 }
 
 const HANDLER = Symbol('handler')
-/** Whether its data are passed, too. */
+/** Whether the data of the socket are passed on. */
 const READ = Symbol('read')
 
 type HandledSocket = Socket & { [HANDLER]?: SocketHandler; [READ]?: boolean }
 
-/** Has the events of a socket that the next handler takes in the same turn. */
+/** A placeholder: another handler takes over the socket in the same turn. */
 export const NOBODY = new SocketHandler()
 
-/** Passes its events but `data` to this handler from now on, and to no other any more. */
+/** Passes all events except `data` to this handler from now on, instead of to the previous one. */
 export function handleEvents(socket: HandledSocket, handler: SocketHandler): void {
   const isFirst = socket[HANDLER] === undefined
   socket[HANDLER] = handler
@@ -41,21 +42,21 @@ export function handleEvents(socket: HandledSocket, handler: SocketHandler): voi
   socket.on('close', onClose)
 }
 
-/** The same for a socket that is about to be connected. */
+/** As `handleEvents`, for a socket that is not yet connected. */
 export function handleConnecting(socket: HandledSocket, handler: SocketHandler): void {
   handleEvents(socket, handler)
   socket.on('connectionAttempt', onConnectionAttempt)
   socket.on('connect', onConnect)
 }
 
-/** Passes what it reads to its handler, too, whichever that is by then; its data flow from now on unless it is paused. */
+/** Also passes received data to the current handler; the data flow from now on unless the socket is paused. */
 export function handleData(socket: HandledSocket): void {
   if (socket[READ] === true) return
   socket[READ] = true
   socket.on('data', onData)
 }
 
-/** Passes its events and what it reads to nobody any more; an error is none of the process. */
+/** Passes no events and data any more; an error of the socket does not reach the process. */
 export function ignoreEvents(socket: HandledSocket): void {
   socket.off('data', onData)
   socket[READ] = false

@@ -3,7 +3,7 @@
  *
  * Records are read strictly, and a message may be spread over any number of them. What it means is for others to say.
  */
-import { HeldBytes } from '../http1/held-bytes.js'
+import { GrowableBuffer } from '../http1/growable-buffer.js'
 
 export type HandshakeVerdict =
   | {
@@ -47,7 +47,7 @@ const TOO_LARGE: HandshakeFault = { kind: 'fault', fault: 'too_large' }
 /** Reads one message, however it is cut up, and holds all bytes that it was given. */
 export class HandshakeReader {
   readonly #options: HandshakeOptions
-  readonly #held = new HeldBytes()
+  readonly #held = new GrowableBuffer()
   /** How many of the bytes held have been judged, and where among them the first record of the message begins. */
   #at = 0
   #begin = 0

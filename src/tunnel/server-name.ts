@@ -18,7 +18,7 @@ import type { PumpLimits, PumpResult, RunningPump } from './pump.js'
 import type { SocketReader } from './socket-reader.js'
 import { resetSocket } from './socket-writer.js'
 import { ClientHelloReader, type HelloVerdict, ServerHelloReader } from './tls-hello.js'
-import { HeldBytes } from '../http1/held-bytes.js'
+import { GrowableBuffer } from '../http1/growable-buffer.js'
 
 export interface VerifiedResult extends PumpResult {
   /** With reason `server_name`. */
@@ -59,8 +59,8 @@ export class VerifiedTunnel implements RunningPump {
   #helloFrom: number
   #answer = new ServerHelloReader()
   /** What came from either side and was not passed on, beside what `#hello` holds. */
-  #fromClient = new HeldBytes()
-  #fromUpstream = new HeldBytes()
+  #fromClient = new GrowableBuffer()
+  #fromUpstream = new GrowableBuffer()
   /** What was passed on before the pump. */
   #bytesUp = 0
   #bytesDown = 0
@@ -210,12 +210,12 @@ export class VerifiedTunnel implements RunningPump {
     this.#helloFrom = this.#options.now()
     this.#upstream.pause()
     const request = this.#fromUpstream.all
-    this.#fromUpstream = new HeldBytes()
+    this.#fromUpstream = new GrowableBuffer()
     this.#bytesDown = request.length
     this.#client.write(request)
     this.#hello = new ClientHelloReader('second')
     const fromClient = this.#fromClient.all
-    this.#fromClient = new HeldBytes()
+    this.#fromClient = new GrowableBuffer()
     this.#client.resume()
     this.#judge(this.#hello.push(fromClient))
     const waiting = this.#pump === undefined && this.#result === undefined
@@ -242,8 +242,8 @@ export class VerifiedTunnel implements RunningPump {
   #forget(): void {
     this.#hello = new ClientHelloReader()
     this.#answer = new ServerHelloReader()
-    this.#fromClient = new HeldBytes()
-    this.#fromUpstream = new HeldBytes()
+    this.#fromClient = new GrowableBuffer()
+    this.#fromUpstream = new GrowableBuffer()
   }
 
   /** Closes both sides; a client that sent a hello is told why, and has the rest of its time to take that in. */

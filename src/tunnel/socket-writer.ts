@@ -7,7 +7,7 @@
  * copied.
  */
 import type { Socket } from 'node:net'
-import { HeldBytes } from '../http1/held-bytes.js'
+import { GrowableBuffer } from '../http1/growable-buffer.js'
 
 /** Held at most; so many bytes are a write of their own whatever waits before them. */
 const HELD_BYTES = 16 * 1024
@@ -16,7 +16,7 @@ export class JoiningWriter {
   readonly #socket: Socket
   /** Whether the socket calls back once it has written what it has. */
   #isWaiting = false
-  #held: HeldBytes | undefined
+  #held: GrowableBuffer | undefined
   /** Called when what was waited for is written; made by the first writer that waits. */
   #taken: (() => void) | undefined
 
@@ -31,7 +31,7 @@ export class JoiningWriter {
   write(piece: string | Uint8Array): boolean {
     if (this.#isWaiting && piece.length < HELD_BYTES) {
       if ((this.#held?.length ?? 0) + piece.length >= HELD_BYTES) this.flush()
-      this.#held ??= new HeldBytes()
+      this.#held ??= new GrowableBuffer()
       this.#held.push(typeof piece === 'string' ? Buffer.from(piece, 'latin1') : piece)
       return !this.#socket.writableNeedDrain
     }

@@ -327,7 +327,7 @@ export class Http1Connection extends SocketHandler {
     // What came after this would be lost to another connection that the request may be sent on.
     exchange.request.content?.stop()
     this.socket.destroy()
-    const isStale = exchange.isReused && !this.#reader.begun && !isOurs && error.side === 'upstream'
+    const isStale = exchange.isReused && !this.#reader.hasBegun && !isOurs && error.side === 'upstream'
     exchange.events.failed(error, isStale && isRepeatable(exchange.request) ? 'reused-connection' : 'never')
   }
 

@@ -43,7 +43,7 @@ t.test('clients', t => {
     ['clients: [{ name: -a, cidr: ["::1"] }]', `2:19 clients[0].name: ${NAME}, found "-a"`],
     [
       'clients: [{ name: ci, cidr: ["10.0.0.1/8"] }]',
-      '2:30 clients[0].cidr[0]: "10.0.0.1/8" has bits set behind the prefix; write 10.0.0.0/8 or 10.0.0.1/32',
+      '2:30 clients[0].cidr[0]: "10.0.0.1/8" has bits set after the prefix; write 10.0.0.0/8 or 10.0.0.1/32',
     ],
     [
       'clients: [{ name: ci, cidr: ["::1"], rules: any }]',

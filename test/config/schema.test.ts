@@ -61,7 +61,7 @@ t.test('listen', t => {
       ['a/b', ''],
       ['-', ''],
       ['a.test:80', ', with a port; leave it out'],
-      ['http://a.test', ', a URL; write its host alone'],
+      ['http://a.test', ', a URL; write only its host'],
     ].map(
       ([host, clause]) =>
         [

@@ -229,7 +229,7 @@ t.test('those who have waited as long as they may have left, too', async t => {
   await timers.fire()
   const [running, waiting] = await outcomes
   t.match(running, {
-    reason: { type: 'dns_timeout', status: 504, detail: /; dns\.timeout sets the bound\.$/ },
+    reason: { type: 'dns_timeout', status: 504, detail: /; dns\.timeout sets the limit\.$/ },
   })
   t.match(waiting, {
     reason: {

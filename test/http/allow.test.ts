@@ -14,7 +14,7 @@ t.test('an empty Allow says that no method is allowed (RFC 9110 §10.2.1)', asyn
   t.equal(serializeAllow([]), '')
 })
 
-t.test('what is in use depends on TRACE and on extension methods (RFC 9110 §10.2.1)', async t => {
+t.test('the methods depend on TRACE and on extension methods (RFC 9110 §10.2.1)', async t => {
   const table = [
     [{ trace: false, extra: [] }, 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH'],
     [{ trace: true, extra: [] }, 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH'],

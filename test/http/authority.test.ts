@@ -15,7 +15,7 @@ const LABEL_63 = 'a'.repeat(63)
 /** 253 bytes, the longest name there is. */
 const LONGEST = `${`${LABEL_63}.`.repeat(3)}${'b'.repeat(61)}`
 
-t.test('a host name is lower-cased and loses one trailing dot (RFC 3986 §3.2.2)', async t => {
+t.test('a host name is converted to lower case and loses one trailing dot (RFC 3986 §3.2.2)', async t => {
   for (const [text, name] of [
     ['example.com', 'example.com'],
     ['EXAMPLE.Com', 'example.com'],
@@ -45,7 +45,7 @@ t.test('four plain decimal parts are an IPv4 address (RFC 3986 §3.2.2)', async 
   }
 })
 
-t.test('a bracketed IPv6 address stands without its brackets (RFC 3986 §3.2.2)', async t => {
+t.test('a bracketed IPv6 address loses its brackets (RFC 3986 §3.2.2)', async t => {
   for (const [text, name] of [
     ['[::1]', '::1'],
     ['[::]', '::'],
@@ -57,7 +57,7 @@ t.test('a bracketed IPv6 address stands without its brackets (RFC 3986 §3.2.2)'
   }
 })
 
-t.test('refuses every other way to write a number that a resolver would take (RFC 1123 §2.1)', async t => {
+t.test('refuses every other notation of a number that a resolver would accept (RFC 1123 §2.1)', async t => {
   for (const text of [
     '0177.0.0.1',
     '2130706433',
@@ -86,7 +86,7 @@ t.test('refuses every other way to write a number that a resolver would take (RF
   }
 })
 
-t.test('refuses what is no host (RFC 3986 §3.2.2)', async t => {
+t.test('refuses everything that is not a host (RFC 3986 §3.2.2)', async t => {
   for (const text of [
     '',
     '.',
@@ -142,7 +142,7 @@ t.test('refuses what is no host (RFC 3986 §3.2.2)', async t => {
   }
 })
 
-t.test('an authority is host and port, its text kept (RFC 9112 §3.2.3)', async t => {
+t.test('an authority is host and port, and its text is preserved (RFC 9112 §3.2.3)', async t => {
   for (const [text, name, port] of [
     ['a:1', 'a', 1],
     ['Example.COM.:443', 'example.com', 443],
@@ -156,7 +156,7 @@ t.test('an authority is host and port, its text kept (RFC 9112 §3.2.3)', async 
   }
 })
 
-t.test('CONNECT needs host and port both (RFC 9112 §3.2.3)', async t => {
+t.test('CONNECT needs both host and port (RFC 9112 §3.2.3)', async t => {
   for (const text of ['a', 'a:', '[::1]', '[::1]:', ':443', '443', '', ':']) {
     t.throws(() => parseAuthority(text), REFUSED, text)
   }
@@ -226,7 +226,7 @@ t.test('refuses brackets in the wrong place and an empty host (RFC 9110 §7.2)',
   }
 })
 
-t.test('host and port for people have IPv6 in brackets', async t => {
+t.test('host and port in messages have IPv6 in brackets', async t => {
   t.equal(serializeHostPort(parseHost('[::1]'), 80), '[::1]:80')
   t.equal(serializeHostPort(parseHost('1.2.3.4'), 80), '1.2.3.4:80')
   t.equal(serializeHostPort(parseHost('A.'), 443), 'a:443')
@@ -245,7 +245,7 @@ t.test('refuses more than one Host, even of the same value (RFC 9112 §3.2)', as
   }
 })
 
-t.test('gives host and port, 80 where it names none (RFC 9110 §7.2)', async t => {
+t.test('returns host and port, 80 when none is given (RFC 9110 §7.2)', async t => {
   for (const minor of [0, 1] as const) {
     t.match(parseHostField(['Host', 'A.example:8080'], minor), { host: { name: 'a.example' }, port: 8080 })
     t.match(parseHostField(['host', '[::1]'], minor), { host: { kind: 'ipv6', name: '::1' }, port: 80 })
@@ -280,7 +280,7 @@ t.test('refuses a Host that is not host[:port], in every version (RFC 9112 §3.2
   }
 })
 
-t.test('a Host that is written as the target is the authority of the target (RFC 9112 §3.2)', async t => {
+t.test('a Host field equal to the target returns the authority of the target (RFC 9112 §3.2)', async t => {
   for (const [host, isTarget] of [
     ['a.example:8080', true],
     ['A.example:8080', false],

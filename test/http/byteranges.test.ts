@@ -86,7 +86,7 @@ t.test('a boundary has 1 to 70 characters that need no quotes (RFC 2046 §5.1.1)
   }
 })
 
-t.test('the length said before is the length sent, and the parts can be read back', async t => {
+t.test('the declared length is the length sent, and the parts can be parsed again', async t => {
   const position = fc.nat(99)
   const range = fc
     .tuple(position, position)

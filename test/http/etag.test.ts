@@ -18,7 +18,7 @@ const entityTag: fc.Arbitrary<EntityTag> = fc.record({
   opaque: fc.array(etagc, { maxLength: 12 }).map(codes => String.fromCharCode(...codes)),
 })
 
-t.test('reads and writes strong and weak tags (RFC 9110 §8.8.3)', async t => {
+t.test('parses and serialises strong and weak tags (RFC 9110 §8.8.3)', async t => {
   for (const [text, tag] of [
     ['"xyzzy"', strong('xyzzy')],
     ['W/"xyzzy"', weak('xyzzy')],
@@ -36,7 +36,7 @@ t.test('reads and writes strong and weak tags (RFC 9110 §8.8.3)', async t => {
   }
 })
 
-t.test('anything else is no entity tag (RFC 9110 §8.8.3)', async t => {
+t.test('any other text is not an entity tag (RFC 9110 §8.8.3)', async t => {
   for (const text of [
     '',
     '*',
@@ -71,7 +71,7 @@ t.test('anything else is no entity tag (RFC 9110 §8.8.3)', async t => {
   }
 })
 
-t.test('compares as the table of the section says (RFC 9110 §8.8.3.2)', async t => {
+t.test('compares tags as the table of the section does (RFC 9110 §8.8.3.2)', async t => {
   for (const [a, b, isStrong, isWeak] of [
     [weak('1'), weak('1'), false, true],
     [weak('1'), weak('2'), false, false],
@@ -86,7 +86,7 @@ t.test('compares as the table of the section says (RFC 9110 §8.8.3.2)', async t
   }
 })
 
-t.test('reads * and lists over all lines (RFC 9110 §13.1.1, §13.1.2)', async t => {
+t.test('parses * and lists over all lines (RFC 9110 §13.1.1, §13.1.2)', async t => {
   t.equal(parseEntityTags([], 'if-match'), undefined)
   t.equal(parseEntityTags(['If-None-Match', '"a"'], 'if-match'), undefined)
   t.same(parseEntityTags(['If-Match', '*'], 'if-match'), { kind: 'any' })
@@ -139,7 +139,7 @@ t.test('one bad member makes the list malformed (RFC 9110 §13.1.1, §13.1.2)', 
   }
 })
 
-t.test('any list is read as it was written, and any text without an exception', async t => {
+t.test('any list is parsed as it was written, and no text causes an exception', async t => {
   const separator = fc.constantFrom(',', ', ', ' ,', ' ,\t, ')
   fc.assert(
     fc.property(fc.array(entityTag, { maxLength: 8 }), separator, (tags, between) => {

@@ -5,7 +5,7 @@ import type { Fields } from '../../src/http/fields.js'
 
 const expectsContinue = (fields: Fields, minor: 0 | 1) => expectsContinueIn(FieldSection.of(fields), minor)
 
-t.test('100-continue in any case is the one expectation (RFC 9110 §10.1.1)', async t => {
+t.test('100-continue in any case is the only expectation (RFC 9110 §10.1.1)', async t => {
   t.equal(expectsContinue([], 1), false)
   t.equal(expectsContinue(['Expect', ''], 1), false)
   for (const value of ['100-continue', '100-Continue', '100-continue, 100-CONTINUE', ',100-continue,']) {
@@ -22,7 +22,7 @@ t.test('any other expectation is 417 (RFC 9110 §10.1.1)', async t => {
   t.throws(() => expectsContinue(['Expect', '100-continue', 'Expect', 'x'], 1), wanted)
 })
 
-t.test('in HTTP/1.0 the field means nothing (RFC 9110 §10.1.1)', async t => {
+t.test('in HTTP/1.0 the field is ignored (RFC 9110 §10.1.1)', async t => {
   t.equal(expectsContinue(['Expect', '100-continue'], 0), false)
   t.equal(expectsContinue(['Expect', 'x'], 0), false)
 })

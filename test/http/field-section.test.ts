@@ -9,7 +9,7 @@ function section(...lines: readonly string[]): FieldSection {
   return read
 }
 
-t.test('a name that something is decided by is known in any case (RFC 9110 §5.1)', async t => {
+t.test('a name that decisions depend on is recognised in any case (RFC 9110 §5.1)', async t => {
   for (const [name, id] of Object.entries(FIELD)) {
     for (const written of [
       name,
@@ -28,7 +28,7 @@ t.test('a name that something is decided by is known in any case (RFC 9110 §5.1
   }
 })
 
-t.test('repeats are told, and the first value is given', async t => {
+t.test('repetitions are reported, and the first value is returned', async t => {
   const read = section('Via: a', 'Server: x', 'via: b', 'Date: c')
   t.same(
     [read.isRepeated(FIELD.via), read.isRepeated(FIELD.date), read.has(FIELD.host)],
@@ -38,20 +38,17 @@ t.test('repeats are told, and the first value is given', async t => {
   t.same([read.count, read.list.length], [4, 8])
 })
 
-t.test(
-  'a field of one line at most gives its value, and more than one are refused (RFC 9110 §5.3)',
-  async t => {
-    const read = section('A: x', 'HOST: a', 'Via: b', 'via: b')
-    t.equal(read.single(FIELD.host, 'Host'), 'a')
-    t.equal(read.single(FIELD.date, 'Date'), undefined)
-    t.equal(section().single(FIELD.host, 'Host'), undefined)
-    t.throws(() => read.single(FIELD.via, 'Via'), {
-      name: 'ProxyError',
-      status: 400,
-      message: 'more than one Via',
-    })
-  },
-)
+t.test('a field with one line returns its value, and several lines are refused (RFC 9110 §5.3)', async t => {
+  const read = section('A: x', 'HOST: a', 'Via: b', 'via: b')
+  t.equal(read.single(FIELD.host, 'Host'), 'a')
+  t.equal(read.single(FIELD.date, 'Date'), undefined)
+  t.equal(section().single(FIELD.host, 'Host'), undefined)
+  t.throws(() => read.single(FIELD.via, 'Via'), {
+    name: 'ProxyError',
+    status: 400,
+    message: 'more than one Via',
+  })
+})
 
 t.test('members are those of all lines, in lower case (RFC 9110 §5.6.1)', async t => {
   const read = section('Connection: A, ,b\t,', 'Via: z', 'connection: Keep-Alive')
@@ -60,7 +57,7 @@ t.test('members are those of all lines, in lower case (RFC 9110 §5.6.1)', async
   t.same(read.members(FIELD.host), [])
 })
 
-t.test('the lists of all lines are joined as they were received (RFC 9110 §5.6.1)', async t => {
+t.test('the lists of all lines are joined in the order received (RFC 9110 §5.6.1)', async t => {
   const read = section('Via: x, Y ,,\tz', 'B: n', 'VIA:  , ', 'via: w')
   t.same(read.membersAsReceived(FIELD.via), ['x', 'Y', 'z', 'w'])
   t.same(read.values(FIELD.via), ['x, Y ,,\tz', ',', 'w'])
@@ -69,12 +66,12 @@ t.test('the lists of all lines are joined as they were received (RFC 9110 §5.6.
   t.same(section('Via: x\xa0,\x80y').membersAsReceived(FIELD.via), ['x\xa0', '\x80y'])
 })
 
-t.test('the bytes of the lines are counted as they came, white space among them (RFC 6585 §5)', async t => {
+t.test('the bytes of the lines are counted as received, with white space (RFC 6585 §5)', async t => {
   t.equal(section().bytes, 0)
   t.equal(section('A:\t b ', 'Host: a').bytes, 13)
 })
 
-t.test('with another value it is another section, and the first stays as it is', async t => {
+t.test('another value makes another section, and the first is unchanged', async t => {
   const read = section('A: 1', 'mAX-forwards: 5', 'max-forwards: 6', 'B: 5')
   const changed = read.withValue(FIELD['max-forwards'], '4')
   t.same(changed.list, ['A', '1', 'mAX-forwards', '4', 'max-forwards', '4', 'B', '5'])
@@ -83,7 +80,7 @@ t.test('with another value it is another section, and the first stays as it is',
   t.same(changed.ids, read.ids)
 })
 
-t.test('what a name is can be asked of the name alone, in any case (RFC 9110 §5.1)', async t => {
+t.test('the number of a name can be looked up by the name, in any case (RFC 9110 §5.1)', async t => {
   for (const [name, id] of Object.entries(FIELD)) {
     for (const written of [name, name.toUpperCase(), `${name.slice(0, 1)}${name.slice(1).toUpperCase()}`]) {
       t.equal(fieldId(written), id, written)
@@ -94,11 +91,11 @@ t.test('what a name is can be asked of the name alone, in any case (RFC 9110 §5
   }
 })
 
-t.test('white space around a value is dropped, SP and HTAB alone (RFC 9110 §5.6.3)', async t => {
+t.test('white space around a value is dropped, only SP and HTAB (RFC 9110 §5.6.3)', async t => {
   t.same(section('A:\t b c \t', 'B: \xa0', 'C:', 'D: \t ').list, ['A', 'b c', 'B', '\xa0', 'C', '', 'D', ''])
 })
 
-t.test('what is no field line is 400 (RFC 9112 §5)', async t => {
+t.test('an invalid field line is 400 (RFC 9112 §5)', async t => {
   for (const [line, message] of [
     ['x', 'field line without a colon'],
     ['', 'field line without a colon'],
@@ -120,7 +117,7 @@ t.test('what is no field line is 400 (RFC 9112 §5)', async t => {
 /** name and value of a field line. */
 const parse = (line: string) => section(line).list
 
-t.test('reads a field line and appends name and value (RFC 9112 §5.1)', async t => {
+t.test('parses a field line and appends name and value (RFC 9112 §5.1)', async t => {
   for (const [line, name, value] of [
     ['Host: a', 'Host', 'a'],
     ['Host:a', 'Host', 'a'],
@@ -137,7 +134,7 @@ t.test('reads a field line and appends name and value (RFC 9112 §5.1)', async t
   t.same(section('A: 1', 'B: 2').list, ['A', '1', 'B', '2'])
 })
 
-t.test('refuses white space before the colon, and names that are no token (RFC 9112 §5.1)', async t => {
+t.test('refuses white space before the colon, and names that are not tokens (RFC 9112 §5.1)', async t => {
   for (const line of [
     'X : y',
     'X\t: y',
@@ -175,7 +172,7 @@ t.test('refuses folded lines (RFC 9112 §5.2)', async t => {
   }
 })
 
-t.test('refuses control bytes in a value, at its ends too (RFC 9110 §5.5)', async t => {
+t.test('refuses control bytes in a value, also at its ends (RFC 9110 §5.5)', async t => {
   for (let code = 0; code < 0x100; code++) {
     const refused = (code < 0x20 && code !== 9) || code === 0x7f
     const char = String.fromCharCode(code)
@@ -187,7 +184,7 @@ t.test('refuses control bytes in a value, at its ends too (RFC 9110 §5.5)', asy
   }
 })
 
-t.test('names and values that another reader has found are the same as their lines', async t => {
+t.test('names and values located by another parser give the same section as their lines', async t => {
   const text = 'HTTP/1.1 200 OK\r\nServer: x\r\nX-A:\t b \r\nCONNECTION: close, x\r\nEmpty:\r\n'
   const names = ['Server', 'X-A', 'CONNECTION', 'Empty']
   const values = ['x', 'b ', 'close, x', '']
@@ -221,7 +218,7 @@ t.test('names and values that another reader has found are the same as their lin
 })
 
 t.test(
-  'whether there is one of several fields is one look, and no two share a bit (RFC 9110 §5)',
+  'one test finds whether any of several fields is present, and no two share a bit (RFC 9110 §5)',
   async t => {
     const names = Object.keys(FIELD) as (keyof typeof FIELD)[]
     t.equal(new Set(Object.values(FIELD)).size, names.length)

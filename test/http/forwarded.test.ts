@@ -5,14 +5,17 @@ const FROM = { address: '192.0.2.1', host: 'a.test', proto: 'http' } as const
 const V6 = { address: '2001:db8::1', host: '[2001:db8::2]:80', proto: 'https' } as const
 const NOBODY = { address: undefined, host: undefined, proto: 'http' } as const
 
-t.test('one hop is for, host and proto; what is no token is quoted (RFC 7239 §4, §6)', async t => {
-  const element = (from: Parameters<typeof withForwarded>[2]) => withForwarded([], 'forwarded', from)
-  t.same(element(FROM), ['Forwarded', 'for=192.0.2.1;host=a.test;proto=http'])
-  t.same(element(V6), ['Forwarded', 'for="[2001:db8::1]";host="[2001:db8::2]:80";proto=https'])
-  t.same(element(NOBODY), ['Forwarded', 'for=unknown;proto=http'])
-})
+t.test(
+  'one hop has for, host and proto; values that are not tokens are quoted (RFC 7239 §4, §6)',
+  async t => {
+    const element = (from: Parameters<typeof withForwarded>[2]) => withForwarded([], 'forwarded', from)
+    t.same(element(FROM), ['Forwarded', 'for=192.0.2.1;host=a.test;proto=http'])
+    t.same(element(V6), ['Forwarded', 'for="[2001:db8::1]";host="[2001:db8::2]:80";proto=https'])
+    t.same(element(NOBODY), ['Forwarded', 'for=unknown;proto=http'])
+  },
+)
 
-t.test('it is appended to what came, in one line (RFC 7239 §4)', async t => {
+t.test('the hop is appended to the received values, in one line (RFC 7239 §4)', async t => {
   t.same(withForwarded(['forwarded', 'for=a', 'A', '1', 'FORWARDED', 'for="b,c"'], 'forwarded', FROM), [
     'A',
     '1',
@@ -22,7 +25,7 @@ t.test('it is appended to what came, in one line (RFC 7239 §4)', async t => {
 })
 
 t.test(
-  'a Forwarded that is malformed is dropped, so that it swallows nothing, and empty elements are none (RFC 7239 §4, RFC 9110 §5.6.1.2)',
+  'a malformed Forwarded field is dropped, so that it cannot absorb this hop; empty elements are valid (RFC 7239 §4, RFC 9110 §5.6.1.2)',
   async t => {
     const own = 'for=192.0.2.1;host=a.test;proto=http'
     const sent = (...values: string[]) => {
@@ -69,7 +72,7 @@ t.test(
   },
 )
 
-t.test('X-Forwarded-For is appended to, Host and Proto are replaced', async t => {
+t.test('X-Forwarded-For is appended to; Host and Proto are replaced', async t => {
   const came = ['x-forwarded-host', 'evil', 'X-Forwarded-For', 'x', 'X-Forwarded-Proto', 'https', 'A', '1']
   t.same(withForwarded(came, 'x-forwarded-for', FROM), [
     'A',
@@ -90,6 +93,6 @@ t.test('X-Forwarded-For is appended to, Host and Proto are replaced', async t =>
   t.same(withForwarded([], 'x-forwarded-for', V6).slice(0, 2), ['X-Forwarded-For', '2001:db8::1'])
 })
 
-t.test('the styles, none of which is one too', async t => {
+t.test('the styles include none', async t => {
   t.same(FORWARDED_STYLES, ['none', 'x-forwarded-for', 'forwarded'])
 })

@@ -18,7 +18,7 @@ const BEFORE = serializeHttpDate(MODIFIED - SECOND)
 const AFTER = serializeHttpDate(MODIFIED + SECOND)
 const FUTURE = serializeHttpDate(NOW + 365 * 86_400_000)
 
-t.test('If-Range agrees when there is none, and with the very entity tag (RFC 9110 §13.1.5)', async t => {
+t.test('Range applies without If-Range, and with the same entity tag (RFC 9110 §13.1.5)', async t => {
   t.equal(rangeApplies([], CURRENT, NOW), true)
   t.equal(rangeApplies(['If-Match', '"b"'], BARE, NOW), true)
   for (const [value, current, applies] of [
@@ -38,7 +38,7 @@ t.test('If-Range agrees when there is none, and with the very entity tag (RFC 91
   t.equal(rangeApplies(['If-Range', '"a"', 'if-range', '"a"'], CURRENT, NOW), false, 'given twice')
 })
 
-t.test('If-Range agrees with exactly the date of the last change (RFC 9110 §13.1.5)', async t => {
+t.test('Range applies with exactly the date of the last modification (RFC 9110 §13.1.5)', async t => {
   for (const [value, applies] of [
     [AT, true],
     [BEFORE, false],
@@ -53,7 +53,7 @@ t.test('If-Range agrees with exactly the date of the last change (RFC 9110 §13.
   }
 })
 
-t.test('a date is strong once its second is over (RFC 9110 §8.8.2.2)', async t => {
+t.test('a date is strong once its second has passed (RFC 9110 §8.8.2.2)', async t => {
   const second = Math.floor(MODIFIED / SECOND) * SECOND
   for (const [now, applies] of [
     [second + 2 * SECOND, true],
@@ -68,7 +68,7 @@ t.test('a date is strong once its second is over (RFC 9110 §8.8.2.2)', async t 
   }
 })
 
-t.test('of all other texts none applies (RFC 9110 §13.1.5)', async () => {
+t.test('with any other text Range does not apply (RFC 9110 §13.1.5)', async () => {
   fc.assert(
     fc.property(
       fc.string(),

@@ -22,7 +22,7 @@ const REFUSED = {
   reason: 'max_forwards',
 }
 
-t.test('0 ends here, anything more goes on with one less (RFC 9110 §7.6.2)', async t => {
+t.test('0 ends here, any other number is forwarded less one (RFC 9110 §7.6.2)', async t => {
   for (const method of COUNTED) {
     for (const value of ['0', '00', '0000000000000000']) {
       t.same(decideMaxForwards(method, ['Max-Forwards', value]), { kind: 'final' }, value)
@@ -41,7 +41,7 @@ t.test('0 ends here, anything more goes on with one less (RFC 9110 §7.6.2)', as
   }
 })
 
-t.test('a number too large to be kept is lowered, however long it is (RFC 9110 §7.6.2)', async t => {
+t.test('a number that is too large is lowered, however long it is (RFC 9110 §7.6.2)', async t => {
   for (const value of ['2147483649', '4294967296', '9007199254740993', '9'.repeat(400), '9'.repeat(10_000)]) {
     const fields = ['Max-Forwards', '2147483647']
     t.same(
@@ -59,7 +59,7 @@ t.test('without the field there is no limit (RFC 9110 §7.6.2)', async t => {
   }
 })
 
-t.test('what is not a number is 400, and the connection may go on (RFC 9110 §7.6.2)', async t => {
+t.test('a value that is not a number is 400, and the connection persists (RFC 9110 §7.6.2)', async t => {
   for (const method of COUNTED) {
     for (const value of [
       '',
@@ -85,7 +85,7 @@ t.test('what is not a number is 400, and the connection may go on (RFC 9110 §7.
   }
 })
 
-t.test('given twice it is 400, even if both say the same (RFC 9110 §7.6.2)', async t => {
+t.test('a repeated field is 400, even with equal values (RFC 9110 §7.6.2)', async t => {
   for (const [first, second] of [
     ['1', '1'],
     ['0', '0'],
@@ -97,7 +97,7 @@ t.test('given twice it is 400, even if both say the same (RFC 9110 §7.6.2)', as
   }
 })
 
-t.test('on every other method it is passed on as it is, right or wrong (RFC 9110 §7.6.2)', async t => {
+t.test('with every other method it is forwarded unchanged, valid or not (RFC 9110 §7.6.2)', async t => {
   for (const method of METHOD_NAMES.filter(name => name !== 'OPTIONS' && name !== 'TRACE')) {
     for (const value of ['0', '1', '', 'x', '-1', '1, 2']) {
       const fields = ['Max-Forwards', value, 'Max-Forwards', value]
@@ -106,17 +106,20 @@ t.test('on every other method it is passed on as it is, right or wrong (RFC 9110
   }
 })
 
-t.test('the field keeps its place and case, all others stay, and what was given is not changed', async t => {
-  const fields = ['Host', 'a', 'mAX-forwards', '5', 'X-Max-Forwards', '5', 'X', '\xff', 'x', '']
-  const before = [...fields]
-  t.same(decideMaxForwards('OPTIONS', fields), {
-    kind: 'forward',
-    fields: ['Host', 'a', 'mAX-forwards', '4', 'X-Max-Forwards', '5', 'X', '\xff', 'x', ''],
-  })
-  t.same(fields, before)
-})
+t.test(
+  'the field keeps its position and case, the others are kept, and the input is not changed',
+  async t => {
+    const fields = ['Host', 'a', 'mAX-forwards', '5', 'X-Max-Forwards', '5', 'X', '\xff', 'x', '']
+    const before = [...fields]
+    t.same(decideMaxForwards('OPTIONS', fields), {
+      kind: 'forward',
+      fields: ['Host', 'a', 'mAX-forwards', '4', 'X-Max-Forwards', '5', 'X', '\xff', 'x', ''],
+    })
+    t.same(fields, before)
+  },
+)
 
-t.test('counts any number down to its end, and throws nothing but ProxyError', async () => {
+t.test('decrements any number down to 0, and throws only ProxyError', async () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 300 }), hops => {
       let fields: readonly string[] = ['Max-Forwards', String(hops)]

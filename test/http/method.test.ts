@@ -59,7 +59,7 @@ for (const [
   })
 }
 
-t.test('the table holds the nine methods and no other (RFC 9110 §9)', async t => {
+t.test('the table has the nine methods and no other (RFC 9110 §9)', async t => {
   t.same(
     METHOD_NAMES,
     ROWS.map(([name]) => name),
@@ -74,7 +74,7 @@ t.test('every safe method is idempotent (RFC 9110 §9.2.1, §9.2.2)', async t =>
 })
 
 t.test(
-  'only GET and HEAD are cacheable without more, POST and PATCH when the response says so (RFC 9110 §9.2.3, RFC 9111 §3)',
+  'only GET and HEAD are cacheable by default, POST and PATCH when the response says so (RFC 9110 §9.2.3, RFC 9111 §3)',
   async t => {
     const by = (cacheable: string) => METHOD_NAMES.filter(name => METHODS[name].cacheable === cacheable)
     t.same(by('yes'), ['GET', 'HEAD'])
@@ -82,14 +82,14 @@ t.test(
   },
 )
 
-t.test('Max-Forwards counts for OPTIONS and TRACE alone (RFC 9110 §7.6.2)', async t => {
+t.test('Max-Forwards applies only to OPTIONS and TRACE (RFC 9110 §7.6.2)', async t => {
   t.same(
     METHOD_NAMES.filter(name => METHODS[name].maxForwards),
     ['OPTIONS', 'TRACE'],
   )
 })
 
-t.test('a method is the same bytes or another method (RFC 9110 §9.1)', async t => {
+t.test('methods are compared byte for byte (RFC 9110 §9.1)', async t => {
   for (const name of METHOD_NAMES) {
     t.equal(parseMethod(name, []), name)
     const others = [
@@ -105,20 +105,23 @@ t.test('a method is the same bytes or another method (RFC 9110 §9.1)', async t 
   }
 })
 
-t.test('any other token is 501, and told which key would let it pass (RFC 9110 §15.6.2)', async t => {
-  for (const name of ['PROPFIND', 'PRI', 'Get', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
-    t.throws(() => parseMethod(name, ['REPORT']), {
-      name: 'ProxyError',
-      status: 501,
-      side: 'client',
-      close: true,
-      reason: 'method_not_implemented',
-      detail: /PATCH, REPORT, .* methods\.extra /,
-    })
-  }
-})
+t.test(
+  'any other token is 501, and the response names the key that enables it (RFC 9110 §15.6.2)',
+  async t => {
+    for (const name of ['PROPFIND', 'PRI', 'Get', 'constructor', 'toString', '__proto__', 'hasOwnProperty']) {
+      t.throws(() => parseMethod(name, ['REPORT']), {
+        name: 'ProxyError',
+        status: 501,
+        side: 'client',
+        close: true,
+        reason: 'method_not_implemented',
+        detail: /PATCH, REPORT, .* methods\.extra /,
+      })
+    }
+  },
+)
 
-t.test('an extension method passes byte for byte as it is listed (RFC 9110 §9.1, §16.1)', async t => {
+t.test('an extension method is accepted byte for byte as configured (RFC 9110 §9.1, §16.1)', async t => {
   const extra = ['PROPFIND', 'Report']
   for (const name of [...extra, 'GET']) t.equal(parseMethod(name, extra), name)
   for (const name of ['propfind', 'Propfind', 'PROPFINDS', 'PROPFIN', 'REPORT', 'report', '']) {
@@ -126,7 +129,7 @@ t.test('an extension method passes byte for byte as it is listed (RFC 9110 §9.1
   }
 })
 
-t.test('nothing is promised of an extension method (RFC 9110 §16.1.2)', async t => {
+t.test('nothing is assumed of an extension method (RFC 9110 §16.1.2)', async t => {
   for (const name of ['PROPFIND', 'get', 'constructor', '__proto__']) {
     t.match(methodProperties(name), {
       safe: false,
@@ -142,7 +145,7 @@ t.test('nothing is promised of an extension method (RFC 9110 §16.1.2)', async t
   for (const name of METHOD_NAMES) t.equal(methodProperties(name), METHODS[name])
 })
 
-t.test('any token but the nine, in whatever case, may be an extension method (RFC 9110 §16.1)', async t => {
+t.test('any token except the nine, in any case, may be an extension method (RFC 9110 §16.1)', async t => {
   for (const name of ['PROPFIND', 'M-SEARCH', 'Report', 'x', 'GETS', "!#$%&'*+-.^_`|~09", 'constructor']) {
     t.ok(isExtensionMethod(name), name)
   }
@@ -151,7 +154,7 @@ t.test('any token but the nine, in whatever case, may be an extension method (RF
   }
 })
 
-t.test('the nine come in the order of the table, others behind them as they come, each once', async t => {
+t.test('the nine are in the order of the table, others follow in the order given, each once', async t => {
   t.same(inTableOrder(['Z', 'PATCH', 'A', 'GET', 'Z', 'GET']), ['GET', 'PATCH', 'Z', 'A'])
   t.same(inTableOrder([]), [])
 })

@@ -26,7 +26,7 @@ t.test(
   },
 )
 
-t.test('a dot segment is found in every spelling (RFC 3986 §5.2.4)', async t => {
+t.test('a dot segment is detected in every spelling (RFC 3986 §5.2.4)', async t => {
   for (const path of [
     '/.',
     '/..',

@@ -5,7 +5,7 @@ import { parseRequestTarget } from '../../src/http/request-target.js'
 const REFUSED = { name: 'ProxyError', status: 400, close: true }
 const RESOURCE_METHODS = METHOD_NAMES.filter(method => method !== 'CONNECT')
 
-t.test('origin-form is a path and leaves as it came (RFC 9112 §3.2.1)', async t => {
+t.test('origin-form is a path and is forwarded unchanged (RFC 9112 §3.2.1)', async t => {
   for (const path of [
     '/',
     '/a?b',
@@ -43,13 +43,13 @@ t.test('absolute-form is http, authority and path (RFC 9112 §3.2.2)', async t =
   }
 })
 
-t.test('an empty path reads / and the query behind it is kept (RFC 9112 §3.2.1)', async t => {
+t.test('an empty path becomes / and the query after it is kept (RFC 9112 §3.2.1)', async t => {
   t.match(parseRequestTarget('GET', 'http://a?x'), { authority: { text: 'a' }, path: '/?x' })
   t.match(parseRequestTarget('GET', 'http://a:80?x/y'), { authority: { text: 'a:80' }, path: '/?x/y' })
   t.match(parseRequestTarget('OPTIONS', 'http://a'), { path: '/' })
 })
 
-t.test('authority-form is for CONNECT, which takes no other (RFC 9112 §3.2.3)', async t => {
+t.test('authority-form is for CONNECT, which allows no other (RFC 9112 §3.2.3)', async t => {
   t.match(parseRequestTarget('CONNECT', 'a.example:443'), {
     form: 'authority',
     authority: { host: { name: 'a.example' }, port: 443, text: 'a.example:443' },
@@ -78,7 +78,7 @@ t.test('authority-form is for CONNECT, which takes no other (RFC 9112 §3.2.3)',
   }
 })
 
-t.test('asterisk-form is for OPTIONS alone (RFC 9112 §3.2.4)', async t => {
+t.test('asterisk-form is only for OPTIONS (RFC 9112 §3.2.4)', async t => {
   t.same(parseRequestTarget('OPTIONS', '*'), { form: 'asterisk' })
   for (const method of METHOD_NAMES.filter(name => name !== 'OPTIONS')) {
     t.throws(() => parseRequestTarget(method, '*'), REFUSED, method)
@@ -96,7 +96,7 @@ t.test('says that https needs CONNECT, and refuses every other scheme (RFC 9112 
   }
 })
 
-t.test('refuses a fragment, userinfo, an empty host and what is no form at all (RFC 9112 §3.2)', async t => {
+t.test('refuses a fragment, userinfo, an empty host and texts of no form (RFC 9112 §3.2)', async t => {
   for (const text of [
     '/#',
     '/a#b',

@@ -9,7 +9,7 @@ import {
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
 const PARENT = 'b7ad6b7169203331'
 
-t.test('reads a traceparent (W3C Trace Context §3.2)', async t => {
+t.test('parses a traceparent (W3C Trace Context §3.2)', async t => {
   const read = (value: string) => parseTraceparent(['TraceParent', value])
   const parent = { traceId: TRACE, parentId: PARENT }
   t.strictSame(read(`00-${TRACE}-${PARENT}-01`), { ...parent, sampled: true })
@@ -20,7 +20,7 @@ t.test('reads a traceparent (W3C Trace Context §3.2)', async t => {
   t.strictSame(read(`fe-${TRACE}-${PARENT}-01-more`), { ...parent, sampled: true })
 })
 
-t.test('takes nothing from one that is malformed (W3C Trace Context §4.3)', async t => {
+t.test('ignores a malformed one (W3C Trace Context §4.3)', async t => {
   for (const value of [
     '',
     `00-${TRACE}-${PARENT}`,
@@ -55,12 +55,12 @@ t.test('writes version 00 (W3C Trace Context §3.2)', async t => {
   t.equal(serializeTraceparent({ ...parent, sampled: false }), `00-${TRACE}-${PARENT}-00`)
 })
 
-t.test('finds the fields of a trace among others, as they came', async t => {
+t.test('finds the fields of a trace among others, unchanged', async t => {
   const fields = ['A', '1', 'TraceParent', 'x', 'traceparents', 'y', 'tracestate', '', 'TRACESTATE', 'b=2']
   t.strictSame(traceFields(fields), ['TraceParent', 'x', 'tracestate', '', 'TRACESTATE', 'b=2'])
 })
 
-t.test('puts its own traceparent in place, and keeps tracestate with its trace alone (§3.3)', async t => {
+t.test('replaces traceparent, and keeps tracestate only with its own trace (§3.3)', async t => {
   const fields = ['A', '1', 'TRACEPARENT', 'x', 'TraceState', 'b=2,a=1', 'traceparent', 'y', 'tracestate', '']
   t.strictSame(withTrace(fields, { traceparent: 'p', continues: true }), [
     ...['A', '1', 'TraceState', 'b=2,a=1', 'tracestate', ''],

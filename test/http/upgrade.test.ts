@@ -8,7 +8,7 @@ const upgradeProtocol = (fields: Fields, minor: 0 | 1, allowed: readonly string[
 
 const ALLOWED = ['websocket', 'foo/2']
 
-t.test('takes the first allowed protocol that is offered, as received (RFC 9110 §7.8)', async t => {
+t.test('selects the first allowed protocol that is offered, as received (RFC 9110 §7.8)', async t => {
   for (const [offer, protocol] of [
     ['websocket', 'websocket'],
     ['WebSocket', 'WebSocket'],
@@ -30,7 +30,7 @@ t.test('takes the first allowed protocol that is offered, as received (RFC 9110 
 })
 
 t.test(
-  'is no upgrade when Connection does not name it, in HTTP/1.0, or with nothing allowed (RFC 9110 §7.8)',
+  'selects none when Connection does not name Upgrade, in HTTP/1.0, or when none is allowed (RFC 9110 §7.8)',
   async t => {
     const fields = ['Upgrade', 'websocket', 'Connection', 'Upgrade']
     t.equal(upgradeProtocol(fields, 1, ALLOWED), 'websocket')

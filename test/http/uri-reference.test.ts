@@ -5,7 +5,7 @@ import { runs } from '../kit/runs.js'
 
 const BASE = 'http://a:80/b/c/d;p?q'
 
-t.test('references are resolved as the examples of the section are (RFC 3986 §5.2, §5.2.4)', async t => {
+t.test('references are resolved as in the examples of the section (RFC 3986 §5.2, §5.2.4)', async t => {
   for (const [reference, wanted] of [
     ['g', 'http://a:80/b/c/g'],
     ['./g', 'http://a:80/b/c/g'],
@@ -73,7 +73,7 @@ t.test('a URI has the form of a cache key: authority in lower case, with its por
   t.equal(resolveReference('/x', 'no uri'), undefined)
 })
 
-t.test('an origin is scheme, host and port together (RFC 9110 §4.3.1)', async t => {
+t.test('the origin is scheme, host and port together (RFC 9110 §4.3.1)', async t => {
   t.ok(isSameOrigin('http://a:80/x', 'http://a:80/y?z'))
   for (const other of ['https://a:80/x', 'http://b:80/x', 'http://a:81/x', 'no uri']) {
     t.notOk(isSameOrigin('http://a:80/x', other), other)
@@ -81,11 +81,11 @@ t.test('an origin is scheme, host and port together (RFC 9110 §4.3.1)', async t
   t.notOk(isSameOrigin('no uri', 'no uri'))
 })
 
-t.test('a URI without an authority names no host (RFC 9110 §4.2.1)', async t => {
+t.test('a URI without an authority is invalid (RFC 9110 §4.2.1)', async t => {
   t.equal(resolveReference('http:/x', BASE), undefined)
 })
 
-t.test('what was resolved is left as it is when it is resolved again', async () => {
+t.test('a resolved URI is unchanged when it is resolved again', async () => {
   const reference = fc.string({
     unit: fc.constantFrom('.', '/', 'g', '?', '#', ':', '..', '%2e', '//', 'http:'),
   })

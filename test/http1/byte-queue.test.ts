@@ -12,7 +12,7 @@ function queue(...pieces: string[]): ByteQueue {
   return bytes
 }
 
-t.test('a line ends in CRLF and comes without it (RFC 9112 §2.2)', async t => {
+t.test('a line ends in CRLF and is returned without it (RFC 9112 §2.2)', async t => {
   const bytes = queue('one\r\n\r\ntwo\r\nthr')
   t.equal(bytes.line(9, tooLong), 'one')
   t.equal(bytes.line(9, tooLong), '')
@@ -25,7 +25,7 @@ t.test('a line ends in CRLF and comes without it (RFC 9112 §2.2)', async t => {
   t.equal(bytes.length, 0)
 })
 
-t.test('a bare CR or a bare LF is refused wherever the line was cut (RFC 9112 §2.2)', async t => {
+t.test('a bare CR or a bare LF is refused wherever the line was divided (RFC 9112 §2.2)', async t => {
   for (const line of ['\n', 'a\n', 'a\rb\r\n', '\r\r\n', 'a\r\r\n', '\ra\r\n']) {
     for (let at = 0; at <= line.length; at++) {
       const bytes = queue(line.slice(0, at), line.slice(at))
@@ -38,7 +38,7 @@ t.test('a bare CR or a bare LF is refused wherever the line was cut (RFC 9112 §
   }
 })
 
-t.test('a line of exactly the limit passes and one byte more does not', async t => {
+t.test('a line of exactly the limit is accepted and one byte more is not', async t => {
   for (const limit of [0, 1, 7]) {
     t.equal(queue(`${'x'.repeat(limit)}\r\n`).line(limit, tooLong), 'x'.repeat(limit))
     t.throws(() => queue(`${'x'.repeat(limit + 1)}\r\n`).line(limit, tooLong), {
@@ -54,7 +54,7 @@ t.test('a line of exactly the limit passes and one byte more does not', async t 
   }
 })
 
-t.test('lines longer than what is converted at a time are whole', async t => {
+t.test('lines longer than the converted window are complete', async t => {
   for (const length of [4094, 4095, 4096, 4097, 8192, 10_000]) {
     const line = 'y'.repeat(length)
     const bytes = queue(`a\r\n${line}\r\nb\r\n`)
@@ -69,7 +69,7 @@ t.test('bytes above 0x7f are one character each (RFC 9110 §5.5)', async t => {
   t.equal(queue(`${line}\r\n`).line(200, tooLong), line)
 })
 
-t.test('content is taken as views of what was pushed, across chunks, and lines go on behind it', async t => {
+t.test('content is returned as views of the chunks, and lines can be read after it', async t => {
   const chunk = Buffer.from('abcdef')
   const bytes = new ByteQueue()
   bytes.push(Buffer.alloc(0))
@@ -88,14 +88,14 @@ t.test('content is taken as views of what was pushed, across chunks, and lines g
   t.equal(bytes.take(6), chunk, 'a chunk that is wanted whole is the chunk itself')
 })
 
-t.test('content far behind the converted text does not disturb the next line', async t => {
+t.test('content far beyond the converted text does not disturb the next line', async t => {
   const bytes = queue(`l\r\n${'z'.repeat(9000)}end\r\n`)
   t.equal(bytes.line(9, tooLong), 'l')
   t.equal(bytes.take(9000)?.length, 9000)
   t.equal(bytes.line(9, tooLong), 'end')
 })
 
-t.test('drain gives all that is left, in order, once', async t => {
+t.test('drain returns all unread bytes, in order, once', async t => {
   const bytes = queue('abc\r\nd', 'e', 'f')
   t.equal(bytes.line(9, tooLong), 'abc')
   t.equal(bytes.drain().toString(), 'def')
@@ -105,13 +105,13 @@ t.test('drain gives all that is left, in order, once', async t => {
   t.equal(bytes.line(9, tooLong), 'g')
 })
 
-t.test('what begins a line counts as held until the line is read', async t => {
+t.test('the beginning of a line counts as unread until the line is read', async t => {
   const bytes = queue('abc')
   t.equal(bytes.line(9, tooLong), undefined)
   t.equal(bytes.length, 3)
 })
 
-t.test('what was received is counted whether it was read or not', async t => {
+t.test('received bytes are counted whether they were read or not', async t => {
   const bytes = queue('ab', '', 'c')
   t.equal(bytes.received, 3)
   bytes.take(2)
@@ -121,7 +121,7 @@ t.test('what was received is counted whether it was read or not', async t => {
   t.equal(bytes.received, 5)
 })
 
-t.test('bytes pushed between takes come behind those that wait', async t => {
+t.test('bytes pushed between two takes come after those that wait', async t => {
   const bytes = queue('aa', 'bb')
   t.equal(bytes.take(2)?.toString(), 'aa')
   bytes.push(Buffer.from('cc'))
@@ -144,7 +144,7 @@ function pieces(bytes: ByteQueue): Buffer[] {
   return taken
 }
 
-t.test('small pieces that wait are joined: 64 KiB in single bytes are a handful of buffers', async t => {
+t.test('small chunks that wait are joined: 64 KiB in single bytes become a few buffers', async t => {
   const bytes = new ByteQueue()
   const sent = Buffer.from(Array.from({ length: 65_536 }, (_, i) => i % 251))
   for (const byte of sent) bytes.push(Buffer.of(byte))
@@ -154,7 +154,7 @@ t.test('small pieces that wait are joined: 64 KiB in single bytes are a handful 
   t.ok(Buffer.concat(held).equals(sent), 'in order')
 })
 
-t.test('large pieces are not copied, and small ones between them keep their places', async t => {
+t.test('large chunks are not copied, and small ones between them keep their order', async t => {
   const bytes = new ByteQueue()
   const large = [Buffer.alloc(1024, 'A'), Buffer.alloc(5000, 'B')] as const
   const pushed = ['a', 'b', large[0], 'c', 'd', large[1], large[0], 'e'].map(piece => Buffer.from(piece))
@@ -167,7 +167,7 @@ t.test('large pieces are not copied, and small ones between them keep their plac
   t.equal(held.find(piece => piece.length === 5000)?.buffer, large[1].buffer)
 })
 
-t.test('a piece that was taken stays as it is when further ones come', async t => {
+t.test('a chunk that was taken does not change when further ones arrive', async t => {
   const bytes = queue('a', 'b', 'c')
   t.equal(bytes.take(1)?.toString(), 'a')
   const joined = bytes.take(9)
@@ -177,7 +177,7 @@ t.test('a piece that was taken stays as it is when further ones come', async t =
   t.equal(bytes.drain().toString(), 'de')
 })
 
-t.test('a line that comes one byte at a time costs no more memory than its bytes', async t => {
+t.test('a line that arrives one byte at a time needs no more memory than its bytes', async t => {
   const count = 1 << 20
   const bytes = new ByteQueue()
   const before = heldMemory()

@@ -28,17 +28,17 @@ t.test('joins the chunks and ends at the last one (RFC 9112 §7.1)', async t => 
   t.same(read(`0000000000005\r\nhello\r\n0000000000000\r\n\r\n`), content('hello'), '13 digits')
 })
 
-t.test('content of every byte value comes out as it went in (RFC 9112 §7.1)', async t => {
+t.test('content of every byte value is returned unchanged (RFC 9112 §7.1)', async t => {
   const bytes = String.fromCharCode(...Array(256).keys())
   t.same(read(`100\r\n${bytes}\r\n0\r\n\r\n`), content(bytes))
 })
 
-t.test('the next request begins right behind the last chunk (RFC 9112 §7.1)', async t => {
+t.test('the next request begins immediately after the last chunk (RFC 9112 §7.1)', async t => {
   const { messages } = readEveryWay(`${HEAD}1\r\nx\r\n0\r\n\r\n${HEAD}0\r\n\r\n`)
   t.equal(messages.length, 2)
 })
 
-t.test('gives no end before the last line has come (RFC 9112 §7.1)', async t => {
+t.test('returns no end before the last line was received (RFC 9112 §7.1)', async t => {
   for (const body of [
     '',
     '5',
@@ -54,7 +54,7 @@ t.test('gives no end before the last line has come (RFC 9112 §7.1)', async t =>
   }
 })
 
-t.test('refuses a chunk size that is anything but hex digits (RFC 9112 §7.1)', async t => {
+t.test('refuses a chunk size that is not only hexadecimal digits (RFC 9112 §7.1)', async t => {
   const sizes = [
     '',
     '-1',
@@ -166,7 +166,7 @@ t.test('refuses bad chunk extensions (RFC 9112 §7.1.1)', async t => {
   }
 })
 
-t.test('a chunk line is bounded (RFC 9112 §7.1.1)', async t => {
+t.test('the length of a chunk line is limited (RFC 9112 §7.1.1)', async t => {
   const line = (bytes: number) => `0;${'a'.repeat(bytes - 2)}\r\n\r\n`
   t.same(read(line(1023)), content(''))
   t.same(read(line(1024)), content(''))
@@ -174,7 +174,7 @@ t.test('a chunk line is bounded (RFC 9112 §7.1.1)', async t => {
   t.equal(read(`5;${'a'.repeat(1100)}`), '400 malformed: chunk line too long', 'before its end comes')
 })
 
-t.test('all extensions of a message together are bounded (RFC 9112 §7.1.1)', async t => {
+t.test('the length of all extensions of a message together is limited (RFC 9112 §7.1.1)', async t => {
   const chunks = (count: number, last: string) =>
     `${`1;${'a'.repeat(511)}\r\nx\r\n`.repeat(count)}0${last}\r\n\r\n`
   t.same(read(chunks(8, '')), content('xxxxxxxx'), 'exactly the bound')
@@ -182,7 +182,7 @@ t.test('all extensions of a message together are bounded (RFC 9112 §7.1.1)', as
   t.same(read(chunks(7, `;${'a'.repeat(511)}`)), content('xxxxxxx'))
 })
 
-t.test('gives the trailer fields as received (RFC 9112 §7.1.2)', async t => {
+t.test('returns the trailer fields as received (RFC 9112 §7.1.2)', async t => {
   t.same(read('1\r\nx\r\n0\r\nETag: "a"\r\nX-Sum:  1\t\r\nx-sum:2\r\nE:\r\n\r\n'), {
     content: 'x',
     trailers: ['ETag', '"a"', 'X-Sum', '1', 'x-sum', '2', 'E', ''],
@@ -193,7 +193,7 @@ t.test('gives the trailer fields as received (RFC 9112 §7.1.2)', async t => {
   })
 })
 
-t.test('refuses trailers that would govern what has already passed (RFC 9110 §6.5.1)', async t => {
+t.test('refuses trailers that would control what has already been processed (RFC 9110 §6.5.1)', async t => {
   for (const name of [
     'Transfer-Encoding',
     'Content-Length',
@@ -220,7 +220,7 @@ t.test('refuses trailers that would govern what has already passed (RFC 9110 §6
   }
 })
 
-t.test('refuses trailers of bad syntax like field lines of the head (RFC 9112 §7.1.2)', async t => {
+t.test('refuses trailers with invalid syntax, like field lines of the head (RFC 9112 §7.1.2)', async t => {
   for (const line of [
     ' a: b',
     'a : b',

@@ -22,7 +22,7 @@ const RESPONSE_STATES: readonly [ResponseEvent[], string, Partial<Record<Respons
   [['owe', 'switch'], 'switched', {}],
 ]
 
-t.test('a request takes the events of its state and throws on every other (RFC 9112 §9.3)', async t => {
+t.test('a request accepts the events of its state and throws on every other (RFC 9112 §9.3)', async t => {
   for (const [path, name, takes] of REQUEST_STATES) {
     for (const event of REQUEST_EVENTS) {
       const state = new ConnectionState()
@@ -40,7 +40,7 @@ t.test('a request takes the events of its state and throws on every other (RFC 9
   }
 })
 
-t.test('a response is begun once, and nothing is written behind its end (RFC 9112 §9.6)', async t => {
+t.test('a response begins once, and nothing is written after its end (RFC 9112 §9.6)', async t => {
   for (const [path, name, takes] of RESPONSE_STATES) {
     for (const event of RESPONSE_EVENTS) {
       const state = new ConnectionState()
@@ -60,29 +60,26 @@ t.test('a response is begun once, and nothing is written behind its end (RFC 911
 
 const isComplete = ({ request, response }: ConnectionState) => request === 'done' && response === 'done'
 
-t.test(
-  'the next request may come when both sides are done, in whichever order they end (RFC 9112 §9.3)',
-  async t => {
-    for (const answerFirst of [true, false]) {
-      const state = new ConnectionState()
-      t.notOk(isComplete(state))
-      state.onRequest('head')
-      state.onResponse('owe')
-      const request = () => state.onRequest('end')
-      const response = () => {
-        state.onResponse('head')
-        state.onResponse('end')
-      }
-      const [first, second] = answerFirst ? [response, request] : [request, response]
-      first()
-      t.notOk(isComplete(state))
-      second()
-      t.ok(isComplete(state))
-      state.onRequest('next')
-      state.onResponse('next')
-      t.notOk(isComplete(state))
-      t.equal(state.request, 'idle')
-      t.equal(state.response, 'idle')
+t.test('the next request may begin when both sides are done, in either order (RFC 9112 §9.3)', async t => {
+  for (const answerFirst of [true, false]) {
+    const state = new ConnectionState()
+    t.notOk(isComplete(state))
+    state.onRequest('head')
+    state.onResponse('owe')
+    const request = () => state.onRequest('end')
+    const response = () => {
+      state.onResponse('head')
+      state.onResponse('end')
     }
-  },
-)
+    const [first, second] = answerFirst ? [response, request] : [request, response]
+    first()
+    t.notOk(isComplete(state))
+    second()
+    t.ok(isComplete(state))
+    state.onRequest('next')
+    state.onResponse('next')
+    t.notOk(isComplete(state))
+    t.equal(state.request, 'idle')
+    t.equal(state.response, 'idle')
+  }
+})

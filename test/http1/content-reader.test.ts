@@ -16,7 +16,7 @@ function reading(...pieces: readonly string[]) {
   return { input, content, next }
 }
 
-t.test('what has no content ends at once, and takes nothing (RFC 9112 §6.3)', async t => {
+t.test('a message without content ends at once, and reads nothing (RFC 9112 §6.3)', async t => {
   for (const [framing, length] of [
     ['none', 0],
     ['none', 5],
@@ -28,16 +28,19 @@ t.test('what has no content ends at once, and takes nothing (RFC 9112 §6.3)', a
   }
 })
 
-t.test('content of a length is so many bytes, and what follows is left (RFC 9112 §6.2)', async t => {
-  const { input, content, next } = reading('ab', 'cde')
-  content.begin('length', 4)
-  t.same([next(), content.mayEnd, next(), content.mayEnd, next()], ['ab', false, 'cd', true, []])
-  t.equal(input.length, 1)
-  content.begin('length', 3)
-  t.same([next(), next(), content.mayEnd], ['e', undefined, false])
-})
+t.test(
+  'content of a known length has exactly that many bytes, and what follows is not read (RFC 9112 §6.2)',
+  async t => {
+    const { input, content, next } = reading('ab', 'cde')
+    content.begin('length', 4)
+    t.same([next(), content.mayEnd, next(), content.mayEnd, next()], ['ab', false, 'cd', true, []])
+    t.equal(input.length, 1)
+    content.begin('length', 3)
+    t.same([next(), next(), content.mayEnd], ['e', undefined, false])
+  },
+)
 
-t.test('chunked content ends with its trailers, each message anew (RFC 9112 §7.1)', async t => {
+t.test('chunked content ends with its trailers, for each message separately (RFC 9112 §7.1)', async t => {
   const { input, content, next } = reading('2\r\nab\r\n0\r\nA: 1\r\nb: 2\r\n\r\n0\r\nC: 3\r\n\r\nx')
   content.begin('chunked', 0)
   t.same([next(), content.mayEnd, next()], ['ab', false, ['A', '1', 'b', '2']])
@@ -46,7 +49,7 @@ t.test('chunked content ends with its trailers, each message anew (RFC 9112 §7.
   t.equal(input.length, 1)
 })
 
-t.test('a trailer section is held to its limits, and to the names that it may not have', async t => {
+t.test('the size of a trailer section is limited, and some names are refused in it', async t => {
   for (const [trailers, error] of [
     ['A: 1\r\nB: 2\r\nC: 3\r\n', { status: 431, message: 'trailers too large' }],
     [`A: ${'b'.repeat(98)}\r\n`, { status: 431, message: 'trailers too large' }],
@@ -59,7 +62,7 @@ t.test('a trailer section is held to its limits, and to the names that it may no
   }
 })
 
-t.test('content up to the end of the connection is all that comes (RFC 9112 §6.3)', async t => {
+t.test('content until the end of the connection is everything received (RFC 9112 §6.3)', async t => {
   const { input, content, next } = reading('ab', 'c')
   content.begin('until-close', 0)
   t.same([next(), next(), next(), content.mayEnd], ['ab', 'c', undefined, true])

@@ -10,14 +10,14 @@ const OTHERS = new Map([
   [0x16, 'tls_on_plain_port'],
 ])
 
-t.test('what is no HTTP is told by the first byte, and by none that may begin a request', async t => {
+t.test('another protocol is recognised by its first byte, which no request begins with', async t => {
   for (let first = 0; first < 256; first++) {
     t.equal(recogniseOtherProtocol(first)?.reason, OTHERS.get(first), String(first))
     if (OTHERS.has(first)) t.notOk(isToken(String.fromCharCode(first)))
   }
 })
 
-t.test('each is answered as it refuses itself (RFC 1928 §3, RFC 8446 §6.2)', async t => {
+t.test('each is refused in its own format (RFC 1928 §3, RFC 8446 §6.2)', async t => {
   const answers = [...OTHERS.keys()].map(first => Buffer.from(recogniseOtherProtocol(first)?.answer ?? []))
   t.same(
     answers.map(bytes => bytes.toString('hex')),
@@ -25,7 +25,7 @@ t.test('each is answered as it refuses itself (RFC 1928 §3, RFC 8446 §6.2)', a
   )
 })
 
-t.test('at the first byte of a connection, and at no other (RFC 9112 §2.2)', async t => {
+t.test('only the first byte of a connection is examined (RFC 9112 §2.2)', async t => {
   for (const first of OTHERS.keys()) {
     const reader = new RequestReader(LIMITS)
     t.equal(reader.next(), undefined)

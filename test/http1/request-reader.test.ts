@@ -4,7 +4,7 @@ import { LIMITS, readEveryWay } from '../kit/peers/transcript.js'
 
 const HOST = '\r\nHost: a\r\n\r\n'
 
-t.test('reads a request head into exact events (RFC 9112 §2)', async t => {
+t.test('parses a request head into the exact events (RFC 9112 §2)', async t => {
   t.same(
     readEveryWay('GET /p?q HTTP/1.1\r\nHost: a.example\r\nX-A:  one \r\nx-a:\ttwo\t\r\nEmpty:\r\n\r\n'),
     {
@@ -25,7 +25,7 @@ t.test('reads a request head into exact events (RFC 9112 §2)', async t => {
   )
 })
 
-t.test('gives head, data and end, one at a time, as they are asked for (RFC 9112 §2.1)', async t => {
+t.test('returns head, data and end, one for each call (RFC 9112 §2.1)', async t => {
   const reader = new RequestReader(LIMITS)
   const input = 'POST /a HTTP/1.1\r\nContent-Length: 5\r\n\r\nhelloGET /b HTTP/1.0\r\n\r\n'
   reader.input.push(Buffer.from(input))
@@ -59,26 +59,26 @@ t.test('splits pipelined requests exactly, with and without content (RFC 9112 §
   t.equal(inHead, true)
 })
 
-t.test('what was read stands when later bytes do not parse (RFC 9112 §9.3)', async t => {
+t.test('events remain valid when later bytes cannot be parsed (RFC 9112 §9.3)', async t => {
   const { messages, error } = readEveryWay('GET /1 HTTP/1.1\r\n\r\nGET /2\r\n\r\n')
   t.match(messages, [{ target: '/1', trailers: [] }])
   t.equal(error, '400 malformed: bad request line')
 })
 
-t.test('takes any token as method, by exact bytes (RFC 9112 §3)', async t => {
+t.test('accepts any token as method, byte for byte (RFC 9112 §3)', async t => {
   for (const method of ['GET', 'Get', 'get', 'PROPFIND', "!#$%&'*+-.^_`|~09azAZ", 'PRI', 'X']) {
     t.equal(readEveryWay(`${method} / HTTP/1.1${HOST}`).messages[0]?.method, method)
   }
 })
 
-t.test('gives the target as its bytes, every visible one (RFC 9112 §3.2)', async t => {
+t.test('returns the target byte for byte, with every visible character (RFC 9112 §3.2)', async t => {
   const visible = String.fromCharCode(...Array.from({ length: 94 }, (_, i) => 0x21 + i))
   for (const target of ['/', '*', 'a:443', 'http://h?x', visible, '/%00%zz']) {
     t.equal(readEveryWay(`GET ${target} HTTP/1.1${HOST}`).messages[0]?.target, target)
   }
 })
 
-t.test('HTTP/1.x above 1.0 reads as 1.1 (RFC 9110 §2.5)', async t => {
+t.test('HTTP/1.x above 1.0 is treated as 1.1 (RFC 9110 §2.5)', async t => {
   for (const [version, minor] of [
     ['1.0', 0],
     ['1.1', 1],
@@ -89,7 +89,7 @@ t.test('HTTP/1.x above 1.0 reads as 1.1 (RFC 9110 §2.5)', async t => {
   }
 })
 
-t.test('field values keep their bytes, HTAB and 0x80 to 0xff among them (RFC 9110 §5.5)', async t => {
+t.test('field values are not changed, with HTAB and 0x80 to 0xff (RFC 9110 §5.5)', async t => {
   const codes = [...Array(256).keys()].filter(code => code === 9 || (code >= 0x20 && code !== 0x7f))
   const value = `x${String.fromCharCode(...codes)}x`
   const head = Buffer.from(`GET / HTTP/1.1\r\nX: ${value}\r\n\r\n`, 'latin1')
@@ -97,7 +97,7 @@ t.test('field values keep their bytes, HTAB and 0x80 to 0xff among them (RFC 911
   t.same(readEveryWay('GET / HTTP/1.1\r\nX: \xa0a\xa0\r\n\r\n').messages[0]?.fields, ['X', '\xa0a\xa0'])
 })
 
-t.test('content of a given length is its bytes, whatever they are (RFC 9112 §6.2)', async t => {
+t.test('content of a given length is returned whatever its bytes are (RFC 9112 §6.2)', async t => {
   const content = `${String.fromCharCode(...Array(256).keys())}\r\n\r\nGET / HTTP/1.1\r\n\r\n`
   const input = `POST / HTTP/1.1\r\nContent-Length: ${content.length}\r\n\r\n${content}`
   t.match(readEveryWay(input), { messages: [{ content, trailers: [] }], buffered: 0 })
@@ -107,19 +107,19 @@ t.test('content of a given length is its bytes, whatever they are (RFC 9112 §6.
   })
 })
 
-t.test('a Content-Length of 0 is no content (RFC 9112 §6.3)', async t => {
+t.test('a Content-Length of 0 means no content (RFC 9112 §6.3)', async t => {
   const input = 'CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nContent-Length: 0\r\n\r\n'
   t.match(readEveryWay(input).messages, [{ framing: 'none', trailers: [] }])
 })
 
-t.test('a head longer than what is converted at a time reads the same (RFC 9112 §2.1)', async t => {
+t.test('a head longer than the converted window is parsed the same (RFC 9112 §2.1)', async t => {
   const fields = Array.from({ length: 60 }, (_, i) => `X-${i}: ${'v'.repeat(70)}`)
   const { messages } = readEveryWay(`GET / HTTP/1.1\r\n${fields.join('\r\n')}\r\n\r\n`)
   t.equal(messages[0]?.fields.length, 120)
   t.equal(messages[0]?.fields.at(-1), 'v'.repeat(70))
 })
 
-t.test('gives the bytes behind a head to whoever takes the connection over (RFC 9110 §9.3.6)', async t => {
+t.test('returns the bytes after a head when the connection is taken over (RFC 9110 §9.3.6)', async t => {
   const reader = new RequestReader(LIMITS)
   reader.input.push(Buffer.from('CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n\x16\x03'))
   reader.input.push(Buffer.from('\x01more'))
@@ -130,7 +130,7 @@ t.test('gives the bytes behind a head to whoever takes the connection over (RFC 
   t.equal(reader.next(), undefined, 'what comes later is not parsed as a request')
 })
 
-t.test('knows whether a request has begun, and what is known of it', async t => {
+t.test('knows whether a request has begun, and which parts are known', async t => {
   const reader = new RequestReader(LIMITS)
   const feed = (text: string) => {
     reader.input.push(Buffer.from(text))
@@ -156,20 +156,28 @@ t.test('knows whether a request has begun, and what is known of it', async t => 
   t.equal(feed('GET / HTTP/1.1\r\n\r\n'), undefined, 'nothing more after an error')
 })
 
-t.test('every refusal closes the connection, for its end is not known (RFC 9112 §11.2)', async t => {
-  for (const input of ['\n', 'GET / HTTP/2.0\r\n', `GET /${'a'.repeat(9000)}`, 'GET / HTTP/1.1\r\n a\r\n']) {
-    const reader = new RequestReader(LIMITS)
-    reader.input.push(Buffer.from(input))
-    t.throws(() => reader.next(), {
-      name: 'ProxyError',
-      close: true,
-      type: 'http_request_error',
-      side: 'client',
-    })
-  }
-})
+t.test(
+  'every refusal closes the connection, as the end of the message is unknown (RFC 9112 §11.2)',
+  async t => {
+    for (const input of [
+      '\n',
+      'GET / HTTP/2.0\r\n',
+      `GET /${'a'.repeat(9000)}`,
+      'GET / HTTP/1.1\r\n a\r\n',
+    ]) {
+      const reader = new RequestReader(LIMITS)
+      reader.input.push(Buffer.from(input))
+      t.throws(() => reader.next(), {
+        name: 'ProxyError',
+        close: true,
+        type: 'http_request_error',
+        side: 'client',
+      })
+    }
+  },
+)
 
-t.test('small chunks that came together are one piece of content (RFC 9112 §7.1)', async t => {
+t.test('small chunks received together are one piece of content (RFC 9112 §7.1)', async t => {
   const reader = new RequestReader(LIMITS)
   const head = 'PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
   reader.input.push(Buffer.from(`${head}${'1\r\nx\r\n'.repeat(1000)}0\r\nX-Sum: 1\r\n\r\n`))
@@ -178,7 +186,7 @@ t.test('small chunks that came together are one piece of content (RFC 9112 §7.1
   t.same(reader.next(), { type: 'end', trailers: ['X-Sum', '1'] })
 })
 
-t.test('a large chunk is a view of what came, and so is one that nothing has come behind', async t => {
+t.test('a large chunk is a view of the input, and so is one that nothing follows', async t => {
   const reader = new RequestReader(LIMITS)
   reader.input.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
   t.match(reader.next(), { type: 'head' })
@@ -194,7 +202,7 @@ t.test('a large chunk is a view of what came, and so is one that nothing has com
   }
 })
 
-t.test('content in front of a bad chunk is given out before the error is (RFC 9112 §7.1)', async t => {
+t.test('content before an invalid chunk is returned before the error is thrown (RFC 9112 §7.1)', async t => {
   const reader = new RequestReader(LIMITS)
   reader.input.push(
     Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n1\r\ny\r\nz'),
@@ -206,7 +214,7 @@ t.test('content in front of a bad chunk is given out before the error is (RFC 91
   t.equal(reader.next(), undefined)
 })
 
-t.test('no piece of joined content is much larger than what one read brings', async t => {
+t.test('no piece of joined content is much larger than one read', async t => {
   const reader = new RequestReader(LIMITS)
   reader.input.push(Buffer.from('PUT /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'))
   reader.input.push(Buffer.from('1\r\nx\r\n'.repeat(100_000)))

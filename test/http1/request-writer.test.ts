@@ -22,7 +22,7 @@ const KEEP = 'Connection: keep-alive\r\n\r\n'
 
 const head = (changes: Partial<OutgoingRequest> = {}) => serializeRequestHead({ ...REQUEST, ...changes })
 
-t.test('Host stands first, the fields follow in their order and case (RFC 9110 §5.3, §7.2)', async t => {
+t.test('Host comes first, the fields follow in their order and case (RFC 9110 §5.3, §7.2)', async t => {
   t.equal(head(), `GET /p?q HTTP/1.1\r\n${START}${KEEP}`)
   t.equal(
     head({ method: 'propFind', path: '*', sendsZeroLength: true }).split('\r\n')[0],
@@ -30,20 +30,23 @@ t.test('Host stands first, the fields follow in their order and case (RFC 9110 �
   )
 })
 
-t.test('content of a length says it, of unknown length it is chunked (RFC 9112 §6.1, §6.2)', async t => {
-  for (const method of ['GET', 'POST', 'DELETE']) {
-    t.equal(
-      head({ method, content: { length: 5 } }),
-      `${method} /p?q HTTP/1.1\r\n${START}Content-Length: 5\r\n${KEEP}`,
-    )
-    t.equal(
-      head({ method, content: { length: undefined } }),
-      `${method} /p?q HTTP/1.1\r\n${START}Transfer-Encoding: chunked\r\n${KEEP}`,
-    )
-  }
-})
+t.test(
+  'content of known length has Content-Length, other content is chunked (RFC 9112 §6.1, §6.2)',
+  async t => {
+    for (const method of ['GET', 'POST', 'DELETE']) {
+      t.equal(
+        head({ method, content: { length: 5 } }),
+        `${method} /p?q HTTP/1.1\r\n${START}Content-Length: 5\r\n${KEEP}`,
+      )
+      t.equal(
+        head({ method, content: { length: undefined } }),
+        `${method} /p?q HTTP/1.1\r\n${START}Transfer-Encoding: chunked\r\n${KEEP}`,
+      )
+    }
+  },
+)
 
-t.test('a method whose content means something says that it has none (RFC 9110 §8.6)', async t => {
+t.test('a method with defined content says when it has none (RFC 9110 §8.6)', async t => {
   for (const [method, says] of [
     ['POST', true],
     ['PUT', true],
@@ -60,7 +63,7 @@ t.test('a method whose content means something says that it has none (RFC 9110 �
   }
 })
 
-t.test('Trailer is left out where no trailer can follow (RFC 9110 §6.6.2)', async t => {
+t.test('Trailer is omitted where no trailer can follow (RFC 9110 §6.6.2)', async t => {
   const fields = ['trailer', 'X-T', 'A', 'trailer', 'TRAILER', 'b']
   t.match(head({ fields, content: { length: 1 } }), '8080\r\nA: trailer\r\nContent-Length: 1\r\n')
   t.match(head({ fields }), '8080\r\nA: trailer\r\nConnection')
@@ -70,7 +73,7 @@ t.test('Trailer is left out where no trailer can follow (RFC 9110 §6.6.2)', asy
   )
 })
 
-t.test('Expect and Upgrade are what the request says (RFC 9110 §7.8, §10.1.1)', async t => {
+t.test('Expect and Upgrade are written as requested (RFC 9110 §7.8, §10.1.1)', async t => {
   t.equal(
     head({ method: 'PUT', content: { length: 2 }, expectContinue: true }),
     `PUT /p?q HTTP/1.1\r\n${START}Content-Length: 2\r\nExpect: 100-continue\r\n${KEEP}`,
@@ -81,7 +84,7 @@ t.test('Expect and Upgrade are what the request says (RFC 9110 §7.8, §10.1.1)'
   )
 })
 
-t.test('framing and connection fields are never those it was passed (RFC 9112 §11.2)', async t => {
+t.test('framing and connection fields that are passed in are ignored (RFC 9112 §11.2)', async t => {
   const fields = [
     'Content-Length',
     '9',
@@ -102,7 +105,7 @@ t.test('CONNECT has neither content nor Connection (RFC 9110 §9.3.6)', async t 
   )
 })
 
-t.test('what would end a line where it should not is never written (RFC 9112 §11.1)', async t => {
+t.test('text that would end a line early is never written (RFC 9112 §11.1)', async t => {
   for (const changes of [
     { path: '/ ' },
     { path: '' },
@@ -117,7 +120,7 @@ t.test('what would end a line where it should not is never written (RFC 9112 §1
   }
 })
 
-t.test('what it writes is read as what it was (RFC 9112 §6.3)', async t => {
+t.test('the written request is parsed to the same request (RFC 9112 §6.3)', async t => {
   const cases = [
     [{ method: 'PUT', content: { length: 5 } }, ['hello'], 'hello'],
     [{ method: 'POST', content: { length: undefined } }, ['hel', '', 'lo'], 'hello'],
@@ -149,7 +152,7 @@ t.test('what it writes is read as what it was (RFC 9112 §6.3)', async t => {
   }
 })
 
-t.test('content that is not as long as it says is a mistake of ours', async t => {
+t.test('content whose length differs from the declared one is a bug and throws', async t => {
   const writer = () => contentWriter({ content: { length: 3 } })
   t.throws(() => writer().count(4), RangeError)
   t.throws(() => writer().end([]), RangeError)
@@ -159,7 +162,7 @@ t.test('content that is not as long as it says is a mistake of ours', async t =>
   t.equal(exact.end([]), '')
 })
 
-t.test('fields of the usual names are read, judged and written without one being lower-cased', async t => {
+t.test('fields with usual names are parsed, judged and written without conversion to lower case', async t => {
   const reader = new RequestReader(LIMITS)
   const lines = ['Host: a.test', 'User-Agent: b', 'Accept: */*', 'accept-encoding: gzip', 'X-Forwarded-Id: 1']
   const lowered: string[] = []

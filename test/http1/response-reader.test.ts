@@ -40,7 +40,7 @@ t.test('204 and 304 end with their head, whatever their fields say (RFC 9112 §6
 })
 
 t.test(
-  'interim responses precede the final one, asked for or not (RFC 9112 §6.3, 1; RFC 9110 §15.2)',
+  'interim responses precede the final one, requested or not (RFC 9112 §6.3, 1; RFC 9110 §15.2)',
   async t => {
     const interim =
       'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\nContent-Length: 5\r\n\r\nHTTP/1.0 199 \r\n\r\n'
@@ -50,17 +50,17 @@ t.test(
   },
 )
 
-t.test('101 ends HTTP where an Upgrade was offered, and is a fault elsewhere (RFC 9110 §15.2.2)', async t => {
+t.test('101 ends HTTP if an Upgrade was offered, and is an error otherwise (RFC 9110 §15.2.2)', async t => {
   t.match(transcribeResponses([Buffer.from(`${SWITCH}x`)], { requests: [UPGRADE], ends: false }), {
     responses: [{ status: 101, rest: '' }],
     buffered: 1,
   })
   t.match(read(SWITCH), {
     responses: [],
-    error: '502 http_upgrade_failed: protocol switched without being asked',
+    error: '502 http_upgrade_failed: status code 101 without an Upgrade request',
   })
   t.match(read(SWITCH, { requests: [CONNECT] }), {
-    error: '502 http_protocol_error: status code 101 in answer to CONNECT',
+    error: '502 http_protocol_error: status code 101 in response to CONNECT',
   })
   t.match(read(`${OK}Content-Length: 0\r\n\r\n`, { requests: [UPGRADE], ends: false }), {
     responses: [{ status: 200, trailers: [] }],
@@ -68,7 +68,7 @@ t.test('101 ends HTTP where an Upgrade was offered, and is a fault elsewhere (RF
 })
 
 t.test(
-  '2xx to CONNECT ends HTTP, and its framing fields mean nothing (RFC 9112 §6.3, 2; RFC 9110 §9.3.6)',
+  '2xx to CONNECT ends HTTP, and its framing fields are ignored (RFC 9112 §6.3, 2; RFC 9110 §9.3.6)',
   async t => {
     for (const fields of [
       '',
@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test('what follows a switch is given out whole', async t => {
+t.test('all bytes that follow a switch are returned', async t => {
   const reader = new ResponseReader(RESPONSE_LIMITS)
   reader.expect(UPGRADE)
   for (const piece of ['HTTP/1.1 101 X\r\n', '\r\nab', 'cd']) reader.input.push(Buffer.from(piece))
@@ -109,7 +109,7 @@ t.test('Transfer-Encoding and Content-Length together are refused (RFC 9112 §6.
   }
 })
 
-t.test('chunked is the one transfer coding, alone and in HTTP/1.1 (RFC 9112 §6.1, §6.3, 4)', async t => {
+t.test('chunked is the only transfer coding, alone and in HTTP/1.1 (RFC 9112 §6.1, §6.3, 4)', async t => {
   t.match(
     read(`${OK}TRANSFER-ENCODING: Chunked\r\n\r\n005;a="b"\r\nhello\r\n1\r\n!\r\n0;c\r\nX-T: a\r\n\r\n`, {
       ends: false,
@@ -169,7 +169,7 @@ t.test('content of a length ends with its last byte (RFC 9112 §6.3, 6)', async 
   })
 })
 
-t.test('without any of these, content ends with the connection (RFC 9112 §6.3, 8)', async t => {
+t.test('otherwise the content ends with the connection (RFC 9112 §6.3, 8)', async t => {
   for (const [head, minor] of [
     [OK, 1],
     ['HTTP/1.0 200 OK\r\n', 0],
@@ -185,7 +185,7 @@ t.test('without any of these, content ends with the connection (RFC 9112 §6.3, 
   }
 })
 
-t.test('a connection that ends before the end of its response is a fault (RFC 9112 §8)', async t => {
+t.test('a connection that ends before the end of its response is an error (RFC 9112 §8)', async t => {
   for (const input of ['', 'H', '\r\n', 'HTTP/1.1 200', OK, `${OK}A: b\r\n`, 'HTTP/1.1 103 E\r\n\r\n']) {
     t.match(read(input), { responses: [], error: '502 connection_terminated: closed without an answer' })
   }
@@ -197,7 +197,7 @@ t.test('a connection that ends before the end of its response is a fault (RFC 91
   }
 })
 
-t.test('a connection is kept as both versions say it (RFC 9112 §9.3)', async t => {
+t.test('a connection persists according to the rules of its version (RFC 9112 §9.3)', async t => {
   const length = 'Content-Length: 0\r\n\r\n'
   for (const [head, persistent] of [
     [OK, true],
@@ -216,7 +216,7 @@ t.test('a connection is kept as both versions say it (RFC 9112 §9.3)', async t 
   }
 })
 
-t.test('one response after another is read, each as what it answers', async t => {
+t.test('responses are read one after another, each according to its request', async t => {
   const first = `${OK}Content-Length: 2\r\n\r\nhi`
   const requests = [GET, HEAD, GET]
   const { responses, buffered } = read(`${first}${OK}Content-Length: 9\r\n\r\n\r\n\r\n${first}`, {
@@ -234,32 +234,32 @@ t.test('one response after another is read, each as what it answers', async t =>
   t.equal(buffered, 0)
 })
 
-t.test('bytes that nobody asked for are not read, and told (RFC 9112 §11.1)', async t => {
+t.test('unrequested bytes are not read, and are reported (RFC 9112 §11.1)', async t => {
   t.match(read(`${OK}Content-Length: 2\r\n\r\nhiHTTP/1.1 200`, { ends: false }), {
     responses: [{ content: 'hi' }],
     buffered: 12,
   })
 })
 
-t.test('a byte of an answer is told of, an empty line is one (RFC 9112 §9.3.1)', async t => {
+t.test('the first byte of a response is reported, also of an empty line (RFC 9112 §9.3.1)', async t => {
   const reader = new ResponseReader(RESPONSE_LIMITS)
   for (const bytes of ['H', '\r\n']) {
     const fresh = new ResponseReader(RESPONSE_LIMITS)
     fresh.expect(GET)
     fresh.input.push(Buffer.alloc(0))
-    t.equal(fresh.begun, false)
+    t.equal(fresh.hasBegun, false)
     fresh.input.push(Buffer.from(bytes))
-    t.equal(fresh.begun, true)
+    t.equal(fresh.hasBegun, true)
   }
   reader.expect(GET)
   reader.input.push(Buffer.from('HTTP/1.1 204 X\r\n\r\n'))
   while (reader.next() !== undefined);
   reader.expect(GET)
-  t.equal(reader.begun, false, 'of the next one none has come')
+  t.equal(reader.hasBegun, false, 'of the next one none has come')
   t.throws(() => reader.expect(GET), /request sent before the last response ended/)
 })
 
-t.test('a status line is one of HTTP/1.0 or HTTP/1.1 (RFC 9112 §4)', async t => {
+t.test('a status line is of HTTP/1.0 or HTTP/1.1 (RFC 9112 §4)', async t => {
   for (const [line, reason] of [
     ['HTTP/1.1 200', ''],
     ['HTTP/1.1 200 ', ''],
@@ -297,7 +297,7 @@ t.test('a status line is one of HTTP/1.0 or HTTP/1.1 (RFC 9112 §4)', async t =>
   t.match(read('HTTP/1.1 099 X\r\n\r\n'), { error: /^502 http_protocol_error: status code 99 / })
 })
 
-t.test('lines end in CRLF, and fields are what they look like (RFC 9112 §2.2, §5)', async t => {
+t.test('lines end in CRLF, and fields are valid (RFC 9112 §2.2, §5)', async t => {
   for (const [lines, message] of [
     ['X: y\nA: b', /bare CR or LF/],
     ['X: a\rb', /bare CR or LF/],
@@ -324,7 +324,7 @@ t.test('lines end in CRLF, and fields are what they look like (RFC 9112 §2.2, �
   })
 })
 
-t.test('what is wrong in the content is a fault of upstream (RFC 9112 §7.1)', async t => {
+t.test('invalid content is an error of the upstream (RFC 9112 §7.1)', async t => {
   for (const content of [
     'zz\r\n',
     '-1\r\n',
@@ -348,7 +348,7 @@ t.test('what is wrong in the content is a fault of upstream (RFC 9112 §7.1)', a
   })
 })
 
-t.test('limits', async t => {
+t.test('the sizes of status line, header section, fields and trailers are limited', async t => {
   const limits = { headerBytes: 60, headerFields: 3 }
   const tooLarge = '502 http_response_header_section_size: response header section too large'
 
@@ -402,7 +402,7 @@ t.test('limits', async t => {
   })
 })
 
-t.test('content is given out as it lies in what came in, never copied', async t => {
+t.test('content is returned as views of the input, never copied', async t => {
   const reader = new ResponseReader(RESPONSE_LIMITS)
   reader.expect(GET)
   const input = Buffer.from(`${OK}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n`)

@@ -28,7 +28,7 @@ function written(
   return wire + writer.end(trailers)
 }
 
-t.test('a known length is Content-Length and the content as it is (RFC 9112 §6.2)', async t => {
+t.test('content of known length has Content-Length and is written unchanged (RFC 9112 §6.2)', async t => {
   const writer = new ResponseWriter(GET)
   t.equal(
     written(writer, ok(5, 'Content-Type', 'text/plain'), ['he', 'llo']),
@@ -39,13 +39,13 @@ t.test('a known length is Content-Length and the content as it is (RFC 9112 §6.
   t.notOk(writer.untilClose)
 })
 
-t.test('a length of 0 has no content', async t => {
+t.test('a length of 0 means no content', async t => {
   const writer = new ResponseWriter(GET)
   t.equal(written(writer, ok(0)), 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
   t.equal(writer.framing, 'none')
 })
 
-t.test('an unknown length is chunked in HTTP/1.1 (RFC 9112 §7.1)', async t => {
+t.test('content of unknown length is chunked in HTTP/1.1 (RFC 9112 §7.1)', async t => {
   const writer = new ResponseWriter(GET)
   t.equal(
     written(writer, ok(), ['hello', 'x'.repeat(26)]),
@@ -58,7 +58,7 @@ t.test('an unknown length is chunked in HTTP/1.1 (RFC 9112 §7.1)', async t => {
 })
 
 t.test(
-  'an HTTP/1.0 client gets an unknown length up to the end of the connection (RFC 9112 §6.3)',
+  'for an HTTP/1.0 client, content of unknown length ends with the connection (RFC 9112 §6.3)',
   async t => {
     for (const persistent of [false, true]) {
       const writer = new ResponseWriter({ ...OLD, persistent })
@@ -72,19 +72,16 @@ t.test(
   },
 )
 
-t.test(
-  'an HTTP/1.0 client that asks to keep the connection is told that it is kept (RFC 9112 §9.3)',
-  async t => {
-    const writer = new ResponseWriter({ ...OLD, persistent: true })
-    t.equal(
-      written(writer, ok(1), ['a']),
-      'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\na',
-    )
-    t.notOk(writer.closes)
-  },
-)
+t.test('an HTTP/1.0 client that requests keep-alive gets keep-alive (RFC 9112 §9.3)', async t => {
+  const writer = new ResponseWriter({ ...OLD, persistent: true })
+  t.equal(
+    written(writer, ok(1), ['a']),
+    'HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: keep-alive\r\n\r\na',
+  )
+  t.notOk(writer.closes)
+})
 
-t.test('says close when the client does not go on, or when it must (RFC 9112 §9.6)', async t => {
+t.test('says close when the client does not persist, or when it must (RFC 9112 §9.6)', async t => {
   const closed = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
   t.equal(new ResponseWriter({ ...GET, persistent: false }).head(ok(0)), closed)
   t.equal(new ResponseWriter(OLD).head(ok(0)), closed)
@@ -125,7 +122,7 @@ t.test('a 204 has neither content nor framing fields (RFC 9110 §6.4.1)', async 
   }
 })
 
-t.test('a 304 may say the length of what it does not send (RFC 9112 §6.2)', async t => {
+t.test('a 304 may have the length of the content that is not sent (RFC 9112 §6.2)', async t => {
   const head = { status: 304, reason: 'Not Modified', fields: [] }
   t.equal(written(new ResponseWriter(GET), head), 'HTTP/1.1 304 Not Modified\r\n\r\n')
   const writer = new ResponseWriter(GET)
@@ -134,7 +131,7 @@ t.test('a 304 may say the length of what it does not send (RFC 9112 §6.2)', asy
   t.equal(writer.framing, 'none')
 })
 
-t.test('nothing can be written behind a head that has no content (RFC 9112 §6.3)', async t => {
+t.test('nothing can be written after a head without content (RFC 9112 §6.3)', async t => {
   for (const [context, head] of [
     [HEAD, ok(5)],
     [HEAD, ok()],
@@ -151,7 +148,7 @@ t.test('nothing can be written behind a head that has no content (RFC 9112 §6.3
   }
 })
 
-t.test('content must be exactly as long as the head says (RFC 9112 §6.3)', async t => {
+t.test('content must be exactly as long as declared (RFC 9112 §6.3)', async t => {
   const long = new ResponseWriter(GET)
   long.head(ok(3))
   long.count(2)
@@ -164,7 +161,7 @@ t.test('content must be exactly as long as the head says (RFC 9112 §6.3)', asyn
   t.equal(short.end([]), '')
 })
 
-t.test('chunked content carries trailers, any other drops them (RFC 9112 §7.1.2)', async t => {
+t.test('chunked content has trailers, other content drops them (RFC 9112 §7.1.2)', async t => {
   t.equal(
     written(new ResponseWriter(GET), ok(), ['a'], ['X-Sum', '1', 'Content-Length', '9', 'x-sum', '2']),
     'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\nx-sum: 2\r\n\r\n',
@@ -172,35 +169,35 @@ t.test('chunked content carries trailers, any other drops them (RFC 9112 §7.1.2
   t.equal(written(new ResponseWriter(GET), ok(1), ['a'], ['X-Sum', '1']).slice(-5), '\r\n\r\na')
 })
 
+t.test('omits framing and Connection fields that a handler passes, in any case (RFC 9112 §6)', async t => {
+  const fields = [
+    'Transfer-Encoding',
+    'gzip',
+    'content-length',
+    '99',
+    'Connection',
+    'x',
+    'KEEP-ALIVE',
+    '5',
+    'A',
+    'b',
+  ]
+  const head = new ResponseWriter(GET).head(ok(2, ...fields, 'Proxy-Connection', 'close'))
+  t.equal(head, 'HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\n')
+})
+
 t.test(
-  'leaves out framing and Connection fields that a handler passes, in any case (RFC 9112 §6)',
+  'keeps order, case, repetitions and bytes of the fields, and an empty reason (RFC 9112 §4)',
   async t => {
-    const fields = [
-      'Transfer-Encoding',
-      'gzip',
-      'content-length',
-      '99',
-      'Connection',
-      'x',
-      'KEEP-ALIVE',
-      '5',
-      'A',
-      'b',
-    ]
-    const head = new ResponseWriter(GET).head(ok(2, ...fields, 'Proxy-Connection', 'close'))
-    t.equal(head, 'HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 2\r\n\r\n')
+    const head = { status: 299, reason: '', fields: ['b', '1', 'A', '', 'B', '\xff'], contentLength: 0 }
+    t.equal(
+      new ResponseWriter(GET).head(head),
+      'HTTP/1.1 299 \r\nb: 1\r\nA: \r\nB: \xff\r\nContent-Length: 0\r\n\r\n',
+    )
   },
 )
 
-t.test('keeps order, case, repeats and bytes of the fields, and an empty reason (RFC 9112 §4)', async t => {
-  const head = { status: 299, reason: '', fields: ['b', '1', 'A', '', 'B', '\xff'], contentLength: 0 }
-  t.equal(
-    new ResponseWriter(GET).head(head),
-    'HTTP/1.1 299 \r\nb: 1\r\nA: \r\nB: \xff\r\nContent-Length: 0\r\n\r\n',
-  )
-})
-
-t.test('interim responses go to HTTP/1.1 clients alone (RFC 9110 §15)', async t => {
+t.test('interim responses are sent only to HTTP/1.1 clients (RFC 9110 §15)', async t => {
   const fields = ['Link', '</a>', 'Content-Length', '5']
   t.equal(
     new ResponseWriter(GET).interim(103, 'Early Hints', fields),
@@ -219,7 +216,7 @@ t.test('the 2xx to CONNECT has no framing and no Connection fields (RFC 9110 §9
   }
 })
 
-t.test('a refused CONNECT is answered like anything else (RFC 9110 §9.3.6)', async t => {
+t.test('a refused CONNECT is answered like any other request (RFC 9110 §9.3.6)', async t => {
   const writer = new ResponseWriter({ method: 'CONNECT', minor: 1, persistent: true })
   writer.mustClose()
   const head = { status: 403, reason: 'Forbidden', fields: [], contentLength: 2 }
@@ -229,7 +226,7 @@ t.test('a refused CONNECT is answered like anything else (RFC 9110 §9.3.6)', as
   )
 })
 
-t.test('101 names the protocol it switches to (RFC 9110 §15)', async t => {
+t.test('101 names the protocol that follows (RFC 9110 §15)', async t => {
   const head = new ResponseWriter(GET).switchingHead(
     101,
     'Switching Protocols',

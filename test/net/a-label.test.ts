@@ -1,7 +1,7 @@
 import t from 'tap'
 import { parseInternationalName } from '../../src/net/a-label.js'
 
-t.test('makes A-labels of the labels that need it (RFC 5890 §2.3.2.1)', async t => {
+t.test('converts labels to A-labels where needed (RFC 5890 §2.3.2.1)', async t => {
   const table = [
     ['bücher.example', 'xn--bcher-kva.example'],
     ['BÜCHER.Example', 'xn--bcher-kva.Example'],
@@ -15,7 +15,7 @@ t.test('makes A-labels of the labels that need it (RFC 5890 §2.3.2.1)', async t
   for (const [name, expected] of table) t.equal(parseInternationalName(name), expected, name)
 })
 
-t.test('refuses what would become another name than the one that is seen', async t => {
+t.test('refuses names that would become another name than the visible one', async t => {
   const table = {
     'full-width digits': '１２７.０.０.１',
     'one full-width digit': 'bücher１.example',

@@ -137,7 +137,7 @@ function besideOf(bytes: readonly number[], step: number): number[] {
   return [...Buffer.from(beside, 'hex')]
 }
 
-t.test('knows the metadata services of the clouds, and not the addresses beside them', async t => {
+t.test('knows the metadata services of the clouds, and not the neighbouring addresses', async t => {
   const all = new Set(SERVICES.flatMap(([, addresses]) => addresses))
   for (const [name, addresses] of SERVICES) {
     for (const text of addresses) {
@@ -213,7 +213,7 @@ function nat64Local(ipv4: string, at: readonly number[]): string {
   return ipAddressFromBytes(bytes).text
 }
 
-t.test('never passes a tunnel or translation address, not even around a global IPv4', async t => {
+t.test('never permits a tunnel or translation address, not even around a global IPv4 address', async t => {
   for (const [expected, wrap] of WRAPPERS) {
     for (const inner of ['1.1.1.1', '10.0.0.1', '127.0.0.1']) {
       const text = wrap(inner)
@@ -227,7 +227,7 @@ t.test('never passes a tunnel or translation address, not even around a global I
   }
 })
 
-t.test('sees a metadata service through every embedding, and lets none of them be permitted', async t => {
+t.test('detects a metadata service in every embedding, and permits none of them', async t => {
   for (const [, wrap] of WRAPPERS) {
     for (const inner of METADATA) {
       const text = wrap(inner)
@@ -237,7 +237,7 @@ t.test('sees a metadata service through every embedding, and lets none of them b
   }
 })
 
-t.test('leaves permitting to the rules where the address itself says where it leads', async t => {
+t.test('leaves permission to the rules where the address itself determines where it leads', async t => {
   for (const text of [
     '10.0.0.1',
     '::1',
@@ -252,18 +252,21 @@ t.test('leaves permitting to the rules where the address itself says where it le
   }
 })
 
-t.test('takes the two ISATAP interface identifiers alone (RFC 5214 §6.1)', async t => {
+t.test('recognises only the two ISATAP interface identifiers (RFC 5214 §6.1)', async t => {
   for (const id of ['1:5efe', '100:5efe', '201:5efe', '300:5efe', '0:5eff', '0:5efd', '5efe:0']) {
     t.equal(classOf(`2606:4700:0:1:${id}:101:101`), 'global', id)
   }
 })
 
-t.test('calls nothing global in IPv6 outside 2000::/3, mapped and NAT64 apart (RFC 4291 §2.4)', async t => {
-  const bytes = fc.array(fc.integer({ min: 0, max: 255 }), { minLength: 16, maxLength: 16 })
-  fc.assert(
-    fc.property(bytes, random => {
-      const address = ipAddressFromBytes(random)
-      if ((random[0] ?? 0) >> 5 !== 1) t.not(classifyAddress(address), 'global', address.text)
-    }),
-  )
-})
+t.test(
+  'nothing in IPv6 is global outside 2000::/3, except mapped and NAT64 addresses (RFC 4291 §2.4)',
+  async t => {
+    const bytes = fc.array(fc.integer({ min: 0, max: 255 }), { minLength: 16, maxLength: 16 })
+    fc.assert(
+      fc.property(bytes, random => {
+        const address = ipAddressFromBytes(random)
+        if ((random[0] ?? 0) >> 5 !== 1) t.not(classifyAddress(address), 'global', address.text)
+      }),
+    )
+  },
+)

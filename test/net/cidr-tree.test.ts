@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseCidr } from '../../src/net/cidr.js'
 import { CidrTree } from '../../src/net/cidr-tree.js'
 
-t.test('a block is held whole by one block, or by several together (RFC 4632 §3.1)', async t => {
+t.test('a block is covered by one block, or by several together (RFC 4632 §3.1)', async t => {
   for (const [held, block, expected] of [
     [[], '0.0.0.0/0', false],
     [['0.0.0.0/0'], '0.0.0.0/0', true],

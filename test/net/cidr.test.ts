@@ -15,7 +15,7 @@ const anyAddress = fc
   .oneof(fc.array(byte, { minLength: 4, maxLength: 4 }), fc.array(byte, { minLength: 16, maxLength: 16 }))
   .map(ipAddressFromBytes)
 
-t.test('reads blocks and bare addresses', async t => {
+t.test('parses blocks and single addresses', async t => {
   const table = [
     ['10.0.0.0/8', 4, 8, '10.0.0.0/8'],
     ['0.0.0.0/0', 4, 0, '0.0.0.0/0'],
@@ -33,13 +33,13 @@ t.test('reads blocks and bare addresses', async t => {
   }
 })
 
-t.test('reads a block of mapped addresses as the IPv4 block it is', async t => {
+t.test('converts a block of mapped addresses to IPv4', async t => {
   t.equal(parseCidr('::ffff:10.0.0.0/104').text, '10.0.0.0/8')
   t.equal(parseCidr('::ffff:10.0.0.1').text, '10.0.0.1/32')
   t.equal(parseCidr('::ffff:0:0/96').text, '0.0.0.0/0')
 })
 
-t.test('says what is wrong with anything else', async t => {
+t.test('explains what is wrong with anything else', async t => {
   const table: [string, RegExp][] = [
     ['', /expected an IP address or a CIDR such as 10\.0\.0\.0\/8, found ""/],
     ['10.0.0/8', /expected an IP address or a CIDR/],
@@ -54,15 +54,15 @@ t.test('says what is wrong with anything else', async t => {
     ['10.0.0.0/8/8', /expected a prefix length of 0 to 32/],
     ['10.0.0.0/255.0.0.0', /expected a prefix length of 0 to 32/],
     ['::/129', /expected a prefix length of 0 to 128/],
-    ['10.0.0.1/8', /bits set behind the prefix; write 10\.0\.0\.0\/8 or 10\.0\.0\.1\/32/],
-    ['0.0.0.1/0', /bits set behind the prefix/],
-    ['10.0.0.1/31', /bits set behind the prefix/],
-    ['2001:db8::1/64', /bits set behind the prefix; write 2001:db8::\/64 or 2001:db8::1\/128/],
+    ['10.0.0.1/8', /bits set after the prefix; write 10\.0\.0\.0\/8 or 10\.0\.0\.1\/32/],
+    ['0.0.0.1/0', /bits set after the prefix/],
+    ['10.0.0.1/31', /bits set after the prefix/],
+    ['2001:db8::1/64', /bits set after the prefix; write 2001:db8::\/64 or 2001:db8::1\/128/],
   ]
   for (const [text, message] of table) t.throws(() => parseCidr(text), { name: 'RangeError', message }, text)
 })
 
-t.test('holds its first and last address and neither neighbour', async t => {
+t.test('contains its first and last address and neither neighbour', async t => {
   const table = [
     ['10.0.0.0/8', '9.255.255.255', '10.0.0.0', '10.255.255.255', '11.0.0.0'],
     ['172.16.0.0/12', '172.15.255.255', '172.16.0.0', '172.31.255.255', '172.32.0.0'],
@@ -77,7 +77,7 @@ t.test('holds its first and last address and neither neighbour', async t => {
   }
 })
 
-t.test('compares a mapped address as its IPv4, never as IPv6', async t => {
+t.test('compares a mapped address as IPv4, never as IPv6', async t => {
   t.ok(cidrContains(parseCidr('10.0.0.0/8'), ip('::ffff:10.1.2.3')))
   t.notOk(cidrContains(parseCidr('10.0.0.0/8'), ip('::ffff:11.1.2.3')))
   t.notOk(cidrContains(parseCidr('::/0'), ip('::ffff:10.1.2.3')))
@@ -85,19 +85,19 @@ t.test('compares a mapped address as its IPv4, never as IPv6', async t => {
   t.notOk(cidrContains(parseCidr('::/0'), ip('10.1.2.3')))
 })
 
-t.test('knows a block of one address', async t => {
+t.test('recognises a block of one address', async t => {
   for (const text of ['1.2.3.4', '1.2.3.4/32', '::1', '::1/128', '::ffff:1.2.3.4/128'])
     t.ok(isExact(parseCidr(text)), text)
   for (const text of ['1.2.3.4/31', '::/127', '0.0.0.0/0', '::/32']) t.notOk(isExact(parseCidr(text)), text)
 })
 
-t.test('makes the block of one address, a mapped one as IPv4', async t => {
+t.test('makes the block of one address, of IPv4 for a mapped one', async t => {
   t.equal(cidrOfAddress(ip('::ffff:1.2.3.4')).text, '1.2.3.4/32')
   t.equal(cidrOfAddress(ip('2001:db8::1')).text, '2001:db8::1/128')
   t.ok(isExact(cidrOfAddress(ip('1.2.3.4'))))
 })
 
-t.test('finds in a tree what comparing block by block finds, longest prefix first', async t => {
+t.test('the tree finds the same blocks as a comparison with each, longest prefix first', async t => {
   const block = fc.tuple(anyAddress, fc.integer({ min: 0, max: 128 })).map(([address, length]) => {
     const prefix = Math.min(length, address.bytes.length * 8)
     const bytes = address.bytes.map(

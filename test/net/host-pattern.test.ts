@@ -5,7 +5,7 @@ const LABEL_63 = 'a'.repeat(63)
 /** 253 bytes, the longest name there is. */
 const LONGEST = `${`${LABEL_63}.`.repeat(3)}${'b'.repeat(61)}`
 
-t.test('tells the kinds of pattern apart', async t => {
+t.test('distinguishes the kinds of pattern', async t => {
   const table = [
     ['*', 'any', '*'],
     ['example.com', 'exact', 'example.com'],
@@ -48,10 +48,10 @@ t.test('tells the kinds of pattern apart', async t => {
   t.same(parseHostPattern('*.example.com'), { kind: 'suffix', suffix: '.example.com' })
 })
 
-t.test('refuses everything else, and says what to write', async t => {
+t.test('refuses everything else, and says what to write instead', async t => {
   const table: [string, RegExp][] = [
     ['', /expected a host name, "\*\.example\.com", "\*", an IP address or a CIDR, found ""$/],
-    ['https://example.com', /a URL; write its host alone/],
+    ['https://example.com', /a URL; write only its host/],
     ['https://example.com/path', /a URL/],
     ['example.com:443', /with a port; leave it out$/],
     ['example.com:', /with a port/],
@@ -70,7 +70,7 @@ t.test('refuses everything else, and says what to write', async t => {
     ['*.2.3.4', /expected a host name/],
     [
       '.example.com',
-      /, with a dot in front; write "\*\.example\.com" for all names below it, and "example\.com" for itself$/,
+      /, with a leading dot; write "\*\.example\.com" for all names below it, and "example\.com" for itself$/,
     ],
     ['.example.com:443', /with a port/],
     ['..example.com', /expected a host name/],
@@ -83,14 +83,14 @@ t.test('refuses everything else, and says what to write', async t => {
     ['[1.2.3.4]', /expected a host name/],
     ['fe80::1%eth0', /expected a host name/],
     ['user@example.com', /expected a host name/],
-    ['bü\u200bcher.example', /characters that would not stay as they are; write the xn-- form/],
-    ['*.bücher。example', /would not stay as they are/],
-    ['*.１２７.０.０.１', /would not stay as they are/],
-    ['１２７.０.０.１', /would not stay as they are/],
-    ['bücher.１', /would not stay as they are/],
+    ['bü\u200bcher.example', /characters that IDNA would replace; write the xn-- form/],
+    ['*.bücher。example', /IDNA would replace/],
+    ['*.１２７.０.０.１', /IDNA would replace/],
+    ['１２７.０.０.１', /IDNA would replace/],
+    ['bücher.１', /IDNA would replace/],
     ['bücher.1', /expected a host name/],
     ['bücher..example', /expected a host name/],
-    ['.bücher.example', /expected a host name, .* with a dot in front; write "\*\.bücher\.example"/],
+    ['.bücher.example', /expected a host name, .* with a leading dot; write "\*\.bücher\.example"/],
     ['bücher.example:443', /with a port/],
     ['https://bücher.example', /a URL/],
     ['*bücher.example', /where \* is not the whole first label/],
@@ -100,7 +100,7 @@ t.test('refuses everything else, and says what to write', async t => {
     [`*.${LONGEST}c`, /expected a host name/],
     ['_', /expected a host name/],
     ['-.example', /expected a host name/],
-    ['example.com/path', /, with a path, which nothing is matched by; write "example\.com"$/],
+    ['example.com/path', /, with a path, but paths are not matched; write "example\.com"$/],
     ['github.com/owner/*', /with a path, .* write "github\.com"$/],
     ['*.example.com/', /with a path, .* write "\*\.example\.com"$/],
     ['example.com:8443/path', /with a path, .* write "example\.com"$/],
@@ -109,7 +109,7 @@ t.test('refuses everything else, and says what to write', async t => {
     ['/path', /expected an IP address or a CIDR/],
     [
       '/^api/',
-      /, which looks like a regular expression; write names, and "\*\.example\.com" for all below one$/,
+      /, which looks like a regular expression; write names, and "\*\.example\.com" for all names below one$/,
     ],
     ['/^api.*/', /a regular expression/],
     ['/api/i', /a regular expression/],
@@ -119,7 +119,7 @@ t.test('refuses everything else, and says what to write', async t => {
     ['(a|b).example.com', /a regular expression/],
     ['[a-z].example.com', /a regular expression/],
     ['10.0.0.0/33', /expected a prefix length/],
-    ['10.0.0.1/8', /bits set behind the prefix/],
+    ['10.0.0.1/8', /bits set after the prefix/],
     ['-', /expected a host name/],
     ['.', /expected a host name/],
   ]
@@ -127,7 +127,7 @@ t.test('refuses everything else, and says what to write', async t => {
     t.throws(() => parseHostPattern(text), { name: 'RangeError', message }, text)
 })
 
-t.test('says what the key takes that it stands under, and what stands there', async t => {
+t.test('says what the key expects, and what the file contains', async t => {
   const key = { expected: 'a name', written: '.b', ports: 'put it elsewhere' }
   for (const [text, message] of [
     ['*.', 'expected a name, found ".b"'],

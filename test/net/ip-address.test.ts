@@ -20,13 +20,13 @@ function textOf(text: string): string | undefined {
   return parseIpAddress(text)?.text
 }
 
-t.test('reads four plain decimal parts', async t => {
+t.test('parses four plain decimal parts', async t => {
   t.same(parseIpAddress('192.0.2.33'), { family: 4, text: '192.0.2.33', bytes: [192, 0, 2, 33] })
   t.equal(textOf('0.0.0.0'), '0.0.0.0')
   t.equal(textOf('255.255.255.255'), '255.255.255.255')
 })
 
-t.test('refuses every other spelling of an address', async t => {
+t.test('refuses every other notation of an address', async t => {
   const bad = [
     ...[
       '',
@@ -80,7 +80,7 @@ t.test('refuses every other spelling of an address', async t => {
   for (const text of bad) t.equal(parseIpAddress(text), undefined, JSON.stringify(text))
 })
 
-t.test('gives every IPv6 address one text (RFC 5952 §4)', async t => {
+t.test('every IPv6 address has one text (RFC 5952 §4)', async t => {
   const table = [
     ['::', '::'],
     ['0:0:0:0:0:0:0:0', '::'],
@@ -109,12 +109,12 @@ t.test('writes mapped addresses, and only those, with four decimal parts (RFC 59
   t.equal(textOf('::1:ffff:7f00:1'), '::1:ffff:7f00:1')
 })
 
-t.test('does not take a compatible address for a mapped one (RFC 4291 §2.5.5)', async t => {
+t.test('does not treat a compatible address as a mapped one (RFC 4291 §2.5.5)', async t => {
   t.equal(textOf('::1.2.3.4'), '::102:304')
   t.same(parseIpAddress('::1.2.3.4')?.bytes, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4])
 })
 
-t.test('reads back the text of any bytes as those bytes', async t => {
+t.test('parses the text of any bytes to the same bytes', async t => {
   fc.assert(
     fc.property(fc.oneof(ipv4Bytes, ipv6Bytes), bytes => {
       t.same(parseIpAddress(ipAddressFromBytes(bytes).text)?.bytes, bytes)
@@ -122,7 +122,7 @@ t.test('reads back the text of any bytes as those bytes', async t => {
   )
 })
 
-t.test('reads the long, the short and the mixed form of one address alike', async t => {
+t.test('parses the long, the short and the mixed form of an address to the same value', async t => {
   fc.assert(
     fc.property(ipv6Bytes, bytes => {
       const hex = bytes.map(b => b.toString(16).padStart(2, '0'))
@@ -134,7 +134,7 @@ t.test('reads the long, the short and the mixed form of one address alike', asyn
   )
 })
 
-t.test('unmaps ::ffff:0:0/96 and nothing beside it', async t => {
+t.test('unmaps ::ffff:0:0/96 and no other addresses', async t => {
   const unmapped = (text: string) => unmapIpv4(parseIpAddress(text) as IpAddress).text
   t.equal(unmapped('::ffff:0.0.0.0'), '0.0.0.0')
   t.equal(unmapped('::ffff:255.255.255.255'), '255.255.255.255')
@@ -143,7 +143,7 @@ t.test('unmaps ::ffff:0:0/96 and nothing beside it', async t => {
   }
 })
 
-t.test('makes an address of 4 or 16 bytes only', async t => {
+t.test('creates an address only from 4 or 16 bytes', async t => {
   for (const length of [0, 3, 5, 15, 17])
     t.throws(() => ipAddressFromBytes(new Array(length).fill(0)), RangeError)
 })
@@ -163,7 +163,7 @@ function inFull(bytes: readonly number[]): string {
   return hex.match(/.{4}/g)?.join(':') ?? ''
 }
 
-t.test('reads the bytes that the parser of URLs reads, and writes what that can read back', async t => {
+t.test('parses the same bytes as the URL parser, and formats what that can parse', async t => {
   fc.assert(
     fc.property(fc.oneof(fc.ipV4(), fc.ipV6()), text => {
       const ip = parseIpAddress(text)
@@ -182,7 +182,7 @@ t.test('reads the bytes that the parser of URLs reads, and writes what that can 
   )
 })
 
-t.test('takes of IPv6 what the parser of URLs takes, and nothing else', async t => {
+t.test('accepts the same IPv6 addresses as the URL parser', async t => {
   const change = fc.tuple(
     fc.nat({ max: 40 }),
     fc.nat({ max: 2 }),
@@ -199,7 +199,7 @@ t.test('takes of IPv6 what the parser of URLs takes, and nothing else', async t 
   )
 })
 
-t.test('takes of IPv4 what the parser of URLs leaves as it is, and nothing else', async t => {
+t.test('accepts the IPv4 addresses that the URL parser does not change, and no others', async t => {
   const change = fc.tuple(
     fc.nat({ max: 15 }),
     fc.nat({ max: 2 }),
@@ -216,7 +216,7 @@ t.test('takes of IPv4 what the parser of URLs leaves as it is, and nothing else'
   )
 })
 
-t.test('the end of a socket is read without its zone, and as the IPv4 it is', async t => {
+t.test('the address of a socket loses its zone, and a mapped one becomes IPv4', async t => {
   for (const [text, expected] of [
     ['127.0.0.1', '127.0.0.1'],
     ['::ffff:10.0.0.1', '10.0.0.1'],

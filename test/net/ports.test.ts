@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { parsePorts, portsContain, serializePorts } from '../../src/net/ports.js'
 
-t.test('reads numbers, numbers as text, ranges and any', async t => {
+t.test('parses numbers, numbers as text, ranges and any', async t => {
   const table: [(number | string)[], string][] = [
     [[443], '443'],
     [['443'], '443'],
@@ -18,7 +18,7 @@ t.test('reads numbers, numbers as text, ranges and any', async t => {
   for (const [list, text] of table) t.equal(serializePorts(parsePorts(list)), text, JSON.stringify(list))
 })
 
-t.test('sorts ranges, and merges those that meet', async t => {
+t.test('sorts ranges, and merges adjacent ones', async t => {
   const table: [(number | string)[], { first: number; last: number }[]][] = [
     [
       [443, 80],
@@ -42,7 +42,7 @@ t.test('sorts ranges, and merges those that meet', async t => {
   for (const [list, ranges] of table) t.same(parsePorts(list), ranges, JSON.stringify(list))
 })
 
-t.test('refuses what is not a port', async t => {
+t.test('refuses anything that is not a port', async t => {
   const bad = [0, -1, 65536, 1.5, 1e21, Number.NaN, Number.POSITIVE_INFINITY]
   const text = [
     '',
@@ -77,14 +77,14 @@ t.test('refuses what is not a port', async t => {
   t.throws(() => parsePorts([0]), { message: /found 0$/ })
 })
 
-t.test('contains the ends of a range and neither neighbour', async t => {
+t.test('contains both ends of a range and neither neighbour', async t => {
   const set = parsePorts([443, '8000-8100'])
   for (const port of [443, 8000, 8050, 8100]) t.ok(portsContain(set, port), String(port))
   for (const port of [1, 442, 444, 7999, 8101, 65535]) t.notOk(portsContain(set, port), String(port))
   t.notOk(portsContain(parsePorts([]), 443))
 })
 
-t.test('contains what one of its items contains, whatever their order', async t => {
+t.test('contains the ports of all its items, whatever their order', async t => {
   const port = fc.integer({ min: 1, max: 65535 })
   const range = fc.tuple(port, port).map(([a, b]) => [Math.min(a, b), Math.max(a, b)] as const)
   fc.assert(

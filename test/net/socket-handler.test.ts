@@ -52,7 +52,7 @@ function emitAll(socket: Socket): void {
 
 const ALL = ['connectionAttempt', 'connect', 'data x', 'end', 'drain', 'error no', 'close']
 
-t.test('every event goes to the handler that came last, and to it alone', async t => {
+t.test('every event goes only to the current handler', async t => {
   const socket = new Socket()
   const [first, second] = [new Recorder(), new Recorder()]
   handleConnecting(socket, first)
@@ -65,7 +65,7 @@ t.test('every event goes to the handler that came last, and to it alone', async 
 })
 
 t.test(
-  'a socket has one listener for each event however often it is handed on, the same as every other',
+  'a socket has one listener for each event however often its handler changes, shared by all sockets',
   async t => {
     const [one, other] = [new Socket(), new Socket()]
     for (const socket of [one, other, one]) handleEvents(socket, new Recorder())
@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('one whose events are ignored fails without a word', async t => {
+t.test('a socket whose events are ignored fails silently', async t => {
   const socket = new Socket()
   const handler = new Recorder()
   handleConnecting(socket, handler)
@@ -89,14 +89,14 @@ t.test('one whose events are ignored fails without a word', async t => {
   t.equal(socket.listenerCount('data'), 1)
 })
 
-t.test('a handler that overrides nothing takes every event', async t => {
+t.test('a handler that overrides nothing accepts every event', async t => {
   const socket = new Socket()
   handleConnecting(socket, new SocketHandler())
   handleData(socket)
   t.doesNotThrow(() => emitAll(socket))
 })
 
-t.test('what a socket reads goes to its handler once, however often that is asked for', async t => {
+t.test('received data go to the handler once, however often that is requested', async t => {
   const socket = new Socket()
   const [first, second] = [new Recorder(), new Recorder()]
   handleEvents(socket, first)

@@ -177,7 +177,7 @@ t.test('a malformed request, with what was read of it', async t => {
       { method: 'Get', path: '/' },
       501,
       'method_not_implemented',
-      'The method is not one of GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH, compared byte for byte; methods.extra is where others are added.',
+      'The method is not one of GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, TRACE, PATCH, compared byte for byte; methods.extra enables others.',
     ],
     ['GET / HTTP/1.1\r\nHost : x\r\n\r\n', { method: 'GET', path: '/' }, 400, 'malformed', 'bad field name.'],
     [

@@ -13,11 +13,11 @@ const skip = needs('openssl')
 const environment = { now: new ManualClock().now, wallClock: WALL_CLOCK }
 
 const SOCKS_DETAIL =
-  'SOCKS was spoken to an HTTP proxy; use http:// in place of socks4://, socks5:// or socks5h:// in the URL of the proxy.'
+  'The client sent SOCKS to an HTTP proxy; use http:// in place of socks4://, socks5:// or socks5h:// in the URL of the proxy.'
 const TLS_DETAIL =
-  'TLS was spoken to a port for plain HTTP; use http:// in HTTPS_PROXY, or connect to the listener of listen.tls.'
+  'The client sent TLS to a port for plain HTTP; use http:// in HTTPS_PROXY, or connect to the listener of listen.tls.'
 const HTTP_DETAIL =
-  'Plain HTTP was sent to the TLS port; use https:// in the URL of the proxy, or connect to a listener of listen.proxy.'
+  'The client sent plain HTTP to the TLS port; use https:// in the URL of the proxy, or connect to a listener of listen.proxy.'
 
 const CLIENT_HELLO = '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n'
 const SPOKEN = [

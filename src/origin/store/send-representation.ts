@@ -109,7 +109,7 @@ async function send(
     if (Buffer.isBuffer(piece)) await sender.write(piece)
     else if (!(await sendRange(sender, object, piece))) {
       content.abort()
-      return Outcome.brokenOff('origin', status, measuredOf(exchange, sender.bytes), 'failed')
+      return Outcome.incomplete('origin', status, measuredOf(exchange, sender.bytes), 'failed')
     }
   }
   const { aborted } = exchange

@@ -68,7 +68,7 @@ export function transcribeResponses(
       throw new Error('an event after the error')
     return { responses: run.responses, error: `${error.status} ${error.type}: ${error.message}` }
   }
-  return { responses: run.responses, buffered: reader.input.length, begun: reader.begun }
+  return { responses: run.responses, buffered: reader.input.length, begun: reader.hasBegun }
 }
 
 class Run {

@@ -1,8 +1,8 @@
 /**
- * Bytes that are kept until it is clear what becomes of them: in one buffer that doubles, so that many that come one at
- * a time are neither many objects nor copied for every byte.
+ * A buffer that doubles its capacity when needed, so that bytes which arrive one at a time and have to be kept are
+ * neither many objects nor copied for every byte.
  */
-export class HeldBytes {
+export class GrowableBuffer {
   #buffer = Buffer.alloc(0)
   #length = 0
 
@@ -10,7 +10,7 @@ export class HeldBytes {
     return this.#length
   }
 
-  /** All of them, as a view that further ones leave as it is. */
+  /** A view of all bytes; later calls of `push` do not change it. */
   get all(): Buffer {
     return this.#buffer.subarray(0, this.#length)
   }

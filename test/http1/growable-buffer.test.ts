@@ -1,15 +1,15 @@
 import t from 'tap'
-import { HeldBytes } from '../../src/http1/held-bytes.js'
+import { GrowableBuffer } from '../../src/http1/growable-buffer.js'
 
-t.test('keeps what it is given, in order', async t => {
-  const held = new HeldBytes()
+t.test('keeps the bytes that were added, in order', async t => {
+  const held = new GrowableBuffer()
   t.same([held.length, held.all.toString()], [0, ''])
   for (const piece of ['a', '', 'bc', 'd'.repeat(100), 'e']) held.push(Buffer.from(piece))
   t.same([held.length, held.all.toString()], [104, `abc${'d'.repeat(100)}e`])
 })
 
-t.test('what was taken out stays as it is', async t => {
-  const held = new HeldBytes()
+t.test('a view that was returned does not change', async t => {
+  const held = new GrowableBuffer()
   held.push(Buffer.from('abc'))
   const taken = held.all
   held.push(Buffer.from('d'))
@@ -17,8 +17,8 @@ t.test('what was taken out stays as it is', async t => {
   t.equal(taken.toString(), 'abc')
 })
 
-t.test('bytes that come one at a time are moved each time their number has doubled', async t => {
-  const held = new HeldBytes()
+t.test('bytes added one at a time are copied each time their number has doubled', async t => {
+  const held = new GrowableBuffer()
   const buffers = new Set<ArrayBufferLike>()
   let places = 0
   let last = -1
