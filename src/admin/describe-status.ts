@@ -5,16 +5,27 @@ import { type CacheReport, hitRatio } from '../observe/cache-report.js'
 import { LATENCY_WINDOW_MS, quantile } from '../observe/status-recorder.js'
 import { mergeStatus } from '../observe/merge-status.js'
 import type { BuildInfo } from '../observe/metrics.js'
-import type { DenialGroup, ReloadState, Traffic, WorkerStatus } from '../observe/worker-status.js'
+import type {
+  DenialGroup,
+  FailureGroup,
+  Failures,
+  ReloadState,
+  Traffic,
+  UpstreamStatus,
+  WorkerStatus,
+} from '../observe/worker-status.js'
 import type { TunnelShare, TunnelStatus } from '../tunnel/registry.js'
 import type {
   DocumentCache,
   DocumentDenial,
+  DocumentFailure,
+  DocumentFailures,
   DocumentLatency,
   DocumentLimit,
   DocumentShare,
   DocumentTraffic,
   DocumentTunnel,
+  DocumentUpstream,
   DocumentWorker,
   StatusDocument,
 } from './status-document.js'
@@ -39,6 +50,8 @@ export interface ProgramFacts {
 
 /** Seconds that a rate is the mean of. */
 const RATE_SECONDS = 5
+/** Seconds that failures are compared with requests in. */
+const FAILURE_SECONDS = 60
 
 /**
  * @param workers what each reports
@@ -50,7 +63,7 @@ export function describeStatus(
   ready: boolean,
   nowMs: number,
 ): StatusDocument {
-  const { traffic, latencies, tunnels, shares, denials, upstreams, cache } = mergeStatus(workers)
+  const { traffic, latencies, tunnels, shares, denials, failures, upstreams, cache } = mergeStatus(workers)
   const { build, config, listeners } = facts
   return {
     schema: 1,
@@ -71,6 +84,7 @@ export function describeStatus(
     rates: {
       requests_per_second: rate(traffic.requests),
       denied_per_second: rate(traffic.denied),
+      failed_per_second: rate(traffic.failed),
       tunnels_per_second: rate(traffic.opened),
       bytes_up_per_second: rate(traffic.bytesUp),
       bytes_down_per_second: rate(traffic.bytesDown),
@@ -83,7 +97,8 @@ export function describeStatus(
     },
     tunnels: { open: tunnels.open, listed: tunnels.listed.map(describeTunnel) },
     denials: { dropped: denials.dropped, listed: denials.listed.map(describeDenial) },
-    upstreams,
+    failures: describeFailures(failures, traffic),
+    upstreams: upstreams.map(describeUpstream),
     cache: describeCache(cache),
     limits: describeLimits(config.limits, shares),
     traffic: describeTraffic(traffic),
@@ -182,6 +197,54 @@ function describeDenial(group: DenialGroup): DocumentDenial {
   }
 }
 
+function describeFailures({ dropped, listed }: Failures, traffic: Traffic): DocumentFailures {
+  const lately = (samples: readonly number[]): number =>
+    Math.round(samples.slice(-FAILURE_SECONDS).reduce((sum, value) => sum + value, 0))
+  return {
+    window_seconds: FAILURE_SECONDS,
+    failed: lately(traffic.failed),
+    requests: lately(traffic.requests) + lately(traffic.opened),
+    dropped,
+    listed: listed.map(describeFailure),
+  }
+}
+
+function describeFailure(group: FailureGroup): DocumentFailure {
+  return {
+    kind: group.kind,
+    host: group.host ?? null,
+    port: group.port ?? null,
+    rule: group.rule ?? null,
+    reason: group.reason,
+    parent: group.parent ?? null,
+    client: group.client ?? null,
+    user: group.user ?? null,
+    client_address: group.clientAddress,
+    detail: group.detail,
+    count: group.count,
+    first: isoTime(group.firstMs),
+    last: isoTime(group.lastMs),
+  }
+}
+
+function describeUpstream({
+  route,
+  upstream,
+  up,
+  downSinceMs,
+  error,
+  failures,
+}: UpstreamStatus): DocumentUpstream {
+  return {
+    route,
+    upstream,
+    up,
+    down_since: downSinceMs === undefined ? null : isoTime(downSinceMs),
+    error: error ?? null,
+    failures,
+  }
+}
+
 function describeCache(cache: CacheReport | undefined): DocumentCache | null {
   if (cache === undefined) return null
   const { store, up, entries, bytes, sizeBytes, evictions, results, servedBytes } = cache
@@ -230,6 +293,7 @@ function describeTraffic({ endSecond, opened, tunnels, ...traffic }: Traffic): D
     end: isoTime(endSecond * 1000),
     requests: traffic.requests,
     denied: traffic.denied,
+    failed: traffic.failed,
     tunnels_opened: opened,
     tunnels_open: tunnels,
     bytes_up: traffic.bytesUp,

@@ -37,6 +37,8 @@ export interface StatusDocument {
   readonly rates: {
     readonly requests_per_second: number
     readonly denied_per_second: number
+    /** Of those that were let through. */
+    readonly failed_per_second: number
     readonly tunnels_per_second: number
     readonly bytes_up_per_second: number
     readonly bytes_down_per_second: number
@@ -50,6 +52,8 @@ export interface StatusDocument {
   }
   readonly tunnels: { readonly open: number; readonly listed: readonly DocumentTunnel[] }
   readonly denials: { readonly dropped: number; readonly listed: readonly DocumentDenial[] }
+  readonly failures: DocumentFailures
+  /** The parent proxies, and the upstreams of `origins`. */
   readonly upstreams: readonly DocumentUpstream[]
   /** Null while nothing is stored anywhere. */
   readonly cache: DocumentCache | null
@@ -113,10 +117,43 @@ export interface DocumentDenial {
   readonly last: string
 }
 
+/** Requests that were let through and did not get their answer: those of the last seconds, and what has failed lately. */
+export interface DocumentFailures {
+  readonly window_seconds: number
+  /** How many failed in that time, and of how many; the numbers are those of `traffic`. */
+  readonly failed: number
+  readonly requests: number
+  readonly dropped: number
+  readonly listed: readonly DocumentFailure[]
+}
+
+/** Requests to one target that failed for one reason; `client` to `detail` are of the last of them. */
+export interface DocumentFailure {
+  readonly kind: string
+  readonly host: string | null
+  readonly port: number | null
+  readonly rule: string | null
+  readonly reason: string
+  /** The URL of the parent proxy that was asked. */
+  readonly parent: string | null
+  readonly client: string | null
+  readonly user: string | null
+  readonly client_address: string
+  /** What the client was told. */
+  readonly detail: string
+  readonly count: number
+  readonly first: string
+  readonly last: string
+}
+
 export interface DocumentUpstream {
+  /** Host, if any, and path of the entry of `origins`; `parent` for a parent proxy. */
   readonly route: string
   readonly upstream: string
   readonly up: boolean
+  /** Since when it cannot be reached, and why not; both are null while it is up. */
+  readonly down_since: string | null
+  readonly error: string | null
   readonly failures: number
 }
 
@@ -160,6 +197,7 @@ export interface DocumentTraffic {
   readonly end: string
   readonly requests: readonly number[]
   readonly denied: readonly number[]
+  readonly failed: readonly number[]
   readonly tunnels_opened: readonly number[]
   readonly tunnels_open: readonly number[]
   readonly bytes_up: readonly number[]

@@ -201,7 +201,7 @@ const workers = z
 const log = section({
   level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
     .prefault('info')
-    .describe('The least severe entries to write.'),
+    .describe('The least severe entries to write. Refusals and failures are warnings.'),
   format: oneOf(['auto', 'json', 'pretty'])
     .prefault('auto')
     .describe('auto is pretty on a terminal and JSON otherwise.'),

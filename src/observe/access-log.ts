@@ -8,6 +8,7 @@ import type { CacheOutcome, Outcome, ServerNameRefusal } from '../outcome.js'
 import { sentence } from '../pipeline/error-page.js'
 import type { DecisionEvent, ExchangeObserver, Subject } from '../pipeline/exchange-observer.js'
 import { createIsoTime, member } from './event-line.js'
+import { isFailure } from './failure-reasons.js'
 import { LOG_SCHEMA } from './log.js'
 
 const END = '}\n'
@@ -56,13 +57,17 @@ export class AccessLog implements ExchangeObserver {
     )
   }
 
-  /** Of a tunnel that is cut for its server name this is the refusal: its decision was to allow it. */
+  /**
+   * A failure is a warning, and so is the end of a tunnel that is cut for its server name, as its decision was to allow it: a
+   * log at level warn tells of every request that did not get what it asked for.
+   */
   close(subject: Subject, outcome: Outcome, durationMs: number, decision?: DecisionEvent): void {
-    const denied = outcome.serverName !== undefined
-    if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
     const { error } = outcome
+    const warns =
+      outcome.serverName !== undefined || (error !== undefined && warnsOf(outcome, error, decision))
+    if (!(warns ? this.#warnEnabled : this.#infoEnabled)) return
     this.#write(
-      this.#beginning(denied ? 'warn' : 'info', 'close', subject) +
+      this.#beginning(warns ? 'warn' : 'info', 'close', subject) +
         `,"handler":"${outcome.handler}","status":${outcome.status},"close_reason":"${outcome.closeReason}"` +
         member('error', error?.type) +
         member('reason', error?.reason ?? outcome.serverName?.fault) +
@@ -97,6 +102,12 @@ export class AccessLog implements ExchangeObserver {
   #path(path: string | undefined): string | undefined {
     return path === undefined || this.#includesQuery ? path : withoutQuery(path)
   }
+}
+
+/** A request that broke off in its content is no failure of ours; but no decision has told of it, either. */
+function warnsOf({ closeReason }: Outcome, error: ProxyError, event: DecisionEvent | undefined): boolean {
+  const decision = event?.decision ?? 'allow'
+  return isFailure(error, decision) || (closeReason === 'failed' && decision !== 'deny')
 }
 
 function cacheMembers({ result, stored, detail }: CacheOutcome): string {

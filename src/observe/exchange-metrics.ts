@@ -15,6 +15,7 @@ import {
   type Subject,
 } from '../pipeline/exchange-observer.js'
 import type { MetricsReport } from './exposition.js'
+import { FAILURE_REASONS, isFailure } from './failure-reasons.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from './refusal-reasons.js'
 import { ClosedCounter, Histogram, metric, OTHER } from './series.js'
 
@@ -50,6 +51,9 @@ interface RequestCount {
 }
 
 const LOOKUP_BUCKETS = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+/** From an answer out of the cache to a download, or a response that was waited for in vain. */
+const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
+const FIRST_BYTE_BUCKETS = REQUEST_BUCKETS.slice(0, -1)
 const TUNNEL_BUCKETS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400]
 
 export class ExchangeMetrics implements ExchangeObserver {
@@ -67,6 +71,12 @@ export class ExchangeMetrics implements ExchangeObserver {
     'limit',
     [...LIMIT_NAMES, ...LIMIT_REASONS],
   )
+  readonly #failures = new ClosedCounter(
+    'sluice_failures_total',
+    'Requests that were let through and failed: DNS, connecting, TLS, a parent, the response, or Sluice itself.',
+    'reason',
+    FAILURE_REASONS,
+  )
   readonly #dialErrors = new ClosedCounter(
     'sluice_dial_errors_total',
     'Exchanges for which no connection upstream was established.',
@@ -82,6 +92,16 @@ export class ExchangeMetrics implements ExchangeObserver {
     'sluice_dial_seconds',
     'Time until a new connection upstream was established, with TLS where there is any.',
     LOOKUP_BUCKETS,
+  )
+  readonly #requestSeconds = new Histogram(
+    'sluice_request_duration_seconds',
+    'Time from the head of a request that was let through to the end of its response; of no tunnel.',
+    REQUEST_BUCKETS,
+  )
+  readonly #firstByteSeconds = new Histogram(
+    'sluice_first_byte_seconds',
+    'Time from handing a request on to the head of its response, from upstream or from the cache.',
+    FIRST_BYTE_BUCKETS,
   )
   readonly #tunnelSeconds = new Histogram(
     'sluice_tunnel_duration_seconds',
@@ -100,6 +120,7 @@ export class ExchangeMetrics implements ExchangeObserver {
   /** Content of exchanges that are over; that of tunnels is counted as it passes. */
   #bytesUp = 0
   #bytesDown = 0
+  #failed = 0
 
   constructor(tunnels: () => OpenTunnels) {
     this.#tunnels = tunnels
@@ -114,8 +135,9 @@ export class ExchangeMetrics implements ExchangeObserver {
     if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
   }
 
+  /** Every exchange enters this, so that what is observed of each is written in place. */
   close(subject: Subject, outcome: Outcome, durationMs: number, { decision, dnsMs }: DecisionEvent): void {
-    const { status, connectMs } = outcome
+    const { status, connectMs, firstByteMs } = outcome
     const method = METHOD_KEYS.get(subject.method) ?? OTHER_METHOD
     const key = (KIND_KEYS.get(subject.kind) ?? 0) + method + (DECISION_KEYS.get(decision) ?? 0) + status
     const requests = this.#requests.get(key) ?? this.#first(key, subject, status, decision)
@@ -126,13 +148,29 @@ export class ExchangeMetrics implements ExchangeObserver {
       this.#bytesDown += outcome.bytesDown
       if (connectMs !== undefined) this.#dialSeconds.observe(connectMs / 1000)
       if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
+      if (decision !== 'deny') {
+        const { bounds, counts } = this.#requestSeconds
+        const seconds = durationMs / 1000
+        let bucket = 0
+        while (seconds > (bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
+        counts[bucket] = (counts[bucket] ?? 0) + 1
+        this.#requestSeconds.sum += seconds
+      }
+    }
+    if (firstByteMs !== undefined) {
+      const { bounds, counts } = this.#firstByteSeconds
+      const seconds = firstByteMs / 1000
+      let bucket = 0
+      while (seconds > (bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
+      counts[bucket] = (counts[bucket] ?? 0) + 1
+      this.#firstByteSeconds.sum += seconds
     }
     if (outcome.cache !== undefined) {
       this.#cacheResults.add(outcome.cache.result)
       if (isAnswered(outcome.cache.result)) this.#cacheBytes += outcome.bytesDown
     }
     if (outcome.serverName !== undefined) this.#denied.add(outcome.serverName.fault)
-    if (outcome.error !== undefined) this.#failed(outcome.error, outcome.address)
+    if (outcome.error !== undefined) this.#fail(outcome.error, outcome.address, decision)
   }
 
   /** Something was refused for one of the limits on how much there may be at once, or in a time. */
@@ -154,9 +192,12 @@ export class ExchangeMetrics implements ExchangeObserver {
       ),
       this.#denied.report(),
       this.#limits.report(),
+      this.#failures.report(),
       this.#dialErrors.report(),
       this.#dnsSeconds.report(),
       this.#dialSeconds.report(),
+      this.#requestSeconds.report(),
+      this.#firstByteSeconds.report(),
       this.#tunnelSeconds.report(),
       metric(
         'counter',
@@ -181,14 +222,14 @@ export class ExchangeMetrics implements ExchangeObserver {
   }
 
   /** Of exchanges that are over. Those that became tunnels are not among the requests, and their bytes not in here. */
-  get totals(): { requests: number; denied: number; bytesUp: number; bytesDown: number } {
+  get totals(): Readonly<Record<'requests' | 'denied' | 'failed' | 'bytesUp' | 'bytesDown', number>> {
     let requests = 0
     let denied = 0
     for (const { decision, isTunnel, count } of this.#requests.values()) {
       if (decision === 'deny') denied += count
       if (!isTunnel) requests += count
     }
-    return { requests, denied, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
+    return { requests, denied, failed: this.#failed, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
   }
 
   /** What the cache has done so far. */
@@ -210,8 +251,13 @@ export class ExchangeMetrics implements ExchangeObserver {
     return requests
   }
 
-  #failed({ type, reason, side }: ProxyError, address: string | undefined): void {
+  #fail(error: ProxyError, address: string | undefined, decision: DecisionEvent['decision']): void {
+    const { type, reason, side } = error
     this.#limits.add(reason)
+    if (isFailure(error, decision)) {
+      this.#failures.add(reason)
+      this.#failed += 1
+    }
     if (address !== undefined) return
     // Out of descriptors is our own fault, and a failure to connect all the same.
     if (side === 'upstream' || type === 'connection_limit_reached') this.#dialErrors.add(type)

@@ -44,7 +44,9 @@ export class LogSink {
   readonly #enough: number
   readonly #maxLength: number
   readonly #tellLost: (lines: number) => string
+  /** Lines that no line of the log tells of yet. */
   #lost = 0
+  #lostInAll = 0
   #fault: string | undefined
   #text = ''
   /** Of the text that waits. */
@@ -71,10 +73,16 @@ export class LogSink {
     return this.#fault
   }
 
+  /** How many lines were lost so far; those that tell of a loss do not count. */
+  get lostLines(): number {
+    return this.#lostInAll
+  }
+
   /** @param line whole lines, with their line ends */
   write(line: string): void {
     if (this.#text.length + line.length > this.#maxLength) {
       this.#lost += lineEnds(line)
+      this.#lostInAll += lineEnds(line)
       return
     }
     this.#admitLoss()
@@ -129,10 +137,10 @@ export class LogSink {
     } catch (error) {
       this.#fault = errorCode(error) ?? String(error)
       const rest = bytes.subarray(Math.max(written, start.length))
-      this.#lost += lineEnds(rest.toString('latin1'))
-      for (const { end, more } of told) {
-        if (Buffer.byteLength(start + text.slice(0, end)) > written) this.#lost += more
-      }
+      const lines = lineEnds(rest.toString('latin1'))
+      const toldAgain = told.filter(({ end }) => Buffer.byteLength(start + text.slice(0, end)) > written)
+      this.#lost += toldAgain.reduce((sum, { more }) => sum + more, lines)
+      this.#lostInAll += lines - toldAgain.length
     }
     if (written > 0) this.#torn = bytes[written - 1] !== LF
   }

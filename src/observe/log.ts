@@ -21,6 +21,8 @@ export interface Log {
   readonly logger: Logger
   /** Writes whole lines that the logger of another process has made, as JSON, with their line ends. */
   pass(lines: string): void
+  /** How many lines could not be written so far. */
+  lostLines(): number
   /** Resolves when what is buffered is written; whoever ends the process waits for it. */
   flush(): Promise<void>
 }
@@ -42,7 +44,7 @@ export function createLog(options: LogOptions, fd = 1): Log {
   const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
   // JSON goes on as it is, and at once: this is a hot path.
   const pass = (lines: string): void => sink.write(pretty ? eachLine(lines, format) : lines)
-  return { logger, pass, flush: () => sink.flush() }
+  return { logger, pass, lostLines: () => sink.lostLines, flush: () => sink.flush() }
 }
 
 /**

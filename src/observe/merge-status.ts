@@ -2,9 +2,10 @@
 import { type ListedTunnels, mergeShares } from '../tunnel/registry.js'
 import { mergeCaches } from './cache-report.js'
 import { TRAFFIC_SECONDS } from './status-recorder.js'
+import { mergeGroups } from './recent-groups.js'
 import {
   type DenialGroup,
-  type Denials,
+  type FailureGroup,
   LATENCIES,
   type Latencies,
   SERIES,
@@ -15,7 +16,7 @@ import {
 
 export type MergedStatus = Pick<
   WorkerStatus,
-  'traffic' | 'latencies' | 'tunnels' | 'shares' | 'denials' | 'upstreams' | 'cache'
+  'traffic' | 'latencies' | 'tunnels' | 'shares' | 'denials' | 'failures' | 'upstreams' | 'cache'
 >
 
 /** How many tunnels are told one by one. */
@@ -23,7 +24,6 @@ export const MAX_TUNNELS = 500
 /** Of how many clients it is told how many tunnels they have, and of how many each worker tells it: some are of several. */
 const MAX_SHARES = 10
 export const MAX_WORKER_SHARES = 100
-const MAX_DENIALS = 200
 /** A worker that is so many seconds behind is not waited for: its traffic is taken for none. */
 const MAX_BEHIND = 3
 
@@ -36,7 +36,14 @@ export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
       workers.flatMap(({ shares }) => shares),
       MAX_SHARES,
     ),
-    denials: mergeDenials(workers.map(({ denials }) => denials)),
+    denials: mergeGroups(
+      workers.map(({ denials }) => denials),
+      keyOfDenial,
+    ),
+    failures: mergeGroups(
+      workers.map(({ failures }) => failures),
+      keyOfFailure,
+    ),
     upstreams: mergeUpstreams(workers.flatMap(({ upstreams }) => upstreams)),
     cache: mergeCaches(workers.flatMap(({ cache }) => cache ?? [])),
   }
@@ -82,32 +89,28 @@ function mergeTunnels(all: readonly ListedTunnels[]): ListedTunnels {
   return { open: all.reduce((sum, { open }) => sum + open, 0), listed }
 }
 
-function mergeDenials(all: readonly Denials[]): Denials {
-  const groups = new Map<string, DenialGroup>()
-  for (const group of all.flatMap(({ listed }) => listed)) {
-    const { client, user, kind, method, host, port, decision, reason, rule, yaml } = group
-    const key = JSON.stringify([client, user, kind, method, host, port, decision, reason, rule, yaml])
-    const known = groups.get(key)
-    groups.set(key, known === undefined ? group : joined(known, group))
-  }
-  const listed = [...groups.values()].sort((a, b) => b.lastMs - a.lastMs)
-  const dropped = all.reduce((sum, denials) => sum + denials.dropped, 0)
-  return { dropped: dropped + Math.max(0, listed.length - MAX_DENIALS), listed: listed.slice(0, MAX_DENIALS) }
+function keyOfDenial(group: DenialGroup): readonly unknown[] {
+  const { client, user, kind, method, host, port, decision, reason, rule, yaml } = group
+  return [client, user, kind, method, host, port, decision, reason, rule, yaml]
 }
 
-function joined(a: DenialGroup, b: DenialGroup): DenialGroup {
-  const last = a.lastMs >= b.lastMs ? a : b
-  return { ...last, count: a.count + b.count, firstMs: Math.min(a.firstMs, b.firstMs) }
+function keyOfFailure({ kind, host, port, rule, reason, parent }: FailureGroup): readonly unknown[] {
+  return [kind, host, port, rule, reason, parent]
 }
 
-/** Down as soon as one of the workers can not reach it. */
+/** Down as soon as one of the workers cannot reach it, since the first of those has found that out. */
 function mergeUpstreams(all: readonly UpstreamStatus[]): UpstreamStatus[] {
   const merged = new Map<string, UpstreamStatus>()
   for (const status of all) {
     const key = JSON.stringify([status.route, status.upstream])
     const known = merged.get(key)
-    const up = status.up && (known?.up ?? true)
-    merged.set(key, { ...status, up, failures: status.failures + (known?.failures ?? 0) })
+    const { up, downSinceMs, error } = known === undefined ? status : worse(known, status)
+    const failures = status.failures + (known?.failures ?? 0)
+    merged.set(key, { ...status, up, downSinceMs, error, failures })
   }
   return [...merged.values()]
+}
+
+function worse(a: UpstreamStatus, b: UpstreamStatus): UpstreamStatus {
+  return (a.downSinceMs ?? Number.POSITIVE_INFINITY) <= (b.downSinceMs ?? Number.POSITIVE_INFINITY) ? a : b
 }

@@ -2,13 +2,14 @@
  * The metrics of one proxy. All of them are numbers that are kept anyway and read when they are asked for; a report of
  * them is plain JSON, so that those of several workers can be merged.
  */
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Registry } from 'prom-client'
-import type { UpstreamHealth } from '../origin/create-origins.js'
+import type { CertificateExpiry } from '../tls/certificate-expiry.js'
 import { cacheMetrics, type OperatedCache } from './cache-report.js'
+import { EventLoopLag } from './event-loop-lag.js'
 import { ExchangeMetrics, type OpenTunnels } from './exchange-metrics.js'
-import type { MetricsReport, ReportedMetric } from './exposition.js'
+import type { MetricsReport } from './exposition.js'
 import { ClosedCounter, metric } from './series.js'
+import { reportUpstreams, type UpstreamHealth } from './upstream-health.js'
 
 export interface BuildInfo {
   /** Of Sluice. */
@@ -23,6 +24,10 @@ export interface MetricsOptions {
   readonly tunnels: () => OpenTunnels
   readonly upstreams: () => readonly UpstreamHealth[]
   readonly cache: () => OperatedCache | undefined
+  /** Of the configuration in force. */
+  readonly certificates: () => readonly CertificateExpiry[]
+  /** How many lines the log of this process has lost. */
+  readonly lostLogLines: () => number
   readonly build: BuildInfo | undefined
   /** Of the process, when this proxy speaks for it. */
   readonly process: (() => Promise<MetricsReport>) | undefined
@@ -40,6 +45,7 @@ export class Metrics {
     RELOAD_RESULTS,
   )
   readonly #lag = new EventLoopLag()
+  #workerRestarts = 0
 
   constructor(options: MetricsOptions) {
     this.#options = options
@@ -51,8 +57,13 @@ export class Metrics {
     this.#reloads.add(result)
   }
 
+  /** A worker process was started in place of one that had ended. */
+  workerRestarted(): void {
+    this.#workerRestarts += 1
+  }
+
   async report(): Promise<MetricsReport> {
-    const { configHash, upstreams, cache, build, process } = this.#options
+    const { configHash, upstreams, cache, certificates, lostLogLines, build, process } = this.#options
     const [processMetrics = [], ofCache] = await Promise.all([process?.(), cacheMetrics(cache())])
     return [
       ...this.exchanges.report(),
@@ -67,6 +78,16 @@ export class Metrics {
         'first',
       ),
       ...(build === undefined ? [] : [reportBuild(build)]),
+      metric(
+        'counter',
+        'sluice_worker_restarts_total',
+        'Worker processes that were started in place of one that had ended.',
+        [[{}, this.#workerRestarts]],
+      ),
+      metric('counter', 'sluice_log_lines_lost_total', 'Lines of the log that could not be written.', [
+        [{}, lostLogLines()],
+      ]),
+      reportCertificates(certificates()),
       this.#lag.report(),
       ...processMetrics,
     ]
@@ -82,51 +103,15 @@ function reportBuild({ version, node }: BuildInfo): MetricsReport[number] {
   return metric('gauge', 'sluice_build_info', help, [[{ version, node }, 1]], 'first')
 }
 
-/** What is counted of the upstreams of `origins`. Their labels stand in the configuration, so they are a closed list. */
-export function reportUpstreams(health: readonly UpstreamHealth[]): MetricsReport {
-  return [
-    metric(
-      'gauge',
-      'sluice_upstream_up',
-      'Whether the last attempt to connect to an upstream succeeded; 1 before there was one.',
-      health.map(({ route, upstream, up }) => [{ route, upstream }, up ? 1 : 0]),
-      // Of several workers: 0 as soon as one of them cannot reach it.
-      'min',
-    ),
-    metric(
-      'counter',
-      'sluice_upstream_failures_total',
-      'Attempts to connect to an upstream that failed.',
-      health.flatMap(({ route, upstream, failures }) =>
-        [...failures].map(([error, count]) => [{ route, upstream, error }, count] as const),
-      ),
-    ),
-  ]
-}
-
-/** Milliseconds between two looks. They do not keep the process alive. */
-const RESOLUTION_MS = 10
-
-/** How late the event loop runs what is due: the one number that says whether a worker is overloaded. */
-export class EventLoopLag {
-  readonly #monitor = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
-
-  constructor() {
-    this.#monitor.enable()
-  }
-
-  /** Begins the next measurement. */
-  report(): ReportedMetric {
-    // What is recorded is the time between two looks.
-    const seconds = Math.max(0, this.#monitor.max / 1e6 - RESOLUTION_MS) / 1000
-    this.#monitor.reset()
-    const help = 'Longest delay of the event loop since the last scrape.'
-    return metric('gauge', 'sluice_event_loop_lag_seconds', help, [[{}, seconds]], 'max')
-  }
-
-  close(): void {
-    this.#monitor.disable()
-  }
+function reportCertificates(certificates: readonly CertificateExpiry[]): MetricsReport[number] {
+  return metric(
+    'gauge',
+    'sluice_certificate_expiry_timestamp_seconds',
+    'When the certificates of a file expire: the first of the own chain, the last of authorities.',
+    certificates.map(({ key, expiresMs }) => [{ key }, expiresMs / 1000]),
+    // All workers have the same.
+    'min',
+  )
 }
 
 /**

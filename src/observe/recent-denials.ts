@@ -5,39 +5,33 @@
 import type { Config } from '../config/schema.js'
 import type { ServerNameRefusal } from '../outcome.js'
 import type { DecisionEvent, Subject } from '../pipeline/exchange-observer.js'
-import { BoundedMap } from '../limits/bounded-map.js'
 import { parseLoggedTarget } from '../advice/log-reader.js'
 import { draftRemedy, type RefusedByPolicy } from '../advice/refusal-advice.js'
 import { describeCut } from './access-log.js'
+import { ownText, RecentGroups } from './recent-groups.js'
 import type { DenialGroup, Denials } from './worker-status.js'
 
-const MAX_GROUPS = 200
 /** Of a method, which in a request that is refused for it may be as long as a head. */
 const MAX_METHOD = 32
 const MAX_DETAIL = 2000
 
 type Decided = Pick<DecisionEvent, 'rule' | 'reason' | 'refusal'> & { decision: DenialGroup['decision'] }
 
-interface Group extends Omit<DenialGroup, 'yaml'> {
+interface Described extends Omit<DenialGroup, 'yaml' | 'clientAddress' | 'count' | 'firstMs' | 'lastMs'> {
   readonly address: string | undefined
   readonly configHash: string
   clientAddress: string
-  count: number
-  lastMs: number
   /** Drafted when somebody looks. */
-  yaml?: string | undefined
-  isDrafted?: boolean
+  yaml: string | undefined
+  isDrafted: boolean
 }
 
 export class RecentDenials {
-  /** In the order in which they were met last. */
-  readonly #groups = new BoundedMap<string, Group>(MAX_GROUPS)
-  readonly #wallClock: () => number
-  #dropped = 0
+  readonly #groups: RecentGroups<Described>
 
   /** @param wallClock milliseconds since the epoch */
   constructor(wallClock: () => number) {
-    this.#wallClock = wallClock
+    this.#groups = new RecentGroups(wallClock)
   }
 
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
@@ -53,62 +47,50 @@ export class RecentDenials {
 
   /** @param config what drafts are made for */
   report(config: Config): Denials {
-    const listed = [...this.#groups.values()].reverse().map(group => {
-      if (group.isDrafted !== true) {
+    const listed = this.#groups.listed.map(group => {
+      if (!group.isDrafted) {
         group.isDrafted = true
         group.yaml = draftRemedy(refusedOf(group), config)
       }
       const { configHash, isDrafted, address, ...rest } = group
       return { ...rest, yaml: group.yaml }
     })
-    return { dropped: this.#dropped, listed }
+    return { dropped: this.#groups.dropped, listed }
   }
 
   #add(subject: Subject, event: Decided, configHash: string): void {
     const { client, user, kind, method, host, port, clientAddress } = subject
     const { decision, rule, reason = 'other', refusal } = event
-    const now = this.#wallClock()
     const shown = method.slice(0, MAX_METHOD)
     const address = refusal?.address
-    const key = JSON.stringify([client, user, kind, shown, host, port, decision, reason, rule, address])
-    const known = this.#groups.get(key)
-    this.#groups.delete(key)
-    if (known?.configHash === configHash) {
-      known.count += 1
-      known.lastMs = now
-      known.clientAddress = clientAddress
-      this.#groups.set(key, known)
-      return
-    }
-    if (this.#groups.isFull) this.#dropped += 1
-    this.#groups.set(key, {
-      client,
-      user: user === undefined ? undefined : ownText(user),
-      clientAddress,
-      kind,
-      method: ownText(shown),
-      host: host === undefined ? undefined : ownText(host),
-      port,
-      decision,
-      reason,
-      rule,
-      detail: (refusal?.detail ?? refusal?.message)?.slice(0, MAX_DETAIL),
-      address,
-      configHash,
-      count: (known?.count ?? 0) + 1,
-      firstMs: known?.firstMs ?? now,
-      lastMs: now,
+    this.#groups.add([client, user, kind, shown, host, port, decision, reason, rule, address], known => {
+      if (known?.configHash === configHash) {
+        known.clientAddress = clientAddress
+        return known
+      }
+      return {
+        client,
+        user: ownText(user),
+        clientAddress,
+        kind,
+        method: ownText(shown),
+        host: ownText(host),
+        port,
+        decision,
+        reason,
+        rule,
+        detail: (refusal?.detail ?? refusal?.message)?.slice(0, MAX_DETAIL),
+        address,
+        configHash,
+        yaml: undefined,
+        isDrafted: false,
+      }
     })
   }
 }
 
-function refusedOf({ client, kind, method, host, port, reason, rule, address }: Group): RefusedByPolicy {
+function refusedOf({ client, kind, method, host, port, reason, rule, address }: Described): RefusedByPolicy {
   const isAimed = kind === 'connect' || kind === 'forward'
   const target = isAimed ? parseLoggedTarget(kind, { method, host, port }) : undefined
   return { reason, rule, target, address, client }
-}
-
-/** A copy that stands by itself: text cut out of a request holds on to all of the request for as long as it is kept. */
-function ownText(text: string): string {
-  return Buffer.from(text).toString()
 }

@@ -53,40 +53,42 @@ export class ClosedCounter<Value extends string = string> {
   }
 }
 
-/** How often something took how long. */
+/** How often something took how long. Where each call counts, the fields are written in place of calling `observe`. */
 export class Histogram {
+  /** Upper bounds of the buckets, in seconds, ascending. */
+  readonly bounds: readonly number[]
+  /** By bucket, each without those below it; the last one is for what is above all bounds. */
+  readonly counts: number[]
+  /** Seconds. */
+  sum = 0
   readonly #name: string
   readonly #help: string
-  readonly #bounds: readonly number[]
-  /** By bucket, each without those below it; the last one is for what is above all bounds. */
-  readonly #counts: number[]
-  #sum = 0
 
   /** @param bounds upper bounds of the buckets, in seconds, ascending */
   constructor(name: string, help: string, bounds: readonly number[]) {
     this.#name = name
     this.#help = help
-    this.#bounds = bounds
-    this.#counts = new Array<number>(bounds.length + 1).fill(0)
+    this.bounds = bounds
+    this.counts = new Array<number>(bounds.length + 1).fill(0)
   }
 
   observe(seconds: number): void {
     let bucket = 0
-    while (seconds > (this.#bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
-    this.#counts[bucket] = (this.#counts[bucket] ?? 0) + 1
-    this.#sum += seconds
+    while (seconds > (this.bounds[bucket] ?? Number.POSITIVE_INFINITY)) bucket += 1
+    this.counts[bucket] = (this.counts[bucket] ?? 0) + 1
+    this.sum += seconds
   }
 
   report(): ReportedMetric {
     const name = this.#name
     const values: ReportedMetric['values'][number][] = []
     let count = 0
-    for (const [bucket, within] of this.#counts.entries()) {
+    for (const [bucket, within] of this.counts.entries()) {
       count += within
-      const le = this.#bounds[bucket] ?? '+Inf'
+      const le = this.bounds[bucket] ?? '+Inf'
       values.push({ labels: { le }, value: count, metricName: `${name}_bucket` })
     }
-    values.push({ labels: {}, value: this.#sum, metricName: `${name}_sum` })
+    values.push({ labels: {}, value: this.sum, metricName: `${name}_sum` })
     values.push({ labels: {}, value: count, metricName: `${name}_count` })
     return { name, help: this.#help, type: 'histogram', aggregator: 'sum', values }
   }

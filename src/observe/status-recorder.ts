@@ -10,7 +10,9 @@ import {
   isTunnel,
   type Subject,
 } from '../pipeline/exchange-observer.js'
+import { isFailure } from './failure-reasons.js'
 import { RecentDenials } from './recent-denials.js'
+import { RecentFailures } from './recent-failures.js'
 import type { ListedTunnels, TunnelShare } from '../tunnel/registry.js'
 import { SERIES, type Traffic, type UpstreamStatus, type WorkerStatus } from './worker-status.js'
 
@@ -40,6 +42,7 @@ export class StatusRecorder implements ExchangeObserver {
   readonly #startedMs: number
   readonly #traffic: TrafficRing
   readonly #denials: RecentDenials
+  readonly #failures: RecentFailures
   readonly #dns = new LatencyWindow()
   readonly #dial = new LatencyWindow()
   readonly #firstByte = new LatencyWindow()
@@ -52,6 +55,7 @@ export class StatusRecorder implements ExchangeObserver {
     this.#startedMs = options.wallClock()
     this.#traffic = new TrafficRing(this.#startedMs, options.totals())
     this.#denials = new RecentDenials(options.wallClock)
+    this.#failures = new RecentFailures(options.wallClock)
   }
 
   /** Samples once a second from here on, until `stop`. */
@@ -68,12 +72,15 @@ export class StatusRecorder implements ExchangeObserver {
     if (dnsMs !== undefined) this.#dns.add(dnsMs)
   }
 
-  close(subject: Subject, outcome: Outcome, _durationMs: number, { dnsMs }: DecisionEvent): void {
-    const { connectMs, firstByteMs, serverName } = outcome
+  close(subject: Subject, outcome: Outcome, _durationMs: number, event: DecisionEvent): void {
+    const { connectMs, firstByteMs, serverName, error } = outcome
+    const { dnsMs } = event
     if ((connectMs !== undefined || dnsMs !== undefined) && !isTunnel(outcome))
       this.tunnelOpened(connectMs, dnsMs)
     if (firstByteMs !== undefined) this.#firstByte.add(firstByteMs)
     if (serverName !== undefined) this.#denials.cut(subject, serverName)
+    if (error !== undefined && isFailure(error, event.decision))
+      this.#failures.add(subject, error, event, outcome.parent)
   }
 
   /** Done once a second. */
@@ -108,6 +115,7 @@ export class StatusRecorder implements ExchangeObserver {
       tunnels,
       shares,
       denials: this.#denials.report(config),
+      failures: this.#failures.report(),
       upstreams,
       cache,
     }

@@ -5,9 +5,11 @@
 import type { CacheReport } from './cache-report.js'
 import type { DecisionEvent, ExchangeKind } from '../pipeline/exchange-observer.js'
 import type { ListedTunnels, TunnelShare } from '../tunnel/registry.js'
+import type { Counted, Grouped } from './recent-groups.js'
+import type { UpstreamHealth } from './upstream-health.js'
 
 /** Refusals of the same request for the same reason. */
-export interface DenialGroup {
+export interface DenialGroup extends Counted {
   readonly client: string | undefined
   /** Who of that client; undefined where nobody has shown who they are. */
   readonly user: string | undefined
@@ -24,21 +26,32 @@ export interface DenialGroup {
   readonly detail: string | undefined
   /** What the configuration would have to say. */
   readonly yaml: string | undefined
-  readonly count: number
-  /** Milliseconds since the epoch. */
-  readonly firstMs: number
-  readonly lastMs: number
 }
 
-export interface Denials {
-  /** Groups that had to make room for others. */
-  readonly dropped: number
-  /** The last first. */
-  readonly listed: readonly DenialGroup[]
+export type Denials = Grouped<DenialGroup>
+
+/** Requests to the same target that failed for the same reason. */
+export interface FailureGroup extends Counted {
+  readonly kind: ExchangeKind
+  readonly host: string | undefined
+  readonly port: number | undefined
+  /** What allowed them: a rule, or the key of an origin. */
+  readonly rule: string | undefined
+  readonly reason: string
+  /** The URL of the parent proxy that was asked; undefined where none was. */
+  readonly parent: string | undefined
+  /** The last of the clients, as far as it is known. */
+  readonly client: string | undefined
+  readonly user: string | undefined
+  readonly clientAddress: string
+  /** Sentences: what the last of the clients was told. */
+  readonly detail: string
 }
+
+export type Failures = Grouped<FailureGroup>
 
 /** What is sampled once a second. All but `tunnels`, which is how many are open, are numbers per second. */
-export const SERIES = ['requests', 'denied', 'opened', 'bytesUp', 'bytesDown', 'tunnels'] as const
+export const SERIES = ['requests', 'denied', 'failed', 'opened', 'bytesUp', 'bytesDown', 'tunnels'] as const
 
 /** The last seconds, the oldest first; all lists are as long. */
 export interface Traffic extends Readonly<Record<(typeof SERIES)[number], readonly number[]>> {
@@ -52,10 +65,9 @@ export const LATENCIES = ['dns', 'dial', 'firstByte'] as const
 /** How often each bucket of latency-window was met in the last minutes. */
 export type Latencies = Readonly<Record<(typeof LATENCIES)[number], readonly number[]>>
 
-export interface UpstreamStatus {
-  readonly route: string
-  readonly upstream: string
-  readonly up: boolean
+/** One parent proxy, or one upstream of `origins`. */
+export interface UpstreamStatus
+  extends Pick<UpstreamHealth, 'route' | 'upstream' | 'up' | 'downSinceMs' | 'error'> {
   readonly failures: number
 }
 
@@ -75,6 +87,7 @@ export interface WorkerStatus {
   /** Of the clients that have the most tunnels. */
   readonly shares: readonly TunnelShare[]
   readonly denials: Denials
+  readonly failures: Failures
   readonly upstreams: readonly UpstreamStatus[]
   /** Undefined while nothing is stored anywhere. */
   readonly cache: CacheReport | undefined

@@ -5,6 +5,7 @@ import type { ProxyError } from '../errors.js'
 import { type MethodsInUse, resourceMethods } from '../http/allow.js'
 import type { Method } from '../http/method.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
+import type { Health } from '../upstream/availability.js'
 import type { OpenCache } from '../upstream/cache/open-cache.js'
 import type { Dialer } from '../upstream/dial.js'
 import type { SenderOptions } from '../upstream/http1-sender.js'
@@ -16,16 +17,6 @@ import type { Upstream } from './passthrough.js'
 import { sortRoutes } from './routes.js'
 import { StoreRoute, type StoreRouteOptions } from './store-route.js'
 import { Upstreams } from './upstreams.js'
-
-export interface UpstreamHealth {
-  /** Host, if any, and path of the origin, as configured. */
-  readonly route: string
-  /** `scheme://host:port`. */
-  readonly upstream: string
-  readonly up: boolean
-  /** How often it could not be connected to, by the type of the error. */
-  readonly failures: ReadonlyMap<string, number>
-}
 
 export interface OriginsOptions {
   readonly dialer: Dialer
@@ -41,10 +32,16 @@ export interface OriginsOptions {
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
 }
 
+/** How the upstream of a route does. */
+export interface RouteHealth extends Health<Upstream> {
+  /** Host, if any, and path of the origin, as configured. */
+  readonly route: string
+}
+
 export interface Origins {
   readonly routes: readonly OriginRoute[]
   /** Of every upstream, as it is now. */
-  health(): UpstreamHealth[]
+  health(): RouteHealth[]
   /** As of a Sender. */
   retire(): void
   close(): Promise<void>
@@ -104,15 +101,10 @@ export function createOrigins(configured: Config['origins'], options: OriginsOpt
   }
 }
 
-function healthOf(route: OriginRoute): UpstreamHealth[] {
+function healthOf(route: OriginRoute): RouteHealth[] {
   if (route.kind === 'store') return []
   const host = route.host.kind === 'any' ? '' : serializeHostPattern(route.host)
-  return route.upstreams.health.map(({ upstream, up, failures }) => ({
-    route: host + route.path,
-    upstream: upstream.url,
-    up,
-    failures,
-  }))
+  return route.upstreams.health.map(health => ({ route: host + route.path, ...health }))
 }
 
 /** What of its list may pass, all that may where it has none; the store knows the nine and no others. */

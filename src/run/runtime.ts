@@ -13,12 +13,8 @@ import { Via } from '../http/via.js'
 import type { ServerSettings } from '../listener/server.js'
 import { AccessLog } from '../observe/access-log.js'
 import type { OperatedCache } from '../observe/cache-report.js'
-import {
-  createOrigins,
-  type Origins,
-  type OriginsOptions,
-  type UpstreamHealth,
-} from '../origin/create-origins.js'
+import { listUpstreams, type UpstreamHealth } from '../observe/upstream-health.js'
+import { createOrigins, type Origins, type OriginsOptions } from '../origin/create-origins.js'
 import { CacheTerms } from '../pipeline/cache-terms.js'
 import { createPolicy, type Listeners } from '../pipeline/create-policy.js'
 import { ObserverList } from '../pipeline/exchange-observer.js'
@@ -26,6 +22,7 @@ import { isStillAllowed } from '../pipeline/recheck.js'
 import { createServe, type HandlerOptions, type HopOptions, type Serving } from '../pipeline/serve.js'
 import { Policy, type PolicyInForce } from '../policy/decision.js'
 import { Authorities } from '../tls/authorities.js'
+import { certificateExpiries, type CertificateExpiry } from '../tls/certificate-expiry.js'
 import type { OpenTunnel, TunnelRules } from '../tunnel/registry.js'
 import type { OpenCache } from '../upstream/cache/open-cache.js'
 import { Dialer } from '../upstream/dial.js'
@@ -54,6 +51,8 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   readonly #cache: OpenCache | undefined
   readonly #observers: ObserverList
   readonly #serving: Serving
+  /** Read when they are asked for. */
+  #certificates: readonly CertificateExpiry[] | undefined
   /** What is large of it; dropped once nothing but tunnels is left that began in it. */
   #loaded: LoadedConfig | undefined
   /** How many of its exchanges have become tunnels. */
@@ -162,7 +161,14 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   }
 
   upstreamHealth(): readonly UpstreamHealth[] {
-    return this.#origins.health()
+    const { now, wallClock } = this.#services
+    const offset = wallClock() - now()
+    return listUpstreams(this.#parents?.health ?? [], this.#origins.health(), ms => ms + offset)
+  }
+
+  certificates(): readonly CertificateExpiry[] {
+    this.#certificates ??= certificateExpiries(this.config, this.#inForce.files)
+    return this.#certificates
   }
 
   /**

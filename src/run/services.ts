@@ -15,8 +15,9 @@ import type { OperatedCache } from '../observe/cache-report.js'
 import type { MetricsReport } from '../observe/exposition.js'
 import { type BuildInfo, Metrics } from '../observe/metrics.js'
 import { StatusRecorder } from '../observe/status-recorder.js'
-import type { UpstreamHealth } from '../origin/create-origins.js'
+import type { UpstreamHealth } from '../observe/upstream-health.js'
 import type { ExchangeObserver } from '../pipeline/exchange-observer.js'
+import type { CertificateExpiry } from '../tls/certificate-expiry.js'
 import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
 import { ReadBuffers } from '../tunnel/socket-reader.js'
 import { TunnelRegistry } from '../tunnel/registry.js'
@@ -32,6 +33,8 @@ export interface ServiceEnvironment extends NameEnvironment {
   readonly build?: BuildInfo
   /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
   readonly processMetrics?: () => Promise<MetricsReport>
+  /** How many lines the log has lost; absent where that is not known. */
+  readonly lostLogLines?: () => number
   /** In place of its own count of wrong credentials. */
   readonly attempts?: FailedAttempts
   readonly connector?: Connector
@@ -52,6 +55,7 @@ export interface RuntimeInForce {
   /** Undefined while nothing is stored anywhere. */
   readonly cache: OperatedCache | undefined
   upstreamHealth(): readonly UpstreamHealth[]
+  certificates(): readonly CertificateExpiry[]
 }
 
 /** The one of several, one after another, that is current. */
@@ -129,6 +133,8 @@ export async function openServices(
     tunnels: () => tunnels,
     upstreams: () => runtime.value.upstreamHealth(),
     cache: () => runtime.value.cache,
+    certificates: () => runtime.value.certificates(),
+    lostLogLines: environment.lostLogLines ?? (() => 0),
     build,
     process: environment.processMetrics,
   })
@@ -136,9 +142,9 @@ export async function openServices(
     now,
     wallClock,
     totals: () => {
-      const { requests, denied, bytesUp, bytesDown } = metrics.exchanges.totals
+      const { requests, denied, failed, bytesUp, bytesDown } = metrics.exchanges.totals
       const bytes = { bytesUp: bytesUp + tunnels.bytesUp, bytesDown: bytesDown + tunnels.bytesDown }
-      return { requests, denied, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
+      return { requests, denied, failed, ...bytes, opened: tunnels.opened, tunnels: tunnels.size }
     },
   })
   const limitReached = (limit: LimitName): void => metrics.exchanges.limitReached(limit)

@@ -46,7 +46,13 @@ export function startProxies(
 ): Promise<RunningProxy> {
   const count = countWorkers(loaded.config)
   const { startId, build, passedSockets, pid, openFilesLimit, environment } = host
-  const shared = { logger: log.logger, startId, build, processMetrics: createProcessMetrics() }
+  const shared = {
+    logger: log.logger,
+    lostLogLines: () => log.lostLines(),
+    startId,
+    build,
+    processMetrics: createProcessMetrics(),
+  }
   const descriptors = new LimitedDescriptors(openFilesLimit, () => performance.now())
   if (count === 1) {
     return startProxy(loaded, { ...shared, pid, passedSockets, descriptors, system: { environment } })

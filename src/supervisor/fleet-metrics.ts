@@ -9,6 +9,8 @@ import { ANSWER_SECONDS, isSettledWithin, type Pause } from './waits.js'
 export interface FleetMetricsOptions {
   readonly configHash: () => string
   readonly build: BuildInfo | undefined
+  /** Of the supervisor's own log, through which those of the workers go. */
+  readonly lostLogLines: () => number
   /** Of the supervisor's process. */
   readonly process: (() => Promise<MetricsReport>) | undefined
   readonly pause: Pause
@@ -28,13 +30,15 @@ export class FleetMetrics {
   readonly #pause: Pause
   readonly #reporters = new Set<Reporter>()
 
-  constructor({ configHash, build, process, pause }: FleetMetricsOptions) {
+  constructor({ configHash, build, lostLogLines, process, pause }: FleetMetricsOptions) {
     const tunnels = () => ({ size: 0, bytesUp: 0, bytesDown: 0 })
     this.#own = new Metrics({
       configHash,
       tunnels,
       upstreams: () => [],
       cache: () => undefined,
+      certificates: () => [],
+      lostLogLines,
       build,
       process,
     })
@@ -48,6 +52,11 @@ export class FleetMetrics {
   ended(worker: Reporter): void {
     this.#reporters.delete(worker)
     if (worker.lastReport !== undefined) this.#past.add(worker.lastReport)
+  }
+
+  /** A worker was started in place of one that had ended. */
+  workerRestarted(): void {
+    this.#own.workerRestarted()
   }
 
   configReloaded(result: (typeof RELOAD_RESULTS)[number]): void {

@@ -31,6 +31,8 @@ export interface FleetOptions {
   /** Called when the first worker is about to listen. @throws why it may not */
   readonly probe: () => Promise<void>
   readonly begun: (worker: WorkerHandle) => void
+  /** Called when a worker begins in the place of one that has ended. */
+  readonly restarted: () => void
   readonly ended: (worker: WorkerHandle) => void
 }
 
@@ -204,7 +206,7 @@ export class Fleet {
 
   /** Sees to it that there is a worker in this place until the end; resolves when the last one is gone. */
   async #keepUp(first: WorkerHandle): Promise<void> {
-    const { pause, now } = this.#options
+    const { pause, now, restarted } = this.#options
     const { signal } = this.#stopping
     const backoff = new Backoff()
     for (let worker = first; ; ) {
@@ -214,6 +216,7 @@ export class Fleet {
       if (restartMs !== undefined) await pause(restartMs, signal)
       if (signal.aborted) return
       worker = this.#fork()
+      restarted()
       void this.#bringUpOrKill(worker)
     }
   }

@@ -32,6 +32,8 @@ export interface SupervisorOptions
   readonly startId: string
   /** Named in the metrics. */
   readonly build?: BuildInfo
+  /** How many lines the log has lost; absent where that is not known. */
+  readonly lostLogLines?: () => number
   /** Metrics of this process. */
   readonly processMetrics?: () => Promise<MetricsReport>
   /** How many. */
@@ -107,6 +109,7 @@ class Supervisor {
     this.metrics = new FleetMetrics({
       configHash: () => this.#inForce.hash,
       build: options.build,
+      lostLogLines: options.lostLogLines ?? (() => 0),
       process: options.processMetrics,
       pause: this.#pause,
     })
@@ -124,6 +127,7 @@ class Supervisor {
         if (reusePort) await probePorts(loaded.config.listen)
       },
       begun: worker => this.metrics.begun(worker),
+      restarted: () => this.metrics.workerRestarted(),
       ended: worker => this.#ended(worker),
     })
     const access = new AdminAccess(() => adminRules(this.#inForce), this.#passwords, now)

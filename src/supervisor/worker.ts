@@ -95,6 +95,7 @@ class Worker {
     this.#attempts = attempts
     const proxy = await startProxy(deepFreeze(loaded), {
       logger: log.logger,
+      lostLogLines: () => log.lostLines(),
       startId,
       pid: this.#host.pid,
       ...(build === undefined ? {} : { build }),

@@ -15,19 +15,27 @@ export interface AvailabilityOptions<Upstream> {
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
 }
 
+/** An upstream cannot be reached. */
+export interface Outage {
+  /** When that was found out: milliseconds, monotonic. */
+  readonly since: number
+  /** Why the last attempt failed. */
+  readonly error: ProxyError
+}
+
 /** How one upstream does. */
 export interface Health<Upstream> {
   readonly upstream: Upstream
-  /** Whether the last attempt to connect to it succeeded; true before there was one. */
-  readonly up: boolean
+  /** Undefined while it is up: the last attempt to connect to it succeeded, or there was none. */
+  readonly outage: Outage | undefined
   /** How often it could not be connected to, by the error. */
   readonly failures: ReadonlyMap<ProxyErrorType, number>
 }
 
 export class Availability<Upstream> {
   readonly #options: AvailabilityOptions<Upstream>
-  /** Until when those are passed over that are down. */
-  readonly #downUntil = new Map<Upstream, number>()
+  /** Of those that are down; each is passed over until then. */
+  readonly #down = new Map<Upstream, Outage & { until: number }>()
   readonly #failures = new Map<Upstream, Map<ProxyErrorType, number>>()
 
   constructor(options: AvailabilityOptions<Upstream>) {
@@ -42,18 +50,19 @@ export class Availability<Upstream> {
 
   /** Whether it is passed over while there are others. */
   isDown(upstream: Upstream): boolean {
-    const until = this.#downUntil.get(upstream)
-    return until !== undefined && until > this.#options.now()
+    const down = this.#down.get(upstream)
+    return down !== undefined && down.until > this.#options.now()
   }
 
   /** A request is about to go there. When it is down, that one finds out whether it is back; the others do not wait with it. */
   chosen(upstream: Upstream): void {
-    if (this.#downUntil.has(upstream)) this.#downUntil.set(upstream, this.#options.now() + DOWN_MS)
+    const down = this.#down.get(upstream)
+    if (down !== undefined) down.until = this.#options.now() + DOWN_MS
   }
 
   /** A connection to it was established. */
   reached(upstream: Upstream): void {
-    if (this.#downUntil.delete(upstream)) this.#options.onChange(upstream, undefined)
+    if (this.#down.delete(upstream)) this.#options.onChange(upstream, undefined)
   }
 
   /** None could be established. */
@@ -61,14 +70,15 @@ export class Availability<Upstream> {
     const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
     failures.set(error.type, (failures.get(error.type) ?? 0) + 1)
     this.#failures.set(upstream, failures)
-    const wasUp = !this.#downUntil.has(upstream)
-    this.#downUntil.set(upstream, this.#options.now() + DOWN_MS)
-    if (wasUp) this.#options.onChange(upstream, error)
+    const before = this.#down.get(upstream)
+    const now = this.#options.now()
+    this.#down.set(upstream, { since: before?.since ?? now, error, until: now + DOWN_MS })
+    if (before === undefined) this.#options.onChange(upstream, error)
   }
 
   healthOf(upstream: Upstream): Health<Upstream> {
     const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
-    return { upstream, up: !this.#downUntil.has(upstream), failures }
+    return { upstream, outage: this.#down.get(upstream), failures }
   }
 }
 

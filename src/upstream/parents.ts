@@ -13,7 +13,7 @@ import type { Host } from '../http/authority.js'
 import type { Fields } from '../http/fields.js'
 import { NoProxy } from '../policy/no-proxy.js'
 import type { Permit } from '../policy/permit.js'
-import { Availability, type AvailabilityOptions, logUpstream } from './availability.js'
+import { Availability, type AvailabilityOptions, type Health, logUpstream } from './availability.js'
 import type { OpenCache } from './cache/open-cache.js'
 import type { ConfiguredUpstream, Dialer } from './dial.js'
 import { Http1Sender, type SenderOptions } from './http1-sender.js'
@@ -80,6 +80,11 @@ export class Parents {
 
   get size(): number {
     return this.#parents.length
+  }
+
+  /** In the order of the configuration. */
+  get health(): Health<Parent>[] {
+    return this.#parents.map(parent => this.#availability.healthOf(parent))
   }
 
   /**

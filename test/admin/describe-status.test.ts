@@ -34,6 +34,7 @@ function worker(requests: number[]): WorkerStatus {
       endSecond: 60,
       requests,
       denied: zeros,
+      failed: zeros,
       opened: zeros,
       bytesUp: zeros,
       bytesDown: zeros,
@@ -43,6 +44,7 @@ function worker(requests: number[]): WorkerStatus {
     tunnels: { open: 2, listed: [] },
     shares: [],
     denials: { dropped: 0, listed: [] },
+    failures: { dropped: 0, listed: [] },
     upstreams: [],
     cache: undefined,
   }
@@ -78,6 +80,76 @@ t.test('is plain JSON, with rates of the last five seconds and null for what is 
   t.ok(Math.abs((document.latency.dns.p50 ?? 0) - 10) < 2)
   t.same(document.latency.dial, { count: 0, p50: null, p95: null, p99: null })
   t.equal(document.traffic.end, '1970-01-01T00:01:00.000Z')
+})
+
+t.test('failures are compared with the requests of the last minute, tunnels among them', async t => {
+  const quiet = new Array<number>(61).fill(1)
+  const { traffic } = worker(quiet)
+  const failure = {
+    kind: 'forward',
+    host: 'a.test',
+    port: 80,
+    rule: undefined,
+    reason: 'dns_error',
+    parent: undefined,
+    client: undefined,
+    user: undefined,
+    clientAddress: '::1',
+    detail: 'No address.',
+    count: 3,
+    firstMs: 1000,
+    lastMs: 2000,
+  } as const
+  const status = {
+    ...worker(quiet),
+    traffic: { ...traffic, failed: quiet.map((_, i) => (i < 31 ? 1 : 0)), opened: quiet.map(() => 0.5) },
+    failures: { dropped: 2, listed: [failure] },
+  }
+  const { failures, rates, traffic: series } = describeStatus([status], FACTS, true, 61_500)
+  t.match(failures, { window_seconds: 60, failed: 30, requests: 90, dropped: 2 })
+  t.same(failures.listed, [
+    {
+      kind: 'forward',
+      host: 'a.test',
+      port: 80,
+      rule: null,
+      reason: 'dns_error',
+      parent: null,
+      client: null,
+      user: null,
+      client_address: '::1',
+      detail: 'No address.',
+      count: 3,
+      first: '1970-01-01T00:00:01.000Z',
+      last: '1970-01-01T00:00:02.000Z',
+    },
+  ])
+  t.equal(rates.failed_per_second, 0)
+  t.equal(series.failed.length, 61)
+})
+
+t.test('an upstream that is down says since when and why', async t => {
+  const up = {
+    route: '/',
+    upstream: 'http://a:1',
+    up: true,
+    downSinceMs: undefined,
+    error: undefined,
+    failures: 0,
+  }
+  const down = { ...up, route: 'parent', up: false, downSinceMs: 3000, error: 'refused', failures: 2 }
+  const { upstreams } = describeStatus([{ ...worker([]), upstreams: [down, up] }], FACTS, true, 61_500)
+  t.same(upstreams, [
+    {
+      route: 'parent',
+      upstream: 'http://a:1',
+      up: false,
+      down_since: '1970-01-01T00:00:03.000Z',
+      error: 'refused',
+      failures: 2,
+    },
+    { route: '/', upstream: 'http://a:1', up: true, down_since: null, error: null, failures: 0 },
+  ])
 })
 
 t.test('limits have the names and the units of the file; one that does not hold is left out', async t => {

@@ -13,7 +13,14 @@ t.test(
       configHash: () => 'abc',
       tunnels: () => ({ size: 0, bytesUp: 0, bytesDown: 0 }),
       upstreams: () => [
-        { route: '/', upstream: 'http://a.test:80', up: false, failures: new Map([['dns_error', 1]]) },
+        {
+          route: '/',
+          upstream: 'http://a.test:80',
+          up: false,
+          downSinceMs: 1,
+          error: 'no address',
+          failures: new Map([['dns_error', 1]]),
+        },
       ],
       cache: () => ({
         kind: 'memory',
@@ -21,6 +28,8 @@ t.test(
         stats: async () => ({ entries: 1, bytes: 1, evictions: 0, up: true }),
         purge: async () => 0,
       }),
+      certificates: () => [{ key: 'listen.tls.cert', expiresMs: 1 }],
+      lostLogLines: () => 0,
       build: { version: '1', node: '20' },
       process,
     })

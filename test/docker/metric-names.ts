@@ -12,7 +12,10 @@ export const SLUICE_METRICS = {
   sluice_bytes_total: ['direction'],
   sluice_dns_seconds: ['le'],
   sluice_dial_seconds: ['le'],
+  sluice_failures_total: ['reason'],
   sluice_dial_errors_total: ['error'],
+  sluice_request_duration_seconds: ['le'],
+  sluice_first_byte_seconds: ['le'],
   sluice_upstream_up: ['route', 'upstream'],
   sluice_upstream_failures_total: ['route', 'upstream', 'error'],
   sluice_config_reloads_total: ['result'],
@@ -25,6 +28,9 @@ export const SLUICE_METRICS = {
   sluice_cache_up: [],
   sluice_build_info: ['version', 'node'],
   sluice_event_loop_lag_seconds: [],
+  sluice_worker_restarts_total: [],
+  sluice_log_lines_lost_total: [],
+  sluice_certificate_expiry_timestamp_seconds: ['key'],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
 /** Of every process, and of every target that is scraped. */

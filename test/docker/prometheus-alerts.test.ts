@@ -24,7 +24,7 @@ t.test('every alert is a query for metrics that are there, and says in words wha
     t.same(others, {}, alert)
     t.match(alert, /^Sluice[A-Za-z]+$/)
     const { labels: known } = readQuery(expr)
-    t.match(expr, /(?:==|>) [\d.]/, `${alert} compares with something`)
+    t.match(expr, /(?:==|[<>]) [\d.]/, `${alert} compares with something`)
     if (pending !== undefined) t.ok(parseDuration(pending) > 0, alert)
     t.match(labels, { severity: /^(?:critical|warning)$/ })
     t.same(Object.keys(annotations), ['summary'])

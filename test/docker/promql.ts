@@ -4,7 +4,7 @@ import { LABEL_VALUES, labelsOf } from './metric-names.js'
 const TOKEN =
   /\s*(?:(?<text>"[^"]*")|\[(?<range>[^\]]*)\]|(?<number>\d[\d.]*)(?![\w.])|(?<duration>\d+[smhd])(?!\w)|(?<word>[A-Za-z_]\w*)|(?<sign>=~|!~|!=|==|>=|<=|[-+*/<>=(){},]))/y
 const RANGE = /^(?:\d+[smhd]|\$__rate_interval)$/
-const FUNCTIONS = ['rate', 'increase', 'histogram_quantile', 'sum', 'count', 'min', 'max']
+const FUNCTIONS = ['time', 'rate', 'increase', 'histogram_quantile', 'sum', 'count', 'min', 'max']
 /** What is followed by a list of labels. */
 const GROUPINGS = ['by', 'on']
 const OPERATORS = ['and', 'offset']

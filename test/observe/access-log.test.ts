@@ -4,7 +4,7 @@ import { malformed, ProxyError } from '../../src/errors.js'
 import { AccessLog, withoutQuery } from '../../src/observe/access-log.js'
 import { createLogger, type LogLevel } from '../../src/observe/log.js'
 import { type CacheOutcome, Outcome } from '../../src/outcome.js'
-import type { Subject } from '../../src/pipeline/exchange-observer.js'
+import type { DecisionEvent, Subject } from '../../src/pipeline/exchange-observer.js'
 
 /** A new one, as what the log says of one is made once. */
 const subject = (other: Partial<Subject> = {}): Subject => ({
@@ -73,7 +73,7 @@ t.test('so is a close; what is not known is left out', async t => {
   )
   t.strictSame(lines, [
     `{"level":"info",${TIME},"event":"close","id":"a-1","client_address":"::1","kind":"server","method":"OPTIONS","handler":"forward","status":200,"close_reason":"complete","bytes_up":0,"bytes_down":7,"duration_ms":12}\n`,
-    `{"level":"info",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a","handler":"forward","status":502,"close_reason":"failed","error":"connection_refused","reason":"connection_refused","detail":"x.","address":"[::1]:80","connect_ms":0,"first_byte_ms":2,"bytes_up":0,"bytes_down":7,"duration_ms":0.001}\n`,
+    `{"level":"warn",${TIME},"event":"close",${IDENTITY},"host":"a.test","port":80,"path":"/a","handler":"forward","status":502,"close_reason":"failed","error":"connection_refused","reason":"connection_refused","detail":"x.","address":"[::1]:80","connect_ms":0,"first_byte_ms":2,"bytes_up":0,"bytes_down":7,"duration_ms":0.001}\n`,
   ])
 })
 
@@ -127,6 +127,32 @@ t.test('what the cache has made of a request is told, and why nothing was stored
   log.close(subject(), { ...OUTCOME, address: '[::1]:80', cache: { result: 'stale', stored: true } }, 1)
   t.match(lines[0], '"address":"[::1]:80","cache":"stale","cache_stored":true,"bytes_up"')
 })
+
+t.test(
+  'a failure is a warning, and so is a request that broke off; what its decision has told is none',
+  async t => {
+    const { log, lines } = accessLog('warn')
+    const levels = (outcome: Outcome, decision: DecisionEvent['decision'] = 'allow') => {
+      log.close(subject(), outcome, 0, { decision })
+      return lines.splice(0).map(line => JSON.parse(line).level)
+    }
+    const refused = new ProxyError('connection_refused', 'x')
+    t.same(levels(Outcome.failed('forward', refused)), ['warn'])
+    t.same(levels(Outcome.failed('forward', refused), 'would_deny'), ['warn'])
+    t.same(levels(Outcome.refused('origin', new ProxyError('proxy_internal_response', 'x'))), ['warn'])
+    const late = malformed('no content in time', 408)
+    t.same(levels(Outcome.aborted('forward', { kind: 'failed', closeReason: 'failed', error: late })), [
+      'warn',
+    ])
+    const measured = { bytesUp: 0, bytesDown: 7 }
+    const half = new ProxyError('http_response_incomplete', 'x')
+    t.same(levels(Outcome.incomplete('forward', 200, measured, 'upstream_incomplete', half)), ['warn'])
+    t.same(levels(Outcome.refused('refusal', malformed('x')), 'deny'), [])
+    t.same(levels(Outcome.refused('origin', new ProxyError('destination_not_found', 'x'))), [])
+    t.same(levels(Outcome.aborted('forward', { kind: 'gone', closeReason: 'client_gone' })), [])
+    t.same(levels(OUTCOME), [])
+  },
+)
 
 t.test('a tunnel cut for its server name is a warning, and what was sent is told in ASCII', async t => {
   const { log, lines } = accessLog('warn')

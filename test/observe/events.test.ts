@@ -152,6 +152,7 @@ t.test('a name that DNS does not know: allowed, and failed upstream', async t =>
         ...CLOSE,
         ...subject,
         ...REFUSED,
+        level: 'warn',
         status: 502,
         close_reason: 'failed',
         error: 'dns_error',

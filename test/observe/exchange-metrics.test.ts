@@ -154,6 +154,57 @@ t.test('times are in seconds, and only of what took any', async t => {
   t.equal(scraped.value('sluice_dial_seconds_sum'), 2)
 })
 
+t.test('requests that were let through have a duration, and a first byte where there was one', async t => {
+  const { metrics, scrape } = measured()
+  const allow = { decision: 'allow' } as const
+  metrics.close(SUBJECT, { ...OUTCOME, firstByteMs: 4 }, 5, allow)
+  metrics.close(SUBJECT, { ...OUTCOME, firstByteMs: 5.1 }, 2000, { decision: 'would_deny' })
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', status: 502 }, 400_000, allow)
+  metrics.close(SUBJECT, { ...OUTCOME, handler: 'refusal', status: 403 }, 1, { decision: 'deny' })
+  const scraped = await scrape()
+  const value = (of: string, part: string) => scraped.value(`sluice_${of}_seconds_${part}`)
+  t.equal(value('request_duration', 'count'), 3, 'what was refused took no time that says anything')
+  t.equal(value('request_duration', 'sum'), 402.005)
+  const within = ['0.0025', '0.005', '1', '2.5', '300', '+Inf']
+  t.same(
+    within.map(le => value('request_duration', `bucket{le="${le}"}`)),
+    [0, 1, 1, 2, 2, 3],
+  )
+  t.equal(value('first_byte', 'count'), 2)
+  t.same(
+    ['0.0025', '0.005', '0.01', '60', '+Inf'].map(le => value('first_byte', `bucket{le="${le}"}`)),
+    [0, 1, 2, 2, 2],
+  )
+  t.equal(scraped.value('sluice_first_byte_seconds_bucket{le="300"}'), undefined)
+})
+
+t.test('a tunnel has no duration of a request, but after an upgrade a first byte', async t => {
+  const { metrics, scrape } = measured()
+  metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel' }, 2000, { decision: 'allow' })
+  metrics.close(SUBJECT, { ...OUTCOME, status: 101, firstByteMs: 7 }, 4000, { decision: 'allow' })
+  const scraped = await scrape()
+  t.equal(scraped.value('sluice_request_duration_seconds_count'), 0)
+  t.equal(scraped.value('sluice_first_byte_seconds_count'), 1)
+})
+
+t.test('failures count by their reason, one that is not listed as other', async t => {
+  const { metrics, scrape } = measured()
+  const fail = (error: ProxyError, decision: (typeof DECISIONS)[number] = 'allow') =>
+    metrics.close(SUBJECT, { ...OUTCOME, status: error.status, error }, 1, { decision })
+  fail(new ProxyError('dns_error', 'x'))
+  fail(new ProxyError('dns_error', 'x'), 'would_deny')
+  fail(new ProxyError('connection_refused', 'x', { reason: 'parent_failed' }))
+  fail(new ProxyError('http_protocol_error', 'x', { reason: 'made_up' }))
+  fail(new ProxyError('http_request_denied', 'x', { reason: 'no_rule' }), 'deny')
+  fail(limitReached('tunnels', '1'), 'deny')
+  t.same((await scrape()).counted('sluice_failures_total'), {
+    'sluice_failures_total{reason="dns_error"}': 2,
+    'sluice_failures_total{reason="parent_failed"}': 1,
+    'sluice_failures_total{reason="other"}': 1,
+  })
+  t.match(metrics.totals, { requests: 6, denied: 2, failed: 4 })
+})
+
 t.test('what a tunnel took counts when it is established, and not again when it is over', async t => {
   const { metrics, scrape } = measured()
   const counts = async () => {
@@ -217,13 +268,13 @@ t.test('totals are of requests that are over, tunnels not among them, refused on
     metrics.close({ ...SUBJECT, kind, method }, { ...OUTCOME, status, bytesUp: 1, bytesDown: 2 }, 1, {
       decision,
     })
-  t.same(metrics.totals, { requests: 0, denied: 0, bytesUp: 0, bytesDown: 0 })
+  t.same(metrics.totals, { requests: 0, denied: 0, failed: 0, bytesUp: 0, bytesDown: 0 })
   close('forward', 'GET', 200, 'allow')
   close('forward', 'GET', 200, 'would_deny')
   close('connect', 'CONNECT', 403, 'deny')
   close('invalid', 'FOO', 501, 'deny')
   const before = metrics.totals
-  t.same(before, { requests: 4, denied: 2, bytesUp: 4, bytesDown: 8 })
+  t.same(before, { requests: 4, denied: 2, failed: 0, bytesUp: 4, bytesDown: 8 })
   metrics.close(TUNNEL, { ...OUTCOME, handler: 'tunnel', bytesUp: 9 }, 1, { decision: 'allow' })
   close('forward', 'GET', 101, 'allow')
   t.same(metrics.totals, before, 'tunnels')

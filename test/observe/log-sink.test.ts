@@ -70,6 +70,7 @@ t.test('keeps lines back until it is flushed, and writes them in order', async t
   t.equal(read(), 'a\nü\n')
   await sink.flush()
   t.equal(read(), 'a\nü\n', 'and nothing twice')
+  t.equal(sink.lostLines, 0)
 })
 
 t.test('writes by itself once there is enough, or after a while', async t => {
@@ -171,6 +172,11 @@ t.test('so does a device without room', { skip: process.platform !== 'linux' && 
   sink.write('c\n')
   await sink.flush()
   t.same(told, [2])
+  t.equal(sink.lostLines, 3, 'the line that told of two is none of them')
+  sink.write('d\n')
+  await sink.flush()
+  t.same(told, [2, 3])
+  t.equal(sink.lostLines, 4)
 })
 
 t.test('of several lines that are lost together each is counted', async t => {
@@ -179,6 +185,7 @@ t.test('of several lines that are lost together each is counted', async t => {
   sink.write('a\nb\nc\n')
   await sink.flush()
   t.equal(read(), '123456789\nlost 3\n')
+  t.equal(sink.lostLines, 3)
 })
 
 t.test('a file without room: all that it did not take is told, on a line of its own', { skip }, async t => {
@@ -203,4 +210,5 @@ t.test('a file without room: all that it did not take is told, on a line of its 
   sink.write('f\n')
   await sink.flush()
   t.equal(read(), '1\n2\n345678\nlost 5\nlost 1\nf\n', 'nothing is told twice')
+  t.equal(sink.lostLines, 6)
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { MAX_TUNNELS, mergeStatus } from '../../src/observe/merge-status.js'
-import type { DenialGroup, Traffic, WorkerStatus } from '../../src/observe/worker-status.js'
+import type { DenialGroup, FailureGroup, Traffic, WorkerStatus } from '../../src/observe/worker-status.js'
 import type { TunnelStatus } from '../../src/tunnel/registry.js'
 
 const traffic = (endSecond: number, requests: number[]): Traffic => {
@@ -9,6 +9,7 @@ const traffic = (endSecond: number, requests: number[]): Traffic => {
     endSecond,
     requests,
     denied: zeros,
+    failed: zeros,
     opened: zeros,
     bytesUp: zeros,
     bytesDown: zeros,
@@ -26,6 +27,7 @@ const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
   tunnels: { open: 0, listed: [] },
   shares: [],
   denials: { dropped: 0, listed: [] },
+  failures: { dropped: 0, listed: [] },
   upstreams: [],
   cache: undefined,
   ...more,
@@ -166,18 +168,75 @@ t.test('tunnels of one client in several workers are one share of the limit', as
   t.same(shares.slice(0, 2), [of('alice', 6), of('bob', 4)])
 })
 
-t.test('an upstream is down as soon as one worker can not reach it', async t => {
-  const upstream = (up: boolean, failures: number) => ({
-    route: '/',
-    upstream: 'http://a.test',
-    up,
-    failures,
+t.test(
+  'an upstream is down as soon as one worker cannot reach it, since the first has found out',
+  async t => {
+    const upstream = (failures: number, downSinceMs?: number) => ({
+      route: '/',
+      upstream: 'http://a.test',
+      up: downSinceMs === undefined,
+      downSinceMs,
+      error: downSinceMs === undefined ? undefined : `refused at ${downSinceMs}`,
+      failures,
+    })
+    const other = { ...upstream(0), route: '/x' }
+    const found = mergeStatus([
+      worker({ upstreams: [upstream(1), other] }),
+      worker({ upstreams: [upstream(2, 9), other] }),
+      worker({ upstreams: [upstream(3, 5), other] }),
+      worker({ upstreams: [upstream(4), other] }),
+    ])
+    t.same(found.upstreams, [upstream(10, 5), other])
+  },
+)
+
+t.test('failures of the same kind are counted together, with what was told last', async t => {
+  const failure = (host: string, more: Partial<FailureGroup> = {}): FailureGroup => ({
+    kind: 'connect',
+    host,
+    port: 443,
+    rule: 'web',
+    reason: 'dns_error',
+    parent: undefined,
+    client: 'ci',
+    user: undefined,
+    clientAddress: '10.0.0.1',
+    detail: 'old',
+    count: 1,
+    firstMs: 1,
+    lastMs: 1,
+    ...more,
   })
-  const other = { route: '/x', upstream: 'http://a.test', up: true, failures: 0 }
   const found = mergeStatus([
-    worker({ upstreams: [upstream(true, 1), other] }),
-    worker({ upstreams: [upstream(false, 2), other] }),
-    worker({ upstreams: [upstream(true, 4), other] }),
-  ])
-  t.same(found.upstreams, [upstream(false, 7), other])
+    worker({
+      failures: {
+        dropped: 1,
+        listed: [failure('a.test', { count: 3, firstMs: 5, lastMs: 9, detail: 'new' })],
+      },
+    }),
+    worker({
+      failures: {
+        dropped: 0,
+        listed: [
+          failure('a.test', { client: 'other', count: 2 }),
+          failure('a.test', { parent: 'http://p:1' }),
+        ],
+      },
+    }),
+  ]).failures
+  t.equal(found.dropped, 1)
+  t.same(
+    found.listed.map(({ client, parent, count, firstMs, lastMs, detail }) => [
+      client,
+      parent,
+      count,
+      firstMs,
+      lastMs,
+      detail,
+    ]),
+    [
+      ['ci', undefined, 5, 1, 9, 'new'],
+      ['ci', 'http://p:1', 1, 1, 1, 'old'],
+    ],
+  )
 })

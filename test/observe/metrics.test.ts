@@ -1,19 +1,12 @@
 import { execFile } from 'node:child_process'
-import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { serializeMetrics } from '../../src/observe/exposition.js'
-import {
-  createProcessMetrics,
-  EventLoopLag,
-  Metrics,
-  type MetricsOptions,
-  reportUpstreams,
-} from '../../src/observe/metrics.js'
+import { createProcessMetrics, Metrics, type MetricsOptions } from '../../src/observe/metrics.js'
 import { metric } from '../../src/observe/series.js'
-import type { UpstreamHealth } from '../../src/origin/create-origins.js'
 import { parseExposition } from '../kit/peers/exposition.js'
-import { until } from '../kit/until.js'
+
+const NO_OUTAGE = { downSinceMs: undefined, error: undefined }
 
 function opened(t: Test, options: Partial<MetricsOptions> = {}) {
   const metrics = new Metrics({
@@ -21,6 +14,8 @@ function opened(t: Test, options: Partial<MetricsOptions> = {}) {
     tunnels: () => ({ size: 0, bytesUp: 0, bytesDown: 0 }),
     upstreams: () => [],
     cache: () => undefined,
+    certificates: () => [],
+    lostLogLines: () => 0,
     build: { version: '1.2.3', node: '20.0.0' },
     process: undefined,
     ...options,
@@ -67,7 +62,7 @@ t.test('the report is plain JSON, and those of several workers merge', async t =
   const workers = [true, false].map(up =>
     opened(t, {
       tunnels: () => ({ size: 2, bytesUp: 3, bytesDown: 4 }),
-      upstreams: () => [{ route: '/', upstream: 'http://a.test:80', up, failures }],
+      upstreams: () => [{ route: '/', upstream: 'http://a.test:80', up, failures, ...NO_OUTAGE }],
     }),
   )
   const reports = await Promise.all(workers.map(({ metrics }) => metrics.report()))
@@ -98,55 +93,29 @@ t.test('two proxies in one process do not share a number', async t => {
   t.equal((await second.scrape()).value(series), 0)
 })
 
-t.test('each upstream is up or down, with its failures by error', async t => {
-  let health: UpstreamHealth[] = [
-    { route: 'a.test/', upstream: 'http://10.0.0.1:80', up: true, failures: new Map() },
-    {
-      route: 'a.test/',
-      upstream: 'http://10.0.0.2:80',
-      up: false,
-      failures: new Map([
-        ['connection_refused', 2],
-        ['dns_error', 1],
-      ]),
-    },
-  ]
-  const scrape = async () =>
-    parseExposition((await serializeMetrics([reportUpstreams(health)], 'text')).text, 'text')
-  const labels = (port: number) => `route="a.test/",upstream="http://10.0.0.${port}:80"`
-  for (const scraped of [await scrape(), await scrape()]) {
-    t.equal(scraped.value(`sluice_upstream_up{${labels(1)}}`), 1)
-    t.equal(scraped.value(`sluice_upstream_up{${labels(2)}}`), 0)
-    t.same(scraped.counted('sluice_upstream_failures_total'), {
-      [`sluice_upstream_failures_total{${labels(2)},error="connection_refused"}`]: 2,
-      [`sluice_upstream_failures_total{${labels(2)},error="dns_error"}`]: 1,
-    })
+t.test('worker processes that were replaced are counted, from 0, and log lines that were lost', async t => {
+  let lost = 0
+  const { metrics, scrape } = opened(t, { lostLogLines: () => lost })
+  const read = async () => {
+    const scraped = await scrape()
+    return ['worker_restarts', 'log_lines_lost'].map(name => scraped.value(`sluice_${name}_total`))
   }
-  health = health.slice(0, 1)
-  const left = await scrape()
-  t.equal(left.families.get('sluice_upstream_up')?.samples.size, 1, 'what is gone is not told of')
-  t.equal(left.families.get('sluice_upstream_failures_total')?.samples.size, 0)
+  t.same(await read(), [0, 0])
+  metrics.workerRestarted()
+  metrics.workerRestarted()
+  lost = 7
+  t.same(await read(), [2, 7])
 })
 
-t.test('a loop that stood still for a while was late by as much, once', async t => {
-  const measured = new EventLoopLag()
-  t.teardown(() => measured.close())
-  const lag = () => measured.report().values[0]?.value ?? Number.NaN
-  t.ok(lag() >= 0, 'before anything was looked at it is 0 or more')
-  // The monitor's own timer has to have run before the loop is held up, and after: there is no event that says so.
-  await delay(50)
-  const end = performance.now() + 300
-  while (performance.now() < end) {}
-  await delay(50)
-  const late = lag()
-  t.ok(late >= 0.25 && late < 5, `${late}`)
-  // The loop may have stood still by itself meanwhile, which is told then, once as well.
-  const next = await until('it to be told no more', async () => {
-    await delay(50)
-    const told = lag()
-    return told < late && told
-  })
-  t.ok(next < late, `it is told once, and then ${next}`)
+t.test('certificates have the time at which they expire, by the key that names them', async t => {
+  const certificates = () => [{ key: 'listen.tls.cert', expiresMs: 1_800_000_000_500 }]
+  const scraped = await opened(t, { certificates }).scrape()
+  t.equal(
+    scraped.value('sluice_certificate_expiry_timestamp_seconds{key="listen.tls.cert"}'),
+    1_800_000_000.5,
+  )
+  const none = await opened(t).scrape()
+  t.equal(none.families.get('sluice_certificate_expiry_timestamp_seconds')?.samples.size, 0)
 })
 
 t.test('processor time, memory and start of the process, and nothing whose names are not told', async t => {

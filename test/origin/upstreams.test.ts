@@ -75,7 +75,8 @@ t.test('when all are down they are taken all the same, after those that are not'
 
 t.test('health says which are up, and how often each failed', async t => {
   const { upstreams, clock } = group('a', 'b')
-  const health = () => upstreams.health.map(({ upstream, up, failures }) => [upstream, up, ...failures])
+  const health = () =>
+    upstreams.health.map(({ upstream, outage, failures }) => [upstream, outage === undefined, ...failures])
   t.same(health(), [
     ['a', true],
     ['b', true],
@@ -88,7 +89,7 @@ t.test('health says which are up, and how often each failed', async t => {
     ['b', false, ['connection_refused', 2], ['dns_error', 1]],
   ])
   clock.advance(DOWN_MS)
-  t.same(health()[1]?.[1], false, 'it is down until a connection stands')
+  t.same(health()[1]?.[1], false, 'it is down until a connection is established')
   upstreams.reached('b')
   t.same(health()[1], ['b', true, ['connection_refused', 2], ['dns_error', 1]])
 })

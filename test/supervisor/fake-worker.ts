@@ -21,7 +21,15 @@ export interface Script {
   readonly drains?: boolean
 }
 
-const NO_TRAFFIC = { requests: [], denied: [], opened: [], bytesUp: [], bytesDown: [], tunnels: [] }
+const NO_TRAFFIC = {
+  requests: [],
+  denied: [],
+  failed: [],
+  opened: [],
+  bytesUp: [],
+  bytesDown: [],
+  tunnels: [],
+}
 
 const STATUS = {
   startedMs: 0,
@@ -32,6 +40,7 @@ const STATUS = {
   tunnels: { open: 1, listed: [] },
   shares: [],
   denials: { dropped: 0, listed: [] },
+  failures: { dropped: 0, listed: [] },
   upstreams: [],
   cache: undefined,
 }

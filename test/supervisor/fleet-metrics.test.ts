@@ -25,6 +25,7 @@ function fleet() {
   const metrics = new FleetMetrics({
     configHash: () => 'abc',
     build: { version: '1.2.3', node: '20.0.0' },
+    lostLogLines: () => 4,
     process: undefined,
     pause: (_ms, signal) =>
       new Promise(resolve => {
@@ -45,10 +46,13 @@ t.test('the numbers of all are added up, and what the supervisor counts is there
   workers[0].count = 2
   workers[1].count = 3
   metrics.configReloaded('applied')
+  metrics.workerRestarted()
   const scraped = await scrape()
   t.equal(scraped.value('a_total'), 5)
   t.equal(scraped.value('a_now'), 5)
   t.equal(scraped.value('sluice_config_reloads_total{result="applied"}'), 1)
+  t.equal(scraped.value('sluice_worker_restarts_total'), 1)
+  t.equal(scraped.value('sluice_log_lines_lost_total'), 4)
   t.equal(scraped.value('sluice_config_info{hash="abc"}'), 1)
   t.equal(scraped.value('sluice_build_info{version="1.2.3",node="20.0.0"}'), 1)
 })

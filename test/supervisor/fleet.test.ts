@@ -84,6 +84,14 @@ t.test('a worker that dies is replaced, later each time', async t => {
   await until(() => pauses.length === 4)
   t.equal(pauses[3]?.ms, 100, 'after ten seconds of life as the first time')
   t.same(workers[0]?.told, ['start'], 'the other does not notice')
+  const restarts = (await running.metrics())
+    .flat()
+    .filter(({ name }) => name === 'sluice_worker_restarts_total')
+  t.same(
+    restarts.map(({ values }) => values[0]?.value),
+    [3],
+    'the one that waits has not begun',
+  )
   await running.drain()
   t.equal(workers.length, 5, 'nobody is replaced at the end')
 })

@@ -38,6 +38,23 @@ t.test('what could not be reached is not preferred for a while, and every change
   t.same(availability.preferred(['a', 'b']), ['a', 'b'], 'what is up stays up')
 })
 
+t.test('an outage begins with the first failure, and has the error of the last', async t => {
+  const clock = new ManualClock()
+  const availability = new Availability<string>({ now: clock.now, onChange: () => {} })
+  t.same(availability.healthOf('a'), { upstream: 'a', outage: undefined, failures: new Map() })
+  const since = clock.now()
+  availability.unreached('a', ERROR)
+  clock.advance(DOWN_MS)
+  availability.chosen('a')
+  const last = new ProxyError('dns_error', 'no address')
+  availability.unreached('a', last)
+  const { outage, failures } = availability.healthOf('a')
+  t.match(outage, { since, error: last })
+  t.same([...failures.values()], [1, 1])
+  availability.reached('a')
+  t.equal(availability.healthOf('a').outage, undefined)
+})
+
 t.test('an upstream that goes down is a warning, one that comes back is not', async t => {
   const lines: unknown[] = []
   const logger = createLogger('info', { write: line => void lines.push(JSON.parse(line)) })

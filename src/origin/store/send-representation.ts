@@ -23,7 +23,7 @@ import {
   outcomeOf,
   validatorFields,
 } from './answers.js'
-import { type OpenObject, validatorsOf } from './object-file.js'
+import { DamagedObject, type OpenObject, validatorsOf } from './object-file.js'
 import { serializeRepresentationFields } from './representation-fields.js'
 
 /** What comes next on the wire: bytes at hand, or a range of the file. */
@@ -107,9 +107,11 @@ async function send(
   const sender = new Sender(exchange, content)
   for (const piece of pieces) {
     if (Buffer.isBuffer(piece)) await sender.write(piece)
-    else if (!(await sendRange(sender, object, piece))) {
+    else {
+      const error = await sendRange(sender, object, piece)
+      if (error === undefined) continue
       content.abort()
-      return Outcome.incomplete('origin', status, measuredOf(exchange, sender.bytes), 'failed')
+      return Outcome.incomplete('origin', status, measuredOf(exchange, sender.bytes), 'failed', error)
     }
   }
   const { aborted } = exchange
@@ -119,20 +121,29 @@ async function send(
   return outcomeOf(exchange, status, sender.bytes)
 }
 
-/** @returns false when the file ends too early or can not be read */
-async function sendRange(sender: Sender, object: OpenObject, range: ByteRange): Promise<boolean> {
+/** @returns an error when the file ends too early or cannot be read */
+async function sendRange(
+  sender: Sender,
+  object: OpenObject,
+  range: ByteRange,
+): Promise<DamagedObject | undefined> {
   // In the turn of the head, with which it leaves then.
   if (object.content !== undefined) {
     await sender.write(object.content.subarray(range.first, range.last + 1))
-    return true
+    return undefined
   }
   for (let at = range.first; at <= range.last && !sender.gone; ) {
-    const bytes = await object.read(at, Math.min(READ_BYTES, range.last - at + 1)).catch(() => undefined)
-    if (bytes === undefined || bytes.length === 0) return false
+    let bytes: Buffer
+    try {
+      bytes = await object.read(at, Math.min(READ_BYTES, range.last - at + 1))
+    } catch (error) {
+      return new DamagedObject(error)
+    }
+    if (bytes.length === 0) return new DamagedObject(new Error('the file ends too early'))
     await sender.write(bytes)
     at += bytes.length
   }
-  return true
+  return undefined
 }
 
 /** Writes as fast as the client takes it. */
