@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { FAILURES_SECTION, FAILURES_STYLE, TROUBLE } from './failures-section.js'
 
 export interface StatusPage {
   readonly html: string
@@ -12,14 +13,14 @@ export interface StatusPage {
 }
 
 /** Compiled from client/, in the order in which one uses what another has: they share one scope. */
-const SCRIPTS = ['format', 'elements', 'charts', 'figures', 'denials', 'tunnels', 'main']
+const SCRIPTS = ['format', 'elements', 'charts', 'figures', 'denials', 'failures', 'tunnels', 'main']
 
 /** @throws the system's error when a file of it is not there */
 export function readStatusPage(): StatusPage {
   const { resolve } = createRequire(import.meta.url)
   const read = (path: string | URL): string => readFileSync(path, 'utf8')
   const client = SCRIPTS.map(name => read(new URL(`./client/${name}.js`, import.meta.url))).join('\n')
-  const styles = [read(resolve('uplot/dist/uPlot.min.css')), STATUS_STYLE]
+  const styles = [read(resolve('uplot/dist/uPlot.min.css')), STATUS_STYLE + FAILURES_STYLE]
   const scripts = [
     read(resolve('uplot/dist/uPlot.iife.min.js')),
     `(() => {\n'use strict'\n${client}\nstart()\n})()`,
@@ -67,7 +68,7 @@ function hashSource(text: string): string {
 
 /** The body of the page, before any number is in it. */
 const CHARTS: readonly [id: string, title: string][] = [
-  ['chart-requests', 'Requests and refusals, per second'],
+  ['chart-requests', 'Requests, per second'],
   ['chart-bytes', 'Bytes, per second'],
   ['chart-tunnels', 'Open tunnels'],
 ]
@@ -75,6 +76,7 @@ const CHARTS: readonly [id: string, title: string][] = [
 const TILES: readonly [id: string, label: string][] = [
   ['requests', 'requests/s'],
   ['denied', 'refused/s'],
+  ['failed', 'failed/s'],
   ['opened', 'new tunnels/s'],
   ['open', 'open tunnels'],
   ['up', 'up, bytes/s'],
@@ -110,6 +112,7 @@ const STATUS_MARKUP = `<a class="skip" href="#main">Skip to the status</a>
 <main id="main" tabindex="-1">
 <section aria-labelledby="now-title">
 <h2 id="now-title" class="unseen">Now</h2>
+${TROUBLE}
 <p id="alert" class="alert" hidden></p>
 <dl class="tiles">
 ${TILES.map(([id, label]) => `<div><dt>${label}</dt><dd id="tile-${id}">–</dd></div>`).join('\n')}
@@ -121,6 +124,7 @@ ${CHARTS.map(
 ).join('\n')}
 </div>
 </section>
+${FAILURES_SECTION}
 <section aria-labelledby="denials-title">
 <div class="head"><h2 id="denials-title">Refused lately</h2><p id="denials-note" class="note"></p></div>
 <ul id="denials" class="denials"></ul>
@@ -141,8 +145,8 @@ ${table('latency', 'Latency in milliseconds', ['of', '#p50', '#p95', '#p99', '#c
 ${table('workers', 'Workers', ['worker', '#process', '#busy', '#requests/s', '#tunnels', '~configuration'], 'No worker reports.')}
 </section>
 <section id="upstreams-section" aria-labelledby="upstreams-title" hidden>
-<h2 id="upstreams-title">Upstreams of origins</h2>
-${table('upstreams', 'Upstreams of origins', ['upstream', 'route', 'state', '#failures'], 'None is configured.')}
+<h2 id="upstreams-title">Parents and upstreams</h2>
+${table('upstreams', 'Parents and upstreams', ['upstream', 'route', 'state', '#failures'], 'None is configured.')}
 </section>
 <section id="cache-section" aria-labelledby="cache-title" hidden>
 <h2 id="cache-title">Cache</h2>

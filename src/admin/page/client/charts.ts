@@ -10,6 +10,7 @@ const LEAST_SECONDS = 120
 const SERIES_NAMES: readonly SeriesName[] = [
   'requests',
   'denied',
+  'failed',
   'tunnels_opened',
   'tunnels_open',
   'bytes_up',
@@ -81,6 +82,7 @@ const CHART_PLANS: readonly ChartPlan[] = [
     series: [
       { name: 'requests', label: 'requests', color: '--one' },
       { name: 'denied', label: 'refused', color: '--two' },
+      { name: 'failed', label: 'failed', color: '--failed' },
     ],
     format: formatNumber,
     least: 1,

@@ -9,6 +9,7 @@ function start(): void {
   const charts = CHART_PLANS.map(plan => new TrafficChart(plan))
   const showFigures = createFigures()
   const showDenials = createDenials()
+  const showFailures = createFailures()
   const showTunnels = createTunnels()
   const show = (status: Status): void => {
     history.add(status.traffic)
@@ -16,8 +17,11 @@ function start(): void {
     showFigures(status)
     showDenials(status.denials, Date.parse(status.time))
     showTunnels(status.tunnels)
+    const trouble = showFailures(status)
     document.body.classList.toggle('read-only', status.listen.read_only)
-    setState(status.ready ? 'ready' : 'draining', status.ready ? 'ready' : 'draining')
+    if (!status.ready) setState('draining', 'draining')
+    else if (trouble === undefined) setState('ready', 'ready')
+    else setState('failing', trouble)
   }
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
     for (const chart of charts) chart.draw()
@@ -46,12 +50,12 @@ function connect(show: (status: Status) => void): void {
   wait()
 }
 
-function setState(state: 'ready' | 'draining' | 'lost', text: string): void {
+function setState(state: 'ready' | 'failing' | 'draining' | 'lost', text: string): void {
   const element = found('state')
-  if (element.dataset['state'] === state) return
+  if (element.dataset['state'] === state && element.textContent === text) return
   element.dataset['state'] = state
   setText(element, text)
   document.body.classList.toggle('stale', state === 'lost')
   document.title = state === 'ready' ? 'Sluice' : `Sluice: ${text}`
-  announce(`Sluice is ${text}`)
+  announce(`Sluice: ${text}`)
 }

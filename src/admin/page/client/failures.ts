@@ -1,0 +1,109 @@
+/** What cannot be reached, at the top of the page; what has failed lately; and whether anything of it is urgent. */
+
+type StatusFailure = import('../../status-document.js').DocumentFailure
+type StatusUpstream = import('../../status-document.js').DocumentUpstream
+
+/** From so many failures in the window on, when they are half of all requests, it says so at the top. */
+const MANY_FAILURES = 10
+
+/** @returns shows a status, and says in a word or two what is wrong; undefined while nothing is */
+function createFailures(): (status: Status) => string | undefined {
+  let now = 0
+  const troubles = new KeyedList<Trouble>(
+    found('trouble'),
+    ({ key }) => key,
+    () => {
+      const what = made('strong', '')
+      const details = made('span', '')
+      const update = (trouble: Trouble): void => {
+        setText(what, trouble.what)
+        setText(details, trouble.details)
+      }
+      return { element: made('li', '', what, ' ', details), update }
+    },
+  )
+  const list = new KeyedList<StatusFailure>(found('failures'), keyOfFailure, () => {
+    const target = made('span', 'target')
+    const why = made('span', 'why')
+    const who = made('span', 'who')
+    const times = made('span', 'times')
+    const words = made('p', 'words')
+    const update = (failure: StatusFailure): void => {
+      setText(target, formatTarget(failure.host, failure.port))
+      setText(why, failure.reason)
+      const through = failure.parent === null ? '' : `through ${failure.parent}, `
+      setText(who, `${through}last for ${formatClient(failure.client, failure.user, failure.client_address)}`)
+      const ago = formatAge((now - Date.parse(failure.last)) / 1000)
+      setText(times, `${failure.count.toLocaleString('en')}×, ${ago} ago`)
+      setText(words, failure.detail)
+    }
+    return { element: made('li', '', made('div', 'line', target, why, who, times), words), update }
+  })
+  return status => {
+    now = Date.parse(status.time)
+    const { failures, upstreams, rates } = status
+    const wrong = [...upstreamTroubles(upstreams, now), ...failureTroubles(failures)]
+    troubles.show(wrong)
+    found('trouble').hidden = wrong.length === 0
+    setText(found('tile-failed'), formatNumber(rates.failed_per_second))
+    found('tile-failed').dataset['bad'] = String(rates.failed_per_second > 0)
+    // The order of their first times: it stays while they go on.
+    list.show([...failures.listed].sort((a, b) => Date.parse(b.first) - Date.parse(a.first)))
+    found('failures-empty').hidden = failures.listed.length > 0
+    setText(found('failures-note'), noteOf(failures))
+    return wrong[0]?.state
+  }
+}
+
+/** Something to be told at the top. */
+interface Trouble {
+  readonly key: string
+  /** For the state of the proxy, in a word or two. */
+  readonly state: string
+  readonly what: string
+  readonly details: string
+}
+
+/** One for each route that has a hop which cannot be reached; those of which none can come first. */
+function upstreamTroubles(upstreams: readonly StatusUpstream[], now: number): Trouble[] {
+  const routes = [...new Set(upstreams.map(({ route }) => route))]
+  return routes
+    .flatMap(route => {
+      const all = upstreams.filter(upstream => upstream.route === route)
+      const down = all.filter(({ up }) => !up)
+      const isParent = route === 'parent'
+      const several = isParent ? 'parent proxies' : `upstreams of ${route}`
+      const none = isParent ? 'No parent proxy can be reached' : `No upstream of ${route} can be reached`
+      const isOut = down.length === all.length
+      if (down.length === 0) return []
+      const key = route
+      const state = isParent ? 'parent down' : 'upstream down'
+      const what = isOut ? `${none}.` : `${down.length} of ${all.length} ${several} cannot be reached.`
+      return [
+        { key, state, what, details: down.map(upstream => describeDown(upstream, now)).join(' '), isOut },
+      ]
+    })
+    .sort((a, b) => Number(b.isOut) - Number(a.isOut))
+}
+
+function describeDown({ upstream, error, down_since: since }: StatusUpstream, now: number): string {
+  const age = since === null ? '' : `, for ${formatAge((now - Date.parse(since)) / 1000)}`
+  return `${upstream}: ${error ?? 'unknown'}${age}.`
+}
+
+function failureTroubles({ failed, requests, window_seconds: seconds }: Status['failures']): Trouble[] {
+  if (failed < MANY_FAILURES || failed * 2 < requests) return []
+  const counts = `${failed.toLocaleString('en')} of ${Math.max(failed, requests).toLocaleString('en')}`
+  const what = failed >= requests ? 'All requests fail.' : 'Most requests fail.'
+  return [{ key: '', state: 'requests fail', what, details: `${counts} in the last ${seconds} s.` }]
+}
+
+function noteOf({ listed, dropped }: Status['failures']): string {
+  if (listed.length === 0) return ''
+  const kinds = listed.length === 1 ? '1 kind' : `${listed.length} kinds`
+  return dropped === 0 ? kinds : `${kinds}, ${dropped.toLocaleString('en')} older ones left out`
+}
+
+function keyOfFailure({ kind, host, port, rule, reason, parent }: StatusFailure): string {
+  return JSON.stringify([kind, host, port, rule, reason, parent])
+}
