@@ -4,7 +4,6 @@
  * The file with the head is removed first and comes into being last. What a killed process leaves is a content without
  * a head, which nobody finds.
  */
-import { errorCode } from '../../../errors.js'
 import { isMissing } from '../../../origin/store/failures.js'
 import type { DiskFiles, FileStatus, ReadableFile } from './files.js'
 import { DamagedEntry, type DiskEntry, INLINE_BYTES, MAX_HEAD_BYTES, parseEntry } from './entry-file.js'
@@ -93,9 +92,6 @@ export class Entries {
       if (file.status.size > MAX_FILE_BYTES) throw new DamagedEntry('its head is too long')
       const bytes = await file.read(0, file.status.size)
       entry = parseEntry({ folder, id }, bytes)
-    } catch (error) {
-      if (errorCode(error) === 'EISDIR') throw new DamagedEntry('it is a folder')
-      throw error
     } finally {
       file.close()
     }

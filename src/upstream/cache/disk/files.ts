@@ -1,8 +1,56 @@
 /** What the cache asks of a file system. Whatever fails is thrown as the system's error. */
-import { closeSync, fstatSync, open, read } from 'node:fs'
-import { mkdir, readdir, rename, stat, unlink, utimes } from 'node:fs/promises'
+import { closeSync, constants, fstatSync, open, read, type Stats } from 'node:fs'
+import {
+  type FileHandle,
+  lstat,
+  mkdir,
+  open as openHandle,
+  readdir,
+  rename,
+  unlink,
+  utimes,
+} from 'node:fs/promises'
+import { errorCode } from '../../../errors.js'
 import { type Descriptors, noDescriptor } from '../../../limits/descriptors.js'
 import type { TemporaryFiles } from '../../../origin/store/temporary-files.js'
+import { DamagedEntry } from './entry-file.js'
+
+/** Never waits for the other end of a FIFO, and never leaves the directory by a link. */
+const CAUTIOUS = constants.O_NONBLOCK | constants.O_NOFOLLOW
+/** What the system answers to that: for links, and for sockets and devices without a driver. */
+const NOT_REGULAR: ReadonlySet<string | undefined> = new Set(['ELOOP', 'EMLINK', 'ENXIO', 'ENODEV', 'EISDIR'])
+
+/**
+ * Opens a file that the cache alone writes. A FIFO, link, socket or device under its name is removed first.
+ * @param flags of `open`, as a number
+ * @throws the system's error, also where a folder has the name
+ */
+export async function openOwnFile(path: string, flags: number): Promise<FileHandle> {
+  try {
+    return await openRegular(path, flags)
+  } catch (error) {
+    if (!(error instanceof DamagedEntry)) throw error
+    await unlink(path)
+    return await openRegular(path, flags)
+  }
+}
+
+async function openRegular(path: string, flags: number): Promise<FileHandle> {
+  const file = await openHandle(path, flags | CAUTIOUS, 0o600).catch((error: unknown) => {
+    throw regularError(error)
+  })
+  if (fstatSync(file.fd).isFile()) return file
+  await file.close()
+  throw notRegular()
+}
+
+function notRegular(): DamagedEntry {
+  return new DamagedEntry('it is no regular file')
+}
+
+function regularError(error: unknown): unknown {
+  return NOT_REGULAR.has(errorCode(error)) ? notRegular() : error
+}
 
 export interface FileStatus {
   readonly size: number
@@ -31,6 +79,7 @@ export interface WritableFile {
 
 export interface DiskFiles {
   names(folder: string): Promise<string[]>
+  /** @throws DamagedEntry for what is no regular file */
   open(path: string): Promise<ReadableFile>
   /** A new temporary file. */
   create(): Promise<WritableFile>
@@ -58,12 +107,21 @@ export class SystemFiles implements DiskFiles {
   open(path: string): Promise<ReadableFile> {
     // By callbacks: a look-up opens a file, and a FileHandle costs more than all else about it.
     return new Promise((resolve, reject) => {
-      open(path, 'r', (error, file) => {
-        if (error !== null) reject(error)
-        else if (this.#descriptors.isKept(file)) {
-          closeSync(file)
-          reject(noDescriptor())
-        } else resolve(new OpenFile(file))
+      open(path, constants.O_RDONLY | CAUTIOUS, (error, file) => {
+        if (error !== null) {
+          reject(regularError(error))
+          return
+        }
+        // Neither this nor closing it waits for the disk: what is known of an open file is in memory.
+        const status = fstatSync(file)
+        const refusal = status.isFile() ? undefined : notRegular()
+        const failure = this.#descriptors.isKept(file) ? noDescriptor() : refusal
+        if (failure === undefined) {
+          resolve(new OpenFile(file, status))
+          return
+        }
+        closeSync(file)
+        reject(failure)
       })
     })
   }
@@ -82,8 +140,7 @@ export class SystemFiles implements DiskFiles {
   }
 
   async status(path: string): Promise<FileStatus> {
-    const { size, mtimeMs, ctimeMs } = await stat(path)
-    return { size, modifiedMs: mtimeMs, changedMs: ctimeMs }
+    return statusOf(await lstat(path))
   }
 
   touch(path: string, modifiedMs: number): Promise<void> {
@@ -107,11 +164,9 @@ class OpenFile implements ReadableFile {
   readonly status: FileStatus
   readonly #file: number
 
-  constructor(file: number) {
+  constructor(file: number, stats: Stats) {
     this.#file = file
-    // Neither this nor closing it waits for the disk: what is known of an open file is in memory.
-    const { size, mtimeMs, ctimeMs } = fstatSync(file)
-    this.status = { size, modifiedMs: mtimeMs, changedMs: ctimeMs }
+    this.status = statusOf(stats)
   }
 
   async read(at: number, bytes: number): Promise<Buffer> {
@@ -138,4 +193,8 @@ class OpenFile implements ReadableFile {
       })
     })
   }
+}
+
+function statusOf({ size, mtimeMs, ctimeMs }: Stats): FileStatus {
+  return { size, modifiedMs: mtimeMs, changedMs: ctimeMs }
 }

@@ -2,13 +2,14 @@
  * The look at all of the directory when a process starts, in the background, one folder at a time: what killed processes
  * have left is removed, and what there is is counted. One process does that at a time for all that share it.
  */
-import { open, readFile, stat, unlink } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lstat, open, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { errorCode } from '../../../errors.js'
 import type { Owner } from '../../../origin/store/owner.js'
 import type { TemporaryFiles } from '../../../origin/store/temporary-files.js'
 import type { Entries } from './entries.js'
-import type { DiskFiles } from './files.js'
+import { type DiskFiles, openOwnFile } from './files.js'
 import { blockBytes, type Layout } from './layout.js'
 import type { Amount, SharedUsage } from './usage.js'
 
@@ -127,8 +128,8 @@ export class Sweep {
         if (errorCode(error) === 'ENOENT') return false
         if (errorCode(error) !== 'EEXIST') throw error
       }
-      const id = await readFile(layout.sweeping, 'latin1').catch(() => '')
-      const age = await stat(layout.sweeping).then(
+      const id = await readOwnFile(layout.sweeping).catch(() => '')
+      const age = await lstat(layout.sweeping).then(
         ({ mtimeMs }) => wallClock() - mtimeMs,
         () => 0,
       )
@@ -137,4 +138,9 @@ export class Sweep {
     }
     return false
   }
+}
+
+async function readOwnFile(path: string): Promise<string> {
+  const file = await openOwnFile(path, constants.O_RDONLY)
+  return await file.readFile('latin1').finally(() => file.close())
 }

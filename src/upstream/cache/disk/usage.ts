@@ -10,9 +10,10 @@
  * all. When N write at the same time the directory therefore holds at most the limit and N times that, however fast they
  * are. What is on its way counts as if it had come.
  */
-import type { Stats } from 'node:fs'
+import { constants, type Stats } from 'node:fs'
 import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises'
 import { isMissing } from '../../../origin/store/failures.js'
+import { openOwnFile } from './files.js'
 
 /** How old what is known of other processes may be when something is written. */
 const SHARE_MS = 100
@@ -21,6 +22,7 @@ export const UNSHARED_PART = 1 / 128
 /** The file is written anew when it has become longer: an hour and more of a process that writes all the time. */
 const LONGEST_BYTES = 512 * 1024
 const READ_BYTES = 64 * 1024
+const APPENDED = constants.O_RDWR | constants.O_APPEND | constants.O_CREAT
 /** Of the limit: what may change while it is counted. */
 const INEXACT_PART = 1 / 100
 
@@ -146,7 +148,7 @@ export class SharedUsage {
     const hasNews = bytes !== 0 || entries !== 0
     let file: FileHandle
     try {
-      file = await open(path, hasNews ? 'a+' : 'r', 0o600)
+      file = await openOwnFile(path, hasNews ? APPENDED : constants.O_RDONLY)
     } catch (error) {
       if (!isMissing(error)) throw error
       if (!hasNews) {
@@ -154,7 +156,7 @@ export class SharedUsage {
         return
       }
       await makeFolder()
-      file = await open(path, 'a+', 0o600)
+      file = await openOwnFile(path, APPENDED)
     }
     try {
       if (hasNews) {

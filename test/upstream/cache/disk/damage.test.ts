@@ -1,7 +1,9 @@
 /** Files of the cache on disk that something else has been at: a miss, and gone. */
+import { execFileSync } from 'node:child_process'
 import {
   copyFileSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   renameSync,
   symlinkSync,
@@ -183,6 +185,63 @@ t.test('what is in the place of a file and is none is a miss, and costs nothing 
   t.same(await store.find(keyOf('/')), [], 'a link that leads nowhere')
   await put(store, keyOf('/elsewhere'), bytesOf(10))
   t.ok(await look(store, keyOf('/elsewhere')))
+})
+
+/** What may have the name of a file: nothing of it is ever waited for, or read. */
+const NO_FILES: Record<string, (path: string) => void> = {
+  'a FIFO': path => execFileSync('mkfifo', [path]),
+  'a link to a file': path => symlinkSync('/etc/passwd', path),
+  'a link to a device': path => symlinkSync('/dev/zero', path),
+  'a link to itself': path => symlinkSync(path, path),
+}
+
+t.test('a FIFO or a link in the place of a head is damage: a miss, and it is removed', async t => {
+  const directory = cacheDirectory(t)
+  const { store, messages } = openStore(t, directory)
+  for (const [what, make] of Object.entries(NO_FILES)) {
+    await put(store, keyOf('/'), bytesOf(10))
+    const name = join(directory, entryFiles(directory)[0] ?? '')
+    unlinkSync(name)
+    make(name)
+    // As many as there are threads for files: none of them is kept.
+    t.same((await Promise.all(Array.from({ length: 8 }, () => store.find(keyOf('/'))))).flat(), [], what)
+    t.same(readdirSync(dirname(name)), [], `${what} is removed`)
+    t.ok(await put(store, keyOf('/'), bytesOf(10)))
+    t.ok(await look(store, keyOf('/')), 'the next one is stored')
+    store.invalidate(keyOf('/'))
+    await store.find(keyOf('/'))
+  }
+  t.same(messages, ['a stored response was damaged and is removed: it is no regular file'])
+})
+
+t.test('a FIFO or a link in the place of a content fails whoever reads it', async t => {
+  const directory = cacheDirectory(t)
+  const { store } = openStore(t, directory)
+  for (const [what, make] of Object.entries(NO_FILES)) {
+    const entry = await put(store, keyOf('/'), bytesOf(LENGTH))
+    const name = join(directory, entryFiles(directory).find(file => file.endsWith('.body')) ?? '')
+    unlinkSync(name)
+    make(name)
+    t.equal(entry && (await contentOf(store, entry)), undefined, what)
+    t.same(await store.find(keyOf('/')), [])
+    t.same(readdirSync(dirname(name)), [], `${what} is removed`)
+  }
+})
+
+t.test('a FIFO or a link in the place of what the processes share holds nobody up', async t => {
+  for (const [what, make] of Object.entries(NO_FILES)) {
+    const directory = cacheDirectory(t)
+    mkdirSync(directory)
+    for (const name of ['usage', 'sweeping', 'invalidated']) make(join(directory, name))
+    const [one, two] = [openStore(t, directory).store, openStore(t, directory).store]
+    t.ok(await put(one, keyOf('/'), bytesOf(10)), what)
+    two.invalidate(keyOf('/'))
+    await two.find(keyOf('/'))
+    t.same(await one.find(keyOf('/')), [])
+    await two.stats()
+    t.match(await one.stats(), { entries: 0, up: true })
+    await Promise.all([one.close(), two.close()])
+  }
 })
 
 t.test('what others keep in the directory stays as it is', async t => {
