@@ -18,7 +18,9 @@ import { Entries, type Found } from './disk/entries.js'
 import { DamagedEntry, DiskEntry, serializeEntry } from './disk/entry-file.js'
 import { Eviction } from './disk/eviction.js'
 import { type DiskFiles, SystemFiles } from './disk/files.js'
-import { blockBytes, bodyFile, entriesAmong, headFile, Layout, type Place } from './disk/layout.js'
+import { blockBytes, bodyFile, headFile, Layout, type Place } from './disk/layout.js'
+import { InvalidationMark, SharedInvalidations } from './disk/invalidations.js'
+import { purgeAll, purgeHost } from './disk/purge.js'
 import { Sweep } from './disk/sweep.js'
 import { SharedUsage } from './disk/usage.js'
 import { DiskWriter, type WriterContext } from './disk/writer.js'
@@ -31,6 +33,7 @@ import type {
   CacheStore,
   ContentReceiver,
   EntryWriter,
+  Mark,
   Purge,
   Reading,
 } from './store.js'
@@ -81,6 +84,7 @@ export class DiskStore implements CacheStore {
   readonly #files: DiskFiles
   readonly #usage: SharedUsage
   readonly #entries: Entries
+  readonly #invalidations: SharedInvalidations
   readonly #eviction: Eviction
   readonly #sweep: Sweep
   readonly #temporary: Promise<TemporaryFiles>
@@ -121,6 +125,13 @@ export class DiskStore implements CacheStore {
       now,
       onFailure,
     })
+    this.#invalidations = new SharedInvalidations({
+      path: this.#layout.invalidated,
+      newPath: () => join(directory, `invalidated-${randomId()}`),
+      makeFolder: () => this.#files.makeFolder(directory),
+      processId: randomId(),
+      descriptors,
+    })
     this.#entries = new Entries({ layout: this.#layout, files: this.#files, usage: this.#usage, onFailure })
     this.#sweep = new Sweep({
       layout: this.#layout,
@@ -150,6 +161,11 @@ export class DiskStore implements CacheStore {
       take: bytes => this.#eviction.take(bytes),
       giveBack: bytes => this.#usage.add(-bytes, 0),
       inTurn: (place, work) => this.#change(place, work),
+      isInvalidated: (place, since) => this.#isInvalidated(place, since),
+      onInvalidated: async entry => {
+        this.#usage.add(0, 1)
+        await this.#entries.remove(entry.folder, entry.id)
+      },
       onAdded: (entry, replaces) => {
         this.#usage.add(0, 1)
         this.#works()
@@ -161,6 +177,11 @@ export class DiskStore implements CacheStore {
       onFailure,
     }
     this.#inBackground(this.#sweep.run())
+    this.#inBackground(this.#invalidations.open())
+  }
+
+  mark(): Mark {
+    return this.#invalidations.mark()
   }
 
   find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]> {
@@ -175,11 +196,12 @@ export class DiskStore implements CacheStore {
     head: StoredHead,
     length: number | undefined,
     replaces: readonly CacheEntry[],
+    since?: Mark,
   ): EntryWriter | undefined {
     if (this.#isClosed || this.#overdue > 0 || this.#writers.size >= MOST_WRITERS) return undefined
     if (length !== undefined && length > this.#maxObjectBytes) return undefined
     const place = this.#layout.placeOf(key)
-    const entry = { place, id: this.#options.randomId(), key, head, length, replaces }
+    const entry = { place, id: this.#options.randomId(), key, head, length, replaces, since }
     const writer = new DiskWriter(this.#writing, entry)
     this.#writers.add(writer)
     return writer
@@ -207,7 +229,12 @@ export class DiskStore implements CacheStore {
       const [oldest] = this.#invalid
       if (oldest !== undefined) this.#invalid.delete(oldest)
     }
-    void this.#change(place, () => this.#invalidate(place))
+    // The others are told at once; what is stored under the key may have to wait for what is being written.
+    const told = this.#invalidations.add(place).catch(error => this.#report(error))
+    void this.#change(place, async () => {
+      await told
+      await this.#removeInvalid(place)
+    })
   }
 
   read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {
@@ -235,15 +262,16 @@ export class DiskStore implements CacheStore {
     this.#purges.add(what)
     for (const writer of this.#writers) if (isPurged(writer.key.uri, what)) writer.abort()
     try {
+      await this.#invalidations.add(undefined).catch(error => this.#report(error))
       // An entry that is coming into being, or gets another head, is there by then.
       await Promise.all(this.#changes.values())
       switch (what.kind) {
         case 'uri':
           return await this.#entries.removeAll(this.#layout.placeOfUri(what.uri))
         case 'host':
-          return await this.#purgeHost(what)
+          return await purgeHost(this.#entries, what, error => this.#report(error))
         case 'all':
-          return await this.#purgeAll()
+          return await purgeAll(this.#entries)
       }
     } finally {
       this.#purges.delete(what)
@@ -270,6 +298,7 @@ export class DiskStore implements CacheStore {
     await Promise.all(writers.map(writer => writer.over))
     await Promise.all(this.#changes.values())
     await Promise.all(this.#background)
+    await this.#invalidations.close()
     await this.#usage.close()
     await (await this.#temporary).close()
   }
@@ -304,7 +333,7 @@ export class DiskStore implements CacheStore {
       if (search.isLate) return []
       search.isWaiting = false
       if (this.#invalid.has(place.prefix)) {
-        void this.#change(place, () => this.#invalidate(place))
+        void this.#change(place, () => this.#removeInvalid(place))
         return []
       }
       const isWanted = (entry: DiskEntry): boolean =>
@@ -339,17 +368,32 @@ export class DiskStore implements CacheStore {
     try {
       await file.write([bytes]).finally(() => file.close())
       const grown = blockBytes(bytes.length) - blockBytes(entry.headBytes)
-      if (await this.#entries.replaceHead(entry, file.path)) this.#usage.add(grown, 0)
-      else await this.#files.remove(file.path)
+      const since = this.mark()
+      if (!(await this.#entries.replaceHead(entry, file.path))) {
+        await this.#files.remove(file.path)
+        return
+      }
+      this.#usage.add(grown, 0)
+      // The head may have come into the place of one that was removed in that moment.
+      if (await this.#isInvalidated(this.#layout.placeOf(key), since)) await this.#entries.remove(folder, id)
     } catch (error) {
       await this.#files.remove(file.path).catch(() => {})
       throw error
     }
   }
 
-  async #invalidate(place: Place): Promise<void> {
+  async #removeInvalid(place: Place): Promise<void> {
     await this.#entries.removeAll(place)
     this.#invalid.delete(place.prefix)
+  }
+
+  /** Never rejects: where it cannot be told, nothing is stored. */
+  #isInvalidated(place: Place, since: Mark): Promise<boolean> {
+    if (!(since instanceof InvalidationMark)) throw new TypeError('a mark of another store')
+    return this.#invalidations.hasSince(since, place).catch(error => {
+      this.#report(error)
+      return true
+    })
   }
 
   /** Does work on what is stored under a key when that before it is done. */
@@ -364,37 +408,6 @@ export class DiskStore implements CacheStore {
       })
     this.#changes.set(prefix, change)
     await change
-  }
-
-  async #purgeAll(): Promise<number> {
-    let count = 0
-    for (const folder of await this.#entries.folders()) {
-      count += await this.#entries.removeAll({ folder, prefix: '' })
-    }
-    return count
-  }
-
-  async #purgeHost(what: Purge): Promise<number> {
-    const isMeant = (entry: DiskEntry): boolean => isPurged(entry.key.uri, what)
-    let count = 0
-    for (const folder of await this.#entries.folders()) {
-      for (const id of entriesAmong(await this.#entries.namesIn(folder)).heads) {
-        if (await this.#purgeOne(folder, id, isMeant)) count++
-      }
-    }
-    return count
-  }
-
-  async #purgeOne(folder: string, id: string, isMeant: (entry: DiskEntry) => boolean): Promise<boolean> {
-    try {
-      const found = await this.#entries.readOne(folder, id)
-      return found !== undefined && isMeant(found.entry) && (await this.#entries.remove(folder, id))
-    } catch (error) {
-      if (!(error instanceof DamagedEntry)) throw error
-      this.#report(error)
-      await this.#entries.remove(folder, id)
-      return false
-    }
   }
 
   #inBackground(work: Promise<void>): void {

@@ -106,6 +106,11 @@ export class MemoryStore implements CacheStore {
     return entries
   }
 
+  /** No other process shares it. */
+  mark(): undefined {
+    return undefined
+  }
+
   create(
     key: CacheKey,
     head: StoredHead,

@@ -20,12 +20,19 @@ import { parseRecords, RedisEntry, serializeRecord } from './redis/entry-record.
 import { forgetIds, RedisEntryTarget } from './redis/entry-target.js'
 import { RedisEntryWriter, WriteQueue } from './redis/entry-writer.js'
 import { ForgottenKeys } from './redis/forgotten.js'
+import { randomId, readState, RedisMark, stateOf } from './redis/key-state.js'
 import { contentName, type KeyNames, namesOf, namesOfUri } from './redis/keys.js'
 import { lateAfter } from './late.js'
 import { NotConnected, type Reply } from './redis/link.js'
 import { forgetEntries, purgeAll, purgeHost, purgeUri, statsOf } from './redis/scan.js'
 import { type RedisServer, RedisServers } from './redis/servers.js'
-import { type FreshForMs, keepContent, keepRecords, timeToLive } from './redis/time-to-live.js'
+import {
+  type FreshForMs,
+  keepContent,
+  keepRecords,
+  noteInvalidation,
+  timeToLive,
+} from './redis/time-to-live.js'
 import type { StoreFailures } from './store-failures.js'
 import type {
   CacheEntry,
@@ -33,6 +40,7 @@ import type {
   CacheStore,
   ContentReceiver,
   EntryWriter,
+  Mark,
   Purge,
   Reading,
 } from './store.js'
@@ -65,6 +73,8 @@ export class RedisStore implements CacheStore {
   readonly #forgotten = new ForgottenKeys()
   /** Entries whose content is complete and that are yet to be written, the last of each key: a look-up comes behind it. */
   readonly #ending = new Map<string, Promise<unknown>>()
+  /** The state of the key of what was found. */
+  readonly #seen = new WeakMap<readonly CacheEntry[], RedisMark>()
   readonly #timeoutMs: number
 
   /** @throws RangeError for URLs that are none */
@@ -93,11 +103,21 @@ export class RedisStore implements CacheStore {
     return server === undefined ? NOTHING : this.#find(server, key, names)
   }
 
+  mark(key: CacheKey, found: readonly CacheEntry[]): Mark {
+    const seen = this.#seen.get(found)
+    if (seen !== undefined) return seen
+    const names = namesOf(key)
+    const server = this.#serverOf(names.uri.tag)
+    const unknown = Promise.resolve(undefined)
+    return new RedisMark(server === undefined ? unknown : readState(server.records, names))
+  }
+
   create(
     key: CacheKey,
     head: StoredHead,
     length: number | undefined,
     replaces: readonly CacheEntry[],
+    since?: Mark,
   ): EntryWriter | undefined {
     const names = namesOf(key)
     const server = this.#serverOf(names.uri.tag)
@@ -111,6 +131,7 @@ export class RedisStore implements CacheStore {
       names,
       head,
       replaces: ours,
+      since: since instanceof RedisMark ? since : undefined,
       freshForMs,
       wallClock,
       succeeded: () => this.#servers.succeeded(),
@@ -224,8 +245,17 @@ export class RedisStore implements CacheStore {
         if (isAsked) server.records.slow(this.#tooLate())
         over(NOTHING)
       })
-      const found = ([generation, records]: readonly [Reply, Reply]) =>
-        over(parseRecords(key, String(generation), records, this.#options.wallClock()))
+      const found = async ([generation, records]: readonly [Reply, Reply]) => {
+        const state = stateOf(generation, null)
+        const entries = parseRecords(key, state.generation, records, this.#options.wallClock())
+        // Nothing is stored: an invalidation has nothing to take away, and leaves its mark alone.
+        const seen =
+          state.generation === undefined
+            ? stateOf(null, await server.records.send('GET', names.invalidation))
+            : state
+        this.#seen.set(entries, new RedisMark(Promise.resolve(seen)))
+        over(entries)
+      }
       const failed = (error: unknown) => {
         this.#servers.answered(error, server)
         over(NOTHING)
@@ -235,7 +265,7 @@ export class RedisStore implements CacheStore {
         isAsked = true
         const generation = server.records.send('HGET', names.uri.generations, names.partition)
         const records = server.records.send('HGETALL', names.entries)
-        Promise.all([generation, records]).then(found, failed)
+        Promise.all([generation, records]).then(found).catch(failed)
       }
       const before = this.#ending.get(names.entries)
       if (before === undefined) ask()
@@ -289,9 +319,11 @@ function isOurs(entry: CacheEntry): entry is RedisEntry {
   return entry instanceof RedisEntry
 }
 
-async function forget(server: RedisServer, { uri, partition }: KeyNames): Promise<void> {
+async function forget(server: RedisServer, names: KeyNames): Promise<void> {
+  const { uri, partition } = names
+  const noted = server.records.send(...noteInvalidation(names, randomId()))
   const forgotten = server.records.send('HDEL', uri.generations, partition)
-  await Promise.all([forgotten, forgetEntries(server.records, uri.tag, partition)])
+  await Promise.all([noted, forgotten, forgetEntries(server.records, uri.tag, partition)])
 }
 
 async function statsInTime(server: RedisServer): Promise<Omit<CacheStats, 'up'> | undefined> {

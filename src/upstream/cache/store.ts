@@ -52,6 +52,9 @@ export interface EntryWriter {
   abort(): void
 }
 
+/** What a store knew of invalidations when a request was sent; it means something to that store alone. */
+export type Mark = object
+
 /** What is purged. */
 export type Purge =
   | { readonly kind: 'all' }
@@ -76,8 +79,16 @@ export interface CacheStore {
    */
   find(key: CacheKey): readonly CacheEntry[] | Promise<readonly CacheEntry[]>
   /**
+   * Taken when a request is sent: its response is not to be stored when the key has been invalidated since by another
+   * process that shares the store.
+   * @param found what `find` has found under the key before that request, the same array
+   * @returns undefined where no other process shares it
+   */
+  mark(key: CacheKey, found: readonly CacheEntry[]): Mark | undefined
+  /**
    * @param length bytes of content to come, where that is known
    * @param replaces entries under the same key that are gone once this one is there
+   * @param since of the request that the response answers
    * @returns undefined when it cannot be kept
    */
   create(
@@ -85,6 +96,7 @@ export interface CacheStore {
     head: StoredHead,
     length: number | undefined,
     replaces: readonly CacheEntry[],
+    since?: Mark,
   ): EntryWriter | undefined
   /** Gives an entry another head; the content stays. The entry handed in may go on being read. */
   update(entry: CacheEntry, head: StoredHead): void

@@ -10,7 +10,7 @@ import { matchesVary } from '../../cache/vary.js'
 import { FIELD } from '../../http/field-section.js'
 import type { ReceivedHead } from '../../http1/response-reader.js'
 import type { CacheRun } from './cache.js'
-import type { CacheEntry, EntryWriter } from './store.js'
+import type { CacheEntry, EntryWriter, Mark } from './store.js'
 
 /** Why a response is not stored: as it is not storable, or as it cannot be. */
 export const UNSTORED = [...NOT_STORED, 'off', 'incomplete', 'too-large', 'store'] as const
@@ -25,6 +25,8 @@ export class Storing {
   #requestedAt = 0
   /** How many invalidations there were when the request was sent. */
   #invalidations = 0
+  /** Likewise of those in other processes. */
+  #since: Mark | undefined
   #response: StoredResponse | undefined
   #writer: EntryWriter | undefined
   /** Of content: received, and to come in all where that is known. */
@@ -49,7 +51,7 @@ export class Storing {
   sent(): void {
     const { cache } = this.#run
     this.#requestedAt = cache.wallClock()
-    this.#invalidations = cache.invalidations
+    this.#markInvalidations()
   }
 
   /** What is being stored, or was; undefined where nothing is. */
@@ -98,7 +100,7 @@ export class Storing {
     this.#length = length
     if (this.isOutdated) return 'store'
     const replaced = this.#found.filter(stored => matchesVary(stored.response, asked.fields))
-    this.#writer = cache.store.create(asked.key, response.head, length, replaced)
+    this.#writer = cache.store.create(asked.key, response.head, length, replaced, this.#since)
     if (this.#writer === undefined) return 'store'
     this.#response = response
     return undefined
@@ -153,7 +155,13 @@ export class Storing {
       }
     }
     // Its own response is what holds from now on.
-    if (uris.length > 0) this.#invalidations = cache.invalidations
+    if (uris.length > 0) this.#markInvalidations()
+  }
+
+  #markInvalidations(): void {
+    const { cache, asked } = this.#run
+    this.#invalidations = cache.invalidations
+    this.#since = cache.store.mark(asked.key, this.#found)
   }
 
   /** The response to HEAD says what the one to GET would (RFC 9111 §4.3.5). */

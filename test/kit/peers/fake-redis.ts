@@ -98,6 +98,11 @@ function answerOne(hashes: FakeRedis['hashes'], [name, key = '', ...args]: FakeC
   switch (name) {
     case 'PING':
       return '+PONG\r\n'
+    case 'GET':
+      return bulk(hash?.get(''))
+    case 'SET':
+      hashes.set(key, new Map([['', field]]))
+      return '+OK\r\n'
     case 'HGET':
       return bulk(hash?.get(field))
     case 'HGETALL':

@@ -1,5 +1,6 @@
 /** The store in Redis beside a server that damages, holds back, refuses and hangs up. */
 import t from 'tap'
+import type { Mark } from '../../../src/upstream/cache/store.js'
 import { contentName, namesOf, namesOfUri } from '../../../src/upstream/cache/redis/keys.js'
 import { holdTimers } from '../../kit/fakes/held-timers.js'
 import { fakeRedis, type FakeRedis } from '../../kit/peers/fake-redis.js'
@@ -181,6 +182,73 @@ t.test('what is forgotten while it is written is not kept (RFC 9111 §4.4)', asy
   t.equal(await purged?.end(), undefined)
   t.ok(await write(store, keyOf(), contentOf(10)), 'the next one is')
   t.equal((await store.find(keyOf())).length, 1)
+})
+
+t.test(
+  'a response that was requested before another store invalidated is not stored (RFC 9111 §4.4)',
+  async t => {
+    const redis = await fakeRedis(t)
+    const [one, two] = [redisStore(t, [redis.url]), redisStore(t, [redis.url])]
+    await Promise.all([one.up(), two.up()])
+    const writeSince = async (since: Mark | undefined, key = keyOf()): Promise<boolean> => {
+      const writer = one.store.create(key, headOf(), 10, [], since)
+      writer?.write(contentOf(10))
+      return (await writer?.end()) !== undefined
+    }
+    const invalidated = async (): Promise<void> => {
+      const { length } = await redis.received('HKEYS', 0)
+      two.store.invalidate(keyOf())
+      await redis.received('HKEYS', length + 1)
+      await two.store.find(keyOf())
+    }
+    for (const looks of [true, false]) {
+      for (const isStored of [false, true]) {
+        await t.test(
+          `${looks ? 'found' : 'not looked for'}, ${isStored ? '' : 'not '}stored before`,
+          async t => {
+            if (isStored) t.ok(await write(one.store, keyOf(), contentOf(5)))
+            const found = looks ? await one.store.find(keyOf()) : []
+            const before = one.store.mark(keyOf(), found)
+            // Its answer is there behind that of a later question.
+            await one.store.find(keyOf('http://a.test:80/later'))
+            await invalidated()
+            t.notOk(await writeSince(before))
+            t.same(await two.store.find(keyOf()), [])
+            const other = keyOf('http://a.test:80/other')
+            t.ok(await writeSince(one.store.mark(other, []), other), 'what is stored under other keys is')
+            t.ok(
+              await writeSince(one.store.mark(keyOf(), await one.store.find(keyOf()))),
+              'so is a later one',
+            )
+            t.equal((await two.store.find(keyOf())).length, 1)
+            await invalidated()
+          },
+        )
+      }
+    }
+    const first = one.store.mark(keyOf(), await one.store.find(keyOf()))
+    t.ok(
+      await write(two.store, keyOf(), contentOf(5)),
+      'another response to the same request is no invalidation',
+    )
+    t.ok(await writeSince(first))
+  },
+)
+
+t.test('where a store could not learn what was invalidated it does not store the response', async t => {
+  const redis = await fakeRedis(t)
+  const { store, up } = redisStore(t, [redis.url])
+  const marks = [store.mark(keyOf(), [])]
+  await up()
+  redis.answer = (command, peer) => (command[0] === 'GET' ? '-ERR broken\r\n' : redis.usual(command, peer))
+  marks.push(store.mark(keyOf(), []))
+  await redis.received('GET')
+  redis.answer = undefined
+  for (const since of marks) {
+    const writer = store.create(keyOf(), headOf(), 10, [], since)
+    writer?.write(contentOf(10))
+    t.equal(await writer?.end(), undefined)
+  }
 })
 
 t.test('what a partition has is found by its generation alone, whatever else was evicted', async t => {
@@ -634,9 +702,10 @@ t.test(
     redis.commands.length = 0
     redis.answer = undefined
     await up()
-    const { uri, partition, entries } = namesOf(keyOf('http://a.test:80/invalidated'))
+    const { uri, partition, entries, invalidation } = namesOf(keyOf('http://a.test:80/invalidated'))
     const asked = redis.commands.filter(([name]) => !['PING', 'MULTI', 'EXEC'].includes(name ?? ''))
     t.same(asked, [
+      ['SET', invalidation, asked[0]?.[2], 'PX', '900000'],
       ['HDEL', uri.generations, partition],
       ['HKEYS', entries],
       ['UNLINK', entries],

@@ -5,6 +5,7 @@
  *     abc/<digest of the URI>-<digest of the partition>-<id>.body    its content, where that is long
  *     tmp/<process>/                                                what is being written
  *     usage                                                         how much all of that is
+ *     invalidated                                                   what was invalidated lately
  *
  * `abc` begins the URI's digest. So a look-up reads one of 4096 folders, which hold a few names each up to some 100,000
  * entries; a folder for each key would read less, and costs an inode more, which takes most of the time of a write. What
@@ -33,6 +34,7 @@ export class Layout {
   readonly directory: string
   readonly temporary: string
   readonly usage: string
+  readonly invalidated: string
   /** Says which process is counting what there is. */
   readonly sweeping: string
 
@@ -40,6 +42,7 @@ export class Layout {
     this.directory = directory
     this.temporary = join(directory, 'tmp')
     this.usage = join(directory, 'usage')
+    this.invalidated = join(directory, 'invalidated')
     this.sweeping = join(directory, 'sweeping')
   }
 

@@ -1,6 +1,6 @@
 /** One entry on its way to the disk: in memory while it is short, then as a temporary file. */
 import type { CacheKey, StoredHead } from '../../../cache/stored-response.js'
-import type { CacheEntry, EntryWriter } from '../store.js'
+import type { CacheEntry, EntryWriter, Mark } from '../store.js'
 import type { Entries } from './entries.js'
 import { DiskEntry, INLINE_BYTES, PieceChecksums, serializeEntry } from './entry-file.js'
 import type { DiskFiles, WritableFile } from './files.js'
@@ -28,8 +28,12 @@ export interface WriterContext {
    * without having done it when too much waits.
    */
   readonly inTurn: (place: Place, work: () => Promise<void>) => Promise<void>
+  /** Whether another process has invalidated a place since its response was requested. Never rejects. */
+  readonly isInvalidated: (place: Place, since: Mark) => Promise<boolean>
   /** There is one more, in place of those that it replaces. */
   readonly onAdded: (entry: DiskEntry, replaces: readonly CacheEntry[]) => void
+  /** An entry that was put in its place was invalidated in the same moment. */
+  readonly onInvalidated: (entry: DiskEntry) => Promise<void>
   /** Nothing of the writer is on the disk, or all of it. */
   readonly onOver: (writer: DiskWriter) => void
   readonly onFailure: (error: unknown) => void
@@ -46,6 +50,8 @@ export interface NewEntry {
   /** Bytes of content to come, where that is known. */
   readonly length: number | undefined
   readonly replaces: readonly CacheEntry[]
+  /** What was known of invalidations when its response was requested; undefined: it is not compared. */
+  readonly since: Mark | undefined
 }
 
 export class DiskWriter implements EntryWriter {
@@ -178,7 +184,7 @@ export class DiskWriter implements EntryWriter {
     await this.#flushing
     if (this.#isGivenUp) return undefined
     const { place, key, head } = this.#entry
-    const { entries, onAdded } = this.#context
+    const { entries, onAdded, onInvalidated } = this.#context
     const body = this.#body
     const parts = {
       key,
@@ -188,6 +194,7 @@ export class DiskWriter implements EntryWriter {
       content: body === undefined ? Buffer.concat(this.#queue) : undefined,
     }
     await this.#close()
+    if (await this.#isInvalidated()) return undefined
     const bytes = serializeEntry(parts)
     if (bytes === undefined || !(await this.#take(entryBytes(bytes.length, 0)))) return undefined
     const file = await this.#create()
@@ -200,8 +207,18 @@ export class DiskWriter implements EntryWriter {
     this.#paths.length = 0
     this.#taken = 0
     const entry = new DiskEntry({ folder, id }, parts, bytes.length)
+    // Whoever invalidates says so before looking for entries: that one is found by them, or they are seen here.
+    if (await this.#isInvalidated()) {
+      await onInvalidated(entry)
+      return undefined
+    }
     onAdded(entry, this.#entry.replaces)
     return entry
+  }
+
+  async #isInvalidated(): Promise<boolean> {
+    const { place, since } = this.#entry
+    return since !== undefined && (await this.#context.isInvalidated(place, since))
   }
 
   async #take(bytes: number): Promise<boolean> {

@@ -76,11 +76,16 @@ export function serializeRecord(entry: RedisEntryParts): Buffer {
 
 /**
  * Those that are to be found.
- * @param generation the one that their partition has
+ * @param generation the one that their partition has, if any
  * @param reply records by their ids, as HGETALL answers
  * @param now milliseconds since the epoch
  */
-export function parseRecords(key: CacheKey, generation: string, reply: Reply, now: number): RedisEntry[] {
+export function parseRecords(
+  key: CacheKey,
+  generation: string | undefined,
+  reply: Reply,
+  now: number,
+): RedisEntry[] {
   const found: RedisEntry[] = []
   for (const [id, record] of recordsOf(reply)) {
     const entry = parseRecord(key, id, record)

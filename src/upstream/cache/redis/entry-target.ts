@@ -1,12 +1,12 @@
 /**
  * Where one entry is written to: its pieces, then its record, each only when what comes before it is there.
  */
-import { randomBytes } from 'node:crypto'
 import { StoredResponse } from '../../../cache/freshness.js'
 import type { CacheKey, StoredHead } from '../../../cache/stored-response.js'
 import type { CacheEntry } from '../store.js'
 import { PIECE_BYTES, parseRecords, RedisEntry, recordsOf, serializeRecord } from './entry-record.js'
 import type { EntryTarget } from './entry-writer.js'
+import { type KeyState, randomId, type RedisMark, stateOf } from './key-state.js'
 import { contentName, type KeyNames } from './keys.js'
 import type { Command } from './link.js'
 import type { RedisServer } from './servers.js'
@@ -29,6 +29,8 @@ export interface EntryTargetOptions {
   readonly names: KeyNames
   readonly head: StoredHead
   readonly replaces: readonly RedisEntry[]
+  /** Undefined: it is not compared. */
+  readonly since: RedisMark | undefined
   readonly freshForMs: FreshForMs
   readonly wallClock: () => number
   /** Something was kept. */
@@ -41,8 +43,11 @@ export class RedisEntryTarget implements EntryTarget {
   readonly #options: EntryTargetOptions
   readonly #id = randomId()
   readonly #content: string
-  /** Of the time before the content came: what is forgotten while it is written is not found afterwards. */
-  readonly #generation: Promise<string>
+  /**
+   * Of the time before the content came: what is forgotten while it is written is not found afterwards. Undefined when the
+   * key was invalidated before that, but behind the request.
+   */
+  readonly #generation: Promise<string | undefined>
   #pieces = 0
 
   constructor(options: EntryTargetOptions) {
@@ -74,6 +79,10 @@ export class RedisEntryTarget implements EntryTarget {
   async commit(length: number, inline: Buffer | undefined): Promise<CacheEntry | undefined> {
     const { server, key, names, head, wallClock, freshForMs } = this.#options
     const generation = await this.#generation
+    if (generation === undefined) {
+      this.discard()
+      return undefined
+    }
     const now = wallClock()
     const response = new StoredResponse(head)
     const ttlMs = timeToLive(response, now, freshForMs)
@@ -153,16 +162,25 @@ export function forgetIds({ uri, entries }: KeyNames, ids: readonly string[]): C
   return [['HDEL', entries, ...ids], ...ids.map(id => keepWhileRead(contentName(uri.tag, id)))]
 }
 
-/** Makes the generation of a partition when it has none. */
-async function generationOf({ server, names }: EntryTargetOptions): Promise<string> {
+/**
+ * Makes the generation of a partition when it has none.
+ * @returns undefined when the key was invalidated since the response was requested
+ */
+async function generationOf({ server, names, since }: EntryTargetOptions): Promise<string | undefined> {
   const replies = await server.records.transaction([
     ['HSETNX', names.uri.generations, names.partition, randomId()],
     ...keepGeneration(names),
     ['HGET', names.uri.generations, names.partition],
+    ['GET', names.invalidation],
   ])
-  return String(replies.at(-1))
+  const now = stateOf(replies.at(-2), replies.at(-1))
+  if (since !== undefined && isInvalidated(await since.state, now)) return undefined
+  return now.generation
 }
 
-function randomId(): string {
-  return randomBytes(16).toString('base64url')
+function isInvalidated(before: KeyState | undefined, now: KeyState): boolean {
+  if (before === undefined) return true
+  // With a generation, an invalidation has taken it away. One that was not there may have come from another response.
+  if (before.generation !== undefined) return before.generation !== now.generation
+  return now.invalidation !== undefined && before.invalidation !== now.invalidation
 }

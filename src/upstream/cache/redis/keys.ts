@@ -5,6 +5,7 @@
  *     sluice:{HOST.URI}:u                hash: the generation of each partition that has something of the URI
  *     sluice:{HOST.URI}:e:PARTITION      hash: the stored responses of one key, by their ids
  *     sluice:{HOST.URI}:c:ID             hash: the content of one of them in pieces, by their numbers
+ *     sluice:{HOST.URI}:i:PARTITION      text: differs after each invalidation of the key; there for some minutes
  *
  * HOST, URI and PARTITION are digests: names have one length and no character that a pattern knows. What is stored says
  * itself which key it is for, so that a collision is a miss.
@@ -30,6 +31,7 @@ export interface KeyNames {
   /** The field of this partition in the hash of generations. */
   readonly partition: string
   readonly entries: string
+  readonly invalidation: string
 }
 
 export interface UriNames {
@@ -40,7 +42,8 @@ export interface UriNames {
 export function namesOf(key: CacheKey): KeyNames {
   const uri = namesOfUri(key.uri)
   const partition = digest(key.partition, DIGEST_LENGTH)
-  return { uri, partition, entries: entriesName(uri.tag, partition) }
+  const invalidation = `${PREFIX}{${uri.tag}}:i:${partition}`
+  return { uri, partition, entries: entriesName(uri.tag, partition), invalidation }
 }
 
 export function namesOfUri(uri: string): UriNames {

@@ -14,6 +14,11 @@ const LONGEST_MS = 2 ** 31 * 1_000
 const WRITING_MS = 60 * 60 * 1_000
 /** Content that was forgotten, for those who are reading it. */
 const LINGER_MS = 60_000
+/**
+ * An invalidation, for requests that were sent before it and whose responses have not begun: from then on the generation
+ * of their key tells. `limits.response_timeout` is a minute unless it is configured.
+ */
+const INVALIDATION_MS = 15 * 60_000
 /** Content outlives its record by that, as clocks of several machines differ. */
 const MARGIN_MS = 60_000
 
@@ -47,6 +52,11 @@ export function keepWhileWriting(name: string): Command {
 
 export function keepWhileRead(name: string): Command {
   return ['PEXPIRE', name, String(LINGER_MS), 'LT']
+}
+
+/** Notes an invalidation, for as long as it may matter. */
+export function noteInvalidation({ invalidation }: KeyNames, id: string): Command {
+  return ['SET', invalidation, id, 'PX', String(INVALIDATION_MS)]
 }
 
 /** GT alone does nothing to a key that has no time to live yet, and a name that is gone stays so. */

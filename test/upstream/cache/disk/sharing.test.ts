@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { performance } from 'node:perf_hooks'
 import t from 'tap'
 import { blockBytes } from '../../../../src/upstream/cache/disk/layout.js'
-import type { CacheEntry } from '../../../../src/upstream/cache/store.js'
+import type { DiskStore } from '../../../../src/upstream/cache/disk-store.js'
+import type { CacheEntry, Mark } from '../../../../src/upstream/cache/store.js'
 import { until } from '../../../kit/until.js'
 import {
   bytesOf,
@@ -75,6 +76,143 @@ t.test('who reads an entry goes on when another store evicts it', async t => {
   t.equal(await until('the end', () => end !== '' && end), 'ended')
   t.ok(Buffer.concat(chunks).equals(content))
   t.equal(await contentOf(one, entry), undefined, 'who has not begun fails')
+})
+
+/** Has a store keep a response that was requested at a mark. */
+async function putSince(store: DiskStore, since: Mark, path = '/', length = 100): Promise<boolean> {
+  const writer = store.create(keyOf(path), headOf(), length, [], since)
+  writer?.write(bytesOf(length))
+  return (await writer?.end()) !== undefined
+}
+
+/** Resolves when a store has done all that was asked of it for a key. */
+async function done(store: DiskStore, path = '/'): Promise<void> {
+  await store.find(keyOf(path))
+}
+
+t.test(
+  'a response that was requested before another store invalidated is not stored (RFC 9111 §4.4)',
+  async t => {
+    const directory = cacheDirectory(t)
+    const [one, two] = [openStore(t, directory).store, openStore(t, directory).store]
+    for (const [length, isFileThere] of [
+      [100, false],
+      [100_000, true],
+    ] as const) {
+      const [before, ofItself] = [one.mark(), two.mark()]
+      t.equal(filesBelow(directory).includes('invalidated'), isFileThere)
+      two.invalidate(keyOf('/'))
+      await done(two)
+      t.notOk(await putSince(one, before, '/', length), `${length} bytes`)
+      t.same(entryFiles(directory), [])
+      t.ok(await putSince(one, before, '/other', length), 'what is stored under other keys is')
+      t.ok(await putSince(one, one.mark(), '/', length), 'a response to a later request is stored')
+      t.ok(
+        await putSince(two, ofItself, '/', length),
+        'what the store itself invalidates is known without the file',
+      )
+      one.invalidate(keyOf('/other'))
+      one.invalidate(keyOf('/'))
+      await done(one, '/other')
+      await done(one)
+    }
+    t.match(await one.stats(), { entries: 0, bytes: 0 })
+  },
+)
+
+t.test('an invalidation of one partition leaves the responses to others alone (RFC 9111 §4.4)', async t => {
+  const directory = cacheDirectory(t)
+  const [one, two] = [openStore(t, directory).store, openStore(t, directory).store]
+  const before = one.mark()
+  two.invalidate(keyOf('/', 'somebody'))
+  await two.find(keyOf('/', 'somebody'))
+  t.ok(await putSince(one, before))
+})
+
+t.test('an entry that was put in its place while another store invalidated is removed', async t => {
+  const directory = cacheDirectory(t)
+  const files = new FailingFiles()
+  const one = openStore(t, directory, { wrapFiles: files.wrap }).store
+  const two = openStore(t, directory).store
+  const before = one.mark()
+  let isDone = false
+  files.before = async operation => {
+    if (operation !== 'rename' || isDone) return
+    isDone = true
+    // Behind the first look at the invalidations, and before the entry is in its place.
+    two.invalidate(keyOf('/'))
+    await done(two)
+  }
+  t.notOk(await putSince(one, before))
+  t.ok(isDone)
+  t.same(entryFiles(directory), [])
+  t.match(await one.stats(), { entries: 0, bytes: 0 })
+})
+
+t.test('another head does not bring back what another store invalidates meanwhile', async t => {
+  const directory = cacheDirectory(t)
+  const files = new FailingFiles()
+  const one = openStore(t, directory, { wrapFiles: files.wrap }).store
+  const two = openStore(t, directory).store
+  two.invalidate(keyOf('/first'))
+  await done(two, '/first')
+  await one.find(keyOf('/'))
+  const entry = (await put(one, keyOf('/'), bytesOf(10))) as CacheEntry
+  let isDone = false
+  files.before = async operation => {
+    if (operation !== 'rename' || isDone) return
+    isDone = true
+    two.invalidate(keyOf('/'))
+    await done(two)
+  }
+  one.update(entry, headOf(['ETag', '"2"']))
+  t.same(await one.find(keyOf('/')), [])
+  t.ok(isDone)
+  t.same(entryFiles(directory), [])
+})
+
+t.test('a purge by another store counts as an invalidation of every key', async t => {
+  const directory = cacheDirectory(t)
+  const [one, two] = [openStore(t, directory).store, openStore(t, directory).store]
+  const before = one.mark()
+  await two.purge({ kind: 'host', host: 'other.example' })
+  t.notOk(await putSince(one, before))
+  t.ok(await putSince(one, one.mark()))
+})
+
+t.test('the file of the invalidations stays short, and nothing is missed when it is replaced', async t => {
+  const directory = cacheDirectory(t)
+  const [one, two] = [openStore(t, directory).store, openStore(t, directory).store]
+  const path = join(directory, 'invalidated')
+  two.invalidate(keyOf('/'))
+  await done(two)
+  t.ok(await putSince(one, one.mark(), '/other'), 'from now on the file is open')
+  const before = one.mark()
+  two.invalidate(keyOf('/x'))
+  await done(two, '/x')
+  const { ino } = statSync(path)
+  for (let i = 0; statSync(path).ino === ino && i < 20_000; i += 500) {
+    for (let j = 0; j < 500; j++) two.invalidate(keyOf(`/${i + j}`))
+    await done(two, `/${i + 499}`)
+  }
+  t.not(statSync(path).ino, ino)
+  t.ok(statSync(path).size < 256 * 1024)
+  t.notOk(await putSince(one, before, '/x'), 'the line about it is gone, and so is the file')
+  t.notOk(await putSince(one, before, '/y'), 'nobody can tell')
+  t.ok(await putSince(one, one.mark(), '/x'))
+  t.same(
+    filesBelow(directory).filter(name => name.startsWith('invalidated')),
+    ['invalidated'],
+  )
+})
+
+t.test('when the file of the invalidations cannot be read nothing is stored', async t => {
+  const directory = cacheDirectory(t)
+  const { store, messages } = openStore(t, directory)
+  await put(store, keyOf('/other'), bytesOf(10))
+  mkdirSync(join(directory, 'invalidated'))
+  t.notOk(await putSince(store, store.mark()))
+  t.same(messages.length, 1)
 })
 
 t.test('what was used least recently goes first, whichever store kept or used it', async t => {
