@@ -197,7 +197,7 @@ export class StoredResponse {
     return varyNames(fieldValues(this.#fields, 'vary'))
   }
 
-  /** Whether a conditional request can be made of it (§4.3.1). */
+  /** Whether a conditional request can be made of it (RFC 9111 §4.3.1). */
   get isValidatable(): boolean {
     return this.etagText !== undefined || this.lastModifiedText !== undefined
   }

@@ -100,7 +100,10 @@ t.test('a rule that looks into methods upgrades nothing', async t => {
   const peer = await origin.accept()
   t.equal(offered(await peer.until('\r\n\r\n')), undefined)
   peer.write(SWITCH)
-  t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 502 Sluice: status code 101 without an Upgrade request/)
+  t.match(
+    await client.until('\r\n\r\n'),
+    /^HTTP\/1\.1 502 Sluice: status code 101 without an Upgrade request/,
+  )
 })
 
 t.test('forward.upgrade says what may be switched to', async t => {
@@ -159,7 +162,10 @@ t.test('a switch that nobody asked for is 502 (RFC 9110 §15.2.2)', async t => {
     const peer = await origin.accept()
     await peer.until('\r\n\r\n')
     peer.write(response)
-    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 502 Sluice: status code 101 without an Upgrade request/)
+    t.match(
+      await client.until('\r\n\r\n'),
+      /^HTTP\/1\.1 502 Sluice: status code 101 without an Upgrade request/,
+    )
     await peer.untilEnd()
     t.match(await proxy.event('close'), { status: 502, error: 'http_upgrade_failed' })
   }
