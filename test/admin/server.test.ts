@@ -4,7 +4,6 @@ import { AdminServer, type Control, type AdminServerOptions } from '../../src/ad
 import { MAX_CONNECTIONS, MAX_KEPT_CONNECTIONS } from '../../src/admin/connections.js'
 import { defaultConfig } from '../../src/config/load.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
-import type { WorkerStatus } from '../../src/observe/worker-status.js'
 import { CACHE_RESULTS, type CacheResult } from '../../src/outcome.js'
 import type { Purge } from '../../src/upstream/cache/store.js'
 import { acceptedSockets } from '../kit/peers/arrived.js'
@@ -14,6 +13,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient, type RawPeer } from '../kit/peers/raw-peer.js'
 import { turns } from '../kit/peers/settled.js'
 import { openAccess } from '../kit/fakes/admin-access.js'
+import { workerStatus } from '../kit/fakes/worker-status.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const REPORT: MetricsReport = [
@@ -37,30 +37,7 @@ const CONTROL: Control = {
 }
 
 const NO_RESULTS = Object.fromEntries(CACHE_RESULTS.map(result => [result, 0])) as Record<CacheResult, number>
-const WORKER: WorkerStatus = {
-  worker: 1,
-  pid: undefined,
-  startedMs: 0,
-  configHash: 'abc',
-  busy: 0,
-  traffic: {
-    endSecond: 0,
-    requests: [],
-    denied: [],
-    failed: [],
-    opened: [],
-    bytesUp: [],
-    bytesDown: [],
-    tunnels: [],
-  },
-  latencies: { dns: [], dial: [], firstByte: [] },
-  tunnels: { open: 0, listed: [] },
-  shares: [],
-  denials: { dropped: 0, listed: [] },
-  failures: { dropped: 0, listed: [] },
-  upstreams: [],
-  cache: undefined,
-}
+const WORKER = workerStatus()
 
 async function admin(t: Test, options: AdminServerOptions = {}) {
   const control = {

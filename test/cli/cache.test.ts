@@ -12,6 +12,7 @@ import type { Bindable } from '../../src/listener/bind.js'
 import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
 import { socketPath } from '../kit/peers/unix-socket.js'
 import { openAccess } from '../kit/fakes/admin-access.js'
+import { workerStatus } from '../kit/fakes/worker-status.js'
 import { testProxy } from '../kit/proxies/test-proxy.js'
 import { sluice } from './fake-host.js'
 
@@ -45,32 +46,7 @@ async function admin(
       needsRestart: [],
     }),
     metrics: async () => [],
-    status: async () => [
-      {
-        worker: 1,
-        pid: undefined,
-        startedMs: 0,
-        configHash: 'abc',
-        busy: 0,
-        traffic: {
-          endSecond: 0,
-          requests: [],
-          denied: [],
-          failed: [],
-          opened: [],
-          bytesUp: [],
-          bytesDown: [],
-          tunnels: [],
-        },
-        latencies: { dns: [], dial: [], firstByte: [] },
-        tunnels: { open: 0, listed: [] },
-        shares: [],
-        denials: { dropped: 0, listed: [] },
-        failures: { dropped: 0, listed: [] },
-        upstreams: [],
-        cache: cache ?? undefined,
-      },
-    ],
+    status: async () => [workerStatus({ cache: cache ?? undefined })],
     closeTunnel: async () => false,
     purgeCache: async what => {
       purges.push(what)

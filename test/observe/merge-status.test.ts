@@ -1,37 +1,9 @@
 import t from 'tap'
 import { MAX_TUNNELS, mergeStatus } from '../../src/observe/merge-status.js'
-import type { DenialGroup, FailureGroup, Traffic, WorkerStatus } from '../../src/observe/worker-status.js'
+import type { DenialGroup, FailureGroup } from '../../src/observe/worker-status.js'
 import type { TunnelStatus } from '../../src/tunnel/registry.js'
+import { traffic, workerStatus } from '../kit/fakes/worker-status.js'
 
-const traffic = (endSecond: number, requests: number[]): Traffic => {
-  const zeros = requests.map(() => 0)
-  return {
-    endSecond,
-    requests,
-    denied: zeros,
-    failed: zeros,
-    opened: zeros,
-    bytesUp: zeros,
-    bytesDown: zeros,
-    tunnels: zeros,
-  }
-}
-const worker = (more: Partial<WorkerStatus>): WorkerStatus => ({
-  worker: 1,
-  pid: undefined,
-  startedMs: 0,
-  configHash: 'h',
-  busy: 0,
-  traffic: traffic(0, []),
-  latencies: { dns: [], dial: [], firstByte: [] },
-  tunnels: { open: 0, listed: [] },
-  shares: [],
-  denials: { dropped: 0, listed: [] },
-  failures: { dropped: 0, listed: [] },
-  upstreams: [],
-  cache: undefined,
-  ...more,
-})
 const tunnel = (id: string, bytesUp: number, ageMs = 0): TunnelStatus => ({
   id,
   client: undefined,
@@ -65,7 +37,7 @@ const denial = (host: string, more: Partial<DenialGroup> = {}): DenialGroup => (
   ...more,
 })
 const merged = (...lists: [number, number[]][]) => {
-  const found = mergeStatus(lists.map(([end, requests]) => worker({ traffic: traffic(end, requests) })))
+  const found = mergeStatus(lists.map(([end, requests]) => workerStatus({ traffic: traffic(end, requests) })))
   return [found.traffic.endSecond, found.traffic.requests]
 }
 
@@ -82,8 +54,8 @@ t.test('rates are added second by second, up to the last that all have told', as
 
 t.test('latencies are added bucket by bucket', async t => {
   const found = mergeStatus([
-    worker({ latencies: { dns: [1, 2], dial: [], firstByte: [0, 0, 5] } }),
-    worker({ latencies: { dns: [1, 0, 4], dial: [], firstByte: [] } }),
+    workerStatus({ latencies: { dns: [1, 2], dial: [], firstByte: [0, 0, 5] } }),
+    workerStatus({ latencies: { dns: [1, 0, 4], dial: [], firstByte: [] } }),
   ])
   t.same(found.latencies, { dns: [2, 2, 4], dial: [], firstByte: [0, 0, 5] })
 })
@@ -92,8 +64,8 @@ t.test(
   'tunnels are listed together, the oldest first, those with the most bytes when there are too many',
   async t => {
     const few = mergeStatus([
-      worker({ tunnels: { open: 7, listed: [tunnel('a', 1, 5)] } }),
-      worker({ tunnels: { open: 2, listed: [tunnel('b', 9, 3), tunnel('c', 0, 9)] } }),
+      workerStatus({ tunnels: { open: 7, listed: [tunnel('a', 1, 5)] } }),
+      workerStatus({ tunnels: { open: 2, listed: [tunnel('b', 9, 3), tunnel('c', 0, 9)] } }),
     ]).tunnels
     t.equal(few.open, 9)
     t.same(
@@ -102,8 +74,8 @@ t.test(
     )
     const many = Array.from({ length: MAX_TUNNELS }, (_, i) => tunnel(`m${i}`, i + 1))
     const cut = mergeStatus([
-      worker({ tunnels: { open: MAX_TUNNELS, listed: many } }),
-      worker({ tunnels: { open: 2, listed: [tunnel('big', 1e6), tunnel('none', 0)] } }),
+      workerStatus({ tunnels: { open: MAX_TUNNELS, listed: many } }),
+      workerStatus({ tunnels: { open: 2, listed: [tunnel('big', 1e6), tunnel('none', 0)] } }),
     ]).tunnels
     t.equal(cut.open, MAX_TUNNELS + 2)
     t.equal(cut.listed.length, MAX_TUNNELS)
@@ -116,10 +88,10 @@ t.test(
 
 t.test('refusals of the same kind are counted together, with the last of what was said', async t => {
   const found = mergeStatus([
-    worker({
+    workerStatus({
       denials: { dropped: 1, listed: [denial('a.test', { count: 3, firstMs: 5, lastMs: 9, detail: 'new' })] },
     }),
-    worker({
+    workerStatus({
       denials: {
         dropped: 2,
         listed: [
@@ -139,14 +111,14 @@ t.test('refusals of the same kind are counted together, with the last of what wa
   )
   const full = (from: number) => Array.from({ length: 150 }, (_, i) => denial(`h${from + i}.test`))
   const cut = mergeStatus(
-    [0, 150].map(from => worker({ denials: { dropped: 0, listed: full(from) } })),
+    [0, 150].map(from => workerStatus({ denials: { dropped: 0, listed: full(from) } })),
   ).denials
   t.equal(cut.listed.length, 200)
   t.equal(cut.dropped, 100)
 })
 
 t.test('refusals of two users stay two', async t => {
-  const of = (user: string) => worker({ denials: { dropped: 0, listed: [denial('a.test', { user })] } })
+  const of = (user: string) => workerStatus({ denials: { dropped: 0, listed: [denial('a.test', { user })] } })
   const { listed } = mergeStatus([of('alice'), of('bob'), of('alice')]).denials
   t.same(
     listed.map(({ user, count }) => [user, count]),
@@ -161,8 +133,8 @@ t.test('tunnels of one client in several workers are one share of the limit', as
   const of = (user: string, tunnels: number) => ({ client: 'ci', user, clientAddress: undefined, tunnels })
   const few = Array.from({ length: 20 }, (_, i) => of(`few${i}`, 1))
   const { shares } = mergeStatus([
-    worker({ shares: [of('bob', 4), of('alice', 3)] }),
-    worker({ shares: [of('alice', 3), ...few] }),
+    workerStatus({ shares: [of('bob', 4), of('alice', 3)] }),
+    workerStatus({ shares: [of('alice', 3), ...few] }),
   ])
   t.equal(shares.length, 10)
   t.same(shares.slice(0, 2), [of('alice', 6), of('bob', 4)])
@@ -181,10 +153,10 @@ t.test(
     })
     const other = { ...upstream(0), route: '/x' }
     const found = mergeStatus([
-      worker({ upstreams: [upstream(1), other] }),
-      worker({ upstreams: [upstream(2, 9), other] }),
-      worker({ upstreams: [upstream(3, 5), other] }),
-      worker({ upstreams: [upstream(4), other] }),
+      workerStatus({ upstreams: [upstream(1), other] }),
+      workerStatus({ upstreams: [upstream(2, 9), other] }),
+      workerStatus({ upstreams: [upstream(3, 5), other] }),
+      workerStatus({ upstreams: [upstream(4), other] }),
     ])
     t.same(found.upstreams, [upstream(10, 5), other])
   },
@@ -208,13 +180,13 @@ t.test('failures of the same kind are counted together, with what was told last'
     ...more,
   })
   const found = mergeStatus([
-    worker({
+    workerStatus({
       failures: {
         dropped: 1,
         listed: [failure('a.test', { count: 3, firstMs: 5, lastMs: 9, detail: 'new' })],
       },
     }),
-    worker({
+    workerStatus({
       failures: {
         dropped: 0,
         listed: [

@@ -1,6 +1,7 @@
 /** A worker that is no process: does what the test says, and ends when it is told. */
 import { PassThrough } from 'node:stream'
 import type { LoadedConfig } from '../../src/run/runtime.js'
+import { workerStatus } from '../kit/fakes/worker-status.js'
 import type { MetricsReport } from '../../src/observe/exposition.js'
 import {
   Conversation,
@@ -19,30 +20,6 @@ export interface Script {
   readonly onPurge?: (what: Purge) => Promise<number> | number
   /** Whether it ends when it is drained. */
   readonly drains?: boolean
-}
-
-const NO_TRAFFIC = {
-  requests: [],
-  denied: [],
-  failed: [],
-  opened: [],
-  bytesUp: [],
-  bytesDown: [],
-  tunnels: [],
-}
-
-const STATUS = {
-  startedMs: 0,
-  pid: undefined,
-  busy: 0,
-  traffic: { endSecond: 0, ...NO_TRAFFIC },
-  latencies: { dns: [], dial: [], firstByte: [] },
-  tunnels: { open: 1, listed: [] },
-  shares: [],
-  denials: { dropped: 0, listed: [] },
-  failures: { dropped: 0, listed: [] },
-  upstreams: [],
-  cache: undefined,
 }
 
 export class FakeWorker {
@@ -79,7 +56,12 @@ export class FakeWorker {
         },
         metrics: () => onMetrics?.() ?? [],
         beat: () => undefined,
-        status: () => ({ ...STATUS, worker: this.started?.place.number ?? 0, configHash: this.hash ?? '' }),
+        status: () =>
+          workerStatus({
+            worker: this.started?.place.number ?? 0,
+            configHash: this.hash ?? '',
+            tunnels: { open: 1, listed: [] },
+          }),
         closeTunnel: id => id === `tunnel-${pid}`,
         purgeCache: what => onPurge?.(what) ?? null,
         drain: () => {
