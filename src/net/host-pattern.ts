@@ -68,7 +68,7 @@ export function parseHostPattern(text: string, key: PatternKey = {}): HostPatter
     throw invalid(`with a leading dot; write "*.${below}" for all names below it, and "${below}" for itself`)
   }
   if (text.startsWith('*.')) return { kind: 'suffix', suffix: `.${nameOf(text.slice(2), invalid)}` }
-  if (text.includes('*')) throw invalid('where * is not the whole first label')
+  if (text.includes('*')) throw invalid(partialWildcard(text))
   const host = hostOf(text, invalid)
   if (host.kind === 'name') return { kind: 'exact', name: host.name }
   const literal = parseIpAddress(host.name)
@@ -90,6 +90,14 @@ export function serializeHostPattern(pattern: HostPattern): string {
     case 'cidr':
       return pattern.cidr.text
   }
+}
+
+/** Why `*` stands for whole labels alone, and what to write in place of another one. */
+function partialWildcard(text: string): string {
+  const matched = text.replaceAll('*', 'other')
+  const below = text.slice(text.indexOf('.', text.lastIndexOf('*')) + 1)
+  const all = below.includes('.') && isName(below) ? `, or "*.${below}" for all names below ${below}` : ''
+  return `where * is not the whole first label: it would match "${matched}" and more that its author does not know; write each name${all}`
 }
 
 type PatternError = (clause?: string) => RangeError

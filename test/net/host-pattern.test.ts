@@ -58,7 +58,16 @@ t.test('refuses everything else, and says what to write instead', async t => {
     ['[::1]:443', /with a port/],
     ['*:443', /with a port/],
     ['*.example.com:443', /with a port/],
-    ['*foo.com', /where \* is not the whole first label/],
+    [
+      '*foo.com',
+      /where \* is not the whole first label: it would match "otherfoo\.com" and more that its author does not know; write each name$/,
+    ],
+    [
+      'foo*.example.com',
+      /: it would match "fooother\.example\.com" .*; write each name, or "\*\.example\.com" for all names below example\.com$/,
+    ],
+    ['*foo.example.com', /: it would match "otherfoo\.example\.com" .* for all names below example\.com$/],
+    ['a.*.example.com', /: it would match "a\.other\.example\.com" .* for all names below example\.com$/],
     ['a.*.b', /where \* is not/],
     ['foo.*', /where \* is not/],
     ['**', /where \* is not/],
