@@ -32,7 +32,12 @@ t.test('every configuration in a README is a valid one', async t => {
   const files = blocks('yaml').filter(text => !namesFiles(text))
   t.ok(files.length >= 15)
   const hash = '$2y$10$abcdefghijklmnopqrstuuABCDEFGHIJKLMNOPQRSTUVWXYZabcde'
-  const folder = t.testdir({ 'agents.htpasswd': `alice:${hash}\n`, 'admin.htpasswd': `olga:${hash}\n` })
+  const folder = t.testdir({
+    'agents.htpasswd': `alice:${hash}\n`,
+    'admin.htpasswd': `olga:${hash}\n`,
+    rules: { 'packages.yaml': 'rules: {}\n' },
+    'team.yaml': 'deny: {}\n',
+  })
   for (const text of files) t.doesNotThrow(() => parseConfig(text, 'README.md', folder), text)
 })
 

@@ -6,7 +6,7 @@ import * as z from 'zod'
 import { list, name, oneOf, section, text } from '../config/fields.js'
 import type { Path } from '../config/problem.js'
 import type { Config } from '../config/schema.js'
-import { configError, faultsOfIssues, positions } from '../config/yaml-file.js'
+import { configError, faultsOfIssues, Texts } from '../config/yaml-file.js'
 import { type Fault, type Located, readYaml, valueAt } from '../config/yaml-tree.js'
 import { type Explanation, findClient, requestLineOf } from './explanation.js'
 
@@ -50,12 +50,12 @@ export interface Case {
  * @throws ConfigError with every problem
  */
 export function parseCases(source: string, file: string, config: Config): Case[] {
-  const { root, faults } = readYaml(source, FILE)
-  if (root === undefined) throw configError(file, source, faults)
+  const texts = new Texts(source)
+  const { root, faults } = readYaml(source, { kind: FILE })
+  if (root === undefined) throw configError(file, texts, faults)
   const result = casesSchema.safeParse(root.value)
   const all: Fault[] = [...faults, ...(result.success ? [] : faultsOfIssues(result.error.issues, root))]
-  if (!result.success) throw configError(file, source, all)
-  const position = positions(source)
+  if (!result.success) throw configError(file, texts, all)
   const cases = result.data.flatMap((written, index) => {
     const fault = (error: unknown, ...path: Path): undefined => {
       if (!(error instanceof RangeError)) throw error
@@ -75,10 +75,10 @@ export function parseCases(source: string, file: string, config: Config): Case[]
       all.push(faultAt(root, [index, 'reason'], 'a reason is of a refusal, and expect is allow'))
     }
     if (request === undefined || client === undefined) return []
-    const line = position(valueAt(root, index)?.start ?? 0).line
+    const { line } = texts.place(valueAt(root, index)?.start ?? 0)
     return [{ request, client, expect, reason, rule, clientText, line }]
   })
-  if (all.length > 0) throw configError(file, source, all)
+  if (all.length > 0) throw configError(file, texts, all)
   return cases
 }
 

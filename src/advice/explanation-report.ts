@@ -7,7 +7,7 @@ import type { Explanation, Lookup } from './explanation.js'
 
 /** Where what is explained was configured. */
 export interface Source {
-  readonly loaded: Pick<Loaded, 'config' | 'lineOf'>
+  readonly loaded: Pick<Loaded, 'config' | 'placeOf'>
   /** The name of the file, as given; undefined when there is none. */
   readonly file: string | undefined
 }
@@ -45,8 +45,8 @@ function clientText({ client }: Explanation, source: Source): string {
 
 function placeOf(path: Path | undefined, { loaded, file }: Source): string {
   if (path === undefined) return ''
-  const line = loaded.lineOf(path)
-  return line === undefined ? ' (default)' : ` (${file ?? 'configuration'}:${line})`
+  const place = loaded.placeOf(path)
+  return place === undefined ? ' (default)' : ` (${place.file ?? file ?? 'configuration'}:${place.line})`
 }
 
 function lookupLines({ name, addresses, ms, error }: Lookup, { loaded }: Source): string[] {
@@ -124,11 +124,13 @@ export function serializeExplanationJson(explanation: Explanation, source: Sourc
   return `${JSON.stringify(object)}\n`
 }
 
-function stepObject({ verdict, text, path }: TraceStep, { loaded }: Source) {
+function stepObject({ verdict, text, path }: TraceStep, { loaded, file }: Source) {
+  const place = path === undefined ? undefined : loaded.placeOf(path)
   return {
     verdict,
     text,
     path: path === undefined ? null : formatPath(path),
-    line: path === undefined ? null : (loaded.lineOf(path) ?? null),
+    file: place === undefined ? null : (place.file ?? file ?? null),
+    line: place?.line ?? null,
   }
 }

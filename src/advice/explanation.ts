@@ -160,7 +160,7 @@ function refusedBehindParent(traced: Base, denial: Denial): Explanation {
 function refusedAs(traced: Base, denial: Denial): Explanation {
   const step: TraceStep = {
     verdict: 'deny',
-    path: ['deny', 'hosts'],
+    path: ['deny', denial.hostsFile === undefined ? 'hosts' : 'hosts_file'],
     text: `${denial.message}. ${denial.detail}`,
   }
   const refusal = answerTo(denial, traced.request.form)

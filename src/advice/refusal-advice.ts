@@ -58,7 +58,7 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     case 'localhost':
       return 'no rule names the host, whose address would have to be in its addresses as well'
     case 'deny_host':
-      return 'deny.hosts holds the host'
+      return `${denyingKeys(config)} the host`
     case 'deny_address':
       return 'deny.addresses holds its address'
     case 'address':
@@ -72,6 +72,15 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     default:
       return reason ?? 'refused'
   }
+}
+
+/** What may hold a denied host; which of several does is not in the log. */
+function denyingKeys({ deny: { hosts, hostsFiles } }: Config): string {
+  const keys = [
+    ...(hosts.length > 0 || hostsFiles.length === 0 ? ['deny.hosts'] : []),
+    ...(hostsFiles.length > 0 ? [`deny.hosts_file (${hostsFiles.join(', ')})`] : []),
+  ]
+  return `${keys.join(' or ')} holds`
 }
 
 function portsKey(rule: string | undefined, target: LoggedTarget | undefined, config: Config): string {
@@ -119,8 +128,9 @@ const DEFAULTS: WrittenRule[] = Object.entries(DEFAULT_RULES).map(([name, { host
 function isDefault({ rules }: Config): boolean {
   const web = rules.get('web')
   if (rules.size !== 1 || web === undefined) return false
-  const { hosts, ports, methods, addresses } = web
-  const isPlain = ports === undefined && methods === undefined && addresses.length === 0
+  const { hosts, hostsFiles, ports, methods, addresses } = web
+  const isPlain =
+    hostsFiles.length === 0 && ports === undefined && methods === undefined && addresses.length === 0
   return isPlain && hosts.map(serializeHostPattern).join() === '*'
 }
 

@@ -10,8 +10,8 @@ import { NO_USER_PASSWORD, parseUserPassword } from '../config/line-files.js'
 import { serializeBasic } from '../http/basic-credentials.js'
 import { parsePurgedHost, serializePurge } from '../admin/purge-request.js'
 import type { DocumentCache } from '../admin/status-document.js'
-import { readConfiguration } from '../run/configuration.js'
-import { EXIT, type Io } from '../run/io.js'
+import { type ConfigurationHost, readConfiguration } from '../run/configuration.js'
+import { EXIT } from '../run/io.js'
 import type { Purge } from '../upstream/cache/store.js'
 import {
   type AdminAnswer,
@@ -37,8 +37,9 @@ export interface CacheArguments {
  * @returns the exit code: 66 when the credentials cannot be read, 69 when nobody answers there, or the cache is off; 78 when
  *   the file cannot be used
  */
-export async function runCache(args: CacheArguments, io: Io): Promise<number> {
-  const address = await findAdmin(args, io)
+export async function runCache(args: CacheArguments, host: ConfigurationHost): Promise<number> {
+  const { io } = host
+  const address = await findAdmin(args, host)
   if (typeof address === 'number') return address
   let authorization: string | undefined
   try {
@@ -75,17 +76,20 @@ export async function runCache(args: CacheArguments, io: Io): Promise<number> {
 }
 
 /** @returns where to ask, or an exit code when that cannot be told */
-async function findAdmin({ admin, config }: CacheArguments, io: Io): Promise<ListenAddress | number> {
+async function findAdmin(
+  { admin, config }: CacheArguments,
+  host: ConfigurationHost,
+): Promise<ListenAddress | number> {
   let address: ListenAddress | false
   if (admin !== undefined) address = parseSingleAddress(admin)
   else {
-    const loaded = await readConfiguration(config, io)
+    const loaded = await readConfiguration(config, host)
     if (loaded === undefined) return EXIT.config
     address = loaded.config.listen.admin
   }
   const problem = unreachable(address)
   if (problem === undefined && address !== false) return address
-  io.stderr(`sluice: ${problem}\n`)
+  host.io.stderr(`sluice: ${problem}\n`)
   return address === false ? EXIT.unavailable : EXIT.usage
 }
 
@@ -141,7 +145,7 @@ interface CacheOptions {
 }
 
 /** @param done gets the exit code */
-export function cacheCommand(io: Io, done: (code: number) => void): Command<CacheOptions> {
+export function cacheCommand(host: ConfigurationHost, done: (code: number) => void): Command<CacheOptions> {
   return {
     builder: yargs =>
       yargs
@@ -178,7 +182,7 @@ export function cacheCommand(io: Io, done: (code: number) => void): Command<Cach
           parseArguments(args)
           return true
         }),
-    handler: async args => done(await runCache(parseArguments(args), io)),
+    handler: async args => done(await runCache(parseArguments(args), host)),
   }
 }
 

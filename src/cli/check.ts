@@ -4,11 +4,12 @@
 import { loadConfig } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
 import type { Command } from './command.js'
-import { EXIT, type Io, paint } from '../run/io.js'
+import type { ConfigurationHost } from '../run/configuration.js'
+import { EXIT, paint } from '../run/io.js'
 import { inputOf, listedWords, type StandardInput } from './listed-words.js'
 
 /** What the command needs of the world. */
-export type CheckHost = StandardInput & { readonly io: Io }
+export type CheckHost = StandardInput & ConfigurationHost
 
 /**
  * Problems and warnings go to stderr, `FILE: ok` to stdout.
@@ -25,10 +26,10 @@ export async function runCheck(files: readonly string[], host: CheckHost): Promi
 }
 
 async function isUsable(file: string, host: CheckHost): Promise<boolean> {
-  const { io } = host
+  const { io, environment } = host
   const { name, input } = inputOf(file, host)
   try {
-    const { warnings } = await loadConfig(name, undefined, { input })
+    const { warnings } = await loadConfig(name, undefined, { input, variables: environment })
     for (const warning of warnings) {
       io.stderr(`${paint(io, 'yellow', 'warning:')} ${formatProblem(name, warning)}\n`)
     }

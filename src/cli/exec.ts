@@ -59,7 +59,7 @@ type Client = Config['clients'][number]
 /** @returns the exit code: the program's own, once it has ended and the proxy is closed */
 async function exec(args: ExecArguments, host: ExecHost): Promise<number> {
   const { io } = host
-  const loaded = await readConfiguration(args.config, io)
+  const loaded = await readConfiguration(args.config, host)
   if (loaded === undefined) return EXIT.config
   const problem = args.isolate === true ? unsupported() : undefined
   if (problem !== undefined) {
@@ -97,7 +97,7 @@ async function execLogged(
   const { io, startId } = host
   const refusals = new Refusals({
     config: loaded.config,
-    defaultRules: loaded.lineOf(['rules']) === undefined,
+    defaultRules: loaded.placeOf(['rules']) === undefined,
     listedClient: client?.rules === 'all' ? undefined : clientName,
   })
   const file: LogSink | undefined = fd === undefined ? undefined : createLogSink(fd)

@@ -54,7 +54,7 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
     io.stdout(reason)
     return EXIT.ok
   }
-  const loaded = await readConfiguration(args.config, io)
+  const loaded = await readConfiguration(args.config, host)
   if (loaded === undefined) return EXIT.config
   const { config } = loaded
   let client: Explanation['client']
@@ -66,7 +66,7 @@ export async function runExplain(args: ExplainArguments, host: ExplainHost): Pro
     return EXIT.usage
   }
   const requests = args.urls.map(url => requestLineOf(url, args.method))
-  const explainer = createExplainer(config, host, true)
+  const explainer = createExplainer(loaded, host, true)
   const source = { loaded, file: args.config }
   const codes = new Set<number>()
   for (const [index, request] of requests.entries()) {

@@ -1,6 +1,6 @@
 /** What explains requests for as long as a command runs: the policy of a configuration, and the names it asks for. */
 import { type ExplainParts, type Explanation, explainRequest } from '../advice/explanation.js'
-import type { Config } from '../config/schema.js'
+import type { Loaded } from '../config/load.js'
 import { Lookups, type NameEnvironment } from '../dns/resolve.js'
 import { NO_DESCRIPTOR_KEPT } from '../limits/descriptors.js'
 import { createPolicy } from '../pipeline/create-policy.js'
@@ -20,7 +20,12 @@ export interface Explainer {
 }
 
 /** @param asksDns false for a judgement by name alone, which asks nobody for anything */
-export function createExplainer(config: Config, world: ExplainEnvironment, asksDns: boolean): Explainer {
+export function createExplainer(
+  loaded: Pick<Loaded, 'config' | 'files'>,
+  world: ExplainEnvironment,
+  asksDns: boolean,
+): Explainer {
+  const { config } = loaded
   const now = world.now ?? (() => performance.now())
   const resolving = { system: { environment: world.environment ?? {} }, ...world }
   const names = asksDns
@@ -28,7 +33,7 @@ export function createExplainer(config: Config, world: ExplainEnvironment, asksD
     : undefined
   const parts: ExplainParts = {
     config,
-    policy: createPolicy(config),
+    policy: createPolicy(loaded),
     noProxy: config.parent && new NoProxy(config.parent.noProxy),
     resolver: names?.resolver,
     now,

@@ -13,6 +13,7 @@ import {
 import { ConfigError, formatProblem } from '../config/problem.js'
 import { readBytes, unreadable } from '../config/yaml-file.js'
 import { readYaml, valueAt } from '../config/yaml-tree.js'
+import type { Variables } from '../config/variables.js'
 import { EXIT, type Io } from '../run/io.js'
 import { askAdmin, describeAdminFailure, unreachable } from './admin-client.js'
 import type { Command } from './command.js'
@@ -30,6 +31,8 @@ export interface HealthArguments {
 /** What the command needs of the world. */
 export interface HealthHost {
   readonly io: Io
+  /** Variables of this process, which the file may name. */
+  readonly environment?: Variables
   /** The words of a process's command line; left out, as /proc has them. */
   readonly commandLineOf?: (pid: number) => Promise<readonly string[]>
 }
@@ -82,7 +85,7 @@ async function findAdmin(args: HealthArguments, host: HealthHost): Promise<Liste
   const admin = args.admin ?? (args.config === undefined ? started.admin : undefined)
   if (admin !== undefined) return parseSingleAddress(admin)
   const config = args.config ?? started.config
-  const written = config === undefined ? undefined : await readAdmin(config)
+  const written = config === undefined ? undefined : await readAdmin(config, host.environment)
   return written ?? parseSingleAddress(DEFAULT_ADMIN)
 }
 
@@ -123,15 +126,25 @@ function optionsOf(words: readonly string[]): { readonly admin?: string; readonl
  *   text then
  * @throws ConfigError when it cannot be read
  */
-async function readAdmin(file: string): Promise<ListenAddress | false | undefined> {
+async function readAdmin(
+  file: string,
+  variables: Variables = {},
+): Promise<ListenAddress | false | undefined> {
   let text: string
   try {
     text = (await readBytes(file)).toString('utf8')
   } catch (error) {
     throw unreadable(file, error)
   }
-  const written = valueAt(readYaml(text).root, 'listen', 'admin')?.value
-  if (written === false) return false
+  const admin = valueAt(readYaml(text, { variables }).root, 'listen', 'admin')
+  const node = admin?.children.get('address') ?? admin
+  if (node?.isFaulty === true) {
+    throw new RangeError(
+      `${file} names a variable for listen.admin that is not set here; say it with --admin`,
+    )
+  }
+  const written = node?.value
+  if (written === false || written === 'false') return false
   if (typeof written !== 'string') return undefined
   try {
     return parseSingleAddress(written)

@@ -88,7 +88,7 @@ export async function main(argv: readonly string[], version: string, host: Host)
       onDemand(
         'cache <action> [url]',
         'say what a running proxy has stored, or purge it',
-        async () => (await import('./cache.js')).cacheCommand(host.io, done),
+        async () => (await import('./cache.js')).cacheCommand(host, done),
         command,
       ),
     )

@@ -36,7 +36,7 @@ interface CaseFile {
 /** @returns the exit code: 0 when every case is as it should be, 1 when one is not, 78 for a file that cannot be used */
 export async function runTest(args: TestArguments, host: TestHost): Promise<number> {
   const { io } = host
-  const loaded = await readConfiguration(args.config, io)
+  const loaded = await readConfiguration(args.config, host)
   if (loaded === undefined) return EXIT.config
   const files: CaseFile[] = []
   let isUsable = true
@@ -49,7 +49,7 @@ export async function runTest(args: TestArguments, host: TestHost): Promise<numb
   if (loaded.config.mode === 'observe') {
     io.stderr('sluice: mode is observe: what would be denied counts as denied here, though it passes\n')
   }
-  const explainer = createExplainer(loaded.config, host, args.dns)
+  const explainer = createExplainer(loaded, host, args.dns)
   let failed = 0
   for (const file of files) failed += await judgeFile(file, explainer, host)
   explainer.close()

@@ -21,6 +21,7 @@ import {
 } from './quantities.js'
 import { nearest } from './nearest.js'
 import { quoteKey } from './problem.js'
+import { hasVariables } from './variables.js'
 
 /** A RangeError that `parse` throws becomes a problem of the value; any other error is a defect and passes. */
 export function parsed<Input extends z.ZodType, T>(input: Input, parse: (value: z.output<Input>) => T) {
@@ -161,7 +162,10 @@ export const cidr = parsed(text('an IP address or a CIDR such as "10.0.0.0/8"'),
 export const EXPECTED_HOSTS = 'a list of hosts, such as [example.com, "*.example.com"]'
 export const EXPECTED_CIDRS = 'a list of addresses, such as ["10.0.0.0/8", "192.0.2.7"]'
 
+export const NOT_IN_KEYS = 'variables are read in values, and not in keys'
+
 function unknownKey(key: string, known: readonly string[]): string {
+  if (hasVariables(key)) return `unknown key ${quoteKey(key)}; ${NOT_IN_KEYS}`
   const near = nearest(key, known)
   const hint = near === undefined ? `expected ${known.join(', ')}` : `did you mean ${quoteKey(near)}?`
   return `unknown key ${quoteKey(key)}; ${hint}`

@@ -6,10 +6,15 @@ import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { errorCode } from '../errors.js'
+import type { LineFault } from './line-files.js'
 import type { Path } from './problem.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 export interface FileText {
+  /** Absolute. */
+  readonly path: string
+  readonly bytes: Uint8Array
+  /** The bytes as UTF-8; U+FFFD stands for what is not. */
   readonly text: string
   /** Whether every user of the machine may read it. */
   readonly isPublic: boolean
@@ -25,6 +30,8 @@ const NO_PLACE: Readonly<Record<string, string>> = {
 /** A file of credentials or certificates is never larger. */
 const MAX_FILE_BYTES = 16 * 1024 * 1024
 const READ_BY_OTHERS = 0o004
+/** Problems of one file that are reported: a file of another kind has one in each of its lines. */
+const MAX_LINE_FAULTS = 100
 
 export class FileReader {
   /** What makes the configuration unusable. */
@@ -34,15 +41,18 @@ export class FileReader {
   readonly #root: Located
   readonly #folder: string
   readonly #sources: ConfigSources
+  readonly #start: string
 
   /**
    * @param folder what relative paths start from
    * @param sources gets what is read
+   * @param start what messages call the folder
    */
-  constructor(root: Located, folder: string, sources: ConfigSources) {
+  constructor(root: Located, folder: string, sources: ConfigSources, start = 'the configuration file') {
     this.#root = root
     this.#folder = folder
     this.#sources = sources
+    this.#start = start
   }
 
   fault(path: Path, message: string): void {
@@ -51,6 +61,19 @@ export class FileReader {
 
   warn(path: Path, message: string): void {
     this.warnings.push({ offset: this.#offset(path), path, message })
+  }
+
+  /**
+   * Reports what is wrong in the lines of a file.
+   * @param path the key that names the file
+   * @param name the file, as the key has it
+   */
+  lineFaults(path: Path, name: string, faults: readonly LineFault[]): void {
+    const offset = this.#offset(path)
+    const add = (message: string): void => void this.faults.push({ offset, path, message, ofFile: true })
+    for (const { line, message } of faults.slice(0, MAX_LINE_FAULTS)) add(`${name}:${line}: ${message}`)
+    const more = faults.length - MAX_LINE_FAULTS
+    if (more > 0) add(`${name}: ${more} more lines have a problem`)
   }
 
   /**
@@ -76,7 +99,7 @@ export class FileReader {
       }
       const bytes = readFileSync(full)
       this.#sources.add(full, bytes)
-      return { text: bytes.toString('utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
+      return { path: full, bytes, text: bytes.toString('utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
     } catch (error) {
       return unusable(`${name}: ${readErrorText(error)}${this.#where(name)}`)
     }
@@ -101,7 +124,12 @@ export class FileReader {
 
   #where(name: string): string {
     if (isAbsolute(name)) return ''
-    return `; a relative path starts at the configuration file, this is ${this.#fullPath(name)}`
+    return `; a relative path starts at ${this.#start}, this is ${this.#fullPath(name)}`
+  }
+
+  /** Whether the configuration has a value at a path, such as an item of what may be a list. */
+  has(path: Path): boolean {
+    return valueAt(this.#root, ...path) !== undefined
   }
 
   /** Of a key that is left out, that of the one it belongs to. */

@@ -3,13 +3,16 @@
  * vouch for upstreams, what a parent proxy and Redis ask for, and what the collector of spans does. A file that is missing or wrong
  * is a problem of the key that names it, reported with all others, and so is a place that can hold no store.
  */
+import { createHash } from 'node:crypto'
 import { serializeBasic } from '../http/basic-credentials.js'
 import { readCertificates, readTlsFiles, type TlsFiles } from '../tls/tls-files.js'
 import type { FileReader, FileText } from './file-reader.js'
 import {
+  type HostList,
   NO_USER_PASSWORD,
   onlyLine,
   parseHeaderLines,
+  parseHostLines,
   parseHtpasswd,
   parseUserPassword,
   UNREADABLE,
@@ -35,6 +38,8 @@ export interface CacheFiles {
 }
 
 export interface ConfigFiles {
+  /** What `hosts_file` names, by the path as the configuration has it. */
+  readonly hosts: ReadonlyMap<string, HostList>
   /** Names and bcrypt hashes, by the path as the configuration has it. */
   readonly htpasswd: ReadonlyMap<string, ReadonlyMap<string, string>>
   /** Authorities of upstreams in PEM, by the path as the configuration has it. */
@@ -50,10 +55,17 @@ export interface ConfigFiles {
 }
 
 /** Of a configuration that names none. */
-export const NO_FILES: ConfigFiles = { htpasswd: new Map(), upstreamCa: new Map(), tracingHeaders: {} }
+export const NO_FILES: ConfigFiles = {
+  hosts: new Map(),
+  htpasswd: new Map(),
+  upstreamCa: new Map(),
+  tracingHeaders: {},
+}
 
 export interface ReadFiles {
   readonly files: ConfigFiles
+  /** SHA-256 of each list of hosts, in hex. */
+  readonly listDigests: readonly string[]
   readonly faults: readonly Fault[]
   readonly warnings: readonly Fault[]
 }
@@ -63,6 +75,8 @@ export interface ReadFiles {
  * @param nowMs when certificates have to be valid, in milliseconds since the epoch
  */
 export function readConfigFiles(config: Config, reader: FileReader, nowMs: number): ReadFiles {
+  const listDigests: string[] = []
+  const hosts = readHosts(config, reader, digest => listDigests.push(digest))
   const htpasswd = readHtpasswd(config, reader)
   const { tls: keys } = config.listen
   const tls = keys === undefined ? undefined : readTlsFiles(keys, reader, nowMs)
@@ -72,6 +86,7 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
   const cache = config.cache?.store === 'redis' ? readCacheFiles(config.cache, reader, nowMs) : undefined
   checkDirectories(config, reader)
   const files = {
+    hosts,
     htpasswd,
     upstreamCa,
     tracingHeaders,
@@ -79,7 +94,31 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
     ...(parent === undefined ? {} : { parent }),
     ...(cache === undefined ? {} : { cache }),
   }
-  return { files, faults: reader.faults, warnings: reader.warnings }
+  return { files, listDigests, faults: reader.faults, warnings: reader.warnings }
+}
+
+/** Each file once, however many keys name it. */
+function readHosts(
+  { rules, deny }: Config,
+  reader: FileReader,
+  digested: (digest: string) => void,
+): ConfigFiles['hosts'] {
+  const hosts = new Map<string, HostList>()
+  const read = (path: Path, names: readonly string[]): void => {
+    for (const [position, name] of names.entries()) {
+      if (hosts.has(name)) continue
+      const at = reader.has([...path, position]) ? [...path, position] : path
+      const file = reader.read(at, name)
+      if (file === undefined) continue
+      const { list, faults } = parseHostLines(file.text, name)
+      reader.lineFaults(at, name, faults)
+      hosts.set(name, list)
+      digested(createHash('sha256').update(file.bytes).digest('hex'))
+    }
+  }
+  for (const [rule, { hostsFiles }] of rules) read(['rules', rule, 'hosts_file'], hostsFiles)
+  read(['deny', 'hosts_file'], deny.hostsFiles)
+  return hosts
 }
 
 function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd'] {
@@ -98,7 +137,7 @@ function readHtpasswd(config: Config, reader: FileReader): ConfigFiles['htpasswd
     const file = reader.read(path, basic.htpasswdFile)
     if (file === undefined) continue
     const { users, faults } = parseHtpasswd(file.text)
-    for (const { line, message } of faults) reader.fault(path, `${basic.htpasswdFile}:${line}: ${message}`)
+    reader.lineFaults(path, basic.htpasswdFile, faults)
     htpasswd.set(basic.htpasswdFile, users)
     for (const [position, name] of (expected ?? []).entries()) {
       if (users.has(name)) continue
@@ -137,7 +176,7 @@ function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFile
   const file = name === undefined ? undefined : reader.read(path, name)
   if (file === undefined) return {}
   const { headers, faults } = parseHeaderLines(file.text)
-  for (const { line, message } of faults) reader.fault(path, `${name}:${line}: ${message}`)
+  reader.lineFaults(path, name ?? '', faults)
   warnIfPublic(file, path, name ?? '', reader)
   return headers
 }

@@ -1,10 +1,12 @@
 /**
- * Files that have one entry a line: htpasswd files, whose entries are names and hashes, and files of fields that are sent
- * with every request to somewhere. Both hold secrets, so no message repeats what is in them.
+ * Files that have one entry a line: lists of hosts; htpasswd files, whose entries are names and hashes; and files of fields
+ * that are sent with every request to a server. The last two hold secrets, so no message repeats what is in them.
  */
 import type { BasicCredentials } from '../http/basic-credentials.js'
 import { trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
+import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
+import { parseIpAddress } from '../net/ip-address.js'
 
 /** What is wrong, and in which line of the file (from 1). */
 export interface LineFault {
@@ -27,6 +29,61 @@ export function textLines(text: string): TextLine[] {
   return lines
     .map((line, index) => ({ number: index + 1, text: line.replace(/\r$/, '') }))
     .filter(({ text }) => text.trim() !== '' && !text.startsWith('#'))
+}
+
+/** The hosts that a file lists, a pattern a line. */
+export interface HostList {
+  /** The file, as the configuration names it. */
+  readonly file: string
+  readonly patterns: readonly HostPattern[]
+  /** The line of each pattern, from 1. */
+  readonly lines: readonly number[]
+}
+
+/** Hosts of one file: each costs memory in every process, and a file of another kind may have any number of lines. */
+const MAX_HOSTS = 1_000_000
+/** What begins a comment behind a pattern. No pattern holds one of them. */
+const COMMENT = /\s#.*$/
+/** An error, because a list that was cut off by a failed download would open what it is to deny. */
+const NO_HOSTS = 'it lists no host, as a file does that was cut off; to list none, leave hosts_file out'
+
+/**
+ * @param text the content of the file: a pattern a line, as in `hosts`; `#` and what follows it is a comment
+ * @param file what the configuration calls it
+ */
+export function parseHostLines(
+  text: string,
+  file: string,
+): { readonly list: HostList; readonly faults: readonly LineFault[] } {
+  const patterns: HostPattern[] = []
+  const lines: number[] = []
+  const faults: LineFault[] = []
+  for (const { number, text: line } of textLines(text)) {
+    const written = line.replace(COMMENT, '').trim()
+    if (written === '' || written.startsWith('#')) continue
+    if (patterns.length === MAX_HOSTS) {
+      faults.push({ line: number, message: `more than ${MAX_HOSTS} hosts; divide the file` })
+      break
+    }
+    try {
+      patterns.push(parseLine(written))
+      lines.push(number)
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error
+      faults.push({ line: number, message: error.message })
+    }
+  }
+  if (patterns.length === 0 && faults.length === 0) faults.push({ line: 1, message: NO_HOSTS })
+  return { list: { file, patterns, lines }, faults }
+}
+
+/** @throws RangeError with a clause that says what was expected */
+function parseLine(written: string): HostPattern {
+  const [first = '', second] = written.split(/\s+/, 2)
+  if (second === undefined) return parseHostPattern(first)
+  const hint =
+    parseIpAddress(first) === undefined ? 'write each on a line of its own' : `write "${second}" alone`
+  throw new RangeError(`expected one host, found several words; ${hint}`)
 }
 
 /**

@@ -1,5 +1,6 @@
 /**
- * From a file to a Config, or to every problem at once, each with its line and column, in file order.
+ * From a file, and those that it includes, to a Config, or to every problem at once, each with its line and column, in file
+ * order.
  *
  * Nothing is half accepted: a Config comes out only when there is no problem at all.
  */
@@ -8,25 +9,30 @@ import { dirname, resolve } from 'node:path'
 import { ConfigSources, FileReader, readErrorText } from './file-reader.js'
 import { type ConfigFiles, NO_FILES, readConfigFiles, type ReadFiles } from './files.js'
 import { deepFreeze } from './freeze.js'
+import { mergeIncluded, ownPath } from './include.js'
 import type { Path, Problem } from './problem.js'
 import { checkParentLoop, checkReferences } from './references.js'
 import { type Config, configSchema } from './schema.js'
+import { describeExpanded, hasVariables, numberOrBoolean, type Variables } from './variables.js'
 import { findWarnings } from './warnings.js'
 import {
   configError,
   decodeUtf8,
   faultsOfIssues,
-  positions,
   problems,
   readBytes,
   type ReadOptions,
+  Texts,
   unreadable,
 } from './yaml-file.js'
-import { type Located, readYaml, valueAt } from './yaml-tree.js'
+import { type Fault, type Located, mapScalars, readYaml, valueAt } from './yaml-tree.js'
 
 export interface Loaded {
   readonly config: Config
-  /** The first 12 hex digits of the SHA-256 of the text, to tell configurations apart in logs. */
+  /**
+   * The first 12 hex digits of a SHA-256, to tell configurations apart in logs: of the text, of the files that it includes and
+   * the lists of hosts that it names, and of the values that it takes from the environment.
+   */
   readonly hash: string
   /** False for what no file means. */
   readonly fromFile: boolean
@@ -36,14 +42,25 @@ export interface Loaded {
   readonly folder: string
   /** The content of the files it names. */
   readonly files: ConfigFiles
-  /** The line (from 1) in which a key stands, such as `['rules', 'web', 'hosts', 0]`; undefined when it is left out. */
-  lineOf(path: Path): number | undefined
+  /** Where a key stands, such as `['rules', 'web', 'hosts', 0]`; undefined when it is left out. */
+  placeOf(path: Path): KeyPlace | undefined
+}
+
+export interface KeyPlace {
+  /** The included file that it is in; absent for the configuration file itself. */
+  readonly file?: string
+  /** From 1. */
+  readonly line: number
 }
 
 /** With `input`, the relative paths in it start at the working directory. */
-export interface LoadOptions extends ReadOptions {
+export interface LoadOptions extends ReadOptions, ParseOptions {}
+
+export interface ParseOptions {
   /** What beats the file, before it is looked at as a whole. */
   readonly override?: Override
+  /** The variables that `${NAME}` stands for; absent, none is set. */
+  readonly variables?: Variables | undefined
 }
 
 export type Override = (config: Config) => Config
@@ -56,7 +73,7 @@ export type Override = (config: Config) => Config
 export async function loadConfig(
   path: string,
   sources = new ConfigSources(),
-  { override, ...options }: LoadOptions = {},
+  options: LoadOptions = {},
 ): Promise<Loaded> {
   let bytes: Buffer
   try {
@@ -67,8 +84,11 @@ export async function loadConfig(
   }
   const isFile = options.input === undefined
   if (isFile) sources.add(resolve(path), bytes)
-  const folder = isFile ? dirname(path) : '.'
-  return parseConfig(decodeUtf8(bytes, path), path, folder, Date.now(), sources, override)
+  const text = decodeUtf8(bytes, path)
+  const source = isFile
+    ? { text, name: path, folder: dirname(path), path: resolve(path) }
+    : { text, name: path, folder: '.', path: undefined }
+  return parseSource(source, Date.now(), sources, options)
 }
 
 /**
@@ -77,7 +97,6 @@ export async function loadConfig(
  * @param folder what the relative paths in it start from
  * @param nowMs when the certificates it names have to be valid, in milliseconds since the epoch
  * @param sources gets the files it names
- * @param override gives what holds in place of what the text says
  * @throws ConfigError with every problem, those of the files it names included
  */
 export function parseConfig(
@@ -86,44 +105,95 @@ export function parseConfig(
   folder = '.',
   nowMs = Date.now(),
   sources = new ConfigSources(),
-  override: Override = config => config,
+  options: ParseOptions = {},
 ): Loaded {
-  return parseText(text, name, folder, override, (config, root) =>
-    readConfigFiles(config, new FileReader(root, folder, sources), nowMs),
+  return parseSource({ text, name, folder, path: undefined }, nowMs, sources, options)
+}
+
+/** What a configuration is read from. */
+interface Source {
+  readonly text: string
+  /** What messages call it. */
+  readonly name: string
+  /** What the relative paths in it start from. */
+  readonly folder: string
+  /** Absolute; undefined when it is no file. */
+  readonly path: string | undefined
+}
+
+function parseSource(
+  source: Source,
+  nowMs: number,
+  sources: ConfigSources,
+  { override = config => config, variables = {} }: ParseOptions,
+): Loaded {
+  return parseText(source, sources, override, variables, (config, root) =>
+    readConfigFiles(config, new FileReader(root, source.folder, sources), nowMs),
   )
 }
 
 function parseText(
-  text: string,
-  name: string,
-  folder: string,
+  { text, name, folder, path }: Source,
+  sources: ConfigSources,
   override: Override,
+  variables: Variables,
   readFiles: (config: Config, root: Located) => ReadFiles,
 ): Loaded {
-  const { root, faults } = readYaml(text)
-  if (root === undefined) throw configError(name, text, faults)
-  const result = configSchema.safeParse(root.value)
+  const texts = new Texts(text)
+  const read = readYaml(text, { variables })
+  if (read.root === undefined) throw configError(name, texts, read.faults)
+  const merged = mergeIncluded(read.root, { name, folder, path, texts, sources, variables })
+  const { root, result } = parseTyped(merged.root)
   const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
-  const all = [...faults, ...issues, ...checkReferences(root, folder)]
-  if (!result.success || all.length > 0) throw configError(name, text, all)
+  const found = [...issues, ...checkReferences(root, folder, texts)]
+  const all = [...read.faults, ...merged.faults, ...asWritten(root, found)]
+  if (!result.success || all.length > 0) throw configError(name, texts, all)
   const config: Config = deepFreeze(override(result.data))
-  const read = readFiles(config, root)
-  const unusable = [...checkParentLoop(root, config), ...read.faults]
-  if (unusable.length > 0) throw configError(name, text, unusable)
-  const warnings = [...findWarnings(root, config), ...read.warnings]
-  const position = positions(text)
+  const named = readFiles(config, root)
+  const unusable = [...checkParentLoop(root, config), ...named.faults]
+  if (unusable.length > 0) throw configError(name, texts, asWritten(root, unusable))
+  const warnings = [...findWarnings(root, config, named.files), ...named.warnings]
   return Object.freeze({
     config,
-    hash: createHash('sha256').update(text).digest('hex').slice(0, 12),
+    hash: hashOf(texts, root, named.listDigests),
     fromFile: true,
-    warnings: Object.freeze(problems(text, warnings)),
+    warnings: Object.freeze(problems(texts, asWritten(root, warnings))),
     folder,
-    files: deepFreeze(read.files),
-    lineOf: (path: Path) => {
+    files: deepFreeze(named.files),
+    placeOf: (path: Path) => {
       const key = valueAt(root, ...path)?.key
-      return key === undefined ? undefined : position(key).line
+      return key === undefined ? undefined : placeOf(texts, key)
     },
   })
+}
+
+/**
+ * What the schema makes of a configuration. A value that names variables is text; where a key takes a number or a boolean
+ * and no text, it is read as that.
+ */
+function parseTyped(root: Located): { root: Located; result: ReturnType<typeof configSchema.safeParse> } {
+  const result = configSchema.safeParse(root.value)
+  if (result.success) return { root, result }
+  const paths = new Set(faultsOfIssues(result.error.issues, root).map(({ path }) => JSON.stringify(path)))
+  const typed = mapScalars(root, ({ value, expansion }, path) => {
+    if (expansion === undefined || typeof value !== 'string' || !paths.has(JSON.stringify(path))) return value
+    return numberOrBoolean(value) ?? value
+  })
+  return typed === root ? { root, result } : parseTyped(typed)
+}
+
+/** The same with the paths of the files that they are in, and with what values name in place of what is secret in them. */
+function asWritten(root: Located, faults: readonly Fault[]): Fault[] {
+  return faults.map(fault => {
+    const expansion = valueAt(root, ...fault.path)?.expansion
+    const message = expansion === undefined ? fault.message : describeExpanded(fault.message, expansion)
+    return { ...fault, path: ownPath(root, fault.path), message }
+  })
+}
+
+function placeOf(texts: Texts, offset: number): KeyPlace {
+  const { column: _column, ...place } = texts.place(offset)
+  return place
 }
 
 /**
@@ -135,7 +205,20 @@ export function defaultConfig(override?: Override): Loaded {
   const origins =
     'origins: [{ host: [localhost, "0.0.0.0/0", "::/0"], path: /, store: { directory: ./data } }]'
   const text = `version: 1\n${origins}\n`
-  const none = { files: NO_FILES, faults: [], warnings: [] }
-  const parsed = parseText(text, 'configuration', '.', override ?? (config => config), () => none)
-  return Object.freeze({ ...parsed, hash: 'default', fromFile: false, lineOf: () => undefined })
+  const none = { files: NO_FILES, listDigests: [], faults: [], warnings: [] }
+  const source = { text, name: 'configuration', folder: '.', path: undefined }
+  const parsed = parseText(source, new ConfigSources(), override ?? (config => config), {}, () => none)
+  return Object.freeze({ ...parsed, hash: 'default', fromFile: false, placeOf: () => undefined })
+}
+
+/** Of one file that takes nothing from elsewhere it is the digest of its text. */
+function hashOf(texts: Texts, root: Located, listDigests: readonly string[]): string {
+  const parts = [...texts.all, ...listDigests]
+  if (texts.all.some(hasVariables)) {
+    mapScalars(root, ({ value, expansion }) => {
+      if (expansion !== undefined && expansion.names !== '') parts.push(expansion.text)
+      return value
+    })
+  }
+  return createHash('sha256').update(parts.join('\0')).digest('hex').slice(0, 12)
 }

@@ -6,6 +6,8 @@
 export type Path = readonly (string | number)[]
 
 export interface Problem {
+  /** The included file that it is in; absent for the configuration file itself. */
+  readonly file?: string
   /** From 1; 0 when the whole file is meant (it could not be read). */
   readonly line: number
   /** From 1, in UTF-16 units; 0 when the whole file is meant. */
@@ -32,8 +34,12 @@ export class ConfigError extends Error {
 const PLAIN_KEY = /^[A-Za-z0-9_-]+$/
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu
 
-/** `file:line:column: path: message`, without the parts that do not apply; one line, fit for a terminal. */
-export function formatProblem(file: string, { line, column, path, message }: Problem): string {
+/**
+ * `file:line:column: path: message`, without the parts that do not apply; one line, fit for a terminal.
+ *
+ * @param main the configuration file; a problem of an included one names that itself
+ */
+export function formatProblem(main: string, { file = main, line, column, path, message }: Problem): string {
   const place = line === 0 ? file : `${file}:${line}:${column}`
   const text = escapeUnprintable([place, path, message].filter(part => part !== '').join(': '))
   return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)}...` : text

@@ -13,7 +13,7 @@ import { comparablePath } from '../http/path.js'
 import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
-import { EXPECTED_NAME, isName } from './fields.js'
+import { EXPECTED_HOSTS, EXPECTED_NAME, isName, NOT_IN_KEYS } from './fields.js'
 import { DEFAULT_CACHE_DIRECTORY } from './cache.js'
 import {
   DEFAULT_ADMIN,
@@ -27,16 +27,22 @@ import { DEFAULT_DIRECTORY } from './origins.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_RULES } from './schema.js'
 import type { UpstreamUrl } from './upstream-url.js'
+import { hasVariables } from './variables.js'
+import type { Texts } from './yaml-file.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
-/** @param folder what relative paths start from */
-export function checkReferences(root: Located, folder: string): Fault[] {
+/**
+ * @param folder what relative paths start from
+ * @param texts what the tree was read from
+ */
+export function checkReferences(root: Located, folder: string, texts: Texts): Fault[] {
   return [
     ...ruleNames(root),
+    ...rulesWithoutHosts(root),
     ...unknownRules(root),
     ...extraTwice(root),
     ...unknownMethods(root),
-    ...clientNames(root),
+    ...clientNames(root, texts),
     ...clientConditions(root),
     ...unixAndAddress(root),
     ...usersWithoutFile(root),
@@ -59,7 +65,19 @@ function ruleNames(root: Located): Fault[] {
       return [{ offset: key, path: ['rules', rule], message: '`all` is every rule; choose another name' }]
     }
     if (typeof rule === 'number' || isName(rule)) return []
-    return [{ offset: key, path: ['rules', rule], message: `${EXPECTED_NAME}, found ${quoteKey(rule)}` }]
+    const hint = hasVariables(rule) ? `; ${NOT_IN_KEYS}` : ''
+    const message = `${EXPECTED_NAME}, found ${quoteKey(rule)}${hint}`
+    return [{ offset: key, path: ['rules', rule], message }]
+  })
+}
+
+/** Of two keys either is enough, which the schema cannot say of one that is missing. */
+function rulesWithoutHosts(root: Located): Fault[] {
+  return entries(valueAt(root, 'rules')).flatMap(([rule, { key, value, children }]) => {
+    const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
+    if (!isMap || children.has('hosts') || children.has('hosts_file')) return []
+    const message = `the key \`hosts\` is missing; expected ${EXPECTED_HOSTS}, or hosts_file with the path of a file`
+    return [{ offset: key, path: ['rules', rule, 'hosts'], message }]
   })
 }
 
@@ -120,14 +138,19 @@ function extraMethods(root: Located): [string | number, Located][] {
   return entries(valueAt(root, 'methods', 'extra')).filter(([, { value }]) => typeof value === 'string')
 }
 
-function clientNames(root: Located): Fault[] {
+function clientNames(root: Located, texts: Texts): Fault[] {
   const names = entries(valueAt(root, 'clients')).flatMap(([client, node]) => {
     const name = node.children.get('name')
     if (name === undefined || typeof name.value !== 'string') return []
     const path: Path = ['clients', client, 'name']
     return [{ offset: name.start, path, word: name.value }]
   })
-  return repeated(names, word => `the client name ${quoteKey(word)} is taken by an entry above`)
+  return repeated(names, (word, first, offset) => {
+    const { file, line } = texts.place(first)
+    const isBeside = file === texts.place(offset).file
+    const where = isBeside ? 'above' : `in ${file ?? 'the configuration file'}, line ${line}`
+    return `the client name ${quoteKey(word)} is taken by an entry ${where}`
+  })
 }
 
 /** Beside `certificate`; `users` without `basic` is a fault of its own. */
@@ -396,13 +419,20 @@ interface Word {
   readonly word: string
 }
 
-/** A fault for every word that stood before, in file order. */
-function repeated(words: readonly Word[], message: (word: string) => string): Fault[] {
-  const seen = new Set<string>()
+/**
+ * A fault for every word that is there before, in file order.
+ * @param message about a word, from where it is first, and where again
+ */
+function repeated(
+  words: readonly Word[],
+  message: (word: string, first: number, offset: number) => string,
+): Fault[] {
+  const seen = new Map<string, number>()
   const faults: Fault[] = []
   for (const { offset, path, word } of [...words].sort((a, b) => a.offset - b.offset)) {
-    if (seen.has(word)) faults.push({ offset, path, message: message(word) })
-    seen.add(word)
+    const first = seen.get(word)
+    if (first === undefined) seen.set(word, offset)
+    else faults.push({ offset, path, message: message(word, first, offset) })
   }
   return faults
 }

@@ -15,6 +15,7 @@ import {
   duration,
   EXPECTED_CIDRS,
   EXPECTED_HOSTS,
+  filePath,
   hostPattern,
   list,
   NAME_PATTERN,
@@ -42,6 +43,8 @@ const MAX_WORKERS = 256
 
 /** `rules` when the key is absent. */
 export const DEFAULT_RULES = { web: { hosts: ['*'] } }
+
+const EXPECTED_FILES = 'a list of files, such as [hosts.txt]'
 
 const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']
 
@@ -132,9 +135,22 @@ const clients = list(client, 'a list of clients, each with name and cidr, unix, 
   .prefault([{ name: 'private', cidr: PRIVATE_CIDRS }])
   .describe('Who may use the proxy. The first entry all of whose conditions a client meets decides.')
 
+/** One file or several. */
+const hostsFile = () =>
+  z.exactOptional(
+    z.union([filePath, nonEmptyList(filePath, EXPECTED_FILES)], {
+      error: `expected the path of a file, or ${EXPECTED_FILES}`,
+    }),
+  )
+
 const rule = section({
-  hosts: nonEmptyList(ruleHostPattern, EXPECTED_HOSTS).describe(
-    'Hosts it allows: names, "*.example.com" for all names below, "*" for every name but localhost and single labels, IP addresses, CIDRs.',
+  hosts: z
+    .exactOptional(nonEmptyList(ruleHostPattern, EXPECTED_HOSTS))
+    .describe(
+      'Hosts it allows: names, "*.example.com" for all names below, "*" for every name but localhost and single labels, IP addresses, CIDRs.',
+    ),
+  hosts_file: hostsFile().describe(
+    'A file, or a list of files, with more of its hosts: one a line, as in hosts; # begins a comment.',
   ),
   ports: z.exactOptional(somePorts()).describe('Ports, in place of connect.ports and forward.ports.'),
   methods: z
@@ -153,7 +169,14 @@ const rule = section({
     .prefault(false)
     .describe('Whether its hosts may resolve to nothing but these addresses.'),
   sni: z.exactOptional(oneOf(sniModes)).describe('In place of connect.sni, for the hosts of this rule.'),
-}).transform(({ addresses_only: addressesOnly, ...rest }) => ({ ...rest, addressesOnly }))
+})
+  .meta({ anyOf: ['hosts', 'hosts_file'].map(key => ({ required: [key] })) })
+  .transform(({ hosts = [], hosts_file: hostsFile = [], addresses_only: addressesOnly, ...rest }) => ({
+    ...rest,
+    hosts,
+    hostsFiles: [hostsFile].flat(),
+    addressesOnly,
+  }))
 
 const rules = z
   .record(z.string().meta({ pattern: NAME_PATTERN }), rule, {
@@ -165,8 +188,11 @@ const rules = z
 
 const deny = section({
   hosts: list(hostPattern, EXPECTED_HOSTS).prefault([]).describe('Hosts that no rule can allow.'),
+  hosts_file: hostsFile().describe(
+    'A file, or a list of files, with more such hosts: one a line, as in hosts; # begins a comment.',
+  ),
   addresses: list(cidr, EXPECTED_CIDRS).prefault([]).describe('Addresses that no rule can allow.'),
-})
+}).transform(({ hosts_file: hostsFile = [], ...rest }) => ({ ...rest, hostsFiles: [hostsFile].flat() }))
 
 const dnsServer = parsed(text('a DNS server', { pattern: DNS_SERVER_PATTERN }), parseDnsServer)
 
@@ -230,8 +256,25 @@ const errorNote = text('a line of text', { maxLength: 300 })
   })
   .describe('A line that is added to every error that Sluice answers itself, such as whom to ask.')
 
+const version = z.literal(1, { error: 'expected 1' })
+
+const includedFile = parsed(filePath, value => {
+  if (!/[*?]/.test(value)) return value
+  throw new RangeError(
+    `expected the path of a file, found "${value}": each file is named by itself, so that none becomes policy because it lies in a folder`,
+  )
+})
+
+/** `include`, in the configuration and in included files. */
+export const includedFiles = list(includedFile, 'a list of files, such as [rules/packages.yaml]')
+
 export const configSchema = section({
-  version: z.literal(1, { error: 'expected 1' }).describe('The version of this format; required.'),
+  version: version.describe('The version of this format; required.'),
+  include: includedFiles
+    .prefault([])
+    .describe(
+      'Files with more rules, deny, clients and include; a relative path starts at the file that names it.',
+    ),
   listen: listen.prefault({}),
   workers,
   mode: oneOf(['enforce', 'observe'])
@@ -263,6 +306,15 @@ export const configSchema = section({
   ...rest,
   ...(errorNote === undefined ? {} : { errorNote }),
 }))
+
+/** The keys of an included file, for the JSON Schema; their values are those of the configuration they are merged into. */
+export const includedSchema = section({
+  version: z.exactOptional(version).describe('The version of this format.'),
+  include: z.exactOptional(includedFiles).describe('More files of the same kind.'),
+  clients: z.exactOptional(clients),
+  rules: z.exactOptional(rules),
+  deny: z.exactOptional(deny).describe('What no rule can allow.'),
+})
 
 /** A whole configuration, every default filled in; frozen all through. */
 export type Config = DeepReadonly<z.output<typeof configSchema>>

@@ -4,24 +4,26 @@ import { type Cidr, cidrContains, isExact, parseCidr } from '../net/cidr.js'
 import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { ipAddressFromBytes } from '../net/ip-address.js'
 import { parseListenAddress } from './listen-address.js'
+import type { ConfigFiles } from './files.js'
 import { findOpenDoors } from './open-doors.js'
 import { type Path, quoteKey } from './problem.js'
 import type { Config } from './schema.js'
 import { findShadowedClients } from './shadowed-clients.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
-export function findWarnings(root: Located, config: Config): Fault[] {
+export function findWarnings(root: Located, config: Config, files: Pick<ConfigFiles, 'hosts'>): Fault[] {
   return [
     ...nobody(root, config),
     ...findOpenDoors(root, config),
     ...findShadowedClients(root, config),
     ...unusedRules(root, config),
     ...closedHosts(root, config),
-    ...deniedWhole(root, config),
+    ...closedListedHosts(root, config, files),
+    ...deniedWhole(root, config, files),
     ...unusedSockets(root, config),
     ...usersTaken(root, config),
     ...originsOfAnyHost(root, config),
-    ...withoutEffectBehindParent(root, config),
+    ...withoutEffectBehindParent(root, config, files),
     ...overridesOfCache(root, config),
   ]
 }
@@ -68,8 +70,27 @@ function closedHosts(root: Located, { rules }: Config): Fault[] {
       const closed = whyClosed(host, addresses)
       if (closed === undefined) return []
       const path: Path = ['rules', rule, 'hosts', index]
-      const message = `${closed}, and not reached unless addresses of the rule holds it too`
-      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
+      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message: `${closed}, ${CLOSED}` }]
+    }),
+  )
+}
+
+const CLOSED = 'and not reached unless addresses of the rule holds it too'
+
+/** One warning a file, which may list any number of them. */
+function closedListedHosts(root: Located, { rules }: Config, { hosts }: Pick<ConfigFiles, 'hosts'>): Fault[] {
+  return [...rules].flatMap(([rule, { hostsFiles, addresses }]) =>
+    hostsFiles.flatMap(name => {
+      const { patterns = [], lines = [] } = hosts.get(name) ?? {}
+      const closed = patterns.flatMap((host, position) => {
+        const why = whyClosed(host, addresses)
+        return why === undefined ? [] : [`${name}:${lines[position]}: ${why}, ${CLOSED}`]
+      })
+      const [first] = closed
+      if (first === undefined) return []
+      const path: Path = ['rules', rule, 'hosts_file']
+      const message = closed.length === 1 ? first : `${first}; so are ${closed.length - 1} more of the file`
+      return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message, ofFile: true }]
     }),
   )
 }
@@ -102,13 +123,24 @@ function overlap(a: Cidr, b: Cidr): boolean {
   return cidrContains(a, ipAddressFromBytes(b.bytes)) || cidrContains(b, ipAddressFromBytes(a.bytes))
 }
 
-function deniedWhole(root: Located, { deny }: Config): Fault[] {
-  return deny.hosts.flatMap(({ kind }, index) => {
+const DENIES_ALL =
+  'denies every host, whatever rules allow: without an entry here, what no rule allows is denied too'
+
+function deniedWhole(root: Located, { deny }: Config, { hosts }: Pick<ConfigFiles, 'hosts'>): Fault[] {
+  const faults = deny.hosts.flatMap(({ kind }, index): Fault[] => {
     const path: Path = ['deny', 'hosts', index]
-    const message =
-      'denies every host, whatever rules allow: without an entry here, what no rule allows is denied too'
-    return kind === 'any' ? [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }] : []
+    return kind === 'any' ? [{ offset: valueAt(root, ...path)?.start ?? 0, path, message: DENIES_ALL }] : []
   })
+  const path: Path = ['deny', 'hosts_file']
+  const listed = deny.hostsFiles.flatMap((name): Fault[] => {
+    const { patterns = [], lines = [] } = hosts.get(name) ?? {}
+    const position = patterns.findIndex(({ kind }) => kind === 'any')
+    const message = `${name}:${lines[position]}: ${DENIES_ALL}`
+    return position === -1
+      ? []
+      : [{ offset: valueAt(root, ...path)?.start ?? 0, path, message, ofFile: true }]
+  })
+  return [...faults, ...listed]
 }
 
 function unusedRules(root: Located, config: Config): Fault[] {
@@ -159,7 +191,11 @@ function usersTaken(root: Located, { clients }: Config): Fault[] {
  * Keys that do not hold for what goes through the parent: it resolves names by itself, so nothing that speaks of addresses
  * holds for names that go through it.
  */
-function withoutEffectBehindParent(root: Located, { parent, deny, rules }: Config): Fault[] {
+function withoutEffectBehindParent(
+  root: Located,
+  { parent, deny, rules }: Config,
+  { hosts: lists }: Pick<ConfigFiles, 'hosts'>,
+): Fault[] {
   if (parent === undefined) return []
   const faults: Fault[] = []
   const warn = (path: Path, message: string): void => {
@@ -169,12 +205,16 @@ function withoutEffectBehindParent(root: Located, { parent, deny, rules }: Confi
     const message = `names that go through parent are resolved by it, so this holds for addresses as hosts and for parent.no_proxy alone`
     warn(['deny', 'addresses'], message)
   }
-  for (const [rule, { hosts, addresses, addressesOnly }] of rules) {
-    if (hosts.every(host => goesDirect(host, parent.noProxy))) continue
+  for (const [rule, { hosts, hostsFiles, addresses, addressesOnly }] of rules) {
+    if (!addressesOnly && addresses.length === 0) continue
+    const listed = hostsFiles.map(name => lists.get(name)?.patterns ?? [])
+    const areDirect = (patterns: readonly HostPattern[]): boolean =>
+      patterns.every(host => goesDirect(host, parent.noProxy))
+    if ([hosts, ...listed].every(areDirect)) continue
     if (addressesOnly) {
       const message = `its hosts that are names are refused, as parent would resolve them, unless parent.no_proxy names them`
       warn(['rules', rule, 'addresses_only'], message)
-    } else if (addresses.length > 0) {
+    } else {
       const message = `names that go through parent are resolved by it, whatever stands here; parent.no_proxy makes them go directly`
       warn(['rules', rule, 'addresses'], message)
     }

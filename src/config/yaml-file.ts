@@ -72,7 +72,9 @@ type Issue = z.core.$ZodIssue
  * @param issues what safeParse of `root.value` reported
  */
 export function faultsOfIssues(issues: readonly Issue[], root: Located): Fault[] {
-  return issues.flatMap(issue => faultsOf(issue, pathOf(issue), root))
+  return issues
+    .flatMap(issue => faultsOf(issue, pathOf(issue), root))
+    .filter(({ path }) => valueAt(root, ...path)?.isFaulty !== true)
 }
 
 function faultsOf(issue: Issue, path: Path, root: Located): Fault[] {
@@ -93,7 +95,8 @@ function faultsOf(issue: Issue, path: Path, root: Located): Fault[] {
     )
     if (inner !== undefined) return inner.flatMap(each => faultsOf(each, [...path, ...pathOf(each)], root))
   }
-  if (node !== undefined) return [{ offset, path, message: `${issue.message}, found ${show(node.value)}` }]
+  if (node !== undefined)
+    return [{ offset, path, message: `${issue.message}, found ${showValue(node.value)}` }]
   const parent = valueAt(root, ...path.slice(0, -1)) ?? root
   const message = `the key ${quoteKey(String(path.at(-1)))} is missing; ${issue.message}`
   return [{ offset: parent === root ? root.start : parent.key, path, message }]
@@ -106,7 +109,7 @@ function pathOf(issue: Issue): Path {
 const SHOWN_CHARACTERS = 60
 
 /** A value for a message. */
-function show(value: unknown): string {
+export function showValue(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : 'a list'
   if (typeof value === 'object') return 'a map'
@@ -115,32 +118,82 @@ function show(value: unknown): string {
   return JSON.stringify(text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}...` : text)
 }
 
-export function configError(name: string, text: string, faults: readonly Fault[]): ConfigError {
-  return new ConfigError(name, problems(text, faults))
+/** A place in one of the texts that a configuration is made of. */
+export interface Place {
+  /** The included file that it is in; absent for the configuration file itself. */
+  readonly file?: string
+  /** From 1. */
+  readonly line: number
+  /** From 1, in UTF-16 units. */
+  readonly column: number
 }
 
-/** In file order, a map before what is in it; where one place and path has several faults, the first found says it. */
-export function problems(text: string, faults: readonly Fault[]): Problem[] {
-  const byPlace = new Map<string, Fault & { readonly text: string }>()
-  for (const fault of faults) {
-    const path = formatPath(fault.path)
-    const place = `${fault.offset} ${path}`
-    if (!byPlace.has(place)) byPlace.set(place, { ...fault, text: path })
+interface SourceText {
+  /** Undefined for the configuration file itself. */
+  readonly file: string | undefined
+  /** The offset that it begins at. */
+  readonly base: number
+  readonly text: string
+  /** Made when the first place in it is asked for. */
+  lines?: LineCounter
+}
+
+/**
+ * The texts that a configuration is made of: its own, and those of the files that it includes. An offset counts through
+ * all of them, one after the other, so that it says which text it is in.
+ */
+export class Texts {
+  readonly #texts: [SourceText, ...SourceText[]]
+
+  /** @param main the text of the configuration file */
+  constructor(main: string) {
+    this.#texts = [{ file: undefined, base: 0, text: main }]
   }
-  const position = positions(text)
-  return [...byPlace.values()]
-    .sort((a, b) => a.offset - b.offset || a.path.length - b.path.length)
-    .map(({ offset, text: path, message }) => ({ ...position(offset), path, message }))
+
+  /** @returns the offset that the text begins at */
+  add(text: string, file: string): number {
+    const last = this.#texts.at(-1) ?? this.#texts[0]
+    // The end of a text is an offset of its own: a value may be missing there.
+    const base = last.base + last.text.length + 1
+    this.#texts.push({ file, base, text })
+    return base
+  }
+
+  /** The main text first. */
+  get all(): readonly string[] {
+    return this.#texts.map(({ text }) => text)
+  }
+
+  place(offset: number): Place {
+    const found = this.#texts.findLast(({ base }) => base <= offset) ?? this.#texts[0]
+    found.lines ??= countLines(found.text)
+    const { line, col: column } = found.lines.linePos(offset - found.base)
+    return found.file === undefined ? { line, column } : { file: found.file, line, column }
+  }
 }
 
-export function positions(text: string): (offset: number) => { line: number; column: number } {
+function countLines(text: string): LineCounter {
   const counter = new LineCounter()
   counter.addNewLine(0)
   for (let at = text.indexOf('\n'); at !== -1; at = text.indexOf('\n', at + 1)) counter.addNewLine(at + 1)
-  return offset => {
-    const { line, col } = counter.linePos(offset)
-    return { line, column: col }
+  return counter
+}
+
+export function configError(name: string, texts: Texts, faults: readonly Fault[]): ConfigError {
+  return new ConfigError(name, problems(texts, faults))
+}
+
+/** In file order, a map before what is in it; where one place and path has several faults, the first found says it. */
+export function problems(texts: Texts, faults: readonly Fault[]): Problem[] {
+  const byPlace = new Map<string, Fault & { readonly text: string }>()
+  for (const fault of faults) {
+    const path = formatPath(fault.path)
+    const place = `${fault.offset} ${path}${fault.ofFile === true ? ` ${fault.message}` : ''}`
+    if (!byPlace.has(place)) byPlace.set(place, { ...fault, text: path })
   }
+  return [...byPlace.values()]
+    .sort((a, b) => a.offset - b.offset || a.path.length - b.path.length)
+    .map(({ offset, text: path, message }) => ({ ...texts.place(offset), path, message }))
 }
 
 /** @throws ConfigError where it is not UTF-8 */
@@ -150,6 +203,8 @@ export function decodeUtf8(bytes: Uint8Array, name: string): string {
   } catch {
     const lenient = new TextDecoder('utf-8').decode(bytes)
     const offset = Math.max(0, lenient.indexOf('\ufffd'))
-    throw configError(name, lenient, [{ offset, path: [], message: 'expected UTF-8, found other bytes' }])
+    throw configError(name, new Texts(lenient), [
+      { offset, path: [], message: 'expected UTF-8, found other bytes' },
+    ])
   }
 }

@@ -17,12 +17,15 @@ import {
   Parser,
 } from 'yaml'
 import { type Path, quoteKey } from './problem.js'
+import { type Expansion, expandVariables, hasVariables, type Variables } from './variables.js'
 
-/** A mistake at an offset into the text (UTF-16 units). */
+/** A mistake at an offset into the text (UTF-16 units); where there are several texts, into all of them, one after the other. */
 export interface Fault {
   readonly offset: number
   readonly path: Path
   readonly message: string
+  /** Whether it is one of several in a file that the key at the path names. */
+  readonly ofFile?: boolean
 }
 
 export interface Located {
@@ -35,6 +38,14 @@ export interface Located {
   readonly children: ReadonlyMap<string | number, Located>
   /** Values in it, itself included, aliases counted in full. */
   readonly size: number
+  /** Of a scalar that names variables. */
+  readonly expansion?: Expansion
+  /** Of an item of a list that several files make: its position in the list of its own file ... */
+  readonly position?: number | undefined
+  /** ... or that it is no item there, but what stands in place of the list. */
+  readonly isAlone?: boolean
+  /** Whether a problem with it is reported already. */
+  readonly isFaulty?: boolean
 }
 
 /** `root` is undefined when the text is no YAML at all; then `faults` says why. */
@@ -47,8 +58,12 @@ export interface YamlTree {
 const MAX_DEPTH = 64
 /** Values that all aliases together may stand for. */
 const MAX_ALIASED = 100_000
+/** Characters that all variables together may stand for. */
+const MAX_EXPANDED = 16 * 1024 * 1024
 
 const QUOTE_HINT = 'a value that begins with * goes in quotes, as in "*.example.com"'
+// biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+const VARIABLE_HINT = 'within [ ] and { } a value that names a variable goes in quotes, as in ["${NAME}"]'
 
 /** What messages say of the kind of file that it is. */
 export interface FileKind {
@@ -70,8 +85,27 @@ const OPTIONS = {
   strict: true,
 } as const
 
+export interface YamlOptions {
+  /** A configuration when left out. */
+  readonly kind?: FileKind
+  /** What values may name; absent, `${` has no meaning. */
+  readonly variables?: Variables | undefined
+  /** The offset that the text begins at. */
+  readonly base?: number
+}
+
 /** Never throws on bad input: everything wrong is in `faults`. */
-export function readYaml(text: string, { noun, beginning }: FileKind = CONFIGURATION): YamlTree {
+export function readYaml(text: string, options: YamlOptions = {}): YamlTree {
+  const { base = 0 } = options
+  const { root, faults } = readText(text, options)
+  return { root, faults: faults.map(fault => ({ ...fault, offset: fault.offset + base })) }
+}
+
+/** The faults have their offsets into the text itself. */
+function readText(
+  text: string,
+  { kind: { noun, beginning } = CONFIGURATION, variables, base = 0 }: YamlOptions,
+): YamlTree {
   const empty = `the file is empty; ${noun} begins with ${beginning}`
   const composer = new Composer(OPTIONS)
   let documents: Document.Parsed[]
@@ -89,16 +123,25 @@ export function readYaml(text: string, { noun, beginning }: FileKind = CONFIGURA
     faults.push({ offset: second.range[0], path: [], message })
   }
   for (const { pos, message, code } of [...document.errors, ...document.warnings]) {
-    const hint = code === 'BAD_ALIAS' ? `; ${QUOTE_HINT}` : ''
+    const hint = code === 'BAD_ALIAS' ? `; ${QUOTE_HINT}` : variableHint(text, pos[0])
     const clause = code === 'NON_STRING_KEY' ? 'a key is text, not a list or a map' : lowerFirst(message)
     faults.push({ offset: pos[0], path: [], message: `not valid YAML: ${clause}${hint}` })
+    // All that follows in the text is read wrongly for it.
+    if (hint.endsWith(VARIABLE_HINT)) break
   }
   if (faults.length > 0) return { root: undefined, faults }
   const blank = document.contents === null || (isScalar(document.contents) && document.contents.source === '')
   if (blank) return { root: undefined, faults: [{ offset: 0, path: [], message: empty }] }
-  const reader = new TreeReader()
+  const reader = new TreeReader(text, base, variables)
   const root = reader.read(document.contents, [], document.contents?.range[0] ?? 0)
   return { root, faults: reader.faults }
+}
+
+/** For a mistake in a line up to which a variable stands without quotes in a list or a map that is written in one line. */
+function variableHint(text: string, offset: number): string {
+  const end = text.indexOf('\n', offset)
+  const line = text.slice(text.lastIndexOf('\n', offset - 1) + 1, end === -1 ? undefined : end)
+  return /[[{,:]\s*[^"'\s]*\$\{/.test(line) ? `; ${VARIABLE_HINT}` : ''
 }
 
 /** The value at a path; undefined when the file has none there. */
@@ -124,9 +167,20 @@ function* tokens(text: string): Generator<CST.Token, void> {
 }
 
 class TreeReader {
+  /** With offsets into the text itself; those of the tree begin at `base`. */
   readonly faults: Fault[] = []
+  readonly #text: string
+  readonly #base: number
+  readonly #variables: Variables | undefined
   readonly #anchors = new Map<string, Located>()
   #aliased = 0
+  #expanded = 0
+
+  constructor(text: string, base: number, variables: Variables | undefined) {
+    this.#text = text
+    this.#base = base
+    this.#variables = variables
+  }
 
   read(node: unknown, path: Path, key: number): Located {
     if (isAlias(node)) return this.#alias(node.source, path, key, node.range?.[0] ?? key)
@@ -141,11 +195,12 @@ class TreeReader {
   #alias(name: string, path: Path, key: number, start: number): Located {
     const target = this.#anchors.get(name)
     this.#aliased += target?.size ?? 1
-    if (target !== undefined && this.#aliased <= MAX_ALIASED) return { ...target, key, start }
+    const place = this.#place(start, key)
+    if (target !== undefined && this.#aliased <= MAX_ALIASED) return { ...target, ...place }
     const unknown = `nothing above is anchored as &${name}; ${QUOTE_HINT}`
     const message = target === undefined ? unknown : `aliases stand for more than ${MAX_ALIASED} values`
     this.faults.push({ offset: start, path, message })
-    return { value: undefined, start, key, children: new Map(), size: 1 }
+    return { value: undefined, ...place, children: new Map(), size: 1 }
   }
 
   #collectionOrScalar(node: unknown, path: Path, key: number): Located {
@@ -153,7 +208,33 @@ class TreeReader {
     if (isSeq(node)) return this.#list(node.items, path, key, node.range?.[0] ?? key)
     const [from, to] = (isNode(node) ? node.range : undefined) ?? [key, key]
     const value = isScalar(node) ? node.value : null
-    return { value, start: to > from ? from : key, key, children: new Map(), size: 1 }
+    const located = { ...this.#place(to > from ? from : key, key), children: new Map(), size: 1 }
+    if (typeof value !== 'string' || this.#variables === undefined || !hasVariables(value)) {
+      return { value, ...located }
+    }
+    const expansion = this.#expand(value, this.#variables, path, from)
+    if (expansion === undefined) return { value: undefined, ...located, isFaulty: true }
+    return { value: expansion.text, ...located, expansion }
+  }
+
+  /** @param from where the scalar begins, with its quotes */
+  #expand(value: string, variables: Variables, path: Path, from: number): Expansion | undefined {
+    const expansion = expandVariables(value, variables)
+    if (Array.isArray(expansion)) {
+      let next = from
+      for (const { written, message } of expansion) {
+        // A quoted scalar may write a character in another way than it is.
+        const found = this.#text.indexOf(written, next)
+        this.faults.push({ offset: found === -1 ? from : found, path, message })
+        next = found + 1
+      }
+      return undefined
+    }
+    this.#expanded += expansion.text.length
+    if (this.#expanded <= MAX_EXPANDED) return expansion
+    const message = `variables stand for more than ${MAX_EXPANDED} characters`
+    this.faults.push({ offset: from, path, message })
+    return undefined
   }
 
   #map(items: readonly { key: unknown; value: unknown }[], path: Path, key: number, start: number): Located {
@@ -179,7 +260,7 @@ class TreeReader {
         value[name] = child.value
       }
     }
-    return { value, start, key, children, size }
+    return { value, ...this.#place(start, key), children, size }
   }
 
   #list(items: readonly unknown[], path: Path, key: number, start: number): Located {
@@ -191,8 +272,48 @@ class TreeReader {
       size += child.size
       children.set(index, child)
     }
-    return { value: [...children.values()].map(child => child.value), start, key, children, size }
+    const value = [...children.values()].map(child => child.value)
+    return { value, ...this.#place(start, key), children, size }
   }
+
+  #place(start: number, key: number): Pick<Located, 'start' | 'key'> {
+    return { start: start + this.#base, key: key + this.#base }
+  }
+}
+
+/**
+ * The tree with other values for some of its scalars; all else, places included, is as it was.
+ *
+ * @param change gives the value of a scalar at a path; the same one where it stays
+ */
+export function mapScalars(
+  node: Located,
+  change: (node: Located, path: Path) => unknown,
+  path: Path = [],
+): Located {
+  if (typeof node.value !== 'object' || node.value === null) {
+    const value = change(node, path)
+    return Object.is(value, node.value) ? node : { ...node, value }
+  }
+  let isSame = true
+  const children = new Map<string | number, Located>()
+  for (const [step, child] of node.children) {
+    const mapped = mapScalars(child, change, [...path, step])
+    if (mapped !== child) isSame = false
+    children.set(step, mapped)
+  }
+  return isSame ? node : { ...node, ...collection(children, Array.isArray(node.value)) }
+}
+
+/** The value of a list or a map with these children. */
+export function collection(
+  children: ReadonlyMap<string | number, Located>,
+  isList: boolean,
+): Pick<Located, 'value' | 'children'> {
+  if (isList) return { value: [...children.values()].map(({ value }) => value), children }
+  const value: Record<string | number, unknown> = Object.create(null)
+  for (const [name, child] of children) value[name] = child.value
+  return { value, children }
 }
 
 function lowerFirst(text: string): string {

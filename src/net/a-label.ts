@@ -18,6 +18,7 @@ const INVISIBLE = /\p{Cf}/u
  *   name is not checked
  */
 export function parseInternationalName(name: string): string | undefined {
+  if (!NON_ASCII.test(name)) return name
   const labels = name.split('.').map(label => (NON_ASCII.test(label) ? aLabel(label) : label))
   return labels.includes(undefined) ? undefined : labels.join('.')
 }

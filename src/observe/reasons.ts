@@ -56,7 +56,7 @@ type ReasonName = (typeof DENIED_REASONS)[number] | (typeof LIMIT_REASONS)[numbe
 const ROWS = {
   deny_host: {
     means: 'an entry of the denied hosts matches the host; it wins over every rule',
-    keys: '`deny.hosts`',
+    keys: '`deny.hosts`, `deny.hosts_file`',
   },
   localhost: {
     means: 'the host is a name of the machine that the proxy runs on, which `"*"` does not cover',

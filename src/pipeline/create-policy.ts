@@ -4,6 +4,7 @@
  * here: the dialler finds them out.
  */
 import { isTcp, type ListenAddress, type TcpAddress } from '../config/listen-address.js'
+import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { cidrOfAddress, parseCidr } from '../net/cidr.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
@@ -30,9 +31,13 @@ export function configuredListeners({ listen }: Config): Listeners {
 
 /** @param listeners by default those of the configuration, with the ports that stand there */
 export function createPolicy(
-  config: Config,
+  { config, files: { hosts } }: Pick<Loaded, 'config' | 'files'>,
   { proxy, tls, admin }: Listeners = configuredListeners(config),
 ): Policy {
+  const withLists = <T extends { readonly hostsFiles: readonly string[] }>(written: T) => ({
+    ...written,
+    hostLists: written.hostsFiles.flatMap(name => hosts.get(name) ?? []),
+  })
   const bound = [
     ...[...proxy, tls].map(address => ({ address, role: 'proxy' as const })),
     { address: admin, role: 'admin' as const },
@@ -42,8 +47,8 @@ export function createPolicy(
       mode: config.mode,
       connectPorts: config.connect.ports,
       forwardPorts: config.forward.ports,
-      rules: config.rules,
-      deny: config.deny,
+      rules: new Map([...config.rules].map(([name, rule]) => [name, withLists(rule)])),
+      deny: withLists(config.deny),
       sni: config.connect.sni,
     },
     {

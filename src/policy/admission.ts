@@ -15,13 +15,12 @@
  */
 import type { Host } from '../http/authority.js'
 import { embeddedIpv4 } from '../net/address-class.js'
-import type { HostPattern } from '../net/host-pattern.js'
 import type { IpAddress } from '../net/ip-address.js'
 import { portsContain } from '../net/ports.js'
 import { type Denial, denyAddress, denyHost, denyMethod, denyPort, denyUnnamed } from './denial.js'
 import { literalAddress } from './host-index.js'
 import { type AddressGuard, denyOwnListener, findDeniedBlock, type Grant } from './permit.js'
-import type { CompiledRule, CompiledRules, RequestForm } from './rules.js'
+import type { CompiledRule, CompiledRules, PlacedPattern, RequestForm } from './rules.js'
 
 /** `rules` names those the client may use; a name that no rule has allows nothing. */
 export interface PolicyRequest {
@@ -166,7 +165,7 @@ function denialBy(
 }
 
 /**
- * The entry of deny.hosts that matches a host, when there is one.
+ * The entry of deny.hosts, or of a file of deny.hosts_file, that matches a host, when there is one.
  *
  * @param ip the address that the host is written as; it is looked for in every spelling
  * @param inside the IPv4 addresses that it holds
@@ -176,7 +175,7 @@ export function deniedPattern(
   host: Host,
   ip: IpAddress | undefined,
   inside: readonly IpAddress[],
-): HostPattern | undefined {
+): PlacedPattern | undefined {
   const pattern = denyHosts.matching(host, ip)[0] ?? denyHosts.any[0]
   if (pattern !== undefined || inside.length === 0) return pattern
   return inside.flatMap(embedded => denyHosts.holding(embedded))[0]

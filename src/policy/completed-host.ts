@@ -3,11 +3,10 @@
  * asked for. Otherwise a short name would pass what `deny.hosts` says of the long one.
  */
 import { type Host, serializeHostPort } from '../http/authority.js'
-import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { deniedPattern, rulesNaming } from './admission.js'
-import { type Denial, deny } from './denial.js'
+import { deniedHolder, deniedKey, deniedRemedy, type Denial, deny, type Words } from './denial.js'
 import type { Grant } from './permit.js'
-import type { CompiledRules } from './rules.js'
+import type { CompiledRules, PlacedPattern } from './rules.js'
 
 /**
  * A denial holds for it, and so does what rules say of their hosts whichever rule allows them. A rule has allowed the
@@ -28,12 +27,10 @@ export function judgeCompleted(compiled: CompiledRules, grant: Grant, completed:
   }
 }
 
-function denyCompletedHost({ host, port }: Grant, completed: string, pattern: HostPattern): Denial {
-  return deny('deny_host', () => {
-    const text = serializeHostPattern(pattern)
-    return {
-      message: `deny.hosts refuses ${serializeHostPort(host, port)}`,
-      detail: `The resolver makes ${completed} of ${host.name}, deny.hosts holds "${text}", which matches that, and a denial wins over every rule. Remove "${text}" from deny.hosts to allow it.`,
-    }
+function denyCompletedHost({ host, port }: Grant, completed: string, denied: PlacedPattern): Denial {
+  const describe = (): Words => ({
+    message: `${deniedKey(denied)} refuses ${serializeHostPort(host, port)}`,
+    detail: `The resolver makes ${completed} of ${host.name}, ${deniedHolder(denied)}, which matches that, and a denial wins over every rule. ${deniedRemedy(denied)}`,
   })
+  return deny('deny_host', describe, { hostsFile: denied.list?.file })
 }

@@ -8,10 +8,10 @@
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type AddressClass, classifyAddress } from '../net/address-class.js'
 import type { Cidr } from '../net/cidr.js'
-import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
+import { serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
-import type { CompiledRule, RequestForm } from './rules.js'
+import { type CompiledRule, listPlace, type PlacedPattern, type RequestForm } from './rules.js'
 
 /** `address` and `parent` come from vetting alone, `deny_address` and `own_address` from either, the others from admitting. */
 export const DENY_REASONS = [
@@ -44,6 +44,8 @@ export interface Denial {
   /** The address refused, in canonical text, when it is one. */
   readonly address: string | undefined
   readonly addressClass: AddressClass | undefined
+  /** The file of deny.hosts_file that lists the host, when one does. */
+  readonly hostsFile: string | undefined
 }
 
 /** What was asked for, as far as the words need it. */
@@ -64,6 +66,7 @@ interface Circumstances {
   readonly status?: 508
   readonly address?: string
   readonly addressClass?: AddressClass
+  readonly hostsFile?: string | undefined
 }
 
 /** A denial whose words are made when they are read: making them would cost more than deciding. */
@@ -74,6 +77,7 @@ class DescribedDenial implements Denial {
   readonly status: 403 | 508
   readonly address: string | undefined
   readonly addressClass: AddressClass | undefined
+  readonly hostsFile: string | undefined
   readonly #describe: () => Words
   #words: Words | undefined
 
@@ -83,6 +87,7 @@ class DescribedDenial implements Denial {
     this.status = circumstances.status ?? 403
     this.address = circumstances.address
     this.addressClass = circumstances.addressClass
+    this.hostsFile = circumstances.hostsFile
     this.#describe = describe
   }
 
@@ -110,14 +115,29 @@ export function deny(
   return new DescribedDenial(reason, describe, circumstances)
 }
 
-export function denyHost({ host, port }: Asked, pattern: HostPattern): Denial {
-  return deny('deny_host', () => {
-    const text = serializeHostPattern(pattern)
-    return {
-      message: `deny.hosts refuses ${serializeHostPort(host, port)}`,
-      detail: `deny.hosts holds "${text}", which matches ${host.name}, and a denial wins over every rule. Remove "${text}" from deny.hosts to allow it.`,
-    }
+export function denyHost({ host, port }: Asked, denied: PlacedPattern): Denial {
+  const describe = (): Words => ({
+    message: `${deniedKey(denied)} refuses ${serializeHostPort(host, port)}`,
+    detail: `${deniedHolder(denied)}, which matches ${host.name}, and a denial wins over every rule. ${deniedRemedy(denied)}`,
   })
+  return deny('deny_host', describe, { hostsFile: denied.list?.file })
+}
+
+/** The key that denies a host, itself or by a file. */
+export function deniedKey({ list }: PlacedPattern): 'deny.hosts' | 'deny.hosts_file' {
+  return list === undefined ? 'deny.hosts' : 'deny.hosts_file'
+}
+
+/** What holds the pattern that denies a host, and the pattern. */
+export function deniedHolder(denied: PlacedPattern): string {
+  const place = listPlace(denied)
+  const holder = place === undefined ? 'deny.hosts' : `${place}, of deny.hosts_file,`
+  return `${holder} holds "${serializeHostPattern(denied.pattern)}"`
+}
+
+/** A sentence. */
+export function deniedRemedy({ pattern, list }: PlacedPattern): string {
+  return `Remove "${serializeHostPattern(pattern)}" from ${list?.file ?? 'deny.hosts'} to allow it.`
 }
 
 /** @param host the host asked for, which is the address itself or a name that resolves to it */
@@ -146,7 +166,7 @@ export function denyUnnamed(
   const remedy = (): string =>
     usable.size === 0
       ? `This client may use no rule; give it one whose hosts name ${host.name}.`
-      : `This client may use the rules: ${listed(usable.values(), usable.size)}. Add ${host.name} to the hosts of one of them to allow it.`
+      : `This client may use the rules: ${listed(usable.values(), usable.size)}. Add ${host.name} to the hosts of one of them${hasFile(usable.values()) ? ', or to a file in brackets,' : ''} to allow it.`
   if (localhost) {
     return deny('localhost', () => ({
       message: message(),
@@ -185,9 +205,24 @@ const MAX_NAMES = 10
 /** A body is no place for a thousand names. */
 function listed(rules: Iterable<CompiledRule>, count: number): string {
   const shown: string[] = []
-  for (const { name } of rules) if (shown.push(name) === MAX_NAMES) break
+  for (const rule of rules) if (shown.push(nameWithFiles(rule)) === MAX_NAMES) break
   const more = count - shown.length
   return more > 0 ? `${shown.join(', ')} and ${more} more` : shown.join(', ')
+}
+
+/** A rule, and in brackets the files that list hosts of it. */
+function nameWithFiles({ name, hostLists }: CompiledRule): string {
+  return hostLists.length === 0 ? name : `${name} (${hostLists.map(({ file }) => file).join(', ')})`
+}
+
+/** Whether one of the rules that are shown has its hosts out of a file. */
+function hasFile(rules: Iterable<CompiledRule>): boolean {
+  let shown = 0
+  for (const { hostLists } of rules) {
+    if (hostLists.length > 0) return true
+    if (++shown === MAX_NAMES) break
+  }
+  return false
 }
 
 export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRule): Denial {

@@ -5,6 +5,7 @@
  * Rules are compiled in the order of their names, so that nothing that follows can depend on the order in which the
  * file has them.
  */
+import type { HostList } from '../config/line-files.js'
 import type { Cidr } from '../net/cidr.js'
 import { CidrTree } from '../net/cidr-tree.js'
 import type { HostPattern } from '../net/host-pattern.js'
@@ -14,6 +15,8 @@ import { HostIndex } from './host-index.js'
 /** One rule. `ports` replace both port lists; without `methods` every method and CONNECT are allowed. */
 export interface RuleInput {
   readonly hosts: readonly HostPattern[]
+  /** More hosts, out of files. */
+  readonly hostLists?: readonly HostList[]
   readonly ports?: PortSet
   readonly methods?: readonly string[]
   /** Addresses that may be reached although they are not global. */
@@ -35,7 +38,12 @@ export interface PolicyInput {
   /** Whether tunnels have to name their host in TLS, where no rule says anything else. */
   readonly sni: 'none' | 'verify'
   readonly rules: ReadonlyMap<string, RuleInput>
-  readonly deny: { readonly hosts: readonly HostPattern[]; readonly addresses: readonly Cidr[] }
+  readonly deny: {
+    readonly hosts: readonly HostPattern[]
+    /** More hosts, out of files. */
+    readonly hostLists?: readonly HostList[]
+    readonly addresses: readonly Cidr[]
+  }
 }
 
 /** How a request reaches its target: through a tunnel (CONNECT), or forwarded (absolute-form). */
@@ -45,6 +53,7 @@ export type RequestForm = 'connect' | 'forward'
 export interface CompiledRule {
   readonly name: string
   readonly hosts: readonly HostPattern[]
+  readonly hostLists: readonly HostList[]
   readonly ports: Readonly<Record<RequestForm, PortSet>>
   readonly portsKey: Readonly<Record<RequestForm, string>>
   readonly methods: ReadonlySet<string> | undefined
@@ -53,11 +62,20 @@ export interface CompiledRule {
   readonly sni: 'none' | 'verify' | undefined
 }
 
+/** A pattern of a rule or of `deny`, and where the configuration has it. */
+export interface PlacedPattern {
+  readonly pattern: HostPattern
+  /** The file that lists it; undefined for the key `hosts` itself. */
+  readonly list: HostList | undefined
+  /** Its position in `hosts`, or in the patterns of the file. */
+  readonly position: number
+}
+
 /** `byName` is in the order of the names. Denials are held under themselves, so that a match can be named. */
 export interface CompiledRules {
   readonly byName: ReadonlyMap<string, CompiledRule>
   readonly hosts: HostIndex<CompiledRule>
-  readonly denyHosts: HostIndex<HostPattern>
+  readonly denyHosts: HostIndex<PlacedPattern>
   readonly denyAddresses: CidrTree<Cidr>
   readonly deny: PolicyInput['deny']
   readonly mode: PolicyMode
@@ -68,7 +86,7 @@ export function compileRules(input: PolicyInput): CompiledRules {
   const compiled = {
     byName: new Map<string, CompiledRule>(),
     hosts: new HostIndex<CompiledRule>(),
-    denyHosts: new HostIndex<HostPattern>(),
+    denyHosts: new HostIndex<PlacedPattern>(),
     denyAddresses: new CidrTree<Cidr>(),
     deny: input.deny,
     mode: input.mode ?? ('enforce' as const),
@@ -78,10 +96,29 @@ export function compileRules(input: PolicyInput): CompiledRules {
     const entry = compileRule(name, rule, input)
     compiled.byName.set(name, entry)
     for (const pattern of rule.hosts) compiled.hosts.add(pattern, entry)
+    for (const { patterns } of entry.hostLists) {
+      for (const pattern of patterns) compiled.hosts.add(pattern, entry)
+    }
   }
-  for (const pattern of input.deny.hosts) compiled.denyHosts.add(pattern, pattern)
+  for (const placed of placedPatterns(input.deny)) compiled.denyHosts.add(placed.pattern, placed)
   for (const cidr of input.deny.addresses) compiled.denyAddresses.add(cidr, cidr)
   return compiled
+}
+
+/** All patterns of a rule or of `deny`, those of the key `hosts` first. */
+export function* placedPatterns({
+  hosts,
+  hostLists = [],
+}: Pick<RuleInput, 'hosts' | 'hostLists'>): Generator<PlacedPattern> {
+  for (const [position, pattern] of hosts.entries()) yield { pattern, list: undefined, position }
+  for (const list of hostLists) {
+    for (const [position, pattern] of list.patterns.entries()) yield { pattern, list, position }
+  }
+}
+
+/** Where a pattern out of a file is, as `hosts.txt:17`; undefined for one of the key `hosts`. */
+export function listPlace({ list, position }: PlacedPattern): string | undefined {
+  return list === undefined ? undefined : `${list.file}:${list.lines[position]}`
 }
 
 function compileRule(name: string, rule: RuleInput, input: PolicyInput): CompiledRule {
@@ -89,6 +126,7 @@ function compileRule(name: string, rule: RuleInput, input: PolicyInput): Compile
   return {
     name,
     hosts: rule.hosts,
+    hostLists: rule.hostLists ?? [],
     ports: { connect: rule.ports ?? input.connectPorts, forward: rule.ports ?? input.forwardPorts },
     portsKey:
       rule.ports === undefined

@@ -21,10 +21,17 @@ import {
   rulesNaming,
   type UsableRules,
 } from './admission.js'
-import type { Denial } from './denial.js'
+import { deniedHolder, type Denial } from './denial.js'
 import { HostIndex, literalAddress } from './host-index.js'
 import { type AddressGuard, findDeniedBlock, type Grant, judgeAddress, listing } from './permit.js'
-import type { CompiledRule, CompiledRules, RequestForm } from './rules.js'
+import {
+  type CompiledRule,
+  type CompiledRules,
+  listPlace,
+  type PlacedPattern,
+  placedPatterns,
+  type RequestForm,
+} from './rules.js'
 
 /**
  * `pass`: what the step looks at is no obstacle; `skip`: it does not count for this request; `deny` and `allow`: it
@@ -84,16 +91,18 @@ export function traceAdmission(
 }
 
 function denyHostsStep(compiled: CompiledRules, host: Host, ip: IpAddress | undefined): TraceStep {
-  const { hosts } = compiled.deny
-  const pattern = deniedPattern(compiled, host, ip, ip === undefined ? [] : embeddedIpv4(ip))
-  if (pattern === undefined) {
-    return { verdict: 'pass', path: ['deny', 'hosts'], text: `deny.hosts does not hold ${host.name}` }
+  const denied = deniedPattern(compiled, host, ip, ip === undefined ? [] : embeddedIpv4(ip))
+  if (denied === undefined) {
+    const { hosts, hostLists = [] } = compiled.deny
+    const keys = [
+      ...(hosts.length > 0 || hostLists.length === 0 ? ['deny.hosts does'] : []),
+      ...hostLists.map(({ file }) => `${file} does`),
+    ]
+    const text = `${keys.join(' not, ')} not hold ${host.name}`
+    return { verdict: 'pass', path: ['deny', hostLists.length === 0 ? 'hosts' : 'hosts_file'], text }
   }
-  return {
-    verdict: 'deny',
-    path: ['deny', 'hosts', hosts.indexOf(pattern)],
-    text: `deny.hosts holds "${serializeHostPattern(pattern)}", which matches ${host.name}`,
-  }
+  const text = `${deniedHolder(denied)}, which matches ${host.name}`
+  return { verdict: 'deny', path: patternPath(['deny'], denied), text }
 }
 
 function denyAddressesStep(
@@ -123,11 +132,11 @@ function ruleSteps(
 ): TraceStep[] {
   const { form, method, host, port } = request
   const { name } = rule
-  const at = namingPattern(rule, host)
+  const naming = namingPattern(rule, host)
   const named: TraceStep = {
     verdict: 'pass',
-    path: ['rules', name, 'hosts', at],
-    text: `rules.${name} names ${host.name}${patternText(rule, at)}`,
+    path: naming === undefined ? ['rules', name] : patternPath(['rules', name], naming),
+    text: `rules.${name} names ${host.name}${naming === undefined ? '' : patternText(naming)}`,
   }
   const binding = bindingSteps(rule)
   if (usable !== 'all' && !usable.has(rule)) {
@@ -175,17 +184,23 @@ function bindingSteps({ name, addressesOnly, sni }: CompiledRule): TraceStep[] {
   return steps
 }
 
-/** The position of the most specific pattern of a rule that names the host. */
-function namingPattern(rule: CompiledRule, host: Host): number {
-  const positions = new HostIndex<number>()
-  for (const [position, pattern] of rule.hosts.entries()) positions.add(pattern, position)
-  return positions.matching(host, literalAddress(host))[0] ?? positions.any[0] ?? 0
+/** The most specific pattern of a rule that names the host. */
+function namingPattern(rule: CompiledRule, host: Host): PlacedPattern | undefined {
+  const index = new HostIndex<PlacedPattern>()
+  for (const placed of placedPatterns(rule)) index.add(placed.pattern, placed)
+  return index.matching(host, literalAddress(host))[0] ?? index.any[0]
 }
 
-function patternText(rule: CompiledRule, at: number): string {
-  const pattern = rule.hosts[at]
-  const text = pattern === undefined ? '' : serializeHostPattern(pattern)
-  return pattern?.kind === 'exact' ? '' : ` with "${text}"`
+function patternText(placed: PlacedPattern): string {
+  const { pattern } = placed
+  const place = listPlace(placed)
+  const text = pattern.kind === 'exact' ? '' : ` with "${serializeHostPattern(pattern)}"`
+  return place === undefined ? text : `${text}, in ${place}`
+}
+
+/** @param section the rule, or `deny` */
+function patternPath(section: Path, { list, position }: PlacedPattern): Path {
+  return list === undefined ? [...section, 'hosts', position] : [...section, 'hosts_file']
 }
 
 /** The rules that do not name the host, counted; why `*` does not, where it could be thought to. */
@@ -233,14 +248,14 @@ function decisionSteps(
 /** The key that a denial speaks of, where there is one. */
 function pathOf(
   { deny, denyAddresses, byName }: CompiledRules,
-  { reason, rule, address }: Denial,
+  { reason, rule, address, hostsFile }: Denial,
   form: RequestForm,
 ): { readonly path?: Path } {
   const named = rule === undefined ? undefined : byName.get(rule)
   const ip = address === undefined ? undefined : parseIpAddress(address)
   switch (reason) {
     case 'deny_host':
-      return { path: ['deny', 'hosts'] }
+      return { path: ['deny', hostsFile === undefined ? 'hosts' : 'hosts_file'] }
     case 'deny_address': {
       const block = ip === undefined ? undefined : findDeniedBlock(denyAddresses, ip)
       return { path: ['deny', 'addresses', ...(block === undefined ? [] : [deny.addresses.indexOf(block)])] }

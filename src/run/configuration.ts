@@ -8,7 +8,15 @@ import type { ConfigSources } from '../config/file-reader.js'
 import { isLoopback, isTcp, type ListenAddress, serializeListenAddress } from '../config/listen-address.js'
 import { defaultConfig, loadConfig, type Loaded, type Override } from '../config/load.js'
 import { ConfigError, formatProblem } from '../config/problem.js'
+import type { Variables } from '../config/variables.js'
 import type { Io } from './io.js'
+
+/** What reading a configuration needs of the world. */
+export interface ConfigurationHost {
+  readonly io: Io
+  /** Variables of the process. */
+  readonly environment?: Variables
+}
 
 /**
  * @param sources gets the files that were read
@@ -17,12 +25,13 @@ import type { Io } from './io.js'
  */
 export async function readConfiguration(
   file: string | undefined,
-  io: Io,
+  { io, environment }: ConfigurationHost,
   sources?: ConfigSources,
   override: Override = config => config,
 ): Promise<Loaded | undefined> {
   try {
-    return file === undefined ? defaultConfig(override) : await loadConfig(file, sources, { override })
+    if (file === undefined) return defaultConfig(override)
+    return await loadConfig(file, sources, { override, variables: environment })
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     for (const problem of error.problems) io.stderr(`${formatProblem(error.file, problem)}\n`)
@@ -35,8 +44,8 @@ export async function readConfiguration(
  * @param served the addresses that clients are served on
  */
 export function logWarnings(logger: Logger, loaded: Loaded, served: readonly ListenAddress[]): void {
-  for (const { line, path, message } of loaded.warnings) {
-    logger.warn({ event: 'config_warning', line, path, message })
+  for (const { file, line, path, message } of loaded.warnings) {
+    logger.warn({ event: 'config_warning', ...(file === undefined ? {} : { file }), line, path, message })
   }
   const open = loaded.config.clients.some(decidesByAddress)
     ? served.filter(isTcp).filter(address => !isLoopback(address))

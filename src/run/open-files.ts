@@ -83,8 +83,8 @@ export function fitLimits(
   if (openFiles === undefined || neededOpenFiles(limits, lookupSockets, workers) <= openFiles) return loaded
   const room = Math.floor((openFiles - lookupSockets - OWN_FILES) / partOf(workers))
   const fitting = shareRoom(room, limits, {
-    connections: loaded.lineOf(['limits', 'connections']) !== undefined,
-    tunnels: loaded.lineOf(['limits', 'tunnels']) !== undefined,
+    connections: loaded.placeOf(['limits', 'connections']) !== undefined,
+    tunnels: loaded.placeOf(['limits', 'tunnels']) !== undefined,
   })
   if (fitting === undefined) return loaded
   return { ...loaded, config: deepFreeze({ ...loaded.config, limits: { ...limits, ...fitting } }) }

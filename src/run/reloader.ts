@@ -153,7 +153,7 @@ export class Reloader {
     })
     for (const key of reloaded.needsRestart) {
       const message = 'it has changed, which takes effect at the next start'
-      logger.warn({ event: 'config_warning', line: loaded.lineOf(key.split('.')), path: key, message })
+      logger.warn({ event: 'config_warning', ...loaded.placeOf(key.split('.')), path: key, message })
     }
     warn(loaded)
     this.#ended('applied', [])

@@ -61,7 +61,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   }
   host.onReload(() => reload())
   const sources = new ConfigSources()
-  const read = await readConfiguration(args.config, host.io, sources, config => override(config, args))
+  const read = await readConfiguration(args.config, host, sources, config => override(config, args))
   if (read === undefined) return EXIT.config
   const loaded = fitted(read, host)
   const log = openLog(loaded.config, host)
@@ -173,7 +173,8 @@ function createReloader(
     {
       file,
       load: async read => {
-        const options = { kind: 'regular', override: (config: Config) => override(config, args) } as const
+        const beats = (config: Config): Config => override(config, args)
+        const options = { kind: 'regular', override: beats, variables: host.environment } as const
         return fitted(await loadConfig(file, read, options), host)
       },
       apply: next => atLevel(logger, next.config.log.level, () => proxy.reload(next)),

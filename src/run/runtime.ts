@@ -92,7 +92,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     this.hash = hash
     this.#services = services
     this.#loaded = loaded
-    this.#serving = { policy: createPolicy(config, listeners), exchanges: 0, ended: undefined }
+    this.#serving = { policy: createPolicy(loaded, listeners), exchanges: 0, ended: undefined }
     this.#clients = createClients(loaded, services, services.attempts)
     if (before !== undefined) this.#clients.adopt(before.#clients)
     this.#names = services.lookups.names(config, services)
@@ -145,7 +145,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
 
   /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
   listening(listeners: Listeners): void {
-    this.#serving.policy = createPolicy(this.config, listeners)
+    this.#serving.policy = createPolicy(this.#inForce, listeners)
   }
 
   get cache(): OperatedCache | undefined {

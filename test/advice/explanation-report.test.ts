@@ -98,7 +98,7 @@ t.test('addresses and their classes stand in columns', async t => {
     ),
   )
   t.strictSame(json.addresses, [
-    { address: 'x%y', class: null, verdict: 'deny', text: 'two', path: null, line: null },
+    { address: 'x%y', class: null, verdict: 'deny', text: 'two', path: null, file: null, line: null },
   ])
 })
 

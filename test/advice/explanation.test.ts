@@ -72,7 +72,7 @@ t.test('agrees with admit and vet', async t => {
   await fc.assert(
     fc.asyncProperty(config, question, async (file, { host, port, method, client, resolved }) => {
       const loaded = parseConfig(JSON.stringify(file))
-      const policy = createPolicy(loaded.config)
+      const policy = createPolicy(loaded)
       const asker = findClient(loaded.config.clients, client)
       const explanation = await explainRequest(
         method === 'CONNECT'
@@ -114,11 +114,12 @@ t.test('agrees with admit and vet', async t => {
 })
 
 t.test('nothing is resolved that policy refuses by name, nor an address, nor what is malformed', async t => {
-  const { config } = parseConfig('version: 1\nclients: [{ name: ci, cidr: ["10.0.0.0/8"] }]\n')
+  const loaded = parseConfig('version: 1\nclients: [{ name: ci, cidr: ["10.0.0.0/8"] }]\n')
+  const { config } = loaded
   const asked: string[] = []
   const parts = {
     config,
-    policy: createPolicy(config),
+    policy: createPolicy(loaded),
     resolver: namesOf(config, async name => {
       asked.push(name)
       return ['93.184.216.34']
@@ -137,13 +138,14 @@ t.test('nothing is resolved that policy refuses by name, nor an address, nor wha
 })
 
 t.test('a resolver that is too slow is 504, after the time of dns.timeout', async t => {
-  const { config } = parseConfig('version: 1\ndns: { timeout: 10ms }\n')
+  const loaded = parseConfig('version: 1\ndns: { timeout: 10ms }\n')
+  const { config } = loaded
   const explanation = await explainRequest(
     requestLineOf('a.test:443'),
     findClient(config.clients, '127.0.0.1'),
     {
       config,
-      policy: createPolicy(config),
+      policy: createPolicy(loaded),
       resolver: namesOf(config, () => new Promise(() => {})).resolver,
       now: () => 0,
     },
@@ -152,14 +154,15 @@ t.test('a resolver that is too slow is 504, after the time of dns.timeout', asyn
 })
 
 t.test('a server name that has to be verified is a note, for a tunnel alone', async t => {
-  const { config } = parseConfig(`version: 1
+  const loaded = parseConfig(`version: 1
 connect: { sni: verify }
 rules: { web: { hosts: ["*", "93.184.216.34"] } }
 `)
+  const { config } = loaded
   const notes = async (url: string) => {
     const { notes } = await explainRequest(requestLineOf(url), findClient(config.clients, '127.0.0.1'), {
       config,
-      policy: createPolicy(config),
+      policy: createPolicy(loaded),
       resolver: namesOf(config, async () => ['93.184.216.34']).resolver,
       now: () => 0,
     })

@@ -50,6 +50,20 @@ t.test('an address that is not public is told from one that is, and from a name'
   for (const [host, expected] of table) t.equal(isPrivateLiteral(target(host)), expected, host)
 })
 
+t.test('files that may hold a denied host are named', async t => {
+  const text = (deny: string) => {
+    const folder = t.testdir({ a: 'a.test', b: 'b.test' })
+    const { config: with_ } = parseConfig(`version: 1\ndeny: ${deny}`, 'f', folder)
+    return refusalText({ reason: 'deny_host', rule: undefined, target: target('a.test') }, with_)
+  }
+  t.equal(text('{ hosts_file: a }'), 'deny.hosts_file (a) holds the host')
+  t.equal(
+    text('{ hosts: [c.test], hosts_file: [a, b] }'),
+    'deny.hosts or deny.hosts_file (a, b) holds the host',
+  )
+  t.equal(text('{ hosts: [c.test] }'), 'deny.hosts holds the host')
+})
+
 t.test('the key that decides is named', async t => {
   const say = (reason: string, rule?: string) =>
     refusalText({ reason, rule, target: target('a.test') }, config)

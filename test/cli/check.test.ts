@@ -143,3 +143,21 @@ t.test('a name that is empty, or none, is wrong usage', async t => {
     t.strictSame(await sluice('check', ...argv), { code: 64, stdout: '', stderr }, argv.join(' '))
   }
 })
+
+t.test('problems and warnings of included files are said with their places, variables read', async t => {
+  const folder = t.testdir({
+    'sluice.yaml':
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+      'version: 1\ninclude: [sub/a.yaml]\nworkers: ${WORKERS}\nrules: { web: { hosts: [a.b] } }\n',
+    sub: { 'a.yaml': 'rules:\n  db: { hosts: ["10.0.0.1"] }\n' },
+  })
+  const file = join(folder, 'sluice.yaml')
+  t.strictSame(await sluiceOn({ environment: { WORKERS: '2' } }, 'check', file), {
+    code: 0,
+    stdout: `${file}: ok\n`,
+    stderr: `warning: ${join(folder, 'sub/a.yaml')}:2:17: rules.db.hosts[0]: 10.0.0.1 is of class private, and not reached unless addresses of the rule holds it too\n`,
+  })
+  const { code, stderr } = await sluice('check', file)
+  t.equal(code, 78)
+  t.match(stderr, `${file}:3:10: workers: the environment variable WORKERS is not set`)
+})

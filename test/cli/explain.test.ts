@@ -247,46 +247,71 @@ t.test('with --json every key is there, whatever the decision', async t => {
         verdict: 'skip',
         text: 'clients[0] agents needs credentials (name and password)',
         path: 'clients[0]',
+        file: 'sluice.yaml',
         line: 3,
       },
-      { verdict: 'pass', text: 'clients[1] ci holds 10.20.0.1', path: 'clients[1]', line: 4 },
-      { verdict: 'pass', text: 'deny.hosts does not hold nexus.corp.test', path: 'deny.hosts', line: 15 },
+      {
+        verdict: 'pass',
+        text: 'clients[1] ci holds 10.20.0.1',
+        path: 'clients[1]',
+        file: 'sluice.yaml',
+        line: 4,
+      },
+      {
+        verdict: 'pass',
+        text: 'deny.hosts does not hold nexus.corp.test',
+        path: 'deny.hosts',
+        file: 'sluice.yaml',
+        line: 15,
+      },
       {
         verdict: 'skip',
         text: 'deny.addresses is for what nexus.corp.test resolves to',
         path: 'deny.addresses',
+        file: 'sluice.yaml',
         line: 16,
       },
       {
         verdict: 'pass',
         text: 'rules.artifacts names nexus.corp.test with "*.corp.test"',
         path: 'rules.artifacts.hosts[1]',
+        file: 'sluice.yaml',
         line: 9,
       },
       {
         verdict: 'pass',
         text: 'a tunnel to its hosts has to begin with TLS that names the host, whichever rule allows it',
         path: 'rules.artifacts.sni',
+        file: 'sluice.yaml',
         line: 11,
       },
       {
         verdict: 'pass',
         text: 'rules.artifacts has no methods: it allows every one',
         path: 'rules.artifacts',
+        file: 'sluice.yaml',
         line: 8,
       },
-      { verdict: 'pass', text: 'forward.ports allows 80', path: 'forward.ports', line: null },
+      { verdict: 'pass', text: 'forward.ports allows 80', path: 'forward.ports', file: null, line: null },
       {
         verdict: 'allow',
         text: 'rules.artifacts allows it, and lists the addresses 10.4.2.17/32',
         path: 'rules.artifacts',
+        file: 'sluice.yaml',
         line: 8,
       },
-      { verdict: 'skip', text: '3 rules do not name nexus.corp.test', path: 'rules', line: 6 },
+      {
+        verdict: 'skip',
+        text: '3 rules do not name nexus.corp.test',
+        path: 'rules',
+        file: 'sluice.yaml',
+        line: 6,
+      },
       {
         verdict: 'allow',
         text: 'rules.artifacts allows nexus.corp.test:80',
         path: 'rules.artifacts',
+        file: 'sluice.yaml',
         line: 8,
       },
     ],
@@ -298,6 +323,7 @@ t.test('with --json every key is there, whatever the decision', async t => {
         verdict: 'allow',
         text: 'rules.artifacts.addresses holds 10.4.2.17/32',
         path: 'rules.artifacts.addresses[0]',
+        file: 'sluice.yaml',
         line: 10,
       },
     ],
@@ -318,7 +344,7 @@ t.test('with --json every key is there, whatever the decision', async t => {
     status: 400,
     reason: 'malformed',
     dns: null,
-    steps: [{}, { verdict: 'deny', text: 'bad port', path: null, line: null }],
+    steps: [{}, { verdict: 'deny', text: 'bad port', path: null, file: null, line: null }],
   })
   t.match(await parsed({ url: 'https://a.test/', client: '198.51.100.1' }), {
     decision: 'deny',
@@ -547,5 +573,21 @@ t.test('a word that is neither a request nor a reason is 64, with the nearest re
   t.match(await sluice('explain', 'a.test'), {
     code: 64,
     stderr: 'write https://a.test/, http://a.test/ or a.test:443',
+  })
+})
+
+t.test('names the included file and the list of hosts that a host is in', async t => {
+  const { explain } = world(t)
+  const folder = t.testdir({
+    'sluice.yaml': 'version: 1\ninclude: [sub/a.yaml]\n',
+    sub: { 'a.yaml': 'rules:\n  web: { hosts_file: h.txt }\n', 'h.txt': '\npublic.example\n' },
+  })
+  const config = join(folder, 'sluice.yaml')
+  const { stdout } = await explain({ url: 'public.example:443', config })
+  const text = stdout.replaceAll(folder, '.')
+  t.match(text, 'rules.web names public.example, in sub/h.txt:2 (./sub/a.yaml:2)')
+  const json = await explain({ url: 'public.example:443', config, json: true })
+  t.match(JSON.parse(json.stdout), {
+    steps: [{}, {}, {}, { path: 'rules.web.hosts_file', file: join(folder, 'sub/a.yaml'), line: 2 }],
   })
 })

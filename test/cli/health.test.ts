@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { runHealth } from '../../src/cli/health.js'
 import { scriptedOrigin } from '../kit/peers/scripted-origin.js'
 import { socketPath } from '../kit/peers/unix-socket.js'
-import { fakeHost, sluice } from './fake-host.js'
+import { fakeHost, sluice, sluiceOn } from './fake-host.js'
 
 const answer = (status: string, text: string) =>
   `HTTP/1.1 ${status}\r\nContent-Length: ${text.length}\r\nConnection: close\r\n\r\n${text}`
@@ -72,6 +72,24 @@ t.test('the file says where to ask, also one that is wrong by now', async t => {
   })
   const none = join(folder, 'none')
   t.strictSame(await asked('none'), { code: 78, stdout: '', stderr: `sluice: ${none}: no such file\n` })
+})
+
+t.test('the address of the file may be that of a map, and name a variable', async t => {
+  const { authority: at } = await admin(t)
+  const folder = t.testdir({
+    map: `version: 1\nlisten: { admin: { address: "${at}", read_only: true } }\n`,
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+    variable: 'version: 1\nlisten: { admin: "${ADMIN}" }\n',
+  })
+  const ask = (file: string, environment: Record<string, string> = {}) =>
+    sluiceOn({ environment }, 'health', '-c', join(folder, file))
+  t.match(await ask('map'), { code: 0, stdout: `healthy: ${at}\n` })
+  t.match(await ask('variable', { ADMIN: at }), { code: 0, stdout: `healthy: ${at}\n` })
+  t.match(await ask('variable', { ADMIN: 'false' }), { code: 1, stderr: /listen\.admin is false/ })
+  t.match(await ask('variable'), {
+    code: 64,
+    stderr: /names a variable for listen\.admin that is not set here/,
+  })
 })
 
 t.test('with --pid the command line of the proxy says where', async t => {

@@ -77,6 +77,45 @@ t.test('a file that another takes the place of takes effect by itself', async t 
   t.equal(running.stderr, '')
 })
 
+t.test('so do included files and lists of hosts, of which one that is cut off changes nothing', async t => {
+  const origin = await rawOrigin(t)
+  const folder = await temporaryDirectory(t)
+  const [file, rules, denied] = ['sluice.yaml', 'rules.yaml', 'denied.txt'].map(name =>
+    join(folder, name),
+  ) as [string, string, string]
+  const some = (ports: number) =>
+    `rules: { some: { hosts: ["127.0.0.1"], ports: [${ports}], addresses: ["127.0.0.1"] } }\n`
+  writeFileSync(file, 'version: 1\ninclude: [rules.yaml]\ndeny: { hosts_file: denied.txt }\n')
+  writeFileSync(rules, some(1))
+  writeFileSync(denied, 'ads.example\n')
+  const running = await start(t, '--config', file)
+  const status = async () => {
+    const client = await rawClient(t, running.port)
+    client.write(`CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    const answer = await readResponse(client)
+    client.destroy()
+    return answer.status
+  }
+  t.equal(await status(), 403)
+  replace(rules, some(origin.port))
+  t.match(await running.event('config_reloaded'), { changed: ['rules'], changed_files: [rules] })
+  t.equal(await status(), 200)
+  replace(denied, '')
+  t.match(await running.event('config_rejected'), {
+    problems: [
+      `${file}:3:21: deny.hosts_file: denied.txt:1: it lists no host, as a file does that was cut off; to list none, leave hosts_file out`,
+    ],
+  })
+  t.equal(await status(), 200)
+  const { config_hash: before } = await running.event('config_reloaded')
+  replace(denied, 'ads.example\n127.0.0.0/8\n')
+  const reloaded = await running.event('config_reloaded', 2)
+  t.match(reloaded, { changed: [], changed_files: [denied] })
+  t.not(reloaded['config_hash'], before)
+  t.equal(await status(), 403)
+  await stop(t, running)
+})
+
 t.test('so does a volume of Kubernetes, whose link `..data` is swapped', async t => {
   const folder = await temporaryDirectory(t)
   const swap = async (name: string, via: string) => {

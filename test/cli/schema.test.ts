@@ -4,7 +4,7 @@ import { parse } from 'yaml'
 import yargs from 'yargs'
 import * as z from 'zod'
 import { onDemand } from '../../src/cli/command.js'
-import { jsonSchema, schemaCommand } from '../../src/cli/schema.js'
+import { includedJsonSchema, jsonSchema, schemaCommand, withVariables } from '../../src/cli/schema.js'
 
 t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t => {
   const written: string[] = []
@@ -21,21 +21,28 @@ t.test('prints the JSON Schema on stdout, nothing on stderr, exit 0', async t =>
     .parseAsync()
   t.same(codes, [0])
   t.ok(written.join('').endsWith('}\n'))
-  t.same(JSON.parse(written.join('')), jsonSchema())
+  t.same(JSON.parse(written.join('')), withVariables(jsonSchema()))
 })
 
 const folder = new URL('../../../config/', import.meta.url)
 const accepts = (value: unknown) => validator.safeParse(value).success
 /** Built from the JSON Schema alone, as a stranger's validator would be. */
-const validator = z.fromJSONSchema(JSON.parse(JSON.stringify(jsonSchema()), withProperties))
+const validatorOf = (schema: object) => z.fromJSONSchema(JSON.parse(JSON.stringify(schema, withProperties)))
+const validator = validatorOf(withVariables(jsonSchema()))
 
-/** This validator knows no `required` without the properties. */
+/** This validator knows no `required` without the properties, and takes each key that one of several schemas takes. */
 function withProperties(_key: string, node: unknown): unknown {
-  const isBare = typeof node === 'object' && node !== null && Object.keys(node).join() === 'required'
-  if (!isBare) return node
-  const { required } = node as { readonly required: readonly string[] }
-  const properties = Object.fromEntries(required.map(key => [key, {}]))
-  return { type: 'object', properties, required }
+  if (typeof node !== 'object' || node === null || !('properties' in node)) return node
+  const properties = Object.fromEntries(Object.keys(node.properties as object).map(key => [key, {}]))
+  const whole = (branch: object) =>
+    Object.keys(branch).join() === 'required'
+      ? { type: 'object', properties, additionalProperties: false, ...branch }
+      : branch
+  const words = Object.entries(node).map(([word, value]) => [
+    word,
+    word === 'anyOf' || word === 'oneOf' ? (value as object[]).map(whole) : value,
+  ])
+  return Object.fromEntries(words)
 }
 
 t.test('is JSON Schema 2020-12, and nothing that JSON cannot hold', t => {
@@ -49,7 +56,9 @@ t.test('is JSON Schema 2020-12, and nothing that JSON cannot hold', t => {
 t.test('accepts default.yaml and the examples', t => {
   for (const file of [
     'default.yaml',
-    ...readdirSync(new URL('examples/', folder)).map(f => `examples/${f}`),
+    ...readdirSync(new URL('examples/', folder)).map(f =>
+      f.endsWith('.yaml') ? `examples/${f}` : `examples/${f}/sluice.yaml`,
+    ),
   ]) {
     t.ok(accepts(parse(readFileSync(new URL(file, folder), 'utf8'))), file)
   }
@@ -147,6 +156,52 @@ t.test(
     t.end()
   },
 )
+
+t.test('a rule has hosts, hosts_file or both', async t => {
+  const rule = (keys: object) => accepts({ version: 1, rules: { web: keys } })
+  t.ok(rule({ hosts_file: 'a.txt' }))
+  t.ok(rule({ hosts: ['a.b'], hosts_file: ['a.txt'], ports: [1] }))
+  t.notOk(rule({ hosts_file: [] }))
+  t.notOk(rule({ ports: [1] }))
+})
+
+t.test('a variable may stand in place of every scalar, and of nothing else', async t => {
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+  const variable = '${A:-1}'
+  t.ok(
+    accepts({
+      version: 1,
+      workers: variable,
+      mode: variable,
+      listen: { proxy: [variable], admin: variable, socket_mode: variable },
+      connect: { ports: [variable] },
+      limits: { tunnel_idle: variable, header_bytes: variable, header_fields: variable },
+      trace: { enabled: variable },
+      clients: [{ name: variable, unix: variable, rules: variable }],
+      error_note: variable,
+    }),
+  )
+  for (const bad of [
+    { version: 1, workers: '$A' },
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+    { version: 1, mode: '${1}' },
+    { version: 1, limits: variable },
+    { version: 1, rules: { '${A}': { hosts: ['*'] } } },
+  ]) {
+    t.notOk(accepts(bad), JSON.stringify(bad))
+  }
+})
+
+t.test('--included is the schema of what include names', async t => {
+  const included = validatorOf(includedJsonSchema())
+  t.ok(
+    included.safeParse({ rules: { a: { hosts: ['a.b'] } }, deny: { hosts: [] }, include: ['a.yaml'] })
+      .success,
+  )
+  t.ok(included.safeParse({ version: 1, clients: [{ name: 'a', unix: true }] }).success)
+  t.notOk(included.safeParse({ listen: {} }).success)
+  t.notOk(included.safeParse({ rules: { a: {} } }).success)
+})
 
 t.test('says the defaults', t => {
   const text = JSON.stringify(jsonSchema())

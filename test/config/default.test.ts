@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { jsonSchema } from '../../src/cli/schema.js'
 import { parseConfig } from '../../src/config/load.js'
@@ -45,8 +46,11 @@ t.test('what default.yaml has commented out is valid once it is not', t => {
 
 t.test('every example loads without a problem or a warning', t => {
   const files = readdirSync(new URL('examples/', folder))
-  t.same(files.sort(), ['agents.yaml', 'ci.yaml', 'internal.yaml', 'packages.yaml'])
-  for (const file of files) t.same(parseConfig(read(`examples/${file}`), file).warnings, [], file)
+  t.same(files.sort(), ['agents.yaml', 'ci.yaml', 'internal.yaml', 'packages.yaml', 'several-files'])
+  for (const file of files.map(name => (name.endsWith('.yaml') ? name : `${name}/sluice.yaml`))) {
+    const at = new URL(`examples/${file}`, folder)
+    t.same(parseConfig(readFileSync(at, 'utf8'), file, fileURLToPath(new URL('.', at))).warnings, [], file)
+  }
   t.end()
 })
 
@@ -65,6 +69,10 @@ t.test('the examples mean what they say', t => {
     addressesOnly: true,
     methods: ['GET', 'HEAD'],
   })
+  const several = fileURLToPath(new URL('examples/several-files', folder))
+  const { config: merged, files } = parseConfig(read('examples/several-files/sluice.yaml'), 'f', several)
+  t.same([...merged.rules.keys()], ['source', 'packages'])
+  t.equal(files.hosts.get('packages.txt')?.patterns.length, 3)
   const packages = parseConfig(read('examples/packages.yaml')).config
   t.match(packages.cache, { store: 'disk', sharedBy: 'client' })
   for (const origin of packages.origins) {

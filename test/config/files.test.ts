@@ -70,3 +70,29 @@ t.test('ca holds certificates', { skip: needs('openssl') }, async t => {
   t.match(parseConfig(yaml(certFile), 'x', folder).files.parent, { ca: /BEGIN CERTIFICATE/ })
   t.throws(() => parseConfig(yaml('none.crt'), 'x', folder), { message: /parent\.ca: none\.crt/ })
 })
+
+t.test(
+  'hosts_file is one file or several, whose problems are told by file and line, all at once',
+  async t => {
+    const folder = t.testdir({
+      good: 'a.example\n',
+      bad: '\na*.b.example\nok.example\nhttps://c.example/\n',
+      empty: '# nothing yet\n',
+    })
+    const yaml = 'version: 1\nrules:\n  web: { hosts_file: [good, bad, none] }\ndeny: { hosts_file: empty }\n'
+    const expected = 'expected a host name, "*.example.com", "*", an IP address or a CIDR'
+    try {
+      parseConfig(yaml, 'sluice.yaml', folder)
+      t.fail('it is loaded')
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      t.match(error.message.split('\n'), [
+        `sluice.yaml:3:29: rules.web.hosts_file[1]: bad:2: ${expected}, found "a*.b.example", where * is not the whole first label`,
+        `sluice.yaml:3:29: rules.web.hosts_file[1]: bad:4: ${expected}, found "https://c.example/", a URL; write its host alone`,
+        `sluice.yaml:3:34: rules.web.hosts_file[2]: none: no such file; a relative path starts at the configuration file, this is ${folder}/none`,
+        'sluice.yaml:4:21: deny.hosts_file: empty:1: it lists no host, as a file does that was cut off; to list none, leave hosts_file out',
+      ])
+      t.equal(error.problems.length, 4)
+    }
+  },
+)

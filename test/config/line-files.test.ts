@@ -2,9 +2,10 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareSync, hashSync } from 'bcryptjs'
 import t from 'tap'
-import { parseHeaderLines, parseHtpasswd, textLines } from '../../src/config/line-files.js'
+import { parseHeaderLines, parseHostLines, parseHtpasswd, textLines } from '../../src/config/line-files.js'
 import { parseConfig } from '../../src/config/load.js'
 import { ConfigError } from '../../src/config/problem.js'
+import { serializeHostPattern } from '../../src/net/host-pattern.js'
 
 t.test('gives each line that holds an entry, with its number', async t => {
   t.same(textLines(''), [])
@@ -160,6 +161,26 @@ t.test(
   },
 )
 
+t.test('all lines with a problem are told at once, and of a file of another kind a hundred', async t => {
+  const problems = (lines: string[]): string[] => {
+    const folder = t.testdir({ users: lines.join('\n') })
+    const yaml = 'version: 1\nclients:\n  - { name: a, basic: { htpasswd_file: users } }\n'
+    try {
+      parseConfig(yaml, 'f', folder)
+      return []
+    } catch (error) {
+      return error instanceof ConfigError ? error.problems.map(({ message }) => message) : [String(error)]
+    }
+  }
+  t.same(problems(['ann:plain', `bob:${HASH}`, 'carl']), [
+    `users:1: ${NOT_BCRYPT}`,
+    'users:3: expected a name, a colon and a bcrypt hash',
+  ])
+  const many = problems(Array.from({ length: 250 }, () => 'nobody'))
+  t.equal(many.length, 101)
+  t.equal(many.at(-1), 'users: 150 more lines have a problem')
+})
+
 t.test('a file of fields has a name and a value a line; comments and empty lines are skipped', async t => {
   for (const [text, headers] of [
     ['Authorization: Bearer a:b==', { Authorization: 'Bearer a:b==' }],
@@ -227,4 +248,35 @@ t.test('a file of fields is read with the configuration', async t => {
   ])
   t.match(problemsIn('none'), [{ path: 'tracing.headers_file', message: 'none: ' }])
   t.same(parseConfig('version: 1').files.tracingHeaders, {})
+})
+
+t.test('a list of hosts has a pattern a line, comments and blank lines', async t => {
+  const text =
+    '\ufeff# allowed\r\nexample.com\r\n\n  *.Example.org  # all below\n\t# indented\n10.0.0.0/8\n"quoted"\n'
+  const { list, faults } = parseHostLines(text.replace('"quoted"\n', '[::1]'), 'hosts.txt')
+  t.same(faults, [])
+  t.same(list.patterns.map(serializeHostPattern), ['example.com', '*.example.org', '10.0.0.0/8', '::1'])
+  t.same(list.lines, [2, 4, 6, 7])
+  t.equal(list.file, 'hosts.txt')
+})
+
+t.test('what is wrong in a list of hosts is told for each line', async t => {
+  const faults = (text: string) =>
+    parseHostLines(text, 'f').faults.map(({ line, message }) => `${line}: ${message}`)
+  t.match(
+    faults('a.b\nfoo*.example.com\nexample.com:443\n0.0.0.0 ads.example\na.b c.d\n\ufffd.example\na#b\n'),
+    [
+      /^2: expected a host name, .*found "foo\*\.example\.com", where \* is not the whole first label: it would match "fooother\.example\.com"/,
+      /^3: .*found "example\.com:443", with a port; leave it out$/,
+      '4: expected one host, found several words; write "ads.example" alone',
+      '5: expected one host, found several words; write each on a line of its own',
+      /^6: expected a host name/,
+      /^7: expected a host name/,
+    ],
+  )
+  for (const empty of ['', '\n\n', '# none yet\n']) {
+    t.same(faults(empty), [
+      '1: it lists no host, as a file does that was cut off; to list none, leave hosts_file out',
+    ])
+  }
 })

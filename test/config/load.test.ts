@@ -20,7 +20,7 @@ function lines(text: string): string[] {
 }
 
 const TOP =
-  'version, listen, workers, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, cache, log, reload, tracing, shutdown, error_note'
+  'version, include, listen, workers, mode, connect, forward, trace, methods, via, clients, rules, deny, dns, parent, origins, limits, cache, log, reload, tracing, shutdown, error_note'
 
 t.test('the defaults let private clients reach the public web on the usual ports', t => {
   const { config } = defaultConfig()
@@ -60,7 +60,7 @@ t.test('the defaults let private clients reach the public web on the usual ports
   )
   t.strictSame(
     [...config.rules],
-    [['web', { hosts: [{ kind: 'any' }], addresses: [], addressesOnly: false }]],
+    [['web', { hosts: [{ kind: 'any' }], hostsFiles: [], addresses: [], addressesOnly: false }]],
   )
   t.end()
 })
@@ -97,11 +97,11 @@ t.test('reports every problem at once, in file order', t => {
     'f:11:13: rules.web.hosts[0]: nothing above is anchored as &.example.com; a value that begins with * goes in quotes, as in "*.example.com"',
     'f:12:3: rules.web: the key `web` appears a second time',
     'f:13:3: rules.Up: expected a name of lower-case letters, digits, - and _, at most 63, a letter or digit first, found `Up`',
-    'f:13:3: rules.Up.hosts: the key `hosts` is missing; expected a list of hosts, such as [example.com, "*.example.com"]',
+    'f:13:3: rules.Up.hosts: the key `hosts` is missing; expected a list of hosts, such as [example.com, "*.example.com"], or hosts_file with the path of a file',
     `f:13:17: rules.Up.ports[0]: ${port}, found 0`,
     'f:13:37: rules.Up.addresses_only: addresses_only: true without addresses allows nothing; list them under addresses',
     'f:14:17: dns.timeout: expected a duration with its unit, such as 3s or 3ms, found 3',
-    'f:15:1: deny: expected a map of hosts, addresses, found nothing',
+    'f:15:1: deny: expected a map of hosts, hosts_file, addresses, found nothing',
   ])
   t.end()
 })

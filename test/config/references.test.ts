@@ -108,10 +108,12 @@ t.test('a parent that is a listener of the same file is refused', async t => {
 t.test('listeners of the command line count in place of those of the file', t => {
   const text = 'version: 1\nlisten: { admin: false }\nparent: { url: "http://127.0.0.1:3128" }\n'
   const on = (port: number) =>
-    parseConfig(text, undefined, undefined, undefined, undefined, config => ({
-      ...config,
-      listen: { ...config.listen, proxy: [{ host: '127.0.0.1', port }] },
-    }))
+    parseConfig(text, undefined, undefined, undefined, undefined, {
+      override: config => ({
+        ...config,
+        listen: { ...config.listen, proxy: [{ host: '127.0.0.1', port }] },
+      }),
+    })
   t.throws(() => on(3128), /parent\.url: http:\/\/127\.0\.0\.1:3128 is this proxy itself/)
   t.equal(on(3999).config.listen.proxy[0]?.port, 3999)
   t.end()

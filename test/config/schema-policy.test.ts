@@ -127,6 +127,7 @@ t.test('rules', t => {
   })
   t.strictSame(rules.get('0-_'), {
     hosts: [{ kind: 'exact', name: 'b.c' }],
+    hostsFiles: [],
     addresses: [],
     addressesOnly: false,
   })
@@ -139,10 +140,13 @@ t.test('rules', t => {
     ['rules: [web]', '2:8 rules: expected a map of rule names to rules; {} for none, found a list'],
     [
       'rules: { a: }',
-      '2:10 rules.a: expected a map of hosts, ports, methods, addresses, addresses_only, sni, found nothing',
+      '2:10 rules.a: expected a map of hosts, hosts_file, ports, methods, addresses, addresses_only, sni, found nothing',
     ],
     ['rules: { all: { hosts: [a.b] } }', '2:10 rules.all: `all` is every rule; choose another name'],
-    ['rules: { a: {} }', `2:10 rules.a.hosts: the key \`hosts\` is missing; ${HOSTS}`],
+    [
+      'rules: { a: {} }',
+      `2:10 rules.a.hosts: the key \`hosts\` is missing; ${HOSTS}, or hosts_file with the path of a file`,
+    ],
     ['rules: { a: { hosts: [] } }', `2:22 rules.a.hosts: ${HOSTS}, found an empty list`],
     ['rules: { a: { hosts: a.b } }', `2:22 rules.a.hosts: ${HOSTS}, found "a.b"`],
     ['rules: { A: { hosts: [a.b] } }', `2:10 rules.A: ${NAME}, found \`A\``],
@@ -231,7 +235,7 @@ t.test('deny', t => {
     ],
     ['deny: { hosts: "*" }', `2:16 deny.hosts: ${HOSTS}, found "*"`],
     ['deny: { addresses: "::1" }', `2:20 deny.addresses: ${CIDRS}, found "::1"`],
-    ['deny: [a.b]', '2:7 deny: expected a map of hosts, addresses, found a list'],
+    ['deny: [a.b]', '2:7 deny: expected a map of hosts, hosts_file, addresses, found a list'],
   ])
   t.end()
 })

@@ -224,3 +224,15 @@ t.test('a denial of every host is worth a warning', t => {
   ])
   t.end()
 })
+
+t.test('so are they in a file of hosts, with its line, once a file', async t => {
+  const folder = t.testdir({ hosts: 'a.test\n10.0.0.1\nlocalhost\n10.0.0.2\n', all: 'a.test\n*\n' })
+  const text = 'version: 1\nrules: { a: { hosts_file: hosts } }\ndeny: { hosts_file: [hosts, all] }\n'
+  t.same(
+    parseConfig(text, 'f', folder).warnings.map(({ line, path, message }) => `${line} ${path}: ${message}`),
+    [
+      '2 rules.a.hosts_file: hosts:2: 10.0.0.1 is of class private, and not reached unless addresses of the rule holds it too; so are 2 more of the file',
+      '3 deny.hosts_file: all:2: denies every host, whatever rules allow: without an entry here, what no rule allows is denied too',
+    ],
+  )
+})

@@ -13,7 +13,8 @@ import { wideQueue } from '../kit/fakes/wide-queue.js'
 const NOBODY = { waitSeconds: () => 0, begin: () => () => {} }
 
 function options(yaml: string, routes: readonly OriginRoute[] = []) {
-  const { config } = parseConfig(`version: 1\n${yaml}\n`)
+  const loaded = parseConfig(`version: 1\n${yaml}\n`)
+  const { config } = loaded
   const clients = new Clients(config.clients, {
     htpasswd: new Map(),
     passwords: { verify: async () => false },
@@ -22,7 +23,7 @@ function options(yaml: string, routes: readonly OriginRoute[] = []) {
     key: Buffer.alloc(32),
   })
   const authorities = new Authorities({}, 0)
-  return { clients, authorities, policy: createPolicy(config), routes, parents: undefined }
+  return { clients, authorities, policy: createPolicy(loaded), routes, parents: undefined }
 }
 
 function tunnel(method: string, target: string, address = '1.1.1.1', over: object = {}): RecheckedTunnel {

@@ -26,6 +26,7 @@ const DENIAL: Denial = {
   detail: 'No rule allows it.',
   address: undefined,
   addressClass: undefined,
+  hostsFile: undefined,
 }
 const OUTCOME = Outcome.complete('hop', 200, { bytesUp: 0, bytesDown: 1 })
 

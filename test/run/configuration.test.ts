@@ -19,7 +19,7 @@ function world() {
 
 t.test('without a file the defaults hold', async t => {
   const { said, io } = world()
-  const loaded = await readConfiguration(undefined, io)
+  const loaded = await readConfiguration(undefined, { io })
   t.same(loaded?.config, defaultConfig().config)
   t.equal(loaded?.hash, 'default')
   t.same(said, { stdout: '', stderr: '' })
@@ -28,10 +28,10 @@ t.test('without a file the defaults hold', async t => {
 t.test('a file is read, and every problem of it is reported', async t => {
   const { said, io } = world()
   const folder = t.testdir({ 'good.yaml': 'version: 1\nvia: egress\n', 'bad.yaml': 'version: 2\nvai: x\n' })
-  t.equal((await readConfiguration(join(folder, 'good.yaml'), io))?.config.via, 'egress')
+  t.equal((await readConfiguration(join(folder, 'good.yaml'), { io }))?.config.via, 'egress')
   t.equal(said.stderr, '')
   const bad = join(folder, 'bad.yaml')
-  t.equal(await readConfiguration(bad, io), undefined)
+  t.equal(await readConfiguration(bad, { io }), undefined)
   t.same(
     said.stderr.split('\n').map(line => line.replace(bad, 'bad.yaml').split(' ')[0]),
     ['bad.yaml:1:10:', 'bad.yaml:2:1:', ''],

@@ -1,0 +1,273 @@
+/**
+ * `include`: rules, denials and clients out of other files, merged into the configuration before it is checked as a whole.
+ * Each value keeps its place in its own file.
+ *
+ * Rules are one map, in which no name may appear twice; the lists of `deny` are joined; the clients of an included file come
+ * after those of the file that includes it, in the order in which files are included.
+ */
+import { realpathSync } from 'node:fs'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { type ConfigSources, FileReader } from './file-reader.js'
+import { nearest } from './nearest.js'
+import { ConfigError, type Path, quoteKey } from './problem.js'
+import { includedFiles } from './schema.js'
+import type { Variables } from './variables.js'
+import { decodeUtf8, faultsOfIssues, showValue, type Texts } from './yaml-file.js'
+import { collection, type Fault, type Located, mapScalars, readYaml, valueAt } from './yaml-tree.js'
+
+const INCLUDED = { noun: 'an included file', beginning: '`rules:`, `deny:`, `clients:` or `include:`' }
+const KEYS = ['version', 'include', 'clients', 'rules', 'deny']
+/** Included files in all: each is opened, and watched. */
+const MAX_FILES = 1000
+/** Characters of all included files. */
+const MAX_CHARACTERS = 16 * 1024 * 1024
+
+export interface IncludeOptions {
+  /** The configuration file, as messages call it. */
+  readonly name: string
+  /** What its relative paths start from. */
+  readonly folder: string
+  /** Its absolute path; undefined when it is no file. */
+  readonly path: string | undefined
+  /** Gets the text of each included file. */
+  readonly texts: Texts
+  /** Gets what is read. */
+  readonly sources: ConfigSources
+  readonly variables: Variables | undefined
+}
+
+/** A file whose `include` is followed. */
+interface IncludingFile {
+  readonly root: Located
+  /** What its relative paths start from. */
+  readonly folder: string
+  /** The same from the folder of the configuration file on; empty for that itself. */
+  readonly prefix: string
+  /** Itself and the files that lead to it, the configuration file first. */
+  readonly chain: readonly { readonly path: string; readonly name: string }[]
+}
+
+/** @returns the configuration with all that it includes, and what is wrong with the included files by themselves */
+export function mergeIncluded(
+  root: Located,
+  options: IncludeOptions,
+): { readonly root: Located; readonly faults: readonly Fault[] } {
+  if (!root.children.has('include')) return { root, faults: [] }
+  const { name, folder, path } = options
+  const merger = new Merger(root, options)
+  const chain = path === undefined ? [] : [{ path: realPath(path), name }]
+  merger.follow({ root, folder, prefix: '', chain })
+  return { root: merger.root, faults: merger.faults }
+}
+
+class Merger {
+  readonly faults: Fault[] = []
+  readonly #options: IncludeOptions
+  /** Where each file is included first, by its path. */
+  readonly #included = new Map<string, number>()
+  #root: Located
+  #characters = 0
+
+  constructor(root: Located, options: IncludeOptions) {
+    this.#root = root
+    this.#options = options
+  }
+
+  /** The configuration, with what has been merged into it. */
+  get root(): Located {
+    return this.#root
+  }
+
+  /** Merges the files that a file includes, and those that they include. */
+  follow(file: IncludingFile): void {
+    for (const [position, { value, start }] of file.root.children.get('include')?.children ?? []) {
+      // What is no path is a problem for the schema.
+      if (!includedFiles.safeParse([value]).success) continue
+      const fault = this.#include(file, String(value), ['include', position])
+      if (fault !== undefined)
+        this.faults.push({ offset: start, path: ['include', position], message: fault })
+    }
+  }
+
+  /** @returns what is wrong with the entry, where that is not reported by now */
+  #include(file: IncludingFile, written: string, at: Path): string | undefined {
+    const { sources, texts, variables } = this.#options
+    const offset = valueAt(file.root, ...at)?.start ?? 0
+    const name = within(file.folder, written)
+    const path = realPath(resolve(name))
+    const circle = file.chain.findIndex(each => each.path === path)
+    if (circle !== -1) {
+      const names = [...file.chain.slice(circle).map(each => each.name), name]
+      return `files include each other in a circle: ${names.join(' -> ')}`
+    }
+    const before = this.#included.get(path)
+    if (before !== undefined) return `${written} is included already, at ${this.#placeText(before)}`
+    if (this.#included.size === MAX_FILES) return `more than ${MAX_FILES} files are included`
+    this.#included.set(path, offset)
+
+    const reader = new FileReader(file.root, file.folder, sources, 'the file that names it')
+    const read = reader.read(at, written)
+    this.faults.push(...reader.faults)
+    if (read === undefined) return undefined
+    let text: string
+    try {
+      text = decodeUtf8(read.bytes, name)
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      return `${name}: ${error.problems[0]?.message}`
+    }
+    this.#characters += text.length
+    if (this.#characters > MAX_CHARACTERS) return `included files have more than ${MAX_CHARACTERS} characters`
+    const base = texts.add(text, name)
+    const { root, faults } = readYaml(text, { kind: INCLUDED, variables, base })
+    this.faults.push(...faults)
+    if (root === undefined) return undefined
+    const problems = checkKeys(root)
+    this.faults.push(...problems)
+    const prefix = within(file.prefix, dirname(written))
+    this.#merge(withPrefix(root, prefix))
+    this.follow({ root, folder: dirname(name), prefix, chain: [...file.chain, { path, name }] })
+    return undefined
+  }
+
+  #merge({ children: added }: Located): void {
+    const top = new Map(this.#root.children)
+    for (const key of ['rules', 'deny', 'clients'] as const) {
+      const node = added.get(key)
+      if (node === undefined) continue
+      const before = top.get(key)
+      top.set(
+        key,
+        key === 'clients' ? this.#joinLists(before, node, [key]) : this.#joinMaps(before, node, key),
+      )
+    }
+    this.#root = { ...this.#root, ...collection(top, false) }
+  }
+
+  #joinMaps(before: Located | undefined, added: Located, key: 'rules' | 'deny'): Located {
+    // What is no map is a problem for the schema, where it stands alone.
+    if (before !== undefined && !isMap(before)) return before
+    if (!isMap(added)) return this.#only(before, added, [key], 'a map')
+    const children = new Map(before?.children)
+    for (const [step, node] of added.children) {
+      const known = children.get(step)
+      if (key === 'deny') children.set(step, this.#joinLists(known, node, [key, step]))
+      else if (known === undefined) children.set(step, node)
+      else {
+        const message = `the rule ${quoteKey(String(step))} is at ${this.#placeText(known.key)} already; no two have one name`
+        this.faults.push({ offset: node.key, path: [key, step], message })
+      }
+    }
+    return { ...(before ?? added), ...collection(children, false) }
+  }
+
+  #joinLists(before: Located | undefined, added: Located, path: Path): Located {
+    if (before === undefined && !isList(added)) return added
+    const items = itemsOf(added, path)
+    if (items === undefined) return this.#only(before, added, path, 'a list')
+    const own = before === undefined ? [] : itemsOf(before, path)
+    if (before !== undefined && own === undefined) return before
+    const children = new Map([...(own ?? []), ...items].map((item, index) => [index, item]))
+    return { ...(before ?? added), ...collection(children, true) }
+  }
+
+  /** Of two values that cannot be joined the first; the second is a problem then. */
+  #only(before: Located | undefined, added: Located, path: Path, expected: string): Located {
+    if (before === undefined) return added
+    const message = `expected ${expected}, found ${showValue(added.value)}`
+    this.faults.push({ offset: added.start, path, message })
+    return before
+  }
+
+  #placeText(offset: number): string {
+    const { texts, name } = this.#options
+    const { file = name, line, column } = texts.place(offset)
+    return `${file}:${line}:${column}`
+  }
+}
+
+/** What an included file says beside what is merged. */
+function checkKeys(root: Located): Fault[] {
+  if (!isMap(root)) {
+    const message = `expected a map of ${KEYS.join(', ')}, found ${showValue(root.value)}`
+    return [{ offset: root.start, path: [], message }]
+  }
+  const faults: Fault[] = []
+  for (const [key, { key: offset, start, value }] of root.children) {
+    const word = String(key)
+    if (word === 'version' && value !== 1) {
+      faults.push({ offset: start, path: [word], message: `expected 1, found ${showValue(value)}` })
+    }
+    if (KEYS.includes(word)) continue
+    const near = nearest(word, KEYS)
+    const hint =
+      near === undefined ? `an included file has ${KEYS.join(', ')}` : `did you mean ${quoteKey(near)}?`
+    faults.push({ offset, path: [word], message: `unknown key ${quoteKey(word)}; ${hint}` })
+  }
+  const include = root.children.get('include')
+  const result = includedFiles.safeParse(include?.value ?? [])
+  if (include !== undefined && !result.success) {
+    const found = faultsOfIssues(result.error.issues, include)
+    faults.push(...found.map(fault => ({ ...fault, path: ['include', ...fault.path] })))
+  }
+  return faults
+}
+
+/** The tree of an included file with its relative paths as they are from the configuration file on. */
+function withPrefix(root: Located, prefix: string): Located {
+  if (prefix === '' || prefix === '.') return root
+  return mapScalars(root, ({ value }, path) =>
+    typeof value === 'string' && value !== '' && isPath(path) ? within(prefix, value) : value,
+  )
+}
+
+/** Whether a key of an included file holds the path of a file. */
+function isPath([section, second, third, fourth]: Path): boolean {
+  if (section === 'deny') return second === 'hosts_file'
+  if (section === 'rules') return third === 'hosts_file'
+  return section === 'clients' && third === 'basic' && fourth === 'htpasswd_file'
+}
+
+/** A path that starts at a folder, as it is from where the folder starts. */
+function within(folder: string, path: string): string {
+  return isAbsolute(path) ? path : join(folder, path)
+}
+
+/** The path without symbolic links; of a file that is missing, as it is. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    return path
+  }
+}
+
+/** The items of a list, each with its position; `hosts_file` may be one item without a list. */
+function itemsOf(node: Located, path: Path): Located[] | undefined {
+  if (isList(node)) {
+    return [...node.children.values()].map((item, position) => ({ position, ...item }))
+  }
+  const isItem = path[1] === 'hosts_file' && typeof node.value === 'string'
+  return isItem ? [{ ...node, position: undefined, isAlone: true }] : undefined
+}
+
+function isList({ value }: Located): boolean {
+  return Array.isArray(value)
+}
+
+function isMap({ value }: Located): boolean {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/**
+ * The path of a value in its own file.
+ * @param path in the configuration with everything that it includes
+ */
+export function ownPath(root: Located, path: Path): Path {
+  let node: Located | undefined = root
+  return path.flatMap(step => {
+    node = node?.children.get(step)
+    if (node?.isAlone === true) return []
+    return [node?.position ?? step]
+  })
+}

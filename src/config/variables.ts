@@ -1,0 +1,96 @@
+/**
+ * Variables in values: `${NAME}` is replaced by the environment variable of that name, `${NAME:-default}` by the default
+ * where the variable is unset or empty, and `$${` by `${` itself. A `$` before anything else stays as it is.
+ */
+
+/** Variables by name, such as those of a process. */
+export type Variables = Readonly<Record<string, string | undefined>>
+
+/** What a value was made of that names variables. */
+export interface Expansion {
+  /** With the values of the variables in it. */
+  readonly text: string
+  /** The variables, each once, as `${NAME}`: what messages call the value. */
+  readonly names: string
+  /** Whether no message may repeat the value. */
+  readonly isSecret: boolean
+}
+
+/** What is wrong with a reference to a variable. */
+export interface VariableFault {
+  /** The reference, as it is written in the text. */
+  readonly written: string
+  readonly message: string
+}
+
+/** `$${`, or `${` and what follows it up to a brace. */
+const REFERENCE = /\$\$\{|\$\{([^}]*)(\}?)/g
+const NAME_AND_DEFAULT = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s
+// biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
+const EXPECTED = 'expected ${NAME} or ${NAME:-default}; $${ is the two characters themselves'
+
+/** Names of variables that hold secrets. */
+const SECRET_NAME = /pass|pwd|secret|token|key|cred|auth/i
+
+/** Whether a text names a variable, or escapes what would. */
+export function hasVariables(text: string): boolean {
+  return text.includes('${')
+}
+
+/** @param text a value as written, for which hasVariables is true */
+export function expandVariables(text: string, variables: Variables): Expansion | VariableFault[] {
+  const faults: VariableFault[] = []
+  const names = new Set<string>()
+  const expanded = text.replace(REFERENCE, (written, content: string | undefined, end) => {
+    if (content === undefined) return '${'
+    const [, name, fallback] = NAME_AND_DEFAULT.exec(content) ?? []
+    const value = name !== undefined && Object.hasOwn(variables, name) ? variables[name] : undefined
+    const message = faultOf(name, fallback, end === '}', value)
+    if (message !== undefined) faults.push({ written, message })
+    else names.add(`\${${name}}`)
+    return fallback !== undefined && (value ?? '') === '' ? fallback : (value ?? '')
+  })
+  if (faults.length > 0)
+    return faults.filter(({ written }, at) => faults.findIndex(fault => fault.written === written) === at)
+  const isSecret =
+    names.size > 0 && ([...names].some(name => SECRET_NAME.test(name)) || expanded.includes('@'))
+  return { text: expanded, names: [...names].join(' '), isSecret }
+}
+
+function faultOf(
+  name: string | undefined,
+  fallback: string | undefined,
+  isClosed: boolean,
+  value: string | undefined,
+): string | undefined {
+  if (!isClosed) return `no } follows this \${; ${EXPECTED}`
+  if (name === undefined) return EXPECTED
+  if (fallback?.includes('${') === true) return `a default cannot name a variable; ${EXPECTED}`
+  if (value !== undefined || fallback !== undefined) return undefined
+  return `the environment variable ${name} is not set, and \${${name}} has no default; write one as in \${${name}:-default}`
+}
+
+/**
+ * The message of a problem with a value that names variables: it says so, and never repeats one that may be a secret.
+ *
+ * @param message about the value as it was expanded
+ */
+export function describeExpanded(message: string, { text, names, isSecret }: Expansion): string {
+  if (names === '') return message
+  if (!isSecret) return `${message} (from ${names})`
+  // What was found is quoted behind this word, and parts of it in the hints that follow.
+  const [expected = ''] = message.split(', found ')
+  const clause = expected.length < message.length ? `${expected}, found another value` : message
+  return `${text === '' ? clause : clause.replaceAll(text, '...')} (from ${names})`
+}
+
+const NUMBER = /^[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?$/
+const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
+  ['true', true],
+  ['false', false],
+])
+
+/** @returns the number or the boolean that YAML has for a text; undefined where it has text */
+export function numberOrBoolean(text: string): number | boolean | undefined {
+  return NUMBER.test(text) ? Number(text) : BOOLEANS.get(text)
+}
