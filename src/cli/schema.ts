@@ -10,6 +10,10 @@ import { configSchema, includedSchema } from '../config/schema.js'
 import { EXIT, type Io } from '../run/io.js'
 import type { Command } from './command.js'
 
+/** Names the schema wherever a copy of it is; the number is `version` of the file that it describes. */
+export const SCHEMA_ID = 'urn:sluice:configuration:1'
+const INCLUDED_ID = 'urn:sluice:included:1'
+
 interface SchemaArguments {
   /** Whether it is that of files that `include` names. */
   readonly included: boolean
@@ -37,17 +41,26 @@ export function schemaCommand(io: Io, exit: (code: number) => void): Command<Sch
 
 /** A fresh, plain object that JSON.stringify writes whole. Values that name variables are not in it. */
 export function jsonSchema(): Record<string, unknown> {
-  return written(configSchema, 'Sluice configuration')
+  return written(configSchema, SCHEMA_ID, 'Sluice configuration')
 }
 
 /** The same for a file that `include` names. */
 export function includedJsonSchema(): Record<string, unknown> {
-  return written(includedSchema, 'Included file of a Sluice configuration')
+  return written(includedSchema, INCLUDED_ID, 'Included file of a Sluice configuration')
 }
 
-function written(schema: z.ZodType, title: string): Record<string, unknown> {
-  const { $schema, ...rest } = z.toJSONSchema(schema, { io: 'input', target: 'draft-2020-12' })
-  return { $schema, title, ...rest }
+function written(schema: z.ZodType, id: string, title: string): Record<string, unknown> {
+  const { $schema, ...rest } = z.toJSONSchema(schema, {
+    io: 'input',
+    target: 'draft-2020-12',
+    override: ({ zodSchema, jsonSchema }) => {
+      // zod leaves these out where a value is parsed further; here they are written as the file has them.
+      const { examples, default: absent } = z.globalRegistry.get(zodSchema) ?? {}
+      if (Array.isArray(examples)) jsonSchema.examples = examples
+      if (absent !== undefined) jsonSchema.default = absent
+    },
+  })
+  return { $schema, $id: id, title, ...rest }
 }
 
 const VARIABLE = { $ref: '#/$defs/variable' }
@@ -71,7 +84,14 @@ function besideScalars(node: unknown, isOneOfSeveral = false): unknown {
   if (typeof node !== 'object' || node === null) return node
   const own = node as JsonNode
   const below = Object.entries(own).map(([word, value]): [string, unknown] => {
-    if (word === 'default' || word === 'enum' || word === 'const' || word === 'required') return [word, value]
+    if (
+      word === 'default' ||
+      word === 'examples' ||
+      word === 'enum' ||
+      word === 'const' ||
+      word === 'required'
+    )
+      return [word, value]
     if (word === 'properties') {
       const keys = Object.entries(value as JsonNode).map(([key, each]) => [key, besideScalars(each)])
       return [word, Object.fromEntries(keys)]

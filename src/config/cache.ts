@@ -21,6 +21,7 @@ import {
   section,
   size,
   text,
+  trueOrFalse,
 } from './fields.js'
 import { serializeDuration, serializeSize } from './quantities.js'
 import { parseRedisUrl } from './redis-url.js'
@@ -121,9 +122,11 @@ export function redisUrlWithCredentials(
 const redisText = text(EXPECTED_REDIS, { pattern: REDIS_PATTERN })
 
 const redisUrl = parsed(
-  z.union([redisText, nonEmptyList(redisText, 'a list of URLs')], {
-    error: `expected ${EXPECTED_REDIS}, or a list of them`,
-  }),
+  z
+    .union([redisText, nonEmptyList(redisText, 'a list of URLs')], {
+      error: `expected ${EXPECTED_REDIS}, or a list of them`,
+    })
+    .meta({ title: `${EXPECTED_REDIS}, or a list of them` }),
   (value): readonly string[] => {
     const places = [value].flat().map(parseRedisPlace)
     if (new Set(places.map(({ scheme }) => scheme)).size > 1) {
@@ -165,14 +168,14 @@ const LONGEST_TTL = '365d'
 const rule = checked(
   section({
     hosts: nonEmptyList(hostPattern, EXPECTED_HOSTS).describe(
-      'Hosts it is for, written as in rules; "*" is every host. Of several entries that of the most specific pattern holds.',
+      'Hosts that the entry is for, written as in `rules`; `"*"` is every host.',
     ),
     store: z
       .exactOptional(off)
-      .describe('off: nothing of these hosts is stored, or answered from the cache.'),
+      .describe('`off`: nothing of these hosts is stored, or answered from the cache.'),
     min_ttl: z
       .exactOptional(duration('1s', LONGEST_TTL))
-      .describe('A response that may be stored is fresh for as long, although its origin says otherwise.'),
+      .describe('A response that may be stored is fresh for at least this long, whatever its origin says.'),
     max_ttl: z
       .exactOptional(duration('0s', LONGEST_TTL))
       .describe('No response is fresh for longer than this.'),
@@ -214,43 +217,60 @@ const written = section({
   store: oneOf(STORES)
     .prefault('memory')
     .describe(
-      'Where responses are stored: memory of each process, disk for the processes of a machine, redis for several machines.',
+      'Where responses are stored: `memory` of each worker process, `disk` for the workers of one machine, `redis` for several machines.',
     ),
   size: z
     .exactOptional(size('1MiB', '1048576GiB'))
+    .meta({ default: serializeSize(DEFAULT_SIZE_BYTES) })
     .describe(
-      'Most bytes of all that store: memory or disk holds, heads included; absent, 256MiB. Redis keeps to a maxmemory of its own.',
+      'With `store: memory` or `disk`: most bytes of all that is stored, heads included. Redis has a `maxmemory` of its own.',
     ),
   max_object: size('1KiB', '1024GiB')
     .prefault(DEFAULT_MAX_OBJECT)
     .describe('Largest content of a response that is stored.'),
   directory: z
     .exactOptional(directoryPath)
-    .describe('Where store: disk keeps what it holds; made at the first write. Absent, ./cache.'),
+    .meta({ default: DEFAULT_CACHE_DIRECTORY })
+    .describe(
+      'With `store: disk`: where responses are stored. It is created at the first write, and may not be inside the directory of a store, nor contain one.',
+    ),
   url: z
     .exactOptional(redisUrl)
-    .describe('The server of store: redis, or a list, which is of nodes of one cluster.'),
+    .describe(
+      'With `store: redis`: `redis://HOST:PORT/DATABASE`, `rediss://` for TLS or `unix:///PATH` for a Unix socket, without a password; or a list of the nodes of one cluster.',
+    )
+    .meta({ examples: ['redis://10.0.0.9:6379'] }),
   user: z
     .exactOptional(redisUser)
-    .describe('The name to log in to Redis with; absent, that of the default user.'),
+    .describe('With `store: redis`: the user to log in as. Left out: the default user.')
+    .meta({ examples: ['sluice'] }),
   password_file: z
     .exactOptional(filePath)
-    .describe('A file with one line, the password for Redis; never logged.'),
+    .describe('With `store: redis`: a file with one line, the password. Left out: no password.')
+    .meta({ examples: ['redis.password'] }),
   ca: z
     .exactOptional(filePath)
-    .describe('Authorities, in PEM, of rediss:// URLs, in place of the public ones.'),
+    .describe('Authorities of `rediss://` URLs, in PEM, in place of the public ones.')
+    .meta({ examples: ['redis-ca.crt'] }),
   shared_by: oneOf(SHARED_BY)
     .prefault('user')
     .describe(
-      'Who shares what is stored: nobody with another user, all users of one entry of clients, or everyone with the same rules.',
+      'Who shares what is stored: each `user` has a separate part (an entry of `clients` without users has one); `client`: all users of one entry share it; `everyone`: all clients with the same rules do.',
     ),
-  key_in_status: z
-    .boolean({ error: 'expected true or false' })
-    .prefault(false)
-    .describe('Whether Cache-Status tells clients the key.'),
+  key_in_status: trueOrFalse().prefault(false).describe('Whether `Cache-Status` tells clients the key.'),
   rules: list(rule, 'a list of entries, each with hosts and store: off, min_ttl or max_ttl')
     .prefault([])
-    .describe('What is said of some hosts in place of their origins.'),
+    .describe(
+      'Entries that override what the origins of some hosts say. If several name a host, the most specific pattern decides.',
+    )
+    .meta({
+      examples: [
+        [
+          { hosts: ['api.example'], store: 'off' },
+          { hosts: ['*.packages.example'], min_ttl: '1h', max_ttl: '1d' },
+        ],
+      ],
+    }),
 })
 
 const settings = checked(written, (file, refuse): CacheConfig => {
@@ -314,6 +334,8 @@ const shortForm = z
   .transform((store): z.input<typeof written> => ({ store }))
   .pipe(settings)
 
-export const cache = z.union([shortForm, settings], {
-  error: `expected memory, disk, or a map of ${Object.keys(written.shape).join(', ')}`,
-})
+export const cache = z
+  .union([shortForm, settings], {
+    error: `expected memory, disk, or a map of ${Object.keys(written.shape).join(', ')}`,
+  })
+  .meta({ title: 'memory, disk, or a map' })

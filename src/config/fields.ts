@@ -49,7 +49,9 @@ export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
 }
 
 export function list<Item extends z.ZodType>(item: Item, expected: string) {
-  return z.array(item, { error: `expected ${expected}` })
+  // Behind a semicolon stands what to do about a value that is wrong.
+  const [title] = expected.split(';')
+  return z.array(item, { error: `expected ${expected}` }).meta({ title })
 }
 
 export function nonEmptyList<Item extends z.ZodType>(item: Item, expected: string) {
@@ -58,7 +60,7 @@ export function nonEmptyList<Item extends z.ZodType>(item: Item, expected: strin
 
 /** Text, as far as the type goes; `parsed` says the rest. */
 export function text(expected: string, meta: { pattern?: string; maxLength?: number } = {}) {
-  return z.string({ error: `expected ${expected}` }).meta(meta)
+  return z.string({ error: `expected ${expected}` }).meta({ title: expected, ...meta })
 }
 
 /** A relative one starts at the configuration file. */
@@ -74,16 +76,21 @@ function path(expected: string) {
 
 /** Who somebody is by name and password. */
 export const basic = section({
-  htpasswd_file: filePath.describe('Names and bcrypt hashes, as `htpasswd -B` writes them.'),
+  htpasswd_file: filePath
+    .describe('A file with a name and a bcrypt hash on each line, as `htpasswd -B` writes it.')
+    .meta({ examples: ['users.htpasswd'] }),
 }).transform(({ htpasswd_file: htpasswdFile }) => ({ htpasswdFile }))
 
 /** Names that people give to rules and clients; they go into logs and messages as they are. */
 export const NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,62}$'
 const NAME = new RegExp(NAME_PATTERN)
-export const EXPECTED_NAME =
-  'expected a name of lower-case letters, digits, - and _, at most 63, a letter or digit first'
+const NAME_TITLE = 'a name of lower-case letters, digits, - and _, at most 63, a letter or digit first'
+export const EXPECTED_NAME = `expected ${NAME_TITLE}`
 
-export const name = z.string({ error: EXPECTED_NAME }).regex(NAME, { error: EXPECTED_NAME })
+export const name = z
+  .string({ error: EXPECTED_NAME })
+  .regex(NAME, { error: EXPECTED_NAME })
+  .meta({ title: NAME_TITLE })
 
 export function isName(value: string): boolean {
   return NAME.test(value)
@@ -93,9 +100,14 @@ export function oneOf<const Words extends readonly [string, ...string[]]>(words:
   return z.enum(words, { error: `expected ${words.slice(0, -1).join(', ')} or ${words[words.length - 1]}` })
 }
 
+export function trueOrFalse() {
+  return z.boolean({ error: 'expected true or false' }).meta({ title: 'true or false' })
+}
+
 export function wholeNumber(least: number, most: number) {
-  const error = `expected a whole number from ${least} to ${most}`
-  return z.int({ error }).min(least, { error }).max(most, { error })
+  const title = `a whole number from ${least} to ${most}`
+  const error = `expected ${title}`
+  return z.int({ error }).min(least, { error }).max(most, { error }).meta({ title })
 }
 
 /** Milliseconds, from `least` to `most` inclusive, both written as durations. */
@@ -103,7 +115,7 @@ export function duration(least: string, most: string) {
   const bounds = { least: parseDuration(least), most: parseDuration(most) }
   const input = z
     .string({ error: issue => expectedDuration(issue.input) })
-    .meta({ pattern: DURATION_PATTERN })
+    .meta({ title: `a duration from ${least} to ${most}`, pattern: DURATION_PATTERN })
   return parsed(input, value => {
     const ms = parseDuration(value)
     if (ms >= bounds.least && ms <= bounds.most) return ms
@@ -114,7 +126,9 @@ export function duration(least: string, most: string) {
 /** Bytes, from `least` to `most` inclusive, both written as sizes. */
 export function size(least: string, most: string) {
   const bounds = { least: parseSize(least), most: parseSize(most) }
-  const input = z.string({ error: issue => expectedSize(issue.input) }).meta({ pattern: SIZE_PATTERN })
+  const input = z
+    .string({ error: issue => expectedSize(issue.input) })
+    .meta({ title: `a size from ${least} to ${most}`, pattern: SIZE_PATTERN })
   return parsed(input, value => {
     const bytes = parseSize(value)
     if (bytes >= bounds.least && bytes <= bounds.most) return bytes

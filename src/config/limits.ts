@@ -10,44 +10,62 @@ const count = () => wholeNumber(1, 1_000_000)
 export const limits = section({
   connections: count()
     .prefault(20_000)
-    .describe('Most client connections, tunnels among them; left out, no more than the descriptors allow.'),
-  connections_per_client: count().prefault(2000).describe('Most connections from one address.'),
+    .describe(
+      'Most client connections in all, tunnels included. Left out: no more than the file descriptors allow.',
+    ),
+  connections_per_client: count()
+    .prefault(2000)
+    .describe('Most connections from one address (of IPv6, one /64).'),
   tunnels: count()
     .prefault(10_000)
-    .describe('Most tunnels, upgraded connections among them; left out, no more than the descriptors allow.'),
+    .describe(
+      'Most tunnels in all, upgraded connections included. Left out: no more than the file descriptors allow.',
+    ),
   tunnels_per_client: count().prefault(1000).describe('Most tunnels of one client.'),
   requests_per_second: z
     .exactOptional(count())
-    .describe('Most requests a second of one client, and in one burst; absent, no limit.'),
+    .describe('Most requests a second of one client, and most in one burst. Left out: no limit.')
+    .meta({ examples: [100] }),
   bytes_per_hour: z
     .exactOptional(size('1KiB', '1000000GiB'))
-    .describe('Most bytes an hour of one client, in both directions together; absent, no limit.'),
+    .describe(
+      'Most bytes an hour of one client, both directions together; then its tunnels are closed. Left out: no limit.',
+    )
+    .meta({ examples: ['50GiB'] }),
   dns_lookups: count()
     .prefault(1000)
-    .describe('Most names that are looked up or wait for it, in each process.'),
-  dns_lookups_per_client: count().prefault(250).describe('Most names that one client waits for.'),
+    .describe('Most lookups of names that run or wait, in all; counted in each worker process.'),
+  dns_lookups_per_client: count()
+    .prefault(250)
+    .describe('Most names that one client waits for; counted in each worker process.'),
   body_min_rate: size('0B', '1GiB')
     .prefault('1KiB')
-    .describe('Slowest request body, in bytes a second over body_idle; 0B is no limit.'),
-  tunnel_idle: duration('10ms', LONGEST).prefault('10m').describe('Longest silence in a tunnel, both ways.'),
+    .describe('Slowest request body, in bytes a second over `body_idle`; `0B` is no limit.'),
+  tunnel_idle: duration('10ms', LONGEST)
+    .prefault('10m')
+    .describe('Longest silence of a tunnel, both directions together.'),
   tunnel_lifetime: duration('10ms', LONGEST).prefault('24h').describe('Longest life of a tunnel.'),
   connect_timeout: duration('10ms', '1h')
     .prefault('10s')
-    .describe('Longest wait for an outbound connection.'),
-  header_timeout: duration('10ms', '1h').prefault('10s').describe('Longest time of a head or TLS hello.'),
+    .describe('Longest wait for an upstream connection, over all addresses.'),
+  header_timeout: duration('10ms', '1h')
+    .prefault('10s')
+    .describe('Longest time that a request head may take, or the TLS hello that `sni: verify` waits for.'),
   body_idle: duration('10ms', '1d')
     .prefault('30s')
     .describe(
-      'Longest pause in a request body; longest time a client may take nothing of a response, or an upstream of a request.',
+      'Longest pause in a request body; longest time that a client takes nothing of a response, or an upstream nothing of a request.',
     ),
-  keepalive_idle: duration('10ms', '1d').prefault('60s').describe('Longest idle time between two requests.'),
+  keepalive_idle: duration('10ms', '1d')
+    .prefault('60s')
+    .describe('Longest wait for the next request of a connection.'),
   response_timeout: duration('10ms', '1d')
     .prefault('60s')
     .describe('Longest wait for the head of a response, from the last byte of the request.'),
   header_bytes: size('1KiB', '1MiB')
     .prefault('16KiB')
-    .describe('Largest header section, all fields together.'),
-  header_fields: wholeNumber(10, 10_000).prefault(100).describe('Most header fields.'),
+    .describe('Largest header section of a request or a response, all fields together.'),
+  header_fields: wholeNumber(10, 10_000).prefault(100).describe('Most fields of a header section.'),
   target_bytes: size('256B', '1MiB').prefault('8KiB').describe('Longest request target.'),
 }).transform(file => ({
   connections: file.connections,

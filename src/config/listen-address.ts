@@ -35,8 +35,10 @@ const TCP_PATTERN = '(localhost|[0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}'
 /** For the JSON Schema; the parsers decide. */
 export const TCP_ADDRESS_PATTERN = `^${TCP_PATTERN}$`
 export const LISTEN_PATTERN = `^(${TCP_PATTERN}|unix:/.+|systemd(:[!-9;-~]+)?)$`
-export const EXPECTED_TCP_ADDRESS = 'expected an address such as "127.0.0.1:3128" or "[::1]:3128"'
-export const EXPECTED_LISTEN = `${EXPECTED_TCP_ADDRESS}, "unix:/PATH" or "systemd:NAME"`
+export const TCP_ADDRESS_TITLE = 'an address such as "127.0.0.1:3128" or "[::1]:3128"'
+export const LISTEN_TITLE = `${TCP_ADDRESS_TITLE}, "unix:/PATH" or "systemd:NAME"`
+export const EXPECTED_TCP_ADDRESS = `expected ${TCP_ADDRESS_TITLE}`
+export const EXPECTED_LISTEN = `expected ${LISTEN_TITLE}`
 
 /** `listen.admin` when the key is absent. */
 export const DEFAULT_ADMIN = '127.0.0.1:9128'

@@ -1,35 +1,50 @@
 /** `listen`: where clients and the admin listener are served, and whose word on a client's address is taken. */
 import * as z from 'zod'
-import { basic, cidr, EXPECTED_CIDRS, filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
+import {
+  basic,
+  cidr,
+  EXPECTED_CIDRS,
+  filePath,
+  list,
+  nonEmptyList,
+  parsed,
+  section,
+  text,
+  trueOrFalse,
+} from './fields.js'
 import { parseHostPattern } from '../net/host-pattern.js'
 import {
   DEFAULT_ADMIN,
-  EXPECTED_LISTEN,
-  EXPECTED_TCP_ADDRESS,
   type ListenAddress,
   LISTEN_PATTERN,
+  LISTEN_TITLE,
   parseListenAddress,
   parseSingleAddress,
   parseTcpAddress,
   TCP_ADDRESS_PATTERN,
+  TCP_ADDRESS_TITLE,
 } from './listen-address.js'
 
-const listenText = z.string({ error: EXPECTED_LISTEN }).meta({ pattern: LISTEN_PATTERN })
-const tcpText = z.string({ error: EXPECTED_TCP_ADDRESS }).meta({ pattern: TCP_ADDRESS_PATTERN })
+const listenText = text(LISTEN_TITLE, { pattern: LISTEN_PATTERN })
+const tcpText = text(TCP_ADDRESS_TITLE, { pattern: TCP_ADDRESS_PATTERN })
 const adminAddress = parsed(listenText, parseSingleAddress)
 
 const guardedAdmin = section({
-  address: adminAddress.prefault(DEFAULT_ADMIN).describe('Where it is served.'),
+  address: adminAddress.prefault(DEFAULT_ADMIN).describe('Where the admin listener listens.'),
   cidr: z
     .exactOptional(nonEmptyList(cidr, EXPECTED_CIDRS))
-    .describe('Addresses that may ask for more than /health, /ready and /proxy.pac; absent, every one.'),
+    .describe(
+      'Addresses that may ask for more than `/health`, `/ready` and `/proxy.pac`. Left out: every address.',
+    )
+    .meta({ examples: [['10.0.5.0/24']] }),
   basic: z
     .exactOptional(basic)
-    .describe('Names and passwords, one of which whoever asks for more has to give; absent, none.'),
-  read_only: z
-    .boolean({ error: 'expected true or false' })
+    .describe('A name and a password that are needed to ask for more than these three. Left out: none.'),
+  read_only: trueOrFalse()
     .prefault(false)
-    .describe('Whether nothing can be changed there: no tunnel closed, nothing of the cache purged.'),
+    .describe(
+      'Whether changes are refused: no tunnel can be closed there, and nothing purged from the cache.',
+    ),
 }).transform(({ read_only: readOnly, ...rest }) => ({ ...rest, readOnly }))
 
 /** Who may ask the admin listener for what. */
@@ -37,9 +52,10 @@ type AdminAccess = Omit<z.output<typeof guardedAdmin>, 'address'>
 
 const OPEN: AdminAccess = { readOnly: false }
 
-const adminValue = z.union([z.literal(false), listenText, guardedAdmin], {
-  error: `${EXPECTED_LISTEN}, or false, or a map of address, cidr, basic, read_only`,
-})
+const ADMIN_TITLE = `${LISTEN_TITLE}, or false, or a map of address, cidr, basic, read_only`
+const adminValue = z
+  .union([z.literal(false), listenText, guardedAdmin], { error: `expected ${ADMIN_TITLE}` })
+  .meta({ title: ADMIN_TITLE })
 
 /** With whom it speaks, beside where. */
 const admin = parsed(adminValue, (value): { address: ListenAddress | false; access: AdminAccess } => {
@@ -50,15 +66,25 @@ const admin = parsed(adminValue, (value): { address: ListenAddress | false; acce
 })
 
 const tls = section({
-  address: parsed(tcpText, parseTcpAddress).describe('Where clients connect by TLS.'),
-  cert: filePath.describe('Certificate chain in PEM, the own certificate first.'),
-  key: filePath.describe('Private key in PEM.'),
+  address: parsed(tcpText, parseTcpAddress)
+    .describe('Where clients connect by TLS.')
+    .meta({ examples: ['0.0.0.0:3129'] }),
+  cert: filePath
+    .describe(
+      "Certificate chain in PEM, the listener's own certificate first. Relative paths start at the configuration file.",
+    )
+    .meta({ examples: ['tls.crt'] }),
+  key: filePath.describe('Private key in PEM.').meta({ examples: ['tls.key'] }),
   client_ca: z
     .exactOptional(filePath)
-    .describe('Certificates in PEM that client certificates have to be issued under.'),
+    .describe(
+      'Authorities in PEM that client certificates have to be issued under. Left out: no client certificate is requested.',
+    )
+    .meta({ examples: ['clients-ca.crt'] }),
   crl: z
     .exactOptional(filePath)
-    .describe('Revocation lists in PEM, one for each authority of client_ca that issues.'),
+    .describe('Revocation lists in PEM, one for each authority of `client_ca` that issues certificates.')
+    .meta({ examples: ['clients.crl'] }),
 }).transform(({ client_ca: clientCa, ...rest }) => ({
   ...rest,
   ...(clientCa === undefined ? {} : { clientCa }),
@@ -85,9 +111,11 @@ const socketMode = parsed(text(EXPECTED_MODE, { pattern: MODE_PATTERN }), value 
 })
 
 const proxyProtocol = section({
-  from: nonEmptyList(cidr, EXPECTED_CIDRS).describe(
-    'Addresses of the load balancers; a connection from one has to begin with a PROXY header.',
-  ),
+  from: nonEmptyList(cidr, EXPECTED_CIDRS)
+    .describe(
+      'Addresses of the load balancers. Every connection from one has to begin with a PROXY header, version 1 or 2.',
+    )
+    .meta({ examples: [['10.0.0.5']] }),
 })
 
 export const listen = section({
@@ -97,21 +125,25 @@ export const listen = section({
   )
     .prefault(['127.0.0.1:3128'])
     .describe(
-      'Where clients connect. IP address or localhost, and port; port 0 is any free one. unix: and an absolute path; systemd: and the name of a socket, or systemd for all.',
+      'Where clients connect: an IP address or localhost, and a port; IPv6 in brackets; port 0 takes any free one. `unix:/run/sluice/proxy.sock` is a Unix socket, `systemd:proxy` the sockets that a systemd unit calls proxy, `systemd` all that it has.',
     ),
   admin: admin
     .prefault(DEFAULT_ADMIN)
     .describe(
-      'Where the status page, /health, /ready and /metrics are served; false switches it off. A map says too who may ask.',
+      'Where the status page, `/health`, `/ready` and `/metrics` are served; `false` switches them off. A map also says who may ask.',
     ),
   admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
     .prefault([])
-    .describe('Names that Host may have at listen.admin, beside localhost and every IP address.'),
-  tls: z.exactOptional(tls).describe('A listener for clients that speak TLS to the proxy; absent, none.'),
-  socket_mode: socketMode.prefault('0660').describe('Permissions of Unix sockets, in octal.'),
+    .describe('Names that `Host` may have at the admin listener, besides localhost and every IP address.'),
+  tls: z
+    .exactOptional(tls)
+    .describe(
+      'A listener for clients that speak TLS to the proxy, with `https://` in their proxy URL. Left out: none.',
+    ),
+  socket_mode: socketMode.prefault('0660').describe('Permissions of Unix sockets, in octal and in quotes.'),
   proxy_protocol: z
     .exactOptional(proxyProtocol)
-    .describe('Load balancers that tell the address of a client; absent, nobody is asked.'),
+    .describe('Load balancers, which send the address of each client. Left out: none.'),
 }).transform(
   ({ admin, admin_hosts: adminHosts, socket_mode: socketMode, proxy_protocol: proxyProtocol, ...rest }) => ({
     ...rest,

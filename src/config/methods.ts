@@ -5,10 +5,9 @@
  * Whether a method in such a list passes at all depends on `methods.extra`, so that is asked where keys are held against
  * each other.
  */
-import * as z from 'zod'
 import { isExtensionMethod, isMethod, METHOD_NAMES } from '../http/method.js'
 import { isToken } from '../http/token.js'
-import { list, parsed, section, text } from './fields.js'
+import { list, parsed, section, text, trueOrFalse } from './fields.js'
 
 export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
@@ -32,13 +31,14 @@ const fieldName = parsed(text('a field name, such as X-Api-Key', { pattern: TOKE
 })
 
 export const trace = section({
-  enabled: z
-    .boolean({ error: 'expected true or false' })
+  enabled: trueOrFalse()
     .prefault(false)
-    .describe('Whether TRACE passes, and is echoed where it ends here; otherwise it is answered with 405.'),
+    .describe(
+      'Whether TRACE passes, and is echoed if it ends here. It shows its sender what others added to the request. Off, it is answered with 405 and goes nowhere.',
+    ),
   exclude: list(fieldName, 'a list of field names, such as [X-Api-Key]')
     .prefault([])
-    .describe('Fields that the echo leaves out beside Authorization, Proxy-Authorization and Cookie.'),
+    .describe('Fields that the echo leaves out, besides Authorization, Proxy-Authorization and Cookie.'),
 })
 
 const extensionMethod = parsed(text('a method, such as PROPFIND', { pattern: TOKEN_PATTERN }), value => {
@@ -54,6 +54,6 @@ export const methods = section({
   extra: list(extensionMethod, 'a list of methods, such as [PROPFIND, REPORT]')
     .prefault([])
     .describe(
-      'Methods beside the nine that http:// requests, and those to upstreams of origins, may have, byte for byte.',
+      'Methods besides the nine that `http://` requests, and those to upstreams of `origins`, may have, byte for byte. All others are answered with 501.',
     ),
 })

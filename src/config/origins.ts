@@ -30,9 +30,11 @@ const EXPECTED_HOST = 'a host name, "*.example.com", an IP address or a CIDR'
 const hostText = text(EXPECTED_HOST)
 
 const host = parsed(
-  z.union([hostText, nonEmptyList(hostText, 'a list of hosts')], {
-    error: `expected ${EXPECTED_HOST}, or a list of them`,
-  }),
+  z
+    .union([hostText, nonEmptyList(hostText, 'a list of hosts')], {
+      error: `expected ${EXPECTED_HOST}, or a list of them`,
+    })
+    .meta({ title: `${EXPECTED_HOST}, or a list of them` }),
   (value): readonly HostPattern[] =>
     [value].flat().map(written => {
       const pattern = parseHostPattern(written, { expected: EXPECTED_HOST })
@@ -52,9 +54,11 @@ const path = parsed(text('a path such as / or /v1', { pattern: PATH_PATTERN }), 
 const upstreamText = text('a URL such as "http://10.0.0.5:8080"', { pattern: UPSTREAM_PATTERN })
 
 const forward = parsed(
-  z.union([upstreamText, nonEmptyList(upstreamText, 'a list of URLs')], {
-    error: `${EXPECTED_UPSTREAM}, or a list of them`,
-  }),
+  z
+    .union([upstreamText, nonEmptyList(upstreamText, 'a list of URLs')], {
+      error: `${EXPECTED_UPSTREAM}, or a list of them`,
+    })
+    .meta({ title: 'a URL such as "http://10.0.0.5:8080", or a list of them' }),
   (value): readonly UpstreamUrl[] => [value].flat().map(parseUpstreamUrl),
 )
 
@@ -66,10 +70,10 @@ export const DEFAULT_DIRECTORY = './data'
 const store = section({
   directory: directoryPath
     .prefault(DEFAULT_DIRECTORY)
-    .describe('Where it keeps what it holds; made at the first write.'),
+    .describe('Where the store keeps its content. It is created at the first write.'),
   write: list(cidr, EXPECTED_CIDRS)
     .prefault(['127.0.0.0/8', '::1/128'])
-    .describe('Client addresses that may change what it holds.'),
+    .describe('Addresses of clients that may change the content.'),
   max_object: size('1B', '1024GiB').prefault('1GiB').describe('Largest representation.'),
   max_total: size('1B', '1048576GiB')
     .prefault('10GiB')
@@ -79,7 +83,7 @@ const store = section({
   evict: oneOf(EVICT)
     .prefault('never')
     .describe(
-      'What goes when max_total is reached: nothing, or what was neither read nor written for longest.',
+      'What happens when `max_total` is reached: `never` answers 507; `least-recently-used`, with which `max_total` has to be written, removes what was neither read nor written for longest.',
     ),
 }).transform(({ max_object: maxObjectBytes, max_total: maxTotalBytes, ...rest }) => ({
   ...rest,
@@ -88,28 +92,42 @@ const store = section({
 }))
 
 const hostHeaders = ['keep', 'rewrite'] as const
+const DEFAULT_HOST_HEADER = 'keep'
+const DEFAULT_FORWARDED = 'none'
 
 const entry = section({
   host: z
     .exactOptional(host)
-    .describe('The Host it is for, without port, or a list of them; absent, every one.'),
-  path: path.describe('The path it is for, with all that lies below; the longest that fits decides.'),
+    .describe(
+      'The Host that the entry is for, without port: a name, `"*.example.com"` (all names below), an IP address, a CIDR, or a list of these. Left out: every Host; a web page can then write to a store only under localhost or an address.',
+    ),
+  path: path.describe(
+    'The path that the entry is for, with all paths below it: `/v1` is for `/v1/x`, too, and not for `/v10`. The longest that matches decides.',
+  ),
   methods: z
     .exactOptional(
       list(resourceMethod('a tunnel leads to no origin'), 'a list of methods, such as [GET, HEAD]'),
     )
-    .describe('Methods it takes; absent, every one that passes; [] is none.'),
-  forward: z.exactOptional(forward).describe('One URL or several, between which requests are balanced.'),
-  store: z.exactOptional(store),
+    .describe(
+      'Methods that the entry takes; `[]` is none; TRACE only while `trace.enabled`. Left out: every method, those of `methods.extra` included, which a store never takes.',
+    ),
+  forward: z
+    .exactOptional(forward)
+    .describe('The URL of an upstream, or a list, between which requests are balanced.'),
+  store: z
+    .exactOptional(store)
+    .describe('A store, which keeps what clients put into it, in place of `forward`.'),
   host_header: z
     .exactOptional(oneOf(hostHeaders))
-    .describe('keep sends the Host of the client, rewrite that of the URL.'),
+    .meta({ default: DEFAULT_HOST_HEADER })
+    .describe('`keep` sends the Host of the client, `rewrite` that of the URL.'),
   forwarded: z
     .exactOptional(oneOf(FORWARDED_STYLES))
-    .describe('Which fields tell the upstream of the client: none, x-forwarded-for or forwarded.'),
+    .meta({ default: DEFAULT_FORWARDED })
+    .describe('The fields that tell the upstream about the client.'),
   ca: z
     .exactOptional(filePath)
-    .describe('Authorities, in PEM, of https:// upstreams, in place of the public ones.'),
+    .describe('Authorities of `https://` upstreams, in PEM, in place of the public ones.'),
 }).meta({ oneOf: [{ required: ['forward'] }, { required: ['store'] }] })
 
 const FORWARD_KEYS = ['host_header', 'forwarded', 'ca'] as const
@@ -133,12 +151,30 @@ export const origins = list(
       ...common,
       kind: 'forward' as const,
       upstreams,
-      hostHeader: written.host_header ?? 'keep',
-      forwarded: written.forwarded ?? 'none',
+      hostHeader: written.host_header ?? DEFAULT_HOST_HEADER,
+      forwarded: written.forwarded ?? DEFAULT_FORWARDED,
       ca,
     }
   }),
   'a list of origins, each with path and forward or store',
 )
   .prefault([])
-  .describe('What answers requests whose target is a path alone, by Host and the longest path.')
+  .describe(
+    'What answers requests whose target is only a path (no CONNECT, no `http://`), by Host and the longest path. Rules do not apply to these, `clients` do. Without any configuration file there is a store in ./data, for the host localhost and for addresses.',
+  )
+  .meta({
+    examples: [
+      [
+        {
+          host: 'api.example',
+          path: '/v1',
+          methods: ['GET', 'HEAD'],
+          forward: 'https://10.0.0.5:8443',
+          host_header: 'keep',
+          forwarded: 'none',
+          ca: 'upstreams-ca.crt',
+        },
+        { host: ['localhost', '0.0.0.0/0', '::/0'], path: '/files', store: {} },
+      ],
+    ],
+  })

@@ -14,9 +14,11 @@ const EXPECTED_DIRECT = 'a host name, ".example.com", an IP address or a CIDR'
 const urlText = text('a URL such as "http://proxy.corp:8080"', { pattern: UPSTREAM_PATTERN })
 
 const url = parsed(
-  z.union([urlText, nonEmptyList(urlText, 'a list of URLs')], {
-    error: `${EXPECTED_UPSTREAM}, or a list of them`,
-  }),
+  z
+    .union([urlText, nonEmptyList(urlText, 'a list of URLs')], {
+      error: `${EXPECTED_UPSTREAM}, or a list of them`,
+    })
+    .meta({ title: 'a URL such as "http://proxy.corp:8080", or a list of them' }),
   (value): readonly UpstreamUrl[] => [value].flat().map(parseParentUrl),
 )
 
@@ -42,18 +44,24 @@ function parseDirectHost(written: string): HostPattern {
 
 export const parent = parsed(
   section({
-    url: url.describe(
-      'The URL of the parent proxy, or a list, of which the first that can be reached is used.',
-    ),
+    url: url
+      .describe(
+        'The URL of the parent proxy, by `http://` or `https://`, without credentials; or a list, of which the first that can be reached is used.',
+      )
+      .meta({ examples: ['http://proxy.corp:8080'] }),
     basic_file: z
       .exactOptional(filePath)
-      .describe('A file with one line, user:password, for the parent; never logged.'),
+      .describe('A file with one line, `user:password`, for the parent. Never logged.')
+      .meta({ examples: ['parent.basic'] }),
     ca: z
       .exactOptional(filePath)
-      .describe('Authorities, in PEM, of https:// parents, in place of the public ones.'),
+      .describe('Authorities of `https://` parents, in PEM, in place of the public ones.')
+      .meta({ examples: ['parent-ca.crt'] }),
     no_proxy: list(direct, `a list of hosts that are reached directly; each ${EXPECTED_DIRECT}`)
       .prefault([])
-      .describe('Hosts that are reached directly; CIDRs are for requests that name an address alone.'),
+      .describe(
+        'Hosts that are reached directly: names, `".example.com"` (all names below, not itself), IP addresses and CIDRs. CIDRs match only requests that name an address.',
+      ),
   }),
   ({ url: urls, basic_file: basicFile, ca, no_proxy: noProxy }) => {
     if (ca !== undefined && !urls.some(({ scheme }) => scheme === 'https')) {

@@ -28,6 +28,7 @@ import {
   section,
   somePorts,
   text,
+  trueOrFalse,
 } from './fields.js'
 import type { DeepReadonly } from './freeze.js'
 import { limits } from './limits.js'
@@ -51,10 +52,16 @@ const PRIVATE_CIDRS = ['127.0.0.0/8', '::1/128', '10.0.0.0/8', '172.16.0.0/12', 
 const sniModes = ['none', 'verify'] as const
 
 const connect = section({
-  ports: ports().prefault([443]).describe('Ports that CONNECT may reach, unless a rule has its own.'),
+  ports: ports()
+    .prefault([443])
+    .describe(
+      'Ports that CONNECT may reach, unless a rule has its own: numbers, ranges such as `"8000-8100"`, or `"any"`; `[]` is none. Node\'s fetch and the ws:// of browsers need 80, too.',
+    ),
   sni: oneOf(sniModes)
     .prefault('none')
-    .describe('verify cuts tunnels whose TLS server name is not the host of the CONNECT.'),
+    .describe(
+      '`verify` cuts a tunnel that does not begin with TLS whose server name is the host of the CONNECT. An address as host never is one.',
+    ),
 })
 
 const protocol = parsed(text('a protocol name, such as websocket', { pattern: '^[^\\s,]+$' }), value => {
@@ -68,23 +75,30 @@ const protocol = parsed(text('a protocol name, such as websocket', { pattern: '^
 })
 
 const forward = section({
-  ports: ports().prefault([80]).describe('Ports that http:// requests may reach, unless a rule has its own.'),
+  ports: ports()
+    .prefault([80])
+    .describe('Ports that `http://` requests may reach, unless a rule has its own; written as in `connect`.'),
   upgrade: list(protocol, 'a list of protocols, such as [websocket]')
     .prefault(['websocket'])
-    .describe('Protocols that a forwarded request may upgrade to.'),
+    .describe('Protocols that a forwarded request may upgrade to; `[]` is none.'),
 })
 
 const via = parsed(text('a token, such as egress-1', { pattern: TOKEN_PATTERN, maxLength: 64 }), value => {
   if (isToken(value) && value.length <= 64) return value
   throw new RangeError(`expected a token of at most 64 characters, such as egress-1, found "${value}"`)
-}).describe('The name this proxy has in Via fields; absent, sluice- and a random part.')
+})
+  .describe('The name of this proxy in Via fields. Left out: `sluice-` and a random part, new at each start.')
+  .meta({ examples: ['egress-1'] })
 
 const certificate = section({
   san: z
     .exactOptional(
       nonEmptyList(text('an alternative name of a certificate'), 'a list of names, such as [ci.example]'),
     )
-    .describe('Subject alternative names, one of which it has: DNS name, URI, e-mail or IP address.'),
+    .describe(
+      'Subject alternative names, of which the certificate has one: DNS names, URIs, e-mail addresses or IP addresses.',
+    )
+    .meta({ examples: [['ci.example', 'spiffe://example/ci']] }),
   subject: z
     .exactOptional(
       nonEmptyList(
@@ -92,7 +106,8 @@ const certificate = section({
         'a list of attributes, such as ["CN=ci"]',
       ),
     )
-    .describe('Attributes of its subject, one of which it has; "*" is any certificate.'),
+    .describe('Attributes of the subject, of which the certificate has one; `"*"` is any certificate.')
+    .meta({ examples: [['CN=ci']] }),
 })
 
 /** As an htpasswd file may have one: before its first colon, without controls, and white space around it. */
@@ -109,50 +124,65 @@ const user = parsed(text('a name, such as alice', { pattern: USER_PATTERN }), va
 })
 
 const client = section({
-  name: name.describe('For logs and messages; no two clients share one.'),
+  name: name.describe('What logs and messages call these clients; no two entries share a name.'),
   cidr: z
     .exactOptional(nonEmptyList(cidr, EXPECTED_CIDRS))
-    .describe('The addresses this client connects from.'),
+    .describe('Condition: the addresses that they connect from.'),
   unix: z
     .exactOptional(z.literal(true, { error: 'expected true' }))
-    .describe('Whether it is for connections over Unix sockets, and for no others.'),
-  basic: z.exactOptional(basic).describe('Who it is by name and password.'),
+    .describe(
+      'Condition: they connect over Unix sockets, where clients have no address. The entry is for no others.',
+    )
+    .meta({ examples: [true] }),
+  basic: z.exactOptional(basic).describe('Condition: they send a name and a password.'),
   users: z
     .exactOptional(nonEmptyList(user, 'a list of names, such as [alice, bob]'))
     .describe(
-      'The names of its htpasswd_file that it is for; absent, all of them. Others go on to the next entry.',
-    ),
-  certificate: z.exactOptional(certificate).describe('Who it is by a certificate, on listen.tls.'),
+      'Condition: names of `htpasswd_file`. Others go on to the next entry, which may name the same file. Left out: all of the file.',
+    )
+    .meta({ examples: [['alice', 'bob']] }),
+  certificate: z
+    .exactOptional(certificate)
+    .describe('Condition: they show a certificate issued under `listen.tls.client_ca`, with one of these.'),
   rules: z
     .union([z.literal('all'), list(text('a rule name'), 'a list of rule names, or all')], {
       error: 'expected a list of rule names, or all',
     })
+    .meta({ title: 'a list of rule names, or all' })
     .prefault('all')
-    .describe('The rules it may use; absent or all, every rule.'),
+    .describe('The rules that they may use: `all`, or a list of names; `[]` is none.'),
 }).meta({ anyOf: ['cidr', 'unix', 'basic', 'certificate'].map(key => ({ required: [key] })) })
 
 const clients = list(client, 'a list of clients, each with name and cidr, unix, basic or certificate')
   .prefault([{ name: 'private', cidr: PRIVATE_CIDRS }])
-  .describe('Who may use the proxy. The first entry all of whose conditions a client meets decides.')
+  .describe(
+    'Who may use the proxy. Entries are tried in order, and the first whose conditions (`cidr`, `unix`, `basic`, `users`, `certificate`) all hold decides. If none does, the client is refused, or asked for a name and a password if these could help.',
+  )
 
 /** One file or several. */
 const hostsFile = () =>
-  z.exactOptional(
-    z.union([filePath, nonEmptyList(filePath, EXPECTED_FILES)], {
-      error: `expected the path of a file, or ${EXPECTED_FILES}`,
-    }),
-  )
+  z
+    .exactOptional(
+      z.union([filePath, nonEmptyList(filePath, EXPECTED_FILES)], {
+        error: `expected the path of a file, or ${EXPECTED_FILES}`,
+      }),
+    )
+    .meta({ title: `the path of a file, or ${EXPECTED_FILES}`, examples: ['hosts.txt'] })
 
 const rule = section({
   hosts: z
     .exactOptional(nonEmptyList(ruleHostPattern, EXPECTED_HOSTS))
     .describe(
-      'Hosts it allows: names, "*.example.com" for all names below, "*" for every name but localhost and single labels, IP addresses, CIDRs.',
-    ),
+      'Hosts that the rule allows: names, `"*.example.com"` (all names below, not itself), `"*"` (every name except localhost and single labels), IP addresses, CIDRs. A single label, such as db, has to be listed by itself; letters beyond ASCII stand for their `xn--` form.',
+    )
+    .meta({ examples: [['example.com', '*.example.com']] }),
   hosts_file: hostsFile().describe(
-    'A file, or a list of files, with more of its hosts: one a line, as in hosts; # begins a comment.',
+    'A file, or a list of files, with more hosts of the rule: one a line, as in `hosts`; `#` begins a comment.',
   ),
-  ports: z.exactOptional(somePorts()).describe('Ports, in place of connect.ports and forward.ports.'),
+  ports: z
+    .exactOptional(somePorts())
+    .describe('Ports in place of `connect.ports` and `forward.ports`. Left out: those apply.')
+    .meta({ examples: [[443, '8000-8100']] }),
   methods: z
     .exactOptional(
       nonEmptyList(
@@ -160,15 +190,24 @@ const rule = section({
         'a list of methods, such as [GET, HEAD]; leave the key out to allow every method',
       ),
     )
-    .describe('Methods it allows; with this key it refuses tunnels. Absent: every method.'),
+    .describe(
+      'Methods that the rule allows, those of `methods.extra` included. With this key the rule refuses tunnels and upgrades. Left out: every method.',
+    )
+    .meta({ examples: [['GET', 'HEAD']] }),
   addresses: list(cidr, EXPECTED_CIDRS)
     .prefault([])
-    .describe('Addresses its hosts may resolve to although they are not public.'),
-  addresses_only: z
-    .boolean({ error: 'expected true or false' })
+    .describe(
+      'Addresses that its hosts may resolve to although they are not public; cloud metadata only as a /32 or /128.',
+    ),
+  addresses_only: trueOrFalse()
     .prefault(false)
-    .describe('Whether its hosts may resolve to nothing but these addresses.'),
-  sni: z.exactOptional(oneOf(sniModes)).describe('In place of connect.sni, for the hosts of this rule.'),
+    .describe('Whether its hosts are reached only at those addresses, whichever rule allows them.'),
+  sni: z
+    .exactOptional(oneOf(sniModes))
+    .describe(
+      'In place of `connect.sni`: `verify` applies to its hosts whichever rule allows them, `none` to what this rule allows.',
+    )
+    .meta({ examples: ['verify'] }),
 })
   .meta({ anyOf: ['hosts', 'hosts_file'].map(key => ({ required: [key] })) })
   .transform(({ hosts = [], hosts_file: hostsFile = [], addresses_only: addressesOnly, ...rest }) => ({
@@ -182,16 +221,21 @@ const rules = z
   .record(z.string().meta({ pattern: NAME_PATTERN }), rule, {
     error: 'expected a map of rule names to rules; {} for none',
   })
+  .meta({ title: 'a map of rule names to rules' })
   .transform(byName => new Map(Object.entries(byName)))
   .prefault(DEFAULT_RULES)
-  .describe('What may be reached. A request needs one rule that allows host, port and method together.')
+  .describe(
+    'What may be reached. A request needs one rule that allows its host, port and method together; the order of rules has no meaning. `{}` allows nothing.',
+  )
 
 const deny = section({
-  hosts: list(hostPattern, EXPECTED_HOSTS).prefault([]).describe('Hosts that no rule can allow.'),
-  hosts_file: hostsFile().describe(
-    'A file, or a list of files, with more such hosts: one a line, as in hosts; # begins a comment.',
-  ),
-  addresses: list(cidr, EXPECTED_CIDRS).prefault([]).describe('Addresses that no rule can allow.'),
+  hosts: list(hostPattern, EXPECTED_HOSTS)
+    .prefault([])
+    .describe('Hosts that no rule can allow, written as in `rules`.'),
+  hosts_file: hostsFile().describe('A file, or a list of files, with more such hosts, as in `rules`.'),
+  addresses: list(cidr, EXPECTED_CIDRS)
+    .prefault([])
+    .describe('Addresses that no rule can allow: IP addresses and CIDRs.'),
 }).transform(({ hosts_file: hostsFile = [], ...rest }) => ({ ...rest, hostsFiles: [hostsFile].flat() }))
 
 const dnsServer = parsed(text('a DNS server', { pattern: DNS_SERVER_PATTERN }), parseDnsServer)
@@ -199,13 +243,15 @@ const dnsServer = parsed(text('a DNS server', { pattern: DNS_SERVER_PATTERN }), 
 const dns = section({
   servers: list(dnsServer, `a list of DNS servers; each ${EXPECTED_DNS_SERVER}`)
     .prefault([])
-    .describe('DNS servers to ask, by address; none is what the system is set up with.'),
+    .describe('DNS servers, by address. `[]` is the resolver of the system.'),
   timeout: duration('10ms', '1h').prefault('3s').describe('Longest wait for a name to be resolved.'),
   min_ttl: duration('0s', '1h')
     .prefault('1s')
-    .describe('Shortest time an answer is kept; one whose time is not known is kept as long.'),
-  max_ttl: duration('0s', '1d').prefault('5m').describe('Longest time an answer is kept.'),
-  negative_ttl: duration('0s', '1h').prefault('3s').describe('How long it is kept that there is no answer.'),
+    .describe("Shortest time that an answer is kept; the system's answers are kept for this time."),
+  max_ttl: duration('0s', '1d').prefault('5m').describe('Longest time that an answer is kept.'),
+  negative_ttl: duration('0s', '1h')
+    .prefault('3s')
+    .describe('How long it is kept that a name has no address.'),
 }).transform(file => ({
   servers: file.servers,
   timeoutMs: file.timeout,
@@ -214,40 +260,47 @@ const dns = section({
   negativeTtlMs: file.negative_ttl,
 }))
 
-const expectedWorkers = { error: `expected a whole number from 1 to ${MAX_WORKERS}, or auto` }
+const WORKERS_TITLE = `a whole number from 1 to ${MAX_WORKERS}, or auto`
+const expectedWorkers = { error: `expected ${WORKERS_TITLE}` }
 
 const workers = z
   .union(
     [z.literal('auto'), z.int(expectedWorkers).min(1, expectedWorkers).max(MAX_WORKERS, expectedWorkers)],
     expectedWorkers,
   )
+  .meta({ title: WORKERS_TITLE })
   .prefault(1)
-  .describe('Processes that serve clients; auto is one for each processor.')
+  .describe(
+    'Processes that serve clients; `auto` is one for each processor. From 2 on, one more process watches over them.',
+  )
 
 const log = section({
   level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'silent'])
     .prefault('info')
-    .describe('The least severe entries to write. Refusals and failures are warnings.'),
+    .describe(
+      'The least severe events that are logged. Refusals and failures are `warn`, so `warn` logs only these.',
+    ),
   format: oneOf(['auto', 'json', 'pretty'])
     .prefault('auto')
-    .describe('auto is pretty on a terminal and JSON otherwise.'),
+    .describe('`json`, `pretty` for people, or `auto`: `pretty` on a terminal and `json` otherwise.'),
   query: oneOf(['omit', 'include'])
     .prefault('omit')
-    .describe('Whether query strings, which may hold secrets, are written.'),
+    .describe('`include` logs query strings, which may hold secrets.'),
 })
 
 const reload = section({
-  watch: z
-    .boolean({ error: 'expected true or false' })
+  watch: trueOrFalse()
     .prefault(true)
-    .describe('Whether a change of this file, or of one that it names, is a reload; SIGHUP always is.'),
+    .describe(
+      'Whether a change of this file, or of a file that it names, takes effect without a restart. SIGHUP always reads them again.',
+    ),
 })
 
 const shutdown = section({
   delay: duration('0s', '1h')
     .prefault('0s')
-    .describe('How long everything goes on at a stop while /ready says no already.'),
-  drain: duration('0s', '1d').prefault('30s').describe('How long open exchanges may go on at a stop.'),
+    .describe('How long everything continues at a stop while `/ready` is already 503.'),
+  drain: duration('0s', '1d').prefault('30s').describe('How long open exchanges may continue at a stop.'),
 }).transform(({ delay: delayMs, drain: drainMs }) => ({ delayMs, drainMs }))
 
 const errorNote = text('a line of text', { maxLength: 300 })
@@ -255,6 +308,7 @@ const errorNote = text('a line of text', { maxLength: 300 })
     error: 'expected one line of at most 300 characters',
   })
   .describe('A line that is added to every error that Sluice answers itself, such as whom to ask.')
+  .meta({ examples: ['Ask the platform team in #egress.'] })
 
 const version = z.literal(1, { error: 'expected 1' })
 
@@ -269,17 +323,21 @@ const includedFile = parsed(filePath, value => {
 export const includedFiles = list(includedFile, 'a list of files, such as [rules/packages.yaml]')
 
 export const configSchema = section({
-  version: version.describe('The version of this format; required.'),
+  version: version
+    .describe('The version of this format. Required; 1 is the only one.')
+    .meta({ examples: [1] }),
   include: includedFiles
     .prefault([])
     .describe(
-      'Files with more rules, deny, clients and include; a relative path starts at the file that names it.',
+      'Files with more `rules`, `deny`, `clients` and `include`, each named by itself. A relative path starts at the file that names it.',
     ),
   listen: listen.prefault({}),
   workers,
   mode: oneOf(['enforce', 'observe'])
     .prefault('enforce')
-    .describe('observe lets pass what no rule allows, and logs it as would_deny.'),
+    .describe(
+      '`observe` lets pass what no rule allows and logs it as `would_deny`; addresses and clients stay enforced.',
+    ),
   connect: connect.prefault({}),
   forward: forward.prefault({}),
   trace: trace.prefault({}),
@@ -289,17 +347,29 @@ export const configSchema = section({
   rules,
   deny: deny.prefault({}),
   dns: dns.prefault({}),
-  parent: z.exactOptional(parent).describe('The proxy that requests are sent through; absent, none.'),
+  parent: z
+    .exactOptional(parent)
+    .describe(
+      'The proxy that requests are sent through. It resolves their names itself, so that Sluice judges only the addresses that requests name. Left out: none.',
+    ),
   origins,
-  limits: limits.prefault({}),
+  limits: limits
+    .prefault({})
+    .describe(
+      'Over a limit of one client the answer is 429, over one of all 503, with Retry-After. A client is a user, the holder of a certificate, or else an address (of IPv6, a /64), within its entry of `clients`.',
+    ),
   cache: z
     .exactOptional(cache)
-    .describe('Stores responses and answers from them (RFC 9111); absent, nothing is stored.'),
+    .describe(
+      'Stores responses to `http://` requests and to those for `origins`, and answers from them (RFC 9111). `cache: memory` and `cache: disk` are short for a map with only `store`. Left out: nothing is stored.',
+    ),
   log: log.prefault({}),
   reload: reload.prefault({}),
   tracing: z
     .exactOptional(tracing)
-    .describe('Sends spans to a collector of OpenTelemetry; absent, trace fields pass untouched.'),
+    .describe(
+      'Sends spans to a collector of OpenTelemetry. Left out: `traceparent` and `tracestate` pass unchanged.',
+    ),
   shutdown: shutdown.prefault({}),
   error_note: z.exactOptional(errorNote),
 }).transform(({ error_note: errorNote, ...rest }) => ({

@@ -48,18 +48,24 @@ export const tracing = section({
   otlp: parsed(
     text('a URL such as "http://127.0.0.1:4318/v1/traces"', { pattern: URL_PATTERN }),
     parseCollectorUrl,
-  ).describe('Where spans are sent, by OTLP/HTTP in JSON.'),
+  )
+    .describe('The URL of the collector for OTLP/HTTP; spans are sent as JSON.')
+    .meta({ examples: ['http://127.0.0.1:4318/v1/traces'] }),
   sample: z
     .number({ error: EXPECTED_SHARE })
     .min(0, { error: EXPECTED_SHARE })
     .max(1, { error: EXPECTED_SHARE })
+    .meta({ title: 'a number from 0 to 1' })
     .prefault(DEFAULT_SAMPLE)
     .describe(
-      'The share of the traces that begin here of which spans are sent; others are as their sender says.',
+      'The share of the traces beginning here whose spans are sent; other traces are sampled as their sender says.',
     ),
   headers_file: z
     .exactOptional(filePath)
-    .describe('Fields that the collector asks for, such as Authorization, one "Name: value" a line.'),
+    .describe(
+      'A file with fields that the collector asks for, such as Authorization, one `Name: value` a line.',
+    )
+    .meta({ examples: ['otlp.headers'] }),
 }).transform(({ headers_file: headersFile, ...rest }) => ({
   ...rest,
   ...(headersFile === undefined ? {} : { headersFile }),

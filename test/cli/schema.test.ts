@@ -49,6 +49,7 @@ t.test('is JSON Schema 2020-12, and nothing that JSON cannot hold', t => {
   const schema = jsonSchema()
   t.equal(schema['$schema'], 'https://json-schema.org/draft/2020-12/schema')
   t.same(schema['required'], ['version'])
+  t.match(schema['$id'], /^[a-z]+:\S+$/)
   t.same(JSON.parse(JSON.stringify(schema)), schema)
   t.end()
 })
@@ -203,11 +204,31 @@ t.test('--included is the schema of what include names', async t => {
   t.notOk(included.safeParse({ rules: { a: {} } }).success)
 })
 
+t.test('every default and every example is a value that it accepts itself', t => {
+  let examples = 0
+  const visit = (node: unknown, at: string): void => {
+    if (typeof node !== 'object' || node === null) return
+    const { default: absent, examples: shown, ...rest } = node as Record<string, unknown>
+    const values = [...(absent === undefined ? [] : [absent]), ...(Array.isArray(shown) ? shown : [])]
+    if (values.length > 0 && !Array.isArray(node)) {
+      const own = z.fromJSONSchema(JSON.parse(JSON.stringify(rest), withProperties))
+      for (const value of values) t.ok(own.safeParse(value).success, `${at}: ${JSON.stringify(value)}`)
+      examples += Array.isArray(shown) ? shown.length : 0
+    }
+    for (const [word, below] of Object.entries(rest)) visit(below, `${at}.${word}`)
+  }
+  visit(jsonSchema(), '')
+  t.ok(examples > 20)
+  t.end()
+})
+
 t.test('says the defaults', t => {
   const text = JSON.stringify(jsonSchema())
   for (const value of [
     '"default":"3s"',
     '"default":["127.0.0.1:3128"]',
+    '"default":"keep"',
+    '"default":"256MiB"',
     '"default":{"web":{"hosts":["*"]}}',
   ]) {
     t.ok(text.includes(value), value)
