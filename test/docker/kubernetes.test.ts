@@ -40,7 +40,7 @@ t.test('the Kubernetes API takes every document', async t => {
 })
 
 t.test('so it does with the access to DNS that is commented out', async t => {
-  const [before = '', after = ''] = clientsText.split('    # Cluster DNS, where it has to be:\n')
+  const [before = '', after = ''] = clientsText.split('    # Cluster DNS, if you need it:\n')
   const open = manifestOf<Manifest & INetworkPolicy>(
     parseManifests(before + after.replaceAll(/^ {4}# /gm, '    ')),
     'NetworkPolicy',
