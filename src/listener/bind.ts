@@ -1,7 +1,7 @@
 /**
- * What the addresses of the configuration are bound to, and the one way to bind a server, for the proxy's own listeners
- * and the admin one. Listening sockets that systemd opened and passed on (sd_listen_fds(3)) are each taken once, and a key
- * of `listen` that finds none is an error that says what there was.
+ * Binds the addresses of the configuration, for the proxy's own listeners and the admin listener. Listening sockets
+ * that systemd opened and passed on (sd_listen_fds(3)) are each used once; a key of `listen` for which none was passed
+ * is an error that lists the sockets that were.
  */
 import { errorCode } from '../errors.js'
 import { chmodSync, lstatSync } from 'node:fs'
@@ -18,22 +18,24 @@ import { keepReplacement, removeStaleSocket } from './unix-socket.js'
 
 export interface PassedSocket {
   readonly fd: number
-  /** FileDescriptorName= of its unit. */
+  /** FileDescriptorName= of its socket unit. */
   readonly name: string
 }
 
 export interface PassedSockets {
   readonly sockets: readonly PassedSocket[]
-  /** Where there are none: why, as a clause. */
+  /** If there are none, the reason, as a clause. */
   readonly absence: string
 }
 
-/** A socket that another process listened on, and sent. */
+/** A listening socket that another process has sent to this one. */
 export interface SentSocket {
   readonly listener: Server
 }
 
-/** What a server can be bound to; `mode` are the permissions of the file, `key` is what takes a socket. */
+/**
+ * Anything a server can be bound to; `mode` is the permissions of the file, `key` the configuration key for the socket.
+ */
 export type Bindable =
   | SentSocket
   | Extract<ListenAddress, { readonly host: string }>
@@ -42,16 +44,16 @@ export type Bindable =
 
 export const NOTHING_PASSED: PassedSockets = { sockets: [], absence: 'LISTEN_FDS is not set' }
 
-/** The name that `systemd` alone leaves to `listen.admin`. */
+/** A socket with this name is used only for `listen.admin`; `systemd` without a name does not include it. */
 const ADMIN = 'admin'
-/** The first descriptor behind the standard streams: SD_LISTEN_FDS_START. */
+/** The first descriptor after the standard streams: SD_LISTEN_FDS_START. */
 const FIRST_FD = 3
 const MAX_FDS = 1024
 const COUNT = /^[1-9]\d{0,3}$/
 
 /**
  * @param variables LISTEN_FDS, LISTEN_PID and LISTEN_FDNAMES of the environment
- * @param pid of this process: what is meant for another one is not ours
+ * @param pid of this process: sockets for another process are ignored
  */
 export function parsePassedSockets(
   variables: Readonly<Record<string, string | undefined>>,
@@ -65,16 +67,16 @@ export function parsePassedSockets(
   const named = names?.split(':') ?? []
   const sockets = Array.from({ length: Number(count) }, (_, i) => ({
     fd: FIRST_FD + i,
-    // As sd_listen_fds_with_names(3) calls it.
+    // The same default as sd_listen_fds_with_names(3).
     name: named[i] ?? 'unknown',
   }))
   return { sockets, absence: '' }
 }
 
 /**
- * What every address of the configuration is bound to.
+ * Resolves every address of the configuration to what it is bound to.
  *
- * @throws Error that names the key and what was passed when systemd passed nothing for it
+ * @throws Error when systemd passed no socket for a key; the message names the key and the sockets that were passed
  */
 export function bindables(
   { proxy, admin, socketMode }: Pick<Config['listen'], 'proxy' | 'admin' | 'socketMode'>,
@@ -103,8 +105,8 @@ function describe({ sockets, absence }: PassedSockets): string {
 }
 
 /**
- * Where a worker listens that binds for itself: what port 0 became for the first one is the port of all of them.
- * @param bound the same addresses, as the first worker has bound them; undefined for that one
+ * The addresses for a worker that binds for itself: the port that port 0 became for the first worker is used by all.
+ * @param bound the same addresses as the first worker has bound them; undefined for the first worker
  */
 export function samePorts(
   addresses: readonly Bindable[],
@@ -112,12 +114,14 @@ export function samePorts(
 ): readonly Bindable[] {
   return addresses.map((address, index) => {
     const known = bound[index]
-    // A socket of systemd has an address, too, and is not bound here.
+    // A socket from systemd has an address as well, but is not bound here.
     return 'port' in address && known !== undefined && isTcp(known) ? known : address
   })
 }
 
-/** Of all that is to be bound; once, as those who bind it after the first find it in use. @throws as removeStaleSocket */
+/**
+ * Called once for all addresses, before any is bound: later workers find a socket in use. @throws as removeStaleSocket
+ */
 export async function removeStaleSockets(addresses: Iterable<Bindable | undefined>): Promise<void> {
   for (const address of addresses) {
     if (address !== undefined && 'path' in address) await removeStaleSocket(address.path)
@@ -125,16 +129,16 @@ export async function removeStaleSockets(addresses: Iterable<Bindable | undefine
 }
 
 export interface BindOptions {
-  /** Connections that may wait to be accepted; the system's default when left out. */
+  /** Connections that may wait to be accepted; the system's default if omitted. */
   readonly backlog?: number
-  /** Whether other processes of this user may bind the same TCP address, and get a part of the connections. */
+  /** Whether other processes of this user may bind the same TCP address and share its connections. */
   readonly reusePort?: boolean
 }
 
 /**
- * @returns the address that was bound, with the port that port 0 became; of a Unix socket that was passed on the name
- *   alone, as Node does not tell its path
- * @throws the system's error when it cannot be
+ * @returns the address that was bound, with the port that port 0 became; for a Unix socket that was passed on only its
+ *   name, as Node does not know its path
+ * @throws the system's error when binding fails
  */
 export async function bindServer(
   server: Server,
@@ -152,12 +156,12 @@ export async function bindServer(
   { backlog, reusePort = false }: BindOptions = {},
 ): Promise<ListenAddress> {
   await new Promise<void>((resolve, reject) => {
-    const refuse = (error: Error): void =>
-      reject('fd' in address ? notPassed(address, error) : asBoundHere(error))
-    server.once('error', refuse)
+    const fail = (error: Error): void =>
+      reject('fd' in address ? notUsable(address, error) : asListenError(error))
+    server.once('error', fail)
     const bound = (): void => {
-      server.off('error', refuse)
-      // Errors of accept(): the connection is lost, the listener goes on.
+      server.off('error', fail)
+      // An error of accept(): the connection is lost, the listener stays open.
       server.on('error', () => {})
       resolve()
     }
@@ -172,7 +176,7 @@ export async function bindServer(
     chmodSync(address.path, address.mode)
     const own = lstatSync(address.path)
     const close = server.close.bind(server)
-    // Closing it removes what is at the path, whatever that is by then.
+    // Closing the server removes any file at the path, even one that another process has created meanwhile.
     server.close = done => {
       keepReplacement(address.path, own, () => close(done))
       return server
@@ -185,7 +189,7 @@ export async function bindServer(
   throw new Error('not bound to an address')
 }
 
-/** A worker of node:cluster that has `reusePort` binds for itself; anything else is bound by the primary, for all. */
+/** With `reusePort`, a worker of node:cluster binds for itself; otherwise the primary binds, for all workers. */
 function endpointOf(
   address: Exclude<Bindable, SentSocket>,
   reusePort: boolean,
@@ -196,18 +200,18 @@ function endpointOf(
   return reusePort ? { host, port, reusePort } : { host, port }
 }
 
-/** In the words that Node has where it binds itself; where the primary of node:cluster binds, it has others. */
-function asBoundHere(error: NodeJS.ErrnoException): Error {
+/** Words an error of the primary of node:cluster in the same way as the one from a process that binds for itself. */
+function asListenError(error: NodeJS.ErrnoException): Error {
   const { code, errno, syscall, message } = error
   const [, text] = getSystemErrorMap().get(errno ?? 0) ?? []
-  const otherwise = `bind ${code} `
-  if (syscall !== 'bind' || text === undefined || !message.startsWith(otherwise)) return error
-  const address = message.slice(otherwise.length)
+  const prefix = `bind ${code} `
+  if (syscall !== 'bind' || text === undefined || !message.startsWith(prefix)) return error
+  const address = message.slice(prefix.length)
   return Object.assign(new Error(`listen ${code}: ${text} ${address}`, { cause: error }), { code })
 }
 
-function notPassed({ fd, name, key }: Extract<Bindable, { readonly fd: number }>, cause: Error): Error {
+function notUsable({ fd, name, key }: Extract<Bindable, { readonly fd: number }>, cause: Error): Error {
   const code = errorCode(cause) ?? cause.message
   const what = `descriptor ${fd}, passed by systemd as ${JSON.stringify(name)}`
-  return new Error(`${key}: ${what}, is no stream socket to listen on (${code})`, { cause })
+  return new Error(`${key}: ${what}, is not a listening stream socket (${code})`, { cause })
 }

@@ -1,8 +1,8 @@
 /**
- * The certificate of a client, as the TLS handshake left it: valid with what it proves, or invalid and why.
+ * Reads the certificate of a client after the TLS handshake: valid with its names, or invalid with the reason.
  *
- * The names come out as one list of texts, so each is let in only if it has the form of its kind: a DNS name that reads
- * `spiffe://example/ci`, or an e-mail address that reads `10.0.0.1`, would be taken for another kind otherwise.
+ * The result is one list of names, so each is accepted only if it has the form of its kind. Otherwise a DNS name
+ * `spiffe://example/ci`, or an e-mail address `10.0.0.1`, would be taken for a name of another kind.
  */
 import type { X509Certificate } from 'node:crypto'
 import type { PeerCertificate, TLSSocket } from 'node:tls'
@@ -10,7 +10,7 @@ import type { ClientCertificate } from '../tls/client-certificate.js'
 import { parseHost } from '../http/authority.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
-/** One of the names in Node's line of them. */
+/** One name in the line of names that Node provides. */
 const NAME =
   /([A-Za-z0-9]+(?: [A-Za-z0-9]+)*):(?:([^"',\\\p{Cc}]*)|("(?:[^"\\,\p{Cc}]|\\["\\]|\\u[0-9a-f]{4})*"))(?:, (?!$)|$)/guy
 const URI = /^[A-Za-z][A-Za-z0-9+.-]*:[\x21-\x7e]+$/
@@ -18,7 +18,7 @@ const EMAIL = /^[^\s\p{Cc}@:/"\\,]+@[^\s\p{Cc}@:/"\\,]+$/u
 
 /**
  * @param socket of a server, after the handshake
- * @returns undefined when the client sent none
+ * @returns undefined when the client sent no certificate
  */
 export function readClientCertificate(socket: TLSSocket): ClientCertificate | undefined {
   const certificate = socket.getPeerX509Certificate()
@@ -45,14 +45,14 @@ export interface AlternativeName {
 }
 
 /**
- * The subject alternative names of a certificate (RFC 5280 §4.2.1.6), from the one line that Node makes of them.
+ * Parses the subject alternative names of a certificate (RFC 5280 §4.2.1.6) from the line that Node makes of them.
  *
- * A name can hold anything its issuer lets it, `, DNS:admin` too. Node puts what is not plain into quotes, with every
- * comma escaped; whoever splits at commas without looking at the quotes, or unquotes loosely, finds names that nobody
- * issued. So the whole line has to be of this form, or none of it counts.
+ * A name can contain anything that its issuer permits, also `, DNS:admin`. Node puts such names into quotes and escapes
+ * every comma. A parser that splits at commas regardless of quotes, or is lenient about quotes, would find names that
+ * nobody issued. So the whole line must have this form, or no name of it is used.
  *
  * @param line `subjectAltName` of an X509Certificate
- * @throws RangeError when it is not of the form that Node writes
+ * @throws RangeError when the line does not have the form that Node writes
  */
 export function parseAlternativeNames(line: string): AlternativeName[] {
   const names: AlternativeName[] = []
@@ -71,7 +71,7 @@ function chainOf(certificate: X509Certificate): X509Certificate[] {
   return [certificate, ...(issuerCertificate === undefined ? [] : chainOf(issuerCertificate))]
 }
 
-/** The one text for a name, or undefined where it is not what its kind says, or of a kind that is not used. */
+/** The canonical text of a name, or undefined if it does not have the form of its kind, or the kind is not used. */
 function formOf({ kind, value }: AlternativeName): string | undefined {
   switch (kind) {
     case 'DNS':
@@ -79,7 +79,7 @@ function formOf({ kind, value }: AlternativeName): string | undefined {
     case 'IP Address':
       return parseIpAddress(value)?.text
     case 'URI':
-      // Some addresses of IPv6 begin like a scheme.
+      // Some IPv6 addresses begin like a URI scheme.
       return URI.test(value) && parseIpAddress(value) === undefined ? value : undefined
     case 'email':
       return EMAIL.test(value) ? value : undefined
@@ -97,7 +97,7 @@ function hostName(text: string): string | undefined {
   }
 }
 
-/** An attribute that is there several times has a list of values; Node gives none at all where one is no text. */
+/** An attribute that occurs several times has a list of values; Node provides no subject if a value is not text. */
 function attributesOf(
   subject: PeerCertificate['subject'] | undefined,
 ): { attribute: string; value: string }[] {

@@ -1,8 +1,8 @@
 /**
- * One client connection: the codec driven on a socket (RFC 9112 §9).
+ * The HTTP/1.1 connection of a client: runs the codec on a socket (RFC 9112 §9).
  *
- * Requests are read one after another and answered in order; while one is unanswered the bytes behind it wait in a
- * bounded buffer and are not parsed, so that an error in them cannot overtake an answer that is owed.
+ * Requests are read one after another and answered in order. While one is unanswered, the bytes after it wait in a
+ * limited buffer and are not parsed, so that an error in them cannot overtake the response that is due.
  */
 import type { Socket } from 'node:net'
 import { type ProxyError, toProxyError } from '../errors.js'
@@ -19,7 +19,7 @@ import type { CloseReason } from '../outcome.js'
 import type { ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import { classify } from '../pipeline/classify.js'
 import { errorResponse } from '../pipeline/error-page.js'
-import { type Awaited, notTaken, timedOut, tooSlow } from './deadline.js'
+import { type Awaited, responseTimedOut, timedOut, tooSlow } from './deadline.js'
 import {
   type ConnectedClient,
   ConnectionExchange,
@@ -29,42 +29,42 @@ import {
 import { type ResponseEvents, ResponseOutput } from './output.js'
 
 export interface ConnectionLimits extends HeadLimits, ContentLimits {
-  /** Milliseconds for a request head to arrive, from its first byte, or from the start of the connection. */
+  /** Milliseconds for a request head to be received, from its first byte or from the start of the connection. */
   readonly headerTimeoutMs: number
-  /** Milliseconds that a connection may wait for its next request. */
+  /** Milliseconds that a connection may be idle between requests. */
   readonly keepaliveIdleMs: number
 }
 
-/** What a connection goes by: replaced as a whole. */
+/** The settings of a connection: replaced as a whole by a reload. */
 export interface ConnectionSettings {
   readonly limits: ConnectionLimits
-  /** Methods beside the nine that are let through. */
+  /** Methods that are accepted in addition to the nine standard ones. */
   readonly extraMethods: readonly string[]
-  /** The operator's line for every error response. */
+  /** The operator's line in every error response. */
   readonly errorNote?: string | undefined
-  /** Whether the whole proxy drains: responses have to say that the connection ends. */
+  /** Whether the whole proxy drains: responses then announce the end of the connection. */
   readonly draining: boolean
   /** Milliseconds, monotonic. */
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
-  /** Gets each request whose head is in order; it is answered through the exchange. */
+  /** Called for each request with a valid head; the response is sent through the exchange. */
   readonly serve: (exchange: ReceivedExchange) => void
 }
 
-/** What comes of a connection. */
+/** The events of a connection. */
 export interface ConnectionEvents {
-  /** A request that is none and so never became an exchange: both texts as far as they were read, and its answer. */
+  /** A request was malformed and never became an exchange; method and target are as far as they were read. */
   malformed(clientAddress: string, method: string, target: string, error: ProxyError): void
-  /** The connection is closed, or is not HTTP any more. */
+  /** The connection is closed, or no longer HTTP. */
   released(connection: Connection): void
 }
 
-/** Bytes that may wait behind an unanswered request or a slow upstream before the socket is no longer read. */
+/** Bytes that may wait after an unanswered request or for a slow upstream before reading from the socket pauses. */
 const MAX_BUFFERED_BYTES = 64 * 1024
-/** How long a client may take to close its side once it has been sent everything. */
+/** How long a client may take to close its side after it was sent everything. */
 const LINGER_MS = 5000
-/** What is read and discarded of it meanwhile, at most. */
+/** The most bytes that are read and discarded during that time. */
 const MAX_LINGER_BYTES = 16 * 1024 * 1024
 
 export class Connection extends SocketHandler implements RequestConnection, ResponseEvents {
@@ -78,17 +78,17 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
   readonly #state = new ConnectionState()
   #settings: ConnectionSettings
   #exchange: ConnectionExchange | undefined
-  /** Whether what became of the last exchange has been reported: the next request waits for that, too. */
+  /** Whether the close of the last exchange was reported to the observers; the next request waits for that. */
   isReported = true
   /**
-   * The one thing that is waited for now, and until when: milliseconds, monotonic. There is no timer behind it: whoever
-   * keeps the connections checks all of them now and then.
+   * What the connection waits for, and until when: milliseconds, monotonic. There is no timer; the server checks the
+   * deadlines of all connections at short intervals.
    */
   #awaited: Awaited = 'none'
   #deadline = 0
   #advancing = false
   #stalled = false
-  /** The last answer is given: what the client still sends is discarded (RFC 9112 §9.6). */
+  /** The last response was sent; what the client still sends is discarded (RFC 9112 §9.6). */
   #lingering = false
   #discarded = 0
 
@@ -111,12 +111,12 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     handleData(socket)
   }
 
-  /** For what is read and answered from now on; the head limits are those that it began with. */
+  /** Replaces the settings for everything read and answered from now on, except the limits of heads. */
   configure(settings: ConnectionSettings): void {
     this.#settings = settings
   }
 
-  /** Ends what has run out of time; called often with the current time. */
+  /** Ends whatever has run out of time; the server calls it at short intervals. */
   checkDeadline(now: number): void {
     const late = now < this.#deadline ? 'none' : this.#awaited
     if (late !== 'none') this.#awaited = 'none'
@@ -133,7 +133,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
         return
       case 'write':
       case 'linger':
-        this.#exchange?.fail(notTaken(), 'idle')
+        this.#exchange?.fail(responseTimedOut(), 'idle')
         this.destroy()
         return
       case 'none': {
@@ -144,21 +144,21 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
   }
 
   /**
-   * Ends the connection when it is idle; otherwise the answer under way is its last. A request whose head is on its way
-   * is answered yet where the whole proxy drains.
+   * Closes the connection when it is idle; otherwise the current response is its last. A request whose head is being
+   * received is still answered if the whole proxy drains.
    */
   drain(): void {
     if (this.#state.request !== 'idle') this.output.mustClose()
     else if (!this.#reader.inHead || !this.#settings.draining) this.#close()
   }
 
-  /** @param reason for what is logged of an answer under way; without it the client is gone */
+  /** @param reason the close reason to report for an exchange in progress; otherwise `client_gone` is reported */
   destroy(reason?: CloseReason): void {
     if (reason !== undefined) this.#exchange?.gone(reason)
     this.output.destroy()
   }
 
-  /** Answers, and ends the connection, before a request was read to the end of its head, or at all. */
+  /** Sends an error and closes the connection when no request head was read to its end. */
   refuseUnread(error: ProxyError): void {
     const { method, target } = this.#reader.partial
     if (this.#state.request === 'idle') this.#state.onRequest('broken')
@@ -168,7 +168,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     else this.refuse(error, method)
   }
 
-  // --- what its exchange asks for ---
+  // --- calls from its exchange ---
 
   contentWanted(): void {
     if (this.#exchange === undefined || this.#exchange.aborted !== undefined) return
@@ -176,14 +176,14 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     this.advance()
   }
 
-  /** Reads and serves as much as is wanted of what has come. */
+  /** Reads and serves as many of the received bytes as are wanted. */
   advance(): void {
-    // Of a socket that is destroyed nobody is there to be answered.
+    // After the socket was destroyed no response could be sent.
     if (this.#advancing || this.#socket.destroyed) return
     this.#advancing = true
     try {
       while (!this.#lingering && this.#isReading) {
-        // Answers that the client does not take would pile up behind the requests that it goes on to send.
+        // A client that does not read responses must not queue further ones by sending more requests.
         if (this.#state.request === 'idle' && this.output.congested) {
           this.#stall()
           break
@@ -205,14 +205,14 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     if (this.#reader.input.length > MAX_BUFFERED_BYTES || this.#socket.isPaused()) this.#adjustReading()
   }
 
-  /** Answers with an error; the connection survives only a request that was read to its end. */
+  /** Sends an error response; the connection persists only if the request was read to its end. */
   refuse(error: ProxyError, method: string, hint?: string): void {
     const { output } = this
     if (this.#state.response !== 'owed') {
       this.aborted()
       return
     }
-    // A CONNECT is read to its end only when it turns out that no tunnel follows, and the next request may.
+    // The end of a CONNECT is read only here, when no tunnel follows but possibly another request.
     if (error.status === 407 && method === 'CONNECT' && this.#reader.input.length === 0) {
       this.#reader.next()
       this.#state.onRequest('end')
@@ -233,7 +233,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     return { socket, rest: this.#reader.takeRest() }
   }
 
-  // --- what its output notifies it of ---
+  // --- events of its output ---
 
   congested(): void {
     this.#await('write', this.#settings.limits.bodyIdleMs)
@@ -256,7 +256,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     this.destroy()
   }
 
-  // --- what its socket notifies it of ---
+  // --- events of its socket ---
 
   override onData(chunk: Buffer): void {
     if (this.#lingering) {
@@ -268,11 +268,11 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     }
   }
 
-  /** A FIN while an answer is owed means that nobody is there to read it; otherwise there is nothing more to do. */
+  /** After a FIN while a response is due, nobody is there to read it; otherwise all work is done. */
   override onEnd(): void {
     if (this.#exchange === undefined) this.#close()
     else {
-      // Not only when the socket says that it is closed: by then an upstream may have been found, and a tunnel begun.
+      // Not only on the close event of the socket: until then an upstream could be connected and a tunnel opened.
       this.#exchange.gone()
       this.#socket.destroy()
     }
@@ -295,7 +295,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     this.#events.released(this)
   }
 
-  /** Whether anything is wanted of what has come, or comes next. */
+  /** Whether received bytes are to be parsed now. */
   get #isReading(): boolean {
     const { request } = this.#state
     if (request === 'content') return this.#exchange?.content.flowing === true
@@ -308,7 +308,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     this.#state.onRequest('head')
     const persistent = !draining && isPersistent(head.fields, head.minor, 'client')
     this.output.begin({ method: head.method, minor: head.minor, persistent })
-    // A request without content ends with its head, unless a tunnel may follow.
+    // A request without content ends with its head, except CONNECT, after which a tunnel may follow.
     if (head.framing.kind === 'none' && head.method !== 'CONNECT') {
       this.#reader.next()
       this.#state.onRequest('end')
@@ -338,12 +338,13 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     }
   }
 
-  /** What was read is not HTTP: it ends the exchange it belongs to, or is answered in its own right. */
+  /** Invalid bytes were read: the current exchange fails, or if there is none they are answered with an error. */
   #broken(error: ProxyError): void {
     this.#state.onRequest('broken')
     if (this.#exchange !== undefined) this.#exchange.fail(error)
     else this.refuseUnread(error)
   }
+
   /** @param ms from now */
   #await(awaited: Awaited, ms: number): void {
     this.#awaited = awaited
@@ -357,7 +358,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     else if (this.#socket.isPaused()) this.#socket.resume()
   }
 
-  /** Holds the next request back until the client has taken the answers to those before it. */
+  /** Holds the next request back until the client has received the responses to the previous ones. */
   #stall(): void {
     this.#stalled = true
     this.#await('write', this.#settings.limits.bodyIdleMs)
@@ -367,7 +368,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     })
   }
 
-  /** Times what is waited for, once that is not the client taking what was written. */
+  /** Sets the deadline for what is waited for once the client has received what was written. */
   #resumeDeadline(): void {
     const { bodyIdleMs, keepaliveIdleMs } = this.#settings.limits
     if (this.#exchange?.content.flowing === true) this.#await('content', bodyIdleMs)
@@ -376,8 +377,8 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
   }
 
   /**
-   * Ends the connection behind what was written. A client that may still be sending is read from until it closes its
-   * side, within bounds, so that it sees the answer and not a reset (RFC 9112 §9.6).
+   * Closes the connection after everything written was sent. If the client may still be sending, its data are read
+   * until it closes its side, within limits, so that it receives the response and not a reset (RFC 9112 §9.6).
    */
   #close(): void {
     if (this.#lingering) return
@@ -385,7 +386,7 @@ export class Connection extends SocketHandler implements RequestConnection, Resp
     this.output.flush()
     this.#await('write', this.#settings.limits.bodyIdleMs)
     this.#lingering = true
-    // Called when it has been sent everything, the FIN too.
+    // The callback runs when everything, including the FIN, was sent.
     this.#socket.end(() => {
       if (isIdle) this.#socket.destroy()
       else this.#await('linger', LINGER_MS)

@@ -1,11 +1,11 @@
-/** What a connection waits for, and what becomes of a client that takes longer than it may. */
+/** The deadlines of a connection, and the errors for a client that exceeds them. */
 import { serializeSize } from '../config/quantities.js'
 import { ProxyError, limitExceeded } from '../errors.js'
 
-/** `write` is that the client takes what was written. Content that it sends meanwhile does not put it off. */
+/** `write`: the client is to read what was written; content that it sends meanwhile does not extend the deadline. */
 export type Awaited = 'none' | 'head' | 'keepalive' | 'content' | 'write' | 'linger'
 
-/** The answer to a client that took too long (RFC 9110 §15.5.9). */
+/** The response to a client that took too long (RFC 9110 §15.5.9). */
 export function timedOut(what: 'head' | 'content'): ProxyError {
   const key = what === 'head' ? 'limits.header_timeout' : 'limits.body_idle'
   return limitExceeded(key, 'http_request_error', `request ${what} not received in time`, {
@@ -15,7 +15,7 @@ export function timedOut(what: 'head' | 'content'): ProxyError {
   })
 }
 
-/** The answer to a client whose content comes, but too slowly. */
+/** The response to a client whose content arrives too slowly. */
 export function tooSlow(bytesPerSecond: number): ProxyError {
   return new ProxyError('http_request_error', 'request content came too slowly', {
     status: 408,
@@ -25,9 +25,9 @@ export function tooSlow(bytesPerSecond: number): ProxyError {
   })
 }
 
-/** What became of a client that has taken nothing of its response for too long; it is not answered again. */
-export function notTaken(): ProxyError {
-  return new ProxyError('http_request_error', 'response not taken in time', {
+/** The error for a client that has read nothing of its response for too long; it is reported and cannot be sent. */
+export function responseTimedOut(): ProxyError {
+  return new ProxyError('http_request_error', 'response not read in time', {
     status: 408,
     close: true,
     reason: 'body_idle',

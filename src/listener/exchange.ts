@@ -1,4 +1,4 @@
-/** One request of a connection and its answer, as handlers see them: the exchange, and the content of its request. */
+/** One request of a connection and its response, as handlers see them: the exchange, and the content of its request. */
 import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type {
@@ -17,46 +17,46 @@ import type { Aborted, CloseReason } from '../outcome.js'
 import type { Carrier, ReceivedExchange } from '../pipeline/admitted-exchange.js'
 import type { ResponseOutput } from './output.js'
 
-/** Who is at the other end, as far as the connection itself says. */
+/** The peer of a connection, as far as the connection itself identifies it. */
 export interface ConnectedClient {
   /** An IP address; `unix` over a Unix socket. */
   readonly address: string
-  /** Undefined when none was presented, or the connection is not TLS. */
+  /** Undefined when no certificate was presented, or the connection does not use TLS. */
   readonly certificate?: ClientCertificate | undefined
-  /** The place of the connection. */
+  /** The slot that the connection occupies. */
   readonly slot: ConnectionSlot
 }
 
-/** The connection that a request came on. */
+/** The connection on which a request was received. */
 export interface RequestConnection {
   readonly client: ConnectedClient
-  /** Whether the client speaks TLS to the proxy. */
+  /** Whether the client uses TLS to the proxy. */
   readonly encrypted: boolean
   readonly output: ResponseOutput
-  /** Content can be taken, for the first time or again. */
+  /** Content can be accepted, for the first time or again. */
   contentWanted(): void
   refuse(error: ProxyError, method: string, hint?: string): void
   switchTo(status: number, reason: string, fields: Fields, upgrade: string | undefined): Switched
-  /** Whether what became of its last exchange has been reported. */
+  /** Whether the close of its last exchange was reported to the observers. */
   isReported: boolean
-  /** Goes on, where it waited for that. */
+  /** Continues after that was reported. */
   advance(): void
 }
 
-/** How slow request content may be. */
+/** Limits for how slowly content may be sent or read. */
 export interface ContentLimits {
-  /** Longest pause in request content, and longest time a client may take nothing of a response. */
+  /** Milliseconds: the longest pause in request content, and the longest time in which a client reads nothing. */
   readonly bodyIdleMs: number
-  /** Bytes a second of request content, over each `bodyIdleMs`; 0 for as slow as it likes. */
+  /** Bytes of request content a second, averaged over each `bodyIdleMs`; 0 for no minimum. */
   readonly bodyMinRate: number
 }
 
-/** A window over which the rate of content is measured. */
+/** A period over which the rate of content is measured. */
 interface Pace {
-  /** Milliseconds in which content was wanted: a client is not to blame for an upstream that takes nothing. */
+  /** Milliseconds in which content was wanted: a client is not responsible for an upstream that does not read. */
   wantedMs: number
-  lookedAt: number
-  /** How many bytes had come when it began. */
+  checkedAt: number
+  /** The number of bytes received when the period began. */
   readonly from: number
 }
 
@@ -69,13 +69,13 @@ export class ReceivedContent implements RequestContent {
   #paused = false
   #pace: Pace | undefined
 
-  /** @param connection that reads it; undefined where there is none to read */
+  /** @param connection that reads the content; undefined when there is none */
   constructor(length: number | undefined, connection: Pick<RequestConnection, 'contentWanted'> | undefined) {
     this.length = length
     this.#connection = connection
   }
 
-  /** Whether content is wanted now, of which more is to come. */
+  /** Whether content is wanted now and more is to come. */
   get flowing(): boolean {
     return this.#consumer !== undefined && !this.#paused && this.#trailers === undefined
   }
@@ -87,7 +87,7 @@ export class ReceivedContent implements RequestContent {
     }
     this.#consumer = consumer
     this.#paused = false
-    // Content of no bytes may have come to its end before it is started anew.
+    // Empty content may already have ended when it is started again.
     if (this.#trailers !== undefined) consumer.end(this.#trailers)
     else this.#connection?.contentWanted()
   }
@@ -112,42 +112,42 @@ export class ReceivedContent implements RequestContent {
     this.#consumer?.end(trailers)
   }
 
-  /** Nothing of it is read any more: whoever keeps the exchange keeps nothing of its connection. */
+  /** Nothing more is read; the exchange must not keep its connection in memory. */
   release(): void {
     this.#connection = undefined
     this.#consumer = undefined
   }
 
   /**
-   * Whether it comes more slowly than it may, over the time in which it was wanted. To be called often with the current
-   * time, so that content itself costs nothing more. One window follows the other, and the first is the time that content
-   * has to come up to speed.
+   * Whether content arrives more slowly than allowed, over the time in which it was wanted. The server calls it at
+   * short intervals, so that the content itself costs nothing extra. Periods follow each other; a client has the whole
+   * first one to reach the required rate.
    */
   isTooSlow(now: number, { bodyMinRate, bodyIdleMs }: ContentLimits): boolean {
     if (bodyMinRate === 0 || this.#consumer === undefined || this.#trailers !== undefined) return false
     const pace = this.#pace
     if (pace === undefined) {
-      this.#pace = { wantedMs: 0, lookedAt: now, from: this.bytes }
+      this.#pace = { wantedMs: 0, checkedAt: now, from: this.bytes }
       return false
     }
-    if (!this.#paused) pace.wantedMs += now - pace.lookedAt
-    pace.lookedAt = now
+    if (!this.#paused) pace.wantedMs += now - pace.checkedAt
+    pace.checkedAt = now
     if (pace.wantedMs < bodyIdleMs) return false
-    this.#pace = { wantedMs: 0, lookedAt: now, from: this.bytes }
+    this.#pace = { wantedMs: 0, checkedAt: now, from: this.bytes }
     return this.bytes - pace.from < (bodyMinRate * pace.wantedMs) / 1000
   }
 }
 
 /**
- * Makes the ids of exchanges.
- * @param instance what tells this process from others
+ * Returns a function that generates the ids of exchanges.
+ * @param instance distinguishes this process from others
  */
 export function exchangeIds(instance: string): () => string {
   let count = 0
   return () => `${instance}-${(++count).toString(36)}`
 }
 
-/** Of every request that has none. */
+/** The content of every request that has none. */
 const NO_CONTENT = new ReceivedContent(0, undefined)
 
 export class ConnectionExchange implements ReceivedExchange {
@@ -159,9 +159,9 @@ export class ConnectionExchange implements ReceivedExchange {
   aborted: Aborted | undefined
   readonly #client: ConnectedClient
   readonly encrypted: boolean
-  /** Undefined once the connection is not HTTP any more: a tunnel keeps nothing of the codec alive. */
+  /** Undefined once the connection is no longer HTTP: a tunnel must not keep the codec in memory. */
   #connection: RequestConnection | undefined
-  /** Called when it ends early; made for the first of them. */
+  /** Called when the exchange ends early; created for the first callback. */
   #callbacks: ((aborted: Aborted) => void)[] | undefined
   #signal: CancelSignal | undefined
   #carrier: Carrier | undefined
@@ -198,7 +198,7 @@ export class ConnectionExchange implements ReceivedExchange {
 
   respond(head: ResponseHead): ResponseContent {
     if (this.#connection === undefined)
-      throw new TypeError('a response on a connection that is not HTTP any more')
+      throw new TypeError('a response on a connection that is no longer HTTP')
     const { output } = this.#connection
     this.responded = true
     if (this.aborted === undefined) output.head(head)
@@ -230,12 +230,12 @@ export class ConnectionExchange implements ReceivedExchange {
     else this.#callbacks.push(callback)
   }
 
-  /** What `onAborted` was given is not called any more. */
+  /** Removes a callback of `onAborted`. */
   offAborted(callback: () => void): void {
     const callbacks = this.#callbacks ?? []
     const index = callbacks.indexOf(callback)
     if (index === -1) return
-    // As long as they are called one after another, each keeps its place.
+    // While callbacks are being called, their positions must not change.
     if (this.aborted === undefined) callbacks.splice(index, 1)
     else callbacks[index] = () => {}
   }
@@ -245,12 +245,12 @@ export class ConnectionExchange implements ReceivedExchange {
     return this.#signal
   }
 
-  /** The client is gone, or its connection is about to be ended from this side. */
+  /** The client has closed the connection, or the proxy is about to. */
   gone(closeReason: CloseReason = 'client_gone'): void {
     this.#abort({ kind: 'gone', closeReason })
   }
 
-  /** The request broke off in a way that has an answer of its own, if none was begun. */
+  /** The request failed; the error is sent as its response unless one has begun. */
   fail(error: ProxyError, closeReason: CloseReason = 'failed'): void {
     this.#abort({ kind: 'failed', closeReason, error })
   }
@@ -268,7 +268,7 @@ export class ConnectionExchange implements ReceivedExchange {
     this.#carrier = carrier
   }
 
-  /** What has ended does not end in another way. */
+  /** Only the first end of an exchange counts. */
   #abort(aborted: Aborted): void {
     if (this.aborted !== undefined) return
     this.aborted = aborted
@@ -278,7 +278,7 @@ export class ConnectionExchange implements ReceivedExchange {
   }
 }
 
-/** The early end of an exchange for work that takes a signal: what of an AbortSignal is needed, without its cost. */
+/** The early end of an exchange as a signal: the parts of AbortSignal that are used, without its cost. */
 class AbortedSignal implements CancelSignal {
   readonly #exchange: ConnectionExchange
   #reason: Error | undefined
@@ -291,7 +291,7 @@ class AbortedSignal implements CancelSignal {
     return this.#exchange.aborted !== undefined
   }
 
-  /** The same at every time: whoever catches it knows it by that. */
+  /** Always the same object, by which a handler recognises it. */
   get reason(): unknown {
     if (this.aborted) this.#reason ??= new Error('the exchange has ended early')
     return this.#reason

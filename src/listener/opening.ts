@@ -1,8 +1,8 @@
 /**
- * What a connection has to begin with before its first request: the TLS handshake (RFC 8446 §4), or the header with which
- * a load balancer says whose connection it passes on (The PROXY protocol, §2). Until it is complete the connection is
- * counted, bounded in time and ended like one that carries HTTP, so that a client that never finishes costs no more than
- * one that never sends a request head. Nothing is served before it, and nothing is answered when it fails.
+ * What a connection begins with before its first request: the TLS handshake (RFC 8446 §4), or the header in which a
+ * load balancer names the client of the connection (The PROXY protocol, §2). Until that is complete, the connection is
+ * counted, limited in time and ended like one that carries HTTP, so that a client that never finishes costs no more
+ * than one that never sends a request head. Nothing is served before it, and nothing is sent when it fails.
  */
 import type { Socket } from 'node:net'
 import { GrowableBuffer } from '../http1/growable-buffer.js'
@@ -11,41 +11,41 @@ import type { ConnectionSettings } from './connection.js'
 import type { ConnectedClient } from './exchange.js'
 import { parseProxyHeader, type ProxyHeader } from './proxy-header.js'
 
-/** Why one fails that nobody found anything wrong with: a clause, or the code that Node has for it. */
+/** The reasons of failures that no parser reports: a clause, or Node's error code. */
 interface OpeningKind {
-  /** Its time is over. */
-  readonly late: string
-  /** The connection was closed in the middle. */
-  readonly brokenOff: string
+  /** The time limit was exceeded. */
+  readonly timedOut: string
+  /** The connection was closed before the opening was complete. */
+  readonly closedEarly: string
 }
 
-export const TLS_HANDSHAKE: OpeningKind = { late: 'ERR_TLS_HANDSHAKE_TIMEOUT', brokenOff: 'ECONNRESET' }
+export const TLS_HANDSHAKE: OpeningKind = { timedOut: 'ERR_TLS_HANDSHAKE_TIMEOUT', closedEarly: 'ECONNRESET' }
 export const PROXY_HEADER: OpeningKind = {
-  late: 'not received in time',
-  brokenOff: 'the connection ended before it was whole',
+  timedOut: 'not received in time',
+  closedEarly: 'the connection was closed before it was complete',
 }
 
 export interface OpeningEvents {
-  /** @param reason as in its kind, or what is wrong with it */
+  /** @param reason one of its kind's, or what is wrong with the received bytes */
   failed(address: string, reason: string): void
-  /** The connection is closed, or belongs to whoever reads what follows. */
+  /** The connection is closed, or was taken over by its next owner. */
   released(opening: Opening): void
 }
 
 export class Opening {
   index = NOT_INDEXED
   readonly socket: Socket
-  /** Who has connected. Its place is given back when the connection is closed before it belongs to somebody else. */
+  /** The peer. Its slot is released if the connection is closed before it is taken over. */
   readonly client: ConnectedClient
   readonly #kind: OpeningKind
   readonly #events: OpeningEvents
-  /** Milliseconds, monotonic; whoever keeps the connections checks it now and then, so that there is no timer. */
+  /** Milliseconds, monotonic; the server checks it at short intervals, so that no timer is needed. */
   readonly #deadline: number
-  /** Bytes that were read before. */
+  /** Bytes of the socket that were read before. */
   readonly #bytesBefore: number
   #isOver = false
 
-  /** @param settings in force: there is as much time as for a request head */
+  /** @param settings the current ones: the time limit is that of a request head */
   constructor(
     socket: Socket,
     client: ConnectedClient,
@@ -63,7 +63,7 @@ export class Opening {
   }
 
   checkDeadline(now: number): void {
-    if (now >= this.#deadline && !this.#isOver) this.fail(this.#kind.late)
+    if (now >= this.#deadline && !this.#isOver) this.fail(this.#kind.timedOut)
   }
 
   drain(): void {
@@ -75,7 +75,7 @@ export class Opening {
     this.socket.destroy()
   }
 
-  /** It is complete: from here on the connection belongs to whoever reads what follows. */
+  /** It is complete: the connection belongs to its next owner from here on. */
   succeed(): void {
     this.#isOver = true
     this.socket.off('close', this.#onClose)
@@ -87,29 +87,29 @@ export class Opening {
     this.socket.destroy()
   }
 
-  /** It has failed, and the socket is closed already or about to be. The first reason counts. */
+  /** It has failed, and the socket is or will be closed by someone else. Only the first reason is reported. */
   failed(reason: string): void {
-    // A connection that is closed without a byte is what checks whether the port is open, and nothing to report.
+    // A connection that is closed without any data was a check whether the port is open; it is not reported.
     const isSilent = this.socket.bytesRead <= this.#bytesBefore
     if (!this.#isOver && !isSilent) this.#events.failed(this.client.address, reason)
     this.#isOver = true
   }
 
-  /** The client has ended it in the middle. */
-  breakOff(): void {
-    this.fail(this.#kind.brokenOff)
+  /** The client has closed the connection before the opening was complete. */
+  closedByClient(): void {
+    this.fail(this.#kind.closedEarly)
   }
 
   readonly #onClose = (): void => {
-    this.failed(this.#kind.brokenOff)
+    this.failed(this.#kind.closedEarly)
     this.client.slot.release()
     this.#events.released(this)
   }
 }
 
 /**
- * Looks at the first byte of a connection whose TLS is to begin.
- * @param proceed goes on with what has come, which waits in the socket, which is paused
+ * Reads the first byte of a connection that is expected to begin with a TLS handshake.
+ * @param proceed continues; the received bytes are back in the socket, which is paused
  */
 export function readFirstByte(opening: Opening, proceed: (first: number) => void): void {
   const { socket } = opening
@@ -123,19 +123,19 @@ export function readFirstByte(opening: Opening, proceed: (first: number) => void
     socket.unshift(chunk)
     proceed(first)
   }
-  const onEnd = (): void => opening.breakOff()
+  const onEnd = (): void => opening.closedByClient()
   const onError = (): void => void socket.destroy()
   socket.on('data', onData)
   socket.on('end', onEnd)
   socket.on('error', onError)
-  // It waits where a header was read from it.
+  // It is paused if a PROXY header was read from it.
   socket.resume()
 }
 
 /**
- * Reads the header of a load balancer; without a good one the connection is closed.
- * @param serve takes the socket and the place over, with the address of the client; what follows the header waits in the
- *   socket, which is paused
+ * Reads the header of a load balancer; the connection is closed if there is no valid one.
+ * @param serve takes over the socket and the slot, with the address of the client; the bytes after the header are back
+ *   in the socket, which is paused
  */
 export function readProxyHeader(opening: Opening, serve: (client: ConnectedClient) => void): void {
   const { socket } = opening
@@ -160,7 +160,7 @@ export function readProxyHeader(opening: Opening, serve: (client: ConnectedClien
     serve({ address: header.source?.text ?? address, slot })
     opening.succeed()
   }
-  const onEnd = (): void => opening.breakOff()
+  const onEnd = (): void => opening.closedByClient()
   const onError = (): void => void socket.destroy()
   socket.on('data', onData)
   socket.on('end', onEnd)

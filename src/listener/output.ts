@@ -1,6 +1,6 @@
 /**
- * The response output of a connection: each response framed by its writer, on its way out of the socket. What is written
- * in one turn of the event loop leaves in one system call: small pieces are joined, large ones are handed over as they are.
+ * The responses of a connection: frames each and writes it to the socket. Everything written in one turn of the event
+ * loop is sent in one system call: small pieces are joined, large ones are passed on without a copy.
  */
 import type { Socket } from 'node:net'
 import type { ResponseContent } from '../exchange.js'
@@ -10,60 +10,62 @@ import { CHUNK_END, chunkHead } from '../http1/content-writer.js'
 import { type ResponseContext, type ResponseHead, ResponseWriter } from '../http1/response-writer.js'
 import { JoiningWriter, resetSocket } from '../tunnel/socket-writer.js'
 
-/** What a connection is notified of. */
+/** Events for the connection. */
 export interface ResponseEvents {
-  /** The client has fallen behind with what was written. */
+  /** The client does not keep up with what was written. */
   congested(): void
   /** The response is complete. */
   responded(): void
-  /** The response is not going to be complete: the connection has to be closed. */
+  /** The response will not be completed: the connection must be closed. */
   aborted(): void
 }
 
 type Piece = string | Uint8Array
 
-/** Pieces below this are joined as text; a copy of so few bytes costs less than a buffer and a further system call. */
+/** Shorter pieces are joined as text; such a copy costs less than a buffer and a further system call. */
 const JOIN_BELOW_BYTES = 16 * 1024
 
-/** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
+/**
+ * The callback of a settled promise runs at the end of the turn; queueMicrotask costs more, as it allocates a resource.
+ */
 const SOON = Promise.resolve()
-/** No large piece stands in the chunk that has been begun. */
+/** No large piece is in the current chunk. */
 const NO_PIECE = -1
-/** Before the first one. */
+/** Before the first request. */
 const NO_REQUEST: ResponseContext = { method: '', minor: 1, persistent: false }
 
 export class ResponseOutput implements ResponseContent {
-  /** Bytes of content that were written for the response under way. */
+  /** Bytes of content written for the current response. */
   bytes = 0
   readonly #socket: Socket
   readonly #state: ConnectionState
   readonly #events: ResponseEvents
   readonly #writer = new ResponseWriter(NO_REQUEST)
   #muted = false
-  /** What waits for the end of the turn: the large pieces with the text before each, and the text behind them. */
+  /** What is sent at the end of the turn: the large pieces, each with the text before it; #text comes after them. */
   #pieces: Piece[] = []
-  /** Small pieces, joined as they come: one character a byte. */
+  /** Small pieces, joined as they are written: one character for each byte. */
   #text = ''
-  /** The bytes of all of it. */
+  /** Length of all of it in bytes. */
   #pending = 0
   #scheduled = false
-  /** The text in front of the chunk that has been begun; undefined when none has been. */
+  /** The text before the current chunk; undefined when there is none. */
   #beforeChunk: string | undefined
-  /** How many bytes are in the chunk, and where among the pieces its head is to be. */
+  /** Length of the chunk in bytes, and the index in #pieces where its head belongs. */
   #chunkBytes = 0
   #chunkAt = NO_PIECE
-  /** What joins pieces behind those that the system has not taken; made for the first client that falls behind. */
+  /** Joins pieces that the system has not accepted yet; created when the client first does not keep up. */
   #joining: JoiningWriter | undefined
   #drainCallbacks: (() => void)[] = []
 
-  /** @param state whose response half is kept here */
+  /** @param state of the connection; its response half is updated here */
   constructor(socket: Socket, state: ConnectionState, events: ResponseEvents) {
     this.#socket = socket
     this.#state = state
     this.#events = events
   }
 
-  /** What follows answers another request. */
+  /** Begins the response to another request. */
   begin(context: ResponseContext): void {
     this.#state.onResponse('owe')
     this.#writer.begin(context)
@@ -76,17 +78,17 @@ export class ResponseOutput implements ResponseContent {
     return this.#writer.closes
   }
 
-  /** Whether the client has fallen behind; the socket emits `drain` when it has caught up. */
+  /** Whether the client does not keep up; the socket emits `drain` when it has caught up. */
   get congested(): boolean {
     return this.#pending + this.#socket.writableLength >= this.#socket.writableHighWaterMark
   }
 
-  /** From now on the response says `Connection: close`. */
+  /** Makes the response say `Connection: close`. */
   mustClose(): void {
     this.#writer.mustClose()
   }
 
-  /** The request has ended early: nothing of what its handler goes on to write is sent. */
+  /** The request has ended early: what its handler still writes is not sent. */
   mute(): void {
     this.#muted = true
   }
@@ -97,20 +99,23 @@ export class ResponseOutput implements ResponseContent {
     if (head !== '') this.#push(head)
   }
 
-  /** The head of the final response. An error that comes before the request was read to its end ends the connection. */
+  /** Writes the final head. An error before the request was read to its end also ends the connection. */
   head(head: ResponseHead): void {
     if (head.status >= 400 && this.#state.request !== 'done') this.#writer.mustClose()
     this.#state.onResponse('head')
     this.#push(this.#writer.head(head))
   }
 
-  /** Content in the chunked coding: that of one turn is one chunk, however small its pieces are (RFC 9112 §7.1). */
+  /**
+   * Writes content. In the chunked coding, that of one turn forms one chunk however small its pieces are (RFC 9112
+   * §7.1).
+   */
   write(chunk: Uint8Array): boolean {
     const bytes = chunk.length
     this.bytes += bytes
     if (this.#muted) return true
     const { framing } = this.#writer
-    // A chunk of no bytes would end the content.
+    // An empty chunk would end the content.
     if (bytes > 0 && framing !== 'none') {
       this.#writer.count(bytes)
       if (framing === 'chunked') {
@@ -152,18 +157,18 @@ export class ResponseOutput implements ResponseContent {
     if (!this.#muted) this.#events.aborted()
   }
 
-  /** A whole response, in place of what a handler may go on to write. */
+  /** Sends a complete response instead of what a handler may still write. */
   answer(head: ResponseHead, body: Uint8Array): void {
     const muted = this.#muted
     this.#muted = false
     this.head(head)
     this.write(body)
     this.end()
-    // Otherwise another request may have begun by now.
+    // `end` may have begun the next request, unless this one was muted.
     if (muted) this.#muted = true
   }
 
-  /** In place of a response, what a client reads that does not speak HTTP. */
+  /** Sends the refusal of another protocol to a client that does not use HTTP, instead of a response. */
   otherProtocol(bytes: Uint8Array): void {
     this.#state.onResponse('head')
     this.#push(bytes)
@@ -171,7 +176,7 @@ export class ResponseOutput implements ResponseContent {
     this.#events.responded()
   }
 
-  /** The head behind which the connection is not HTTP any more; no turn is waited for, as nothing can follow. */
+  /** Writes the head after which the connection is no longer HTTP; at once, as nothing can follow. */
   switching(status: number, reason: string, fields: Fields, upgrade: string | undefined): void {
     this.#state.onResponse('switch')
     const head = this.#writer.switchingHead(status, reason, fields, upgrade)
@@ -180,13 +185,13 @@ export class ResponseOutput implements ResponseContent {
     this.flush()
   }
 
-  /** Hands everything to the socket now, whatever that waits for. */
+  /** Passes everything to the socket now. */
   flush(): void {
     this.#handOver()
     this.#joining?.flush()
   }
 
-  /** Closes the connection at once; where that would mark the end of content that is not whole, with a reset. */
+  /** Closes the connection at once; with a reset if a FIN would mark the end of incomplete content. */
   destroy(): void {
     if (this.#writer.untilClose && !this.#socket.writableFinished) resetSocket(this.#socket)
     else this.#socket.destroy()
@@ -215,7 +220,7 @@ export class ResponseOutput implements ResponseContent {
     this.#text = ''
   }
 
-  /** Puts the head of the chunk that was begun, if one was, in front of it, as its size is known now. */
+  /** Inserts the head of the current chunk, if there is one, before it, as its size is known now. */
   #endChunk(): void {
     if (this.#beforeChunk === undefined) return
     const head = chunkHead(this.#chunkBytes)
@@ -229,7 +234,7 @@ export class ResponseOutput implements ResponseContent {
     this.#chunkAt = NO_PIECE
   }
 
-  /** Hands everything to the socket, or to what joins it behind what the client has not taken yet. */
+  /** Passes everything to the socket, or to the writer that joins it with what the client has not accepted yet. */
   readonly #handOver = (): void => {
     this.#scheduled = false
     if (this.#beforeChunk !== undefined) this.#endChunk()
@@ -250,7 +255,7 @@ export class ResponseOutput implements ResponseContent {
       return
     }
     const piece = pieces[0] ?? text
-    // Nothing waits: it goes straight to the system.
+    // Nothing is queued: the piece goes to the system at once.
     if (this.#joining === undefined && socket.writableLength === 0) {
       if (typeof piece === 'string') socket.write(piece, 'latin1')
       else socket.write(piece)

@@ -1,21 +1,21 @@
 /**
- * The PROXY header, with which a load balancer tells whose connection it passes on (The PROXY protocol, versions 1 and
- * 2, §2).
+ * The PROXY header, in which a load balancer names the client of a connection (The PROXY protocol, versions 1 and 2,
+ * §2).
  *
- * What is read here decides who a client is, so nothing is repaired: one space between parts, plain numbers and
- * addresses, and no byte beyond what the specification lists. The destination has to be well-formed and is ignored; so
- * are the extensions (TLVs) of version 2.
+ * The header decides who a client is, so it is parsed strictly: one space between parts, plain numbers and addresses,
+ * and no byte that the specification does not allow. The destination must be well-formed and is ignored, as are the
+ * extensions (TLVs) of version 2.
  */
 import { type IpAddress, ipAddressFromBytes, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 
 export interface ProxyHeader {
-  /** Bytes of the header: what follows them is the client's. */
+  /** Length of the header in bytes; the client's own bytes follow. */
   readonly length: number
-  /** The client; undefined when the balancer speaks for itself (UNKNOWN, LOCAL, AF_UNSPEC). */
+  /** The client; undefined when the connection is the balancer's own (UNKNOWN, LOCAL, AF_UNSPEC). */
   readonly source: IpAddress | undefined
 }
 
-/** With its CR LF (§2.1). */
+/** Includes CRLF (§2.1). */
 const MAX_LINE_BYTES = 107
 const V1_START = Buffer.from('PROXY ', 'latin1')
 const V2_START = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1')
@@ -25,7 +25,7 @@ const LF = 0x0a
 const PORT = /^(?:0|[1-9]\d{0,4})$/
 const VISIBLE = /^[ -~]*$/
 
-/** Bytes of an address of version 2, by the byte that names family and transport (§2.2); streams alone. */
+/** Length of an address of version 2 in bytes, by the byte for family and transport (§2.2); only stream transports. */
 const ADDRESS_BYTES: ReadonlyMap<number, number> = new Map([
   [0x11, 4],
   [0x21, 16],
@@ -34,8 +34,8 @@ const UNSPECIFIED = 0x00
 
 /**
  * @param bytes the beginning of a connection
- * @returns undefined when more is needed to tell
- * @throws RangeError with one clause when no header begins like this, as soon as that is certain
+ * @returns undefined when more bytes are needed
+ * @throws RangeError with one clause as soon as it is certain that the bytes do not begin with a valid header
  */
 export function parseProxyHeader(bytes: Buffer): ProxyHeader | undefined {
   if (startsLike(bytes, V1_START)) return bytes.length < V1_START.length ? undefined : parseLine(bytes)
@@ -43,7 +43,7 @@ export function parseProxyHeader(bytes: Buffer): ProxyHeader | undefined {
   throw new RangeError('does not begin with a PROXY header')
 }
 
-/** Whether one is the beginning of the other. */
+/** Whether one of the two begins with the other. */
 function startsLike(bytes: Buffer, start: Buffer): boolean {
   const length = Math.min(bytes.length, start.length)
   return bytes.subarray(0, length).equals(start.subarray(0, length))
@@ -53,13 +53,13 @@ function startsLike(bytes: Buffer, start: Buffer): boolean {
 function parseLine(bytes: Buffer): ProxyHeader | undefined {
   const end = bytes.indexOf(CR)
   const line = bytes.toString('latin1', 0, end === -1 ? bytes.length : end)
-  if (!VISIBLE.test(line)) throw new RangeError('a byte in the PROXY line that may not be there')
+  if (!VISIBLE.test(line)) throw new RangeError('an invalid byte in the PROXY line')
   if (line.length > MAX_LINE_BYTES - 2) throw new RangeError('the PROXY line is too long')
   if (end === -1 || bytes.length === end + 1) return undefined
   if (bytes[end + 1] !== LF) throw new RangeError('a CR in the PROXY line without LF')
   const length = end + 2
   const [, protocol, ...ends] = line.split(' ')
-  // What follows UNKNOWN means nothing.
+  // What follows UNKNOWN is ignored.
   if (protocol === 'UNKNOWN') return { length, source: undefined }
   const family = protocol === 'TCP4' ? 4 : protocol === 'TCP6' ? 6 : undefined
   if (family === undefined) throw new RangeError('neither TCP4 nor TCP6 nor UNKNOWN in the PROXY line')
@@ -74,7 +74,7 @@ function parseLine(bytes: Buffer): ProxyHeader | undefined {
   return { length, source: unmapIpv4(source) }
 }
 
-/** Version 2: 16 bytes, of which the last two are the length of the addresses and what follows them (§2.2). */
+/** Version 2: 16 bytes, of which the last two are the length of everything that follows (§2.2). */
 function parseBinary(bytes: Buffer): ProxyHeader | undefined {
   const [command, transport] = [bytes[12], bytes[13]]
   if (command === undefined) return undefined
@@ -91,7 +91,7 @@ function parseBinary(bytes: Buffer): ProxyHeader | undefined {
   const sourceBytes = isLocal ? undefined : addressBytes
   // Both addresses, and two bytes for each port.
   if (sourceBytes !== undefined && rest < 2 * sourceBytes + 4)
-    throw new RangeError('a PROXY header without room for addresses')
+    throw new RangeError('a PROXY header too short for its addresses')
   if (bytes.length < length) return undefined
   if (sourceBytes === undefined) return { length, source: undefined }
   const source = ipAddressFromBytes([...bytes.subarray(V2_FIXED_BYTES, V2_FIXED_BYTES + sourceBytes)])

@@ -1,6 +1,6 @@
 /**
- * The proxy's listeners: accepts connections, keeps track of those that are HTTP and those that are pumps of raw
- * bytes, watches their deadlines, and ends them in order when it is drained.
+ * The proxy's listeners: accept connections, keep track of those that are HTTP and of the tunnels, check their
+ * deadlines, and end them in an orderly way in a drain.
  */
 import { createServer, type Server, type ServerOpts, type Socket } from 'node:net'
 import type { Server as TlsServer } from 'node:tls'
@@ -27,25 +27,27 @@ import {
 import type { ConnectedClient } from './exchange.js'
 import { Opening, PROXY_HEADER, readFirstByte, readProxyHeader, TLS_HANDSHAKE } from './opening.js'
 import type { TunnelRegistry } from '../tunnel/registry.js'
-import { tellInvalidRequest } from '../pipeline/report.js'
+import { reportInvalidRequest } from '../pipeline/report.js'
 import { createTlsServer, secureContextOptions } from './tls-server.js'
 
-/** What a configuration says to the server: replaced as a whole, for what is accepted and read from then on. */
+/**
+ * The settings of the server: replaced as a whole by a reload, for everything that is accepted and read from then on.
+ */
 export interface ServerSettings {
   readonly limits: ConnectionLimits
-  /** Methods beside the nine that are let through. */
+  /** Methods that are accepted in addition to the nine standard ones. */
   readonly extraMethods: readonly string[]
   readonly observers: readonly ExchangeObserver[]
-  /** Answers a request whose head is in order. */
+  /** Answers a request with a valid head. */
   readonly serve: ConnectionSettings['serve']
-  /** A line that goes into every error response. */
+  /** The operator's line in every error response. */
   readonly errorNote?: string | undefined
   readonly configHash: string
-  /** The name of the client entry that holds an address. */
+  /** The name of the client entry that contains an address. */
   readonly clientName: (address: string) => string | undefined
-  /** Those whose connections begin with a PROXY header. */
+  /** Load balancers, whose connections begin with a PROXY header. */
   readonly balancers: readonly Cidr[]
-  /** What connections from an address are counted under. */
+  /** The account under which connections from an address are counted. */
   readonly sourceOf: (address: string) => string
 }
 
@@ -53,31 +55,31 @@ export interface ServerOptions {
   readonly now: () => number
   readonly date: () => string
   readonly nextId: () => string
-  /** What has stopped being HTTP; counted in until it ends. */
+  /** The open tunnels, which a drain waits for as well. */
   readonly tunnels: Pick<TunnelRegistry, 'onEnd' | 'check' | 'stop' | 'size'>
   readonly shares: Pick<Shares, 'connect' | 'meter'>
   readonly descriptors: Descriptors
-  /** A client whose TLS handshake failed, and Node's code for why. */
+  /** A TLS handshake failed; `code` is Node's error code. */
   readonly handshakeFailed: (clientAddress: string, code: string) => void
-  /** A load balancer that sent no good one, and what is wrong with it. */
-  readonly headerFailed: (balancerAddress: string, reason: string) => void
+  /** A load balancer sent an invalid PROXY header; `reason` says what is wrong with it. */
+  readonly proxyHeaderFailed: (balancerAddress: string, reason: string) => void
   /** As for bindServer. */
   readonly reusePort?: boolean
 }
 
-/** The settings in force: of the server, and what of them each connection has. */
-interface InForce {
+/** The current settings of the server, and those derived from them for each connection. */
+interface CurrentSettings {
   readonly server: ServerSettings
   readonly connections: ConnectionSettings
 }
 
-/** What is kept of each connection until it is closed or something else than HTTP. */
+/** A connection that is not closed and has not become a tunnel. */
 type OpenConnection = Connection | Opening
 
-/** Takes a connection over. */
+/** Takes over a connection. */
 type Serve = (socket: Socket, client: ConnectedClient) => void
 
-/** How often deadlines are checked: how late a connection may be ended at most. */
+/** The interval at which deadlines are checked: a connection is ended at most this much late. */
 const TICK_MS = 100
 /** How long closing may take after the deadline of a drain. */
 const CLOSE_MS = 1000
@@ -87,10 +89,10 @@ export class ProxyServer {
   readonly #options: ServerOptions
   readonly #servers: Server[] = []
   readonly #connections = new IndexedSet<OpenConnection>()
-  /** Of those whose TLS is about to begin. */
+  /** Openings of sockets whose TLS handshake is about to begin. */
   readonly #handshakes = new WeakMap<Socket, Opening>()
   readonly #events: ConnectionEvents
-  #inForce: InForce | undefined
+  #settings: CurrentSettings | undefined
   #tls: { readonly server: TlsServer; files: TlsFiles } | undefined
   #ticker: NodeJS.Timeout | undefined
   #draining = false
@@ -105,13 +107,13 @@ export class ProxyServer {
     options.tunnels.onEnd(() => this.#checkEmpty())
   }
 
-  /** To be called before anything is listened on, and again for other settings. */
+  /** Must be called before the first `listen`, and again to replace the settings. */
   configure(settings: ServerSettings): void {
     const { limits, extraMethods, errorNote, serve } = settings
     const { now, date, nextId } = this.#options
     const draining = this.#draining
     const connections = { limits, extraMethods, errorNote, draining, now, date, nextId, serve }
-    this.#inForce = { server: settings, connections }
+    this.#settings = { server: settings, connections }
     for (const connection of this.#connections) {
       if (connection instanceof Connection) connection.configure(connections)
     }
@@ -119,22 +121,22 @@ export class ProxyServer {
 
   /**
    * @returns the address that was bound, with the port that port 0 became
-   * @throws the system's error when it cannot be
+   * @throws the system's error when binding fails
    */
   listen(address: TcpAddress): Promise<TcpAddress>
   listen(address: Bindable): Promise<ListenAddress>
   listen(address: Bindable): Promise<ListenAddress> {
     return this.#listen(address, { allowHalfOpen: true }, (socket, client) => {
       this.#serve(socket, client)
-      // It waits where a header was read from it.
+      // It is paused if a PROXY header was read from it.
       socket.resume()
     })
   }
 
-  /** The same for clients that speak TLS to the proxy. */
+  /** As `listen`, for clients that use TLS to the proxy. */
   listenTls(address: TcpAddress, files: TlsFiles): Promise<TcpAddress> {
     const tls = createTlsServer(files, this.#current.server.limits.headerTimeoutMs, {
-      begun: socket => this.#handshakes.get(socket),
+      connected: socket => this.#handshakes.get(socket),
       secured: (socket, client) =>
         this.#serve(socket, { ...client, certificate: readClientCertificate(socket) }),
     })
@@ -156,9 +158,9 @@ export class ProxyServer {
   }
 
   /**
-   * Goes on with other keys and certificates; connections that are open keep theirs. When others vouch for clients, or
-   * revoke them, those who came by certificate have to show it anew: their connections end when they are idle.
-   * @throws OpenSSL's error when they are not what the configuration's check lets pass
+   * Replaces keys and certificates for new connections. If the authorities or the revocation list for client
+   * certificates have changed, clients with a certificate must present it again: their connections end when idle.
+   * @throws OpenSSL's error when the files are not usable, which the check of the configuration prevents
    */
   secure(files: TlsFiles): void {
     const tls = this.#tls
@@ -179,7 +181,7 @@ export class ProxyServer {
     const { reusePort = false, descriptors } = this.#options
     const server = createServer({ ...options, noDelay: true }, socket => {
       const address = overTcp ? socket.remoteAddress : UNIX_CLIENT
-      // A client that is gone again has no address left that could be judged.
+      // If the client has already disconnected, no address is left to be judged.
       if (address === undefined || descriptors.isKept(descriptorOf(socket))) socket.destroy()
       else if (this.#isBalancer(address)) this.#awaitHeader(socket, address, serve)
       else this.#take(socket, address, serve)
@@ -190,25 +192,27 @@ export class ProxyServer {
     return bound
   }
 
-  /** Gives a connection its place; there may be none even to say so. */
+  /**
+   * Assigns a slot to a connection; it may be closed at once if too many without one already wait for their refusal.
+   */
   #take(socket: Socket, address: string, serve: Serve): void {
     const slot = this.#options.shares.connect(this.#current.server.sourceOf(address), () => socket.destroy())
     if (socket.destroyed) slot.release()
     else serve(socket, { address, slot })
   }
 
-  /** Until it is known whose it is, it is a connection as any other, and of nobody. */
+  /** Until its client is known, the connection of a load balancer is counted, but under no account. */
   #awaitHeader(socket: Socket, address: string, serve: Serve): void {
     let opening: Opening | undefined
-    const { shares, headerFailed } = this.#options
+    const { shares, proxyHeaderFailed } = this.#options
     const slot = shares.connect(undefined, () => (opening ?? socket).destroy())
     if (socket.destroyed) {
       slot.release()
       return
     }
-    opening = this.#open(socket, { address, slot }, PROXY_HEADER, headerFailed)
+    opening = this.#open(socket, { address, slot }, PROXY_HEADER, proxyHeaderFailed)
     readProxyHeader(opening, client => {
-      // That it has no place is its answer; else it asks for one anew, as a connection of its client.
+      // If over the limit, the refusal is served; otherwise a new slot is reserved under the client's own address.
       if (slot.refusal !== undefined) serve(socket, client)
       else {
         slot.release()
@@ -244,19 +248,19 @@ export class ProxyServer {
   }
 
   /**
-   * Stops accepting, lets requests and tunnels finish, and closes what is left at the deadline.
-   * @param deadlineMs how long that may take
+   * Stops accepting, lets requests and tunnels finish, and closes the others at the deadline.
+   * @param deadlineMs milliseconds from now
    */
   async drain(deadlineMs: number): Promise<void> {
     this.#draining = true
-    if (this.#inForce !== undefined) this.configure(this.#inForce.server)
+    if (this.#settings !== undefined) this.configure(this.#settings.server)
     for (const server of this.#servers) if (server.listening) server.close()
     for (const connection of [...this.#connections]) connection.drain()
     await new Promise<void>(resolve => {
       let timer = setTimeout(() => {
         this.#options.tunnels.stop('shutdown')
         for (const connection of this.#connections) connection.destroy('shutdown')
-        // A stop does not depend on what it stops.
+        // Stopping must not depend on the connections that are stopped.
         timer = setTimeout(resolve, CLOSE_MS)
       }, deadlineMs)
       this.#onEmpty = () => {
@@ -273,18 +277,18 @@ export class ProxyServer {
     const { observers, configHash, clientName } = this.#current.server
     const id = this.#options.nextId()
     const request = { id, client: clientName(clientAddress), clientAddress, method, target }
-    tellInvalidRequest(observers, configHash, request, error)
+    reportInvalidRequest(observers, configHash, request, error)
   }
 
   #released(connection: OpenConnection): void {
     this.#connections.delete(connection)
-    // Checked when whoever took the connection over has had it counted in as a pump; nobody asks before a drain.
+    // Checked in a microtask, so that a connection that becomes a tunnel is registered first; needed only in a drain.
     if (this.#onEmpty !== undefined) queueMicrotask(() => this.#checkEmpty())
   }
 
-  get #current(): InForce {
-    if (this.#inForce === undefined) throw new TypeError('a server that was not configured')
-    return this.#inForce
+  get #current(): CurrentSettings {
+    if (this.#settings === undefined) throw new TypeError('a server that was not configured')
+    return this.#settings
   }
 
   #add(connection: OpenConnection): void {
@@ -305,23 +309,23 @@ export class ProxyServer {
 }
 
 /**
- * How a connection to the TLS listener is refused whose first byte begins something else that is known; of all else TLS
- * itself says what is wrong with it.
+ * The error for a connection to the TLS listener whose first byte is that of HTTP or SOCKS. For everything else the TLS
+ * implementation reports the error itself.
  */
 function notTls(first: number): ProxyError | undefined {
-  // What begins with a character of a token is a method.
+  // A character of a token is the beginning of a method.
   if (isToken(String.fromCharCode(first))) return plainHttpOnTlsPort()
   const other = recogniseOtherProtocol(first)
   return other?.reason === 'socks' ? other : undefined
 }
 
 /**
- * Limits how far ahead an accepted socket is read while nobody takes what it brings.
+ * Limits how far ahead an accepted socket is read while nothing consumes its data.
  *
- * Node goes on reading a paused socket up to its high-water mark, which counts bytes: 16 or 64 KiB, each segment of one
- * byte in a buffer of its own, some 170 bytes of memory for each. With a mark of one byte there is one piece, however
- * large, and the rest waits in the system, where the client's window bounds it. A socket that flows is read as before.
- * node:net has the mark of both directions as one option; only the read side is to have this one.
+ * Node continues to read a paused socket up to its high-water mark, which counts bytes: 16 or 64 KiB. If every segment
+ * has one byte, each is in a buffer of its own that costs about 170 bytes of memory. With a mark of one byte only one
+ * piece is read, however large, and the rest waits in the system, limited by the TCP window. A flowing socket is not
+ * affected. node:net has one option for the marks of both directions, but only the read side is to have this one.
  */
 export function limitReadAhead(socket: Socket): void {
   const { _readableState: state } = socket as { readonly _readableState?: { highWaterMark: number } }

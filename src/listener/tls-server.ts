@@ -1,9 +1,9 @@
 /**
- * The listener for clients that speak TLS to the proxy (RFC 8446, RFC 5246): TLS 1.2 and 1.3, HTTP/1.1 alone by ALPN
- * (RFC 7301), and certificates of clients where they are asked for.
+ * The TLS server for clients that use TLS to the proxy (RFC 8446, RFC 5246): TLS 1.2 and 1.3, only HTTP/1.1 by ALPN
+ * (RFC 7301), and client certificates where they are requested.
  *
- * A client whose certificate is missing or no good is not turned away here: others on the same listener prove who they
- * are by password or address, and that is for the client entries to decide.
+ * A client without a valid certificate is not refused here: other clients of the same listener authenticate by password
+ * or address, so the client entries decide.
  */
 import { constants } from 'node:crypto'
 import type { Socket } from 'node:net'
@@ -14,15 +14,15 @@ import type { ConnectedClient } from './exchange.js'
 import type { Opening } from './opening.js'
 
 export interface TlsServerEvents {
-  /** A client has connected, and its handshake begins; undefined when it is not known whose connection it is. */
-  begun(socket: Socket): Opening | undefined
-  /** The handshake is complete; listeners have to be attached to the socket before this returns. */
+  /** A client has connected, and its handshake begins; returns undefined for an unknown socket. */
+  connected(socket: Socket): Opening | undefined
+  /** The handshake is complete; listeners must be attached to the socket before this returns. */
   secured(socket: TLSSocket, client: ConnectedClient): void
 }
 
 /**
- * @param handshakeTimeoutMs for the watch that Node keeps, which counts silence alone
- * @throws OpenSSL's error when the files are not what the configuration's check lets pass
+ * @param handshakeTimeoutMs for Node's own timeout, which only measures inactivity
+ * @throws OpenSSL's error when the files are not usable, which the check of the configuration prevents
  */
 export function createTlsServer(
   files: TlsFiles,
@@ -39,9 +39,9 @@ export function createTlsServer(
     handshakeTimeout: handshakeTimeoutMs,
   })
   server.on('connection', (socket: Socket) => {
-    const handshake = events.begun(socket)
+    const handshake = events.connected(socket)
     const ends = endsOf(socket)
-    // Where the client is gone by now, closing the socket ends the handshake.
+    // If the client has already disconnected, closing the socket ends the handshake.
     if (handshake === undefined || ends === undefined) {
       socket.destroy()
       return
@@ -63,9 +63,9 @@ export function createTlsServer(
       socket.destroy()
       return
     }
-    // Only now: a FIN in the middle of a handshake is the end of it, and Node would wait for more.
+    // Set only now: a FIN during a handshake must end it, but a half-open socket would wait for more.
     socket.allowHalfOpen = true
-    // Node resets no TLS socket; the connection beneath can be.
+    // Node does not reset TLS sockets; the TCP connection below can be reset.
     socket.resetAndDestroy = () => {
       handshake.socket.resetAndDestroy()
       return socket
@@ -73,7 +73,7 @@ export function createTlsServer(
     events.secured(socket, handshake.client)
     handshake.succeed()
   })
-  // What is not reported here, because nobody knows any more whose it was, is reported when the socket is closed.
+  // If the addresses of the socket are no longer known, the failure is reported when the socket is closed.
   server.on('tlsClientError', (error: NodeJS.ErrnoException, socket: TLSSocket) =>
     take(socket)?.failed(error.code ?? error.message),
   )
@@ -81,11 +81,11 @@ export function createTlsServer(
 }
 
 /**
- * Everything that comes out of the files, so that it can be made anew and put in place of the old.
+ * The options that depend on the files, so that they can be replaced at a reload.
  *
- * Where clients have certificates no session is resumed: what a session was begun with is not checked again, and a
- * certificate that has been revoked since would go on to count. Nor is TLS 1.2 renegotiated, by which a client could
- * become another one in mid-connection.
+ * If client certificates are requested, no session is resumed: the certificate of a resumed session is not verified
+ * again, and one that was revoked meanwhile would remain valid. Nor is TLS 1.2 renegotiated, as a client could present
+ * another certificate in the middle of a connection.
  */
 export function secureContextOptions({ cert, key, clientCa, crl }: TlsFiles): SecureContextOptions {
   const options = constants.SSL_OP_NO_RENEGOTIATION
@@ -101,8 +101,8 @@ export function secureContextOptions({ cert, key, clientCa, crl }: TlsFiles): Se
 }
 
 /**
- * Both ends of a connection in one text, by which the connection and the TLS upon it find each other: Node gives no
- * other way from the one to the other. Undefined once the client is gone.
+ * The addresses of both ends as a key, by which the TCP socket and the TLS socket of a connection are matched: Node
+ * provides no reference from one to the other. Undefined once the client has disconnected.
  */
 function endsOf({ remoteAddress, remotePort, localAddress }: Socket): string | undefined {
   return remoteAddress === undefined ? undefined : `${remoteAddress} ${remotePort} ${localAddress}`

@@ -1,7 +1,7 @@
 /**
- * The file of a Unix socket. Before it is bound: one that a process left behind when it died is in the way and is
- * removed, one that somebody still accepts connections on is not touched. When it is closed: what another process has
- * put in its place stays, also when the process ends without closing it.
+ * The files of Unix sockets. Before one is bound, a file that a dead process has left behind is removed, and one on
+ * which a process still accepts connections is not touched. When it is closed, a file that another process has created
+ * in its place is kept, also when the process ends without closing it.
  */
 import { errorCode } from '../errors.js'
 import { linkSync, lstatSync, renameSync, unlinkSync } from 'node:fs'
@@ -10,12 +10,13 @@ import { createConnection } from 'node:net'
 import { dirname } from 'node:path'
 
 /**
- * @param path where a socket is to be made
- * @throws Error when somebody listens there, or what is there is no socket, or the folder is missing; the system's when it cannot be removed
+ * @param path where a socket is to be created
+ * @throws Error when another process listens there, the file is not a socket, or the folder is missing; the system's
+ *   error when it cannot be removed
  */
 export async function removeStaleSocket(path: string): Promise<void> {
   try {
-    if (!(await lstat(path)).isSocket()) throw new Error(`${path} is there already, and is no socket`)
+    if (!(await lstat(path)).isSocket()) throw new Error(`${path} already exists and is not a socket`)
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error
     await checkFolder(path)
@@ -25,24 +26,25 @@ export async function removeStaleSocket(path: string): Promise<void> {
   if (code === 'ECONNREFUSED') await unlink(path)
   else if (code === undefined || code === 'EAGAIN')
     throw inUse(`${path} is in use: another process listens on it`)
-  else if (code !== 'ENOENT') throw inUse(`${path} is there already, and cannot be connected to (${code})`)
+  else if (code !== 'ENOENT') throw inUse(`${path} already exists, and connecting to it fails (${code})`)
 }
 
-/** Of a folder that is missing the system says, when a socket is bound, that it is not permitted. */
+/** Binding a socket in a missing folder fails with EACCES, which would be misleading. */
 async function checkFolder(path: string): Promise<void> {
   try {
     await stat(dirname(path))
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error
-    throw Object.assign(new Error(`${path} cannot be made: there is no folder ${dirname(path)}`), {
+    throw Object.assign(new Error(`${path} cannot be created: the folder ${dirname(path)} does not exist`), {
       code: 'ENOENT',
     })
   }
 }
 
 /**
- * @param own the socket that was made at the path
- * @param remove removes at once whatever is there
+ * Keeps the file at a path, if another process has replaced it, while a server is closed.
+ * @param own the socket that this process has created at the path
+ * @param remove synchronously removes any file at the path
  */
 export function keepReplacement(
   path: string,
@@ -57,7 +59,7 @@ export function keepReplacement(
   const aside = `${path}.${own.ino}`
   renameSync(path, aside)
   remove()
-  // Unlike a rename it fails when something is there again.
+  // Unlike rename, link fails if another file exists at the path again.
   linkSync(aside, path)
   unlinkSync(aside)
 }
@@ -66,7 +68,7 @@ function inUse(message: string): Error {
   return Object.assign(new Error(message), { code: 'EADDRINUSE' })
 }
 
-/** The system's code for why nobody could be connected to; undefined when somebody was. */
+/** Tries to connect. Returns the system's error code, or undefined when the connection was established. */
 function probe(path: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const socket = createConnection({ path })
@@ -78,7 +80,7 @@ function probe(path: string): Promise<string | undefined> {
   })
 }
 
-/** One that comes to its path later may have its number, but is younger. */
+/** Identifies a file. A later file may have the same inode number, but a later time of birth. */
 interface SocketFile {
   readonly path: string
   readonly dev: bigint
@@ -86,37 +88,37 @@ interface SocketFile {
   readonly birthtimeNs: bigint
 }
 
-/** The files of the Unix sockets that this process makes: one that ends without closing them removes them. */
+/** The Unix sockets that this process creates, to remove their files when it ends without closing them. */
 export class SocketFiles {
   readonly #paths: readonly string[]
   readonly #before: readonly SocketFile[]
-  /** Undefined until all are made. */
-  #made: readonly SocketFile[] | undefined
+  /** Undefined until all are created. */
+  #created: readonly SocketFile[] | undefined
 
-  /** @param paths where they are going to be; what lies there by now is not ours */
+  /** @param paths where the sockets will be created; files that already exist there are not removed */
   constructor(paths: readonly string[]) {
     this.#paths = paths
     this.#before = findAll(paths)
   }
 
-  /** All are made: one that comes to a path from here on is not ours. */
-  made(): void {
-    this.#made = this.#find()
+  /** All are created: files that appear at the paths later are not removed. */
+  created(): void {
+    this.#created = this.#find()
   }
 
-  /** All are closed, which has removed them. */
+  /** All sockets are closed, which has removed their files. */
   closed(): void {
-    this.#made = []
+    this.#created = []
   }
 
-  /** For the end of the process, which stops for nothing. */
+  /** Removes the files when the process exits; synchronous, and never throws. */
   remove(): void {
-    for (const file of this.#made ?? this.#find()) {
+    for (const file of this.#created ?? this.#find()) {
       if (!isSame(file, find(file.path))) continue
       try {
         unlinkSync(file.path)
       } catch {
-        // It is in the way of nobody: the next to listen there removes it.
+        // The next process that listens there removes it.
       }
     }
   }
@@ -130,7 +132,7 @@ function findAll(paths: readonly string[]): SocketFile[] {
   return paths.flatMap(path => find(path) ?? [])
 }
 
-/** @returns undefined where there is none, or none to be seen */
+/** @returns undefined when there is no socket at the path, or it cannot be examined */
 function find(path: string): SocketFile | undefined {
   try {
     const found = lstatSync(path, { bigint: true })

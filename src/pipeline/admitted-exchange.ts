@@ -1,4 +1,4 @@
-/** An exchange on its way: as it came from its connection, and with what is known of it once it was let in. */
+/** An exchange in the pipeline: as received from its connection, and with what is known after it was admitted. */
 import type { ClientCertificate } from '../tls/client-certificate.js'
 import type { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
@@ -8,45 +8,45 @@ import type { Metered } from '../limits/shares.js'
 import type { Subject } from './exchange-observer.js'
 import type { CloseReason } from '../outcome.js'
 
-/** What carries the bytes of an exchange that has become a tunnel. */
+/** Carries the bytes of an exchange that has become a tunnel. */
 export interface Carrier {
-  /** Bytes from either side so far. */
+  /** Bytes from each side so far. */
   readonly bytesUp: number
   readonly bytesDown: number
   stop(reason: CloseReason): void
 }
 
-/** An exchange as it came from its connection, before it is known who asks. */
+/** An exchange as received from its connection, before its client is identified. */
 export interface ReceivedExchange extends Exchange, Metered {
   /** An IP address; `unix` over a Unix socket. */
   readonly clientAddress: string
-  /** Undefined when none was presented, or the connection is not TLS. */
+  /** Undefined when no certificate was presented, or the connection does not use TLS. */
   readonly clientCertificate: ClientCertificate | undefined
-  /** Whether the client speaks TLS to the proxy. */
+  /** Whether the client uses TLS to the proxy. */
   readonly encrypted: boolean
-  /** Of the connection; whoever takes that over gives it back. */
+  /** The slot of the connection; whoever takes over the connection must release it. */
   readonly slot: ConnectionSlot
   /**
-   * Answers with an error, where there is somebody to take it.
-   * @param hint a line that goes into the body as it is
+   * Sends an error response, unless the client is gone.
+   * @param hint a line that is added to the body unchanged
    */
   refuse(error: ProxyError, hint?: string): void
-  /** It has become a tunnel. */
+  /** The exchange has become a tunnel, whose bytes this carrier moves. */
   carriedBy(carrier: Carrier): void
-  /** What became of it has been reported: another request of the connection may begin. */
+  /** The close of the exchange was reported: the next request of the connection may begin. */
   reported(): void
 }
 
-/** An exchange that was let in, and what the pipeline knows of it, as handlers get it that pass it on. */
+/** An exchange that was admitted, with everything that handlers need to know of it. */
 export interface AdmittedExchange {
   readonly exchange: ReceivedExchange
   readonly subject: Subject
-  /** What allows it: a rule, or the key of what answers. */
+  /** What allows it: the name of a rule, or the configuration key of what answers. */
   readonly rule: string | undefined
-  /** Milliseconds that its addresses took; undefined where nobody looked for any. */
+  /** Milliseconds spent on name resolution; undefined when none was needed. */
   readonly dnsMs: number | undefined
-  /** Who shares what the cache stores for it; undefined where there is no cache. */
+  /** The partition of the cache, which identifies clients with the same rights; undefined without a cache. */
   readonly partition: string | undefined
-  /** What the next hop is told of the trace; undefined where nothing is traced, and the fields stay as they came. */
+  /** The trace fields for the next hop; undefined when nothing is traced, and the fields are forwarded unchanged. */
   readonly trace: OutgoingTrace | undefined
 }

@@ -1,9 +1,9 @@
 /**
- * How one configuration uses the cache: who shares what is stored, and what is stored of which host.
+ * How a configuration uses the cache: which clients share stored responses, and which hosts are stored.
  *
- * What one client has fetched is for those with the same rights: the same entry of `clients`, the same user, the same
- * exceptions for addresses. So nobody learns from a hit what somebody else has asked for, or gets what policy would not let
- * them fetch.
+ * Stored responses are shared by clients with the same rights: the same entry of `clients`, the same user, the same
+ * exceptions for addresses. So a hit reveals to no client what another one has requested, and gives it nothing that the
+ * policy would not let it fetch.
  */
 import { type Client, clientUser, type Requester } from '../clients/identify.js'
 import { serializeCacheUri } from '../cache/cache-uri.js'
@@ -17,13 +17,13 @@ import { type CacheRules, compileCacheRules } from '../policy/cache-rules.js'
 import type { AddressTerms, Grant } from '../policy/permit.js'
 import type { CachedRequest } from '../upstream/sender.js'
 
-/** Where a request goes, as its key has it. */
+/** The target of a request, as its cache key contains it. */
 export interface CachedTarget {
   readonly scheme: 'http' | 'https'
   readonly authority: Authority
   readonly path: string
   readonly fields: FieldSection
-  /** Tells what answers from others that answer for the same authority. */
+  /** Distinguishes this upstream from others that answer for the same authority. */
   readonly reachedBy: string
 }
 
@@ -31,7 +31,7 @@ export class CacheTerms {
   readonly #sharedBy: CacheConfig['sharedBy']
   readonly #showsKey: boolean
   readonly #rules: CacheRules
-  /** Made once of each grant, which policy remembers: 0.7 µs of the 18 that a hit takes. */
+  /** Computed once for each grant, which the policy keeps: saves 0.7 µs of the 18 µs that a hit takes. */
   readonly #exceptions = new WeakMap<Grant, string>()
 
   constructor({ sharedBy, keyInStatus, rules }: CacheConfig) {
@@ -41,8 +41,8 @@ export class CacheTerms {
   }
 
   /**
-   * Who shares what is stored for a client.
-   * @param grant what lets it reach the host; undefined where the operator's own routes lead there
+   * The partition for a client: clients with the same one share stored responses.
+   * @param grant of the request; undefined for the operator's own routes
    */
   partition(client: Client, requester: Requester, grant: Grant | undefined): string {
     const exceptions = grant === undefined ? '' : this.#exceptionsOf(grant)
@@ -64,7 +64,7 @@ export class CacheTerms {
     return exceptions
   }
 
-  /** @param partition who shares it */
+  /** @param partition of the client */
   request({ facts, content }: Exchange, target: CachedTarget, partition: string): CachedRequest {
     const { scheme, authority, path, fields, reachedBy } = target
     const rule = this.#rules(authority.host)
@@ -86,7 +86,9 @@ export class CacheTerms {
   }
 }
 
-/** Without what Connection names: the origin does not get that, and so selects nothing by it (RFC 9110 §7.6.1). */
+/**
+ * Without the fields that Connection names: the origin does not receive them, so they select nothing (RFC 9110 §7.6.1).
+ */
 function fieldsSent(fields: FieldSection): FieldSection {
   if (!fields.has(FIELD.connection) || fields.connectionOptions.every(isOfConnection)) return fields
   return FieldSection.of(endToEndFields(fields))
@@ -96,7 +98,7 @@ function isOfConnection(option: string): boolean {
   return option === 'keep-alive' || option === 'close' || option === 'upgrade' || option === 'te'
 }
 
-/** The addresses that a grant allows beyond what every client may reach, or is bound to; '' for most. */
+/** The addresses that a grant permits beyond the global ones, or is restricted to; '' for most grants. */
 function exceptionsOf({ terms, pins }: Grant): string {
   if (pins.length === 0 && terms.every(({ addresses }) => addresses.length === 0)) return ''
   return ` addresses ${JSON.stringify([blocksOf(terms), blocksOf(pins)])}`

@@ -1,6 +1,6 @@
 /**
- * From a request head to facts: the method, the target in its form, Host, and what the client expects. Everything
- * malformed ends here, before a policy, a name or an address is looked at (RFC 9112 §3; RFC 9110 §9.3.6, §9.3.8).
+ * Parses a request head: the method, the form of the target, Host, and Expect. Every malformed request is refused here,
+ * before a policy, a name or an address is considered (RFC 9112 §3; RFC 9110 §9.3.6, §9.3.8).
  */
 import { malformed } from '../errors.js'
 import type { RequestFacts } from '../exchange.js'
@@ -12,7 +12,7 @@ import { parseRequestTarget } from '../http/request-target.js'
 import type { RequestHead } from '../http1/request-reader.js'
 
 /**
- * @param extraMethods the extension methods that pass
+ * @param extraMethods the extension methods that are enabled
  * @throws ProxyError 400, 417 or 501
  */
 export function classify(head: RequestHead, extraMethods: readonly string[]): RequestFacts {

@@ -1,7 +1,7 @@
 /**
- * The policy that a configuration means, with the proxy's own listeners, to which no request may lead back. A wildcard
- * address is every address of the machine; those of interfaces that are down, and those that come later, are not known
- * here: the dialler finds them out.
+ * Creates the policy of a configuration, with the proxy's own listeners, to which no request may lead back. A listener
+ * on a wildcard address has every address of the machine. Addresses of interfaces that are down, or added later, are
+ * not known here; the dialler detects them.
  */
 import { isTcp, type ListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Loaded } from '../config/load.js'
@@ -13,10 +13,10 @@ import type { OwnListener } from '../policy/permit.js'
 import { networkInterfaces } from 'node:os'
 import type { NetworkInterfaceInfo } from 'node:os'
 
-/** The addresses that are listened on, with the ports that were really bound. */
+/** The addresses of the listeners, with the ports that were actually bound. */
 export interface Listeners {
   readonly proxy: readonly ListenAddress[]
-  /** For clients that speak TLS to the proxy. */
+  /** For clients that use TLS to the proxy. */
   readonly tls: TcpAddress | undefined
   readonly admin: ListenAddress | undefined
 }
@@ -29,7 +29,7 @@ export function configuredListeners({ listen }: Config): Listeners {
   }
 }
 
-/** @param listeners by default those of the configuration, with the ports that stand there */
+/** @param listeners by default those of the configuration, with the configured ports */
 export function createPolicy(
   { config, files: { hosts } }: Pick<Loaded, 'config' | 'files'>,
   { proxy, tls, admin }: Listeners = configuredListeners(config),

@@ -1,10 +1,10 @@
 /**
- * The responses that Sluice makes itself when it cannot or will not pass a request on: one shape for all, with
- * Proxy-Status for programs (RFC 9209), a short body for people, and the reason in the status line too.
+ * Error responses: all responses that Sluice generates when it cannot or will not forward a request. They have one
+ * form, with Proxy-Status for programs (RFC 9209), a short body for people, and the reason in the status line as well.
  *
- * A body that says 403 and no more is taken for the origin's. So a refusal by policy says that it is one, whose it
- * is, and where to look: the command that tells why policy refused is the same question, put to `sluice explain`. Its
- * words are made anew from what was understood, so that nothing of the client's own bytes comes back to it.
+ * A body that says only 403 would be attributed to the origin. So a refusal by the policy says that it is one, whose
+ * policy it is, and how to find the reason: with `sluice explain` for the same request. The command is composed only of
+ * parsed values, so that no bytes of the client are reflected to it.
  */
 import type { ProxyError } from '../errors.js'
 import { proxyStatus } from '../http/proxy-status.js'
@@ -18,9 +18,9 @@ export interface ErrorResponse {
   readonly body: Buffer
 }
 
-/** Lines that a body may have below its sentence, each without its line end. */
+/** Lines that a body may have after its sentences, without line ends. */
 export interface Advice {
-  /** How to find out why policy refused, in our own words alone. */
+  /** How to find out why the policy refused, with no bytes of the client. */
   readonly hint?: string | undefined
   /** The operator's own line, `error_note`. */
   readonly note?: string | undefined
@@ -28,8 +28,8 @@ export interface Advice {
 
 /** @param date the current HTTP-date */
 export function errorResponse(error: ProxyError, date: string, { hint, note }: Advice = {}): ErrorResponse {
-  const said = isPolicy(error) ? 'Sluice refused this by policy' : `Sluice answered ${error.status}`
-  const lines = [`${said}: ${sentence(error)}`, hint, note]
+  const summary = isPolicy(error) ? 'Sluice refused this by policy' : `Sluice answered ${error.status}`
+  const lines = [`${summary}: ${sentence(error)}`, hint, note]
   const body = Buffer.from(lines.flatMap(line => (line === undefined ? [] : `${line}\n`)).join(''))
   return {
     head: {
@@ -54,22 +54,22 @@ export function errorResponse(error: ProxyError, date: string, { hint, note }: A
   }
 }
 
-/** What the client is told, as sentences. */
+/** The explanation for the client, as sentences. */
 export function sentence({ message, detail }: Pick<ProxyError, 'message' | 'detail'>): string {
   return detail ?? `${message}.`
 }
 
-/** What the configuration refuses. 407, 429 and 503 are no such word: they ask for another try. */
+/** Refusals by policy. 407, 429 and 503 are not: the client may retry those. */
 function isPolicy({ side, status }: ProxyError): boolean {
   return side === 'proxy' && (status === 403 || status === 508)
 }
 
-/** The reasons that `sluice explain` comes to as well. */
+/** The reasons that `sluice explain` can give as well. */
 const EXPLAINED: ReadonlySet<string> = new Set([...DENY_REASONS, 'client'])
 
 /**
- * @param configured whether there is a configuration file; where it lies is nobody's business but the operator's
- * @returns one line, or undefined where there is nothing to explain: no refusal by policy, or no other host to ask for
+ * @param configured whether there is a configuration file; its path is not revealed to clients
+ * @returns one line, or undefined when there is nothing to explain: no refusal by policy, or no host
  */
 export function explainHint(
   { reason }: ProxyError,
@@ -90,7 +90,7 @@ export function explainHint(
   return `To see why: ${words.join(' ')}`
 }
 
-/** Brackets are a pattern to some shells, and a method may hold any mark that a token may. */
+/** Some shells interpret brackets as a pattern, and a method may contain any punctuation that a token may. */
 function quoted(word: string): string {
   return /^[\w.:/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
 }

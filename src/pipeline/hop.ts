@@ -1,6 +1,6 @@
 /**
- * What this hop answers by itself: OPTIONS and TRACE whose final recipient it is, `OPTIONS *`, which asks about the
- * server as a whole, and TRACE where it is off (RFC 9110 §9.3.7, §9.3.8, §7.6.2).
+ * Requests that this hop answers itself: OPTIONS and TRACE when it is their final recipient, `OPTIONS *`, which is
+ * about the server as a whole, and TRACE when it is disabled (RFC 9110 §9.3.7, §9.3.8, §7.6.2).
  */
 import { ProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
@@ -10,20 +10,21 @@ import { registeredPhrase } from '../http/reason-phrase.js'
 import { serializeTraceMessage, TRACE_CONTENT_TYPE } from '../http/trace-message.js'
 import { Outcome } from '../outcome.js'
 
-/** @param allowed the methods that may pass, of the server or of the resource that was asked about */
+/** @param allowed the methods of the server or of the requested resource */
 export function answerOptions(exchange: Exchange, date: string, allowed: Iterable<Method>): Outcome {
   return answer(exchange, ['Date', date, 'Allow', serializeAllow(allowed)], Buffer.alloc(0))
 }
 
-/** @param excluded names of fields to leave out beside those that always are, in lower case */
+/** @param excluded names of fields to omit in addition to those that always are, in lower case */
 export function echoTrace(exchange: Exchange, date: string, excluded: ReadonlySet<string>): Outcome {
   const message = serializeTraceMessage(exchange.head, excluded)
   return answer(exchange, ['Date', date, 'Content-Type', TRACE_CONTENT_TYPE], message)
 }
 
 /**
- * The refusal of TRACE, which is then never forwarded either: it makes credentials readable to scripts.
- * @param allowed the methods that the resource takes
+ * The error for TRACE when it is disabled. It is not forwarded either, because it makes credentials readable to
+ * scripts.
+ * @param allowed the methods that the resource supports
  */
 export function traceDisabled(allowed: Iterable<Method>): ProxyError {
   return new ProxyError('http_request_error', 'TRACE is off', {
@@ -31,7 +32,7 @@ export function traceDisabled(allowed: Iterable<Method>): ProxyError {
     reason: 'trace_off',
     fields: ['Allow', serializeAllow(allowed)],
     detail:
-      'TRACE is off: it shows what others added to a request to whoever sends it. trace.enabled allows it.',
+      'TRACE is off: its response would show the sender what others have added to the request. trace.enabled allows it.',
   })
 }
 

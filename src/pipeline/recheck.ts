@@ -1,6 +1,6 @@
 /**
- * Whether a tunnel that is open already would be let through now: the same questions as at its start, to clients, policy
- * and routes of another configuration, with the address that it really has.
+ * Decides after a reload whether an open tunnel would still be allowed: the same decisions as at its start, by the
+ * clients, policy and routes of the new configuration, for the address that it is connected to.
  */
 import type { Authorities } from '../tls/authorities.js'
 import type { Clients } from '../clients/identify.js'
@@ -12,7 +12,7 @@ import { isPermit } from '../policy/permit.js'
 import type { OpenTunnel } from '../tunnel/registry.js'
 import type { Parents } from '../upstream/parents.js'
 
-/** As much of an open tunnel as is asked about. */
+/** The parts of an open tunnel that the decision depends on. */
 export interface RecheckedTunnel extends Omit<OpenTunnel, 'admitted'> {
   readonly admitted: {
     readonly exchange: Pick<ReceivedExchange, 'clientAddress' | 'clientCertificate' | 'facts' | 'head'>
@@ -21,7 +21,7 @@ export interface RecheckedTunnel extends Omit<OpenTunnel, 'admitted'> {
 
 export interface RecheckOptions {
   readonly clients: Clients
-  /** Of client certificates. */
+  /** Judge client certificates. */
   readonly authorities: Pick<Authorities, 'judge'>
   readonly policy: Policy
   readonly routes: readonly OriginRoute[]
@@ -41,7 +41,7 @@ export async function isStillAllowed(
   })
   if (client === undefined || client instanceof ProxyError) return false
   const { target, method } = facts
-  // An upgrade by way of `origins`: rules were not asked.
+  // An upgrade through `origins`, for which no rules apply.
   if (target.form === 'origin')
     return chooseRoute(routes, exchange, target.path)?.methods.includes(method) === true
   if (target.form === 'asterisk') return false
@@ -52,9 +52,9 @@ export async function isStillAllowed(
   if (verdict.kind === 'deny') return false
   const grant = completed === undefined ? verdict.grant : policy.judgeCompleted(verdict.grant, completed)
   if ('kind' in grant) return false
-  // What it began with cannot be looked at any more.
+  // Whether its handshake had the right server name cannot be checked any more.
   if (isConnect ? grant.verifyServerName && !verifiesServerName : !grant.upgradable) return false
   if (parent === undefined) return isPermit(policy.vet(grant, [address]))
-  // Which address it has is the parent's knowledge.
+  // Only the parent knows the address.
   return parents?.has(parent) === true && parents.takes(host) && policy.vetBehindParent(grant) === undefined
 }

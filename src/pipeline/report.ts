@@ -1,6 +1,6 @@
 /**
- * What observers are told of an exchange: its decision, as far as it is known, once, whichever way it falls, and then its
- * end; and of a request that is malformed, and so never became an exchange, both at once.
+ * Reports an exchange to the observers: its decision once, and its close. A malformed request, which never becomes an
+ * exchange, is reported as denied and closed at once.
  */
 import type { Client } from '../clients/identify.js'
 import { ProxyError } from '../errors.js'
@@ -22,14 +22,14 @@ export interface ReportOptions {
   readonly configHash: string
 }
 
-/** An exchange, with what is found out about it on its way. */
+/** An exchange, with what the pipeline finds out about it. */
 export class Report implements AdmittedExchange {
   readonly exchange: ReceivedExchange
   readonly subject: Subject
   readonly trace: OutgoingTrace | undefined
-  /** What allows it, or came nearest: a rule, or the key of what answers. */
+  /** What allows it, or the nearest rule: the name of a rule, or the configuration key of what answers. */
   rule: string | undefined
-  /** What policy would have said, where it is only observed. */
+  /** The denial of a policy that is only observed. */
   wouldDeny: Denial | undefined
   dnsMs: number | undefined
   partition: string | undefined
@@ -38,8 +38,8 @@ export class Report implements AdmittedExchange {
   #decision: DecisionEvent | undefined
 
   /**
-   * @param client who asks, or why they are refused; undefined for whoever left before that was known
-   * @param started when its head had been read: milliseconds, monotonic
+   * @param client the identified client, or the reason for its refusal; undefined if it left before it was identified
+   * @param started when its head was read: milliseconds, monotonic
    */
   constructor(
     exchange: ReceivedExchange,
@@ -63,16 +63,16 @@ export class Report implements AdmittedExchange {
       port,
       path,
     }
-    // A tunnel keeps these for as long as it lives, and is to keep nothing else of its configuration.
+    // A tunnel keeps these references while it is open; it must not keep the rest of its configuration in memory.
     this.#observers = observers
     this.#configHash = configHash
     this.trace = observers.began?.(this.subject, exchange, started)
   }
 
   /**
-   * It is let through.
-   * @param dnsMs milliseconds that its addresses took
-   * @param reason why it went no further; the close event tells that too, so an observed denial tells its own
+   * Reports that the exchange was allowed.
+   * @param dnsMs milliseconds spent on name resolution
+   * @param reason why it was not continued, also in the close event; an observed denial has its own reason instead
    */
   allow(dnsMs?: number, reason?: string): DecisionEvent {
     const { rule, wouldDeny: refusal } = this
@@ -103,13 +103,13 @@ export class Report implements AdmittedExchange {
     return event
   }
 
-  /** It is over. */
+  /** Reports that the exchange has ended. */
   close(outcome: Outcome, durationMs: number): void {
     const decision = this.#decision ?? this.#decideBy(outcome.error)
     for (const observer of this.#observers.all) observer.close(this.subject, outcome, durationMs, decision)
   }
 
-  /** It was over before it was decided: what was known of it by then was allowed, unless it is a refusal of ours. */
+  /** It ended before a decision: then it counts as allowed, unless the error is a refusal by Sluice. */
   #decideBy(error: ProxyError | undefined): DecisionEvent {
     if (error === undefined) return this.allow(undefined, 'client_gone')
     return error.side === 'upstream' ? this.allow(undefined, error.reason) : this.deny(error)
@@ -127,16 +127,16 @@ const KINDS = {
 
 export interface InvalidRequest {
   readonly id: string
-  /** The name of the client entry that holds the address. */
+  /** The name of the client entry that contains the address. */
   readonly client: string | undefined
   readonly clientAddress: string
-  /** Both as far as they were read. */
+  /** Method and target are as far as they were read. */
   readonly method: string
   readonly target: string
 }
 
-/** Tells of it as of one that was denied and answered at once. */
-export function tellInvalidRequest(
+/** Reports a malformed request as one that was denied and closed at once. */
+export function reportInvalidRequest(
   observers: readonly ExchangeObserver[],
   configHash: string,
   { target, ...known }: InvalidRequest,
@@ -149,7 +149,7 @@ export function tellInvalidRequest(
   for (const observer of observers) observer.close(subject, outcome, 0, event)
 }
 
-/** A refused target may be one because a password stands in it; which is no reason to write that into a log. */
+/** A target may have been refused because it contains a password, which must not be written to the log. */
 function withoutUserinfo(target: string): string {
   if (!target.startsWith('/')) return target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1')
   return target.replace(/\/\/[^/?#]*@/g, '//')

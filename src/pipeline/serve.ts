@@ -1,9 +1,9 @@
 /**
- * The way of one exchange, top to bottom: who asks is identified, policy admits what is asked for, limits reserve room for
- * it, names are resolved to addresses, a handler gets it, and what became of it is reported.
+ * The pipeline of an exchange, from top to bottom: the client is identified, the policy admits the request, the limits
+ * reserve capacity, names are resolved to addresses, a handler answers, and the outcome is reported.
  *
- * Nothing is awaited that is known at once: who is identified by its address, meets no limit and asks for a name that is
- * kept, gets to its handler in the turn of its head.
+ * Nothing is awaited that is known at once: a request of a client identified by address, without limits and for a name
+ * in the DNS cache, reaches its handler in the same turn in which its head was read.
  */
 import type { Client, Clients } from '../clients/identify.js'
 import { ProxyError, toProxyError } from '../errors.js'
@@ -37,19 +37,19 @@ import { answerOptions, echoTrace, traceDisabled } from './hop.js'
 import { Report } from './report.js'
 
 export interface HopOptions extends MethodsInUse {
-  /** Fields that the echo of TRACE leaves out beside those it always does, in lower case. */
+  /** Names of fields that the response to TRACE omits in addition to the fixed ones, in lower case. */
   readonly traceExclude: ReadonlySet<string>
 }
 
-/** What handlers go by. */
+/** The options of all handlers. */
 export type HandlerOptions = ForwardOptions & PassthroughOptions & TunnelOptions
 
-/** What of a configuration changes while it serves. */
+/** The parts of a configuration in use that change. */
 export interface Serving extends PolicyInForce {
   policy: Policy
-  /** How many exchanges are not over. */
+  /** The number of exchanges that have not ended. */
   exchanges: number
-  /** Notified of each that is over, where somebody waits for the last. */
+  /** Called at the end of each exchange while someone waits for the last one. */
   ended: (() => void) | undefined
 }
 
@@ -57,10 +57,10 @@ export interface Pipeline {
   readonly clients: Clients
   readonly serving: Serving
   readonly configHash: string
-  /** False for a proxy that runs on what no file means. */
+  /** False when the proxy runs on the built-in defaults. */
   readonly hasConfigFile: boolean
   readonly dialer: Dialer
-  /** The parent proxies, where there are any. */
+  /** The parent proxies; undefined without any. */
   readonly parents: Parents | undefined
   readonly hop: HopOptions
   readonly routes: readonly OriginRoute[]
@@ -71,9 +71,9 @@ export interface Pipeline {
   readonly now: () => number
 }
 
-/** What is to answer, as policy and the routes have it. */
+/** What answers the request, as decided by the policy and the routes. */
 type Target =
-  /** This hop itself; `allowed` are the methods that what was asked about takes. */
+  /** This hop itself; `allowed` returns the methods that the requested resource supports. */
   | { readonly kind: 'hop'; readonly allowed: () => Iterable<Method> }
   | {
       readonly kind: 'origin'
@@ -90,7 +90,7 @@ type Target =
     }
   | { readonly kind: 'tunnel'; readonly grant: Grant }
 
-/** @returns what serves an exchange to its end, and never rejects */
+/** @returns a function that serves an exchange to its end and never rejects */
 export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) => Promise<void> {
   return async function serve(exchange) {
     const { clients, serving, shares, now } = pipeline
@@ -105,11 +105,11 @@ export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) =>
     let outcome: Outcome
     try {
       if (client instanceof ProxyError) {
-        // Logged as what it is even when the client, which may be guessing, did not wait for it.
+        // Logged as a refusal even if the client, which may be guessing passwords, did not wait for it.
         report.deny(client)
         throw client
       }
-      // While its password was being checked, or waited for that.
+      // The client left while its password was checked or queued for the check.
       if (client === undefined || exchange.aborted !== undefined) throw exchange.signal.reason
       const target = chooseTarget(exchange, client, report, pipeline)
       const tunnel =
@@ -148,8 +148,8 @@ export function createServe(pipeline: Pipeline): (exchange: ReceivedExchange) =>
 }
 
 /**
- * The same question to policy for every form of request that names a host; the operator's own routes, which clients and
- * limits stand before, ask no rule.
+ * Asks the policy the same question for every form of request that names a host. The operator's own routes are not
+ * subject to rules, only to client entries and limits.
  * @throws ProxyError 400, 403, 404, 405
  */
 function chooseTarget(
@@ -163,7 +163,7 @@ function chooseTarget(
   const { hop } = pipeline
   switch (target.form) {
     case 'asterisk':
-      // However many hops are left: no next one is named.
+      // Checked but not counted down: there is no next hop.
       decideMaxForwards(method, head.fields)
       return { kind: 'hop', allowed: () => serverMethods(hop) }
     case 'origin':
@@ -206,13 +206,13 @@ function chooseOrigin(
   const { fields } = head
   const hops = fields.has(FIELD['max-forwards']) ? decideMaxForwards(method, fields) : UNLIMITED
   if (route === undefined && method !== 'TRACE') throw noOrigin(routes.length > 0)
-  // An upstream is a next hop. A store is none, and answers OPTIONS by itself whatever number of hops is left.
+  // An upstream is a next hop. A store is not one, and answers OPTIONS itself for any value of Max-Forwards.
   const endsHere = route?.kind === 'forward' ? hops.kind === 'final' : method === 'TRACE'
   if (route === undefined || endsHere) return { kind: 'hop', allowed: () => route?.methods ?? [] }
   return { kind: 'origin', route, path, fields: hops.kind === 'forward' ? hops.fields : fields }
 }
 
-/** By name here, and then in `resolve` by address. */
+/** The decision by name; `resolve` makes the one by address. */
 function admit(
   exchange: ReceivedExchange,
   { host, port }: Authority,
@@ -233,7 +233,7 @@ function admit(
   throw new ProxyError(type, message, { reason, detail })
 }
 
-/** Whether a request with Upgrade becomes a tunnel if it is switched to the protocol that it asks for. */
+/** Whether a request becomes a tunnel if its upgrade is accepted. */
 function isUpgrade({ head }: ReceivedExchange, target: Target, upgrade: readonly string[]): boolean {
   const isUpgradable =
     target.kind === 'forward'
@@ -242,7 +242,7 @@ function isUpgrade({ head }: ReceivedExchange, target: Target, upgrade: readonly
   return isUpgradable && upgradeProtocol(head.fields, head.minor, upgrade) !== undefined
 }
 
-/** @returns the addresses to connect to; undefined where a parent is to find them */
+/** @returns the addresses to connect to; undefined when a parent resolves the name */
 function resolve(
   exchange: ReceivedExchange,
   client: Client,
@@ -258,7 +258,7 @@ function resolve(
   return dialer.permit(grant, { signal: exchange.signal, account: clients.accountOf(client, exchange) })
 }
 
-/** @param permit where a target with a grant leads; undefined where a parent is to reach it */
+/** @param permit for a target with a grant; undefined when a parent proxy connects to it */
 function handOver(
   admitted: AdmittedExchange,
   target: Target,
@@ -292,14 +292,14 @@ function parentsOf({ parents }: Pipeline): Parents {
   return parents
 }
 
-/** The methods with which this client may reach a resource through here. */
+/** The methods that this client may use for a resource of this authority. */
 function passingMethods({ host, port }: Authority, { rules }: Client, { serving, hop }: Pipeline): Method[] {
   return resourceMethods(hop).filter(
     method => serving.policy.admit({ form: 'forward', method, host, port, rules }).kind === 'allow',
   )
 }
 
-/** What keeps a tunnel from being opened has a status that a CONNECT may end with; who asks is another matter. */
+/** An error that prevents a tunnel is given a status allowed for CONNECT, unless it is about the client itself. */
 function answerTo(
   error: ProxyError,
   { facts }: ReceivedExchange,

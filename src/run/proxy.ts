@@ -124,7 +124,7 @@ function createServer(
     descriptors,
     handshakeFailed: (clientAddress, code) =>
       logger.warn({ event: 'tls_client_error', client_address: clientAddress, error: code }),
-    headerFailed: (address, reason) =>
+    proxyHeaderFailed: (address, reason) =>
       logger.warn({ event: 'proxy_header_error', client_address: address, error: reason }),
     reusePort,
   })

@@ -85,7 +85,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
       return EXIT.ok
     return tellWhyNot(error, host, loaded.config)
   }
-  sockets.made()
+  sockets.created()
   const reloader = createReloader(args, proxy, log.logger, loaded, sources, host)
   await announce(proxy, loaded, { ...host, log, file: args.config, isFitted: read !== loaded })
   reload = () => {

@@ -64,7 +64,7 @@ t.test('what cannot be listened on is told in the same words, with 69', async t 
       / at listen\.proxy \(--listen\): listen EADDRNOTAVAIL: address not available 192\.0\.2\.1\n$/,
     ],
     ['["unix:/proc/a.sock"]', /: listen E[A-Z]+: [a-z ]+ \/proc\/a\.sock\n$/],
-    [`["unix:${folder}/a/b.sock"]`, /: \S+ cannot be made: there is no folder \S+\n$/],
+    [`["unix:${folder}/a/b.sock"]`, /: \S+ cannot be created: the folder \S+ does not exist\n$/],
     ['["systemd"]', /: listen\.proxy is systemd, and systemd passed no socket: LISTEN_FDS is not set\n$/],
   ]
   const both = { alone: sluice, withWorkers: starting(t, program) }

@@ -33,7 +33,7 @@ t.test('port 0 becomes the port that was bound', async t => {
   await t.rejects(bindServer(server(t), bound), { code: 'EADDRINUSE' })
 })
 
-t.test('a socket that another server listens on is taken over', async t => {
+t.test('a socket that another server listens on can be used', async t => {
   const sent = createServer(() => t.fail('it came to the server that sent the socket'))
   const address = await bindServer(sent, { host: '127.0.0.1', port: 0 })
   const taking = server(t)
@@ -43,7 +43,7 @@ t.test('a socket that another server listens on is taken over', async t => {
   client.end()
 })
 
-t.test('a Unix socket has the permissions it is given, and goes with its server', async t => {
+t.test('a Unix socket has the given permissions, and is removed with its server', async t => {
   const path = await socketPath(t)
   for (const mode of [0o600, 0o666]) {
     const created = server(t)
@@ -57,7 +57,7 @@ t.test('a Unix socket has the permissions it is given, and goes with its server'
   }
 })
 
-t.test('closing it leaves what another process has put in its place', async t => {
+t.test('closing a server keeps a file that another process has created in place of its socket', async t => {
   const path = await socketPath(t)
   const [first, second] = [server(t), server(t)]
   await bindServer(first, { path, mode: 0o600 })
@@ -75,27 +75,27 @@ t.test('closing it leaves what another process has put in its place', async t =>
   t.notOk(existsSync(path), 'what is gone already stays so')
 })
 
-t.test('takes the place of no socket that lives', async t => {
+t.test('does not replace a socket that is in use', async t => {
   const path = await socketPath(t)
   await bindServer(server(t), { path, mode: 0o600 })
   await t.rejects(bindServer(server(t), { path, mode: 0o600 }), { code: 'EADDRINUSE' })
   t.equal(await (await unixClient(t, path)).untilEnd(), 'hello', 'the first still answers')
 })
 
-t.test('a descriptor that is no socket is an error', async t => {
+t.test('a descriptor that is not a socket is an error', async t => {
   await t.rejects(bindServer(server(t), { fd: 4000, name: 'web', key: 'listen.proxy' }), {
     message:
-      /^listen\.proxy: descriptor 4000, passed by systemd as "web", is no stream socket to listen on \(E[A-Z]+\)$/,
+      /^listen\.proxy: descriptor 4000, passed by systemd as "web", is not a listening stream socket \(E[A-Z]+\)$/,
   })
 })
 
-t.test('several may share a port that all of them share', { skip: NO_REUSE_PORT }, async t => {
+t.test('several servers may share a port if all of them allow it', { skip: NO_REUSE_PORT }, async t => {
   const bound = await bindServer(server(t), { host: '127.0.0.1', port: 0 }, { reusePort: true })
   t.same(await bindServer(server(t), bound, { reusePort: true }), bound)
   await t.rejects(bindServer(server(t), bound), { code: 'EADDRINUSE' })
 })
 
-t.test('an error is worded as if it was bound here, where node:cluster says it in another way', async t => {
+t.test('an error from the primary of node:cluster is worded like one of this process', async t => {
   const failing = (error: Error) => {
     const created = createServer()
     created.listen = () => {
@@ -119,7 +119,7 @@ t.test('an error is worded as if it was bound here, where node:cluster says it i
   }
 })
 
-t.test('stale sockets are removed of those addresses that are files', async t => {
+t.test('stale sockets are removed only for addresses that are files', async t => {
   const [first, second] = [await staleSocket(t), await staleSocket(t)]
   const mode = 0o600
   await removeStaleSockets([
@@ -138,7 +138,7 @@ t.test('stale sockets are removed of those addresses that are files', async t =>
 const parse = (count?: string, pid?: string, names?: string) =>
   parsePassedSockets({ LISTEN_FDS: count, LISTEN_PID: pid, LISTEN_FDNAMES: names }, 77)
 
-t.test('reads how many there are and what they are called', async t => {
+t.test('reads the number of sockets and their names', async t => {
   t.same(parse('2', '77', 'proxy:admin').sockets, [
     { fd: 3, name: 'proxy' },
     { fd: 4, name: 'admin' },
@@ -151,7 +151,7 @@ t.test('reads how many there are and what they are called', async t => {
   t.equal(parse('1024', '77').sockets.at(-1)?.fd, 1026)
 })
 
-t.test('takes none that is not for this process, and says why', async t => {
+t.test('ignores sockets for another process, and says why', async t => {
   for (const [found, absence] of [
     [parse(), 'LISTEN_FDS is not set'],
     [parse(undefined, '77', 'proxy'), 'LISTEN_FDS is not set'],
@@ -175,7 +175,7 @@ const listen = (proxy: readonly string[], admin?: string) => ({
 })
 const PASSED = parse('4', '77', 'proxy:admin:proxy:other')
 
-t.test('a name is every socket that has it, once each', async t => {
+t.test('a name selects every socket of that name, once each', async t => {
   const { proxy, admin } = bindables(
     listen(['127.0.0.1:1', 'systemd:proxy', 'unix:/a'], 'systemd:admin'),
     PASSED,
@@ -189,7 +189,7 @@ t.test('a name is every socket that has it, once each', async t => {
   t.same(admin, { fd: 4, name: 'admin', key: 'listen.admin' })
 })
 
-t.test('systemd alone is what is neither called admin nor named elsewhere', async t => {
+t.test('systemd without a name selects sockets neither called admin nor named elsewhere', async t => {
   const fds = (proxy: readonly string[], admin?: string) =>
     bindables(listen(proxy, admin), PASSED).proxy.map(address => ('fd' in address ? address.fd : undefined))
   t.same(fds(['systemd']), [3, 5, 6])
@@ -199,7 +199,7 @@ t.test('systemd alone is what is neither called admin nor named elsewhere', asyn
   t.equal(bindables(listen(['127.0.0.1:1'])).admin, undefined)
 })
 
-t.test('a key that finds nothing, or more than it takes, says what was passed', async t => {
+t.test('a key without a socket, or with too many, says which sockets were passed', async t => {
   for (const [proxy, admin, passed, message] of [
     [
       ['systemd:web'],
@@ -230,7 +230,7 @@ t.test('a key that finds nothing, or more than it takes, says what was passed', 
   }
 })
 
-t.test('addresses are those that were bound; what is not bound by a worker stays', async t => {
+t.test('addresses are those that were bound; those that a worker does not bind are unchanged', async t => {
   const free = { host: 'localhost', port: 0 }
   const socket = { path: '/run/a.sock', mode: 0o600 }
   const passed = { fd: 3, name: 'web', key: 'listen.proxy' }

@@ -62,32 +62,28 @@ function der(...names: readonly (readonly [tag: number, content: string | Buffer
 
 const [EMAIL, DNS, URI, IP, RID] = [0x81, 0x82, 0x86, 0x87, 0x88]
 
-t.test(
-  'a certificate under the authorities of client_ca is valid, with its names and its subject',
-  { skip },
-  async t => {
-    const ca = Authority.make(t.testdir())
-    const host = ca.issue({ san: 'DNS:localhost' })
-    const client = ca.issue({
-      subject: '/O=Example, Inc./OU=build/OU=release/CN=Käfer/emailAddress=ci@example.com/unnamed=number',
-      san: 'DNS:CI.Example,URI:spiffe://example/CI,email:ci@example.com,IP:10.0.0.1,IP:FD00:0:0:0::0:1',
-    })
-    t.strictSame(withoutChain(await reads(t, host, { clientCa: ca.cert }, client)), {
-      kind: 'valid',
-      names: ['ci.example', 'spiffe://example/CI', 'ci@example.com', '10.0.0.1', 'fd00::1'],
-      subject: [
-        { attribute: 'O', value: 'Example, Inc.' },
-        { attribute: 'OU', value: 'build' },
-        { attribute: 'OU', value: 'release' },
-        { attribute: 'CN', value: 'Käfer' },
-        { attribute: 'emailAddress', value: 'ci@example.com' },
-        { attribute: '1.2.3.4', value: 'number' },
-      ],
-    })
-  },
-)
+t.test('a certificate issued under client_ca is valid, with its names and its subject', { skip }, async t => {
+  const ca = Authority.make(t.testdir())
+  const host = ca.issue({ san: 'DNS:localhost' })
+  const client = ca.issue({
+    subject: '/O=Example, Inc./OU=build/OU=release/CN=Käfer/emailAddress=ci@example.com/unnamed=number',
+    san: 'DNS:CI.Example,URI:spiffe://example/CI,email:ci@example.com,IP:10.0.0.1,IP:FD00:0:0:0::0:1',
+  })
+  t.strictSame(withoutChain(await reads(t, host, { clientCa: ca.cert }, client)), {
+    kind: 'valid',
+    names: ['ci.example', 'spiffe://example/CI', 'ci@example.com', '10.0.0.1', 'fd00::1'],
+    subject: [
+      { attribute: 'O', value: 'Example, Inc.' },
+      { attribute: 'OU', value: 'build' },
+      { attribute: 'OU', value: 'release' },
+      { attribute: 'CN', value: 'Käfer' },
+      { attribute: 'emailAddress', value: 'ci@example.com' },
+      { attribute: '1.2.3.4', value: 'number' },
+    ],
+  })
+})
 
-t.test('one without alternative names has none, and its CN is no name', { skip }, async t => {
+t.test('a certificate without alternative names has none, and its CN is not a name', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const client = ca.issue({ subject: '/CN=ci.example' })
   t.strictSame(withoutChain(await reads(t, ca.issue(), { clientCa: ca.cert }, client)), {
@@ -97,7 +93,7 @@ t.test('one without alternative names has none, and its CN is no name', { skip }
   })
 })
 
-t.test('no text inside a name becomes a name', { skip }, async t => {
+t.test('no text within a name becomes a name of its own', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const host = ca.issue()
   const evil = [
@@ -125,7 +121,7 @@ t.test('no text inside a name becomes a name', { skip }, async t => {
   }
 })
 
-t.test('a name of one kind in the form of another does not count', { skip }, async t => {
+t.test('a name of one kind in the form of another is not used', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const san = der(
     [DNS, 'spiffe://example/admin'],
@@ -145,14 +141,14 @@ t.test('a name of one kind in the form of another does not count', { skip }, asy
   t.same(read?.kind === 'valid' && read.names, ['own.example'])
 })
 
-t.test('no certificate, and none asked for, is none', { skip }, async t => {
+t.test('without a certificate, or a request for one, there is none', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const host = ca.issue()
   t.equal(await reads(t, host, { clientCa: ca.cert }), undefined)
   t.equal(await reads(t, host, {}, ca.issue()), undefined)
 })
 
-t.test('a certificate that is no good says why', { skip }, async t => {
+t.test('an invalid certificate has the reason', { skip }, async t => {
   const folder = t.testdir()
   const ca = Authority.make(folder)
   const host = ca.issue()
@@ -175,7 +171,7 @@ t.test('a certificate that is no good says why', { skip }, async t => {
   t.equal((await reads(t, host, terms, good))?.kind, 'valid', 'but this one is')
 })
 
-t.test('every authority and every revocation list of a file counts', { skip }, async t => {
+t.test('every authority and every revocation list of a file is used', { skip }, async t => {
   const folder = t.testdir()
   const cas = ['one', 'two', 'three'].map(name => Authority.make(folder, name))
   const clientCa = cas.map(({ cert }) => cert).join('some text between\n')
@@ -190,7 +186,7 @@ t.test('every authority and every revocation list of a file counts', { skip }, a
   }
 })
 
-t.test('an authority below another one is followed up to it', { skip }, async t => {
+t.test('a certificate of an intermediate authority is verified up to the root', { skip }, async t => {
   const root = Authority.make(t.testdir(), 'root')
   const below = root.issueAuthority('below')
   const host = root.issue()
@@ -211,14 +207,17 @@ t.test('an authority below another one is followed up to it', { skip }, async t 
   })
 })
 
-t.test('one whose subject holds what is no text has no attributes, and is read all the same', async t => {
-  // Node leaves the subject out then.
-  const certificate = { subjectAltName: 'DNS:own.example', toLegacyObject: () => ({}) }
-  const socket = { authorized: true, getPeerX509Certificate: () => certificate } as unknown as TLSSocket
-  t.match(readClientCertificate(socket), { kind: 'valid', names: ['own.example'], subject: [] })
-})
+t.test(
+  'a certificate whose subject contains a value that is not text has no attributes, and is valid',
+  async t => {
+    // Node leaves the subject out then.
+    const certificate = { subjectAltName: 'DNS:own.example', toLegacyObject: () => ({}) }
+    const socket = { authorized: true, getPeerX509Certificate: () => certificate } as unknown as TLSSocket
+    t.match(readClientCertificate(socket), { kind: 'valid', names: ['own.example'], subject: [] })
+  },
+)
 
-t.test('reads each kind of name (RFC 5280 §4.2.1.6)', async t => {
+t.test('parses each kind of name (RFC 5280 §4.2.1.6)', async t => {
   t.same(
     parseAlternativeNames(
       'DNS:ci.example, URI:spiffe://example/ci, email:ci@example.com, IP Address:10.0.0.1, IP Address:fd00::1, ' +
@@ -237,7 +236,7 @@ t.test('reads each kind of name (RFC 5280 §4.2.1.6)', async t => {
   )
 })
 
-t.test('takes what is in quotes for one name, whatever it holds', async t => {
+t.test('a text in quotes is one name, whatever it contains', async t => {
   t.same(parseAlternativeNames(String.raw`DNS:"a\u002c DNS:admin", DNS:b`), [
     { kind: 'DNS', value: 'a, DNS:admin' },
     { kind: 'DNS', value: 'b' },
@@ -246,7 +245,7 @@ t.test('takes what is in quotes for one name, whatever it holds', async t => {
   t.same(parseAlternativeNames('DNS:""'), [{ kind: 'DNS', value: '' }])
 })
 
-t.test('refuses a line that is not whole of that form', async t => {
+t.test('refuses a line that is not completely of that form', async t => {
   for (const line of [
     '',
     'DNS',

@@ -19,29 +19,32 @@ const LINGER_MS = 5000
 const LINGER_BYTES = 16 * 1024 * 1024
 const CLOSING = 'GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n'
 
-t.test('reads no further behind an unanswered request than a bound, and goes on after it', async t => {
-  const served = await servedConnection(t, exchange => {
-    if (served.exchanges.length > 1) answerWith(1)(exchange)
-  })
-  const { client, socket } = served
-  client.write(GET)
-  // More than the buffers of both sockets hold, in whole requests.
-  const request = Buffer.from(`GET / HTTP/1.1\r\nHost: h\r\nX: ${'x'.repeat(MIB / 2)}\r\n\r\n`)
-  const count = 128
-  for (let i = 0; i < count; i++) client.write(request)
-  await until('the client to be paused', () => socket.isPaused())
-  const read = await settled(() => socket.bytesRead)
-  t.ok(read <= GET.length + MOST_READ, `${read} bytes read`)
-  t.ok(socket.isPaused())
-  t.ok(client.socket.writableLength > 0, 'the client can not write on')
-  t.equal(served.exchanges.length, 1)
-  const [first] = served.exchanges
-  if (first !== undefined) answerWith(1)(first)
-  for (let i = 0; i <= count; i++) t.equal((await readResponse(client)).body, 'x')
-  t.equal(served.exchanges.length, count + 1)
-})
+t.test(
+  'reads a limited number of bytes after an unanswered request, and continues after the response',
+  async t => {
+    const served = await servedConnection(t, exchange => {
+      if (served.exchanges.length > 1) answerWith(1)(exchange)
+    })
+    const { client, socket } = served
+    client.write(GET)
+    // More than the buffers of both sockets hold, in whole requests.
+    const request = Buffer.from(`GET / HTTP/1.1\r\nHost: h\r\nX: ${'x'.repeat(MIB / 2)}\r\n\r\n`)
+    const count = 128
+    for (let i = 0; i < count; i++) client.write(request)
+    await until('the client to be paused', () => socket.isPaused())
+    const read = await settled(() => socket.bytesRead)
+    t.ok(read <= GET.length + MOST_READ, `${read} bytes read`)
+    t.ok(socket.isPaused())
+    t.ok(client.socket.writableLength > 0, 'the client can not write on')
+    t.equal(served.exchanges.length, 1)
+    const [first] = served.exchanges
+    if (first !== undefined) answerWith(1)(first)
+    for (let i = 0; i <= count; i++) t.equal((await readResponse(client)).body, 'x')
+    t.equal(served.exchanges.length, count + 1)
+  },
+)
 
-t.test('the client is gone with its FIN, before its socket is closed (RFC 9110 §7.8)', async t => {
+t.test('after its FIN the client is gone, before its socket is closed (RFC 9110 §7.8)', async t => {
   const served = await servedConnection(t, () => {})
   const { client, socket } = served
   let aborted: unknown
@@ -57,7 +60,7 @@ t.test('the client is gone with its FIN, before its socket is closed (RFC 9110 �
   t.same(aborted, { kind: 'gone', closeReason: 'client_gone' })
 })
 
-t.test('reads no further than that behind a request whose content was read, either', async t => {
+t.test('the limit also applies after a request whose content was read', async t => {
   let ended = false
   const served = await servedConnection(t, exchange => {
     exchange.content.start({
@@ -77,25 +80,28 @@ t.test('reads no further than that behind a request whose content was read, eith
   t.ok(read <= MOST_READ, `${read} bytes read`)
 })
 
-t.test('reads no further request while the client takes no answers, and goes on when it does', async t => {
-  const size = 64 * 1024
-  const served = await servedConnection(t, answerWith(size))
-  const { client, socket } = served
-  client.socket.pause()
-  const count = 1000
-  client.write(GET.repeat(count))
-  const answered = await settled(() => served.exchanges.length)
-  t.ok(answered < count / 2, `${answered} answered`)
-  t.ok(socket.writableLength < 4 * size, `${socket.writableLength} bytes wait`)
-  client.socket.resume()
-  for (let i = 0; i < count; i++) {
-    const { body } = await readResponse(client)
-    if (body.length !== size) t.equal(body.length, size)
-  }
-  t.equal(served.exchanges.length, count)
-})
+t.test(
+  'reads no further request while the client does not read responses, and continues when it does',
+  async t => {
+    const size = 64 * 1024
+    const served = await servedConnection(t, answerWith(size))
+    const { client, socket } = served
+    client.socket.pause()
+    const count = 1000
+    client.write(GET.repeat(count))
+    const answered = await settled(() => served.exchanges.length)
+    t.ok(answered < count / 2, `${answered} answered`)
+    t.ok(socket.writableLength < 4 * size, `${socket.writableLength} bytes wait`)
+    client.socket.resume()
+    for (let i = 0; i < count; i++) {
+      const { body } = await readResponse(client)
+      if (body.length !== size) t.equal(body.length, size)
+    }
+    t.equal(served.exchanges.length, count)
+  },
+)
 
-t.test('ends a client that takes nothing of its answers', async t => {
+t.test('closes the connection of a client that reads nothing of its responses', async t => {
   const served = await servedConnection(t, answerWith(MIB))
   served.client.socket.pause()
   served.client.write(GET.repeat(100))
@@ -123,7 +129,7 @@ t.test('a slow request head is 408 (RFC 9110 §15.5.9)', async t => {
   t.match(served.refusals, [['GET', '/slow', { status: 408, reason: 'request_timeout' }]])
 })
 
-t.test('bytes that trickle in do not make the time for a head longer', async t => {
+t.test('single bytes do not extend the time for a head', async t => {
   const served = await servedConnection(t)
   for (const byte of 'GET / HT') {
     served.client.write(byte)
@@ -133,7 +139,7 @@ t.test('bytes that trickle in do not make the time for a head longer', async t =
   t.equal((await readResponse(served.client)).status, 408)
 })
 
-t.test('the time for a later head runs from its first byte', async t => {
+t.test('the time for a later head begins with its first byte', async t => {
   const served = await servedConnection(t, answerWith(1))
   served.client.write(GET)
   await readResponse(served.client)
@@ -147,7 +153,7 @@ t.test('the time for a later head runs from its first byte', async t => {
   t.equal((await readResponse(served.client)).status, 408)
 })
 
-t.test('a new connection that sends nothing is ended without a word (RFC 9112 §9.5)', async t => {
+t.test('a new connection that sends nothing is closed silently (RFC 9112 §9.5)', async t => {
   for (const bytes of ['', '\r\n']) {
     const served = await servedConnection(t)
     served.client.write(bytes)
@@ -162,7 +168,7 @@ t.test('a new connection that sends nothing is ended without a word (RFC 9112 §
   }
 })
 
-t.test('an idle kept connection is ended without a word (RFC 9112 §9.5)', async t => {
+t.test('an idle connection is closed silently (RFC 9112 §9.5)', async t => {
   const served = await servedConnection(t, answerWith(1))
   served.client.write(GET)
   await readResponse(served.client)
@@ -175,7 +181,7 @@ t.test('an idle kept connection is ended without a word (RFC 9112 §9.5)', async
   await served.client.closed()
 })
 
-t.test('request content that stops coming is 408', async t => {
+t.test('request content that stops arriving is 408', async t => {
   let received = ''
   const served = await servedConnection(t, exchange => {
     exchange.content.start({
@@ -205,7 +211,7 @@ t.test('request content that stops coming is 408', async t => {
   t.equal(await served.client.untilEnd(), '')
 })
 
-t.test('content that trickles is 408 (RFC 9110 §15.5.9)', async t => {
+t.test('request content that arrives too slowly is 408 (RFC 9110 §15.5.9)', async t => {
   const served = await servedConnection(t, exchange => {
     exchange.content.start({ data: () => true, end: () => {} })
   })
@@ -231,7 +237,7 @@ t.test('content that trickles is 408 (RFC 9110 §15.5.9)', async t => {
   })
 })
 
-t.test('the time for content does not run while nobody wants it', async t => {
+t.test('the time for content does not run while no content is wanted', async t => {
   const served = await servedConnection(t, exchange => {
     exchange.content.start({ data: () => false, end: () => answerWith(1)(exchange) })
   })
@@ -245,7 +251,7 @@ t.test('the time for content does not run while nobody wants it', async t => {
   t.equal((await readResponse(served.client)).status, 200)
 })
 
-t.test('the time for content goes on to run after the client was behind with the answer', async t => {
+t.test('the time for content continues after the client has caught up with the response', async t => {
   let drained = false
   const served = await servedConnection(t, exchange => {
     const data = (): boolean => {
@@ -266,7 +272,7 @@ t.test('the time for content goes on to run after the client was behind with the
   t.match(served.exchanges[0]?.aborted, { kind: 'failed', error: { status: 408 } })
 })
 
-t.test('content that has come to its end is not waited for after the client was behind', async t => {
+t.test('content that has ended is not waited for after the client has caught up', async t => {
   let drained = false
   const served = await servedConnection(t, exchange => {
     const end = (): void => {
@@ -284,7 +290,7 @@ t.test('content that has come to its end is not waited for after the client was 
   t.equal(served.exchanges[0]?.aborted, undefined, 'a response may be quiet for as long as it likes')
 })
 
-t.test('an answer under way is never cut short in a way that looks whole (RFC 9112 §8)', async t => {
+t.test('a response in progress is never cut short in a way that looks complete (RFC 9112 §8)', async t => {
   for (const [name, cut] of [
     ['abort', (_, response) => response?.abort()],
     ['destroy', served => served.connection.destroy()],
@@ -307,7 +313,7 @@ t.test('an answer under way is never cut short in a way that looks whole (RFC 91
   }
 })
 
-t.test('an HTTP/1.0 client that is slow with the end of its answer gets all of it', async t => {
+t.test('an HTTP/1.0 client that reads the end of its response slowly gets all of it', async t => {
   const bytes = 16 * MIB
   const served = await servedConnection(t, exchange => {
     const content = exchange.respond({ status: 200, reason: 'OK', fields: [] })
@@ -327,7 +333,7 @@ t.test('an HTTP/1.0 client that is slow with the end of its answer gets all of i
   t.equal(await served.client.outcome(), 'end')
 })
 
-t.test('a drained connection that is idle is ended, one in use after its answer', async t => {
+t.test('in a drain an idle connection is closed, one in use after its response', async t => {
   const idle = await servedConnection(t)
   idle.drain()
   t.equal(await idle.client.untilEnd(), '')
@@ -356,7 +362,7 @@ t.test('a drained connection that is idle is ended, one in use after its answer'
   t.equal(await inHead.client.untilEnd(), '')
 })
 
-t.test('an error that comes before the content says that the connection ends (RFC 9112 §9.6)', async t => {
+t.test('an error before the content announces the end of the connection (RFC 9112 §9.6)', async t => {
   for (const [status, connection] of [
     [399, undefined],
     [400, 'close'],
@@ -377,25 +383,22 @@ t.test('an error that comes before the content says that the connection ends (RF
   }
 })
 
-t.test(
-  'after its last answer a connection is read from until the client ends it (RFC 9112 §9.6)',
-  async t => {
-    const served = await servedConnection(t, answerWith(5))
-    served.client.write(CLOSING)
-    await readResponse(served.client)
-    t.equal(await served.client.untilEnd(), '', 'half-closed at once')
-    served.client.write('more')
-    await served.arrived()
-    served.pass(LINGER_MS - 1)
-    t.notOk(served.socket.destroyed)
-    served.client.end()
-    await served.client.closed()
-    t.equal(await served.client.outcome(), 'end')
-    t.ok(served.isReleased)
-  },
-)
+t.test('after its last response a connection is read until the client closes it (RFC 9112 §9.6)', async t => {
+  const served = await servedConnection(t, answerWith(5))
+  served.client.write(CLOSING)
+  await readResponse(served.client)
+  t.equal(await served.client.untilEnd(), '', 'half-closed at once')
+  served.client.write('more')
+  await served.arrived()
+  served.pass(LINGER_MS - 1)
+  t.notOk(served.socket.destroyed)
+  served.client.end()
+  await served.client.closed()
+  t.equal(await served.client.outcome(), 'end')
+  t.ok(served.isReleased)
+})
 
-t.test('no request behind the last answer is served', async t => {
+t.test('no request after the last response is served', async t => {
   const served = await servedConnection(t, answerWith(5))
   served.client.write(CLOSING + CLOSING)
   await readResponse(served.client)
@@ -405,7 +408,7 @@ t.test('no request behind the last answer is served', async t => {
   t.equal(served.exchanges.length, 1)
 })
 
-t.test('the wait for the client is bounded in time (RFC 9112 §9.6)', async t => {
+t.test('the time in which the client has to close is limited (RFC 9112 §9.6)', async t => {
   const served = await servedConnection(t, answerWith(5))
   served.client.write(CLOSING)
   await served.client.untilEnd()
@@ -418,7 +421,7 @@ t.test('the wait for the client is bounded in time (RFC 9112 §9.6)', async t =>
   t.ok(served.socket.destroyed, 'whatever the client sends meanwhile')
 })
 
-t.test('the wait begins when the client has been sent everything', async t => {
+t.test('that time begins when everything was sent to the client', async t => {
   const served = await servedConnection(t, answerWith(16 * 1024 * 1024))
   served.client.socket.pause()
   served.client.write(CLOSING)
@@ -437,7 +440,7 @@ t.test('the wait begins when the client has been sent everything', async t => {
   t.ok(served.socket.destroyed)
 })
 
-t.test('the wait is bounded in bytes', async t => {
+t.test('the bytes that are read meanwhile are limited', async t => {
   const served = await servedConnection(t, answerWith(5))
   served.client.write(CLOSING)
   await served.client.untilEnd()
@@ -452,7 +455,7 @@ t.test('the wait is bounded in bytes', async t => {
   t.equal(read(), LINGER_BYTES + 1)
 })
 
-t.test('content that is asked for after the last answer does not put off the end of the wait', async t => {
+t.test('content that is wanted after the last response does not extend that time', async t => {
   for (const ask of ['resume', 'start'] as const) {
     const consumer = { data: () => false, end: () => {} }
     const served = await servedConnection(t, exchange => exchange.content.start(consumer))
@@ -472,7 +475,7 @@ t.test('content that is asked for after the last answer does not put off the end
 })
 
 t.test(
-  'a connection that stops being HTTP keeps its listeners and passes its events to whoever takes it',
+  'a connection that becomes a tunnel keeps its listeners and passes its events to the new owner',
   async t => {
     const events: string[] = []
     class Recorder extends SocketHandler {

@@ -53,7 +53,7 @@ t.test('content flows from start to stop, and again from the next start', async 
   t.same(second.told, ['data a', 'end X 1'])
 })
 
-t.test('content of no bytes that has ended ends for whoever starts it again', async t => {
+t.test('empty content that has ended also ends for a later consumer', async t => {
   const { content } = chunked()
   content.start(consumer())
   content.deliverEnd(['X', '1'])
@@ -63,7 +63,7 @@ t.test('content of no bytes that has ended ends for whoever starts it again', as
   t.same(second.told, ['end X 1'])
 })
 
-t.test('a consumer that holds back does not hold the next one back', async t => {
+t.test('a consumer that pauses does not pause the next one', async t => {
   const { content, wanted } = chunked()
   content.start(consumer(false))
   content.deliver(Buffer.from('a'))
@@ -74,7 +74,7 @@ t.test('a consumer that holds back does not hold the next one back', async t => 
   t.equal(wanted(), 2, 'and nothing is left to continue')
 })
 
-t.test('a request without content has ended before anybody starts it', async t => {
+t.test('a request without content has ended before it is started', async t => {
   const one = exchange({}, {}, { kind: 'none' })
   t.equal(one.content.length, 0)
   const [first, second] = [consumer(), consumer()]
@@ -85,7 +85,7 @@ t.test('a request without content has ended before anybody starts it', async t =
   t.same([first.told, second.told], [['end '], ['end ']], 'that of one request is not that of another')
 })
 
-t.test('all content counts, and what its tunnel carries', async t => {
+t.test('counts all content, and the bytes of its tunnel', async t => {
   const output = { bytes: 0, head: () => {} }
   const one = exchange({}, output)
   one.content.start(consumer())
@@ -111,7 +111,7 @@ t.test('all content counts, and what its tunnel carries', async t => {
 })
 
 t.test(
-  'content that trickles is too slow; where none is wanted, or none is to come, there is no hurry',
+  'content that arrives slowly is too slow, but not while none is wanted or none is to come',
   async t => {
     const limits = { bodyMinRate: 10, bodyIdleMs: 1000 }
     const tooSlow = (end: boolean, start: boolean, { bodyMinRate, bodyIdleMs } = limits) => {
@@ -136,7 +136,7 @@ t.test(
   },
 )
 
-t.test('each window has to bring its bytes, and the first is a grace', async t => {
+t.test('each period needs its bytes, and the first one is a grace period', async t => {
   const { content } = chunked()
   const limits = { bodyMinRate: 100, bodyIdleMs: 1000 }
   const look = (now: number, bytes: number) => {
@@ -151,7 +151,7 @@ t.test('each window has to bring its bytes, and the first is a grace', async t =
   t.equal(look(2000, 199), true)
 })
 
-t.test('the time in which nobody wanted content does not count', async t => {
+t.test('the time in which no content was wanted is not counted', async t => {
   const { content } = chunked()
   const limits = { bodyMinRate: 100, bodyIdleMs: 1000 }
   const look = (now: number) => content.isTooSlow(now, limits)
@@ -167,7 +167,7 @@ t.test('the time in which nobody wanted content does not count', async t => {
   t.equal(look(60_500), true)
 })
 
-t.test('to fail and to be gone are two ends, and the first is the one', async t => {
+t.test('failing and being gone are two ends, of which the first counts', async t => {
   const error = new ProxyError('http_request_error', 'm')
   for (const [end, other, ended] of [
     ['fail', 'gone', { kind: 'failed', closeReason: 'failed', error }],
@@ -199,7 +199,7 @@ t.test('to fail and to be gone are two ends, and the first is the one', async t 
   }
 })
 
-t.test('its signal aborts with it, for those who listen still, and has one reason', async t => {
+t.test('its signal aborts with it, for the listeners that remain, and has one reason', async t => {
   const one = exchange()
   const { signal } = one
   t.equal(one.signal, signal)

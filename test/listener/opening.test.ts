@@ -40,30 +40,33 @@ async function handshaking(t: Test) {
 
 const MS = LIMITS.headerTimeoutMs
 
-t.test('a handshake has as long as a request head, however often the client says something', async t => {
-  const { handshake, socket, events, pass, say, closed } = await handshaking(t)
-  for (let i = 0; i < 3; i++) {
-    pass(MS / 4)
-    await say('x')
-  }
-  pass(MS / 4 - 1)
-  t.notOk(socket.destroyed)
-  pass(1)
-  t.ok(socket.destroyed)
-  await closed
-  t.same(events, ['127.0.0.1 ERR_TLS_HANDSHAKE_TIMEOUT', 'given back', 'released'])
-  handshake.failed('ECONNRESET')
-  t.equal(events.length, 3, 'reported once')
-})
+t.test(
+  'a handshake has as much time as a request head, however often the client sends something',
+  async t => {
+    const { handshake, socket, events, pass, say, closed } = await handshaking(t)
+    for (let i = 0; i < 3; i++) {
+      pass(MS / 4)
+      await say('x')
+    }
+    pass(MS / 4 - 1)
+    t.notOk(socket.destroyed)
+    pass(1)
+    t.ok(socket.destroyed)
+    await closed
+    t.same(events, ['127.0.0.1 ERR_TLS_HANDSHAKE_TIMEOUT', 'given back', 'released'])
+    handshake.failed('ECONNRESET')
+    t.equal(events.length, 3, 'reported once')
+  },
+)
 
-t.test('a client that has not begun its handshake is ended without a report', async t => {
+t.test('a client that has not begun its handshake is closed without a report', async t => {
   const { events, pass, closed } = await handshaking(t)
   pass(MS)
   await closed
   t.same(events, ['given back', 'released'])
 })
 
-t.test('a client that goes away in the middle of its handshake has failed', async t => {
+t.test('a client that disconnects during its handshake has failed', async t => {
   const { client, socket, events, say, closed } = await handshaking(t)
   await say('x')
   socket.on('error', () => {})
@@ -72,7 +75,7 @@ t.test('a client that goes away in the middle of its handshake has failed', asyn
   t.same(events, ['127.0.0.1 ECONNRESET', 'given back', 'released'])
 })
 
-t.test('a handshake reports the first reason alone', async t => {
+t.test('only the first reason of a handshake is reported', async t => {
   const { client, handshake, events, say, closed } = await handshaking(t)
   await say('x')
   handshake.failed('ERR_SSL_HTTP_REQUEST')
@@ -81,7 +84,7 @@ t.test('a handshake reports the first reason alone', async t => {
   t.same(events, ['127.0.0.1 ERR_SSL_HTTP_REQUEST', 'given back', 'released'])
 })
 
-t.test('a handshake ends at a drain, and when it has to, and neither is reported', async t => {
+t.test('a handshake is ended by a drain and by destroy, and neither is reported', async t => {
   for (const end of ['drain', 'destroy'] as const) {
     const { handshake, client, events, say, closed } = await handshaking(t)
     await say('x')
@@ -92,7 +95,7 @@ t.test('a handshake ends at a drain, and when it has to, and neither is reported
   }
 })
 
-t.test('once TLS is established it has nothing to do with the connection any more', async t => {
+t.test('once TLS is established the opening does not affect the connection', async t => {
   const { handshake, socket, events, pass, say } = await handshaking(t)
   await say('x')
   handshake.succeed()
@@ -149,7 +152,7 @@ async function balanced(t: Test) {
   return { client, socket, connection, events, pass, say, received, closed }
 }
 
-t.test('hands the socket over with the client’s address and what follows the header', async t => {
+t.test('passes on the socket, with the address of the client and the bytes after the header', async t => {
   const { client, events, received } = await balanced(t)
   client.write(`${HEADER}GET`)
   await received('GET')
@@ -158,7 +161,7 @@ t.test('hands the socket over with the client’s address and what follows the h
   await received('GET more')
 })
 
-t.test('takes a header in pieces, and the balancer for itself where it says so', async t => {
+t.test('accepts a header in pieces, and the balancer as the client where it says so', async t => {
   const { events, say, pass } = await balanced(t)
   for (const byte of 'PROXY UNKNOWN\r') await say(byte)
   t.same(events, [])
@@ -168,7 +171,7 @@ t.test('takes a header in pieces, and the balancer for itself where it says so',
   t.equal(events.length, 2, 'the time of the header is over')
 })
 
-t.test('a bad header closes the connection without an answer', async t => {
+t.test('an invalid header closes the connection without a response', async t => {
   const { client, events, closed } = await balanced(t)
   client.write('GET / HTTP/1.1\r\n\r\n')
   await closed
@@ -176,7 +179,7 @@ t.test('a bad header closes the connection without an answer', async t => {
   t.same(events, ['10.0.0.1 does not begin with a PROXY header', 'given back', 'released'])
 })
 
-t.test('a header has as long as a request head, however often something comes', async t => {
+t.test('a header has as much time as a request head, however often something arrives', async t => {
   const { events, say, pass, socket, closed } = await balanced(t)
   await say('P')
   pass(LIMITS.headerTimeoutMs - 1)
@@ -187,34 +190,41 @@ t.test('a header has as long as a request head, however often something comes', 
   t.same(events, ['10.0.0.1 not received in time', 'given back', 'released'])
 })
 
-t.test('a connection that ends in the middle has failed, one that said nothing has not', async t => {
+t.test('a connection that ends within the header has failed, one that sent nothing has not', async t => {
   const half = await balanced(t)
   await half.say('PROXY')
   half.client.end()
   await half.closed
-  t.same(half.events, ['10.0.0.1 the connection ended before it was whole', 'given back', 'released'])
+  t.same(half.events, ['10.0.0.1 the connection was closed before it was complete', 'given back', 'released'])
   const reset = await balanced(t)
   await reset.say('PROXY')
   reset.client.reset()
   await reset.closed
-  t.same(reset.events, ['10.0.0.1 the connection ended before it was whole', 'given back', 'released'])
+  t.same(reset.events, [
+    '10.0.0.1 the connection was closed before it was complete',
+    'given back',
+    'released',
+  ])
   const silent = await balanced(t)
   silent.client.end()
   await silent.closed
   t.same(silent.events, ['given back', 'released'])
 })
 
-t.test('what waits for its header ends at a drain, and when it has to, and neither is reported', async t => {
-  for (const end of ['drain', 'destroy'] as const) {
-    const { connection, say, events, closed } = await balanced(t)
-    await say('PROXY')
-    connection[end]()
-    await closed
-    t.same(events, ['given back', 'released'], end)
-  }
-})
+t.test(
+  'a connection that waits for its header is ended by a drain and by destroy, and neither is reported',
+  async t => {
+    for (const end of ['drain', 'destroy'] as const) {
+      const { connection, say, events, closed } = await balanced(t)
+      await say('PROXY')
+      connection[end]()
+      await closed
+      t.same(events, ['given back', 'released'], end)
+    }
+  },
+)
 
-t.test('a header that has not begun is not reported when its time is over', async t => {
+t.test('a header that has not begun is not reported at its deadline', async t => {
   const { events, pass, closed } = await balanced(t)
   pass(LIMITS.headerTimeoutMs)
   await closed

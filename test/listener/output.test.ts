@@ -43,7 +43,7 @@ function recorded(t: Test): { socket: Socket; writes: string[]; take(): void } {
 
 const turn = () => new Promise<void>(resolve => queueMicrotask(resolve))
 
-t.test('what is written in one turn leaves together', async t => {
+t.test('everything written in one turn is sent in one call', async t => {
   const { socket, writes } = recorded(t)
   const output = responding(socket)
   output.write(Buffer.from('a\xff', 'latin1'))
@@ -54,7 +54,7 @@ t.test('what is written in one turn leaves together', async t => {
   t.same(writes, [`${HEAD}a\xffb`])
 })
 
-t.test('large pieces leave together too', async t => {
+t.test('large pieces are sent in one call as well', async t => {
   const { socket, writes } = recorded(t)
   const output = responding(socket)
   const large = 'x'.repeat(100_000)
@@ -78,7 +78,7 @@ t.test('a later turn is a later write', async t => {
   t.same(writes, [`${HEAD}a`, 'b'])
 })
 
-t.test('is congested from the high-water mark on, written or not', async t => {
+t.test('is congested from the high-water mark on, whether passed to the system or not', async t => {
   const { socket } = recorded(t)
   const events: string[] = []
   const output = responding(socket, 0, events)
@@ -94,7 +94,7 @@ t.test('is congested from the high-water mark on, written or not', async t => {
   t.ok(output.congested)
 })
 
-t.test('writes nothing to a socket that is closed', async t => {
+t.test('writes nothing to a closed socket', async t => {
   const { socket, writes } = recorded(t)
   const output = responding(socket)
   output.write(Buffer.from('a'))
@@ -118,7 +118,7 @@ t.test('chunked content of one turn is one chunk, however small its pieces (RFC 
   t.equal(writes[1], '1\r\ny\r\n0\r\n\r\n', 'and ends where something else follows')
 })
 
-t.test('a large chunk is the piece itself, with its size in front (RFC 9112 §7.1)', async t => {
+t.test('a large chunk is sent without a copy, after its size (RFC 9112 §7.1)', async t => {
   const { socket, writes } = recorded(t)
   const output = responding(socket, 1)
   const large = Buffer.alloc(20_000, 'x')
@@ -159,7 +159,7 @@ t.test('an empty piece of content does not end chunked content (RFC 9112 §7.1)'
   t.same(empty.writes, [CHUNKED_HEAD])
 })
 
-t.test('many small pieces of one turn are joined, however many bytes they are together', async t => {
+t.test('many small pieces of one turn are joined, whatever their total length', async t => {
   const { socket } = recorded(t)
   const writes: unknown[] = []
   const output = responding(socket)
@@ -172,7 +172,7 @@ t.test('many small pieces of one turn are joined, however many bytes they are to
   t.equal(writes.length, 1)
 })
 
-t.test('what is written to a client that takes nothing waits in few pieces, in order', async t => {
+t.test('what is written for a client that does not read waits in few pieces, in order', async t => {
   const { socket, writes, take } = recorded(t)
   const output = responding(socket)
   const waiting: number[] = []
@@ -200,7 +200,7 @@ t.test('what is written to a client that takes nothing waits in few pieces, in o
   t.equal(writes.join(''), `${sent}end`)
 })
 
-t.test('flush hands over what waits', async t => {
+t.test('flush passes on everything that waits', async t => {
   const { socket, writes, take } = recorded(t)
   const output = responding(socket)
   for (const piece of ['a', 'b', 'c', 'd']) {
@@ -214,7 +214,7 @@ t.test('flush hands over what waits', async t => {
   t.equal(writes.join(''), `${HEAD}abcd`)
 })
 
-t.test('a head is one byte a character', async t => {
+t.test('a head has one byte for each character', async t => {
   const { socket, writes } = recorded(t)
   const output = new ResponseOutput(socket, new ConnectionState(), SILENT)
   output.begin({ method: 'GET', minor: 1, persistent: true })
@@ -223,7 +223,7 @@ t.test('a head is one byte a character', async t => {
   t.same(writes, ['HTTP/1.1 103 Early Hints\r\nLink: \xff\r\n\r\n'])
 })
 
-t.test('nothing is sent of what a handler writes when its request has ended early', async t => {
+t.test('what a handler writes after its request has ended early is not sent', async t => {
   const { socket, writes } = recorded(t)
   const events: string[] = []
   const output = responding(socket, 1, events)
@@ -243,43 +243,40 @@ t.test('nothing is sent of what a handler writes when its request has ended earl
   t.equal(output.bytes, 1 + socket.writableHighWaterMark, 'all of it is counted')
 })
 
-t.test(
-  'an answer takes the place of what a handler would send, and the next request has its own',
-  async t => {
-    const { socket, writes } = recorded(t)
-    const events: string[] = []
-    const state = new ConnectionState()
-    const output = new ResponseOutput(socket, state, {
-      congested: () => void events.push('congested'),
-      responded: () => void events.push('responded'),
-      aborted: () => void events.push('aborted'),
-    })
-    state.onRequest('head')
-    state.onRequest('end')
-    output.begin({ method: 'GET', minor: 1, persistent: true })
-    output.mute()
-    output.answer({ status: 403, reason: 'No', fields: [], contentLength: 2 }, Buffer.from('no'))
-    t.same(events, ['responded'])
-    for (const write of [() => output.write(Buffer.from('x')), () => output.end(), () => output.abort()])
-      write()
-    state.onRequest('next')
-    state.onResponse('next')
-    output.begin({ method: 'GET', minor: 1, persistent: true })
-    t.equal(output.bytes, 0)
-    output.head({ status: 200, reason: 'OK', fields: [], contentLength: 1 })
-    output.write(Buffer.from('y'))
-    output.end()
-    await turn()
-    const answers = [
-      'HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno',
-      'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny',
-    ]
-    t.same(writes, [answers.join('')])
-    t.same(events, ['responded', 'responded'])
-  },
-)
+t.test('an error response replaces what a handler would send, and the next request has its own', async t => {
+  const { socket, writes } = recorded(t)
+  const events: string[] = []
+  const state = new ConnectionState()
+  const output = new ResponseOutput(socket, state, {
+    congested: () => void events.push('congested'),
+    responded: () => void events.push('responded'),
+    aborted: () => void events.push('aborted'),
+  })
+  state.onRequest('head')
+  state.onRequest('end')
+  output.begin({ method: 'GET', minor: 1, persistent: true })
+  output.mute()
+  output.answer({ status: 403, reason: 'No', fields: [], contentLength: 2 }, Buffer.from('no'))
+  t.same(events, ['responded'])
+  for (const write of [() => output.write(Buffer.from('x')), () => output.end(), () => output.abort()])
+    write()
+  state.onRequest('next')
+  state.onResponse('next')
+  output.begin({ method: 'GET', minor: 1, persistent: true })
+  t.equal(output.bytes, 0)
+  output.head({ status: 200, reason: 'OK', fields: [], contentLength: 1 })
+  output.write(Buffer.from('y'))
+  output.end()
+  await turn()
+  const answers = [
+    'HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno',
+    'HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\ny',
+  ]
+  t.same(writes, [answers.join('')])
+  t.same(events, ['responded', 'responded'])
+})
 
-t.test('a client that is behind is waited for behind such an answer, too', async t => {
+t.test('such a response also waits for a client that does not keep up', async t => {
   const { socket, take } = recorded(t)
   const output = new ResponseOutput(socket, new ConnectionState(), SILENT)
   socket.on('drain', () => output.drained())
@@ -297,36 +294,39 @@ t.test('a client that is behind is waited for behind such an answer, too', async
   t.equal(drained, 1)
 })
 
-t.test('onDrain waits for a client that is behind, with what was written in this turn, too', async t => {
-  const socket = new Socket()
-  t.teardown(() => socket.destroy())
-  let take = (): void => {}
-  socket._write = (_chunk, _encoding, callback) => {
-    take = callback
-  }
-  const response = new ResponseOutput(socket, new ConnectionState(), SILENT)
-  socket.on('drain', () => response.drained())
-  response.begin({ method: 'GET', minor: 1, persistent: true })
-  response.head({ status: 200, reason: 'OK', fields: [], contentLength: 1 << 20 })
-  t.notOk(response.congested)
-  let drained = 0
-  response.onDrain(() => {
-    drained += 1
-  })
-  await new Promise(resolve => setImmediate(resolve))
-  t.equal(drained, 1, 'at once where nobody is behind')
-  take()
-  await new Promise(resolve => setImmediate(resolve))
-  // Nothing of it has been handed to the socket yet.
-  response.write(Buffer.alloc(socket.writableHighWaterMark))
-  t.ok(response.congested)
-  t.notOk(socket.writableNeedDrain)
-  response.onDrain(() => {
-    drained += 1
-  })
-  await new Promise(resolve => setImmediate(resolve))
-  t.equal(drained, 1)
-  take()
-  await new Promise(resolve => setImmediate(resolve))
-  t.equal(drained, 2)
-})
+t.test(
+  'onDrain waits for a client that does not keep up, also with what was written in this turn',
+  async t => {
+    const socket = new Socket()
+    t.teardown(() => socket.destroy())
+    let take = (): void => {}
+    socket._write = (_chunk, _encoding, callback) => {
+      take = callback
+    }
+    const response = new ResponseOutput(socket, new ConnectionState(), SILENT)
+    socket.on('drain', () => response.drained())
+    response.begin({ method: 'GET', minor: 1, persistent: true })
+    response.head({ status: 200, reason: 'OK', fields: [], contentLength: 1 << 20 })
+    t.notOk(response.congested)
+    let drained = 0
+    response.onDrain(() => {
+      drained += 1
+    })
+    await new Promise(resolve => setImmediate(resolve))
+    t.equal(drained, 1, 'at once where nobody is behind')
+    take()
+    await new Promise(resolve => setImmediate(resolve))
+    // Nothing of it has been handed to the socket yet.
+    response.write(Buffer.alloc(socket.writableHighWaterMark))
+    t.ok(response.congested)
+    t.notOk(socket.writableNeedDrain)
+    response.onDrain(() => {
+      drained += 1
+    })
+    await new Promise(resolve => setImmediate(resolve))
+    t.equal(drained, 1)
+    take()
+    await new Promise(resolve => setImmediate(resolve))
+    t.equal(drained, 2)
+  },
+)

@@ -9,7 +9,7 @@ import { runs } from '../kit/runs.js'
 const text = (line: string): Buffer => Buffer.from(line, 'latin1')
 const told = (bytes: Buffer) => parseProxyHeader(bytes)?.source?.text
 
-t.test('reads the line of version 1', t => {
+t.test('parses the line of version 1', t => {
   for (const [line, source] of [
     ['PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n', '192.0.2.1'],
     ['PROXY TCP4 0.0.0.0 255.255.255.255 0 65535\r\n', '0.0.0.0'],
@@ -36,7 +36,7 @@ t.test('the line of version 1 has 107 bytes at most', t => {
   t.end()
 })
 
-t.test('repairs nothing in the line of version 1', t => {
+t.test('refuses every deviation in the line of version 1', t => {
   for (const line of [
     'PROXY\r\n',
     'PROXY \r\n',
@@ -78,7 +78,7 @@ t.test('repairs nothing in the line of version 1', t => {
 const V4 = binaryHeader({ source: [192, 0, 2, 1] })
 const V6 = binaryHeader({ source: [0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9] })
 
-t.test('reads the bytes of version 2, and skips what follows the addresses', t => {
+t.test('parses the bytes of version 2, and skips what follows the addresses', t => {
   t.equal(V4.length, 28)
   t.equal(V6.length, 52)
   const extended = binaryHeader({ source: [10, 0, 0, 1], extensions: Buffer.from([4, 0, 1, 0]) })
@@ -111,7 +111,7 @@ t.test('LOCAL and unspecified connections are the balancer’s own', t => {
   t.end()
 })
 
-t.test('refuses what version 2 does not list, as soon as it shows', t => {
+t.test('refuses what version 2 does not define, as soon as it is received', t => {
   const changed = (at: number, byte: number): Buffer => {
     const bytes = Buffer.from(V4)
     bytes[at] = byte
@@ -139,7 +139,7 @@ t.test('refuses what version 2 does not list, as soon as it shows', t => {
   t.end()
 })
 
-t.test('needs every byte of a header, and none beyond it', t => {
+t.test('needs every byte of a header, and none after it', t => {
   for (const header of [V4, V6, text('PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n')]) {
     for (let length = 0; length < header.length; length++) {
       t.equal(parseProxyHeader(header.subarray(0, length)), undefined, `${length} of ${header.length}`)
@@ -149,7 +149,7 @@ t.test('needs every byte of a header, and none beyond it', t => {
   t.end()
 })
 
-t.test('whatever comes: a header within the bytes, more wanted, or a RangeError', async () => {
+t.test('any bytes give a header within them, a request for more, or a RangeError', async () => {
   const starts = [
     '',
     'PROXY ',

@@ -68,7 +68,7 @@ t.test('a drain lets a tunnel end by itself', async t => {
   t.match(proxy.events.at(-1), { event: 'close', close_reason: 'complete', bytes_up: 5, bytes_down: 4 })
 })
 
-t.test('a drain ends tunnels and requests that are left at its deadline', async t => {
+t.test('a drain ends the remaining tunnels and requests at its deadline', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, `${LOOPBACK_RULES}shutdown: { drain: 50ms }\n`)
   const { client, upstream } = await openTunnel(t, proxy)
@@ -93,7 +93,7 @@ t.test('a drain ends tunnels and requests that are left at its deadline', async 
   t.equal(closes.length, 2)
 })
 
-t.test('content that passes still at the deadline of a drain was ended by that', async t => {
+t.test('content in progress at the deadline of a drain is reported as ended by it', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, `${LOOPBACK_RULES}shutdown: { drain: 50ms }\n`)
   const [download, upload] = [await rawClient(t, proxy.port), await rawClient(t, proxy.port)]
@@ -115,7 +115,7 @@ t.test('content that passes still at the deadline of a drain was ended by that',
   )
 })
 
-t.test('a tunnel that is made while the proxy drains counts', async t => {
+t.test('a tunnel that is opened while the proxy drains is counted', async t => {
   const origin = await rawOrigin(t)
   let asked = (_: (addresses: readonly string[]) => void): void => {}
   const asking = new Promise<(addresses: readonly string[]) => void>(resolve => {
@@ -142,7 +142,7 @@ t.test('a tunnel that is made while the proxy drains counts', async t => {
   t.match(proxy.events.at(-1), { event: 'close', close_reason: 'complete' })
 })
 
-t.test('when a drain is through, everything is in the log', async t => {
+t.test('when a drain has ended, everything is in the log', async t => {
   const events: { event: string; kind: string }[] = []
   const logger = createLogger('info', { write: line => events.push(JSON.parse(line)) })
   const loaded = parseConfig(
@@ -166,7 +166,7 @@ t.test('when a drain is through, everything is in the log', async t => {
   )
 })
 
-t.test('an address that can not be bound leaves nothing open', async t => {
+t.test('an address that cannot be bound leaves nothing open', async t => {
   const proxy = await testProxy(t)
   const logger = createLogger('silent', { write: () => {} })
   const loaded = parseConfig(
@@ -190,7 +190,7 @@ t.test('a connection with one of the last descriptors is closed at once', async 
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 200 /)
 })
 
-t.test('a drain ends although something that it stops does not report back', async t => {
+t.test('a drain ends even if something that it stops does not report its end', async t => {
   const tunnels = new TunnelRegistry(() => performance.now())
   const server = new ProxyServer({
     now: () => performance.now(),
@@ -200,7 +200,7 @@ t.test('a drain ends although something that it stops does not report back', asy
     shares: NO_LIMITS,
     descriptors: NO_DESCRIPTOR_KEPT,
     handshakeFailed: () => {},
-    headerFailed: () => {},
+    proxyHeaderFailed: () => {},
   })
   server.configure({
     limits: LIMITS,
@@ -226,7 +226,7 @@ t.test('a drain ends although something that it stops does not report back', asy
 })
 
 t.test(
-  'a paused socket takes one piece, where another one takes them all, and goes on when it is resumed',
+  'a paused socket reads one piece, where others read all of them, and continues when resumed',
   async t => {
     const limited = await accepted(t, { noDelay: true })
     const other = await accepted(t, { noDelay: true })

@@ -35,7 +35,7 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
     shares: NO_LIMITS,
     descriptors: NO_DESCRIPTOR_KEPT,
     handshakeFailed: () => {},
-    headerFailed: () => {},
+    proxyHeaderFailed: () => {},
   })
   server.configure({
     limits: LIMITS,
@@ -72,7 +72,7 @@ async function bare(t: Test, files: TlsFiles, secured: (socket: TLSSocket) => vo
     released: () => void released++,
   }
   const server: Server = createTlsServer(files, LIMITS.headerTimeoutMs, {
-    begun: socket => {
+    connected: socket => {
       const { remoteAddress: address } = socket
       if (address === undefined) return undefined
       const settings = { limits: LIMITS, now: () => 0 }
@@ -103,7 +103,7 @@ async function bare(t: Test, files: TlsFiles, secured: (socket: TLSSocket) => vo
   }
 }
 
-t.test('the exchange gets to know what the client proved', { skip }, async t => {
+t.test('the exchange has the certificate of the client', { skip }, async t => {
   const folder = t.testdir()
   const [ca, other] = [Authority.make(folder), Authority.make(folder, 'other')]
   const [good, revoked] = [ca.issue({ subject: '/CN=ci', san: 'DNS:ci.example' }), ca.issue()]
@@ -128,7 +128,7 @@ t.test('the exchange gets to know what the client proved', { skip }, async t => 
   }
 })
 
-t.test('a server that asks for no certificate takes none', { skip }, async t => {
+t.test('a server that requests no certificate gets none', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const { port } = await served(t, ca.issue({ san: 'DNS:localhost' }))
   const client = await tlsClient(t, port, { ...ca.issue(), ca: ca.cert })
@@ -148,7 +148,7 @@ async function resumes(t: Test, port: number, options: ConnectionOptions): Promi
 }
 
 t.test(
-  'no session is resumed where clients have certificates: one may have been revoked since',
+  'no session is resumed if client certificates are requested: one may have been revoked meanwhile',
   { skip },
   async t => {
     const ca = Authority.make(t.testdir())
@@ -172,7 +172,7 @@ t.test('TLS 1.2 is not renegotiated', { skip }, async t => {
   t.match(await failed, { code: 'ERR_SSL_NO_RENEGOTIATION' })
 })
 
-t.test('the one application protocol is http/1.1 (RFC 7301 §3.2)', { skip }, async t => {
+t.test('the only application protocol is http/1.1 (RFC 7301 §3.2)', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const { port, failures, failure } = await bare(t, ca.issue())
   for (const [offered, chosen] of [
@@ -191,7 +191,7 @@ t.test('the one application protocol is http/1.1 (RFC 7301 §3.2)', { skip }, as
 })
 
 t.test(
-  'a client that ends in the middle of the handshake is let go, one that said nothing silently',
+  'a client that disconnects during the handshake is released, silently if it has sent nothing',
   { skip },
   async t => {
     const ca = Authority.make(t.testdir())
@@ -208,7 +208,7 @@ t.test(
   },
 )
 
-t.test('one that resets the connection is told as what it did', { skip }, async t => {
+t.test('a reset by the client is reported as a reset', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const { port, server, failures, failure } = await bare(t, ca.issue())
   const accepted = new Promise<Socket>(resolve => server.once('connection', resolve))
@@ -232,7 +232,7 @@ t.test('a TLS socket can be reset like any other', { skip }, async t => {
   t.equal(await client.outcome(), 'reset')
 })
 
-t.test('what comes out of the files can be replaced while the server runs', { skip }, async t => {
+t.test('the options from files can be replaced while the server runs', { skip }, async t => {
   const folder = t.testdir()
   const [ca, clients] = [Authority.make(folder), Authority.make(folder, 'clients')]
   const [before, after] = [ca.issue({ subject: '/CN=before' }), ca.issue({ subject: '/CN=after' })]
@@ -250,7 +250,7 @@ t.test('what comes out of the files can be replaced while the server runs', { sk
   t.notOk(sockets[1]?.authorized)
 })
 
-t.test('who has begun a handshake has to begin anew where others vouch for clients', { skip }, async t => {
+t.test('a handshake in progress is ended when the authorities for clients change', { skip }, async t => {
   const folder = t.testdir()
   const [ca, before, after] = [
     Authority.make(folder),

@@ -6,7 +6,7 @@ import { removeStaleSocket, SocketFiles } from '../../src/listener/unix-socket.j
 import { socketPath, staleSocket } from '../kit/peers/unix-socket.js'
 import { temporaryDirectory } from '../kit/processes/command.js'
 
-t.test('removes a socket that nobody accepts on, and minds none that is not there', async t => {
+t.test('removes a socket on which no process accepts, and accepts a missing one', async t => {
   const path = await staleSocket(t)
   t.ok(existsSync(path))
   await removeStaleSocket(path)
@@ -14,7 +14,7 @@ t.test('removes a socket that nobody accepts on, and minds none that is not ther
   await removeStaleSocket(path)
 })
 
-t.test('leaves a socket alone that somebody listens on', async t => {
+t.test('does not touch a socket on which a process listens', async t => {
   const path = join(await temporaryDirectory(t), 's')
   const server = createServer()
   await new Promise<void>(resolve => server.listen({ path }, resolve))
@@ -26,24 +26,24 @@ t.test('leaves a socket alone that somebody listens on', async t => {
   t.ok(existsSync(path))
 })
 
-t.test('leaves everything alone that is no socket', async t => {
+t.test('does not touch a file that is not a socket', async t => {
   const directory = await temporaryDirectory(t)
   const file = join(directory, 'file')
   writeFileSync(file, 'kept')
   const link = join(directory, 'link')
   symlinkSync(await staleSocket(t), link)
   for (const path of [file, directory, link]) {
-    await t.rejects(removeStaleSocket(path), { message: `${path} is there already, and is no socket` })
+    await t.rejects(removeStaleSocket(path), { message: `${path} already exists and is not a socket` })
     t.ok(existsSync(path))
   }
   await t.rejects(removeStaleSocket(join(file, 'below')), { code: 'ENOTDIR' })
 })
 
-t.test('a folder that is not there is said to be missing', async t => {
+t.test('a missing folder is reported as missing', async t => {
   const folder = join(await temporaryDirectory(t), 'none')
   await t.rejects(removeStaleSocket(join(folder, 's')), {
     code: 'ENOENT',
-    message: `${join(folder, 's')} cannot be made: there is no folder ${folder}`,
+    message: `${join(folder, 's')} cannot be created: the folder ${folder} does not exist`,
   })
 })
 
@@ -53,20 +53,20 @@ async function listen(t: Test, path: string): Promise<void> {
   t.teardown(() => server.close())
 }
 
-t.test('at the end of a process the sockets that it made are removed', async t => {
+t.test('at the end of a process its sockets are removed', async t => {
   const folder = await temporaryDirectory(t)
   const paths = [join(folder, 'a'), join(folder, 'b'), join(folder, 'none', 'c')]
   const [a = '', b = ''] = paths
   const files = new SocketFiles(paths)
   await listen(t, a)
   await listen(t, b)
-  files.made()
+  files.created()
   files.remove()
   t.same(readdirSync(folder), [])
   files.remove()
 })
 
-t.test('of a start that is not over, those that are made by then', async t => {
+t.test('during a start, the sockets created so far are removed', async t => {
   const path = await staleSocket(t)
   const files = new SocketFiles([path, `${path}.later`, '\0'])
   // In the place of one that nobody listens on, and is removed.
@@ -77,23 +77,23 @@ t.test('of a start that is not over, those that are made by then', async t => {
   t.ok(existsSync(`${path}.moved`))
 })
 
-t.test('what was there before the start stays', async t => {
+t.test('files from before the start are kept', async t => {
   const socket = await staleSocket(t)
   const file = join(await temporaryDirectory(t), 'file')
   writeFileSync(file, 'kept')
   const files = new SocketFiles([socket, file])
   files.remove()
-  files.made()
+  files.created()
   files.remove()
   t.ok(existsSync(socket))
   t.ok(existsSync(file))
 })
 
-t.test('what another process puts in the place of one stays', async t => {
+t.test('a file that another process has put in place of a socket is kept', async t => {
   const path = await socketPath(t)
   const files = new SocketFiles([path])
   await listen(t, path)
-  files.made()
+  files.created()
   renameSync(path, `${path}.moved`)
   await listen(t, path)
   files.remove()

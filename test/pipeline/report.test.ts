@@ -1,7 +1,7 @@
 import t from 'tap'
 import { malformed, ProxyError } from '../../src/errors.js'
 import type { Denial } from '../../src/policy/denial.js'
-import { Report, tellInvalidRequest } from '../../src/pipeline/report.js'
+import { Report, reportInvalidRequest } from '../../src/pipeline/report.js'
 import {
   type DecisionEvent,
   type ExchangeObserver,
@@ -77,7 +77,7 @@ function told(target: string) {
   }
   const error = malformed('bad target')
   const request = { id: 'a-1', client: 'ci', clientAddress: '10.0.0.1', method: 'GET', target }
-  tellInvalidRequest([observer], 'abc', request, error)
+  reportInvalidRequest([observer], 'abc', request, error)
   return { decisions, closes, error }
 }
 
