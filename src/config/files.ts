@@ -240,5 +240,5 @@ function readPassword(name: string, reader: FileReader): string | undefined {
 }
 
 function warnIfPublic({ isPublic }: FileText, path: Path, name: string, reader: FileReader): void {
-  if (isPublic) reader.warn(path, `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
+  if (isPublic) reader.warn(path, `every user of this machine can read ${name}; run \`chmod o= ${name}\``)
 }

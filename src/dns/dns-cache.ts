@@ -1,13 +1,13 @@
 /**
- * How long an answer of DNS is kept, a failure too, and one query for all who ask for a name at once, which goes on for
- * as long as one of them waits for it.
+ * Caches DNS answers, including failures, and shares one query among all who ask for the same name at the same time.
+ * The query continues as long as one of them waits for it.
  *
- * An answer holds as long as it says, within bounds; that a name has no address holds for a time of its own
- * (RFC 2308 §5), and a failure for a second, so that a name that can not be resolved is not asked for by every
- * request (RFC 9520 §3.2). What is kept are addresses alone: they are judged again for each request.
+ * An answer is valid for its TTL, within limits; that a name has no address is valid for a time of its own (RFC 2308
+ * §5); a failure is cached for a second, so that a name that cannot be resolved is not queried for every request
+ * (RFC 9520 §3.2). Only addresses are cached: the policy judges them again for each request.
  *
- * An answer with more addresses than anybody needs is a failure: whoever runs a name decides how many it has, and could
- * fill the memory with them.
+ * An answer with too many addresses is a failure: the owner of a name decides how many it has, and could fill the
+ * memory.
  */
 import { ProxyError } from '../errors.js'
 import type { FairQueue, QueueClient, QueuedWork } from '../limits/fair-queue.js'
@@ -16,43 +16,43 @@ import type { Answer, NameSource } from './lookup.js'
 
 export interface DnsCacheOptions {
   readonly source: Pick<NameSource, 'lookup' | 'endsAtAbort'>
-  /** What queries wait in until the source is asked. */
+  /** Queries wait in this queue before the source is asked. */
   readonly queue: Pick<FairQueue<Answer>, 'create'>
-  /** A query that runs for longer than this is not waited for by those who come new. */
+  /** A query that has run longer than this is not shared with new requests. */
   readonly timeoutMs: number
-  /** How long an answer is kept of which it is not known how long it holds. */
+  /** How long an answer without a TTL is valid, and the least for any other. */
   readonly minTtlMs: number
-  /** Wins over `minTtlMs`. */
+  /** Takes precedence over `minTtlMs`. */
   readonly maxTtlMs: number
   readonly negativeTtlMs: number
   /** Milliseconds, monotonic. */
   readonly now: () => number
 }
 
-/** How long a failure is kept: the shortest time that RFC 9520 §3.2 leaves. */
+/** How long a failure is cached: the minimum of RFC 9520 §3.2. */
 export const FAILURE_TTL_MS = 1000
-/** More names than these are not kept; the one that came first is forgotten. */
+/** The most names in the cache; the oldest one is removed first. */
 export const MAX_NAMES = 4096
-/** More addresses than these are not taken from one answer. */
+/** The most addresses that are accepted in one answer. */
 export const MAX_ADDRESSES = 64
 
-/** A name that was asked for. */
-export interface AskedName {
-  /** Rejects with what the lookup throws; with ProxyError dns_error when it finds more than MAX_ADDRESSES. */
+/** A query, or a cached answer, for a name. */
+export interface PendingLookup {
+  /** Rejects with the error of the lookup; with ProxyError dns_error when it finds more than MAX_ADDRESSES. */
   readonly answer: Promise<readonly string[]>
-  /** Whether its query still waits for others to end. */
+  /** Whether the query still waits in the queue. */
   readonly isWaiting: boolean
-  /** The answer is not waited for any more; to be called once, also when it is there. */
+  /** Must be called once when the answer is not needed any more, also after it was received. */
   leave(): void
 }
 
 interface Entry {
   readonly answer: Promise<readonly string[]>
-  /** While it is asked for. */
+  /** Undefined once it is answered. */
   lookup: QueuedWork<Answer> | undefined
-  /** Undefined while it is asked for, and for a failure. */
+  /** Undefined while the query runs, and for a failure. */
   addresses: readonly string[] | undefined
-  /** Until then it serves; while it is asked for, until then others wait for it. */
+  /** When the entry expires; while the query runs, until when new requests share it. */
   untilMs: number
 }
 
@@ -64,30 +64,30 @@ export class DnsCache {
     this.#options = options
   }
 
-  /** The addresses that are kept, none for a name that has none; undefined when it has to be asked for. */
-  kept(name: string): readonly string[] | undefined {
+  /** The cached addresses, empty for a name without any; undefined when a query is needed. */
+  cached(name: string): readonly string[] | undefined {
     return this.#fresh(name)?.addresses
   }
 
-  /** Keeps what is known without a query, for as long as an answer of which it is not known how long it holds. */
-  keep(name: string, addresses: readonly string[]): void {
+  /** Adds addresses that are known without a query, for as long as an answer without a TTL. */
+  add(name: string, addresses: readonly string[]): void {
     const entry: Entry = { lookup: undefined, answer: Promise.resolve(addresses), addresses, untilMs: 0 }
-    this.#keep(name, entry, addresses, this.#ttlMs({ addresses, ttlMs: undefined }))
+    this.#store(name, entry, addresses, this.#ttlMs({ addresses, ttlMs: undefined }))
   }
 
   /**
-   * What is kept, failures too, or what DNS answers. Where the source can not end a query, it goes on when nobody waits
-   * for it any more, and its answer is kept.
-   * @param client whom a query is counted for
+   * Returns the cached answer, which may be a failure, or starts a query. If the source cannot end a query, it
+   * continues when nobody waits for it any more, and its answer is cached.
+   * @param client for which the query is counted
    * @throws ProxyError 429 or 503 when too many queries wait
    */
-  ask(name: string, client: QueueClient): AskedName {
-    const kept = this.#fresh(name)
-    const entry = kept ?? this.#create(name)
+  ask(name: string, client: QueueClient): PendingLookup {
+    const cached = this.#fresh(name)
+    const entry = cached ?? this.#create(name)
     const { answer, lookup } = entry
     if (lookup === undefined) return { answer, isWaiting: false, leave() {} }
     const leave = lookup.join(client)
-    if (kept === undefined) this.#put(name, entry)
+    if (cached === undefined) this.#put(name, entry)
     return {
       answer,
       leave,
@@ -102,7 +102,7 @@ export class DnsCache {
     return entry !== undefined && this.#options.now() < entry.untilMs ? entry : undefined
   }
 
-  /** What runs only once it was joined. */
+  /** The query starts only when it is joined. */
   #create(name: string): Entry {
     const { source, queue, timeoutMs, negativeTtlMs, now } = this.#options
     const lookup = queue.create({
@@ -119,15 +119,15 @@ export class DnsCache {
       .then(found => bounded(name, found))
       .then(
         found => {
-          this.#keep(name, entry, found.addresses, this.#ttlMs(found))
+          this.#store(name, entry, found.addresses, this.#ttlMs(found))
           return found.addresses
         },
         (error: unknown) => {
-          this.#keep(name, entry, undefined, isNotFound(error) ? negativeTtlMs : FAILURE_TTL_MS)
+          this.#store(name, entry, undefined, isNotFound(error) ? negativeTtlMs : FAILURE_TTL_MS)
           throw error
         },
       )
-    // Everybody may have left when it fails.
+    // When it fails, nobody may be waiting any more.
     answer.catch(() => {})
     const entry: Entry = { answer, lookup, addresses: undefined, untilMs: Number.POSITIVE_INFINITY }
     return entry
@@ -139,8 +139,8 @@ export class DnsCache {
     return Math.min(Math.max(ttlMs ?? 0, minTtlMs), maxTtlMs)
   }
 
-  /** A query that was overtaken by another still counts when it brings an answer, but not when it fails. */
-  #keep(name: string, entry: Entry, addresses: Entry['addresses'], ttlMs: number): void {
+  /** If a newer query has replaced this one, its answer is still used, but not its failure. */
+  #store(name: string, entry: Entry, addresses: Entry['addresses'], ttlMs: number): void {
     if (addresses === undefined && this.#entries.get(name) !== entry) return
     entry.lookup = undefined
     entry.addresses = addresses
@@ -148,7 +148,7 @@ export class DnsCache {
     this.#put(name, entry)
   }
 
-  /** As the newest. */
+  /** Inserts the entry as the newest one. */
   #put(name: string, entry: Entry): void {
     this.#entries.delete(name)
     this.#entries.set(name, entry)
@@ -164,6 +164,6 @@ function bounded(name: string, found: Answer): Answer {
   const count = found.addresses.length
   if (count <= MAX_ADDRESSES) return found
   throw new ProxyError('dns_error', `too many addresses found for ${name}`, {
-    detail: `DNS has ${count} addresses for ${name}, and at most ${MAX_ADDRESSES} are taken. No configuration key allows more.`,
+    detail: `DNS has ${count} addresses for ${name}, and at most ${MAX_ADDRESSES} are accepted. No configuration key allows more.`,
   })
 }

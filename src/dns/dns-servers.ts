@@ -1,10 +1,10 @@
 /**
- * Names to addresses by the DNS servers of the configuration: IPv4 and IPv6 at once, without /etc/hosts and search
+ * Resolves names with the DNS servers of the configuration: IPv4 and IPv6 in parallel, without /etc/hosts and search
  * domains.
  *
- * What either family has is an answer. When the other failed, or is silent while this one is there, the answer is
- * used but does not hold (RFC 8305 §3 waits for the second family 50 ms and takes later addresses up on the way; one
- * permit holds all of ours, so that the wait is longer). Half an answer is never "not found".
+ * The addresses of one family are a valid answer. If the other family failed or does not answer in time, the answer is
+ * used but not cached. (RFC 8305 §3 waits 50 ms for the second family and uses later addresses during the connection
+ * attempts; here one permit contains all addresses, so the wait is longer.) Half an answer is never "not found".
  */
 import { Resolver } from 'node:dns/promises'
 import { type DnsServer, serializeDnsServer } from '../config/dns-server.js'
@@ -14,29 +14,29 @@ import { isNotFound, unanswered } from '../upstream/failures.js'
 import type { Answer, NameSource } from './lookup.js'
 
 export interface DnsServersOptions {
-  /** At least one; in the order in which they are asked until one is silent. */
+  /** At least one; each is asked when the previous one does not answer. */
   readonly servers: readonly DnsServer[]
-  /** The longest wait of those who ask; the answer, or that there is none, comes a little earlier. */
+  /** The time limit of the requests; the lookup ends a little earlier, with an answer or a timeout. */
   readonly timeoutMs: number
   readonly descriptors: Descriptors
 }
 
-/** How many names are asked for at a time. Each has its sockets, and one that nobody answers for keeps them to its end. */
+/** How many names are resolved at a time. Each needs sockets, and keeps them until its end if no server answers. */
 export const NAMES_AT_ONCE = 64
 
 /**
- * The file descriptors that lookups may need: each name is asked for in two families, each time that a server is asked.
- * @param lookups how many there may be, waiting ones among them
+ * The number of file descriptors that lookups may need: each name is queried for two families at every server.
+ * @param lookups the maximum number of names, including waiting ones
  */
 export function neededSockets(servers: readonly DnsServer[], lookups: number): number {
   return Math.min(NAMES_AT_ONCE, lookups) * 2 * stepsFor(servers)
 }
 
-/** The part of the time-out after which what has come is the answer: those who ask must still be there to take it. */
+/** The fraction of the time limit after which the lookup ends, so that its result still reaches the request. */
 const END = 0.9
-/** How long the second family is waited for once the first is there. */
+/** How long to wait for the second family after the first has answered. */
 const OTHER_FAMILY_MS = 500
-/** The longest silence after which the next server is asked. */
+/** The longest time without an answer after which the next server is asked. */
 const LONGEST_STEP_MS = 1000
 
 export class DnsServers implements NameSource {
@@ -56,10 +56,10 @@ export class DnsServers implements NameSource {
   }
 
   /**
-   * @param name asked for as it is
-   * @param wanted ends it, with all of its sockets
-   * @throws ProxyError dns_timeout when every server was silent; the reason of `wanted`; else the resolver's error, with
-   *   a `code`
+   * @param name queried without changes
+   * @param wanted ends the lookup and closes its sockets when it aborts
+   * @throws ProxyError dns_timeout when no server answered; the reason of `wanted`; otherwise the resolver's error,
+   *   with a `code`
    */
   readonly lookup = async (name: string, wanted?: AbortSignal): Promise<Answer> => {
     if (this.#closed) throw stopping()
@@ -88,13 +88,13 @@ export class DnsServers implements NameSource {
     return combine(families)
   }
 
-  /** Ends every lookup that is under way; those that come later fail. */
+  /** Ends all running lookups; later ones fail. */
   close(): void {
     this.#closed = true
     for (const controller of this.#running) controller.abort(stopping())
   }
 
-  /** From the next name on: a server that is gone costs its silence once and not for every name. */
+  /** For later names: the timeout of a server that is down is spent only once and not for every name. */
   readonly #askLast = (server: DnsServer): void => {
     this.#servers = [...this.#servers.filter(other => other !== server), server]
   }
@@ -116,64 +116,65 @@ function stopping(): ProxyError {
 }
 
 /**
- * One question, a name and a type, to several DNS servers.
+ * One question, a name and a type, for several DNS servers.
  *
- * A server that is silent for a while is not given up: the next is asked beside it, and the first answer counts,
- * whoever gives it. Each is asked a second time, as a datagram can be lost, and then every few seconds; one that has
- * said that it failed is not asked again. That there is no such name, or no such record, is an answer (RFC 2308 §2).
+ * A server that does not answer for a while is not given up: the next one is asked in addition, and the first answer
+ * from any of them counts. Each server is asked a second time, as a datagram can be lost, and then every few seconds; a
+ * server that has reported a failure is not asked again. That a name or a record does not exist is an answer (RFC 2308
+ * §2).
  *
- * Every time it asks it does so with a resolver of its own. One that lives longer adapts its time-outs to what it has
- * measured, giving up long before it was told to, may keep answers longer than we would, and can only end all of its
- * questions at once.
+ * Each attempt uses a resolver of its own. A long-lived resolver adapts its timeouts to what it has measured, gives up
+ * long before its configured timeout, may cache answers longer than allowed, and can only cancel all of its queries at
+ * once.
  */
 export interface DnsQuestion {
   readonly name: string
   readonly type: 'A' | 'AAAA'
   /** In the order in which they are asked, at least one. */
   readonly servers: readonly DnsServer[]
-  /** How long a server may be silent before the next is asked too. */
+  /** Milliseconds without an answer after which the next server is asked as well. */
   readonly stepMs: number
-  /** Ends it; nothing else ends the wait for servers that are all silent. */
+  /** Ends the query; otherwise it waits without limit for servers that do not answer. */
   readonly signal: AbortSignal
-  /** Told of a server that was silent, or that can not be reached. */
+  /** Called for a server that did not answer in time, or cannot be reached. */
   readonly silent: (server: DnsServer) => void
-  /** A socket that would get one of the last is not opened. */
+  /** A socket for which only reserved descriptors are left is not opened. */
   readonly descriptors: Descriptors
 }
 
 export interface AddressRecord {
   readonly address: string
-  /** Seconds: the shortest of the record and of the aliases that led to it. Node leaves it out behind the 256th record. */
+  /** Seconds: the lowest of the record and the aliases that led to it. Node omits it after the 256th record. */
   readonly ttl: number | undefined
 }
 
 /**
- * @returns the records, none when there is no such name or record
- * @throws the last server's error when all have failed, EMFILE when there is no descriptor for a socket; the signal's
+ * @returns the records; none when the name or the record does not exist
+ * @throws the last server's error when all have failed, EMFILE when no descriptor is left for a socket; the signal's
  *   reason when it aborts
  */
 export function askServers(question: DnsQuestion): Promise<readonly AddressRecord[]> {
   return new Promise((resolve, reject) => {
-    new Asking(question, resolve, reject).next()
+    new DnsQuery(question, resolve, reject).next()
   })
 }
 
-/** How often the servers are gone through. */
+/** How many times the list of servers is tried. */
 const ROUNDS = 2
 
-/** What the resolver cuts a longer time-out to. */
+/** The longest timeout that Node's resolver supports. */
 const LONGEST_WAIT_MS = 5000
-/** What it says then. The signal decides whether that was too long. */
-const WAITED = 'ETIMEOUT'
-/** What it says of every failure to send. */
+/** The resolver's code for a timeout. Only the signal decides how long the query may take. */
+const TIMED_OUT = 'ETIMEOUT'
+/** The resolver's code for every failure to send. */
 const UNREACHABLE = 'ECONNREFUSED'
 
-/** The number of steps until all have been gone through. */
+/** The number of attempts until the list of servers has been tried ROUNDS times. */
 export function stepsFor(servers: readonly DnsServer[]): number {
   return servers.length * ROUNDS
 }
 
-class Asking {
+class DnsQuery {
   readonly #question: DnsQuestion
   readonly #resolve: (records: readonly AddressRecord[]) => void
   readonly #reject: (error: unknown) => void
@@ -199,7 +200,7 @@ class Asking {
     if (question.signal.aborted) this.#onAbort()
   }
 
-  /** Asks the next server, if there is one. */
+  /** Asks the next server, if there is another one. */
   next(): void {
     clearTimeout(this.#step)
     const [server, ...waiting] = this.#waiting
@@ -209,11 +210,11 @@ class Asking {
     if (this.#waiting.length > 0) this.#step = setTimeout(() => this.#silent(server), this.#question.stepMs)
   }
 
-  /** The resolver opens its socket by itself, at once. @returns undefined when there is no descriptor for it */
+  /** Starts an attempt, for which the resolver opens a socket. @returns undefined when no descriptor is left for it */
   #ask(server: DnsServer): Resolver | undefined {
     const { name, type, descriptors } = this.#question
     if (descriptors.isKept(nextDescriptor())) {
-      // The others would have none either; what is open may still be answered.
+      // Further servers could not be asked either; open attempts may still be answered.
       this.#waiting = []
       if (this.#open.size === 0) {
         this.#end()
@@ -249,7 +250,7 @@ class Asking {
 
   #failed(resolver: Resolver, server: DnsServer, error: unknown): void {
     if (!this.#open.delete(resolver)) return
-    if (errorCode(error) === WAITED) {
+    if (errorCode(error) === TIMED_OUT) {
       this.#ask(server)
       return
     }

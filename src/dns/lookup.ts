@@ -1,51 +1,51 @@
-/** What answers for names: the form that every source of addresses has, and the system's own resolver. */
+/** Sources of addresses for names: the interface of every source, and the system's own resolver. */
 import { lookup } from 'node:dns/promises'
 
 export interface Answer {
-  /** IP literals in the resolver's order; none when the name has no address. */
+  /** IP literals in the resolver's order; empty when the name has no address. */
   readonly addresses: readonly string[]
-  /** How long they hold, in milliseconds; undefined when nobody said. */
+  /** How long they are valid, in milliseconds; undefined when unknown. */
   readonly ttlMs: number | undefined
 }
 
 /**
- * Rejects with an error that has a `code`, ENOTFOUND or ENODATA for a name that has no address, or a ProxyError.
+ * Rejects with an error that has a `code`, ENOTFOUND or ENODATA for a name without addresses, or with a ProxyError.
  * @param wanted aborts when nobody waits for the answer any more
  */
 export type Lookup = (name: string, wanted?: AbortSignal) => Promise<Answer>
 
-/** A lookup that says nothing of time. */
+/** A lookup whose answers have no TTL. */
 export type AddressLookup = (name: string) => Promise<readonly string[]>
 
 export interface NameSource {
   readonly lookup: Lookup
-  /** Whether a lookup ends when nobody waits for it any more. */
+  /** Whether a lookup ends when `wanted` aborts. */
   readonly endsAtAbort: boolean
-  /** The addresses of a name for which nobody has to be asked. */
+  /** The addresses of a name that are known without a query. */
   readonly known?: (name: string) => readonly string[] | undefined
   /**
-   * What is asked for in place of a name that a request asks for, in this order, until one has an address; undefined
-   * where it is the name itself.
+   * The names to look up instead of a requested one, in this order, until one has an address; undefined when the name
+   * is looked up unchanged.
    */
   readonly completions?: (name: string) => readonly string[] | undefined
-  /** Ends what is still being asked. */
+  /** Ends all running lookups. */
   close(): void
 }
 
-/** The resolver that the system is set up with, /etc/hosts and search domains included. */
+/** The resolver of the operating system, with /etc/hosts and search domains. */
 export async function systemLookup(name: string): Promise<readonly string[]> {
   const addresses = await lookup(name, { all: true, verbatim: true })
   return addresses.map(({ address }) => address)
 }
 
-/** How many threads libuv has by default, and at most. */
+/** The number of threads that libuv has by default, and the maximum. */
 const DEFAULT_THREADS = 4
 const MAX_THREADS = 1024
 
 /**
- * How many names the system's resolver looks up at a time: libuv gives half of its threads to it, and the others to
- * files. What is asked for beyond that waits in libuv, first come, first served, whoever still wants it.
- * @param threads the environment variable UV_THREADPOOL_SIZE, read as libuv reads it
+ * The number of names that the system's resolver looks up at a time: libuv reserves half of its threads for other work,
+ * such as files. Further lookups would wait in libuv in order of arrival, even if nobody needs them any more.
+ * @param threads the environment variable UV_THREADPOOL_SIZE, parsed as libuv does
  */
 export function systemLookupsAtOnce(threads: string | undefined): number {
   const asked = threads === undefined ? DEFAULT_THREADS : Number.parseInt(threads, 10) || 1
@@ -53,7 +53,7 @@ export function systemLookupsAtOnce(threads: string | undefined): number {
   return Math.floor((count + 1) / 2)
 }
 
-/** A source out of a lookup that cannot be ended. */
+/** Creates a source from a lookup that cannot be cancelled. */
 export function untimed(lookup: AddressLookup): NameSource {
   return {
     lookup: name => lookup(name).then(addresses => ({ addresses, ttlMs: undefined })),

@@ -1,6 +1,6 @@
 /**
- * Names to addresses for those who dial, with one time limit. A name that DNS does not know is 502; only our own
- * clock makes 504 (RFC 9209 §2.3.1, §2.3.2).
+ * Resolves names for outbound connections, with one time limit. A name without addresses is 502; only exceeding the
+ * time limit here is 504 (RFC 9209 §2.3.1, §2.3.2).
  */
 import type { Config } from '../config/schema.js'
 import { errorCode, ProxyError } from '../errors.js'
@@ -9,7 +9,7 @@ import type { Descriptors } from '../limits/descriptors.js'
 import { FairQueue, type QueueLimits } from '../limits/fair-queue.js'
 import { type LimitName, limitReached } from '../limits/refusals.js'
 import { isNotFound, outOfDescriptors, unanswered, unasked } from '../upstream/failures.js'
-import { type AskedName, DnsCache } from './dns-cache.js'
+import { DnsCache, type PendingLookup } from './dns-cache.js'
 import { DnsServers, NAMES_AT_ONCE } from './dns-servers.js'
 import {
   type AddressLookup,
@@ -21,11 +21,11 @@ import {
 } from './lookup.js'
 import { systemNames, type SystemNamesOptions } from './system-names.js'
 
-/** Whoever waits for the addresses of a name. Both are looked at only when there is something to wait for. */
-export interface Asker {
+/** For whom a name is resolved. Both members are read only if it has to be waited for. */
+export interface ResolveOptions {
   /** Ends the wait. */
   readonly signal: CancelSignal
-  /** What limits for each client are counted under; absent for names that the configuration holds. */
+  /** The account for the limits of each client; absent for names from the configuration. */
   readonly account?: string
 }
 
@@ -36,59 +36,59 @@ export interface Resolved {
   readonly addresses: readonly string[]
 }
 
-/** How names are resolved that the system would complete by its search domains. */
-export interface Completing {
-  /** What is asked for in place of a name, in this order; undefined where it is the name itself. */
+/** How names are resolved that the system would complete with its search domains. */
+export interface NameCompletion {
+  /** The names to look up instead of a name, in this order; undefined when it is looked up unchanged. */
   of(name: string): readonly string[] | undefined
   /**
-   * The first of several names that has an address, all within the one time limit.
-   * @param name the one that they are asked for in place of
-   * @returns the ProxyError 502 when none has one
-   * @throws otherwise as Resolver.resolve does
+   * The first of several names that has an address, within one time limit.
+   * @param name the requested name
+   * @returns ProxyError 502 when none has an address
+   * @throws otherwise as Resolver.resolve
    */
-  first(name: string, completions: readonly string[], asker: Asker): Promise<Resolved | ProxyError>
+  first(name: string, completions: readonly string[], options: ResolveOptions): Promise<Resolved | ProxyError>
 }
 
 export interface Resolver {
-  /** The addresses of a name that need not be asked for now; undefined when they have to be. */
-  kept(name: string): readonly string[] | undefined
+  /** The addresses of a name that are in the cache; undefined when a lookup is needed. */
+  cached(name: string): readonly string[] | undefined
   /**
    * @param name a host name in lower case
    * @returns at least one address
    * @throws ProxyError dns_error 502 or dns_timeout 504, 429 or 503 when too many names wait, or the signal's reason
    */
-  resolve(name: string, asker: Asker): Promise<readonly string[]>
-  /** Undefined where names are asked for as they are. */
-  readonly completing?: Completing | undefined
+  resolve(name: string, options: ResolveOptions): Promise<readonly string[]>
+  /** Undefined when all names are looked up unchanged. */
+  readonly completion?: NameCompletion | undefined
 }
 
-/** @param source what it knows without being asked, and by what it completes names */
+/** @param source its names that are known without a query, and its completions */
 export function createResolver(
   cache: DnsCache,
   timeoutMs: number,
   source: Pick<NameSource, 'known' | 'completions'> = {},
 ): Resolver {
-  const { known: knows, completions: completionsOf } = source
-  const keptOrKnown = (name: string): readonly string[] | undefined => {
-    const kept = cache.kept(name)
-    if (kept !== undefined) return kept
-    const known = knows?.(name)
-    if (known !== undefined) cache.keep(name, known)
+  const { known: knownTo, completions: completionsOf } = source
+  const cachedOrKnown = (name: string): readonly string[] | undefined => {
+    const cached = cache.cached(name)
+    if (cached !== undefined) return cached
+    const known = knownTo?.(name)
+    if (known !== undefined) cache.add(name, known)
     return known
   }
 
-  const first: Completing['first'] = async (name, completions, asker) => {
+  const first: NameCompletion['first'] = async (name, completions, options) => {
     let wait: Wait | undefined
     let notFound: unknown
     try {
       for (const completion of completions) {
-        // RFC 6761 §6.4: the answer for .invalid is known, and asking would only tell somebody about it.
+        // RFC 6761 §6.4: .invalid never has an address, and a query would only reveal the name.
         if (completion === 'invalid' || completion.endsWith('.invalid')) continue
-        let found = keptOrKnown(completion)
+        let found = cachedOrKnown(completion)
         if (found === undefined) {
-          wait ??= new Wait(name, timeoutMs, asker.signal)
-          if (asker.signal.aborted) throw asker.signal.reason
-          const asked = cache.ask(completion, asker.account)
+          wait ??= new Wait(name, timeoutMs, options.signal)
+          if (options.signal.aborted) throw options.signal.reason
+          const asked = cache.ask(completion, options.account)
           try {
             found = await wait.until(asked)
           } catch (error) {
@@ -108,27 +108,27 @@ export function createResolver(
   }
 
   return {
-    kept(name) {
-      const addresses = cache.kept(name)
+    cached(name) {
+      const addresses = cache.cached(name)
       return addresses === undefined || addresses.length === 0 ? undefined : addresses
     },
-    async resolve(name, asker) {
-      const found = await first(name, [name], asker)
+    async resolve(name, options) {
+      const found = await first(name, [name], options)
       if (found instanceof ProxyError) throw found
       return found.addresses
     },
-    completing: completionsOf && { of: completionsOf, first },
+    completion: completionsOf && { of: completionsOf, first },
   }
 }
 
-/** The wait of one asker for a name, over all that is asked for in its place. */
+/** Waits for the addresses of a name, over the lookups of all its completions. */
 class Wait {
   readonly #name: string
   readonly #signal: CancelSignal
   readonly #timer: NodeJS.Timeout
   readonly #over: Promise<never>
   #reject: (reason: unknown) => void = () => {}
-  #asked: AskedName | undefined
+  #asked: PendingLookup | undefined
 
   constructor(name: string, timeoutMs: number, signal: CancelSignal) {
     this.#name = name
@@ -136,14 +136,14 @@ class Wait {
     this.#over = new Promise((_, reject) => {
       this.#reject = reject
     })
-    // It may be over between two questions.
+    // It may reject between two lookups.
     this.#over.catch(() => {})
     this.#timer = setTimeout(() => this.#reject(this.#timedOut()), timeoutMs)
     signal.addEventListener('abort', this.#onAbort, { once: true })
   }
 
-  /** @throws what the lookup rejects with when that is "not found"; else the signal's reason, or a ProxyError */
-  async until(asked: AskedName): Promise<readonly string[]> {
+  /** @throws the error of the lookup if it is "not found"; otherwise the signal's reason, or a ProxyError */
+  async until(asked: PendingLookup): Promise<readonly string[]> {
     this.#asked = asked
     try {
       return await Promise.race([asked.answer, this.#over])
@@ -165,7 +165,7 @@ class Wait {
   }
 }
 
-/** @param cause what the lookup threw; none when it has found nothing */
+/** @param cause the error of the lookup; absent when it has found nothing */
 function failed(name: string, cause?: unknown): ProxyError {
   if (cause === undefined || isNotFound(cause)) {
     const detail = `DNS has no address for ${name}.`
@@ -178,20 +178,20 @@ function failed(name: string, cause?: unknown): ProxyError {
   })
 }
 
-/** What turns names into addresses in a proxy with a configuration. */
+/** The resolvers of a configuration. */
 export interface Names {
-  /** For names that requests ask for. */
+  /** For names in requests. */
   readonly resolver: Resolver
-  /** For names that the configuration holds: what the system makes of them is what was meant. */
+  /** For names in the configuration, which the system may complete: that is what their author expects. */
   readonly configured: Resolver
   close(): void
 }
 
-/** What names are resolved by where the configuration says nothing else. */
+/** Replacements for the system's name resolution. */
 export interface NameEnvironment {
-  /** In place of the system's resolver and of `dns.servers`. */
+  /** Instead of the system's resolver and of `dns.servers`. */
   readonly lookup?: AddressLookup
-  /** What the system's resolver is set up with. */
+  /** The configuration of the system's resolver. */
   readonly system?: SystemNamesOptions
 }
 
@@ -202,14 +202,14 @@ export interface NamesOptions {
 }
 
 /**
- * All lookups of a process, whatever the configuration that they were begun under: they share its threads and sockets, and
- * those of a configuration that is gone may still run.
+ * All lookups of a process, also of previous configurations: they share threads and sockets, and lookups of a replaced
+ * configuration may still run.
  */
 export class Lookups {
   readonly queue: FairQueue<Answer>
   readonly #environment: NameEnvironment
 
-  /** @param onRejected notified of each name that is refused for a limit */
+  /** @param onRejected called for each name that is refused because of a limit */
   constructor(
     config: Config,
     environment: NameEnvironment,
@@ -227,7 +227,7 @@ export class Lookups {
     })
   }
 
-  /** Goes on with the bounds of another configuration. */
+  /** Applies the limits of another configuration. */
   configure(config: Config): void {
     this.queue.configure(lookupLimits(config), this.#atOnce(config))
   }

@@ -1,23 +1,23 @@
 /**
- * The system's own resolver for names that come from clients: every name is asked for as an absolute one.
+ * The system's own resolver for names in requests: every name is looked up as an absolute one.
  *
- * Left to itself the resolver completes names by the search domains of resolv.conf: `secret` becomes
- * `secret.corp.example`, and so does a name with dots, where it does not exist or `ndots` is larger. Policy would have
- * judged one name, and another would be reached. So names with a dot are not completed at all, and those of a single
- * label are completed here, where each completion is judged before it is asked for.
+ * By itself the resolver completes names with the search domains of resolv.conf: `secret` becomes
+ * `secret.corp.example`, and so does a name with dots if it does not exist or has fewer than `ndots`. The policy would
+ * have judged one name, and the connection would go to another. So names with a dot are not completed, and names of a
+ * single label are completed here, where the policy judges each completion before it is looked up.
  *
- * /etc/hosts is read here, because resolvers do not find a name with a dot at its end in it.
+ * /etc/hosts is read here because resolvers do not find names with a trailing dot in it.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { hostname } from 'node:os'
 import { type AddressLookup, type Answer, type NameSource, systemLookup } from './lookup.js'
 
-/** What the system is set up with. */
+/** The configuration of the system's resolver. */
 export interface SystemNamesOptions {
-  /** The variables of the process; by default, none. */
+  /** The environment variables of the process; none by default. */
   readonly environment?: Readonly<Record<string, string | undefined>>
-  /** In place of the system's resolver. */
+  /** Instead of the system's resolver. */
   readonly lookup?: AddressLookup
   readonly hostsFile?: string
   readonly resolvConf?: string
@@ -34,7 +34,7 @@ export function systemNames(options: SystemNamesOptions = {}): NameSource {
     endsAtAbort: false,
     known: name => hosts().get(name),
     completions: name => {
-      // RFC 6761 §6.3, §6.4: these are names by themselves.
+      // RFC 6761 §6.3, §6.4: these names are not completed.
       if (name.includes('.') || name === 'localhost' || name === 'invalid' || hosts().has(name))
         return undefined
       return completionsOf(name, searchList())
@@ -48,20 +48,19 @@ export function systemNames(options: SystemNamesOptions = {}): NameSource {
 }
 
 export interface SearchList {
-  /** In lower case, without dots at their ends. */
+  /** In lower case, without trailing dots. */
   readonly domains: readonly string[]
-  /** A name with as many dots is asked for as it is before it is completed. */
+  /** A name with at least this many dots is looked up unchanged before it is completed. */
   readonly ndots: number
 }
 
 const MAX_NDOTS = 15
 
 /**
- * By which domains the system's resolver completes a name, and in which order it asks (resolv.conf(5)): names are
- * completed here and asked for as they are then, so that policy can judge what becomes of a name.
- * @param text of resolv.conf
- * @param hostname whose domain is searched where nothing else is said
- * @param environment LOCALDOMAIN and RES_OPTIONS win over the file
+ * The search domains with which the system's resolver completes names, and the order of its queries (resolv.conf(5)).
+ * @param text the content of resolv.conf
+ * @param hostname whose domain is searched by default
+ * @param environment LOCALDOMAIN and RES_OPTIONS take precedence over the file
  */
 export function parseSearchList(
   text: string,
@@ -79,7 +78,7 @@ export function parseSearchList(
   for (const line of text.split('\n')) {
     if (/^[#;]/.test(line)) continue
     const [keyword, ...words] = line.trim().split(/\s+/)
-    // The last of these lines counts.
+    // The last of these lines applies.
     if (keyword === 'search') domains = words
     else if (keyword === 'domain') domains = words.slice(0, 1)
     else if (keyword === 'options') readOptions(words)
@@ -99,8 +98,7 @@ function wordsOf(text: string | undefined): string[] | undefined {
 }
 
 /**
- * What is asked for in place of a name of a single label, each as an absolute name: with the dot at its end where it is
- * the label alone.
+ * The completions of a single label, each an absolute name; the label itself gets a trailing dot for that.
  */
 export function completionsOf(label: string, { domains, ndots }: SearchList): readonly string[] {
   const completed = domains.map(domain => `${label}.${domain}`)
@@ -108,10 +106,10 @@ export function completionsOf(label: string, { domains, ndots }: SearchList): re
 }
 
 /**
- * /etc/hosts: names with addresses that nobody has to be asked for (hosts(5)).
- * @param text lines of an address and names for it, comments behind `#`
- * @returns by name in lower case the addresses in the order of the lines. Addresses with a zone are left out: nothing can
- *   be connected to that the policy cannot judge.
+ * Parses /etc/hosts: addresses of names that are known without a query (hosts(5)).
+ * @param text lines with an address and its names, comments after `#`
+ * @returns for each name, in lower case, its addresses in the order of the lines. Addresses with a zone are omitted, as
+ *   the policy cannot judge them.
  */
 export function parseHostsFile(text: string): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, string[]>()
@@ -129,9 +127,9 @@ export function parseHostsFile(text: string): ReadonlyMap<string, readonly strin
 }
 
 /**
- * What a small file of the system says, read again once it has changed.
- * @param parse makes of the text what is wanted; it gets an empty one where there is no file, or none that can be read
- * @returns what tells how it is now: that costs a look at the file's times, and no more while it stays as it is
+ * The parsed content of a small system file, read again when it has changed.
+ * @param parse parses the text, which is empty when the file does not exist or cannot be read
+ * @returns a function for the current value; while the file is unchanged it only costs a stat call
  */
 export function readWhenChanged<T>(path: string, parse: (text: string) => T): () => T {
   let read: { readonly state: string; readonly value: T } | undefined

@@ -1,7 +1,7 @@
 /**
- * Whether a certificate that was valid at its handshake would be under other files of authorities and revocation lists
- * (RFC 5280 §6.1): it leads to an authority that signed itself, and nothing on the way is revoked. That it was in date,
- * and that the client has its key, the handshake has shown.
+ * Verifies a client certificate again under new authorities and revocation lists (RFC 5280 §6.1): its chain must lead
+ * to a self-signed authority, and no certificate of the chain may be revoked. The handshake has verified its dates, and
+ * that the client has the private key.
  */
 import { X509Certificate } from 'node:crypto'
 import { pemBlocks } from './pem.js'
@@ -14,21 +14,21 @@ import {
 import type { TlsFiles } from './tls-files.js'
 import type { ClientCertificate } from './client-certificate.js'
 
-/** A longer way is not looked for. Whoever sends certificates decides how many there are, and each costs signatures. */
+/** The longest chain that is followed. The client decides how many certificates it sends, and each costs signatures. */
 const MAX_CERTIFICATES = 10
 
 export class Authorities {
   readonly #authorities: readonly X509Certificate[]
-  /** Undefined where nothing is asked about revocation. */
+  /** Undefined when revocation is not checked. */
   readonly #lists: readonly RevocationList[] | undefined
   readonly #byIssuer = new Map<string, readonly RevocationList[]>()
   readonly #nowMs: number
-  /** By the certificates that were sent, what was found: many connections are of one client. */
+  /** Results by the fingerprints of the chain: many connections belong to one client. */
   readonly #found = new Map<string, ClientCertificate | undefined>()
 
   /**
-   * @param files as the configuration's check lets them pass
-   * @param nowMs since the epoch
+   * @param files that have passed the check of the configuration
+   * @param nowMs milliseconds since the epoch
    */
   constructor({ clientCa, crl }: Pick<TlsFiles, 'clientCa' | 'crl'>, nowMs: number) {
     this.#authorities = pemBlocks(clientCa ?? '', 'CERTIFICATE').map(block => new X509Certificate(block))
@@ -36,21 +36,21 @@ export class Authorities {
     this.#nowMs = nowMs
   }
 
-  /** The certificate itself when it still holds, or what it has become. */
+  /** Returns the certificate itself if it is still valid, otherwise an invalid one. */
   judge(certificate: ClientCertificate | undefined): ClientCertificate | undefined {
     if (certificate?.kind !== 'valid') return certificate
     const chain = certificate.chain.slice(0, MAX_CERTIFICATES)
     const sent = chain.map(({ fingerprint256 }) => fingerprint256).join(' ')
     if (this.#found.has(sent)) return this.#found.get(sent)
     const [own] = chain
-    const holds = own !== undefined && this.#holds(own, chain, new Set())
-    const found: ClientCertificate = holds ? certificate : { kind: 'invalid', error: 'CERT_REJECTED' }
+    const isValid = own !== undefined && this.#isTrusted(own, chain, new Set())
+    const found: ClientCertificate = isValid ? certificate : { kind: 'invalid', error: 'CERT_REJECTED' }
     this.#found.set(sent, found)
     return found
   }
 
-  /** @param seen those that were looked at on any way: where one leads to is found once */
-  #holds(certificate: X509Certificate, sent: readonly X509Certificate[], seen: Set<string>): boolean {
+  /** @param seen the certificates already examined on any path: each needs to be examined only once */
+  #isTrusted(certificate: X509Certificate, sent: readonly X509Certificate[], seen: Set<string>): boolean {
     if (seen.has(certificate.fingerprint256) || seen.size === MAX_CERTIFICATES) return false
     seen.add(certificate.fingerprint256)
     if (certificate.checkIssued(certificate)) {
@@ -64,13 +64,13 @@ export class Authorities {
         certificate.checkIssued(issuer) &&
         certificate.verify(issuer.publicKey) &&
         !this.#isRevoked(certificate, issuer) &&
-        this.#holds(issuer, sent, seen),
+        this.#isTrusted(issuer, sent, seen),
     )
   }
 
   /**
-   * The newest of the authority's lists decides. Where lists are asked for and it has none that holds now, nobody can
-   * tell: as at a handshake, that is a no.
+   * The newest list of the issuer decides. If lists are required and the issuer has no current one, the certificate
+   * counts as revoked, as in a handshake.
    */
   #isRevoked(certificate: X509Certificate, issuer: X509Certificate): boolean {
     if (this.#lists === undefined) return false
@@ -92,7 +92,9 @@ export class Authorities {
   }
 }
 
-/** @returns undefined for what cannot be read: OpenSSL takes more than DER, and clients send what they like */
+/**
+ * @returns undefined when the certificate cannot be parsed: OpenSSL accepts more than DER, and clients send anything
+ */
 function idOf({ raw }: X509Certificate): CertificateId | undefined {
   try {
     return parseCertificateId(raw)

@@ -1,28 +1,28 @@
-/** Client certificates: what a client proved at the TLS handshake, and whether that is what an entry of clients asks for. */
+/** Client certificates: their content after the TLS handshake, and the conditions of client entries for them. */
 import type { X509Certificate } from 'node:crypto'
 import { nearest } from '../config/nearest.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
-/** What a client proved at the TLS handshake. */
+/** The result of the TLS handshake for the certificate of a client. */
 export type ClientCertificate =
   | {
       readonly kind: 'valid'
-      /** Its alternative names: DNS names in lower case, URIs, e-mail addresses, IP addresses in their canonical text. */
+      /** Its alternative names: DNS names in lower case, URIs, e-mail addresses, IP addresses in canonical form. */
       readonly names: readonly string[]
       readonly subject: readonly { readonly attribute: string; readonly value: string }[]
-      /** What the client sent: its own first, and those of authorities between it and one that is known here. */
+      /** The certificates that the client sent: its own first, then those of intermediate authorities. */
       readonly chain: readonly X509Certificate[]
     }
   | {
       readonly kind: 'invalid'
-      /** Why, in OpenSSL's words: CERT_REVOKED, CERT_HAS_EXPIRED. */
+      /** OpenSSL's code for the reason: CERT_REVOKED, CERT_HAS_EXPIRED. */
       readonly error: string
     }
 
 /**
- * What people call the holder of a certificate: its first alternative name, or else its subject, `CN=ci, OU=robots`, with
- * what separates attributes escaped within them (RFC 4514 §2.4).
- * @returns undefined where there is no valid certificate, or it names nobody
+ * A readable name for the holder of a certificate: its first alternative name, or else its subject, `CN=ci, OU=robots`,
+ * in which separators within attributes are escaped (RFC 4514 §2.4).
+ * @returns undefined without a valid certificate, or when it has neither
  */
 export function certificateHolder(certificate: ClientCertificate | undefined): string | undefined {
   if (certificate?.kind !== 'valid') return undefined
@@ -31,16 +31,16 @@ export function certificateHolder(certificate: ClientCertificate | undefined): s
   return names[0] ?? (attributes.length === 0 ? undefined : attributes.join(', '))
 }
 
-/** What an entry asks for: of each list that is given, one member has to hold. */
+/** The condition of a client entry: of each given list, at least one member must match. */
 export interface CertificateCondition {
   readonly san?: readonly string[]
   readonly subject?: readonly SubjectPattern[]
 }
 
-/** Anything else with a letter that is not one of these, such as a URI, has parts in which case has a meaning. */
+/** Only DNS names are compared without regard to case; in other names, such as URIs, the case of some parts matters. */
 const DNS_NAME = /^[A-Za-z0-9_*.-]+$/
 
-/** @param certificate undefined when none was presented, or the connection is not TLS */
+/** @param certificate undefined when none was presented, or the connection does not use TLS */
 export function matchesCertificate(
   { san, subject }: CertificateCondition,
   certificate: ClientCertificate | undefined,
@@ -52,7 +52,7 @@ export function matchesCertificate(
   )
 }
 
-/** A name of the configuration as certificates' names are given here. */
+/** A name from the configuration in the form in which certificate names are stored here. */
 function comparable(name: string): string {
   return parseIpAddress(name)?.text ?? (DNS_NAME.test(name) ? name.toLowerCase() : name)
 }
@@ -66,14 +66,14 @@ function matchesSubject(
 }
 
 /**
- * What the configuration asks of a certificate's subject: one attribute, `CN=ci`, or `*` for any certificate. `attribute` is
- * the short name that OpenSSL gives it, or its object identifier.
+ * The condition on the subject of a certificate: one attribute, `CN=ci`, or `*` for any certificate. `attribute` is the
+ * short name that OpenSSL uses, or the object identifier.
  */
 export type SubjectPattern = '*' | { readonly attribute: string; readonly value: string }
 
 /**
- * The attributes that subjects have, by the short names of OpenSSL, which differ in case alone in one place (`UID`, `uid`), so
- * that case counts. A name that is misspelt would match nobody for ever; what has no name here is written by its number.
+ * The attributes of subjects, by the short names of OpenSSL. Two of them differ only in case (`UID`, `uid`), so case
+ * matters. A misspelt name would never match; an attribute that is not in this list is written as an object identifier.
  */
 const NAMES = (
   'C CN DC GN L O OU SN ST UID businessCategory description dnQualifier emailAddress generationQualifier initials ' +
@@ -83,7 +83,7 @@ const NAMES = (
 
 const ATTRIBUTE = /^([A-Za-z][A-Za-z0-9]*|\d+(?:\.\d+)+)=([^\p{Cc}]+)$/u
 
-/** @throws RangeError with a clause that says what was expected */
+/** @throws RangeError whose message says what was expected */
 export function parseSubject(text: string): SubjectPattern {
   if (text === '*') return '*'
   const [, attribute, value] = ATTRIBUTE.exec(text) ?? []

@@ -1,4 +1,4 @@
-/** DER, as far as certificates and revocation lists are made of it (X.690, RFC 5280 §4.1, §5.1). */
+/** The parts of DER that certificates and revocation lists use (X.690, RFC 5280 §4.1, §5.1). */
 
 export const TAG = {
   integer: 0x02,
@@ -12,11 +12,11 @@ export const TAG = {
   bmp: 0x1e,
   sequence: 0x30,
   set: 0x31,
-  /** Where a certificate gives its version, a list has its extensions, and RSASSA-PSS its digest. */
+  /** Contains the version of a certificate, the extensions of a list, or the digest of RSASSA-PSS. */
   context0: 0xa0,
 } as const
 
-/** A type and the bytes after it. */
+/** A DER element: a type and its content. */
 export interface Element {
   readonly tag: number
   readonly content: Buffer
@@ -25,7 +25,7 @@ export interface Element {
 }
 
 /**
- * The element that the bytes begin with: a type, a length of one byte or of as many as the first says, the content.
+ * The first element of the bytes: a type, a length in one byte or in as many as the first byte says, the content.
  * @throws RangeError
  */
 export function read(bytes: Buffer): Element {
@@ -52,7 +52,7 @@ export function members(content: Buffer): Element[] {
   return found
 }
 
-/** @throws RangeError when it is something else */
+/** @throws RangeError when the element has another type */
 export function elementOf(element: Element | undefined, tag: number): Element {
   if (element?.tag !== tag) throw new RangeError(`expected a type of ${tag}`)
   return element
@@ -63,14 +63,14 @@ export function sequence(element: Element | undefined): Buffer {
   return elementOf(element, TAG.sequence).content
 }
 
-/** Hexadecimal. */
+/** The content of an INTEGER, in hexadecimal digits. */
 export function integer(element: Element | undefined): string {
   return elementOf(element, TAG.integer).content.toString('hex')
 }
 
 /**
- * A distinguished name as text to compare: its attributes in order, their values without the differences that do not
- * count, which are those of the type of text, of case and of white space (RFC 5280 §7.1).
+ * A distinguished name in a comparable form: its attributes in order, with values in which the differences that do not
+ * matter are removed, namely string type, case and white space (RFC 5280 §7.1).
  */
 export function canonicalName(element: Element | undefined): string {
   const parts = members(sequence(element)).map(part =>
@@ -106,7 +106,7 @@ function folded(text: string): string {
   return `=${text.trim().replace(/\s+/g, ' ').toLowerCase()}`
 }
 
-/** @returns milliseconds since the epoch @throws RangeError when it is no time (RFC 5280 §5.1.2.4) */
+/** @returns milliseconds since the epoch @throws RangeError when the element is not a time (RFC 5280 §5.1.2.4) */
 export function parseTime(element: Element | undefined): number {
   const text = element?.content.toString('latin1') ?? ''
   const [, digits] = /^(\d{12}|\d{14})Z$/.exec(text) ?? []

@@ -1,7 +1,7 @@
 /**
- * What a revocation list revokes (RFC 5280 §5.1): the serial numbers of one authority's certificates. TLS asks OpenSSL
- * for that once, at the handshake; this is for certificates whose connection stands already, which Node has no way to
- * ask about again. Both are read as far as that needs.
+ * Certificate revocation lists (RFC 5280 §5.1): the serial numbers of revoked certificates of one authority. In a
+ * handshake OpenSSL checks them; this parser is for certificates of established connections, which Node cannot verify
+ * again. Lists and certificates are parsed only as far as this requires.
  */
 import { constants, type KeyObject, verify } from 'node:crypto'
 import {
@@ -16,11 +16,11 @@ import {
   TAG,
 } from './der.js'
 
-/** Issuer and serial number; together they name one certificate. */
+/** Issuer and serial number, which together identify a certificate. */
 export interface CertificateId {
-  /** The name in a form that is the same however it is encoded (RFC 5280 §7.1). */
+  /** The name in a form that does not depend on its encoding (RFC 5280 §7.1). */
   readonly issuer: string
-  /** Hexadecimal. */
+  /** Hexadecimal digits. */
   readonly serial: string
 }
 
@@ -28,14 +28,17 @@ export interface RevocationList {
   /** As in a CertificateId. */
   readonly issuer: string
   readonly serials: ReadonlySet<string>
-  /** Milliseconds since the epoch; a list that does not say until when it holds does so for good. */
+  /** The period of validity, milliseconds since the epoch; without an end the list is valid for ever. */
   readonly fromMs: number
   readonly untilMs: number
-  /** Whether the owner of this key has made it: two authorities may have one name. */
+  /** Whether this key has signed the list: two authorities may have the same name. */
   isSignedBy(key: KeyObject): boolean
 }
 
-/** Signature algorithms (RFC 5758, RFC 8017, RFC 8410) and digests, by their identifiers in DER: what `verify` calls the digest. */
+/**
+ * Signature algorithms (RFC 5758, RFC 8017, RFC 8410) and digests, by their DER-encoded identifiers, with the name of
+ * the digest for `verify`.
+ */
 const DIGESTS: ReadonlyMap<string, string | null> = new Map([
   ['2a864886f70d010105', 'sha1'],
   ['2a864886f70d01010b', 'sha256'],
@@ -51,12 +54,12 @@ const DIGESTS: ReadonlyMap<string, string | null> = new Map([
   ['608648016503040202', 'sha384'],
   ['608648016503040203', 'sha512'],
 ])
-/** RSASSA-PSS, whose digest stands in its parameters. */
+/** RSASSA-PSS, whose digest is in its parameters. */
 const PSS = '2a864886f70d01010a'
 
 /**
  * @param pem one block of a file
- * @throws RangeError when what stands there is no revocation list
+ * @throws RangeError when the block is not a revocation list
  */
 export function parseRevocationList(pem: string): RevocationList {
   const base64 = pem.replace(/-----[^-]+-----/g, '')
@@ -79,7 +82,7 @@ export function parseRevocationList(pem: string): RevocationList {
 
 /**
  * @param der a certificate (RFC 5280 §4.1)
- * @throws RangeError when it is none
+ * @throws RangeError when it cannot be parsed
  */
 export function parseCertificateId(der: Buffer): CertificateId {
   const [signed] = members(sequence(read(der)))
@@ -89,12 +92,12 @@ export function parseCertificateId(der: Buffer): CertificateId {
   return { issuer: canonicalName(issuer), serial: integer(serial) }
 }
 
-/** False for what cannot be told, too: an algorithm that is not in the table, or one that is none of this key's. */
+/** Also false if it cannot be verified: the algorithm is not in the table, or not one of the key. */
 function isSigned(
   { signed, algorithm, signature }: { signed: Buffer; algorithm: Buffer; signature: Element | undefined },
   key: KeyObject,
 ): boolean {
-  // The first byte of a BIT STRING counts the bits that its last one lacks.
+  // The first byte of a BIT STRING is the number of unused bits in its last byte.
   const bits = signature?.tag === TAG.bitString ? signature.content.subarray(1) : Buffer.alloc(0)
   try {
     const [identifier, parameters] = members(algorithm)

@@ -1,6 +1,6 @@
 /**
- * What the TLS listener is made of: certificate chain, private key, authorities and revocation lists of clients, all
- * in PEM. What would keep every client away is found when the configuration is read, and not when the first one comes.
+ * The files of the TLS listener: certificate chain, private key, and the authorities and revocation lists for clients,
+ * all in PEM. Errors that would make every handshake fail are found when the configuration is read.
  */
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
@@ -18,14 +18,14 @@ export interface TlsFiles {
   readonly crl?: string
 }
 
-/** As PKCS #8 says it, and as the older formats of OpenSSL do. */
+/** The markers of PKCS #8 and of OpenSSL's older format. */
 const ENCRYPTED = /^-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED/m
 
 type TlsKeys = NonNullable<Config['listen']['tls']>
 
 /**
- * @param nowMs when certificates have to be valid, in milliseconds since the epoch
- * @returns undefined when a file cannot be used, which is a fault of the reader then
+ * @param nowMs the time at which certificates must be valid, milliseconds since the epoch
+ * @returns undefined when a file cannot be used, which was then reported to the reader
  */
 export function readTlsFiles(keys: TlsKeys, reader: FileReader, nowMs: number): TlsFiles | undefined {
   const faultsBefore = reader.faults.length
@@ -60,7 +60,7 @@ function at(key: keyof TlsKeys | 'client_ca'): Path {
 
 /**
  * @param path the key that names the file
- * @returns undefined when it holds none that can be read, which is a fault of the reader then
+ * @returns undefined when the file contains no valid certificate, which was then reported to the reader
  */
 export function readCertificates(
   name: string,
@@ -79,34 +79,34 @@ export function readCertificates(
       const message = outOfTime(certificate, nowMs)
       if (message !== undefined) reader.warn(path, `${which} (${subjectOf(certificate)}) ${message}`)
     } catch (error) {
-      reader.fault(path, `${which} is damaged (${clause(error)}); write the file anew`)
+      reader.fault(path, `${which} is damaged (${clause(error)}); replace the file`)
       return undefined
     }
   }
   return { text: file.text, parsed }
 }
 
-/** What clients, or we, will say of a certificate that is used too early or too late. */
+/** The warning for a certificate that is not yet, or no longer, valid. */
 function outOfTime({ validFrom, validTo }: X509Certificate, nowMs: number): string | undefined {
   if (nowMs < Date.parse(validFrom)) return `is not valid before ${isoTime(validFrom)}; is the clock right?`
-  if (nowMs > Date.parse(validTo)) return `has expired on ${isoTime(validTo)} and will be refused; renew it`
+  if (nowMs > Date.parse(validTo)) return `expired on ${isoTime(validTo)} and will be refused; renew it`
   return undefined
 }
 
-/** Chains are followed up to an authority that has signed itself: one that leads out of the file verifies nobody. */
+/** Chains are verified up to a self-signed authority; without it no certificate below is accepted. */
 function readAuthorities(name: string, reader: FileReader, nowMs: number): string | undefined {
   const certificates = readCertificates(name, at('client_ca'), reader, nowMs)
   const all = certificates?.parsed ?? []
   for (const [index, certificate] of all.entries()) {
     const which = `certificate ${index + 1} of ${name} (${subjectOf(certificate)})`
     if (!certificate.ca) {
-      const message = `${which} is no authority: nothing is issued under it; put the one that issues here`
+      const message = `${which} is not an authority, so no client certificate is issued under it; use the authority that issues them`
       reader.warn(at('client_ca'), message)
     } else if (!all.some(other => certificate.checkIssued(other))) {
       const issuer = oneLine(certificate.issuer)
       reader.fault(
         at('client_ca'),
-        `${which} is issued under another authority, ${issuer}; add that one to the file`,
+        `${which} is issued by another authority, ${issuer}; add its certificate to the file`,
       )
     }
   }
@@ -121,19 +121,20 @@ function readKey(name: string, reader: FileReader): Key | undefined {
     const command = `openssl pkey -in ${name} -out NEW`
     reader.fault(
       at('key'),
-      `${name} is encrypted, and nobody is there to be asked for the passphrase; use what \`${command}\` writes`,
+      `${name} is encrypted, and a server cannot ask for the passphrase; use the output of \`${command}\``,
     )
     return undefined
   }
   if (!pemLabels(text).some(label => label.endsWith('PRIVATE KEY'))) {
-    reader.fault(at('key'), `${name} holds no private key in PEM${whatElse(text)}`)
+    reader.fault(at('key'), `${name} contains no private key in PEM${whatElse(text)}`)
     return undefined
   }
-  if (isPublic) reader.warn(at('key'), `every user of this machine can read ${name}; do \`chmod o= ${name}\``)
+  if (isPublic)
+    reader.warn(at('key'), `every user of this machine can read ${name}; run \`chmod o= ${name}\``)
   try {
     return { text, parsed: createPrivateKey(text) }
   } catch (error) {
-    reader.fault(at('key'), `the private key in ${name} is damaged (${clause(error)}); write the file anew`)
+    reader.fault(at('key'), `the private key in ${name} is damaged (${clause(error)}); replace the file`)
     return undefined
   }
 }
@@ -148,29 +149,31 @@ function readRevocationLists(name: string, reader: FileReader): string | undefin
     } catch (error) {
       reader.fault(
         at('crl'),
-        `revocation list ${index + 1} of ${name} is damaged (${clause(error)}); write the file anew`,
+        `revocation list ${index + 1} of ${name} is damaged (${clause(error)}); replace the file`,
       )
     }
   }
   return file.text
 }
 
-/** Whether certificate and key belong together, and TLS takes them: OpenSSL refuses keys that are too short, say. */
+/**
+ * Checks that certificate and key belong together and that TLS accepts them: OpenSSL refuses short keys, for example.
+ */
 function checkPair(keys: TlsKeys, cert: Certificates, key: Key, reader: FileReader): void {
-  const fitting = cert.parsed.findIndex(certificate => certificate.checkPrivateKey(key.parsed))
+  const matching = cert.parsed.findIndex(certificate => certificate.checkPrivateKey(key.parsed))
   const [first] = cert.parsed
-  if (first === undefined || fitting === -1) {
+  if (first === undefined || matching === -1) {
     const whose = first === undefined ? '' : ` (${subjectOf(first)})`
     reader.fault(
       at('key'),
-      `${keys.key} is not the key of the first certificate of ${keys.cert}${whose}; name the two that belong together`,
+      `${keys.key} is not the key of the first certificate of ${keys.cert}${whose}; use a certificate and a key that belong together`,
     )
     return
   }
-  if (fitting > 0) {
+  if (matching > 0) {
     reader.fault(
       at('cert'),
-      `${keys.key} is the key of certificate ${fitting + 1} of ${keys.cert}; put that one first, those it was issued under behind it`,
+      `${keys.key} is the key of certificate ${matching + 1} of ${keys.cert}; put that certificate first, followed by those of its issuers`,
     )
     return
   }
@@ -181,7 +184,7 @@ function checkPair(keys: TlsKeys, cert: Certificates, key: Key, reader: FileRead
   }
 }
 
-/** The blocks of one kind in a file, at least one and all complete. */
+/** The blocks of one kind in a file: at least one, and all complete. */
 function readBlocks(
   name: string,
   path: Path,
@@ -194,13 +197,16 @@ function readBlocks(
   const begun = pemLabels(text).filter(found => found === label).length
   const blocks = pemBlocks(text, label)
   if (begun === 0) {
-    reader.fault(path, `${name} holds no ${WHAT[label]} in PEM (-----BEGIN ${label}-----)${whatElse(text)}`)
+    reader.fault(
+      path,
+      `${name} contains no ${WHAT[label]} in PEM (-----BEGIN ${label}-----)${whatElse(text)}`,
+    )
     return undefined
   }
   if (begun > blocks.length) {
     reader.fault(
       path,
-      `${name} is cut short: of ${begun} blocks of PEM ${blocks.length} are whole; write the file anew`,
+      `${name} is truncated: only ${blocks.length} of ${begun} PEM blocks are complete; replace the file`,
     )
     return undefined
   }
@@ -212,10 +218,10 @@ const WHAT = { CERTIFICATE: 'certificate', 'X509 CRL': 'revocation list' } as co
   string
 >
 
-/** What a file holds instead. */
+/** What the file contains instead. */
 function whatElse(text: string): string {
   const labels = [...new Set(pemLabels(text))]
-  if (labels.length > 0) return `; it holds ${labels.join(', ')}`
+  if (labels.length > 0) return `; it contains ${labels.join(', ')}`
   return text.startsWith('0') ? '; if it is DER, convert it with openssl' : ''
 }
 
@@ -223,7 +229,7 @@ function subjectOf({ subject }: X509Certificate): string {
   return subject === undefined || subject === '' ? 'no subject' : oneLine(subject)
 }
 
-/** Node writes a line for each attribute. */
+/** Node separates the attributes by line ends. */
 function oneLine(name: string): string {
   return name.replaceAll('\n', ', ')
 }
@@ -232,7 +238,7 @@ function isoTime(time: string): string {
   return new Date(time).toISOString().replace('.000', '')
 }
 
-/** What OpenSSL says, without the numbers in front of it. */
+/** OpenSSL's message, without the numbers before it. */
 function clause(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error)
   return message.split(':').at(-1)?.trim() || message

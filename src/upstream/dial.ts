@@ -23,7 +23,7 @@ import type { Grant, Permit } from '../policy/permit.js'
 import { upstreamFailure } from './failures.js'
 import { raceAttempts, type RaceOptions, type Winner } from './happy-eyeballs.js'
 import { resolveGranted } from './granted-host.js'
-import type { Asker, Resolver } from '../dns/resolve.js'
+import type { ResolveOptions, Resolver } from '../dns/resolve.js'
 import { awaitHandshake } from './tls-handshake.js'
 
 /** Opens a socket to a literal; `net.connect` outside of tests. */
@@ -100,7 +100,7 @@ export class Dialer {
   permitAtOnce(grant: Grant): Resolution | undefined {
     const { inForce, resolver } = this.#options
     const isName = grant.host.kind === 'name'
-    const addresses = isName ? resolver.kept(grant.host.name) : undefined
+    const addresses = isName ? resolver.cached(grant.host.name) : undefined
     if (isName && addresses === undefined) return undefined
     const verdict = inForce.policy.vet(grant, addresses)
     if ('kind' in verdict) throw refusal(verdict)
@@ -112,13 +112,13 @@ export class Dialer {
    * @throws ProxyError 502 or 504 from DNS, 429 or 503 when too many names wait for it, 403 when a name or an address is
    *   refused, 508 when it is our own
    */
-  async permit(grant: Grant, asker: Asker): Promise<Resolution> {
+  async permit(grant: Grant, options: ResolveOptions): Promise<Resolution> {
     const { now, inForce, resolver } = this.#options
     if (grant.host.kind !== 'name') {
       return { permit: permitOf(inForce.policy.vet(grant, undefined)), dnsMs: undefined }
     }
     const started = now()
-    const found = await resolveGranted(grant, inForce.policy, resolver, asker)
+    const found = await resolveGranted(grant, inForce.policy, resolver, options)
     if ('kind' in found) throw refusal(found)
     return { permit: permitOf(inForce.policy.vet(found.grant, found.addresses)), dnsMs: now() - started }
   }
@@ -127,7 +127,10 @@ export class Dialer {
    * The same for an upstream of the configuration, whose permit is made anew only for another policy or other addresses.
    * @throws ProxyError 502 or 504 from DNS, 403 or 508 when an address is our own
    */
-  async permitConfigured(upstream: ConfiguredUpstream, { signal }: Pick<Asker, 'signal'>): Promise<Permit> {
+  async permitConfigured(
+    upstream: ConfiguredUpstream,
+    { signal }: Pick<ResolveOptions, 'signal'>,
+  ): Promise<Permit> {
     const { source, host, port } = upstream
     const { resolver, configured = resolver } = this.#options
     const addresses = host.kind === 'name' ? await configured.resolve(host.name, { signal }) : undefined

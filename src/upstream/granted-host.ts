@@ -3,7 +3,7 @@ import { ProxyError } from '../errors.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
 import type { Grant } from '../policy/permit.js'
-import type { Asker, Resolver } from '../dns/resolve.js'
+import type { ResolveOptions, Resolver } from '../dns/resolve.js'
 
 export interface ResolvedHost {
   /** What was asked for. */
@@ -24,14 +24,14 @@ export interface ResolvedHost {
 export async function resolveGranted(
   grant: Grant,
   policy: Pick<Policy, 'judgeCompleted'>,
-  resolver: Pick<Resolver, 'resolve' | 'completing'>,
-  asker: Asker,
+  resolver: Pick<Resolver, 'resolve' | 'completion'>,
+  options: ResolveOptions,
 ): Promise<ResolvedHost | Denial> {
   const { name } = grant.host
-  const { completing } = resolver
-  const completions = completing?.of(name)
-  if (completing === undefined || completions === undefined) {
-    return { name, grant, addresses: await resolver.resolve(name, asker) }
+  const { completion } = resolver
+  const completions = completion?.of(name)
+  if (completion === undefined || completions === undefined) {
+    return { name, grant, addresses: await resolver.resolve(name, options) }
   }
   const grants = new Map<string, Grant>()
   let denial: Denial | undefined
@@ -41,7 +41,7 @@ export async function resolveGranted(
     if ('kind' in judged) denial ??= judged
     else grants.set(completion, judged)
   }
-  const found = await completing.first(name, [...grants.keys()], asker)
+  const found = await completion.first(name, [...grants.keys()], options)
   if (found instanceof ProxyError) {
     if (denial !== undefined) return denial
     throw found

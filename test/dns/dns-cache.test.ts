@@ -51,36 +51,36 @@ for (const [how, times, addresses, ttlMs, keptMs] of KEPT) {
   t.test(`an answer is kept ${how}`, async t => {
     const { cache, clock, asked, settle } = held(times)
     const first = look(cache, 'a.test')
-    t.equal(cache.kept('a.test'), undefined, 'not before it is there')
+    t.equal(cache.cached('a.test'), undefined, 'not before it is there')
     clock.advance(100)
     settle[0]?.answer(addresses, ttlMs)
     t.same(await first, addresses)
     clock.advance(keptMs - 1)
-    t.same(cache.kept('a.test'), addresses)
+    t.same(cache.cached('a.test'), addresses)
     t.same(await look(cache, 'a.test'), addresses)
     t.equal(asked.length, 1)
     clock.advance(1)
-    t.equal(cache.kept('a.test'), undefined)
+    t.equal(cache.cached('a.test'), undefined)
     const second = look(cache, 'a.test')
     t.equal(asked.length, 2)
     settle[1]?.answer(['192.0.2.2'])
     t.same(await second, ['192.0.2.2'])
-    t.same(cache.kept('a.test'), ['192.0.2.2'])
+    t.same(cache.cached('a.test'), ['192.0.2.2'])
   })
 }
 
-t.test('times of 0 keep nothing', async t => {
+t.test('with times of 0 nothing is cached', async t => {
   const { cache, settle, asked } = held({ minTtlMs: 0, negativeTtlMs: 0 })
   for (const [index, addresses] of [['192.0.2.1'], []].entries()) {
     const answer = look(cache, 'a.test')
     settle[index]?.answer(addresses)
     t.same(await answer, addresses)
-    t.equal(cache.kept('a.test'), undefined)
+    t.equal(cache.cached('a.test'), undefined)
   }
   t.equal(asked.length, 2)
 })
 
-t.test('that a name does not exist is kept for negativeTtlMs (RFC 2308 §5)', async t => {
+t.test('that a name does not exist is cached for negativeTtlMs (RFC 2308 §5)', async t => {
   for (const code of ['ENOTFOUND', 'ENODATA']) {
     const { cache, clock, asked, settle } = held()
     const answer = look(cache, 'a.test')
@@ -97,14 +97,14 @@ t.test('that a name does not exist is kept for negativeTtlMs (RFC 2308 §5)', as
   }
 })
 
-t.test('a failure is kept for one second, whatever the configuration says (RFC 9520 §3.2)', async t => {
+t.test('a failure is cached for one second, whatever the configuration (RFC 9520 §3.2)', async t => {
   t.equal(FAILURE_TTL_MS, 1000)
   for (const code of ['ESERVFAIL', 'EAI_AGAIN', 'ECONNREFUSED']) {
     const { cache, clock, asked, settle } = held({ negativeTtlMs: 0, minTtlMs: 60_000 })
     const answer = look(cache, 'a.test')
     settle[0]?.fail(error(code))
     await t.rejects(answer, { code })
-    t.equal(cache.kept('a.test'), undefined, 'a failure is no answer')
+    t.equal(cache.cached('a.test'), undefined, 'a failure is no answer')
     clock.advance(999)
     await t.rejects(look(cache, 'a.test'), { code })
     t.equal(asked.length, 1)
@@ -114,7 +114,7 @@ t.test('a failure is kept for one second, whatever the configuration says (RFC 9
   }
 })
 
-t.test('an answer with more addresses than the limit is a failure, and is kept as one', async t => {
+t.test('an answer with more addresses than the limit is a failure, and cached as one', async t => {
   const many = Array.from({ length: MAX_ADDRESSES + 1 }, (_, i) => `192.0.2.${i}`)
   const { cache, clock, asked, settle } = held()
   const answer = look(cache, 'a.test')
@@ -123,10 +123,10 @@ t.test('an answer with more addresses than the limit is a failure, and is kept a
     type: 'dns_error',
     status: 502,
     message: 'too many addresses found for a.test',
-    detail: 'DNS has 65 addresses for a.test, and at most 64 are taken. No configuration key allows more.',
+    detail: 'DNS has 65 addresses for a.test, and at most 64 are accepted. No configuration key allows more.',
   }
   await t.rejects(answer, refused)
-  t.equal(cache.kept('a.test'), undefined)
+  t.equal(cache.cached('a.test'), undefined)
   clock.advance(FAILURE_TTL_MS - 1)
   await t.rejects(look(cache, 'a.test'), refused)
   t.equal(asked.length, 1)
@@ -134,10 +134,10 @@ t.test('an answer with more addresses than the limit is a failure, and is kept a
   const again = look(cache, 'a.test')
   settle[1]?.answer(many.slice(1), 60_000)
   t.same(await again, many.slice(1), 'as many as the limit are an answer')
-  t.same(cache.kept('a.test'), many.slice(1))
+  t.same(cache.cached('a.test'), many.slice(1))
 })
 
-t.test('those who ask for the same name at once share one query', async t => {
+t.test('requests for the same name at the same time share one query', async t => {
   const { cache, asked, settle } = held()
   const both = [look(cache, 'a.test'), look(cache, 'a.test')]
   const other = look(cache, 'b.test')
@@ -148,7 +148,7 @@ t.test('those who ask for the same name at once share one query', async t => {
   t.same(await other, ['192.0.2.2'])
 })
 
-t.test('a query that takes longer than the time-out is not waited for by those who come new', async t => {
+t.test('a query that takes longer than the timeout is not shared with new requests', async t => {
   const { cache, clock, asked, settle } = held()
   void look(cache, 'a.test')
   clock.advance(2999)
@@ -164,18 +164,18 @@ t.test('a query that takes longer than the time-out is not waited for by those w
   t.same(await Promise.all([second, third]), [['192.0.2.2'], ['192.0.2.2']])
 })
 
-t.test('an answer that nobody waited for is kept', async t => {
+t.test('an answer that nobody waited for is cached', async t => {
   const { cache, clock, asked, settle } = held()
   const answer = look(cache, 'a.test')
   clock.advance(10_000)
   settle[0]?.answer(['192.0.2.1'])
   await answer
   clock.advance(999)
-  t.same(cache.kept('a.test'), ['192.0.2.1'])
+  t.same(cache.cached('a.test'), ['192.0.2.1'])
   t.equal(asked.length, 1)
 })
 
-t.test('a failure that nobody waited for is no unhandled rejection', async t => {
+t.test('a failure that nobody waited for is not an unhandled rejection', async t => {
   const { cache, settle } = held()
   void look(cache, 'a.test')
   settle[0]?.fail(error('ESERVFAIL'))
@@ -183,7 +183,7 @@ t.test('a failure that nobody waited for is no unhandled rejection', async t => 
   await t.rejects(look(cache, 'a.test'), { code: 'ESERVFAIL' })
 })
 
-t.test('of a query that was overtaken the answer counts and the failure does not', async t => {
+t.test('the answer of a replaced query is used, its failure is not', async t => {
   await t.test('an answer before the other is there', async t => {
     const { cache, clock, asked, settle } = held()
     const slow = look(cache, 'a.test')
@@ -191,10 +191,10 @@ t.test('of a query that was overtaken the answer counts and the failure does not
     const next = look(cache, 'a.test')
     settle[0]?.answer(['192.0.2.1'])
     await slow
-    t.same(cache.kept('a.test'), ['192.0.2.1'])
+    t.same(cache.cached('a.test'), ['192.0.2.1'])
     settle[1]?.fail(error('ESERVFAIL'))
     await t.rejects(next, { code: 'ESERVFAIL' }, 'whoever waited for it is told')
-    t.same(cache.kept('a.test'), ['192.0.2.1'])
+    t.same(cache.cached('a.test'), ['192.0.2.1'])
     t.equal(asked.length, 2)
   })
   await t.test('a failure before the other is there', async t => {
@@ -218,33 +218,33 @@ t.test('of a query that was overtaken the answer counts and the failure does not
     await next
     settle[0]?.fail(error('ESERVFAIL'))
     await t.rejects(slow, { code: 'ESERVFAIL' })
-    t.same(cache.kept('a.test'), ['192.0.2.2'])
+    t.same(cache.cached('a.test'), ['192.0.2.2'])
   })
 })
 
-t.test('holds a bounded number of names, and forgets the oldest first', async t => {
+t.test('caches a limited number of names, and removes the oldest first', async t => {
   const clock = new ManualClock()
   const lookup: Lookup = async () => ({ addresses: ['192.0.2.1'], ttlMs: 60_000 })
   const cache = new DnsCache({ ...TIMES, ...asking(lookup), now: clock.now })
   for (let i = 0; i < MAX_NAMES; i++) await look(cache, `n${i}.test`)
-  t.ok(cache.kept('n0.test'))
+  t.ok(cache.cached('n0.test'))
   await look(cache, 'more.test')
-  t.equal(cache.kept('n0.test'), undefined)
-  t.ok(cache.kept('n1.test'))
-  t.ok(cache.kept(`n${MAX_NAMES - 1}.test`))
-  t.ok(cache.kept('more.test'))
+  t.equal(cache.cached('n0.test'), undefined)
+  t.ok(cache.cached('n1.test'))
+  t.ok(cache.cached(`n${MAX_NAMES - 1}.test`))
+  t.ok(cache.cached('more.test'))
   clock.advance(60_000)
   await look(cache, 'n1.test')
   await look(cache, 'n0.test')
-  t.ok(cache.kept('n1.test'), 'one that was asked for again is not the oldest any more')
+  t.ok(cache.cached('n1.test'), 'one that was asked for again is not the oldest any more')
 })
 
-t.test('a query whose place was taken by others is still kept when it is answered', async t => {
+t.test('a query whose entry was removed is cached again when it is answered', async t => {
   const { cache, settle, asked } = held()
   const first = look(cache, 'first.test')
   for (let i = 0; i < MAX_NAMES; i++) void look(cache, `n${i}.test`)
   t.equal(asked.length, MAX_NAMES + 1)
   settle[0]?.answer(['192.0.2.1'])
   t.same(await first, ['192.0.2.1'])
-  t.same(cache.kept('first.test'), ['192.0.2.1'])
+  t.same(cache.cached('first.test'), ['192.0.2.1'])
 })

@@ -40,7 +40,7 @@ function source(t: Test, servers: readonly TestDnsServer[], timeoutMs = NEVER_MS
   return made
 }
 
-t.test('asks for both families at once, and the shortest time of all records counts', async t => {
+t.test('queries both families at once, and the shortest TTL of all records applies', async t => {
   holdTimers(t, OTHER_FAMILY_MS)
   const server = await serve(t, {
     'both.test': { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'], ttl: 7 },
@@ -59,7 +59,7 @@ t.test('asks for both families at once, and the shortest time of all records cou
   t.strictSame(await lookup('alias.test'), { addresses: ['192.0.2.1'], ttlMs: 5000 })
 })
 
-t.test('records without a time count for nothing: those that have one say how long all hold', async t => {
+t.test('records without a TTL are ignored for it: the others decide for all', async t => {
   const A = Array.from({ length: 300 }, (_, i) => `192.0.${i >> 8}.${i & 255}`)
   holdTimers(t, OTHER_FAMILY_MS)
   const server = await serve(t, { 'many.test': { A, ttl: 7, truncated: true } })
@@ -76,12 +76,12 @@ t.test('a name without an address has none, whether it exists or not', async t =
   }
 })
 
-t.test('a name that only one family knows has an answer (RFC 4074 §4.2)', async t => {
+t.test('a name with records of only one family has an answer (RFC 4074 §4.2)', async t => {
   const server = await serve(t, { 'a.test': { A: ['192.0.2.1'], AAAA: 'NXDOMAIN', ttl: 9 } })
   t.strictSame(await source(t, [server]).lookup('a.test'), { addresses: ['192.0.2.1'], ttlMs: 9000 })
 })
 
-t.test('when one family fails, the other is the answer, and does not hold', async t => {
+t.test('when one family fails, the other is the answer, and is not cached', async t => {
   const server = await serve(t, {
     'four.test': { A: ['192.0.2.1'], AAAA: 'SERVFAIL' },
     'six.test': { A: 'REFUSED', AAAA: ['2001:db8::1'] },
@@ -92,21 +92,21 @@ t.test('when one family fails, the other is the answer, and does not hold', asyn
 })
 
 t.test(
-  'when one family is silent, the other is the answer long before the time-out (RFC 8305 §3)',
+  'when one family does not answer, the other is the answer long before the timeout (RFC 8305 §3)',
   async t => {
     const server = await serve(t, { 'a.test': { A: ['192.0.2.1'], AAAA: 'silent' } })
     t.strictSame(await source(t, [server]).lookup('a.test'), { addresses: ['192.0.2.1'], ttlMs: 0 })
   },
 )
 
-t.test('when one family fails and the other has nothing, it is a failure and not "not found"', async t => {
+t.test('when one family fails and the other is empty, it is a failure and not "not found"', async t => {
   const server = await serve(t, { 'a.test': { AAAA: 'SERVFAIL' }, 'b.test': { A: 'SERVFAIL' } })
   const { lookup } = source(t, [server])
   await t.rejects(lookup('a.test'), { code: 'ESERVFAIL' })
   await t.rejects(lookup('b.test'), { code: 'ESERVFAIL' })
 })
 
-t.test('silence of all servers is a time-out, and comes before those who ask have given up', async t => {
+t.test('when no server answers, it times out before the requests do', async t => {
   const servers = [await serve(t, 'silent'), await serve(t, 'silent')]
   const { lookup } = source(t, servers, 100)
   const started = performance.now()
@@ -119,7 +119,7 @@ t.test('silence of all servers is a time-out, and comes before those who ask hav
   for (const { queries } of servers) t.ok(queries.length > 0, 'each was asked')
 })
 
-t.test('names that nobody answers for hold up no other', async t => {
+t.test('names without an answer do not delay others', async t => {
   const silent = Array.from({ length: 100 }, (_, i) => `n${i}.test`)
   const server = await serve(t, {
     ...Object.fromEntries(silent.map(name => [name, 'silent'] as const)),
@@ -135,7 +135,7 @@ t.test('names that nobody answers for hold up no other', async t => {
 
 const procfs = existsSync('/proc/self/fd')
 t.test(
-  'a lookup that nobody wants any more is ended, with all of its sockets',
+  'a lookup that nobody needs any more is ended, with all of its sockets',
   { skip: !procfs && 'no /proc' },
   async t => {
     const descriptors = (): number => readdirSync('/proc/self/fd').length
@@ -156,7 +156,7 @@ t.test(
   },
 )
 
-t.test('so many sockets may so many names need', t => {
+t.test('computes how many sockets a number of names may need', t => {
   const servers = ['10.0.0.1', '10.0.0.2'].map(parseDnsServer)
   t.equal(neededSockets(servers.slice(1), 1000), NAMES_AT_ONCE * 4, 'two families, asked for twice')
   t.equal(neededSockets(servers, 1000), NAMES_AT_ONCE * 8)
@@ -165,7 +165,7 @@ t.test('so many sockets may so many names need', t => {
   t.end()
 })
 
-t.test('a server that is silent costs its silence once, and is asked last from then on', async t => {
+t.test('a server that does not answer costs its timeout once, and is asked last from then on', async t => {
   const dead = await serve(t, 'silent')
   const live = await serve(t, { 'a.test': { A: ['192.0.2.1'] }, 'b.test': { A: ['192.0.2.2'] } })
   // A quarter of nine tenths of the time-out: each of the two is asked twice at most.
@@ -191,7 +191,7 @@ t.test('a server that is silent costs its silence once, and is asked last from t
   t.equal(live.queries.length, after)
 })
 
-t.test('a server that fails for one name is asked first for the next', async t => {
+t.test('a server that fails for one name is still asked first for the next', async t => {
   const first = await serve(t, { 'a.test': 'SERVFAIL', 'b.test': { A: ['192.0.2.1'] } })
   const second = await serve(t, { 'a.test': { A: ['192.0.2.2'] } })
   const { lookup } = source(t, [first, second])
@@ -200,7 +200,7 @@ t.test('a server that fails for one name is asked first for the next', async t =
   t.equal(second.queries.length, 2)
 })
 
-t.test('close ends what is asked, and nothing is asked behind it', async t => {
+t.test('close ends running queries, and no further ones begin', async t => {
   const server = await serve(t, 'silent')
   const made = source(t, [server])
   const answers = [made.lookup('a.test'), made.lookup('b.test')]
@@ -241,7 +241,7 @@ async function deserted(): Promise<DnsServer> {
   return parseDnsServer(`127.0.0.1:${await freePort()}`)
 }
 
-t.test('answers with the addresses of one type and how long each holds', async t => {
+t.test('returns the addresses of one type and their TTLs', async t => {
   const server = await serveQuestions(t, {
     'a.test': { A: ['192.0.2.1', '192.0.2.2'], AAAA: ['2001:db8::1'], ttl: 7 },
   })
@@ -256,12 +256,12 @@ t.test('answers with the addresses of one type and how long each holds', async t
   ])
 })
 
-t.test('asks a server on IPv6 too', async t => {
+t.test('queries a server over IPv6 too', async t => {
   const server = await serveQuestions(t, { 'a.test': { A: ['192.0.2.1'] } }, '::1')
   t.same(await ask([server]), [{ address: '192.0.2.1', ttl: 60 }])
 })
 
-t.test('follows aliases to an address, which holds no longer than they do', async t => {
+t.test('follows aliases to an address, whose TTL is at most theirs', async t => {
   const server = await serveQuestions(t, {
     'a.test': { CNAME: 'b.test', ttl: 30 },
     'b.test': { CNAME: 'c.test', ttl: 20 },
@@ -274,7 +274,7 @@ t.test('follows aliases to an address, which holds no longer than they do', asyn
 })
 
 t.test(
-  'that there is no such name or record is an answer, and no other server is asked (RFC 2308 §2)',
+  'that a name or record does not exist is an answer, and no other server is asked (RFC 2308 §2)',
   async t => {
     const first = await serveQuestions(t, { 'a.test': 'NXDOMAIN', 'b.test': { AAAA: ['2001:db8::1'] } })
     const second = await serveQuestions(t, { 'a.test': { A: ['192.0.2.1'] }, 'b.test': { A: ['192.0.2.1'] } })
@@ -284,7 +284,7 @@ t.test(
   },
 )
 
-t.test('asks by TCP for what UDP can not carry (RFC 7766 §5)', async t => {
+t.test('queries over TCP for answers that UDP cannot carry (RFC 7766 §5)', async t => {
   const addresses = Array.from({ length: 100 }, (_, i) => `192.0.2.${i}`)
   const server = await serveQuestions(t, { 'a.test': { A: addresses, truncated: true } })
   const records = await ask([server])
@@ -298,7 +298,7 @@ t.test('asks by TCP for what UDP can not carry (RFC 7766 §5)', async t => {
   )
 })
 
-t.test('asks for the name as it is, without search domains and without /etc/hosts', async t => {
+t.test('queries the name unchanged, without search domains and without /etc/hosts', async t => {
   const before = process.env['LOCALDOMAIN']
   process.env['LOCALDOMAIN'] = 'search.test'
   t.teardown(() => {
@@ -317,7 +317,7 @@ t.test('asks for the name as it is, without search domains and without /etc/host
   )
 })
 
-t.test('keeps nothing: every question is asked', async t => {
+t.test('caches nothing: every question is sent', async t => {
   const server = await serveQuestions(t, { 'a.test': { A: ['192.0.2.1'], ttl: 3600 } })
   await ask([server])
   server.zone = { 'a.test': { A: ['192.0.2.2'], ttl: 3600 } }
@@ -343,7 +343,7 @@ t.test('a server that fails is not waited for, and not asked again', async t => 
   }
 })
 
-t.test('a server that can not be reached counts as silent at once', async t => {
+t.test('a server that cannot be reached counts at once as one that does not answer', async t => {
   const gone = await deserted()
   const second = await serveQuestions(t, { 'a.test': { A: ['192.0.2.1'] } })
   const silent: DnsServer[] = []
@@ -354,7 +354,7 @@ t.test('a server that can not be reached counts as silent at once', async t => {
   await t.rejects(ask([gone]), { code: 'ECONNREFUSED' })
 })
 
-t.test('the next server is asked beside one that is silent', async t => {
+t.test('the next server is asked in addition to one that does not answer', async t => {
   const first = await serveQuestions(t, 'silent')
   const second = await serveQuestions(t, { 'a.test': { A: ['192.0.2.1'] } })
   const silent: DnsServer[] = []
@@ -380,7 +380,7 @@ t.test('each server is asked twice when none answers', async t => {
   t.equal(stepsFor(servers), 4)
 })
 
-t.test('a lost datagram is made up for', async t => {
+t.test('a lost datagram is repeated', async t => {
   const server = await serveQuestions(t, 'silent')
   const answer = ask([server], {
     stepMs: 10,
@@ -393,7 +393,7 @@ t.test('a lost datagram is made up for', async t => {
 })
 
 t.test(
-  'a silent server is asked again when the resolver itself has given up, after some seconds',
+  'a server without an answer is asked again when the resolver itself has given up, after some seconds',
   async t => {
     const server = await serveQuestions(t, 'silent')
     const controller = new AbortController()
@@ -404,7 +404,7 @@ t.test(
   },
 )
 
-t.test('a server that is silent is asked again when the next one fails', async t => {
+t.test('a server without an answer is asked again when the next one fails', async t => {
   const first = await serveQuestions(t, 'silent')
   const second = await serveQuestions(t, 'SERVFAIL')
   const steps = holdTimers(t, NEVER_MS)
@@ -420,7 +420,7 @@ t.test('a server that is silent is asked again when the next one fails', async t
   t.equal(second.queries.length, 1)
 })
 
-t.test('when the last server left to ask fails, one that was asked before may still answer', async t => {
+t.test('when the last server to ask fails, an earlier one may still answer', async t => {
   const first = await serveQuestions(t, 'silent')
   const second = await serveQuestions(t, 'silent')
   const steps = holdTimers(t, NEVER_MS)
@@ -445,7 +445,7 @@ t.test('when the last server left to ask fails, one that was asked before may st
   t.same([first.queries.length, second.queries.length], [2, 2])
 })
 
-t.test('it fails with the last failure when nobody is left who could answer', async t => {
+t.test('fails with the last failure when no server is left that could answer', async t => {
   const first = await serveQuestions(t, 'REFUSED')
   const second = await serveQuestions(t, 'silent')
   const steps = holdTimers(t, NEVER_MS)
@@ -458,7 +458,7 @@ t.test('it fails with the last failure when nobody is left who could answer', as
   await t.rejects(answer, { code: 'ESERVFAIL' })
 })
 
-t.test('no socket is opened that would get one of the last descriptors', async t => {
+t.test('no socket is opened for which only reserved descriptors are left', async t => {
   const first = await serveQuestions(t, 'silent')
   const second = await serveQuestions(t, { 'a.test': { A: ['192.0.2.2'] } })
   const seen: (number | undefined)[] = []
@@ -480,20 +480,24 @@ t.test('no socket is opened that would get one of the last descriptors', async t
   t.equal(second.queries.length, 0)
 })
 
-t.test('the sockets of what is still asked are closed with it', { skip: !procfs && 'no /proc' }, async t => {
-  const descriptors = (): number => readdirSync('/proc/self/fd').length
-  const server = await serveQuestions(t, 'silent')
-  const controller = new AbortController()
-  const before = await settled(descriptors)
-  const answer = ask([server], { signal: controller.signal })
-  await server.asked(1)
-  t.equal(descriptors(), before + 1)
-  controller.abort(new Error('gone'))
-  await t.rejects(answer, { message: 'gone' })
-  t.equal(await settled(descriptors), before)
-})
+t.test(
+  'sockets of open attempts are closed when the query ends',
+  { skip: !procfs && 'no /proc' },
+  async t => {
+    const descriptors = (): number => readdirSync('/proc/self/fd').length
+    const server = await serveQuestions(t, 'silent')
+    const controller = new AbortController()
+    const before = await settled(descriptors)
+    const answer = ask([server], { signal: controller.signal })
+    await server.asked(1)
+    t.equal(descriptors(), before + 1)
+    controller.abort(new Error('gone'))
+    await t.rejects(answer, { message: 'gone' })
+    t.equal(await settled(descriptors), before)
+  },
+)
 
-t.test('a signal ends it, before and while it asks', async t => {
+t.test('a signal ends the query, before and while it runs', async t => {
   const server = await serveQuestions(t, 'silent')
   const reason = new Error('gone')
   await t.rejects(ask([server], { signal: AbortSignal.abort(reason) }), reason)

@@ -2,7 +2,7 @@ import { isIP } from 'node:net'
 import t from 'tap'
 import { systemLookup, systemLookupsAtOnce, untimed } from '../../src/dns/lookup.js'
 
-t.test('the system knows localhost, from its own files', async t => {
+t.test('the system resolves localhost, from its own files', async t => {
   const addresses = await systemLookup('localhost')
   t.ok(addresses.length > 0)
   for (const address of addresses) {
@@ -11,14 +11,14 @@ t.test('the system knows localhost, from its own files', async t => {
   }
 })
 
-t.test('an answer of a lookup that knows no times has none', async t => {
+t.test('an answer of a lookup without TTLs has none', async t => {
   const source = untimed(async name => [`for ${name}`])
   t.strictSame(await source.lookup('a.test'), { addresses: ['for a.test'], ttlMs: undefined })
   source.close()
   t.strictSame(await source.lookup('b.test'), { addresses: ['for b.test'], ttlMs: undefined })
 })
 
-t.test('half of the threads of libuv look up names, as libuv counts them', async t => {
+t.test('half of the threads of libuv look up names, counted as libuv does', async t => {
   for (const [threads, atOnce] of [
     [undefined, 2],
     ['1', 1],
@@ -38,7 +38,7 @@ t.test('half of the threads of libuv look up names, as libuv counts them', async
   }
 })
 
-t.test('its failure is handed on as it is', async t => {
+t.test('a failure is passed on unchanged', async t => {
   const error = Object.assign(new Error('no'), { code: 'EAI_AGAIN' })
   await t.rejects(untimed(() => Promise.reject(error)).lookup('a.test'), error)
   const defect = (): never => {

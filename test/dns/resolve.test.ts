@@ -39,12 +39,12 @@ function held() {
   return { answers, rejections, lookup }
 }
 
-t.test('gives all addresses in the order of the resolver', async t => {
+t.test('returns all addresses in the order of the resolver', async t => {
   const resolver = resolverOf(async () => ['192.0.2.2', '2001:db8::1', '192.0.2.1'])
   t.same(await resolver.resolve('a.test', never), ['192.0.2.2', '2001:db8::1', '192.0.2.1'])
 })
 
-t.test('a name that DNS does not know is 502, and says so (RFC 9209 §2.3.2)', async t => {
+t.test('a name that DNS does not know is 502, and the detail says so (RFC 9209 §2.3.2)', async t => {
   for (const code of ['ENOTFOUND', 'ENODATA']) {
     await t.rejects(resolverOf(failing(code)).resolve('a.test', never), {
       type: 'dns_error',
@@ -62,19 +62,22 @@ t.test('a name that DNS does not know is 502, and says so (RFC 9209 §2.3.2)', a
   })
 })
 
-t.test('a process without file descriptors can not ask, which is no fault of DNS', async t => {
-  for (const code of ['EMFILE', 'ENFILE']) {
-    await t.rejects(resolverOf(failing(code)).resolve('a.test', never), {
-      type: 'connection_limit_reached',
-      status: 503,
-      message: 'out of file descriptors: a.test',
-      reason: 'file_descriptors',
-      fields: ['Retry-After', '1'],
-    })
-  }
-})
+t.test(
+  'a process without file descriptors cannot query, which is not reported as a failure of DNS',
+  async t => {
+    for (const code of ['EMFILE', 'ENFILE']) {
+      await t.rejects(resolverOf(failing(code)).resolve('a.test', never), {
+        type: 'connection_limit_reached',
+        status: 503,
+        message: 'out of file descriptors: a.test',
+        reason: 'file_descriptors',
+        fields: ['Retry-After', '1'],
+      })
+    }
+  },
+)
 
-t.test('a server that fails is 502, EAI_AGAIN too (RFC 9209 §2.3.2)', async t => {
+t.test('a server failure is 502, also EAI_AGAIN (RFC 9209 §2.3.2)', async t => {
   for (const code of ['EAI_AGAIN', 'ESERVFAIL', 'ETIMEOUT', 'ECONNREFUSED', 'EREFUSED']) {
     await t.rejects(resolverOf(failing(code)).resolve('a.test', never), {
       type: 'dns_error',
@@ -94,40 +97,37 @@ t.test('a server that fails is 502, EAI_AGAIN too (RFC 9209 §2.3.2)', async t =
   })
 })
 
-t.test(
-  'a kept answer is given without waiting, and whether the client is still there is not asked',
-  async t => {
-    const resolver = resolverOf(async name => (name === 'none.test' ? [] : ['192.0.2.1']), 1000, 1)
-    await resolver.resolve('a.test', never)
-    const asker = {
-      get signal(): AbortSignal {
-        throw new Error('asked for the signal')
-      },
-    }
-    t.same(await resolver.resolve('a.test', asker), ['192.0.2.1'])
-    t.same(resolver.kept('a.test'), ['192.0.2.1'])
-    t.equal(resolver.kept('c.test'), undefined, 'nobody has asked for it')
-    await t.rejects(resolver.resolve('none.test', never), { message: /./, type: 'dns_error' })
-    t.equal(resolver.kept('none.test'), undefined, 'resolve tells that it has none')
-    await t.rejects(resolver.resolve('b.test', asker), { message: 'asked for the signal' })
-  },
-)
+t.test('a cached answer is returned without waiting, and without reading the signal', async t => {
+  const resolver = resolverOf(async name => (name === 'none.test' ? [] : ['192.0.2.1']), 1000, 1)
+  await resolver.resolve('a.test', never)
+  const asker = {
+    get signal(): AbortSignal {
+      throw new Error('asked for the signal')
+    },
+  }
+  t.same(await resolver.resolve('a.test', asker), ['192.0.2.1'])
+  t.same(resolver.cached('a.test'), ['192.0.2.1'])
+  t.equal(resolver.cached('c.test'), undefined, 'nobody has asked for it')
+  await t.rejects(resolver.resolve('none.test', never), { message: /./, type: 'dns_error' })
+  t.equal(resolver.cached('none.test'), undefined, 'resolve tells that it has none')
+  await t.rejects(resolver.resolve('b.test', asker), { message: 'asked for the signal' })
+})
 
-t.test('only our own clock makes 504 (RFC 9209 §2.3.1)', async t => {
+t.test('only the time limit here causes 504 (RFC 9209 §2.3.1)', async t => {
   const { lookup, answers } = held()
   const resolver = resolverOf(lookup, 10)
   await t.rejects(resolver.resolve('a.test', never), { message: /./, type: 'dns_timeout', status: 504 })
   answers[0]?.(['192.0.2.1'])
 })
 
-t.test('a lookup that fails behind its time limit harms nobody', async t => {
+t.test('a lookup that fails after its time limit has no effect', async t => {
   const { lookup, rejections } = held()
   await t.rejects(resolverOf(lookup, 10).resolve('a.test', never), { message: /./, type: 'dns_timeout' })
   rejections[0]?.(new Error('late'))
   await new Promise(resolve => setImmediate(resolve))
 })
 
-t.test('one that gives up takes nothing from the others', async t => {
+t.test('a request that gives up does not affect the others', async t => {
   const { lookup, answers } = held()
   const resolver = resolverOf(lookup)
   const controller = new AbortController()
@@ -141,7 +141,7 @@ t.test('one that gives up takes nothing from the others', async t => {
   t.equal(answers.length, 1)
 })
 
-t.test('a signal that was aborted before ends it at once', async t => {
+t.test('a signal that has already aborted ends it at once', async t => {
   const { lookup } = held()
   const reason = new Error('gone')
   const signal = AbortSignal.abort(reason)
@@ -219,7 +219,7 @@ t.test('a lookup ends when the last that waits for it has left, and the next beg
   await t.rejects(again, reason)
 })
 
-t.test('those who have waited as long as they may have left, too', async t => {
+t.test('requests that have timed out have left, too', async t => {
   const { resolver, queue, begun } = queued(false)
   const timers = holdTimers(t, 4321)
   const first = resolver.resolve('a.test', { ...never, account: 'a' })
@@ -242,7 +242,7 @@ t.test('those who have waited as long as they may have left, too', async t => {
   t.same([begun, queue.size, queue.running], [['a.test'], 1, 1])
 })
 
-t.test('what would wait over the limits is refused at once, and nothing of that is kept', async t => {
+t.test('a lookup that would wait beyond the limits is refused at once, and that is not cached', async t => {
   const { resolver, queue } = queued(false)
   const everybody = new AbortController()
   t.teardown(() => everybody.abort())
@@ -262,7 +262,7 @@ t.test('what would wait over the limits is refused at once, and nothing of that 
 })
 
 t.test(
-  'a name that had to make room for that of another client is refused, and may be asked for again',
+  'a name that had to make room for one of another client is refused, and may be requested again',
   async t => {
     const { resolver, queue } = queued(false)
     const others = new AbortController()
@@ -298,7 +298,7 @@ async function namesOf(t: Test, keys: string, zone: Zone | 'silent', lookup?: Ad
   return { server, clock, names, resolve: (name: string) => names.resolver.resolve(name, never) }
 }
 
-t.test('dns.servers are asked, and their answers kept for their time within the bounds of dns', async t => {
+t.test('dns.servers are asked, and their answers cached for their TTL within the limits of dns', async t => {
   const zone = { 'a.test': { A: ['192.0.2.1'], ttl: 60 } }
   const { server, clock, resolve } = await namesOf(t, ', max_ttl: 10s', zone)
   const asked = async () => {
@@ -312,13 +312,13 @@ t.test('dns.servers are asked, and their answers kept for their time within the 
   t.equal(await asked(), 2)
 })
 
-t.test('a lookup that is given takes the place of dns.servers', async t => {
+t.test('a lookup that is passed in replaces dns.servers', async t => {
   const { server, resolve } = await namesOf(t, '', 'silent', async name => [`192.0.2.${name.length}`])
   t.same(await resolve('a.test'), ['192.0.2.6'])
   t.same(server.queries, [])
 })
 
-t.test('dns.timeout is how long a name may take (RFC 9209 §2.3.1)', async t => {
+t.test('dns.timeout limits how long a name may take (RFC 9209 §2.3.1)', async t => {
   const slow: AddressLookup = () => new Promise(() => {})
   const timers = holdTimers(t, 7654)
   for (const lookup of [undefined, slow]) {
@@ -329,7 +329,7 @@ t.test('dns.timeout is how long a name may take (RFC 9209 §2.3.1)', async t => 
   }
 })
 
-t.test('close ends what is still being asked', async t => {
+t.test('close ends running queries', async t => {
   const { server, names, resolve } = await namesOf(t, ', timeout: 1h', 'silent')
   const waiting = resolve('a.test')
   await server.asked(1)

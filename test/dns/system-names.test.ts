@@ -26,7 +26,7 @@ function namesOf(t: Test, hosts: string, resolvConf: string) {
   return { source, asked, folder }
 }
 
-t.test('asks for every name as an absolute one, which no search domain is added to', async t => {
+t.test('looks up every name as an absolute one, to which no search domain is added', async t => {
   const { source, asked } = namesOf(t, '', 'search corp.test\noptions ndots:5\n')
   t.strictSame(await source.lookup('allowed.example'), { addresses: ['192.0.2.1'], ttlMs: undefined })
   await source.lookup('db.')
@@ -36,14 +36,14 @@ t.test('asks for every name as an absolute one, which no search domain is added 
   source.close()
 })
 
-t.test('completes a single label by the search domains of resolv.conf, as they are now', async t => {
+t.test('completes a single label with the current search domains of resolv.conf', async t => {
   const { source, folder } = namesOf(t, '', 'search corp.test\n')
   t.same(source.completions?.('db'), ['db.corp.test', 'db.'])
   writeFileSync(join(folder, 'resolv.conf'), 'search other.test corp.test\noptions ndots:0\n')
   t.same(source.completions?.('db'), ['db.', 'db.other.test', 'db.corp.test'])
 })
 
-t.test('knows the names of /etc/hosts, with dots and without, and completes none of them', async t => {
+t.test('knows the names of /etc/hosts, with and without dots, and completes none of them', async t => {
   const hosts = '10.0.0.1 db\n10.0.0.2 api.corp.test\n'
   const { source, folder, asked } = namesOf(t, hosts, 'search corp.test\n')
   t.same(source.known?.('db'), ['10.0.0.1'])
@@ -62,13 +62,13 @@ t.test('localhost and invalid are never completed (RFC 6761 §6.3, §6.4)', asyn
   for (const name of ['localhost', 'invalid']) t.equal(source.completions?.(name), undefined, name)
 })
 
-t.test('by default what the system has is read, and asked', async t => {
+t.test('by default the files of the system are read, and its resolver is asked', async t => {
   t.ok(systemNames().known?.('localhost')?.includes('127.0.0.1'))
 })
 
 const none = { domains: [], ndots: 1 }
 
-t.test('says what resolv.conf says (resolv.conf(5))', async t => {
+t.test('returns the search list of resolv.conf (resolv.conf(5))', async t => {
   for (const [text, expected] of [
     ['', none],
     ['nameserver 10.0.0.2\n', none],
@@ -88,13 +88,13 @@ t.test('says what resolv.conf says (resolv.conf(5))', async t => {
   }
 })
 
-t.test('is the domain of the host where nothing else is said', async t => {
+t.test('uses the domain of the host by default', async t => {
   t.same(parseSearchList('options ndots:2\n', 'host.corp.test'), { domains: ['corp.test'], ndots: 2 })
   t.same(parseSearchList('search a.test\n', 'host.corp.test').domains, ['a.test'])
   t.same(parseSearchList('search .\n', 'host.corp.test').domains, [])
 })
 
-t.test('the environment wins over the file', async t => {
+t.test('the environment takes precedence over the file', async t => {
   const text = 'search a.test\noptions ndots:2\n'
   t.same(parseSearchList(text, 'host', { LOCALDOMAIN: 'b.test c.test', RES_OPTIONS: 'ndots:3' }), {
     domains: ['b.test', 'c.test'],
@@ -104,7 +104,7 @@ t.test('the environment wins over the file', async t => {
 })
 
 t.test(
-  'a single label is completed by each domain, and asked for by itself last, or first with ndots:0',
+  'a single label is completed with each domain, and looked up itself last, or first with ndots:0',
   async t => {
     const domains = ['a.test', 'b.test']
     t.same(completionsOf('db', { domains, ndots: 1 }), ['db.a.test', 'db.b.test', 'db.'])
@@ -114,7 +114,7 @@ t.test(
   },
 )
 
-t.test('holds the addresses of each name, in the order of the lines (hosts(5))', async t => {
+t.test('has the addresses of each name, in the order of the lines (hosts(5))', async t => {
   const hosts = parseHostsFile(`# comment
 127.0.0.1\tlocalhost
 ::1     localhost ip6-localhost   # loopback
@@ -136,7 +136,7 @@ t.test('holds the addresses of each name, in the order of the lines (hosts(5))',
   )
 })
 
-t.test('leaves out what is no plain address', async t => {
+t.test('omits everything that is not a plain address', async t => {
   t.same([...parseHostsFile('fe80::1%lo0 localhost\nname name\n127.1 short\n\n10.0.0.1\n')], [])
 })
 
@@ -157,7 +157,7 @@ t.test('reads a file again once it has changed, and not before', async t => {
   t.equal(read(), '5 back')
 })
 
-t.test('what is no file, or cannot be read, is empty', async t => {
+t.test('a path that is not a file, or cannot be read, is empty', async t => {
   t.equal(readWhenChanged(t.testdir({}), text => text)(), '')
   t.equal(readWhenChanged('/dev/null', text => text)(), '')
 })

@@ -32,7 +32,7 @@ t.teardown(() => {
 const options: SenderOptions = {
   scheme: 'http',
   dialer: new Dialer({
-    resolver: { kept: () => undefined, resolve: async () => [] },
+    resolver: { cached: () => undefined, resolve: async () => [] },
     inForce: { policy: policy({ rules: {} }) },
     connectTimeoutMs: 10_000,
     descriptors: NO_DESCRIPTOR_KEPT,

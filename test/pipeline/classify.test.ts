@@ -18,7 +18,7 @@ const classify = (request: RequestHead) => classifyWith(request, ['REPORT'])
 
 const HOST = { host: { kind: 'name', name: 'h.example' }, port: 80, text: 'H.example' }
 
-t.test('tells method, target, Host and expectation of a request (RFC 9112 §3)', async t => {
+t.test('returns method, target, Host and expectation of a request (RFC 9112 §3)', async t => {
   t.same(classify(head('GET', '/p?q')), {
     method: 'GET',
     target: { form: 'origin', path: '/p?q' },
@@ -35,7 +35,7 @@ t.test('tells method, target, Host and expectation of a request (RFC 9112 §3)',
   t.notOk(classify(head('PUT', '/', { fields, minor: 0 })).expectContinue)
 })
 
-t.test('content is refused where the method has none (RFC 9110 §9.3.6, §9.3.8)', async t => {
+t.test('content is refused for methods without content (RFC 9110 §9.3.6, §9.3.8)', async t => {
   const length = { kind: 'length', length: 1 } as const
   const chunked = { kind: 'chunked' } as const
   for (const framing of [length, chunked]) {
@@ -55,7 +55,7 @@ t.test('content is refused where the method has none (RFC 9110 §9.3.6, §9.3.8)
   }
 })
 
-t.test('everything malformed ends here', async t => {
+t.test('every malformed request is refused', async t => {
   const bad: readonly [RequestHead, number][] = [
     [head('Get', '/'), 501],
     [head('report', '/'), 501],

@@ -34,21 +34,21 @@ function blocks(host: string): string[] {
   return own.map(({ cidr }) => cidr.text)
 }
 
-t.test('an address is itself alone', async t => {
+t.test('an address stands only for itself', async t => {
   t.same(blocks('127.0.0.1'), ['127.0.0.1/32'])
   t.same(blocks('10.0.0.5'), ['10.0.0.5/32'])
   t.same(blocks('::1'), ['::1/128'])
   t.same(blocks('::ffff:10.0.0.5'), ['10.0.0.5/32'])
 })
 
-t.test('a wildcard is loopback and every address of the machine, of both families', async t => {
+t.test('a wildcard stands for loopback and every address of the machine, of both families', async t => {
   const all = ['127.0.0.0/8', '::1/128', '10.0.0.5/32', 'fd00::5/128']
   t.same(blocks('0.0.0.0'), all)
   t.same(blocks('::'), all)
   t.same(blocks('::ffff:0.0.0.0'), all)
 })
 
-t.test('a wildcard says that it is one', async t => {
+t.test('a wildcard is marked as one', async t => {
   for (const host of ['0.0.0.0', '::', '::ffff:0.0.0.0', '127.0.0.1', 'localhost']) {
     const own = ownListeners([{ address: { host, port: 3128 }, role: 'proxy' }], INTERFACES)
     const expected = host !== '127.0.0.1' && host !== 'localhost'

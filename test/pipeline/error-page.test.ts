@@ -4,7 +4,7 @@ import { errorResponse, explainHint } from '../../src/pipeline/error-page.js'
 import type { Subject } from '../../src/pipeline/exchange-observer.js'
 import { DENY_REASONS } from '../../src/policy/denial.js'
 
-t.test('an error says what happened to people and to programs (RFC 9209 §2)', async t => {
+t.test('an error explains itself to people and to programs (RFC 9209 §2)', async t => {
   const { head, body } = errorResponse(new ProxyError('dns_timeout', 'no answer for "a"'), 'today')
   t.equal(body.toString(), 'Sluice answered 504: no answer for "a".\n')
   t.same(head, {
@@ -26,7 +26,7 @@ t.test('an error says what happened to people and to programs (RFC 9209 §2)', a
   })
 })
 
-t.test('the detail is the body, the fields go along, the status is the exact one', async t => {
+t.test('the body is the detail, the fields are added, the status is the specific one', async t => {
   const error = new ProxyError('http_request_error', 'off', {
     status: 405,
     detail: 'Två ord.',
@@ -50,14 +50,14 @@ t.test('a refusal by policy says that it is one, and no other error does', async
   }
 })
 
-t.test('neither does one that credentials or time could mend', async t => {
+t.test('an error that a retry or credentials can solve does not say so either', async t => {
   for (const status of [407, 429, 503]) {
     const error = new ProxyError('http_request_denied', 'no', { status })
     t.equal(errorResponse(error, 'today').body.toString(), `Sluice answered ${status}: no.\n`)
   }
 })
 
-t.test('hint and note are lines of their own below the sentence, counted in bytes', async t => {
+t.test('hint and note are separate lines after the sentence, counted in bytes', async t => {
   const error = new ProxyError('http_request_denied', 'no')
   const note = 'Frag das Plattform-Team: größer 🙂'
   const table = [
@@ -73,7 +73,7 @@ t.test('hint and note are lines of their own below the sentence, counted in byte
   }
 })
 
-t.test('nothing in a message can end the head early', async t => {
+t.test('no message can end the head early', async t => {
   const { head } = errorResponse(new ProxyError('dns_error', 'a\r\nb: c\x7f\xe9'), 'today')
   for (const text of [head.reason, ...head.fields]) t.match(text, /^[\x20-\x7e]*$/)
 })
@@ -91,7 +91,7 @@ const CONNECT: Subject = {
 const hint = (reason: string, subject: Partial<Subject>, configured = false) =>
   explainHint(new ProxyError('http_request_denied', 'no', { reason }), { ...CONNECT, ...subject }, configured)
 
-t.test('asks the same question: client, method, form, host and port', async t => {
+t.test('the hint asks the same question: client, method, form, host and port', async t => {
   const table: [Partial<Subject>, string][] = [
     [{}, '--client ci a.test:443'],
     [{ client: undefined }, '--client 10.0.0.7 a.test:443'],
@@ -108,7 +108,7 @@ t.test('asks the same question: client, method, form, host and port', async t =>
   }
 })
 
-t.test('is there for what policy refuses, and for nothing else', async t => {
+t.test('there is a hint only for refusals by policy', async t => {
   for (const reason of [...DENY_REASONS, 'client']) t.type(hint(reason, {}), 'string', reason)
   for (const reason of ['dns_error', 'loop', 'malformed', 'trace_off']) t.equal(hint(reason, {}), undefined)
   for (const kind of ['origin', 'server', 'invalid'] as const) t.equal(hint('client', { kind }), undefined)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
 import { type ExchangeObserver, ObserverList, type Subject } from '../../src/pipeline/exchange-observer.js'
 
-t.test('all are notified of a tunnel, in their order', async t => {
+t.test('all observers are notified of a tunnel, in order', async t => {
   const told: unknown[] = []
   const named = (name: string): ExchangeObserver => ({
     decision: () => {},
@@ -16,7 +16,7 @@ t.test('all are notified of a tunnel, in their order', async t => {
   ])
 })
 
-t.test('the trace is that of the one that traces', async t => {
+t.test('the trace fields are those of the observer that traces', async t => {
   const subject: Subject = { id: '1', client: undefined, clientAddress: '::1', kind: 'server', method: 'GET' }
   const request = { head: { fields: FieldSection.of([]) }, encrypted: false }
   const nothing = { decision: () => {}, close: () => {} }

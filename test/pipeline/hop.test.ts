@@ -8,7 +8,7 @@ const ALLOW = 'GET, HEAD, POST, PUT, DELETE, CONNECT, OPTIONS, PATCH'
 const ALLOW_OF_RESOURCE = 'GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH'
 
 t.test(
-  'OPTIONS * is answered for the server as a whole, and the connection goes on (RFC 9110 §9.3.7)',
+  'OPTIONS * is answered for the server as a whole, and the connection persists (RFC 9110 §9.3.7)',
   async t => {
     const proxy = await testProxy(t, '', { wallClock: () => 0 })
     const client = await rawClient(t, proxy.port)
@@ -29,7 +29,7 @@ t.test(
   },
 )
 
-t.test('OPTIONS * with content nobody asked for is answered, and then the connection ends', async t => {
+t.test('OPTIONS * with unread content is answered, and then the connection closes', async t => {
   const proxy = await testProxy(t)
   const client = await rawClient(t, proxy.port)
   client.write('OPTIONS * HTTP/1.1\r\nHost: any\r\nContent-Length: 3\r\n\r\n')
@@ -55,7 +55,7 @@ t.test('TRACE is refused with 405 and Allow, and never forwarded (RFC 9110 §9.3
   t.match(await proxy.event('decision'), { decision: 'deny', reason: 'trace_off' })
 })
 
-t.test('TRACE is echoed as it came, less what carries secrets (RFC 9110 §9.3.8)', async t => {
+t.test('TRACE is echoed as received, without secrets (RFC 9110 §9.3.8)', async t => {
   const proxy = await testProxy(t, 'trace: { enabled: true, exclude: [x-key] }', { wallClock: () => 0 })
   const client = await rawClient(t, proxy.port)
   const line = 'TRACE /a?b HTTP/1.1\r\nhOST:  h \r\n'

@@ -45,7 +45,7 @@ function tunnel(method: string, target: string, address = '1.1.1.1', over: objec
 const CONNECT = tunnel('CONNECT', 'a.test:443')
 const UPGRADE = tunnel('GET', 'http://a.test/')
 
-t.test('a tunnel that could be had again may stay, one that could not may not', async t => {
+t.test('a tunnel that would still be allowed stays open, another does not', async t => {
   for (const [yaml, connect, upgrade] of [
     ['', true, true],
     ['rules: {}', false, false],
@@ -65,17 +65,17 @@ t.test('a tunnel that could be had again may stay, one that could not may not', 
   }
 })
 
-t.test('one that began with TLS for its host may go on where that is asked for', async t => {
+t.test('a tunnel that began with the right server name stays open where that is required', async t => {
   const verified = { ...CONNECT, verifiesServerName: true }
   t.equal(await isStillAllowed(verified, options('connect: { sni: verify }')), true)
 })
 
-t.test('the address is that of the connection', async t => {
+t.test('the address is the one it is connected to', async t => {
   t.equal(await isStillAllowed(tunnel('CONNECT', 'a.test:443', '10.0.0.1'), options('')), false)
   t.equal(await isStillAllowed(tunnel('CONNECT', 'a.test:443', '2606:4700::1'), options('')), true)
 })
 
-t.test('what its host was completed to by a search domain is judged, too', async t => {
+t.test('the completed name of its host is judged as well', async t => {
   const completed = { ...tunnel('CONNECT', 'db:443'), completed: 'db.corp.test' }
   const rules = 'rules: { own: { hosts: [db] } }\n'
   for (const [yaml, allowed] of [
@@ -95,7 +95,7 @@ t.test('what its host was completed to by a search domain is judged, too', async
   )
 })
 
-t.test('an upgrade by way of a route needs that route, and no rule', async t => {
+t.test('an upgrade through a route needs that route, and no rule', async t => {
   const upgrade = tunnel('GET', '/chat')
   const route = (path: string, methods: string[]) =>
     ({
@@ -111,7 +111,7 @@ t.test('an upgrade by way of a route needs that route, and no rule', async t => 
   t.equal(await isStillAllowed(upgrade, options('', [route('/other', ['GET'])])), false)
 })
 
-t.test('what leads through a parent proxy needs that parent, and no address', async t => {
+t.test('a tunnel through a parent proxy needs that parent, and no address', async t => {
   const PARENT = 'http://parent.test:3128'
   const through = { ...tunnel('CONNECT', 'a.test:443', '10.0.0.1'), parent: PARENT }
   const parentsAt = (url: string, takes = true) =>

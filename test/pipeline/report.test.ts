@@ -30,7 +30,7 @@ const DENIAL: Denial = {
 }
 const OUTCOME = Outcome.complete('hop', 200, { bytesUp: 0, bytesDown: 1 })
 
-t.test('all are notified of its decision and of its end, in their order', async t => {
+t.test('all observers are notified of its decision and of its close, in order', async t => {
   const notified: unknown[] = []
   const named = (name: string): ExchangeObserver => ({
     decision: (...args) => void notified.push([name, 'decision', ...args]),
@@ -50,7 +50,7 @@ t.test('all are notified of its decision and of its end, in their order', async 
   ])
 })
 
-t.test('who has no use for what is allowed is notified of all else', async t => {
+t.test('an observer that ignores allowed requests is notified of all others', async t => {
   const notified: string[] = []
   const observer: ExchangeObserver = {
     ignoresAllowed: true,
@@ -81,7 +81,7 @@ function told(target: string) {
   return { decisions, closes, error }
 }
 
-t.test('it is denied and over at once, in two events of one subject', async t => {
+t.test('a malformed request is denied and closed at once, in two events with one subject', async t => {
   const { decisions, closes, error } = told('/a')
   const subject = {
     id: 'a-1',
@@ -98,7 +98,7 @@ t.test('it is denied and over at once, in two events of one subject', async t =>
   t.equal(closes[0]?.[0], decisions[0]?.[0])
 })
 
-t.test('no password of its target is told', async t => {
+t.test('no password in its target is reported', async t => {
   for (const [target, path] of [
     ['http://user:secret@a.test/x', 'http://a.test/x'],
     ['user:secret@a.test:443', 'a.test:443'],

@@ -9,7 +9,7 @@ import { turns } from '../kit/peers/settled.js'
 import { checkEvents } from '../kit/proxies/refusal.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
-t.test('every exchange leaves its decision and its close, told apart by an id', async t => {
+t.test('every exchange has a decision and a close in the log, identified by an id', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, `${LOOPBACK_RULES}clients: [{ name: me, cidr: [127.0.0.1] }]`)
   const client = await rawClient(t, proxy.port)
@@ -69,7 +69,7 @@ t.test('credentials are never logged', async t => {
   t.notMatch(JSON.stringify(proxy.events), 'secret')
 })
 
-t.test('a defect is 500, and its message stays inside', async t => {
+t.test('a bug is 500, and its message is not revealed', async t => {
   const proxy = await testProxy(t, '', {
     lookup: () => {
       throw new Error('secret')
@@ -89,49 +89,52 @@ t.test('a defect is 500, and its message stays inside', async t => {
   )
 })
 
-t.test('who has left before it is known who asks takes nothing, and nothing is decided for it', async t => {
-  const asked: string[] = []
-  const answers: (() => void)[] = []
-  const local = new LocalLedger(() => 0)
-  const ledger: Ledger = {
-    acquire: async (key, limit) => {
-      asked.push(key)
-      await new Promise<void>(resolve => answers.push(resolve))
-      return local.acquire(key, limit)
-    },
-    release: key => local.release(key),
-    take: (key, rate, burst) => {
-      asked.push(key)
-      return local.take(key, rate, burst)
-    },
-    spend: (key, bytes, limit) => {
-      asked.push(key)
-      return local.spend(key, bytes, limit)
-    },
-  }
-  const acceptedSocket = acceptedSockets(t)
-  const limits = 'limits: { requests_per_second: 5, bytes_per_hour: 1MiB }'
-  const proxy = await testProxy(t, `${LOOPBACK_RULES}${limits}`, { ledger })
-  const client = await rawClient(t, proxy.port)
-  const socket = await acceptedSocket(client.socket)
-  client.write('CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: h\r\n\r\n')
-  await arrived(client.socket, socket)
-  client.reset()
-  if (!socket.closed) await new Promise(resolve => socket.once('close', resolve))
-  let close: unknown
-  void proxy.event('close').then(event => {
-    close = event
-  })
-  for (; close === undefined; await turns(1)) for (const answer of answers.splice(0)) answer()
-  t.match(close, { close_reason: 'client_gone', handler: 'refusal', status: 0 })
-  t.match(await proxy.event('decision'), { reason: 'client_gone', rule: undefined })
-  t.same(
-    asked.filter(key => !key.startsWith('connections')),
-    [],
-  )
-})
+t.test(
+  'a client that leaves before it is identified reserves nothing, and nothing is decided for it',
+  async t => {
+    const asked: string[] = []
+    const answers: (() => void)[] = []
+    const local = new LocalLedger(() => 0)
+    const ledger: Ledger = {
+      acquire: async (key, limit) => {
+        asked.push(key)
+        await new Promise<void>(resolve => answers.push(resolve))
+        return local.acquire(key, limit)
+      },
+      release: key => local.release(key),
+      take: (key, rate, burst) => {
+        asked.push(key)
+        return local.take(key, rate, burst)
+      },
+      spend: (key, bytes, limit) => {
+        asked.push(key)
+        return local.spend(key, bytes, limit)
+      },
+    }
+    const acceptedSocket = acceptedSockets(t)
+    const limits = 'limits: { requests_per_second: 5, bytes_per_hour: 1MiB }'
+    const proxy = await testProxy(t, `${LOOPBACK_RULES}${limits}`, { ledger })
+    const client = await rawClient(t, proxy.port)
+    const socket = await acceptedSocket(client.socket)
+    client.write('CONNECT 127.0.0.1:1 HTTP/1.1\r\nHost: h\r\n\r\n')
+    await arrived(client.socket, socket)
+    client.reset()
+    if (!socket.closed) await new Promise(resolve => socket.once('close', resolve))
+    let close: unknown
+    void proxy.event('close').then(event => {
+      close = event
+    })
+    for (; close === undefined; await turns(1)) for (const answer of answers.splice(0)) answer()
+    t.match(close, { close_reason: 'client_gone', handler: 'refusal', status: 0 })
+    t.match(await proxy.event('decision'), { reason: 'client_gone', rule: undefined })
+    t.same(
+      asked.filter(key => !key.startsWith('connections')),
+      [],
+    )
+  },
+)
 
-t.test('a request that was pipelined begins when the one before it has been reported', async t => {
+t.test('a pipelined request begins after the one before it was reported', async t => {
   const origin = await scriptedOrigin(t, () => 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
   const proxy = await testProxy(t, LOOPBACK_RULES)
   const client = await rawClient(t, proxy.port)

@@ -19,7 +19,7 @@ function valid(...sent: Pick<Issued, 'cert'>[]): ClientCertificate {
 const kindOf = (files: { clientCa?: string; crl?: string }, ...sent: Pick<Issued, 'cert'>[]) =>
   new Authorities(files, Date.now()).judge(valid(...sent))?.kind
 
-t.test('a certificate holds as long as its authority does (RFC 5280 §6.1)', { skip }, async t => {
+t.test('a certificate is valid as long as its authority is (RFC 5280 §6.1)', { skip }, async t => {
   const folder = t.testdir({ again: {} })
   const [ca, other] = [Authority.make(folder), Authority.make(folder, 'other')]
   /** Another key with the same name. */
@@ -52,17 +52,21 @@ t.test('a certificate holds as long as its authority does (RFC 5280 §6.1)', { s
   t.equal(kindOf({ clientCa: other.cert }, client, ca), 'invalid', 'whatever the client sends with it')
 })
 
-t.test('a chain may go by what the client sent, and ends at an authority of the file', { skip }, async t => {
-  const root = Authority.make(t.testdir(), 'root')
-  const below = root.issueAuthority('below')
-  const client = below.issue()
-  t.equal(kindOf({ clientCa: root.cert }, client, below), 'valid')
-  t.equal(kindOf({ clientCa: root.cert + below.cert }, client), 'valid')
-  t.equal(kindOf({ clientCa: root.cert }, client), 'invalid')
-  t.equal(kindOf({ clientCa: below.cert }, client, below), 'invalid')
-})
+t.test(
+  'a chain may use certificates that the client sent, and ends at an authority of the file',
+  { skip },
+  async t => {
+    const root = Authority.make(t.testdir(), 'root')
+    const below = root.issueAuthority('below')
+    const client = below.issue()
+    t.equal(kindOf({ clientCa: root.cert }, client, below), 'valid')
+    t.equal(kindOf({ clientCa: root.cert + below.cert }, client), 'valid')
+    t.equal(kindOf({ clientCa: root.cert }, client), 'invalid')
+    t.equal(kindOf({ clientCa: below.cert }, client, below), 'invalid')
+  },
+)
 
-t.test('authorities that have issued each other lead nowhere', { skip }, async t => {
+t.test('authorities that have issued each other are not trusted', { skip }, async t => {
   const folder = t.testdir()
   const [a, b, other] = ['a', 'b', 'other'].map(name => Authority.make(folder, name))
   if (a === undefined || b === undefined || other === undefined) throw new Error('three were made')
@@ -81,7 +85,7 @@ t.test('authorities that have issued each other lead nowhere', { skip }, async t
   t.equal(kindOf({ clientCa: other.cert }, ...sent), 'invalid')
 })
 
-t.test('one that a list revokes does not hold, nor what was issued under it', { skip }, async t => {
+t.test('a revoked certificate is not valid, nor is one issued under it', { skip }, async t => {
   const folder = t.testdir()
   const [root, other] = [Authority.make(folder, 'root'), Authority.make(folder, 'other')]
   const below = root.issueAuthority('below')
@@ -98,14 +102,14 @@ t.test('one that a list revokes does not hold, nor what was issued under it', { 
   t.equal(kindOf({ clientCa, crl: root.revoke([below]) + below.revoke([]) }, next), 'invalid')
 })
 
-t.test('what was not valid stays that, and a client without one stays without', async t => {
+t.test('an invalid certificate stays invalid, and a client without one stays without', async t => {
   const authorities = new Authorities({}, 0)
   t.equal(authorities.judge(undefined), undefined)
   const expired: ClientCertificate = { kind: 'invalid', error: 'CERT_HAS_EXPIRED' }
   t.equal(authorities.judge(expired), expired)
 })
 
-t.test('connections of one client are looked at once', { skip }, async t => {
+t.test('connections of one client are verified once', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const [client, next] = [ca.issue(), ca.issue()]
   const authorities = new Authorities({ clientCa: ca.cert, crl: ca.revoke([client]) }, Date.now())
@@ -114,7 +118,7 @@ t.test('connections of one client are looked at once', { skip }, async t => {
   }
 })
 
-t.test('of the lists of an authority the newest decides, as long as it holds', { skip }, async t => {
+t.test('the newest list of an authority decides, while it is valid', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const client = ca.issue()
   const files = (...lists: string[]) => ({ clientCa: ca.cert, crl: lists.join('') })
@@ -129,7 +133,7 @@ t.test('of the lists of an authority the newest decides, as long as it holds', {
   t.equal(before.judge(valid(client))?.kind, 'invalid', 'it does not hold yet')
 })
 
-t.test('a list is of the authority that has signed it, whatever name it has', { skip }, async t => {
+t.test('a list belongs to the authority that has signed it, whatever its name', { skip }, async t => {
   const folder = t.testdir({ again: {} })
   const [ca, again] = [Authority.make(folder), Authority.make(join(folder, 'again'))]
   const [client, namesake] = [ca.issue(), again.issue()]
@@ -140,7 +144,7 @@ t.test('a list is of the authority that has signed it, whatever name it has', { 
   t.equal(kindOf({ clientCa, crl: again.revoke([]) }, client), 'invalid', 'its own authority has none')
 })
 
-t.test('a way is ten certificates long at most', { skip }, async t => {
+t.test('a chain has at most ten certificates', { skip }, async t => {
   const root = Authority.make(t.testdir(), 'root')
   const chain = [root.issueAuthority('a1')]
   for (let i = 2; i <= 9; i++) chain.unshift((chain[0] ?? root).issueAuthority(`a${i}`))
@@ -150,7 +154,7 @@ t.test('a way is ten certificates long at most', { skip }, async t => {
   t.equal(kindOf({ clientCa }, ninth.issue()), 'invalid')
 })
 
-t.test('certificates that all seem to have issued each other are looked at once each', { skip }, async t => {
+t.test('certificates that seem to have issued each other are verified once each', { skip }, async t => {
   const folder = t.testdir()
   const [p, q, other] = ['p', 'q', 'other'].map(name => Authority.make(folder, name))
   if (p === undefined || q === undefined || other === undefined) throw new Error('three were made')
@@ -178,7 +182,7 @@ function withoutLength({ cert }: Pick<Issued, 'cert'>, by: Issued): Pick<Issued,
   return { cert: `-----BEGIN CERTIFICATE-----\n${whole.toString('base64')}\n-----END CERTIFICATE-----\n` }
 }
 
-t.test('one that cannot be read does not hold, and stops nothing', { skip }, async t => {
+t.test('a certificate that cannot be parsed is not valid, and stops nothing', { skip }, async t => {
   const folder = t.testdir()
   const [ca, junk, other] = [
     Authority.make(folder),

@@ -22,7 +22,7 @@ const CERTIFICATE: ClientCertificate = {
 const san = (...names: string[]): CertificateCondition => ({ san: names })
 const subject = (...texts: string[]): CertificateCondition => ({ subject: texts.map(parseSubject) })
 
-t.test('one alternative name of the list has to be there', async t => {
+t.test('one alternative name of the list must match', async t => {
   for (const [condition, expected] of [
     [san('ci.example'), true],
     [san('CI.Example'), true],
@@ -47,7 +47,7 @@ t.test('one alternative name of the list has to be there', async t => {
   }
 })
 
-t.test('one attribute of the list has to be in the subject, with this very value', async t => {
+t.test('one attribute of the list must be in the subject, with exactly this value', async t => {
   for (const [condition, expected] of [
     [subject('CN=ci'), true],
     [subject('CN=CI'), false],
@@ -64,7 +64,7 @@ t.test('one attribute of the list has to be in the subject, with this very value
   }
 })
 
-t.test('san and subject, both given, have both to hold', async t => {
+t.test('if san and subject are given, both must match', async t => {
   const both = (...[name, attribute]: [string, string]) => ({ ...san(name), ...subject(attribute) })
   t.ok(matchesCertificate(both('ci.example', 'CN=ci'), CERTIFICATE))
   t.notOk(matchesCertificate(both('ci.example', 'CN=other'), CERTIFICATE))
@@ -72,7 +72,7 @@ t.test('san and subject, both given, have both to hold', async t => {
   t.notOk(matchesCertificate(both('other.example', '*'), CERTIFICATE))
 })
 
-t.test('no certificate and one that is not valid match nothing', async t => {
+t.test('without a certificate, or with an invalid one, nothing matches', async t => {
   for (const certificate of [undefined, { kind: 'invalid', error: 'CERT_HAS_EXPIRED' }] as const) {
     t.notOk(matchesCertificate(subject('*'), certificate))
     t.notOk(matchesCertificate(san('ci.example'), certificate))
@@ -80,7 +80,7 @@ t.test('no certificate and one that is not valid match nothing', async t => {
   t.ok(matchesCertificate(subject('*'), { kind: 'valid', names: [], subject: [], chain: [] }))
 })
 
-t.test('reads an attribute by its short name or its number, and the star', async t => {
+t.test('parses an attribute by its short name or its number, and the star', async t => {
   t.equal(parseSubject('*'), '*')
   for (const [text, attribute, value] of [
     ['CN=ci', 'CN', 'ci'],
@@ -97,7 +97,7 @@ t.test('reads an attribute by its short name or its number, and the star', async
   }
 })
 
-t.test('refuses what would match nobody', async t => {
+t.test('refuses conditions that could never match', async t => {
   const expected = (text: string) => `expected an attribute, such as "CN=ci", or "*", found "${text}"`
   for (const text of [
     '',

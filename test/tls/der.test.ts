@@ -12,7 +12,7 @@ const COMMON_NAME = der(0x06, '\x55\x04\x03')
 const nameOf = (tag: number, value: Uint8Array | string, type = COMMON_NAME): string =>
   canonicalName(read(der(TAG.sequence, der(TAG.set, der(TAG.sequence, type, der(tag, value))))))
 
-t.test('lengths are one byte, or as many as that says', async t => {
+t.test('lengths are one byte, or as many as that byte says', async t => {
   for (const [hex, length] of [
     ['0400', 0],
     ['0401ff', 1],
@@ -30,13 +30,13 @@ t.test('lengths are one byte, or as many as that says', async t => {
   t.equal(read(read(Buffer.from('a003020105', 'hex')).content).tag, TAG.integer)
 })
 
-t.test('members follow one another, and nothing is between them', async t => {
+t.test('members follow each other without a gap', async t => {
   const found = members(Buffer.from('02010502010604', 'hex').subarray(0, 6))
   t.same(found.map(integer), ['05', '06'])
   t.throws(() => members(Buffer.from('02010502010604', 'hex')), RangeError)
 })
 
-t.test('names are compared without what does not count in them (RFC 5280 §7.1)', async t => {
+t.test('names are compared without the differences that do not matter (RFC 5280 §7.1)', async t => {
   const same = [
     nameOf(TAG.utf8, 'Example CA'),
     nameOf(TAG.printable, 'Example CA'),
@@ -60,7 +60,7 @@ t.test('names are compared without what does not count in them (RFC 5280 §7.1)'
   }
 })
 
-t.test('times have two or four digits of the year (RFC 5280 §5.1.2.4)', async t => {
+t.test('a time has two or four digits for the year (RFC 5280 §5.1.2.4)', async t => {
   const utc = (text: string) => parseTime(read(der(TAG.utcTime, text)))
   const generalized = (text: string) => parseTime(read(der(TAG.generalizedTime, text)))
   t.equal(utc('491231235959Z'), Date.UTC(2049, 11, 31, 23, 59, 59))

@@ -17,12 +17,12 @@ t.test('finds the blocks of one label, in order, with any text around them (RFC 
   t.same(pemLabels(text), ['CERTIFICATE', 'X509 CRL', 'CERTIFICATE'])
 })
 
-t.test('takes either line end, and spaces behind the first line', async t => {
+t.test('accepts either line end, and spaces after the first line', async t => {
   const text = '-----BEGIN CERTIFICATE----- \r\nQQ==\r\n-----END CERTIFICATE-----\r\n'
   t.same(pemBlocks(text, 'CERTIFICATE'), [text.slice(0, -2).concat('\n')])
 })
 
-t.test('a block that does not end, or ends as another, is none, and still has a label', async t => {
+t.test('a block that does not end, or with another label, is ignored, but its label is listed', async t => {
   for (const text of [
     '-----BEGIN CERTIFICATE-----\nQQ==\n',
     '-----BEGIN CERTIFICATE-----\nQQ==\n-----END X509 CRL-----\n',

@@ -54,7 +54,7 @@ t.test('the content of the files comes with the configuration', { skip }, async 
   t.equal(parseConfig('version: 1\n').files.tls, undefined)
 })
 
-t.test('takes a chain, a key behind its parameters, and both in one file', { skip }, async t => {
+t.test('accepts a chain, a key after its parameters, and both in one file', { skip }, async t => {
   const { folder, ca, write } = folderOf(t)
   const below = ca.issueAuthority('below')
   const { cert, key } = below.issue()
@@ -65,7 +65,7 @@ t.test('takes a chain, a key behind its parameters, and both in one file', { ski
   t.same(problems(folder, 'address: "127.0.0.1:0", cert: tls.crt, key: tls.crt'), [])
 })
 
-t.test('what is missing is told for all files at once', { skip }, async t => {
+t.test('missing files are all reported at once', { skip }, async t => {
   const { folder } = folderOf(t)
   const found = problems(folder, 'address: "127.0.0.1:0", cert: a, key: b, client_ca: c, crl: d')
   t.match(found, [
@@ -84,7 +84,7 @@ t.test('a revocation list without client_ca is a problem', { skip }, async t => 
   ])
 })
 
-t.test('a file that holds something else says what', { skip }, async t => {
+t.test('a file with other content is reported with that', { skip }, async t => {
   const { folder, ca, host, write } = folderOf(t)
   const crl = ca.revoke([])
   const refused = (name: string, text: string, problem: string): void => {
@@ -92,22 +92,26 @@ t.test('a file that holds something else says what', { skip }, async t => {
     for (const [file, right] of Object.entries(files)) write(file, file === name ? text : right)
     t.same(problems(folder), [problem])
   }
-  const noCertificate = 'holds no certificate in PEM (-----BEGIN CERTIFICATE-----)'
+  const noCertificate = 'contains no certificate in PEM (-----BEGIN CERTIFICATE-----)'
   refused('tls.crt', '', `listen.tls.cert: tls.crt ${noCertificate}`)
-  refused('tls.crt', host.key, `listen.tls.cert: tls.crt ${noCertificate}; it holds PRIVATE KEY`)
+  refused('tls.crt', host.key, `listen.tls.cert: tls.crt ${noCertificate}; it contains PRIVATE KEY`)
   refused(
     'tls.crt',
     '0\x82\x01',
     `listen.tls.cert: tls.crt ${noCertificate}; if it is DER, convert it with openssl`,
   )
   refused('ca', '# none yet\n', `listen.tls.client_ca: ca ${noCertificate}`)
-  refused('ca', crl, `listen.tls.client_ca: ca ${noCertificate}; it holds X509 CRL`)
+  refused('ca', crl, `listen.tls.client_ca: ca ${noCertificate}; it contains X509 CRL`)
   refused(
     'crl',
     ca.cert,
-    'listen.tls.crl: crl holds no revocation list in PEM (-----BEGIN X509 CRL-----); it holds CERTIFICATE',
+    'listen.tls.crl: crl contains no revocation list in PEM (-----BEGIN X509 CRL-----); it contains CERTIFICATE',
   )
-  refused('tls.key', host.cert, 'listen.tls.key: tls.key holds no private key in PEM; it holds CERTIFICATE')
+  refused(
+    'tls.key',
+    host.cert,
+    'listen.tls.key: tls.key contains no private key in PEM; it contains CERTIFICATE',
+  )
 })
 
 t.test('a file that is damaged says which part of it', { skip }, async t => {
@@ -126,7 +130,7 @@ t.test('a file that is damaged says which part of it', { skip }, async t => {
     'tls.crt',
     host.cert,
     damaged(host.cert),
-    /cert: certificate 1 of tls\.crt is damaged \(.+\); write the file anew$/,
+    /cert: certificate 1 of tls\.crt is damaged \(.+\); replace the file$/,
   )
   refused('tls.crt', host.cert, host.cert + damaged(ca.cert), /cert: certificate 2 of tls\.crt is damaged \(/)
   refused('ca', ca.cert, ca.cert + damaged(ca.cert), /client_ca: certificate 2 of ca is damaged \(/)
@@ -134,20 +138,20 @@ t.test('a file that is damaged says which part of it', { skip }, async t => {
     'ca',
     ca.cert,
     ca.cert + cut(ca.cert),
-    /client_ca: ca is cut short: of 2 blocks of PEM 1 are whole; write the file anew$/,
+    /client_ca: ca is truncated: only 1 of 2 PEM blocks are complete; replace the file$/,
   )
   refused(
     'crl',
     crl,
     crl + damaged(crl),
-    /crl: revocation list 2 of crl is damaged \(.+\); write the file anew$/,
+    /crl: revocation list 2 of crl is damaged \(.+\); replace the file$/,
   )
-  refused('crl', crl, cut(crl), /crl: crl is cut short: of 1 blocks of PEM 0 are whole/)
+  refused('crl', crl, cut(crl), /crl: crl is truncated: only 0 of 1 PEM blocks are complete/)
   refused(
     'tls.key',
     host.key,
     damaged(host.key),
-    /key: the private key in tls\.key is damaged \(.+\); write the file anew$/,
+    /key: the private key in tls\.key is damaged \(.+\); replace the file$/,
   )
   t.same(problems(folder), [])
 })
@@ -160,7 +164,7 @@ t.test('a key with a passphrase is refused with the way out, in either form', { 
   ]) {
     write('locked.key', openssl(folder, ...args))
     t.same(problems(folder, 'address: "127.0.0.1:0", cert: tls.crt, key: locked.key'), [
-      'listen.tls.key: locked.key is encrypted, and nobody is there to be asked for the passphrase; use what `openssl pkey -in locked.key -out NEW` writes',
+      'listen.tls.key: locked.key is encrypted, and a server cannot ask for the passphrase; use the output of `openssl pkey -in locked.key -out NEW`',
     ])
   }
 })
@@ -170,12 +174,12 @@ t.test('certificate and key have to belong together', { skip }, async t => {
   const { key } = ca.issue()
   write('tls.key', key)
   t.same(problems(folder), [
-    'listen.tls.key: tls.key is not the key of the first certificate of tls.crt (O=Example, CN=proxy.example); name the two that belong together',
+    'listen.tls.key: tls.key is not the key of the first certificate of tls.crt (O=Example, CN=proxy.example); use a certificate and a key that belong together',
   ])
   write('tls.key', host.key)
   write('tls.crt', ca.cert + host.cert)
   t.same(problems(folder), [
-    'listen.tls.cert: tls.key is the key of certificate 2 of tls.crt; put that one first, those it was issued under behind it',
+    'listen.tls.cert: tls.key is the key of certificate 2 of tls.crt; put that certificate first, followed by those of its issuers',
   ])
 })
 
@@ -198,7 +202,7 @@ t.test('a certificate that is used too early or too late is a warning with its d
     new RegExp(`^listen\\.tls\\.cert: ${whose} is not valid before ${date}; is the clock right\\?$`),
   ])
   t.match(found(now + 2 * DAY_MS + 1000), [
-    new RegExp(`^listen\\.tls\\.cert: ${whose} has expired on ${date} and will be refused; renew it$`),
+    new RegExp(`^listen\\.tls\\.cert: ${whose} expired on ${date} and will be refused; renew it$`),
   ])
 })
 
@@ -219,11 +223,11 @@ t.test('an authority that has expired, or is none, is a warning', { skip }, asyn
   const { folder, ca, write } = folderOf(t)
   write('ca', ca.cert + ca.issue({ subject: '/CN=old', isAuthority: true, days: -1 }).cert)
   const [expired = '', ...more] = lines(load(folder).warnings)
-  t.match(expired, /^listen\.tls\.client_ca: certificate 2 of ca \(CN=old\) has expired on /)
+  t.match(expired, /^listen\.tls\.client_ca: certificate 2 of ca \(CN=old\) expired on /)
   t.same(more, [])
   write('ca', ca.cert + ca.issue({ subject: '/CN=leaf' }).cert)
   t.same(lines(load(folder).warnings), [
-    'listen.tls.client_ca: certificate 2 of ca (CN=leaf) is no authority: nothing is issued under it; put the one that issues here',
+    'listen.tls.client_ca: certificate 2 of ca (CN=leaf) is not an authority, so no client certificate is issued under it; use the authority that issues them',
   ])
 })
 
@@ -232,7 +236,7 @@ t.test('an authority whose own issuer is not in the file is a problem', { skip }
   const below = ca.issueAuthority('below')
   write('ca', below.cert)
   t.same(problems(folder), [
-    'listen.tls.client_ca: certificate 1 of ca (CN=below) is issued under another authority, CN=ca; add that one to the file',
+    'listen.tls.client_ca: certificate 1 of ca (CN=below) is issued by another authority, CN=ca; add its certificate to the file',
   ])
   write('ca', below.cert + ca.cert)
   t.same(problems(folder), [])
@@ -242,7 +246,7 @@ t.test('a key that every user can read is a warning', { skip }, async t => {
   const { folder } = folderOf(t)
   chmodSync(join(folder, 'tls.key'), 0o644)
   t.same(lines(load(folder).warnings), [
-    'listen.tls.key: every user of this machine can read tls.key; do `chmod o= tls.key`',
+    'listen.tls.key: every user of this machine can read tls.key; run `chmod o= tls.key`',
   ])
   chmodSync(join(folder, 'tls.key'), 0o640)
   t.same(load(folder).warnings, [])

@@ -36,7 +36,7 @@ const nothing = (): undefined => undefined
 function dialer(options: Partial<DialerOptions> & { addresses?: Record<string, string[]> } = {}): Dialer {
   const { addresses = {}, ...rest } = options
   return new Dialer({
-    resolver: { kept: nothing, resolve: async name => addresses[name] ?? [] },
+    resolver: { cached: nothing, resolve: async name => addresses[name] ?? [] },
     inForce: { policy: POLICY },
     connectTimeoutMs: 60_000,
     descriptors: NO_DESCRIPTOR_KEPT,
@@ -52,7 +52,7 @@ async function permitFor(authority: string, addresses: Record<string, string[]> 
 t.test('a permit', async t => {
   await t.test('holds every address of the name, vetted, and the time that DNS took', async t => {
     let now = 5
-    const resolver = { kept: nothing, resolve: async () => ['1.1.1.1', '2606:4700::1', '::ffff:8.8.8.8'] }
+    const resolver = { cached: nothing, resolve: async () => ['1.1.1.1', '2606:4700::1', '::ffff:8.8.8.8'] }
     const times = [5, 12]
     const one = dialer({ resolver, now: () => times.shift() ?? ++now })
     const { permit, dnsMs } = await one.permit(grant('a.test:443'), { signal: never })
@@ -67,7 +67,7 @@ t.test('a permit', async t => {
     const asked = (): never => {
       throw new Error('asked')
     }
-    const resolver = { kept: asked, resolve: asked }
+    const resolver = { cached: asked, resolve: asked }
     for (const [authority, address] of [
       ['127.0.0.1:80', '127.0.0.1'],
       ['[::1]:80', '::1'],
@@ -80,7 +80,7 @@ t.test('a permit', async t => {
 
   await t.test('is there at once when the addresses are kept, and judged all the same', async t => {
     const kept: Record<string, string[]> = { 'a.test': ['1.1.1.1'], 'b.test': ['1.1.1.1', '10.0.0.1'] }
-    const one = dialer({ resolver: { kept: name => kept[name], resolve: async () => [] } })
+    const one = dialer({ resolver: { cached: name => kept[name], resolve: async () => [] } })
     const { permit, dnsMs } = one.permitAtOnce(grant('a.test:443')) ?? {}
     t.same([permit?.addresses.map(({ text }) => text), dnsMs], [['1.1.1.1'], 0])
     t.throws(() => one.permitAtOnce(grant('b.test:443')), {
@@ -117,13 +117,13 @@ t.test('a permit', async t => {
 
   await t.test('fails as DNS does, or with the reason of the signal', async t => {
     const failed = new ProxyError('dns_error', 'no address found for a.test')
-    const failing = dialer({ resolver: { kept: nothing, resolve: () => Promise.reject(failed) } })
+    const failing = dialer({ resolver: { cached: nothing, resolve: () => Promise.reject(failed) } })
     await t.rejects(failing.permit(grant('a.test:443'), { signal: never }), failed)
 
     const reason = new Error('gone')
     const asker = { signal: AbortSignal.abort(reason) }
     const leaving = dialer({
-      resolver: { kept: nothing, resolve: (_name, { signal }) => Promise.reject(signal.reason) },
+      resolver: { cached: nothing, resolve: (_name, { signal }) => Promise.reject(signal.reason) },
     })
     await t.rejects(leaving.permit(grant('a.test:443'), asker), reason)
   })
@@ -301,7 +301,7 @@ t.test('a permit for an upstream of the configuration', async t => {
 
   await t.test('of a literal asks nobody', async t => {
     const literal = { source: 'key', host: { kind: 'ipv6', name: '::1' }, port: 80 } as const
-    const resolver = { kept: nothing, resolve: async () => Promise.reject(new Error('asked')) }
+    const resolver = { cached: nothing, resolve: async () => Promise.reject(new Error('asked')) }
     const permit = await dialer({ resolver }).permitConfigured(literal, { signal: never })
     t.equal(permit.addresses[0]?.text, '::1')
   })

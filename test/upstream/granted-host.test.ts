@@ -58,7 +58,7 @@ t.test('the first completion that has an address is taken, and the grant says wh
   })
   t.same(asked, ['db.a.test', 'db.b.test'])
   t.equal(
-    resolver.kept('db'),
+    resolver.cached('db'),
     undefined,
     'and nothing is kept under the label, which may be completed otherwise',
   )

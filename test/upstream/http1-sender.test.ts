@@ -15,7 +15,7 @@ import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 const OPTIONS = {
-  resolver: { kept: () => undefined, resolve: async () => [] },
+  resolver: { cached: () => undefined, resolve: async () => [] },
   inForce: { policy: policy({ rules: {} }) },
   connectTimeoutMs: 10_000,
   descriptors: NO_DESCRIPTOR_KEPT,

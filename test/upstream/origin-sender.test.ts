@@ -18,7 +18,7 @@ import { GivenContent, Recorder, REQUEST } from './exchange-recorder.js'
 async function setup(t: Test, keepAliveMs = 60_000) {
   const origin = await rawOrigin(t)
   const dialer = new Dialer({
-    resolver: { kept: () => undefined, resolve: async () => [] },
+    resolver: { cached: () => undefined, resolve: async () => [] },
     inForce: { policy: policy({ rules: {} }) },
     connectTimeoutMs: 10_000,
     descriptors: NO_DESCRIPTOR_KEPT,
