@@ -10,7 +10,7 @@ import { Resolver } from 'node:dns/promises'
 import { type DnsServer, serializeDnsServer } from '../config/dns-server.js'
 import { errorCode, ProxyError } from '../errors.js'
 import { type Descriptors, nextDescriptor, noDescriptor } from '../limits/descriptors.js'
-import { isNotFound, unanswered } from '../upstream/failures.js'
+import { isNotFound, dnsTimeout } from '../upstream/failures.js'
 import type { Answer, NameSource } from './lookup.js'
 
 export interface DnsServersOptions {
@@ -66,7 +66,7 @@ export class DnsServers implements NameSource {
     const controller = new AbortController()
     wanted?.addEventListener('abort', () => controller.abort(wanted.reason), { once: true })
     const { signal } = controller
-    const timedOut = (): void => controller.abort(unanswered(name))
+    const timedOut = (): void => controller.abort(dnsTimeout(name))
     const timers = [setTimeout(timedOut, this.#endMs)]
     this.#running.add(controller)
     const ask = async (type: DnsQuestion['type']): Promise<readonly AddressRecord[]> => {

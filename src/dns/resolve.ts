@@ -8,8 +8,8 @@ import type { CancelSignal } from '../exchange.js'
 import type { Descriptors } from '../limits/descriptors.js'
 import { FairQueue, type QueueLimits } from '../limits/fair-queue.js'
 import { type LimitName, limitReached } from '../limits/refusals.js'
-import { isNotFound, outOfDescriptors, unanswered, unasked } from '../upstream/failures.js'
-import { DnsCache, type PendingLookup } from './dns-cache.js'
+import { isNotFound, outOfDescriptors, dnsTimeout, dnsQueueTimeout } from '../upstream/failures.js'
+import { type PendingLookup, DnsCache } from './dns-cache.js'
 import { DnsServers, NAMES_AT_ONCE } from './dns-servers.js'
 import {
   type AddressLookup,
@@ -161,7 +161,7 @@ class Wait {
   readonly #onAbort = (): void => this.#reject(this.#signal.reason)
 
   #timedOut(): ProxyError {
-    return this.#asked?.isWaiting === true ? unasked(this.#name) : unanswered(this.#name)
+    return this.#asked?.isWaiting === true ? dnsQueueTimeout(this.#name) : dnsTimeout(this.#name)
   }
 }
 

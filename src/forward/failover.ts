@@ -1,16 +1,16 @@
 /**
- * One request and several next hops that could take it, each of which the configuration names.
+ * Failover: one request, and several next hops of the configuration that could take it.
  *
- * A request goes to another one when none of it has left because no connection was established, and also, if its method
- * is idempotent and none of its content was read, when the connection died without an answer (RFC 9110 §9.2.2).
- * Anything else ends with the one that was tried.
+ * A request is sent to another next hop if connecting to the first one failed. It is also sent to another one if the
+ * connection was closed without a response, the method is idempotent and none of the content was read (RFC 9110 §9.2.2).
+ * After any other failure no further next hop is tried.
  */
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import { methodProperties } from '../http/method.js'
 import { type HandlerName, Outcome } from '../outcome.js'
 
-/** A next hop: the key that names it, and its URL for messages and logs. */
+/** A next hop: the configuration key that names it, and its URL for messages and logs. */
 export interface NextHop {
   readonly source: string
   readonly url: string
@@ -19,18 +19,19 @@ export interface NextHop {
 export interface NextHops<Hop> {
   /** How many there are. */
   readonly size: number
-  /** The next hop for a request; undefined when it has been to all. */
+  /** Chooses the next hop for a request; undefined if all of them have been tried. */
   take(tried: ReadonlySet<Hop>): Hop | undefined
-  /** A connection to it was established. */
-  reached(hop: Hop): void
-  /** None could be established. */
-  unreached(hop: Hop, error: ProxyError): void
+  /** A connection to the hop was established. */
+  markUp(hop: Hop): void
+  /** Connecting to the hop failed. */
+  markDown(hop: Hop, error: ProxyError): void
 }
 
 /**
- * @param send sends the request to one of them, and knows whether there are others
- * @returns the outcome with the last one that a connection was established to, or else with the last one tried
- * @throws whatever the client going away throws
+ * Sends a request to one next hop after another, until one has answered it or no other may be tried.
+ * @param send sends the request to one hop; `hasOthers` says whether there are hops that have not been tried
+ * @returns the outcome of the last hop that accepted a connection, or of the last hop tried if none did
+ * @throws the reason of the exchange's signal if that is aborted
  */
 export async function relayToOneOf<Hop extends NextHop>(
   handler: HandlerName,
@@ -40,10 +41,10 @@ export async function relayToOneOf<Hop extends NextHop>(
 ): Promise<Outcome> {
   const tried = new Set<Hop>()
   let last: Outcome | undefined
-  /** What is returned. */
+  /** The outcome to return, so far. */
   let result: Outcome | undefined
   for (;;) {
-    const hop = last === undefined || mayMove(exchange, last) ? hops.take(tried) : undefined
+    const hop = last === undefined || mayTryNext(exchange, last) ? hops.take(tried) : undefined
     if (hop === undefined) break
     tried.add(hop)
     try {
@@ -53,23 +54,23 @@ export async function relayToOneOf<Hop extends NextHop>(
       last = Outcome.of(handler, toProxyError(error))
     }
     const { error, address } = last
-    if (address !== undefined) hops.reached(hop)
-    else if (error?.side === 'upstream') hops.unreached(hop, error)
-    if (error !== undefined) last = { ...last, error: explained(error, hop) }
+    if (address !== undefined) hops.markUp(hop)
+    else if (error?.side === 'upstream') hops.markDown(hop, error)
+    if (error !== undefined) last = { ...last, error: withNextHop(error, hop) }
     if (error === undefined || address !== undefined || result?.address === undefined) result = last
   }
-  if (result === undefined) throw new TypeError('no next hop at all')
+  if (result === undefined) throw new TypeError('there is no next hop')
   return result
 }
 
 /** Whether a request that failed may be sent to another next hop. */
-function mayMove({ facts, content, responded, signal }: Exchange, { error, address }: Outcome): boolean {
+function mayTryNext({ facts, content, responded, signal }: Exchange, { error, address }: Outcome): boolean {
   if (error?.side !== 'upstream' || responded || signal.aborted || content.bytes > 0) return false
   if (address === undefined) return true
   return error.type === 'connection_terminated' && methodProperties(facts.method).idempotent
 }
 
-/** The same error, with the key that leads there. */
-export function explained(error: ProxyError, { source, url }: NextHop): ProxyError {
-  return error.with({ detail: `${source} leads to ${url}: ${error.detail ?? `${error.message}.`}` })
+/** Adds the next hop, and the configuration key that names it, to the detail of an error. */
+export function withNextHop(error: ProxyError, { source, url }: NextHop): ProxyError {
+  return error.with({ detail: `${source} points to ${url}: ${error.detail ?? `${error.message}.`}` })
 }

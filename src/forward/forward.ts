@@ -1,9 +1,10 @@
 /**
- * Forwarding of absolute-form requests to the origin their target names (RFC 9112 §3.2.2, RFC 9110 §7.6), or to a parent
- * proxy that does.
+ * Forwards absolute-form requests to the origin that their target names, or to a parent proxy (RFC 9112 §3.2.2, RFC 9110
+ * §7.6).
  *
- * The path leaves as the bytes it came in, Host is made from the target and not from what the client's Host said. A request
- * leaves, whichever handler sends it on, without what belongs to one hop and with this hop's Via (RFC 9110 §7.6).
+ * The path is sent exactly as it was received. Host is made from the target, not from the client's Host field. Every
+ * handler that sends requests upstream removes the fields of the client's connection and adds this hop's Via (RFC 9110
+ * §7.6).
  */
 import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
@@ -22,15 +23,15 @@ import type { Dialer } from '../upstream/dial.js'
 import type { Parents } from '../upstream/parents.js'
 import type { UpstreamRequest } from '../upstream/sender.js'
 
-/** Written anew from what is known of the request, so the received ones are left out. */
+/** Fields that are generated from what is known of the request, so the received ones are dropped. */
 const REQUEST_DROPPED = fieldSet('host', 'content-length', 'expect')
 
 export interface OutgoingOptions {
-  /** This hop, as it adds itself. */
+  /** This hop's Via. */
   readonly via: Via
   /** Protocols that Upgrade may offer, in lower case. */
   readonly upgrade: readonly string[]
-  /** Undefined where nothing is cached. */
+  /** Undefined if caching is off. */
   readonly cache: CacheTerms | undefined
 }
 
@@ -38,30 +39,31 @@ export interface ForwardOptions extends RelayOptions, OutgoingOptions {
   readonly dialer: Pick<Dialer, 'permitConfigured'>
 }
 
-/** Where a request goes, and the fields as they came but for the hops that Max-Forwards has left. */
+/** The destination of a request, and its fields as received, except that Max-Forwards has been decremented. */
 export interface ForwardedRequest {
   readonly authority: Authority
   readonly path: string
   readonly fields: FieldSection
-  /** False when the rule that allowed the request looks into methods: what follows an Upgrade has none. */
+  /** False if the rule that allowed the request is about methods, as an upgraded connection has none. */
   readonly upgradable: boolean
 }
 
 /**
- * @param way the addresses of the origin, or the parents of which one is to reach it
- * @throws ProxyError 508 when the request has been here before; whatever the client going away throws
+ * @param upstream the vetted addresses of the origin, or the parents through which it is reached
+ * @throws ProxyError 508 if the request has passed through this proxy before; the reason of the exchange's signal if
+ *   that is aborted
  */
 export function forward(
   admitted: AdmittedExchange,
   request: ForwardedRequest,
-  way: Permit | Parents,
+  upstream: Permit | Parents,
   options: ForwardOptions,
 ): Promise<Outcome> {
   const { exchange } = admitted
   const { authority, path, fields, upgradable } = request
-  const asksServer = exchange.facts.method === 'OPTIONS' && isServerWide(exchange.head.target)
+  const isForServer = exchange.facts.method === 'OPTIONS' && isServerWide(exchange.head.target)
   const destination: Destination = {
-    path: asksServer ? '*' : path,
+    path: isForServer ? '*' : path,
     host: authority.text,
     fields,
     upgradable,
@@ -69,8 +71,8 @@ export function forward(
       options.cache === undefined ? undefined : { scheme: 'http', authority, path, fields, reachedBy: '' },
   }
   const outgoing = outgoingRequest(admitted, destination, options)
-  if (!('take' in way)) return relay('forward', admitted, outgoing, way, options)
-  return relayToOneOf('forward', exchange, way, async (parent, hasOtherHops) => {
+  if (!('take' in upstream)) return relay('forward', admitted, outgoing, upstream, options)
+  return relayToOneOf('forward', exchange, upstream, async (parent, hasOtherHops) => {
     const { sender, url } = parent
     const permit = await options.dialer.permitConfigured(parent, exchange)
     const sent = { ...outgoing, cached: outgoing.cached && { ...outgoing.cached, hasOtherHops } }
@@ -84,8 +86,8 @@ export function forward(
 }
 
 /**
- * OPTIONS with a target that ends at its authority asks about the server as a whole, and only `*` says that to the
- * origin (RFC 9112 §3.2.4).
+ * OPTIONS for a target that ends with its authority applies to the server as a whole; the origin must receive `*` then
+ * (RFC 9112 §3.2.4).
  * @param target the request target as received, in absolute-form
  */
 function isServerWide(target: string): boolean {
@@ -95,17 +97,20 @@ function isServerWide(target: string): boolean {
 export interface Destination {
   /** Origin-form, or `*`. */
   readonly path: string
-  /** The Host field. */
+  /** The value of the Host field. */
   readonly host: string
-  /** The fields as they came, but for the hops that Max-Forwards has left. */
+  /** The fields as received, except that Max-Forwards has been decremented. */
   readonly fields: FieldSection
   /** Whether an Upgrade may be offered at all. */
   readonly upgradable: boolean
-  /** As the cache has it; undefined where there is none. */
+  /** The target as the cache sees it; undefined if caching is off. */
   readonly cached: CachedTarget | undefined
 }
 
-/** @throws ProxyError 508 when the request has been here before */
+/**
+ * Makes the request for the upstream from the client's request.
+ * @throws ProxyError 508 if the request has passed through this proxy before
+ */
 export function outgoingRequest(
   { exchange, trace, partition }: AdmittedExchange,
   { path, host, fields, upgradable, cached }: Destination,
@@ -133,13 +138,14 @@ export function outgoingRequest(
 }
 
 /**
- * @param via this hop
- * @throws ProxyError 508 when the request has been here before
+ * Detects a forwarding loop by Via (RFC 9110 §7.6.3).
+ * @param via this hop's Via
+ * @throws ProxyError 508 if the request has passed through this proxy before
  */
 export function checkLoop(fields: FieldSection, via: Via): void {
   if (!via.isIn(fields)) return
-  throw new ProxyError('proxy_loop_detected', 'this request has been here before', {
+  throw new ProxyError('proxy_loop_detected', 'forwarding loop', {
     reason: 'loop',
-    detail: 'Via names this proxy already: the request goes round in a circle.',
+    detail: 'The Via field already names this proxy, so the request is in a forwarding loop.',
   })
 }

@@ -1,14 +1,15 @@
 /**
- * Relay: one request to one upstream and its answer back, whichever handler asked for it.
+ * Relays one request to one upstream, and the response back to the client, for any handler.
  *
- * Content streams both ways and is never gathered. What goes wrong before the answer has begun becomes an error
- * response; what goes wrong after that ends the connection so that no client takes the half for the whole. A request
- * is sent a second time when its sender says that it may be, and then on a fresh connection.
+ * Content is streamed both ways and never buffered as a whole. A failure before the response has begun becomes an error
+ * response. A later failure closes the connection in such a way that no client takes a partial response for a complete
+ * one. A request is sent again only if its sender says that it may be, and then on a new connection.
  *
- * An upstream has a time to take each piece of the request (RFC 9209 §2.3.11), and one to respond behind the last of
- * them (RFC 9110 §15.6.5). Neither runs while it is the client that is waited for: for more content, which the listener
- * times, or to take the response, without which many origins take no more of the request. Behind the head of the
- * response, and the last byte of the request, there is no limit: a response may be quiet for as long as it likes.
+ * There is a timeout for the upstream to read each piece of the request (RFC 9209 §2.3.11), and one for it to respond
+ * after the last piece (RFC 9110 §15.6.5). Neither runs while the proxy is waiting for the client: for more content,
+ * which the listener times, or for it to read the response, as many origins read no more of a request until their
+ * response is read. Once the head of the response has been received and the whole request sent, there is no limit: a
+ * response may pause for any length of time.
  */
 import type { Socket } from 'node:net'
 import { limitExceeded, ProxyError } from '../errors.js'
@@ -26,29 +27,33 @@ import type { Permit } from '../policy/permit.js'
 import type { Cancel, Flow, Retry, Sender, UpstreamEvents, UpstreamRequest } from '../upstream/sender.js'
 import { Pump, type PumpLimits, type OpenTunnels } from '../tunnel/pump.js'
 
-/** Written anew from what is known of the response, so the received one is left out. */
+/** Fields that are generated from what is known of the response, so the received ones are dropped. */
 const RESPONSE_DROPPED = fieldSet('content-length')
 
 export interface RelayOptions {
   readonly sender: Sender
-  /** This hop, as it adds itself. */
+  /** This hop's Via. */
   readonly via: Via
+  /** Makes the value of Date. */
   readonly date: () => string
   /** Milliseconds, monotonic. */
   readonly now: () => number
-  /** The URL of the parent proxy that it is sent to. */
+  /** The URL of the parent proxy that the request is sent to. */
   readonly parent?: string
-  /** Milliseconds in which an upstream may take nothing of a request. */
+  /** Milliseconds for which the upstream may read nothing of a request. */
   readonly requestIdleMs: number
   /** Milliseconds from the last byte of the request to the head of the response. */
   readonly responseTimeoutMs: number
-  /** What an upgraded connection is held to. */
+  /** The limits of an upgraded connection. */
   readonly pumpLimits: PumpLimits
-  /** Registers each pump that starts, so that it can be ended from outside. */
+  /** Each upgraded connection is registered here, so that it can be closed from outside. */
   readonly tunnels: OpenTunnels
 }
 
-/** @returns what became of it; never rejects. An outcome with an error and no begun response is still to be answered. */
+/**
+ * Sends a request and relays the response.
+ * @returns the outcome; never rejects. If it has an error and no response has begun, the caller sends the error response.
+ */
 export function relay(
   handler: HandlerName,
   admitted: AdmittedExchange,
@@ -61,8 +66,8 @@ export function relay(
   })
 }
 
-/** What an upstream has to do within a time. */
-type Awaited = 'request taken' | 'response'
+/** What the upstream has to do before the timeout. */
+type Deadline = 'read request' | 'respond'
 
 class Relay implements UpstreamEvents {
   readonly #handler: HandlerName
@@ -79,11 +84,11 @@ class Relay implements UpstreamEvents {
   #sent = false
   #over = false
   #content: ResponseContent | undefined
-  /** Whether the client does not take the response as fast as it comes. */
-  #heldBack = false
+  /** Whether the client reads the response more slowly than it arrives. */
+  #isClientBehind = false
   #flow: Flow | undefined
   #status = 0
-  /** So far, of the attempt that is under way. */
+  /** What has been measured of the current attempt. */
   #measured: { -readonly [Name in keyof Measured]: Measured[Name] } = { bytesUp: 0, bytesDown: 0 }
 
   constructor(
@@ -114,55 +119,60 @@ class Relay implements UpstreamEvents {
     if (fresh) this.#measured = { bytesUp: 0, bytesDown: 0 }
     const attempt = ++this.#attempts
     const cancel = this.#options.sender.send(this.#request, this.#permit, this, fresh)
-    // It may have failed while it was being sent, and another attempt be under way; or all of it may be over.
+    // While it was being sent it may have failed and been sent again, or the exchange may have ended.
     if (attempt === this.#attempts) this.#cancel = cancel
     if (this.#over) cancel()
   }
 
-  /** The upstream has all of its time from now on for what is awaited of it. */
-  wait(awaited: Awaited): void {
+  /** Starts the timeout for the upstream anew. */
+  startTimer(deadline: Deadline): void {
     clearTimeout(this.#timer)
     if (this.#over) return
     const { requestIdleMs, responseTimeoutMs } = this.#options
-    this.#timer = setTimeout(late, awaited === 'response' ? responseTimeoutMs : requestIdleMs, this, awaited)
+    this.#timer = setTimeout(
+      timedOut,
+      deadline === 'respond' ? responseTimeoutMs : requestIdleMs,
+      this,
+      deadline,
+    )
   }
 
-  /** It is not the upstream that is waited for. */
-  waitForNothing(): void {
+  /** Stops the timeout: the proxy is not waiting for the upstream. */
+  stopTimer(): void {
     clearTimeout(this.#timer)
     this.#timer = undefined
   }
 
-  /** So much more content was passed on. */
-  passed(bytes: number): void {
+  /** Counts content that was passed to the upstream. */
+  countUp(bytes: number): void {
     this.#measured.bytesUp += bytes
   }
 
-  /** What was awaited has not come in time. */
-  late(awaited: Awaited): void {
-    if (awaited === 'response') this.#giveUp(noResponse())
-    else if (this.#heldBack) this.wait(awaited)
-    else this.#giveUp(requestNotTaken())
+  /** The upstream has missed a deadline. */
+  timedOut(deadline: Deadline): void {
+    if (deadline === 'respond') this.#giveUp(noResponse())
+    else if (this.#isClientBehind) this.startTimer(deadline)
+    else this.#giveUp(requestNotRead())
   }
 
   connected(address: string, connectMs: number | undefined, isSent: boolean): void {
     this.#measured.address = address
     if (connectMs !== undefined) this.#measured.connectMs = connectMs
     this.#sent = isSent
-    this.wait(isSent ? 'response' : 'request taken')
+    this.startTimer(isSent ? 'respond' : 'read request')
   }
 
   sent(): void {
     this.#sent = true
-    if (this.#content === undefined) this.wait('response')
-    else this.waitForNothing()
+    if (this.#content === undefined) this.startTimer('respond')
+    else this.stopTimer()
   }
 
-  informed(head: ReceivedHead): void {
+  interim(head: ReceivedHead): void {
     if (this.#over) return
     const { status, reason, fields, minor } = head
-    const passed = responseFields(fields, minor, this.#options.via)
-    this.#exchange.inform(status, forwardedPhrase(status, reason), passed)
+    const forwarded = responseFields(fields, minor, this.#options.via)
+    this.#exchange.inform(status, forwardedPhrase(status, reason), forwarded)
   }
 
   cached(outcome: CacheOutcome): void {
@@ -191,11 +201,11 @@ class Relay implements UpstreamEvents {
     if (this.#over || content === undefined) return
     this.#measured.bytesDown += chunk.length
     if (content.write(chunk)) return
-    this.#heldBack = true
+    this.#isClientBehind = true
     this.#flow?.pause()
     content.onDrain(() => {
-      this.#heldBack = false
-      if (!this.#sent && this.#timer !== undefined) this.wait('request taken')
+      this.#isClientBehind = false
+      if (!this.#sent && this.#timer !== undefined) this.startTimer('read request')
       this.#flow?.resume()
     })
   }
@@ -210,7 +220,7 @@ class Relay implements UpstreamEvents {
 
   failed(error: ProxyError, retry: Retry): void {
     if (this.#over) return
-    this.waitForNothing()
+    this.stopTimer()
     if (this.#content !== undefined) {
       this.#content.abort()
       const outcome = Outcome.incomplete(
@@ -230,7 +240,7 @@ class Relay implements UpstreamEvents {
       socket.destroy()
       return
     }
-    this.waitForNothing()
+    this.stopTimer()
     const offered = this.#request.upgrade?.toLowerCase()
     const chosen = head.fields.members(FIELD.upgrade)
     if (!this.#sent || chosen.length !== 1 || chosen[0] !== offered) {
@@ -264,9 +274,9 @@ class Relay implements UpstreamEvents {
     })
   }
 
-  /** The upstream has had its time. */
+  /** Fails the request after a timeout; the cache may send a stale response instead. */
   #giveUp(error: ProxyError): void {
-    this.waitForNothing()
+    this.stopTimer()
     if (this.#content === undefined) {
       if (this.#cancel?.(error) === true) return
       this.#cancel = undefined
@@ -278,7 +288,7 @@ class Relay implements UpstreamEvents {
     this.#finish(Outcome.failed(this.#handler, error, this.#measured))
   }
 
-  /** It ends before its answer is complete, or as a tunnel. */
+  /** Ends an exchange whose response is not complete, or that has become a tunnel. */
   #finish(outcome: Outcome): void {
     if (this.#over) return
     this.#over = true
@@ -288,7 +298,7 @@ class Relay implements UpstreamEvents {
   }
 }
 
-/** The content of a request, timed while whoever reads it takes nothing. */
+/** The content of a request. Starts the relay's timer while the upstream does not read, and stops it otherwise. */
 class TimedContent implements RequestContent, ContentConsumer {
   readonly #content: RequestContent
   readonly #relay: Relay
@@ -310,8 +320,8 @@ class TimedContent implements RequestContent, ContentConsumer {
 
   start(consumer: ContentConsumer): void {
     this.#consumer = consumer
-    if (this.#ended) this.#relay.wait('request taken')
-    else this.#relay.waitForNothing()
+    if (this.#ended) this.#relay.startTimer('read request')
+    else this.#relay.stopTimer()
     this.#content.start(this)
   }
 
@@ -320,31 +330,31 @@ class TimedContent implements RequestContent, ContentConsumer {
   }
 
   resume(): void {
-    if (this.#ended) this.#relay.wait('request taken')
-    else this.#relay.waitForNothing()
+    if (this.#ended) this.#relay.startTimer('read request')
+    else this.#relay.stopTimer()
     this.#content.resume()
   }
 
   data(chunk: Buffer): boolean {
-    this.#relay.passed(chunk.length)
+    this.#relay.countUp(chunk.length)
     const takesMore = this.#consumer?.data(chunk) ?? true
-    if (!takesMore) this.#relay.wait('request taken')
+    if (!takesMore) this.#relay.startTimer('read request')
     return takesMore
   }
 
   end(trailers: Fields): void {
     this.#ended = true
-    this.#relay.wait('request taken')
+    this.#relay.startTimer('read request')
     this.#consumer?.end(trailers)
   }
 }
 
-function late(relay: Relay, awaited: Awaited): void {
-  relay.late(awaited)
+function timedOut(relay: Relay, deadline: Deadline): void {
+  relay.timedOut(deadline)
 }
 
-function requestNotTaken(): ProxyError {
-  const message = 'request not taken by upstream in time'
+function requestNotRead(): ProxyError {
+  const message = 'request not read by upstream in time'
   return limitExceeded('limits.body_idle', 'connection_write_timeout', message, { reason: 'body_idle' })
 }
 
@@ -357,10 +367,10 @@ function noResponse(): ProxyError {
 }
 
 /**
- * The fields of a response as the client gets them: what belongs to one hop removed, this hop's Via added (RFC 9110 §7.6).
- * @param minor the minor version it came in
- * @param via this hop
- * @param date makes the Date of a final response that came without one (RFC 9110 §6.6.1); absent for an interim one
+ * The fields of a response for the client: those of the upstream connection removed, this hop's Via added (RFC 9110 §7.6).
+ * @param minor the minor version of the received response
+ * @param via this hop's Via
+ * @param date makes the Date of a final response that has none (RFC 9110 §6.6.1); absent for an interim response
  */
 export function responseFields(fields: FieldSection, minor: 0 | 1, via: Via, date?: () => string): Fields {
   const kept = endToEndFields(fields, RESPONSE_DROPPED)

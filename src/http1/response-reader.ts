@@ -139,7 +139,7 @@ export class ResponseReader {
         return undefined
       case 'status-line':
       case 'fields':
-        throw new ProxyError('connection_terminated', 'closed without an answer')
+        throw new ProxyError('connection_terminated', 'closed without a response')
       case 'content':
         if (this.#content.mayEnd) return END
         throw new ProxyError('http_response_incomplete', 'response ended early')

@@ -1,8 +1,8 @@
 /**
- * The upstreams of one origin: which gets the next request.
+ * Load balancing: chooses one of the upstreams of an origin for each request.
  *
- * The one with the fewest requests under way is chosen, those that are level in turn; one that could not be connected to
- * only where there is no other.
+ * The upstream with the fewest requests in progress is chosen, round robin if there are several. An upstream that is down
+ * is chosen only if all are.
  */
 import type { ProxyError } from '../errors.js'
 import { Availability, type AvailabilityOptions, type Health } from '../upstream/availability.js'
@@ -12,7 +12,7 @@ export class Upstreams<Upstream> {
   readonly size: number
   readonly #upstreams: readonly Upstream[]
   readonly #availability: Availability<Upstream>
-  /** Requests under way. */
+  /** The number of requests in progress. */
   readonly #inUse = new Map<Upstream, number>()
   #turn = 0
 
@@ -24,9 +24,9 @@ export class Upstreams<Upstream> {
   }
 
   /**
-   * The upstream for a request, counted as in use until `done`. Those that are down come after all others.
-   * @param tried those that this request has been to already
-   * @returns undefined when it has been to all
+   * Chooses the upstream for a request, which counts as in progress there until `done`. Upstreams that are down come last.
+   * @param tried the upstreams that this request has already been sent to
+   * @returns undefined if it has been sent to all of them
    */
   take(tried: ReadonlySet<Upstream>): Upstream | undefined {
     const upstreams = this.#upstreams
@@ -49,26 +49,26 @@ export class Upstreams<Upstream> {
     return chosen
   }
 
-  /** A request of `take` is over. */
+  /** A request for which `take` chose this upstream has ended. */
   done(upstream: Upstream): void {
     this.#inUse.set(upstream, this.#load(upstream) - 1)
   }
 
-  /** A connection to it was established. */
-  reached(upstream: Upstream): void {
-    this.#availability.reached(upstream)
+  /** A connection to the upstream was established. */
+  markUp(upstream: Upstream): void {
+    this.#availability.markUp(upstream)
   }
 
-  /** None could be established. */
-  unreached(upstream: Upstream, error: ProxyError): void {
-    this.#availability.unreached(upstream, error)
+  /** Connecting to the upstream failed. */
+  markDown(upstream: Upstream, error: ProxyError): void {
+    this.#availability.markDown(upstream, error)
   }
 
   #load(upstream: Upstream): number {
     return this.#inUse.get(upstream) ?? 0
   }
 
-  /** In the order in which they were given. */
+  /** The health of all upstreams, in the order of the configuration. */
   get health(): Health<Upstream>[] {
     return this.#upstreams.map(upstream => this.#availability.healthOf(upstream))
   }

@@ -253,7 +253,7 @@ function resolve(
     dialer.checkBehindParent(grant)
     return undefined
   }
-  const known = dialer.permitAtOnce(grant)
+  const known = dialer.permitIfKnown(grant)
   if (known !== undefined) return known
   return dialer.permit(grant, { signal: exchange.signal, account: clients.accountOf(client, exchange) })
 }

@@ -21,7 +21,7 @@ import type { CertificateExpiry } from '../tls/certificate-expiry.js'
 import { openSpanExport, type SpanExport } from '../tracing/span-export.js'
 import { ReadBuffers } from '../tunnel/socket-reader.js'
 import { TunnelRegistry } from '../tunnel/registry.js'
-import type { Connector, Dialer } from '../upstream/dial.js'
+import type { SocketFactory, Dialer } from '../upstream/dial.js'
 import { Caches } from './caches.js'
 
 /** What the outside world is made of; tests put their own in. */
@@ -37,7 +37,7 @@ export interface ServiceEnvironment extends NameEnvironment {
   readonly lostLogLines?: () => number
   /** In place of its own count of wrong credentials. */
   readonly attempts?: FailedAttempts
-  readonly connector?: Connector
+  readonly connector?: SocketFactory
   readonly descriptors?: Descriptors
   /** Milliseconds, monotonic. */
   readonly now?: () => number
@@ -81,7 +81,7 @@ export interface Services {
   readonly wallClock: () => number
   /** The current HTTP-date. */
   readonly date: () => string
-  readonly connector: Connector | undefined
+  readonly connector: SocketFactory | undefined
   readonly descriptors: Descriptors
   readonly lookups: Lookups
   readonly passwords: BcryptThread

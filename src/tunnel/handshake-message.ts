@@ -1,17 +1,17 @@
 /**
- * The first handshake message that one side of a TLS connection sends in plain text (RFC 8446 §4, §5.1).
+ * Reads the first handshake message that one side of a TLS connection sends in plain text (RFC 8446 §4, §5.1).
  *
- * Records are read strictly, and a message may be spread over any number of them. What it means is for others to say.
+ * Records are parsed strictly; a message may be spread over any number of them. Its body is not parsed here.
  */
 import { GrowableBuffer } from '../http1/growable-buffer.js'
 
 export type HandshakeVerdict =
   | {
       readonly kind: 'message'
-      /** Without the header of the message. */
+      /** The message without its header. */
       readonly body: Buffer
-      /** Whether its last record ends with it. */
-      readonly alone: boolean
+      /** Whether the message ends where its last record ends. */
+      readonly endsRecord: boolean
     }
   | HandshakeFault
 
@@ -21,42 +21,42 @@ export interface HandshakeFault {
 }
 
 export interface HandshakeOptions {
-  /** The type that the message has to have. */
+  /** The required type of the message. */
   readonly messageType: number
-  /** Bytes of the message, headers of its records included. */
+  /** Maximum bytes of the message, including the headers of its records. */
   readonly maxBytes: number
-  /** Types of records that may stand before it and are not looked into. */
-  readonly before?: readonly number[]
+  /** Types of records that may precede it and are skipped. */
+  readonly skippedTypes?: readonly number[]
 }
 
 const RECORD_HEADER_BYTES = 5
 const MESSAGE_HEADER_BYTES = 4
-/** Content of one record (RFC 8446 §5.1), and of an encrypted one (§5.2). */
+/** Maximum content of a record (RFC 8446 §5.1), and of an encrypted record (§5.2). */
 const MAX_FRAGMENT_BYTES = 2 ** 14
 const MAX_ENCRYPTED_BYTES = 2 ** 14 + 256
-/** Bytes of the records before the message. */
-const MAX_BEFORE_BYTES = 64 * 1024
+/** Maximum bytes of the skipped records. */
+const MAX_SKIPPED_BYTES = 64 * 1024
 
 const HANDSHAKE_RECORD = 22
-/** SSL 3.0 and every TLS begin their version with it. */
+/** The first byte of the version of SSL 3.0 and of every TLS. */
 export const MAJOR_VERSION = 3
 
 export const NOT_TLS: HandshakeFault = { kind: 'fault', fault: 'not_tls' }
 const TOO_LARGE: HandshakeFault = { kind: 'fault', fault: 'too_large' }
 
-/** Reads one message, however it is cut up, and holds all bytes that it was given. */
+/** Reads one message from pieces of any size, and holds all bytes that it was given. */
 export class HandshakeReader {
   readonly #options: HandshakeOptions
   readonly #held = new GrowableBuffer()
-  /** How many of the bytes held have been judged, and where among them the first record of the message begins. */
+  /** How many of the held bytes have been parsed, and where among them the first record of the message begins. */
   #at = 0
   #begin = 0
-  /** How much of the header of the record has been judged, and how much of its fragment has not. */
+  /** How many bytes of the current record's header have been parsed, and how many of its fragment have not. */
   #headerBytes = 0
   #fragmentLeft = 0
-  /** Whether the record is one of those before the message. */
-  #before = false
-  /** How much of the message has been seen, and how long its header says that the rest of it is. */
+  /** Whether the current record is skipped. */
+  #isSkipping = false
+  /** How many bytes of the message have been parsed, and how long its body is according to its header. */
   #messageBytes = 0
   #bodyLength = 0
 
@@ -64,31 +64,31 @@ export class HandshakeReader {
     this.#options = options
   }
 
-  /** Everything that was pushed, also what lies behind the message. */
+  /** All bytes that were pushed, including those after the message. */
   get held(): Buffer {
     return this.#held.all
   }
 
-  /** Of these, the ones that led to the verdict. */
-  get judged(): Buffer {
+  /** The held bytes that have been parsed: up to the verdict, if there is one. */
+  get parsed(): Buffer {
     return this.held.subarray(0, this.#at)
   }
 
-  /** And the ones that came behind them. */
-  get behind(): Buffer {
+  /** The held bytes after those. */
+  get rest(): Buffer {
     return this.held.subarray(this.#at)
   }
 
   /**
-   * Takes further bytes; none after a verdict.
+   * Parses further bytes; must not be called after a verdict.
    *
-   * @returns the verdict, with the first byte that decides it; undefined when more bytes are needed
+   * @returns the verdict, as soon as the bytes decide it; undefined if more bytes are needed
    */
   push(chunk: Uint8Array): HandshakeVerdict | undefined {
     this.#held.push(chunk)
     const { held } = this
     while (this.#at < held.length) {
-      if (!this.#before && this.#at - this.#begin === this.#options.maxBytes) return TOO_LARGE
+      if (!this.#isSkipping && this.#at - this.#begin === this.#options.maxBytes) return TOO_LARGE
       const byte = held[this.#at++] ?? 0
       const verdict = this.#fragmentLeft === 0 ? this.#recordHeader(byte) : this.#fragment(byte)
       if (verdict !== undefined) return verdict
@@ -100,16 +100,16 @@ export class HandshakeReader {
     this.#headerBytes += 1
     switch (this.#headerBytes) {
       case 1:
-        this.#before = this.#messageBytes === 0 && this.#options.before?.includes(byte) === true
-        return this.#before || byte === HANDSHAKE_RECORD ? undefined : NOT_TLS
+        this.#isSkipping = this.#messageBytes === 0 && this.#options.skippedTypes?.includes(byte) === true
+        return this.#isSkipping || byte === HANDSHAKE_RECORD ? undefined : NOT_TLS
       case 2:
         return byte === MAJOR_VERSION ? undefined : NOT_TLS
       case RECORD_HEADER_BYTES: {
         this.#headerBytes = 0
         this.#fragmentLeft = this.held.readUInt16BE(this.#at - 2)
-        if (this.#before && this.#at + this.#fragmentLeft > MAX_BEFORE_BYTES) return TOO_LARGE
-        const most = this.#before ? MAX_ENCRYPTED_BYTES : MAX_FRAGMENT_BYTES
-        // Empty ones could go on for ever without a message ever coming.
+        if (this.#isSkipping && this.#at + this.#fragmentLeft > MAX_SKIPPED_BYTES) return TOO_LARGE
+        const most = this.#isSkipping ? MAX_ENCRYPTED_BYTES : MAX_FRAGMENT_BYTES
+        // Empty records could follow one another for ever without a message.
         return this.#fragmentLeft >= 1 && this.#fragmentLeft <= most ? undefined : NOT_TLS
       }
       default:
@@ -119,9 +119,9 @@ export class HandshakeReader {
 
   #fragment(byte: number): HandshakeVerdict | undefined {
     this.#fragmentLeft -= 1
-    if (!this.#before) return this.#message(byte)
+    if (!this.#isSkipping) return this.#message(byte)
     if (this.#fragmentLeft === 0) {
-      this.#before = false
+      this.#isSkipping = false
       this.#begin = this.#at
     }
     return undefined
@@ -135,17 +135,17 @@ export class HandshakeReader {
     if (this.#messageBytes < MESSAGE_HEADER_BYTES) return undefined
     if (RECORD_HEADER_BYTES + MESSAGE_HEADER_BYTES + this.#bodyLength > maxBytes) return TOO_LARGE
     if (this.#messageBytes < MESSAGE_HEADER_BYTES + this.#bodyLength) return undefined
-    return { kind: 'message', body: this.#body(), alone: this.#fragmentLeft === 0 }
+    return { kind: 'message', body: this.#body(), endsRecord: this.#fragmentLeft === 0 }
   }
 
-  /** The message without its header, out of all its records. */
+  /** The message without its header, joined from its records. */
   #body(): Buffer {
-    const { judged } = this
+    const { parsed } = this
     const fragments: Buffer[] = []
     for (let at = this.#begin; at < this.#at; ) {
       const begin = at + RECORD_HEADER_BYTES
-      at = begin + judged.readUInt16BE(begin - 2)
-      fragments.push(judged.subarray(begin, at))
+      at = begin + parsed.readUInt16BE(begin - 2)
+      fragments.push(parsed.subarray(begin, at))
     }
     return Buffer.concat(fragments).subarray(MESSAGE_HEADER_BYTES)
   }

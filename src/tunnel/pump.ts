@@ -1,9 +1,9 @@
 /**
- * Raw bytes both ways between a client and an upstream socket: a tunnel after CONNECT, or a connection after Upgrade
- * (RFC 9110 §9.3.6, §7.8).
+ * Copies raw bytes in both directions between a client socket and an upstream socket: a tunnel after CONNECT, or a
+ * connection after Upgrade (RFC 9110 §9.3.6, §7.8).
  *
- * Nothing is changed and nothing is held back longer than the slower side makes necessary. The end of one direction is
- * passed on as the end of that direction alone; a reset is passed on as a reset. One idle clock runs over both.
+ * Bytes are not changed, and buffered only for as long as the receiving side is slower. The end of one direction is
+ * passed on as a half-close, a reset as a reset. One idle timeout covers both directions.
  */
 import type { Socket } from 'node:net'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
@@ -15,7 +15,7 @@ import { JoiningWriter, resetSocket } from './socket-writer.js'
 export interface PumpLimits {
   /** Milliseconds without a byte in either direction. */
   readonly idleMs: number
-  /** Milliseconds from the start, busy or not. */
+  /** Milliseconds from the start to the end, idle or not. */
   readonly lifetimeMs: number
 }
 
@@ -28,44 +28,44 @@ export interface PumpResult {
 /** One end of a pump. */
 export interface PumpSide {
   readonly socket: Socket
-  /** What reads the socket, when it was made with a reader; without one it is read the ordinary way. */
+  /** Reads the socket, if that was created with `onread`; without it, the socket emits `data` events. */
   readonly reader?: SocketReader | undefined
-  /** Bytes that came from this side already: they go first. */
+  /** Bytes already received from this side; they are sent first. */
   readonly early: readonly Uint8Array[]
 }
 
-/** What keeps two sockets busy until both are closed: a pump, or what becomes one. */
+/** Copies bytes between two sockets until both are closed: a pump, or a tunnel that starts one after a check. */
 export interface RunningPump {
-  /** Whether it begins with nothing but TLS for the host of its CONNECT. */
+  /** Whether the tunnel had to begin with a TLS handshake for the host of its CONNECT. */
   readonly verifiesServerName?: boolean
   readonly finished: Promise<PumpResult>
-  /** Bytes from either side so far; once it is finished, those of its result. */
+  /** Bytes from the client and from upstream so far; once it has finished, those of its result. */
   readonly bytesUp: number
   readonly bytesDown: number
-  /** Ends it when it has been idle, or has lived, for too long. */
+  /** Closes it if it exceeds its idle time or its lifetime. */
   check(now: number): void
-  /** Ends both sides at once. */
+  /** Closes both sides at once. */
   stop(reason: CloseReason): void
 }
 
-/** Where the far end of a pump is. */
+/** The upstream end of a pump. */
 export interface PumpUpstream {
   /** The IP address that was connected to. */
   readonly address: string
-  /** The URL of the parent proxy that this is the address of. */
+  /** The URL of the parent proxy, if that is what has this address. */
   readonly parent: string | undefined
-  /** What the resolver made of the host that was asked for, where that is a single label. */
+  /** The full name that search domains made of the requested host, if that was a single label. */
   readonly completed?: string | undefined
   /** Milliseconds from dialling to an established connection; absent when one was reused. */
   readonly connectMs?: number | undefined
 }
 
-/** Where tunnels are registered: whoever keeps them calls `check` now and then, and may `stop` them. */
+/** Tunnels are registered here. The registry calls `check` periodically, and may `stop` them. */
 export interface OpenTunnels {
   open(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream): void
 }
 
-/** A piece from the client this large is an upload: worth a buffer of ours. It is what Node reads at a time. */
+/** A read from the client of this size, Node's maximum, is taken for an upload, which gets a read buffer of ours. */
 const BULK_BYTES = 64 * 1024
 
 export class Pump implements RunningPump {
@@ -78,11 +78,11 @@ export class Pump implements RunningPump {
   #activeAt: number
   #reason: CloseReason = 'complete'
   #open = 2
-  #resolve: (result: PumpResult) => void = nobodyWaits
+  #resolve: (result: PumpResult) => void = ignore
 
   /**
    * @param now milliseconds, monotonic
-   * @param makeClientReader for an accepted socket: what reads it once it turns out to carry an upload
+   * @param makeClientReader makes the reader for an accepted socket once that turns out to carry an upload
    */
   constructor(
     client: PumpSide,
@@ -100,8 +100,8 @@ export class Pump implements RunningPump {
     })
     this.#client = new End(this, client, 'client_reset', makeClientReader)
     this.#upstream = new End(this, upstream, 'upstream_reset', undefined)
-    this.#client.joinTo(this.#upstream)
-    this.#upstream.joinTo(this.#client)
+    this.#client.connectTo(this.#upstream)
+    this.#upstream.connectTo(this.#client)
     this.#client.flow(client.early)
     this.#upstream.flow(upstream.early)
   }
@@ -125,19 +125,19 @@ export class Pump implements RunningPump {
     this.#upstream.destroy()
   }
 
-  // --- for its ends ---
+  // --- called by its two ends ---
 
-  /** A byte has passed, or was taken. */
+  /** Bytes have been received or sent: restarts the idle timeout. */
   active(): void {
     this.#activeAt = this.#now()
   }
 
-  /** The first failure is the reason of the end, unless that is known. */
+  /** One end has failed. The first failure is the close reason, unless `stop` has given one. */
   failed(reason: CloseReason): void {
     if (this.#reason === 'complete') this.#reason = reason
   }
 
-  /** One end is closed; with the second, nothing that was read from one is being written to the other any more. */
+  /** One end is closed. Once both are, no read buffer is in use for a write any more. */
   closed(): void {
     this.#open -= 1
     if (this.#open > 0) return
@@ -147,17 +147,17 @@ export class Pump implements RunningPump {
   }
 }
 
-/** One end while it runs. Its socket may be replaced by another over the same connection. */
+/** One end of a running pump. Its socket may be replaced by another one for the same connection. */
 class End extends SocketHandler {
   bytes = 0
   readonly #pump: Pump
   readonly #onReset: CloseReason
   #socket: Socket
   #reader: SocketReader | undefined
-  /** The end that gets what is read here. */
+  /** The end that what is read here is written to. */
   #other: End
   #makeReader: (() => BufferedReader) | undefined
-  /** Made by the first piece that the system does not take at once. */
+  /** Created when the system does not take a write at once for the first time. */
   #writer: JoiningWriter | undefined
 
   constructor(
@@ -175,7 +175,7 @@ class End extends SocketHandler {
     this.#other = this
   }
 
-  joinTo(other: End): void {
+  connectTo(other: End): void {
     this.#other = other
     handleEvents(this.#socket, this)
   }
@@ -188,12 +188,12 @@ class End extends SocketHandler {
     else {
       this.#reader.start(other.#socket.writableHighWaterMark, chunk => {
         this.#pass(chunk)
-        // A piece as large as the high-water mark that is not in the system's hands yet always makes this false, and
-        // `drain` comes when all of it is: only then is its buffer read into again.
+        // This is always false for a piece of at least the high-water mark that the system has not taken yet. `drain`
+        // follows when it has taken all of it; only then is its buffer read into again.
         return other.#socket.writableLength === 0 || !other.#socket.writableNeedDrain
       })
     }
-    // It has ended before it was watched, and does not say so again.
+    // It may have ended before the handler was attached; `end` is not emitted again.
     if (socket.readableEnded) other.#endWrites()
     else if (other.#socket.writableNeedDrain) socket.pause()
     else if (socket.isPaused()) socket.resume()
@@ -212,7 +212,7 @@ class End extends SocketHandler {
     if (chunk.length >= BULK_BYTES) this.#readBuffered()
   }
 
-  /** The end of one direction is passed on as the end of that direction alone. */
+  /** Passes the end of this direction on as a half-close. */
   override onEnd(): void {
     this.#other.#endWrites()
   }
@@ -224,18 +224,18 @@ class End extends SocketHandler {
 
   override onError(): void {
     this.#pump.failed(this.#onReset)
-    // Whatever the far side has been sent so far is not the whole: a clean end would say that it is.
+    // A clean end would tell the other side that what it has received is complete, so it is reset.
     resetSocket(this.#other.#socket)
   }
 
   override onClose(): void {
     const other = this.#other.#socket
-    // Closed without an end (a reset that was seen while writing, or `stop`): the other side goes too.
+    // If this side was closed without an end (by a reset that a write met, or by `stop`), the other side is closed, too.
     if (!other.destroyed && !other.writableEnded) other.destroy()
     this.#pump.closed()
   }
 
-  /** @returns false when the other end has fallen behind */
+  /** @returns false if the other end is slower */
   #pass(chunk: Uint8Array): boolean {
     this.bytes += chunk.length
     this.#pump.active()
@@ -255,14 +255,14 @@ class End extends SocketHandler {
     this.#socket.end()
   }
 
-  /** Goes on with a socket that reads into a buffer of ours, where that can be had. */
+  /** Replaces the socket by one that reads into a buffer of ours, if that is possible. */
   #readBuffered(): void {
     const makeReader = this.#makeReader
     if (makeReader === undefined) return
     const reader = makeReader()
     this.#writer?.flush()
     const plain = this.#socket
-    // What it has read already comes as `pending`, and not as data of its own, too.
+    // What it has already read is returned as `pending`, so it must not be reported as data as well.
     handleEvents(plain, NOBODY)
     const buffered = toBufferedSocket(plain, reader)
     if (buffered === undefined) {
@@ -278,4 +278,4 @@ class End extends SocketHandler {
   }
 }
 
-function nobodyWaits(): void {}
+function ignore(): void {}

@@ -1,6 +1,6 @@
 /**
- * The tunnels that are open, upgraded connections among them: what has passed through all there ever were, who they are
- * for those who look, and whether they may stay under the configuration in force.
+ * The registry of open tunnels, including upgraded connections: totals of all tunnels so far, the open ones for the
+ * status page, and whether they may stay open under the configuration in force.
  */
 import { setImmediate } from 'node:timers/promises'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
@@ -8,43 +8,43 @@ import { type Indexed, IndexedSet, NOT_INDEXED } from '../limits/indexed-set.js'
 import type { CloseReason } from '../outcome.js'
 import type { OpenTunnels, PumpUpstream, RunningPump } from './pump.js'
 
-/** A CONNECT, or a request whose connection was upgraded, since it is a tunnel. */
+/** An exchange that has become a tunnel: a CONNECT, or a request whose connection was upgraded. */
 export interface OpenTunnel {
   readonly admitted: AdmittedExchange
-  /** The IP address that it was connected to. */
+  /** The IP address of the upstream connection. */
   readonly address: string
-  /** The URL of the parent proxy that this is the address of. */
+  /** The URL of the parent proxy, if that is what has this address. */
   readonly parent: string | undefined
-  /** What the resolver made of the host, where that is a single label. */
+  /** The full name that search domains made of the host, if that was a single label. */
   readonly completed?: string | undefined
-  /** Whether it had to begin with TLS for its host. */
+  /** Whether it had to begin with a TLS handshake for its host. */
   readonly verifiesServerName: boolean
 }
 
-/** A configuration that tunnels begin under. */
+/** The rules of one configuration, as far as tunnels are concerned. */
 export interface TunnelRules {
-  /** @returns what says whether a tunnel could be had under it */
+  /** @returns a function that decides whether these rules would allow a tunnel */
   judge(): (tunnel: OpenTunnel) => Promise<boolean>
-  /** One that began under it is established. Both times are in milliseconds. */
+  /** A tunnel that was allowed by these rules is established. Both times are in milliseconds. */
   tunnelOpened(connectMs: number | undefined, dnsMs: number | undefined): void
-  /** One of them has ended. */
+  /** One of these tunnels is closed. */
   tunnelClosed(): void
 }
 
-/** A tunnel that is open, or a connection after an upgrade. */
+/** An open tunnel as the status page shows it. */
 export interface TunnelStatus {
-  /** Of its exchange, as in the log. */
+  /** The id of its exchange, as in the log. */
   readonly id: string
   readonly client: string | undefined
-  /** Who of that client; undefined where nobody has shown who they are. */
+  /** The authenticated user of that client; undefined if there is none. */
   readonly user: string | undefined
   readonly clientAddress: string
   readonly kind: 'connect' | 'upgrade'
   readonly host: string | undefined
   readonly port: number | undefined
-  /** The rule that allowed it, or the key of what did. */
+  /** The rule, or the configuration key, that allowed it. */
   readonly rule: string | undefined
-  /** The IP address that it leads to. */
+  /** The IP address of the upstream connection. */
   readonly address: string
   readonly ageMs: number
   readonly bytesUp: number
@@ -52,16 +52,16 @@ export interface TunnelStatus {
 }
 
 export interface ListedTunnels {
-  /** How many there are, those that are not listed too. */
+  /** How many tunnels are open, including those that are not listed. */
   readonly open: number
   readonly listed: readonly TunnelStatus[]
 }
 
-/** How many tunnels one client has, counted as `limits.tunnels_per_client` counts them but for networks of IPv6. */
+/** How many tunnels one client has. They are counted as for `limits.tunnels_per_client`, but by single IPv6 address. */
 export interface TunnelShare {
   readonly client: string | undefined
   readonly user: string | undefined
-  /** Undefined where there is a user, who may be anywhere. */
+  /** Undefined if there is a user, who may have several addresses. */
   readonly clientAddress: string | undefined
   readonly tunnels: number
 }
@@ -76,10 +76,10 @@ export class TunnelRegistry {
   readonly #running = new IndexedSet<Running>()
   readonly #now: () => number
   #inForce: TunnelRules | undefined
-  /** Called after each that ends. */
+  /** Called whenever a tunnel has closed. */
   #onEnd: () => void = () => {}
   #opened = 0
-  /** Of those that have ended. */
+  /** Totals of closed tunnels. */
   #bytesUp = 0
   #bytesDown = 0
 
@@ -92,34 +92,35 @@ export class TunnelRegistry {
     return this.#running.size
   }
 
-  /** How many there ever were. */
+  /** How many tunnels have been opened so far. */
   get opened(): number {
     return this.#opened
   }
 
-  /** Bytes from clients so far, those of open tunnels too; never less than it was. */
+  /** Bytes from clients so far, including those of open tunnels; it never decreases. */
   get bytesUp(): number {
     let sum = this.#bytesUp
     for (const { pump } of this.#running) sum += pump.bytesUp
     return sum
   }
 
-  /** The same from upstream. */
+  /** Bytes from upstream so far, counted in the same way. */
   get bytesDown(): number {
     let sum = this.#bytesDown
     for (const { pump } of this.#running) sum += pump.bytesDown
     return sum
   }
 
-  /** @param callback called after each that ends */
+  /** @param callback called whenever a tunnel has closed */
   onEnd(callback: () => void): void {
     this.#onEnd = callback
   }
 
   /**
-   * Registers a tunnel until it ends.
-   * @param rules that it began under
-   * @returns whether it may stay; where others are in force by now it is for them to say, and it is stopped if they do not
+   * Registers a tunnel until it is closed.
+   * @param rules the rules that have allowed it
+   * @returns true if those are in force. Otherwise the rules in force judge the tunnel later, and it is closed if they do
+   *   not allow it.
    */
   open(pump: RunningPump, admitted: AdmittedExchange, upstream: PumpUpstream, rules: TunnelRules): boolean {
     const { address, parent, completed, connectMs } = upstream
@@ -154,26 +155,26 @@ export class TunnelRegistry {
     return false
   }
 
-  /** Where handlers register the tunnels that begin under these rules. */
+  /** The registration for handlers, whose tunnels were allowed by these rules. */
   under(rules: TunnelRules): OpenTunnels {
     return { open: (pump, admitted, upstream) => void this.open(pump, admitted, upstream, rules) }
   }
 
   /**
-   * Puts rules in force, and stops the tunnels that they do not allow.
-   * @returns how many that were
+   * Puts rules in force, and closes the tunnels that they do not allow.
+   * @returns how many tunnels were closed
    */
   async enforce(rules: TunnelRules): Promise<number> {
     this.#inForce = rules
     return this.#running.size === 0 ? 0 : await this.#stopUnless(rules.judge(), [...this.#running])
   }
 
-  /** Ends those that have been idle, or have lived, for too long. */
+  /** Closes the tunnels that exceed their idle time or their lifetime. */
   check(now: number): void {
     for (const { pump } of this.#running) pump.check(now)
   }
 
-  /** @param most how many are listed; those with the most bytes are */
+  /** @param most maximum number of tunnels to list; those with the most bytes are chosen */
   list(most: number): ListedTunnels {
     const now = this.#now()
     const bytesOf = ({ pump }: Running): number => pump.bytesUp + pump.bytesDown
@@ -183,7 +184,7 @@ export class TunnelRegistry {
     return { open: this.#running.size, listed }
   }
 
-  /** @param most how many clients are told; those with the most tunnels, the largest first */
+  /** @param most maximum number of clients; those with the most tunnels, in descending order */
   shares(most: number): TunnelShare[] {
     const shares = []
     for (const { admitted } of this.#running) {
@@ -194,8 +195,8 @@ export class TunnelRegistry {
   }
 
   /**
-   * Ends the one that came from this exchange.
-   * @returns false when there is none, or none any more
+   * Closes the tunnel of an exchange.
+   * @returns false if there is none, or it is already closed
    */
   stopOne(exchangeId: string, reason: CloseReason): boolean {
     for (const { pump, admitted } of this.#running) {
@@ -210,14 +211,14 @@ export class TunnelRegistry {
     for (const { pump } of this.#running) pump.stop(reason)
   }
 
-  /** One after another, as each may take a while and all of them together too much. */
+  /** Judges tunnels one after another: each may take a while, and all at once would be too much. */
   async #stopUnless(
     isAllowed: (tunnel: OpenTunnel) => Promise<boolean>,
     tunnels: readonly Running[],
   ): Promise<number> {
     let stopped = 0
     for (const tunnel of tunnels) {
-      // What else goes on does not wait for all of them.
+      // Other work goes on between two of them.
       await setImmediate()
       if (hasEnded(tunnel) || (await isAllowed(tunnel)) || hasEnded(tunnel)) continue
       stopped += 1
@@ -227,7 +228,7 @@ export class TunnelRegistry {
   }
 }
 
-/** Those of one client as one; the largest first, and no more than `most`. */
+/** Adds up the shares of each client; the largest come first, and at most `most` are returned. */
 export function mergeShares(shares: readonly TunnelShare[], most: number): TunnelShare[] {
   const byClient = new Map<string, TunnelShare>()
   for (const share of shares) {

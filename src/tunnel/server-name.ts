@@ -1,14 +1,13 @@
 /**
- * A tunnel that has to begin with TLS for the host it was opened to: `sni: verify` (RFC 6066 §3).
+ * A tunnel that must begin with a TLS handshake for the host it was opened to: `sni: verify` (RFC 6066 §3).
  *
- * One address often serves many names, so that a tunnel to an allowed name leads to all of them. Here the client's
- * bytes are held back until its hello has come. When the hello asks for the host of the CONNECT it goes on as it came;
- * otherwise both sides are closed, and the origin has not seen a byte. An address as host is never matched: TLS has no
- * server names that are addresses.
+ * One address often serves many names, so a tunnel to an allowed name could be used to reach all of them. Here the
+ * client's bytes are held until its ClientHello is complete. If that names the host of the CONNECT, it is passed on
+ * unchanged. Otherwise both sides are closed before the origin has received a byte. A host that is an address never
+ * matches, as a server name in TLS cannot be an address.
  *
- * The origin may ask for a second hello (RFC 8446 §4.1.4), whose name is the one that counts then. So what the client
- * sends behind the first is held until the origin has answered, and a second is judged as the first was. There is no
- * third.
+ * The origin may request a second ClientHello (RFC 8446 §4.1.4) and then use the name in that one. So what the client
+ * sends after the first is held until the origin has answered, and a second is checked like the first. There is no third.
  */
 import type { Socket } from 'node:net'
 import type { Switched } from '../exchange.js'
@@ -21,27 +20,27 @@ import { ClientHelloReader, type HelloVerdict, ServerHelloReader } from './tls-h
 import { GrowableBuffer } from '../http1/growable-buffer.js'
 
 export interface VerifiedResult extends PumpResult {
-  /** With reason `server_name`. */
+  /** Present if the reason is `server_name`. */
   readonly refusal?: ServerNameRefusal
 }
 
 export interface VerifiedOptions {
-  /** The host that the hello has to name. */
+  /** The host that the ClientHello must name. */
   readonly host: Host
   readonly limits: PumpLimits
-  /** Milliseconds that a hello has: the first from the start, the second from when it was asked for. */
+  /** Milliseconds for a ClientHello: for the first from the start, for the second from the request for it. */
   readonly headerTimeoutMs: number
   /** Milliseconds, monotonic. */
   readonly now: () => number
-  /** Begins to pass bytes: first what either side has said already, then what the two sockets go on to say. */
+  /** Starts to copy bytes: first those already received from each side, then what the two sockets receive. */
   readonly startPump: (fromClient: Buffer, fromUpstream: Buffer, limits: PumpLimits) => RunningPump
 }
 
-/** A fatal alert, unrecognized_name: what a server says that does not have the name (RFC 6066 §3, RFC 8446 §6). */
+/** The fatal alert `unrecognized_name`, as sent by a server that does not serve a name (RFC 6066 §3, RFC 8446 §6). */
 const UNRECOGNIZED_NAME_ALERT = Uint8Array.of(21, 3, 3, 0, 2, 2, 112)
-/** What is kept of a wrong name: more than any host name has. */
+/** Characters of a wrong name that are kept for the log: more than a host name can have. */
 const MAX_SENT_CHARS = 255
-/** Bytes held for an origin that has not answered; a client that has sent more is not read for the time. */
+/** Bytes that are held until the origin has answered; once there are more, the client is paused. */
 const MAX_HELD_BYTES = 64 * 1024
 
 export class VerifiedTunnel implements RunningPump {
@@ -53,26 +52,26 @@ export class VerifiedTunnel implements RunningPump {
   readonly #options: VerifiedOptions
   readonly #startedAt: number
   #activeAt: number
-  /** Which hello is waited for, or the origin's answer to the first. */
+  /** What is awaited: a ClientHello, or the origin's answer to the first. */
   #awaiting: 'first' | 'answer' | 'second' = 'first'
   #hello = new ClientHelloReader()
   #helloFrom: number
   #answer = new ServerHelloReader()
-  /** What came from either side and was not passed on, beside what `#hello` holds. */
+  /** Bytes received and not yet passed on, in addition to those that `#hello` holds. */
   #fromClient = new GrowableBuffer()
   #fromUpstream = new GrowableBuffer()
-  /** What was passed on before the pump. */
+  /** Bytes passed on before the pump was started. */
   #bytesUp = 0
   #bytesDown = 0
   #pump: RunningPump | undefined
-  /** What ends the tunnel before a pump was started. */
+  /** Set when the tunnel ends before a pump was started. */
   #result: VerifiedResult | undefined
   #open = 2
   #resolve: (result: VerifiedResult | Promise<PumpResult>) => void = () => {}
 
   /**
-   * @param upstream connected, and nothing taken from its reader yet
-   * @param upstreamReader what reads it
+   * @param upstream a connected socket, of which nothing has been read yet
+   * @param upstreamReader reads that socket
    */
   constructor(
     { socket, rest }: Switched,
@@ -125,7 +124,7 @@ export class VerifiedTunnel implements RunningPump {
   }
 
   readonly #onData = (chunk: Buffer): void => {
-    // What comes behind a refused hello is read and thrown away: unread, it would turn the close into a reset that can
+    // What follows a refused ClientHello is read and discarded. Unread bytes would turn the close into a reset, which can
     // overtake the alert.
     if (this.#result !== undefined) return
     this.#activeAt = this.#options.now()
@@ -136,16 +135,16 @@ export class VerifiedTunnel implements RunningPump {
   readonly #onEnd = (): void => {
     if (this.#result !== undefined) return
     if (this.#awaiting === 'answer') {
-      // Without a byte behind the first hello there is no second. Where there are some, the pump passes the end on.
+      // If nothing follows the first ClientHello, there is no second. Otherwise the pump passes the end on.
       if (this.#fromClient.length === 0) this.#pass()
     }
-    // Whoever said nothing has nothing to be refused.
+    // A client that has sent nothing is not refused; it has just gone.
     else if (this.#hello.held.length === 0) this.stop('client_gone')
     else this.#refuse('sni_missing')
   }
 
   #onUpstreamEnd(): void {
-    // While a hello is waited for, the end waits, too: the pump passes it on.
+    // While a ClientHello is awaited, the end is left for the pump to pass on.
     if (this.#awaiting === 'answer' && this.#result === undefined) this.#pass()
   }
 
@@ -180,11 +179,11 @@ export class VerifiedTunnel implements RunningPump {
 
   #awaitAnswer(): void {
     this.#awaiting = 'answer'
-    const { hello, behind } = this.#hello
+    const { hello, rest } = this.#hello
     this.#bytesUp = hello.length
     this.#upstream.write(hello)
-    if (behind.length > 0) this.#hold(behind)
-    // Before the reader, which may have the answer already: whoever goes on with the socket may pause it again.
+    if (rest.length > 0) this.#hold(rest)
+    // It is resumed before the reader is started: the reader may already have the answer, and then the pump may pause it.
     this.#upstream.resume()
     this.#upstreamReader.start(Number.POSITIVE_INFINITY, chunk => this.#onAnswer(chunk))
   }
@@ -194,7 +193,7 @@ export class VerifiedTunnel implements RunningPump {
     if (this.#fromClient.length > MAX_HELD_BYTES) this.#client.pause()
   }
 
-  /** @returns true: whoever goes on with the socket pauses it by itself */
+  /** @returns true, always: the pump pauses the socket if necessary */
   #onAnswer(chunk: Buffer): boolean {
     this.#fromUpstream.push(chunk)
     if (this.#awaiting !== 'answer' || this.#result !== undefined) return true
@@ -238,7 +237,7 @@ export class VerifiedTunnel implements RunningPump {
     this.#resolve(pump.finished.then(total))
   }
 
-  /** A tunnel may live for a day: what it began with need not. */
+  /** Releases the buffers of the handshake, as a tunnel may last for days. */
   #forget(): void {
     this.#hello = new ClientHelloReader()
     this.#answer = new ServerHelloReader()
@@ -246,7 +245,7 @@ export class VerifiedTunnel implements RunningPump {
     this.#fromUpstream = new GrowableBuffer()
   }
 
-  /** Closes both sides; a client that sent a hello is told why, and has the rest of its time to take that in. */
+  /** Closes both sides. A client that sent a ClientHello gets an alert, and may read that until its timeout. */
   #refuse(fault: ServerNameFault, sent?: string): void {
     if (fault !== 'sni_missing' && fault !== 'sni_mismatch') {
       this.#result ??= { ...this.#resultOf('server_name'), refusal: { fault } }
@@ -259,7 +258,7 @@ export class VerifiedTunnel implements RunningPump {
     this.#client.end(UNRECOGNIZED_NAME_ALERT)
   }
 
-  /** One side was reset: so is the other, which could take an end for the end of what was sent. */
+  /** One side was reset. The other is reset, too, as it could take a clean end for the end of complete data. */
   #reset(reason: CloseReason, other: Socket): void {
     this.#result ??= this.#resultOf(reason)
     resetSocket(other)
@@ -269,7 +268,7 @@ export class VerifiedTunnel implements RunningPump {
     return { bytesUp: this.#bytesUp, bytesDown: this.#bytesDown, reason }
   }
 
-  /** One side is closed: unless it is known why, it went by itself, and the other goes too. */
+  /** One side is closed. Unless the reason is already known, the peer has closed it, and the other side is closed, too. */
   #onClose(reason: CloseReason): void {
     if (this.#result === undefined) this.stop(reason)
     this.#open -= 1
@@ -280,9 +279,9 @@ export class VerifiedTunnel implements RunningPump {
 }
 
 /**
- * Server names are compared without regard to case, and have neither a trailing dot nor the form of an address. A
- * name that equals a host name is one, so it needs no judgement of its own; and no character beyond ASCII that a
- * byte can stand for has a letter of ASCII as its lower case.
+ * Compares a server name with the host. Server names are case-insensitive, and have neither a trailing dot nor the form
+ * of an address. The name needs no validation of its own: if it equals a valid host name, it is valid. Lower-casing is
+ * safe, as no character from U+0080 to U+00FF has a letter of ASCII as its lower case.
  */
 function namesHost(serverName: string, { kind, name }: Host): boolean {
   return kind === 'name' && serverName.toLowerCase() === name

@@ -1,16 +1,16 @@
 /**
- * The read side of a socket whose bytes are pumped, and where they are read into.
+ * The read side of a tunnel's socket, and the buffers that it reads into.
  *
- * Node allocates 64 KiB for every read of an ordinary socket. Sockets that we dial take a buffer of ours instead. All quiet
- * tunnels share one small buffer, whose content is copied out before anybody else can read into it; a tunnel that
- * fills it is given a large one of its own, which goes back when the tunnel turns quiet. So an idle tunnel costs no
- * buffer, and a busy one no allocation and no copy.
+ * Node allocates 64 KiB for every read of an ordinary socket. Sockets that are dialled here get a buffer of ours instead.
+ * All quiet tunnels share one small buffer, whose content is copied before the next read. A tunnel that fills it gets a
+ * large buffer of its own, and returns that when it is quiet again. So an idle tunnel needs no buffer, and a busy one
+ * neither allocates nor copies.
  */
 import { Socket } from 'node:net'
 
 const SHARED_BYTES = 32 * 1024
 const LARGE_BYTES = 256 * 1024
-/** Large buffers kept for the next busy tunnel; further ones are left to the garbage collector. */
+/** How many returned large buffers are kept for reuse; further ones are left to the garbage collector. */
 const MAX_SPARE = 16
 
 export class ReadBuffers {
@@ -30,30 +30,30 @@ export class ReadBuffers {
   }
 }
 
-/** The read side of one dialled socket, whoever reads it. */
+/** The read side of one dialled socket. */
 export interface SocketReader {
   /**
-   * Gives what was read to `consume` from now on, in place of whoever had it.
+   * Passes what is read to `consume` from now on, and no longer to an earlier consumer.
    * @param copyBelow pieces of fewer bytes are copies, which the consumer may keep
-   * @param consume returns false to be given no more until the socket is resumed
+   * @param consume returns false to get nothing more until the socket is resumed
    */
   start(copyBelow: number, consume: (chunk: Buffer) => boolean): void
-  /** Takes back what the consumer was given and has no use for: the next one gets it first. The socket is paused. */
+  /** Takes back bytes that the consumer did not use; the next consumer gets them first. The socket must be paused. */
   unread(chunk: Buffer): void
-  /** The socket is closed and nothing that was read from it is being written any more. */
+  /** Returns the buffers. The socket must be closed, and nothing that was read from it still being written. */
   release(): void
 }
 
 /**
- * The read side of one dialled socket: hand `onRead` to the dialler, then `start` with whoever consumes the bytes, and
- * again with whoever consumes them from then on.
+ * Reads a socket into the shared buffers: pass `onRead` to the dialler, then call `start` with the consumer, and again
+ * with each later consumer.
  */
 export class BufferedReader implements SocketReader {
   readonly #buffers: ReadBuffers
   #large: Buffer | undefined
   #quiet = true
   #copyBelow = Number.POSITIVE_INFINITY
-  /** What came before there was a consumer, or was not consumed: nearly always nothing. */
+  /** Bytes that were read before there was a consumer, or were taken back: nearly always none. */
   #early: Buffer[] | undefined
   #consume: ((chunk: Buffer) => boolean) | undefined
 
@@ -61,7 +61,7 @@ export class BufferedReader implements SocketReader {
     this.#buffers = buffers
   }
 
-  /** For net.connect: `callback` returning false stops reading until the socket is resumed. */
+  /** The `onread` option of net.connect: if `callback` returns false, reading stops until the socket is resumed. */
   readonly onRead = {
     buffer: (): Buffer => {
       if (this.#quiet) return this.#buffers.shared
@@ -75,7 +75,7 @@ export class BufferedReader implements SocketReader {
         shared || bytes < this.#copyBelow
           ? copyOf(view, bytes)
           : Buffer.from(view.buffer, view.byteOffset, bytes)
-      // Nothing that is still being written lies in the large buffer: the next read is into the shared one.
+      // This piece is a copy and earlier ones have been written, so the large buffer is no longer in use.
       if (this.#quiet && own.buffer !== view.buffer) this.#giveBack()
       if (this.#consume !== undefined) return this.#consume(own)
       this.#early ??= []
@@ -86,8 +86,8 @@ export class BufferedReader implements SocketReader {
 
   /**
    * @param copyBelow pieces of fewer bytes are copies, which the consumer may keep
-   * @param consume gets each piece; a larger one is a view that is read into again once `consume` has returned true,
-   *   or once the socket is resumed after it returned false
+   * @param consume gets each piece; a larger one is a view of the buffer, which is overwritten once `consume` has
+   *   returned true, or once the socket is resumed after `consume` returned false
    */
   start(copyBelow: number, consume: (chunk: Buffer) => boolean): void {
     this.#copyBelow = copyBelow
@@ -102,7 +102,6 @@ export class BufferedReader implements SocketReader {
     this.#early.unshift(chunk)
   }
 
-  /** The socket is closed and nothing that was read from it is being written any more. */
   release(): void {
     this.#consume = () => true
     this.#quiet = true
@@ -122,15 +121,15 @@ function copyOf(view: Uint8Array, bytes: number): Buffer {
 }
 
 /**
- * The read side of a dialled socket that reads for itself, as TLS does: the same for its consumer as one that reads
- * into a buffer of ours.
+ * Reads a dialled socket that manages its own buffers, such as a TLS socket; for the consumer it works like
+ * BufferedReader.
  */
 export class StreamReader implements SocketReader {
   readonly #socket: Socket
   #consume: ((chunk: Buffer) => boolean) | undefined
   #unread: Buffer | undefined
 
-  /** @param socket connected, and nothing read from it yet */
+  /** @param socket a connected socket, of which nothing has been read yet */
   constructor(socket: Socket) {
     this.#socket = socket
   }
@@ -165,21 +164,21 @@ interface Handle {
 
 export interface BufferedSocket {
   readonly socket: Socket
-  /** Bytes that the old socket had read already. */
+  /** Bytes that the old socket had already read. */
   readonly pending: Buffer
 }
 
 /**
- * Makes an accepted socket read into a buffer of ours, as a dialled one does.
+ * Makes an accepted socket read into a buffer of ours, like a dialled one.
  *
- * net.Server gives its sockets no `onread`, and every read of theirs allocates 64 KiB: an upload through a tunnel then
- * runs at half the speed of a download. So the connection is moved, once it carries raw bytes, to a new Socket that
- * has one. Node has no documented way to do this; where its parts are not as expected, or the socket is not plain TCP,
- * the socket stays as it is and is only slower.
+ * net.Server cannot give its sockets an `onread`, so each of their reads allocates 64 KiB, and an upload through a tunnel
+ * is half as fast as a download. So a connection that carries raw bytes is moved to a new Socket with `onread`. Node has
+ * no documented way to do this. If its internals are not as expected, or the socket is not plain TCP, the socket is kept
+ * and is just slower.
  *
- * @param plain a connected socket with no listeners of its owner's left; not to be used any more when it was moved
+ * @param plain a connected socket without listeners of its owner; it must not be used after it was moved
  * @param reader gets what the new socket reads
- * @returns undefined when the socket has to stay as it is
+ * @returns undefined if the socket cannot be moved
  */
 export function toBufferedSocket(plain: Socket, reader: BufferedReader): BufferedSocket | undefined {
   const inner = plain as Socket & { _handle?: unknown; encrypted?: boolean }
@@ -190,9 +189,9 @@ export function toBufferedSocket(plain: Socket, reader: BufferedReader): Buffere
   handle.reading = false
   const pending: unknown = plain.read()
   inner._handle = null
-  // Without a handle this closes nothing; it tells the server that the connection is no longer in its count.
+  // Without a handle this does not close the connection; it only makes the server stop counting it.
   plain.destroy()
-  // The declared options lack `handle`.
+  // Node's type declarations lack the option `handle`.
   const options = { handle, allowHalfOpen: true, onread: reader.onRead }
   return { socket: new Socket(options), pending: pending instanceof Buffer ? pending : Buffer.alloc(0) }
 }

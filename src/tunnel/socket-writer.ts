@@ -1,23 +1,22 @@
 /**
- * The write side of a socket whose other end may take nothing for a time, and the end that is no end of what was sent.
+ * The write side of a socket whose peer may stop reading for a while, and a way to close a socket with a reset.
  *
- * What waits then is bounded by its bytes, and each write that waits costs some 250 bytes of memory beside those it
- * holds. So behind what the system has not taken, small pieces are held here and joined: what is sent one byte at a time
- * costs what it would cost in one piece. As long as the system takes what it is given, nothing is held and nothing is
- * copied.
+ * Pending writes are bounded by their bytes, but each of them takes some 250 bytes of memory in addition. So while the
+ * system does not take more, small pieces are joined here: data that is sent byte by byte then takes no more memory than
+ * in one piece. As long as the system takes each write at once, nothing is held or copied.
  */
 import type { Socket } from 'node:net'
 import { GrowableBuffer } from '../http1/growable-buffer.js'
 
-/** Held at most; so many bytes are a write of their own whatever waits before them. */
+/** Maximum bytes that are held; a piece of this size is always a write of its own. */
 const HELD_BYTES = 16 * 1024
 
 export class JoiningWriter {
   readonly #socket: Socket
-  /** Whether the socket calls back once it has written what it has. */
+  /** Whether a write is pending whose callback writes what is held. */
   #isWaiting = false
   #held: GrowableBuffer | undefined
-  /** Called when what was waited for is written; made by the first writer that waits. */
+  /** The callback of the pending write; created when it is needed for the first time. */
   #taken: (() => void) | undefined
 
   constructor(socket: Socket) {
@@ -25,8 +24,8 @@ export class JoiningWriter {
   }
 
   /**
-   * @param piece text is one character a byte
-   * @returns false when the other end has fallen behind; the socket emits `drain` when it has caught up
+   * @param piece bytes, or text with one character for each byte
+   * @returns false if the peer reads too slowly; the socket emits `drain` when it has caught up
    */
   write(piece: string | Uint8Array): boolean {
     if (this.#isWaiting && piece.length < HELD_BYTES) {
@@ -40,12 +39,12 @@ export class JoiningWriter {
     return this.#send(piece, taken)
   }
 
-  /** Whether small pieces are held until those before them have been taken. */
+  /** Whether small pieces are held until earlier ones have been written. */
   get isJoining(): boolean {
     return this.#isWaiting
   }
 
-  /** Writes them in one system call; what is held goes first. */
+  /** Writes pieces with one system call, after what is held. */
   writeTogether(pieces: readonly (string | Uint8Array)[]): void {
     const taken = this.#whenTaken()
     const last = pieces.length - 1
@@ -55,14 +54,14 @@ export class JoiningWriter {
     this.#socket.uncork()
   }
 
-  /** Hands what is held to the socket. */
+  /** Writes what is held to the socket. */
   flush(): void {
     const held = this.#held
     this.#held = undefined
     if (held !== undefined && this.#socket.writable) this.#send(held.all)
   }
 
-  /** What is to be called when the next write is done: nothing where the system takes what it is given. */
+  /** The callback for the next write; undefined if none is needed because the system takes each write at once. */
   #whenTaken(): (() => void) | undefined {
     if (this.#isWaiting || this.#socket.writableLength === 0) return undefined
     this.#isWaiting = true
@@ -80,12 +79,12 @@ export class JoiningWriter {
 }
 
 /**
- * Ends a connection so that its peer cannot take the end for the end of what was sent: with a TCP reset. What is not
- * plain TCP can only be closed; TLS has an end of its own, which a closed connection lacks.
+ * Closes a connection with a TCP reset, so that the peer cannot take what it has received for complete. Other sockets can
+ * only be closed; for TLS that is enough, as the close_notify alert is missing then.
  */
 export function resetSocket(socket: Socket): void {
-  // While the system is sending the FIN it refuses a reset, and the socket would stay open for ever without a `close`.
-  // All that was written has been sent by then, so that the FIN tells no lie.
+  // While the system is sending the FIN it refuses a reset, and the socket would never emit `close`. All data has been
+  // sent by then, so the FIN is correct.
   const sendingFin = socket.writableEnded && !socket.writableFinished && socket.writableLength === 0
   if (sendingFin) {
     socket.destroy()

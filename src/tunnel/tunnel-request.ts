@@ -1,8 +1,8 @@
 /**
- * CONNECT as it is sent to a parent proxy, and its answer (RFC 9110 §9.3.6, RFC 9112 §3.2.3).
+ * Sends CONNECT to a parent proxy and reads the response (RFC 9110 §9.3.6, RFC 9112 §3.2.3).
  *
- * What comes behind a 2xx is the tunnel, whatever the framing fields of that answer say. Via goes with the request, so
- * that one that goes round in a circle can be told, and so do the fields of a trace; of the client's fields no others.
+ * What follows a 2xx is the tunnel, whatever the framing fields of the response say. Of the client's fields, the request
+ * has only Via, so that forwarding loops can be detected, and the fields of a trace.
  */
 import { limitExceeded } from '../errors.js'
 import type { CancelSignal, Exchange } from '../exchange.js'
@@ -20,9 +20,9 @@ import { MAX_FIELDS } from '../upstream/http1-sender.js'
 import type { UpstreamRequest } from '../upstream/sender.js'
 
 /**
- * @param received the client's CONNECT, whose Via and trace are carried on
- * @param via this hop
- * @param authorization the value of Proxy-Authorization, where the parent is shown one
+ * Makes the CONNECT request for a parent proxy.
+ * @param via this hop's Via
+ * @param authorization the value of Proxy-Authorization; undefined if the parent gets none
  */
 export function tunnelRequest(
   target: { readonly host: Host; readonly port: number },
@@ -52,32 +52,33 @@ export function tunnelRequest(
   }
 }
 
-export interface AskOptions {
-  /** Milliseconds until its answer has come. */
+export interface TunnelRequestOptions {
+  /** Milliseconds until the head of the response has been received. */
   readonly timeoutMs: number
+  /** Maximum bytes of that head. */
   readonly headerBytes: number
   readonly signal: CancelSignal
 }
 
-/** Whatever becomes of a connection to a parent that is asked for a tunnel, it serves nothing else. */
-const NOBODY = { give: () => {}, remove: () => {} }
+/** The owner of such a connection: it is never pooled, as it serves nothing but the tunnel. */
+const NO_POOL = { give: () => {}, remove: () => {} }
 
 /**
- * Sends the request and reads the answer to it.
- * @param dialled paused when it is a tunnel, and destroyed otherwise
- * @param reader what reads its socket; it has what came behind the answer
- * @returns the head of the answer, never an interim one
- * @throws ProxyError 502 or 504; the signal's reason when it aborts
+ * Sends the request and reads the response.
+ * @param dialled the connection to the parent; afterwards it is paused for a 2xx, and closed otherwise
+ * @param reader reads the socket of that connection; it keeps the bytes that follow the response
+ * @returns the head of the final response
+ * @throws ProxyError 502 or 504; the signal's reason if it aborts
  */
-export function askForTunnel(
+export function requestTunnel(
   dialled: Connection,
   reader: SocketReader,
   request: UpstreamRequest,
-  { timeoutMs, headerBytes, signal }: AskOptions,
+  { timeoutMs, headerBytes, signal }: TunnelRequestOptions,
 ): Promise<ReceivedHead> {
   return new Promise((resolve, reject) => {
     const limits = { headerBytes, headerFields: MAX_FIELDS }
-    const connection = new Http1Connection(dialled, '', { limits, keepAliveMs: 0 }, NOBODY, reader)
+    const connection = new Http1Connection(dialled, '', { limits, keepAliveMs: 0 }, NO_POOL, reader)
     const settle = (): void => {
       clearTimeout(timer)
       signal.removeEventListener('abort', onAbort)
@@ -88,14 +89,14 @@ export function askForTunnel(
       reject(error)
     }
     const onAbort = (): void => giveUp(signal.reason)
-    const late = `no answer to CONNECT in time: ${dialled.where}`
+    const message = `no response to CONNECT in time: ${dialled.where}`
     const timer = setTimeout(
-      () => giveUp(limitExceeded('limits.response_timeout', 'http_response_timeout', late)),
+      () => giveUp(limitExceeded('limits.response_timeout', 'http_response_timeout', message)),
       timeoutMs,
     )
     signal.addEventListener('abort', onAbort, { once: true })
     connection.send(request, {
-      ...UNHEARD,
+      ...IGNORED_EVENTS,
       responded: head => {
         settle()
         connection.abandon()
@@ -112,11 +113,11 @@ export function askForTunnel(
   })
 }
 
-/** What says nothing of whether there is a tunnel. */
-const UNHEARD = {
+/** Events that do not decide whether there is a tunnel. */
+const IGNORED_EVENTS = {
   connected: () => {},
   sent: () => {},
-  informed: () => {},
+  interim: () => {},
   cached: () => {},
   data: () => {},
   ended: () => {},

@@ -1,8 +1,8 @@
 /**
- * CONNECT: a tunnel to the authority that was asked for (RFC 9110 §9.3.6).
+ * Handles CONNECT: opens a tunnel to the requested authority (RFC 9110 §9.3.6).
  *
- * The connection is made first and the 2xx sent after it, without Transfer-Encoding and without Content-Length; from
- * then on bytes are passed both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
+ * The 2xx is sent after the connection has been established, without Transfer-Encoding and Content-Length; from then on
+ * bytes are copied both ways unchanged. A failure is an ordinary error response: 403, 502 or 504.
  */
 import { type ProxyError, type ProxyErrorType, toProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
@@ -13,12 +13,17 @@ import type { Grant, Permit } from '../policy/permit.js'
 import type { Parents } from '../upstream/parents.js'
 import { Pump, type PumpLimits, type OpenTunnels, type RunningPump } from './pump.js'
 import { BufferedReader } from './socket-reader.js'
-import { type FarEnd, type FarEndOptions, openThroughParent, UnopenedTunnel } from './far-end.js'
+import {
+  type TunnelUpstream,
+  type TunnelUpstreamOptions,
+  openThroughParent,
+  ParentTunnelError,
+} from './parent-tunnel.js'
 import { type VerifiedResult, VerifiedTunnel } from './server-name.js'
 
-export interface TunnelOptions extends FarEndOptions {
+export interface TunnelOptions extends TunnelUpstreamOptions {
   readonly pumpLimits: PumpLimits
-  /** Milliseconds that a TLS hello has, where the policy asks for one. */
+  /** Milliseconds for a ClientHello, if the policy requires one. */
   readonly headerTimeoutMs: number
   readonly tunnels: OpenTunnels
   /** Milliseconds, monotonic. */
@@ -28,22 +33,22 @@ export interface TunnelOptions extends FarEndOptions {
 const NOTHING = Buffer.alloc(0)
 
 /**
- * @param way to the host of the grant: its own addresses, or parent proxies
- * @returns what became of the tunnel, once it is closed
+ * @param upstream the vetted addresses of the grant's host, or the parent proxies through which it is reached
+ * @returns the outcome of the tunnel, once that is closed
  */
 export async function tunnel(
   admitted: AdmittedExchange,
   grant: Grant,
-  way: Permit | Parents,
+  upstream: Permit | Parents,
   options: TunnelOptions,
 ): Promise<Outcome> {
   const { exchange } = admitted
-  let farEnd: FarEnd
+  let farEnd: TunnelUpstream
   try {
-    if ('take' in way) farEnd = await openThroughParent(grant, way, admitted, options)
+    if ('take' in upstream) farEnd = await openThroughParent(grant, upstream, admitted, options)
     else {
       const reader = new BufferedReader(options.buffers)
-      farEnd = { connection: await options.dialer.connect(way, exchange.signal, reader.onRead), reader }
+      farEnd = { connection: await options.dialer.connect(upstream, exchange.signal, reader.onRead), reader }
     }
   } catch (error) {
     return unopened(error, exchange)
@@ -55,21 +60,22 @@ export async function tunnel(
   return closed(farEnd, await begin(admitted, grant, farEnd, options).finished)
 }
 
-/** What became of one that nothing was established for. */
+/** The outcome of a tunnel that could not be opened. */
 function unopened(error: unknown, { aborted }: Exchange): Outcome {
   if (aborted !== undefined) return Outcome.aborted('tunnel', aborted)
-  if (!(error instanceof UnopenedTunnel)) return Outcome.failed('tunnel', connectFailure(toProxyError(error)))
+  if (!(error instanceof ParentTunnelError))
+    return Outcome.failed('tunnel', connectFailure(toProxyError(error)))
   const { parent, connection } = error
   const reached = connection && { address: connection.where, connectMs: connection.connectMs }
   const measured = { bytesUp: 0, bytesDown: 0, parent, ...reached }
   return Outcome.failed('tunnel', connectFailure(error.error), measured)
 }
 
-/** Answers, and passes bytes from then on. */
+/** Sends the 2xx, and starts to copy bytes. */
 function begin(
   admitted: AdmittedExchange,
   grant: Grant,
-  farEnd: FarEnd,
+  farEnd: TunnelUpstream,
   options: TunnelOptions,
 ): RunningPump {
   const { address, connectMs } = farEnd.connection
@@ -82,8 +88,8 @@ function begin(
   return running
 }
 
-/** What became of one that is closed. */
-function closed({ connection, parent }: FarEnd, result: VerifiedResult): Outcome {
+/** The outcome of a tunnel that is closed. */
+function closed({ connection, parent }: TunnelUpstream, result: VerifiedResult): Outcome {
   const { reason, bytesUp, bytesDown, refusal } = result
   const reached = { bytesUp, bytesDown, address: connection.where, connectMs: connection.connectMs }
   const measured = parent === undefined ? reached : { ...reached, parent }
@@ -98,7 +104,7 @@ function closed({ connection, parent }: FarEnd, result: VerifiedResult): Outcome
 function startPump(
   { socket }: Switched,
   fromClient: Buffer,
-  { connection, reader }: FarEnd,
+  { connection, reader }: TunnelUpstream,
   fromUpstream: Buffer,
   limits: PumpLimits,
   { now, buffers }: TunnelOptions,
@@ -112,7 +118,12 @@ function startPump(
   )
 }
 
-function verified(switched: Switched, farEnd: FarEnd, host: Host, options: TunnelOptions): VerifiedTunnel {
+function verified(
+  switched: Switched,
+  farEnd: TunnelUpstream,
+  host: Host,
+  options: TunnelOptions,
+): VerifiedTunnel {
   return new VerifiedTunnel(switched, farEnd.connection.socket, farEnd.reader, {
     host,
     limits: options.pumpLimits,
@@ -123,13 +134,13 @@ function verified(switched: Switched, farEnd: FarEnd, host: Host, options: Tunne
   })
 }
 
-/** A failed CONNECT is 403, 502 or 504 and nothing else: what these errors are then, which have another status. */
+/** A failed CONNECT is always 403, 502 or 504: the status for errors that usually have another one. */
 const CONNECT_STATUS: Partial<Record<ProxyErrorType, number>> = {
   proxy_loop_detected: 403,
   connection_limit_reached: 502,
 }
 
-/** The error as a CONNECT answers it. */
+/** The error for the response to a CONNECT, with one of the statuses that it may have. */
 export function connectFailure(error: ProxyError): ProxyError {
   const status = CONNECT_STATUS[error.type]
   return status === undefined ? error : error.with({ status, cause: error })

@@ -1,40 +1,40 @@
 /**
- * Which of several upstreams are up. One that could not be connected to is passed over for a while as long as others
- * are there; after that one request tries it again.
+ * Which of several upstreams are up. An upstream that could not be connected to is skipped for a while if there are
+ * others; then a single request tries it again.
  */
 import type { Logger } from 'pino'
 import type { ProxyError, ProxyErrorType } from '../errors.js'
 
-/** Milliseconds for which an upstream that could not be reached is passed over. */
+/** Milliseconds for which an upstream that could not be connected to is skipped. */
 export const DOWN_MS = 5000
 
 export interface AvailabilityOptions<Upstream> {
   /** Milliseconds, monotonic. */
   readonly now: () => number
-  /** Notified when an upstream cannot be reached any more, with the error, and when it can be again. */
+  /** Called with an error when an upstream goes down, and without one when it is up again. */
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
 }
 
-/** An upstream cannot be reached. */
+/** Why and since when an upstream cannot be reached. */
 export interface Outage {
-  /** When that was found out: milliseconds, monotonic. */
+  /** When the first attempt failed: milliseconds, monotonic. */
   readonly since: number
   /** Why the last attempt failed. */
   readonly error: ProxyError
 }
 
-/** How one upstream does. */
+/** The health of one upstream. */
 export interface Health<Upstream> {
   readonly upstream: Upstream
   /** Undefined while it is up: the last attempt to connect to it succeeded, or there was none. */
   readonly outage: Outage | undefined
-  /** How often it could not be connected to, by the error. */
+  /** How many times connecting to it failed, by error type. */
   readonly failures: ReadonlyMap<ProxyErrorType, number>
 }
 
 export class Availability<Upstream> {
   readonly #options: AvailabilityOptions<Upstream>
-  /** Of those that are down; each is passed over until then. */
+  /** The upstreams that are down, and until when each is skipped. */
   readonly #down = new Map<Upstream, Outage & { until: number }>()
   readonly #failures = new Map<Upstream, Map<ProxyErrorType, number>>()
 
@@ -42,31 +42,31 @@ export class Availability<Upstream> {
     this.#options = options
   }
 
-  /** Those that are up, or all where none is. */
+  /** The upstreams that are up; all of them if none is. */
   preferred(upstreams: readonly Upstream[]): readonly Upstream[] {
     const up = upstreams.filter(upstream => !this.isDown(upstream))
     return up.length > 0 ? up : upstreams
   }
 
-  /** Whether it is passed over while there are others. */
+  /** Whether an upstream is skipped in favour of others. */
   isDown(upstream: Upstream): boolean {
     const down = this.#down.get(upstream)
     return down !== undefined && down.until > this.#options.now()
   }
 
-  /** A request is about to go there. When it is down, that one finds out whether it is back; the others do not wait with it. */
+  /** A request is about to be sent to an upstream. If that is down, only this request tries it; others still skip it. */
   chosen(upstream: Upstream): void {
     const down = this.#down.get(upstream)
     if (down !== undefined) down.until = this.#options.now() + DOWN_MS
   }
 
-  /** A connection to it was established. */
-  reached(upstream: Upstream): void {
+  /** A connection to the upstream was established. */
+  markUp(upstream: Upstream): void {
     if (this.#down.delete(upstream)) this.#options.onChange(upstream, undefined)
   }
 
-  /** None could be established. */
-  unreached(upstream: Upstream, error: ProxyError): void {
+  /** Connecting to the upstream failed. */
+  markDown(upstream: Upstream, error: ProxyError): void {
     const failures = this.#failures.get(upstream) ?? new Map<ProxyErrorType, number>()
     failures.set(error.type, (failures.get(error.type) ?? 0) + 1)
     this.#failures.set(upstream, failures)
@@ -83,8 +83,8 @@ export class Availability<Upstream> {
 }
 
 /**
- * Logs a change of an upstream's health: `upstream_down` when it cannot be reached any more, `upstream_up` when it can.
- * @param error what kept it from being reached; undefined when it has been
+ * Logs that an upstream went down (`upstream_down`) or is up again (`upstream_up`).
+ * @param error why it is down; undefined if it is up
  */
 export function logUpstream(
   logger: Logger,

@@ -1,8 +1,8 @@
 /**
- * The content of a request on its way to the socket, framed as its head says (RFC 9112 §6, §7.1).
+ * Writes the content of a request to the socket, framed as its head says (RFC 9112 §6, §7.1).
  *
- * An origin may take nothing for a time, and a write that waits for it costs far more than a small piece has bytes: so
- * what waits is joined.
+ * An upstream may stop reading for a while, and a pending write takes far more memory than the bytes of a small piece.
+ * So pieces that have to wait are joined.
  */
 import type { Socket } from 'node:net'
 import type { ContentConsumer, RequestContent } from '../exchange.js'
@@ -19,7 +19,7 @@ export class ContentSender implements ContentConsumer {
   readonly #onSent: (error?: Error | null) => void
   #stopped = false
 
-  /** @param onSent called when the last byte was handed to the system */
+  /** @param onSent called when the last byte has been handed to the system */
   constructor(socket: Socket, content: RequestContent, onSent: (error?: Error | null) => void) {
     this.#socket = socket
     this.#framing = contentWriter({ content })
@@ -27,22 +27,22 @@ export class ContentSender implements ContentConsumer {
     this.#onSent = onSent
   }
 
-  /** Whether content that still comes is thrown away. */
+  /** Whether content that still arrives is discarded. */
   get isStopped(): boolean {
     return this.#stopped
   }
 
-  /** Sends nothing more. */
+  /** Discards all content from now on. */
   stop(): void {
     this.#stopped = true
   }
 
-  /** @returns false when the origin is behind */
+  /** @returns false if the upstream reads more slowly than content arrives */
   data(chunk: Buffer): boolean {
     if (this.#stopped) return true
     const writer = this.#writer
     this.#framing.count(chunk.length)
-    // A chunk of no bytes would end the content.
+    // An empty chunk would end the content.
     if (chunk.length > 0) {
       const pieces =
         this.#framing.framing === 'chunked' ? [chunkHead(chunk.length), chunk, CHUNK_END] : [chunk]
@@ -55,7 +55,7 @@ export class ContentSender implements ContentConsumer {
   end(trailers: Fields): void {
     if (this.#stopped) return
     this.#writer.flush()
-    // Written also when it is empty: its callback says that all in front of it has been.
+    // It is written even if it is empty: the callback reports that everything before it has been written.
     this.#socket.write(this.#framing.end(trailerFields(trailers)), 'latin1', this.#onSent)
   }
 }

@@ -1,12 +1,11 @@
 /**
- * The one place where a socket is opened.
+ * The only place that opens sockets to upstreams.
  *
- * `permit` turns what the policy granted into addresses that it accepted, and `connect` takes nothing but that
- * permit and dials its literals. No name reaches a connect call, so that nothing can be resolved twice with two
- * different answers.
+ * `permit` turns a grant into vetted addresses, and `connect` dials only the address literals of such a permit. A host
+ * name never reaches a connect call, so no name can be resolved twice with two different results.
  *
- * A connection that has come back to this machine, to a port of a listener of our own, is closed before a byte is sent:
- * an address may have become the machine's own since the listeners were bound.
+ * A connection that turns out to lead to one of our own listeners is closed before a byte is sent on it: an address may
+ * have been assigned to this machine after the listeners were bound.
  */
 
 import { connect as netConnect, type Socket, type TcpNetConnectOpts } from 'node:net'
@@ -26,23 +25,23 @@ import { resolveGranted } from './granted-host.js'
 import type { ResolveOptions, Resolver } from '../dns/resolve.js'
 import { awaitHandshake } from './tls-handshake.js'
 
-/** Opens a socket to a literal; `net.connect` outside of tests. */
-export type Connector = (options: TcpNetConnectOpts) => Socket
+/** Opens a socket to an address literal; `net.connect` outside of tests. */
+export type SocketFactory = (options: TcpNetConnectOpts) => Socket
 
-/** Where the bytes of a dialled socket go without a copy of Node's own being made for each read. */
+/** Node's `onread`: reads into a buffer of the caller's, so that Node does not allocate one for each read. */
 export type OnRead = NonNullable<TcpNetConnectOpts['onread']>
 
 export interface DialerOptions {
-  /** For the hosts of requests. */
+  /** Resolves the hosts of requests. */
   readonly resolver: Resolver
-  /** For those of the configuration; absent where it is the same. */
+  /** Resolves the hosts that the configuration names; `resolver` does if this is absent. */
   readonly configured?: Pick<Resolver, 'resolve'>
-  /** A permit is made by the policy that is in force then. */
+  /** Permits are made by the policy that is in force at that moment. */
   readonly inForce: PolicyInForce
   readonly connectTimeoutMs: number
   readonly descriptors: Descriptors
-  readonly connector?: Connector
-  /** The machine's addresses, as far as their interfaces are up; `os.networkInterfaces` outside of tests. */
+  readonly connector?: SocketFactory
+  /** Lists the addresses of interfaces that are up; `os.networkInterfaces` outside of tests. */
   readonly interfaces?: typeof networkInterfaces
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -50,7 +49,7 @@ export interface DialerOptions {
 
 /** An upstream that the configuration names. */
 export interface ConfiguredUpstream {
-  /** The key that names it, such as `origins[0].forward`. */
+  /** The configuration key that names it, such as `origins[0].forward`. */
   readonly source: string
   readonly host: Host
   readonly port: number
@@ -58,20 +57,20 @@ export interface ConfiguredUpstream {
 
 interface ConfiguredPermit {
   readonly policy: Policy
-  /** What its name led to; undefined for a literal. */
+  /** The addresses that its name resolved to; undefined for an address literal. */
   readonly addresses: readonly string[] | undefined
   readonly permit: Permit
 }
 
-/** What opens the connections that requests are sent on. */
-export interface Connects {
-  /** As Dialer.connect does. */
+/** Opens the connections that a sender puts requests on. */
+export interface ConnectionFactory {
+  /** See Dialer.connect. */
   connect(permit: Permit, signal: CancelSignal): Promise<Connection>
 }
 
 export interface Resolution {
   readonly permit: Permit
-  /** Milliseconds that the addresses took; undefined for a literal. */
+  /** Milliseconds that name resolution took; undefined for an address literal. */
   readonly dnsMs: number | undefined
 }
 
@@ -86,7 +85,7 @@ export interface Connection {
 
 export class Dialer {
   readonly #options: DialerOptions & DialOptions
-  /** The last permits of upstreams of the configuration. */
+  /** The last permit of each upstream that the configuration names. */
   readonly #configured = new WeakMap<ConfiguredUpstream, ConfiguredPermit>()
 
   constructor(options: DialerOptions) {
@@ -94,10 +93,11 @@ export class Dialer {
   }
 
   /**
-   * What `permit` would say when nobody has to be asked: for a literal, and for a name whose addresses are kept.
-   * @throws ProxyError 403 when an address is refused, 508 when it is our own
+   * The result of `permit` if no DNS query is needed: for an address literal, and for a name whose addresses are cached.
+   * @returns undefined if the name has to be resolved
+   * @throws ProxyError 403 if an address is refused, 508 if it is our own
    */
-  permitAtOnce(grant: Grant): Resolution | undefined {
+  permitIfKnown(grant: Grant): Resolution | undefined {
     const { inForce, resolver } = this.#options
     const isName = grant.host.kind === 'name'
     const addresses = isName ? resolver.cached(grant.host.name) : undefined
@@ -108,9 +108,9 @@ export class Dialer {
   }
 
   /**
-   * Resolves the granted host, unless it is a literal, and has every address judged.
-   * @throws ProxyError 502 or 504 from DNS, 429 or 503 when too many names wait for it, 403 when a name or an address is
-   *   refused, 508 when it is our own
+   * Resolves the granted host, unless it is an address literal, and lets the policy vet every address.
+   * @throws ProxyError 502 or 504 if DNS fails, 429 or 503 if too many names are waiting for DNS, 403 if a name or an
+   *   address is refused, 508 if it is our own
    */
   async permit(grant: Grant, options: ResolveOptions): Promise<Resolution> {
     const { now, inForce, resolver } = this.#options
@@ -124,8 +124,9 @@ export class Dialer {
   }
 
   /**
-   * The same for an upstream of the configuration, whose permit is made anew only for another policy or other addresses.
-   * @throws ProxyError 502 or 504 from DNS, 403 or 508 when an address is our own
+   * Does the same for an upstream that the configuration names. Its permit is reused until the policy or its addresses
+   * change.
+   * @throws ProxyError 502 or 504 if DNS fails, 403 or 508 if an address is our own
    */
   async permitConfigured(
     upstream: ConfiguredUpstream,
@@ -143,8 +144,8 @@ export class Dialer {
   }
 
   /**
-   * For a host that a parent proxy is to reach: judges what can be judged without its addresses.
-   * @throws ProxyError 403, or 508 when it is our own address
+   * Vets a host that a parent proxy will connect to, as far as that is possible without its addresses.
+   * @throws ProxyError 403, or 508 if it is our own address
    */
   checkBehindParent(grant: Grant): void {
     const denial = this.#options.inForce.policy.vetBehindParent(grant)
@@ -152,18 +153,18 @@ export class Dialer {
   }
 
   /**
-   * @param onRead the read buffer and callback, for sockets whose bytes are pumped
-   * @returns a connected socket whose `error` event has a listener already; the caller closes it
-   * @throws ProxyError 502 or 504, 403 or 508 when it is our own listener; the signal's reason when it aborts
+   * @param onRead the read buffer and callback for a socket that becomes a tunnel
+   * @returns a connected socket whose `error` event already has a listener; the caller closes it
+   * @throws ProxyError 502 or 504; 403 or 508 if it is our own listener; the signal's reason if it aborts
    */
   connect(permit: Permit, signal: CancelSignal, onRead?: OnRead): Promise<Connection> {
     return raceAttempts(permit.addresses, new Dial(this.#options, permit.grant, signal, onRead))
   }
 
   /**
-   * The same with TLS on top, verified against the host of the permit, all within the one time limit.
-   * @param context whose authorities the certificate has to come from
-   * @throws ProxyError 502 or 504; the signal's reason when it aborts
+   * ConnectionFactory with TLS and verifies the certificate against the host of the permit. The connect timeout covers both.
+   * @param context the authorities that may have issued the certificate
+   * @throws ProxyError 502 or 504; the signal's reason if it aborts
    */
   async connectTls(permit: Permit, context: SecureContext, signal: CancelSignal): Promise<Connection> {
     const { host, port } = permit.grant
@@ -173,7 +174,7 @@ export class Dialer {
       socket: connection.socket,
       secureContext: context,
       host: host.name,
-      // RFC 6066 §3: an address is no server name.
+      // An address cannot be a server name (RFC 6066 §3).
       ...(host.kind === 'name' ? { servername: host.name } : {}),
       ALPNProtocols: ['http/1.1'],
     })
@@ -189,7 +190,7 @@ export class Dialer {
 type DialOptions = Pick<DialerOptions, 'inForce' | 'connectTimeoutMs' | 'descriptors' | 'now'> &
   Required<Pick<DialerOptions, 'connector' | 'interfaces'>>
 
-/** One connection to be: how its attempts are made, and what they come to. */
+/** One call of Dialer.connect: how its attempts are made, and what their results mean. */
 class Dial implements RaceOptions<Connection> {
   readonly signal: CancelSignal
   readonly timeoutMs: number
@@ -219,7 +220,7 @@ class Dial implements RaceOptions<Connection> {
   }
 
   timedOut(): ProxyError {
-    const message = `no connection in time: ${this.#where()}`
+    const message = `connect timeout exceeded: ${this.#where()}`
     return limitExceeded('limits.connect_timeout', 'connection_timeout', message)
   }
 
@@ -227,7 +228,7 @@ class Dial implements RaceOptions<Connection> {
     return this.signal.aborted ? error : upstreamFailure(error, this.#where())
   }
 
-  /** @throws ProxyError 403 or 508 when it is our own listener */
+  /** @throws ProxyError 403 or 508 if it is our own listener */
   connected({ socket, address }: Winner): Connection {
     const { inForce, now } = this.#options
     const own = inForce.policy.vetOwnAddress(this.#grant, address)
@@ -246,8 +247,9 @@ class Dial implements RaceOptions<Connection> {
   }
 
   /**
-   * The system dials an address of its own from that very address, whether its interface is up or not; only one that
-   * is a second in its network is dialled from the first.
+   * Whether an address belongs to this machine. The system connects to an address of its own from that same address,
+   * even if its interface is down. The exception is a secondary address of an interface, which it connects to from the
+   * primary one; so the addresses of the interfaces are compared, too.
    */
   #isOnThisMachine({ localAddress }: Socket, { text }: IpAddress): boolean {
     const isIt = (own: string): boolean => parseSocketAddress(own)?.text === text

@@ -1,6 +1,6 @@
 /**
- * What a system or DNS error code means to whoever asked: one table, so that the same failure has
- * the same name on a tunnel and on a forwarded request (RFC 9209 §2.3).
+ * What a system or DNS error code means to the client: one table, so that a failure has the same name for a tunnel and
+ * for a forwarded request (RFC 9209 §2.3).
  */
 import { errorCode, limitExceeded, ProxyError, type ProxyErrorType } from '../errors.js'
 
@@ -24,18 +24,18 @@ const FAILURES: Readonly<Record<string, Failure>> = {
   EPERM: { type: 'destination_ip_unroutable', message: 'not permitted by the system' },
 }
 
-/** Whether an error of DNS says that a name has no address: that there is no such name, or no such record. */
+/** Whether a DNS error means that a name has no address: the name does not exist, or has no address record. */
 export function isNotFound(error: unknown): boolean {
   const code = errorCode(error)
   return code === 'ENOTFOUND' || code === 'ENODATA'
 }
 
-/** The process (EMFILE) or the system (ENFILE) has no file descriptor left: nobody's fault, and over when something ends. */
+/** The process (EMFILE) or the system (ENFILE) has no file descriptor left, until one is closed. */
 const OUT_OF_DESCRIPTORS: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE'])
 
 /**
- * @param where what it was wanted for, for the message
- * @returns undefined when it is another error
+ * @param where what the descriptor was needed for, for the message
+ * @returns undefined if it is another error
  */
 export function outOfDescriptors(error: unknown, where: string): ProxyError | undefined {
   if (!OUT_OF_DESCRIPTORS.has(errorCode(error) ?? '')) return undefined
@@ -49,9 +49,8 @@ export function outOfDescriptors(error: unknown, where: string): ProxyError | un
 }
 
 /**
- * @param error what a socket threw
- * @param where the destination for the message, `host:port`
- * @returns the ProxyError it stands for; a ProxyError stays itself
+ * Translates an error of a socket; a ProxyError is returned as it is.
+ * @param where the destination, `host:port`, for the message
  */
 export function upstreamFailure(error: unknown, where: string): ProxyError {
   if (error instanceof ProxyError) return error
@@ -65,13 +64,13 @@ export function upstreamFailure(error: unknown, where: string): ProxyError {
 }
 
 /** No DNS server has answered for the name in time (RFC 9209 §2.3.1). */
-export function unanswered(name: string): ProxyError {
-  return limitExceeded('dns.timeout', 'dns_timeout', `no DNS answer in time for ${name}`)
+export function dnsTimeout(name: string): ProxyError {
+  return limitExceeded('dns.timeout', 'dns_timeout', `DNS timed out for ${name}`)
 }
 
-/** The name was not even asked for in time: others, which took long, were before it. */
-export function unasked(name: string): ProxyError {
-  return new ProxyError('dns_timeout', `no DNS answer in time for ${name}`, {
-    detail: `${name} waited for other lookups to end, and was not asked for within dns.timeout. DNS servers that do not answer hold up the names of everybody who asks for many.`,
+/** The query for the name was not even sent in time, because slow queries for other names were queued before it. */
+export function dnsQueueTimeout(name: string): ProxyError {
+  return new ProxyError('dns_timeout', `DNS timed out for ${name}`, {
+    detail: `The query for ${name} waited for other queries and was not sent within dns.timeout. DNS servers that do not answer delay all other names of a client that asks for many.`,
   })
 }

@@ -1,4 +1,4 @@
-/** The addresses of a host that policy has granted, with what it says to the name under which they are found. */
+/** Resolves a granted host to addresses. A single label is completed by search domains, and policy judges each result. */
 import { ProxyError } from '../errors.js'
 import type { Policy } from '../policy/decision.js'
 import type { Denial } from '../policy/denial.js'
@@ -6,7 +6,7 @@ import type { Grant } from '../policy/permit.js'
 import type { ResolveOptions, Resolver } from '../dns/resolve.js'
 
 export interface ResolvedHost {
-  /** What was asked for. */
+  /** The name that was resolved. */
   readonly name: string
   readonly grant: Grant
   /** At least one. */
@@ -14,12 +14,12 @@ export interface ResolvedHost {
 }
 
 /**
- * A name that the resolver would complete is asked for as each of its completions that policy allows, in their order. One
- * that it refuses is not asked for at all.
+ * If the resolver completes the name, the completions that policy allows are queried in their order. No query is sent
+ * for a completion that policy refuses.
  *
- * @param grant of a name
- * @returns the denial where no other completion has an address
- * @throws as Resolver.resolve does
+ * @param grant a grant for a name
+ * @returns the denial of a refused completion if no allowed one has an address
+ * @throws what Resolver.resolve throws
  */
 export async function resolveGranted(
   grant: Grant,
@@ -36,7 +36,7 @@ export async function resolveGranted(
   const grants = new Map<string, Grant>()
   let denial: Denial | undefined
   for (const completion of completions) {
-    // The label by itself is what was granted.
+    // The label itself, without a search domain, is what was granted.
     const judged = completion === `${name}.` ? grant : policy.judgeCompleted(grant, completion)
     if ('kind' in judged) denial ??= judged
     else grants.set(completion, judged)

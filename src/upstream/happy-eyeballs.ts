@@ -1,10 +1,10 @@
 /**
- * Happy eyeballs over addresses that were already vetted (RFC 8305 §4, §5).
+ * Happy Eyeballs over addresses that were already vetted (RFC 8305 §4, §5).
  *
- * Families alternate, IPv6 first; the next attempt starts when one fails or has been silent for a while, the first
- * to connect wins, and the others are closed. There is one limit over all, kept by the caller through the signal.
- * Only so many are tried: a name may have many addresses that all refuse at once, and one request must not become a
- * connection to each of them.
+ * Address families alternate, IPv6 first. The next attempt starts when one fails or gets no reply for a while; the first
+ * connection to be established wins, and the other attempts are closed. One time limit covers all attempts. The number
+ * of attempts is limited: a name may have many addresses that all refuse at once, and one request must not cause a
+ * connection attempt to each of them.
  */
 
 import type { Socket } from 'node:net'
@@ -12,13 +12,13 @@ import type { CancelSignal } from '../exchange.js'
 import type { IpAddress } from '../net/ip-address.js'
 import { handleConnecting, SocketHandler } from '../net/socket-handler.js'
 
-/** How long an attempt may be silent before the next begins beside it (RFC 8305 §5). */
+/** Milliseconds that an attempt gets before the next one is started in parallel (RFC 8305 §5). */
 export const ATTEMPT_DELAY_MS = 250
 
-/** Of the addresses in the order in which they are tried, those behind so many are not. */
+/** How many addresses are tried, counted in the order in which they are tried. */
 export const MAX_ATTEMPTS = 16
 
-/** Alternates the families, the order within each kept (RFC 8305 §4). */
+/** Alternates the address families and keeps the order within each (RFC 8305 §4). */
 export function interleaveFamilies(addresses: readonly IpAddress[]): IpAddress[] {
   const six = addresses.filter(address => address.family === 6)
   const four = addresses.filter(address => address.family === 4)
@@ -31,25 +31,25 @@ export function interleaveFamilies(addresses: readonly IpAddress[]): IpAddress[]
 }
 
 export interface RaceOptions<T> {
-  /** Begins to connect to one address; its socket emits `connect` or `error`. */
+  /** Starts to connect to one address; the socket emits `connect` or `error`. */
   open(address: IpAddress): Socket
-  /** Called when the system has been asked for the connection: the socket has its descriptor. */
+  /** Called after the connect system call: the socket has its descriptor. */
   attempted?(socket: Socket): void
-  /** Milliseconds over all attempts. */
+  /** Milliseconds for all attempts together. */
   readonly timeoutMs: number
-  /** The error when that time is over. */
+  /** Makes the error for a timeout. */
   timedOut(): Error
-  /** What the race is won for; what it throws is thrown. */
+  /** Makes the result from the winner; `raceAttempts` throws what this throws. */
   connected(winner: Winner): T
-  /** What is thrown for an error of the last attempt, for the time-out and for the signal's reason. */
+  /** Translates the error of the last attempt, the timeout or the signal's reason before it is thrown. */
   failure?(error: unknown): unknown
   readonly signal: CancelSignal
 }
 
 /**
  * @param addresses at least one
- * @returns what `connected` makes of the winner; the `error` event of its socket has a listener for good
- * @throws what `failure` makes of the last attempt's error, the time-out, or the signal's reason
+ * @returns what `connected` makes of the winner; the `error` event of its socket keeps a listener
+ * @throws what `failure` makes of the last attempt's error, the timeout, or the signal's reason
  */
 export function raceAttempts<T>(addresses: readonly IpAddress[], options: RaceOptions<T>): Promise<T> {
   return new Promise((resolve, reject) => {
@@ -67,9 +67,9 @@ class Race<T> implements Attempts {
   readonly #resolve: (result: T) => void
   readonly #reject: (error: unknown) => void
   readonly #addresses: readonly IpAddress[]
-  /** How many of them were begun with. */
+  /** How many addresses have been tried so far. */
   #begun = 0
-  /** Those that are under way: never many, and nearly always one. */
+  /** The attempts in progress: nearly always just one. */
   readonly #attempts: Attempt[] = []
   readonly #limit: NodeJS.Timeout
   #delay: NodeJS.Timeout | undefined
@@ -91,7 +91,7 @@ class Race<T> implements Attempts {
     if (options.signal.aborted) this.#onAbort()
   }
 
-  /** Begins the next attempt, if there is one. */
+  /** Starts the next attempt, if there is an address left. */
   next(): void {
     clearTimeout(this.#delay)
     const address = this.#addresses[this.#begun]
@@ -106,7 +106,7 @@ class Race<T> implements Attempts {
     }
     const attempt = new Attempt(this, socket, address)
     this.#attempts.push(attempt)
-    // For good, unless somebody else handles its events: a socket that was given up may still report an error.
+    // The handler stays until another one replaces it: an abandoned socket may still report an error.
     handleConnecting(socket, attempt)
     if (this.#isMore) this.#delay = setTimeout(() => this.next(), ATTEMPT_DELAY_MS)
   }
@@ -133,7 +133,7 @@ class Race<T> implements Attempts {
     if (this.#ended(attempt)) this.#failed(error)
   }
 
-  /** @returns false when it was given up before */
+  /** @returns false if the attempt had already been abandoned */
   #ended(attempt: Attempt): boolean {
     const index = this.#attempts.indexOf(attempt)
     if (index >= 0) this.#attempts.splice(index, 1)
@@ -150,7 +150,7 @@ class Race<T> implements Attempts {
     this.#reject(this.#options.failure === undefined ? error : this.#options.failure(error))
   }
 
-  /** Ends every attempt that is still under way. */
+  /** Closes every attempt that is still in progress. */
   #settle(): void {
     clearTimeout(this.#limit)
     clearTimeout(this.#delay)
@@ -160,17 +160,17 @@ class Race<T> implements Attempts {
   }
 }
 
-/** A settled promise runs its callback at the end of the turn, for less than queueMicrotask, which makes a resource. */
+/** A settled promise, whose `then` queues a microtask. queueMicrotask costs more, as it creates an AsyncResource. */
 const SOON = Promise.resolve()
 
-/** What is notified of an attempt. */
+/** Is notified of the progress of an attempt. */
 interface Attempts {
   attempted(socket: Socket): void
   connected(attempt: Attempt): void
   failed(attempt: Attempt, error: Error): void
 }
 
-/** One address of a race. */
+/** The attempt to connect to one address. */
 class Attempt extends SocketHandler implements Winner {
   readonly socket: Socket
   readonly address: IpAddress
@@ -183,7 +183,7 @@ class Attempt extends SocketHandler implements Winner {
     this.address = address
   }
 
-  /** Right before the system is asked. */
+  /** Node emits this right before the connect system call. */
   override onConnectionAttempt(): void {
     void SOON.then(() => this.#race.attempted(this.socket))
   }

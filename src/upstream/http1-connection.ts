@@ -1,10 +1,10 @@
 /**
- * One dialled connection: the client's half of the codec driven on a socket (RFC 9112 §9), one request at a time.
+ * One dialled connection: the client side of the codec on a socket, one request at a time (RFC 9112 §9).
  *
- * The head of a request is sent at once and its content as it comes; the response is read meanwhile, whatever becomes
- * of the request. Both directions are held back by whoever takes the bytes. Between two requests the connection is
- * listened to, so that one that ends, or on which bytes come that nobody asked for, is not used again: they would be
- * the answer to the next request, whoever sends it (RFC 9112 §11.1).
+ * The head of a request is sent at once, its content as it arrives, and the response is read independently of both.
+ * There is backpressure in both directions. The connection is also watched between two requests: if it is closed, or
+ * unsolicited bytes arrive on it, it is not reused, as those bytes would be taken for the response to the next request,
+ * of any client (RFC 9112 §11.1).
  */
 import type { Socket } from 'node:net'
 import { ProxyError, toProxyError } from '../errors.js'
@@ -27,34 +27,34 @@ import type { Cancel, Flow, UpstreamEvents, UpstreamRequest } from './sender.js'
 
 export interface ConnectionOptions {
   readonly limits: ResponseLimits
-  /** Milliseconds that it may be idle; 0 when it is for one request. */
+  /** Milliseconds that it may be idle; 0 if it is for a single request. */
   readonly keepAliveMs: number
 }
 
-/** Whoever keeps connections. */
+/** Owns connections and is notified of their state: the pool. */
 export interface ConnectionOwner<C> {
-  /** Its response is complete, and it can be used again. */
+  /** The response is complete, and the connection can be reused. */
   give(connection: C): void
-  /** It is closed. */
+  /** The connection is closed. */
   remove(connection: C): void
 }
 
-/** What reads a socket whose bytes do not come as `data` events. */
+/** Reads a socket that emits no `data` events because it was dialled with `onread`. */
 export interface ByteSource {
   start(copyBelow: number, consume: (chunk: Buffer) => boolean): void
 }
 
-/** Milliseconds before the time that an origin names in Keep-Alive, at which its connection is not used any more. */
+/** Milliseconds before the timeout in an origin's Keep-Alive field at which its connection is no longer reused. */
 export const KEEP_ALIVE_MARGIN_MS = 1000
 const KEEP_ALIVE_TIMEOUT = /(?:^|[,\s])timeout=(\d{1,6})(?:$|[,\s])/i
 
 export class Http1Connection extends SocketHandler {
-  /** What it is pooled under. */
+  /** Its key in the pool. */
   readonly key: string
   /** `address:port`, IPv6 in brackets. */
   readonly where: string
   readonly socket: Socket
-  /** The pool's. */
+  /** Set by the pool; see Poolable. */
   idleSince = 0
   readonly #reader: ResponseReader
   readonly #options: ConnectionOptions
@@ -64,7 +64,7 @@ export class Http1Connection extends SocketHandler {
   #exchange: ClientExchange | undefined
   /** Whether it has carried a request. */
   #used = false
-  /** Whether what is written is in the system's hands with that, as far as is known; over TLS it never is. */
+  /** Whether the system has taken each write at once so far; with TLS it never does. */
   #isAtOnce = true
   #reading = false
   #ending: 'none' | 'in order' | 'broken' = 'none'
@@ -74,8 +74,8 @@ export class Http1Connection extends SocketHandler {
 
   /**
    * @param dialled a connection on which nothing has been written or read
-   * @param key what it is pooled under
-   * @param source reads its socket, where that was dialled with a reader
+   * @param key its key in the pool
+   * @param source reads its socket, if that was dialled with `onread`
    */
   constructor(
     dialled: Connection,
@@ -103,14 +103,14 @@ export class Http1Connection extends SocketHandler {
     }
   }
 
-  /** Whether it can carry a request, as far as is known. */
+  /** Whether it can carry a request: nothing is known that prevents it. */
   get isOpen(): boolean {
     return this.#ending === 'none' && !this.socket.destroyed
   }
 
   /**
    * Sends a request on an open connection that carries none.
-   * @returns what ends it, and the connection with it, until its response is complete; nothing is reported after that
+   * @returns cancels the request and closes the connection while the response is incomplete; no event follows
    */
   send(request: UpstreamRequest, events: UpstreamEvents): Cancel {
     const exchange = new ClientExchange(request, events)
@@ -137,7 +137,7 @@ export class Http1Connection extends SocketHandler {
       this.#reader.expect({ method: request.method, upgrade: request.upgrade !== undefined })
       if (request.content === undefined && this.#isAtOnce) {
         socket.write(head, 'latin1')
-        // The system has mostly taken all of it by now. No callback is waited for then, which would take a tick more.
+        // Usually the system has taken all of it by now. Then no callback is awaited, which would take another tick.
         exchange.isSent = socket.writableLength === 0
       }
     }
@@ -147,13 +147,13 @@ export class Http1Connection extends SocketHandler {
     else this.#fail(head)
   }
 
-  /** Sends what has not left with the news of its connection. */
+  /** Sends what was not sent before `connected` was reported. */
   #sendOn(exchange: ClientExchange, head: string): void {
     const { socket } = this
     const { content } = exchange.request
     const onSent = (error?: Error | null): void => this.#onSent(exchange, error)
     if (content === undefined) {
-      // It has been written where it might have been taken at once: what is behind it is taken after it.
+      // If writes may be taken at once, the head has been written already: an empty write after it reports its end.
       if (this.#isAtOnce) socket.write('', onSent)
       else socket.write(head, 'latin1', onSent)
       this.#isAtOnce = false
@@ -161,31 +161,31 @@ export class Http1Connection extends SocketHandler {
     }
     this.#writing.begin()
     exchange.sender = new ContentSender(socket, content, onSent)
-    // Content that is there already leaves together with the head, which waits for none.
+    // Content that is already available is sent together with the head; the head does not wait for any.
     socket.cork()
     socket.write(head, 'latin1')
     content.start(exchange.sender)
     socket.uncork()
   }
 
-  /** Leaves it to others: nothing was sent on it. */
+  /** Returns the connection to the pool: nothing was sent on it. */
   giveBack(): void {
     this.#owner.give(this)
   }
 
-  /** Ends it; of a request that it carries nothing more is reported. */
+  /** Closes the connection; no further event is reported for a request that it carries. */
   abandon(): void {
     this.#end()
     this.socket.destroy()
   }
 
-  /** Ends it, and a request that it carries. */
+  /** Closes the connection and fails a request that it carries. */
   close(): void {
     this.#fail(new ProxyError('connection_terminated', `connection closed: ${this.where}`), true)
     this.socket.destroy()
   }
 
-  /** The receiver of the response takes more of it. */
+  /** The receiver of the response can take more of it. */
   resume(): void {
     this.#read()
     if (this.#exchange?.isPaused !== true) this.socket.resume()
@@ -215,7 +215,7 @@ export class Http1Connection extends SocketHandler {
     this.#failure ??= error
   }
 
-  /** What was received before the end is read before the end counts. */
+  /** What was received before the connection closed is read first. */
   override onClose(): void {
     clearTimeout(this.#idleTimer)
     this.#owner.remove(this)
@@ -226,24 +226,24 @@ export class Http1Connection extends SocketHandler {
     this.#read()
   }
 
-  /** It has been idle for its time; it may carry a request meanwhile. */
+  /** The idle timer has fired; the connection may carry a request by now. */
   onIdle(): void {
     if (this.#exchange === undefined) this.close()
   }
 
-  /** The last byte of the request was handed to the system; a connection whose request was not is not used again. */
+  /** The last byte of the request was handed to the system. Without that a connection is not reused. */
   #onSent(exchange: ClientExchange, error: Error | null | undefined): void {
     if (exchange.isOver || (error !== undefined && error !== null)) return
     exchange.isSent = true
     exchange.events.sent()
   }
 
-  /** Reports all that has come, as far as the receiver takes it. */
+  /** Reports what has been received, until the receiver pauses. */
   #read(): void {
     if (this.#reading) return
     this.#reading = true
     try {
-      // Whoever receives the end of a response may send the next request on this connection.
+      // The receiver of `ended` may send the next request on this connection.
       for (let exchange = this.#exchange; exchange?.isPaused === false; exchange = this.#exchange) {
         let event: ResponseEvent | undefined
         try {
@@ -263,12 +263,12 @@ export class Http1Connection extends SocketHandler {
             exchange.idleMs = event.head.fields.has(FIELD['keep-alive'])
               ? idleTime(event.head, this.#options.keepAliveMs)
               : this.#options.keepAliveMs
-            // RFC 9112 §9.5: an origin that refuses the rest of the content is not sent it.
+            // An origin that responds with an error and closes is not sent the rest of the content (RFC 9112 §9.5).
             if (event.head.status >= 400 && !this.#reader.persistent) exchange.dropContent()
             events.responded(event.head, exchange)
             break
           case 'interim':
-            events.informed(event.head)
+            events.interim(event.head)
             break
           case 'end':
             this.#complete(exchange, event.trailers)
@@ -283,14 +283,14 @@ export class Http1Connection extends SocketHandler {
     }
   }
 
-  /** The response is complete: the connection is free for the next request, or closed. */
+  /** The response is complete: the connection is returned to the pool or closed. */
   #complete(exchange: ClientExchange, trailers: Fields): void {
     const reader = this.#reader
     const { idleMs } = exchange
     exchange.isOver = true
     this.#exchange = undefined
     if (exchange.isSent && reader.persistent && reader.input.length === 0 && idleMs > 0 && this.isOpen) {
-      // One timer serves all idle times of a connection; it may go off while a request is under way.
+      // One timer serves all idle periods of a connection; it may fire while a request is in progress.
       if (idleMs === this.#idleMs) this.#idleTimer?.refresh()
       else {
         clearTimeout(this.#idleTimer)
@@ -300,7 +300,7 @@ export class Http1Connection extends SocketHandler {
       }
       this.#owner.give(this)
     } else {
-      // What is left of the content has nowhere to go.
+      // The rest of the content cannot be sent.
       exchange.sender?.stop()
       if (!exchange.isSent) exchange.request.content?.stop()
       this.socket.destroy()
@@ -319,19 +319,19 @@ export class Http1Connection extends SocketHandler {
     exchange.events.upgraded(head, socket, this.#reader.takeRest())
   }
 
-  /** @param isOurs whether it was ended from this side, which no second attempt is a remedy for */
+  /** @param isOurs whether this side has closed the connection, so that another attempt would be pointless */
   #fail(error: ProxyError, isOurs = false): void {
     const exchange = this.#exchange
     if (exchange === undefined) return
     this.#end()
-    // What came after this would be lost to another connection that the request may be sent on.
+    // Content that arrives from now on would be missing if the request is sent on another connection.
     exchange.request.content?.stop()
     this.socket.destroy()
     const isStale = exchange.isReused && !this.#reader.hasBegun && !isOurs && error.side === 'upstream'
     exchange.events.failed(error, isStale && isRepeatable(exchange.request) ? 'reused-connection' : 'never')
   }
 
-  /** It carries no request any more, and what it carried is not complete. */
+  /** Detaches the request that it carries, whose response is not complete. */
   #end(): void {
     const exchange = this.#exchange
     if (exchange === undefined) return
@@ -341,8 +341,8 @@ export class Http1Connection extends SocketHandler {
   }
 
   /**
-   * What the end of the connection is to the response.
-   * @throws ProxyError 502 when the response is not complete
+   * What the end of the connection means for the response.
+   * @throws ProxyError 502 if the response is not complete
    */
   #finish(): ResponseEvent | undefined {
     if (this.#ending === 'broken') throw this.#breakage()
@@ -360,26 +360,26 @@ export class Http1Connection extends SocketHandler {
   }
 }
 
-/** One request and its response: while a connection is looked for, and on the one that it is sent on. */
+/** One request and its response, from the search for a connection to the end. */
 export class ClientExchange implements Flow {
   readonly request: UpstreamRequest
   readonly events: UpstreamEvents
-  /** What dials for it. */
+  /** Cancels the dial for it. */
   dialling: AbortController | undefined
-  /** That it is on, or that is looked at for it. */
+  /** The connection that it is sent on, or the idle one that is being checked for it. */
   connection: Http1Connection | undefined
-  /** How often its connection, which was idle, is still to be looked at before anything is sent. */
-  looks = 0
+  /** Turns of the event loop for which its idle connection is still watched before anything is sent. */
+  turnsToWatch = 0
   /** Whether the connection had carried a request before. */
   isReused = false
   /** Whether the last byte of the request was handed to the system. */
   isSent = false
   isPaused = false
-  /** Whether nothing more of it is reported. */
+  /** Once this is true, no further event is reported. */
   isOver = false
-  /** Milliseconds that the connection may be idle behind this response. */
+  /** Milliseconds that the connection may be idle after this response. */
   idleMs = 0
-  /** What its content goes through, if it has any. */
+  /** Sends its content, if it has any. */
   sender: ContentSender | undefined
 
   constructor(request: UpstreamRequest, events: UpstreamEvents) {
@@ -387,12 +387,12 @@ export class ClientExchange implements Flow {
     this.events = events
   }
 
-  /** Ends what is under way for it; a connection that it may have been sent on ends with it. */
+  /** Cancels it. A connection that it may have been sent on is closed. */
   readonly cancel: Cancel = () => {
     if (this.isOver) return
     this.isOver = true
     this.dialling?.abort()
-    if (this.looks > 0) this.connection?.giveBack()
+    if (this.turnsToWatch > 0) this.connection?.giveBack()
     else this.connection?.abandon()
   }
 
@@ -408,7 +408,7 @@ export class ClientExchange implements Flow {
     this.connection?.resume()
   }
 
-  /** The rest of the content is read, and not sent. */
+  /** Reads the rest of the content and discards it. */
   dropContent(): void {
     if (this.isSent) return
     this.sender?.stop()
@@ -417,8 +417,8 @@ export class ClientExchange implements Flow {
 }
 
 /**
- * Whether a request may be sent a second time when its connection died without an answer: what it asks for is asked
- * for twice then, and none of its content may be gone (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+ * Whether a request may be sent again after its connection was closed without a response: the origin may process it
+ * twice then, and all of its content must still be there (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
  */
 function isRepeatable({ method, content }: UpstreamRequest): boolean {
   return methodProperties(method).idempotent && (content === undefined || content.bytes === 0)
@@ -428,7 +428,7 @@ function idled(connection: Http1Connection): void {
   connection.onIdle()
 }
 
-/** How long the connection may be idle: what we are willing to wait, and less than the origin is (RFC 9112 §9.3). */
+/** Milliseconds that the connection may be idle: our own limit, and less than the origin's (RFC 9112 §9.3). */
 function idleTime({ fields }: ReceivedHead, keepAliveMs: number): number {
   const hint = fields.value(FIELD['keep-alive'])
   const seconds = hint === undefined ? undefined : KEEP_ALIVE_TIMEOUT.exec(hint)?.[1]

@@ -1,33 +1,32 @@
 /**
- * The HTTP/1.1 sender: puts each request on an idle connection to one of the permitted addresses, or on a new one.
+ * The HTTP/1.1 sender: sends each request on an idle connection to one of the permitted addresses, or on a new one.
  *
- * A connection serves the scheme and the authority that it was dialled for, and is used again only when its address is
- * in the permit of the request that asks. A request can be cancelled at any time, also by what is called back while it
- * is being sent.
+ * A connection serves only the scheme and the authority that it was dialled for, and is reused only if its address is in
+ * the permit of the request. A request can be cancelled at any time, also from its events while it is being sent.
  */
 import { serializeHostPort } from '../http/authority.js'
 import type { Permit } from '../policy/permit.js'
-import type { Connection, Connects } from './dial.js'
+import type { Connection, ConnectionFactory } from './dial.js'
 import { upstreamFailure } from './failures.js'
 import { ClientExchange, Http1Connection } from './http1-connection.js'
 import { Pool, type UpstreamScheme } from './pool.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 
 export interface SenderOptions {
-  /** What the dialler's connections speak. */
+  /** The scheme of the dialler's connections. */
   readonly scheme: UpstreamScheme
-  readonly dialer: Connects
-  /** Bytes of a response's header section. */
+  readonly dialer: ConnectionFactory
+  /** Maximum bytes of a response's header section. */
   readonly headerBytes: number
-  /** Milliseconds an open connection waits for its next request. */
+  /** Milliseconds that a connection may be idle. */
   readonly keepAliveMs: number
 }
 
-/** Fields of a response: far more than any has, and few enough that their pieces cost no more than their bytes. */
+/** Maximum number of fields of a response: far more than real responses have, few enough to bound the memory they take. */
 export const MAX_FIELDS = 2000
 
-/** Turns of the event loop for which an idle connection is looked at before it is used. */
-const LOOKS = 2
+/** Turns of the event loop for which an idle connection is watched before it is reused. */
+const TURNS_TO_WATCH = 2
 
 export class Http1Sender implements Sender {
   readonly #options: SenderOptions
@@ -46,8 +45,8 @@ export class Http1Sender implements Sender {
     if (idle === undefined) this.#dial(exchange, permit)
     else {
       exchange.connection = idle
-      exchange.looks = LOOKS
-      setImmediate(this.#look, exchange, permit)
+      exchange.turnsToWatch = TURNS_TO_WATCH
+      setImmediate(this.#watchIdle, exchange, permit)
     }
     return exchange.cancel
   }
@@ -62,17 +61,17 @@ export class Http1Sender implements Sender {
   }
 
   /**
-   * Looks at a connection that was idle before a request is sent on it.
+   * Watches an idle connection before a request is sent on it.
    *
-   * What has arrived on it by now has to be read first: its end, because what is sent may not be sent twice, or bytes
-   * that nobody asked for, which would be taken for the answer. Two turns see to that, as the first may be over before
-   * the system is asked again what there is to read.
+   * What has already arrived on it must be read first: its end, as the request may be one that must not be sent twice,
+   * or unsolicited bytes, which would be taken for the response. This takes two turns of the event loop, because the
+   * first may end before the system is polled for input again.
    */
-  readonly #look = (exchange: ClientExchange, permit: Permit): void => {
+  readonly #watchIdle = (exchange: ClientExchange, permit: Permit): void => {
     const { connection } = exchange
     if (exchange.isOver || connection === undefined) return
-    exchange.looks -= 1
-    if (exchange.looks > 0) setImmediate(this.#look, exchange, permit)
+    exchange.turnsToWatch -= 1
+    if (exchange.turnsToWatch > 0) setImmediate(this.#watchIdle, exchange, permit)
     else if (connection.isOpen) connection.carry(exchange)
     else this.#dial(exchange, permit)
   }

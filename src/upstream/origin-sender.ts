@@ -1,10 +1,10 @@
 /**
- * The sender of one upstream of an origin. undici sends what it can put on the wire and bring back as it came, our own
- * sender the rest; which of them it is, is chosen before anything is sent.
+ * The sender for one upstream of an origin. undici sends the requests that it handles without a change on the wire, our
+ * own sender all others; the choice is made before anything is sent.
  *
- * What only the answer shows is that an origin sends 100 unasked, which is its right (RFC 9110 §15.2) and ends a request
- * for undici. From then on, nothing is sent to that upstream with undici; and the request that met it is sent again with
- * our sender. So what may not be sent twice never goes out with undici (§9.2.2).
+ * Only the response shows whether an origin sends an unsolicited 100. That is allowed (RFC 9110 §15.2), but undici fails
+ * such a request. It is then sent again with our own sender, and undici is no longer used for that upstream. So requests
+ * that must not be sent twice are never given to undici (§9.2.2).
  */
 import { hasField } from '../http/fields.js'
 import { methodProperties } from '../http/method.js'
@@ -16,7 +16,7 @@ import { type Undici, UndiciSender } from './undici-sender.js'
 export class OriginSender implements Sender {
   readonly #own: Http1Sender
   readonly #undici: UndiciSender
-  /** Whether the upstream has sent what undici does not read. */
+  /** Whether the upstream has sent a response that undici cannot parse. */
   #isUnreadable = false
 
   constructor(options: SenderOptions, undici: Undici) {
@@ -28,7 +28,7 @@ export class OriginSender implements Sender {
   }
 
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents, fresh: boolean): Cancel {
-    // undici's pool cannot be asked for a fresh connection.
+    // undici's pool cannot be asked for a new connection.
     if (fresh || this.#isUnreadable || !isForUndici(request)) {
       return this.#own.send(request, permit, events, fresh)
     }
@@ -46,16 +46,16 @@ export class OriginSender implements Sender {
   }
 }
 
-/** Whether undici puts the request on the wire as our sender would, and it may be sent again when undici cannot read on. */
+/** Whether undici writes the request as our own sender would, and it may be sent again if undici cannot parse the response. */
 export function isForUndici(request: UpstreamRequest): boolean {
   const { method, path, fields, content, sendsZeroLength, expectContinue, upgrade } = request
   const { idempotent, requestContent } = methodProperties(method)
   // undici writes a Content-Length of its own for a method whose content is defined.
   if (!idempotent || requestContent === 'defined') return false
-  // It closes its connection behind HEAD.
+  // undici closes its connection after HEAD.
   if (method === 'HEAD' || upgrade !== undefined || !path.startsWith('/')) return false
-  // It holds the head back until there is content, sends no trailers, and leaves a length of zero out.
+  // undici delays the head until there is content, sends no trailers, and omits a Content-Length of zero.
   if (content !== undefined || sendsZeroLength || expectContinue) return false
-  // Our sender takes it out, where no trailers can follow (RFC 9110 §6.6.2).
+  // Our own sender removes Trailer if no trailers can follow (RFC 9110 §6.6.2).
   return !hasField(fields, 'trailer')
 }

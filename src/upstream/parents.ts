@@ -1,8 +1,8 @@
 /**
- * The parent proxies: which hosts go through one, which of them is asked, and how it is asked.
+ * The parent proxies: which hosts are markUp through a parent, which parent gets a request, and how it is sent there.
  *
- * The first that can be reached is, in the order of the configuration. Each has connections of its own, which serve
- * every host, and which nothing that goes directly ever uses, whatever its address.
+ * The first parent of the configuration that is up gets the request. Each parent has connections of its own, which serve
+ * requests for every host. Requests that are sent directly never use them, even if the address is the same.
  */
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Logger } from 'pino'
@@ -19,30 +19,30 @@ import type { ConfiguredUpstream, Dialer } from './dial.js'
 import { Http1Sender, type SenderOptions } from './http1-sender.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from './sender.js'
 
-/** One of them: where it is, what it is shown, and what sends requests to it. */
+/** A parent proxy: its address, the credentials for it, and the sender for requests to it. */
 export interface Parent extends ConfiguredUpstream {
   /** `scheme://host:port`, without credentials. */
   readonly url: string
-  /** Where it is spoken to by TLS: whose authorities its certificate has to come from. */
+  /** The authorities that may have issued its certificate; undefined if it is not connected to with TLS. */
   readonly secureContext: SecureContext | undefined
-  /** The value of Proxy-Authorization. */
+  /** The value of Proxy-Authorization; undefined if it gets no credentials. */
   readonly authorization: string | undefined
-  /** Takes a permit for the parent, and requests for whatever host. */
+  /** Takes a permit for the parent, and requests for any host. */
   readonly sender: Sender
 }
 
-/** What a parent is asked with. */
-type Asked = Pick<Parent, 'url' | 'authorization'>
+/** A parent's URL, for messages, and the credentials for it. */
+type ParentAccess = Pick<Parent, 'url' | 'authorization'>
 
 const PROXY_AUTHENTICATION_REQUIRED = 407
-/** What is repeated of the parent's own words, which may be anything. */
-const MAX_REASON = 120
+/** Characters of a parent's reason phrase that are quoted in messages; the phrase itself may be of any length. */
+const MAX_QUOTED_CHARS = 120
 const UNPRINTABLE = /[^\x20-\x7e]/g
 
 export interface ParentsOptions extends AvailabilityOptions<Parent> {
   readonly dialer: Pick<Dialer, 'connect' | 'connectTls'>
   readonly sender: Omit<SenderOptions, 'dialer' | 'scheme'>
-  /** Undefined where nothing is cached. */
+  /** Undefined if caching is off. */
   readonly cache: OpenCache | undefined
 }
 
@@ -52,8 +52,8 @@ export class Parents {
   readonly #availability: Availability<Parent>
 
   /**
-   * @param files what was read of the files that `configured` names
-   * @throws OpenSSL's error when authorities are not those that were checked
+   * @param files the contents of the files that `configured` names
+   * @throws OpenSSL's error if OpenSSL refuses the authorities
    */
   constructor(configured: NonNullable<Config['parent']>, files: ParentFiles, options: ParentsOptions) {
     this.#noProxy = new NoProxy(configured.noProxy)
@@ -68,12 +68,12 @@ export class Parents {
     })
   }
 
-  /** Whether requests to a host go through a parent. */
+  /** Whether requests for a host are sent through a parent. */
   takes(host: Host): boolean {
     return this.#noProxy.entryFor(host) === undefined
   }
 
-  /** Whether the one with this URL is among them. */
+  /** Whether there is a parent with this URL. */
   has(url: string): boolean {
     return this.#parents.some(parent => parent.url === url)
   }
@@ -88,9 +88,9 @@ export class Parents {
   }
 
   /**
-   * The parent for a request. Those that are down come after all others.
-   * @param tried those that this request has been to already
-   * @returns undefined when it has been to all
+   * Chooses the parent for a request. Parents that are down come last.
+   * @param tried the parents that this request has already been sent to
+   * @returns undefined if it has been sent to all of them
    */
   take(tried: ReadonlySet<Parent>): Parent | undefined {
     const left = this.#parents.filter(parent => !tried.has(parent))
@@ -99,17 +99,17 @@ export class Parents {
     return first
   }
 
-  /** A connection to it was established. */
-  reached(parent: Parent): void {
-    this.#availability.reached(parent)
+  /** A connection to the parent was established. */
+  markUp(parent: Parent): void {
+    this.#availability.markUp(parent)
   }
 
-  /** None could be established. */
-  unreached(parent: Parent, error: ProxyError): void {
-    this.#availability.unreached(parent, error)
+  /** Connecting to the parent failed. */
+  markDown(parent: Parent, error: ProxyError): void {
+    this.#availability.markDown(parent, error)
   }
 
-  /** As of a Sender. */
+  /** See Sender.retire. */
   retire(): void {
     for (const { sender } of this.#parents) sender.retire()
   }
@@ -119,7 +119,7 @@ export class Parents {
   }
 }
 
-/** The parents of a configuration; undefined when it has none. Their failures are logged. */
+/** Creates the parents of a configuration; undefined if it has none. Changes of their health are logged. */
 export function createParents(
   { config, files }: { readonly config: Config; readonly files: ConfigFiles },
   logger: Logger,
@@ -131,7 +131,7 @@ export function createParents(
 }
 
 function senderTo(
-  parent: Asked,
+  parent: ParentAccess,
   context: SecureContext | undefined,
   { dialer, sender }: ParentsOptions,
 ): ParentSender {
@@ -147,16 +147,16 @@ function senderTo(
 }
 
 /**
- * Sends requests to a parent proxy as a proxy is sent them: in absolute-form, with the credentials that are for it
- * (RFC 9112 §3.2.2, RFC 9110 §11.7.2). Its 407 is about those, and so is never the client's to answer. A TRACE goes
- * without them: whoever answers it may send back all that it was sent (§9.3.8), and they are none of the client's.
+ * Sends requests to a parent proxy in absolute-form, with the credentials for it (RFC 9112 §3.2.2, RFC 9110 §11.7.2).
+ * A 407 from the parent is about those credentials, so it is never passed to the client. A TRACE is sent without
+ * them: its response contains the request as it was received (§9.3.8), and the client must not see them.
  */
 export class ParentSender implements Sender {
   readonly #inner: Sender
-  readonly #parent: Asked
+  readonly #parent: ParentAccess
 
-  /** @param inner sends over connections to the parent */
-  constructor(inner: Sender, parent: Asked) {
+  /** @param inner sends requests on connections to the parent */
+  constructor(inner: Sender, parent: ParentAccess) {
     this.#inner = inner
     this.#parent = parent
   }
@@ -180,7 +180,7 @@ export class ParentSender implements Sender {
     const watched: UpstreamEvents = {
       connected: (address, connectMs, isSent) => events.connected(address, connectMs, isSent),
       sent: () => events.sent(),
-      informed: head => events.informed(head),
+      interim: head => events.interim(head),
       cached: outcome => events.cached(outcome),
       responded,
       data: chunk => events.data(chunk),
@@ -189,7 +189,7 @@ export class ParentSender implements Sender {
       upgraded: (head, socket, rest) => events.upgraded(head, socket, rest),
     }
     cancel = this.#inner.send(asked, permit, watched, fresh)
-    // It may have been answered while it was being sent.
+    // The response may have come while the request was being sent.
     if (refused) cancel()
     return cancel
   }
@@ -203,45 +203,45 @@ export class ParentSender implements Sender {
   }
 }
 
-/** What asks about a server as a whole names it by its authority alone (RFC 9112 §3.2.4). */
+/** The absolute-form of a target. OPTIONS * becomes a target that ends with its authority (RFC 9112 §3.2.4). */
 function absoluteForm({ host, path }: UpstreamRequest): string {
   return `http://${host}${path === '*' ? '' : path}`
 }
 
 /**
- * What an answer of a parent proxy means that is no answer of the one it was asked to reach: 502, because to the client
- * it is this proxy that did not get through, and its own credentials have nothing to do with it.
+ * The error for a response in which a parent proxy speaks for itself, not for the origin. The client gets 502: from its
+ * view this proxy failed to reach the origin, and its own credentials are not what the parent asks for.
  *
- * @param head of an answer to CONNECT other than 2xx, or of a 407
- * @param method of the request
- * @returns an error whose reason is `parent_credentials`, `parent_failed` for 5xx, and otherwise `parent_refused`
+ * @param head the head of a response to CONNECT other than 2xx, or of a 407
+ * @param method the method of the request
+ * @returns an error with reason `parent_credentials` for 407, `parent_failed` for 5xx, otherwise `parent_refused`
  */
 export function parentRefusal(
-  parent: Asked,
+  parent: ParentAccess,
   { status, reason }: { readonly status: number; readonly reason: string },
   method: string,
 ): ProxyError {
-  const said = reason.slice(0, MAX_REASON).replace(UNPRINTABLE, '?')
-  const answer = `The parent proxy ${parent.url} answered ${status}${said === '' ? '' : ` (${said})`}`
+  const phrase = reason.slice(0, MAX_QUOTED_CHARS).replace(UNPRINTABLE, '?')
+  const answer = `The parent proxy ${parent.url} answered ${status}${phrase === '' ? '' : ` (${phrase})`}`
   if (status !== PROXY_AUTHENTICATION_REQUIRED) {
     return new ProxyError('connection_refused', `the parent proxy answered ${status}`, {
       status: 502,
       reason: status >= 500 ? 'parent_failed' : 'parent_refused',
-      detail: `${answer}. It was the parent that said so, and not this proxy.`,
+      detail: `${answer}. The refusal comes from the parent, not from this proxy.`,
     })
   }
   return new ProxyError('connection_refused', 'the parent proxy answered 407', {
     status: 502,
     reason: 'parent_credentials',
-    detail: `${answer}. ${remedy(parent, method)}`,
+    detail: `${answer}. ${credentialsHint(parent, method)}`,
   })
 }
 
-function remedy({ authorization }: Asked, method: string): string {
+function credentialsHint({ authorization }: ParentAccess, method: string): string {
   if (method === 'TRACE') {
-    return 'A TRACE is sent without the name and password of parent.basic_file, as its answer would show them: the parent has to let it pass without any.'
+    return 'A TRACE is sent without the name and password of parent.basic_file, because the response would show them; the parent must accept it without credentials.'
   }
   return authorization === undefined
-    ? 'It asks for a name and a password: write them as user:password into a file, and its path into parent.basic_file.'
-    : 'It did not take the name and password in the file that parent.basic_file names.'
+    ? 'The parent asks for a name and a password: write them as user:password to a file, and set parent.basic_file to its path.'
+    : 'The parent did not accept the name and password in the file that parent.basic_file names.'
 }

@@ -1,57 +1,60 @@
 /**
- * Idle connections. One is reused only for the scheme and the authority that it was opened for, and only when its address
- * is in the permit of the request that asks. Without the address, a client would ride on what the exception of another
- * one opened. Without the authority, it would get to whatever the first request of the connection chose: what is
- * behind an address may lead each connection to another server by that.
+ * Idle connections. A connection is reused only for the scheme and the authority that it was opened for, and only if its
+ * address is in the permit of the request. Without the check of the address, a client could use a connection that only
+ * another client may open. Without the authority, it could reach another server than it asked for: a load balancer may
+ * choose the server of a connection by the first request on it.
  */
 import type { Grant, Permit } from '../policy/permit.js'
 
 export type UpstreamScheme = 'http' | 'https'
 
 export interface Poolable {
-  /** What `poolKey` makes of what it was opened for. */
+  /** The `poolKey` of its scheme, authority and address. */
   readonly key: string
-  /** Its place in the order in which those that are idle were given back, from 1; 0 while it is busy. The pool's to set. */
+  /** The running number, from 1, of its last return to the pool; 0 while it is busy. Only the pool sets it. */
   idleSince: number
   close(): void
 }
 
-/** Idle connections kept under one key; one more is closed. */
+/** Maximum number of idle connections for one key; a further one is closed. */
 export const MAX_IDLE_PER_KEY = 256
 
-/** Idle connections in all; with one more, the one that has been idle longest is closed. */
+/** Maximum number of idle connections in total; if there are more, the one that has been idle longest is closed. */
 const MAX_IDLE = 1024
 
-/** The connections under one key. */
+/** The connections with one key. */
 interface Group<C> {
-  /** The one used last is the last. */
+  /** The most recently used one comes last. */
   readonly idle: C[]
-  /** Idle or busy. */
+  /** How many there are, idle or busy. */
   count: number
 }
 
 export class Pool<C extends Poolable> {
   readonly #scheme: UpstreamScheme
-  /** By what they are kept under, as long as there is a connection, idle or busy. */
+  /** By key; a key is removed with its last connection, idle or busy. */
   readonly #groups = new Map<string, Group<C>>()
   readonly #all = new Set<C>()
-  /** How many are idle; they are not in a set of their own, as every request would churn its entries. */
+  /** How many are idle. A set of the idle ones would be changed twice by every request. */
   #idle = 0
-  /** How often one was given back. */
+  /** How many times a connection was returned. */
   #given = 0
   #retired = false
 
-  /** @param scheme what all of its connections speak */
+  /** @param scheme the scheme of all connections */
   constructor(scheme: UpstreamScheme) {
     this.#scheme = scheme
   }
 
-  /** The key of a connection that was dialled with this permit, to this address in canonical form. */
+  /**
+   * The key of a connection that was dialled with a permit.
+   * @param address the address that was connected to, in canonical form
+   */
   keyOf({ grant }: Permit, address: string): string {
     return poolKey(this.#scheme, grant, address)
   }
 
-  /** Counts a new connection in, busy. */
+  /** Adds a new connection, as a busy one. */
   add(connection: C): void {
     const { key } = connection
     const group = this.#groups.get(key) ?? { idle: [], count: 0 }
@@ -60,7 +63,7 @@ export class Pool<C extends Poolable> {
     this.#all.add(connection)
   }
 
-  /** The idle connection used last among those that the permit covers, now busy; or undefined. */
+  /** Takes the most recently used idle connection that the permit covers, if there is one; it is busy then. */
   take({ grant, addresses }: Permit): C | undefined {
     if (this.#idle === 0) return undefined
     for (const { text } of addresses) {
@@ -73,7 +76,7 @@ export class Pool<C extends Poolable> {
     return undefined
   }
 
-  /** Puts a connection back whose answer is complete, or that nothing was sent on. */
+  /** Returns a connection whose response is complete, or that nothing was sent on. */
   give(connection: C): void {
     const group = this.#groups.get(connection.key)
     if (group === undefined || !this.#all.has(connection) || connection.idleSince > 0) return
@@ -87,7 +90,7 @@ export class Pool<C extends Poolable> {
     if (this.#idle > MAX_IDLE) this.#closeOldest()
   }
 
-  /** Forgets a connection that has closed. */
+  /** Removes a connection that has been closed. */
   remove(connection: C): void {
     const group = this.#groups.get(connection.key)
     if (group === undefined || !this.#all.delete(connection)) return
@@ -100,7 +103,7 @@ export class Pool<C extends Poolable> {
     if (group.count === 0) this.#groups.delete(connection.key)
   }
 
-  /** Closes the idle ones, and from now on each that is given back. */
+  /** Closes idle connections now and busy ones when they are returned. */
   retire(): void {
     this.#retired = true
     for (const connection of [...this.#all]) if (connection.idleSince > 0) connection.close()
@@ -110,7 +113,7 @@ export class Pool<C extends Poolable> {
     for (const connection of [...this.#all]) connection.close()
   }
 
-  /** It is the first of its group, so that one for each group is looked at. */
+  /** Closes the connection that has been idle longest, which is the first of its group. */
   #closeOldest(): void {
     let oldest: C | undefined
     for (const { idle } of this.#groups.values()) {
@@ -124,9 +127,9 @@ export class Pool<C extends Poolable> {
 }
 
 /**
- * What connections are kept under. None of its parts has a space in it.
- * @param grant whose host and port were asked for
- * @param address that was vetted for it, in canonical form
+ * The key of a connection. None of its parts contains a space.
+ * @param grant the grant whose host and port were requested
+ * @param address the vetted address, in canonical form
  */
 export function poolKey(
   scheme: UpstreamScheme,

@@ -1,9 +1,10 @@
 /**
- * A connection of undici's pool, which looks at the bytes that come on it before undici reads them.
+ * A connection of undici's pool that inspects the bytes it receives before undici parses them.
  *
- * undici says neither which version a response has nor its reason phrase as it came, of whose pieces it keeps the last.
- * It takes `HTTP/2.0` and `RTSP/1.0` for HTTP/1.1 and a bare LF for an empty line, and bounds neither a status line nor
- * chunk extensions. So status lines are read here, by the rules of our own reader, and what brings no content is counted.
+ * undici does not report the version of a response, and reports only the last piece of a reason phrase that arrives in
+ * several. It accepts `HTTP/2.0` and `RTSP/1.0` as HTTP/1.1 and a bare LF as an empty line, and limits neither status
+ * lines nor chunk extensions. So status lines are parsed here, by the rules of our own reader, and bytes that bring no
+ * content are counted.
  */
 import type { Socket } from 'node:net'
 import { ProxyError } from '../errors.js'
@@ -20,33 +21,33 @@ import type { Connection } from './dial.js'
 import { MAX_FIELDS } from './http1-sender.js'
 
 export interface FoundStatusLine extends StatusLine {
-  /** Of the line and of empty lines in front of it, which count as those of the head. */
+  /** Bytes of the line and of the empty lines before it, which count towards the head. */
   readonly bytes: number
 }
 
 /** The request that a connection carries. */
-export interface Carried {
-  /** What has come is not taken, and the connection is closed. */
+export interface CarriedRequest {
+  /** The response is invalid: the request fails with this error, and the connection is closed. */
   refuse(error: unknown): void
 }
 
-/** Bytes that may come without content, beside those of a trailer section: its line ends, and chunk extensions. */
-const BESIDE_TRAILERS_BYTES = 8192
+/** Bytes that may arrive without content in addition to a trailer section: its line ends, and chunk extensions. */
+const MAX_OVERHEAD_BYTES = 8192
 
 export class PooledConnection {
   readonly socket: Socket
   readonly where: string
   readonly address: string
-  /** Undefined once it has carried a request. */
+  /** Milliseconds that connecting took; undefined once it has carried a request. */
   connectMs: number | undefined
-  /** Whether it is to be closed once it is idle. */
-  isUnwanted = false
-  /** Whether a byte has come in answer to what it carries. */
+  /** Whether it is closed as soon as it is idle. */
+  closesWhenIdle = false
+  /** Whether a byte of the response has been received. */
   hasBegun = false
-  /** Bytes in whole pieces behind the status line that have brought no content. */
+  /** Bytes received since the status line that brought no content, counted in whole reads. */
   bytesWithoutContent = 0
   readonly #headerBytes: number
-  #carried: Carried | undefined
+  #carried: CarriedRequest | undefined
   readonly #statusLines: StatusLines
 
   constructor({ socket, where, address, connectMs }: Connection, headerBytes: number) {
@@ -67,23 +68,23 @@ export class PooledConnection {
     return this.#carried !== undefined
   }
 
-  /** A request goes out on it. */
-  carry(request: Carried): void {
+  /** Starts to carry a request. */
+  carry(request: CarriedRequest): void {
     this.#carried = request
     this.hasBegun = false
     this.bytesWithoutContent = 0
     this.#statusLines.expect()
   }
 
-  /** What it carried is over. */
+  /** The exchange has ended. */
   release(): void {
     this.#carried = undefined
   }
 
   /**
-   * The status line of the next head.
-   * @param status what undici has read
-   * @throws ProxyError 502 when undici has found a head where none was
+   * Returns the status line of the next head.
+   * @param status the status code that undici has parsed
+   * @throws ProxyError 502 if undici reports a head that was not found here
    */
   statusLine(status: number): FoundStatusLine {
     const line = this.#statusLines.found.shift()
@@ -92,9 +93,9 @@ export class PooledConnection {
   }
 
   /**
-   * The fields of a head or a trailer section.
-   * @param before bytes of the head in front of them
-   * @throws ProxyError past the limits, 400 for what is no field
+   * Parses the fields of a head or a trailer section.
+   * @param before bytes of the head before them
+   * @throws ProxyError 502 if a limit is exceeded, 400 for a malformed field
    */
   fields(raw: readonly Buffer[], before: number): FieldSection {
     if (raw.length > 2 * MAX_FIELDS) throw tooMany()
@@ -103,18 +104,18 @@ export class PooledConnection {
     return fields
   }
 
-  /** @returns whether undici may have it */
+  /** @returns whether the bytes may be passed to undici */
   #take(chunk: Buffer): boolean {
     const carried = this.#carried
     if (carried === undefined) {
-      // Nobody asked for it, so it would be the answer to the next request, whoever sends it (RFC 9112 §11.1).
+      // Unsolicited bytes would be taken for the response to the next request, of any client (RFC 9112 §11.1).
       this.socket.destroy()
       return false
     }
     this.hasBegun = true
     try {
       if (!this.#statusLines.isComplete) this.#statusLines.push(chunk)
-      else if (this.bytesWithoutContent > this.#headerBytes + BESIDE_TRAILERS_BYTES) {
+      else if (this.bytesWithoutContent > this.#headerBytes + MAX_OVERHEAD_BYTES) {
         throw new ProxyError('http_protocol_error', 'too many chunk extensions in a response')
       } else this.bytesWithoutContent += chunk.length
       return true
@@ -125,15 +126,15 @@ export class PooledConnection {
   }
 }
 
-/** The status lines in answer to one request: those of interim responses, and the final one. */
+/** Finds the status lines of the responses to one request: those of interim responses and of the final one. */
 class StatusLines {
-  /** Those that undici has not come to yet. */
+  /** The lines that undici has not reported yet. */
   readonly found: FoundStatusLine[] = []
-  /** Whether the final one was found, or one behind which no other follows. */
+  /** Whether the last one was found: that of the final response, or of a 101. */
   isComplete = true
   readonly #headerBytes: number
   readonly #input = new ByteQueue()
-  /** Of the head that is being read. */
+  /** Bytes so far of the head that is being read. */
   #bytes = 0
   #isInFields = false
 
@@ -148,7 +149,7 @@ class StatusLines {
     this.#isInFields = false
   }
 
-  /** @throws ProxyError 502 for what is no status line, or a longer one than a header section may be; 400 for a bare LF */
+  /** @throws ProxyError 502 for an invalid status line, or one that exceeds the header limit; 400 for a bare LF */
   push(chunk: Buffer): void {
     const input = this.#input
     input.push(chunk)
@@ -158,7 +159,7 @@ class StatusLines {
         this.#isInFields = false
         this.#bytes = 0
       } else if (isEmpty) {
-        // Empty lines in front of a status line are skipped, and count (RFC 9112 §2.2).
+        // Empty lines before a status line are skipped, but counted (RFC 9112 §2.2).
         this.#bytes += 2
       } else {
         this.#bytes += input.end - input.start
@@ -175,7 +176,7 @@ class StatusLines {
   #isFinal(text: string): boolean {
     const line = parseStatusLine(text)
     this.found.push({ ...line, bytes: this.#bytes })
-    // What is behind 101 is not HTTP.
+    // After a 101 the connection is not HTTP any more.
     return line.status >= 200 || line.status === 101
   }
 }

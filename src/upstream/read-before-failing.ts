@@ -1,16 +1,16 @@
 /**
- * Reading to the end before failing (RFC 9112 §9.6, from the client's side).
+ * Delays write errors until everything received has been read (RFC 9112 §9.6, from the client's side).
  *
- * An origin may answer before it has taken all of a request, close, and so reset what is still being sent to it. The
- * answer is there to be read then, but a Node socket whose write fails is destroyed at once, and what it has not read
- * yet is lost. Here a failed write is not reported to the socket until its reading side has come to its own end, or has
- * brought nothing for a while.
+ * An origin may respond and close before it has read the whole request, so that what is still being sent to it causes a
+ * reset. The response could still be read then, but Node destroys a socket as soon as a write fails, and unread data is
+ * lost. Here the failure of a write is not reported to the socket until its read side has ended, or has received nothing
+ * for a while.
  */
 import type { Socket } from 'node:net'
 
 type WriteCallback = (error?: Error | null) => void
 
-/** Milliseconds without a byte after which a reading side that does not end is given up although writing has failed. */
+/** Milliseconds without a received byte after which the failure of a write is reported although reading has not ended. */
 const MAX_WAIT_MS = 5000
 
 export class ReadBeforeFailing {
@@ -21,7 +21,7 @@ export class ReadBeforeFailing {
     this.#socket = socket
   }
 
-  /** From here on; to be called before what may fail is written. Heads alone fail only where nothing was asked before. */
+  /** Starts to delay write errors. It is called before content is written: a head alone fails only on a dead connection. */
   begin(): void {
     if (this.#state !== 'none') return
     this.#state = 'active'
@@ -32,7 +32,7 @@ export class ReadBeforeFailing {
     if (writev !== undefined) socket._writev = (chunks, callback) => writev(chunks, this.#held(callback))
   }
 
-  /** The socket is somebody else's now: a failed write fails at once. */
+  /** The socket has a new owner: from now on a failed write is reported at once. */
   release(): void {
     this.#state = 'released'
   }
@@ -55,7 +55,7 @@ export class ReadBeforeFailing {
       socket.off('close', finish)
       fail()
     }
-    // A receiver that has paused the socket is one that still takes what came.
+    // If the socket is paused, its receiver has not yet taken all that was received.
     const timer = setInterval(() => {
       if (bytesRead === socket.bytesRead && !socket.isPaused()) finish()
       bytesRead = socket.bytesRead

@@ -1,8 +1,9 @@
 /**
- * The TLS handshake with an upstream: what its failures mean (RFC 9209 §2.3.14, §2.3.15), and an end to the wait.
+ * Waits for the TLS handshake with an upstream, with a time limit, and translates its failures (RFC 9209 §2.3.14,
+ * §2.3.15).
  *
- * A certificate that does not verify is never overlooked: no request is written before the handshake is through, and
- * it is through only when Node has found the certificate good for the host.
+ * A certificate that cannot be verified always fails the connection: no request is written before the handshake is
+ * complete, and it is complete only when Node has verified the certificate for the host.
  */
 import type { TLSSocket } from 'node:tls'
 import { errorCode, limitExceeded, ProxyError } from '../errors.js'
@@ -10,16 +11,16 @@ import type { CancelSignal } from '../exchange.js'
 import { upstreamFailure } from './failures.js'
 
 export interface HandshakeOptions {
-  /** The upstream for messages, `host:port`. */
+  /** The upstream, `host:port`, for messages. */
   readonly where: string
   readonly timeoutMs: number
   readonly signal: CancelSignal
 }
 
 /**
- * @param socket one that verifies certificates; its `error` event has a listener for good from here on
+ * @param socket a socket that verifies certificates; its `error` event keeps the listener that is added here
  * @throws ProxyError tls_certificate_error, tls_protocol_error, connection_terminated or connection_timeout, or the
- *   signal's reason; the socket is destroyed then
+ *   signal's reason; the socket has been destroyed then
  */
 export function awaitHandshake(
   socket: TLSSocket,
@@ -41,7 +42,10 @@ export function awaitHandshake(
     }
     const onAbort = (): void => fail(signal.reason)
     const timer = setTimeout(
-      () => fail(limitExceeded('limits.connect_timeout', 'connection_timeout', `no TLS in time: ${where}`)),
+      () =>
+        fail(
+          limitExceeded('limits.connect_timeout', 'connection_timeout', `TLS handshake timed out: ${where}`),
+        ),
       timeoutMs,
     )
     socket.once('secureConnect', () => {
@@ -58,7 +62,7 @@ export function awaitHandshake(
 
 function handshakeFailure(socket: TLSSocket, error: Error, where: string): ProxyError {
   const code = errorCode(error)
-  // Set by Node when the handshake itself came to its end and the certificate is what is wrong, whatever its types say.
+  // Node sets this if the handshake itself succeeded and the certificate is invalid, although its types say otherwise.
   const unverified = socket.authorizationError as unknown
   if (unverified !== undefined && unverified !== null) {
     return new ProxyError('tls_certificate_error', `certificate not accepted: ${where}`, {
@@ -67,7 +71,7 @@ function handshakeFailure(socket: TLSSocket, error: Error, where: string): Proxy
     })
   }
   if (code === 'EPROTO' || code?.startsWith('ERR_SSL_')) {
-    return new ProxyError('tls_protocol_error', `no TLS: ${where}`, {
+    return new ProxyError('tls_protocol_error', `TLS handshake failed: ${where}`, {
       cause: error,
       detail: `The TLS handshake with ${where} failed (${code}).`,
     })

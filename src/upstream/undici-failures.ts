@@ -1,43 +1,43 @@
-/** What an error of undici is as one of ours, by its code and by what had come on the connection (RFC 9209 §2.3). */
+/** Translates errors of undici, by their code and by what had been received on the connection (RFC 9209 §2.3). */
 import { errorCode, ProxyError } from '../errors.js'
 import { tooLarge } from '../http1/response-reader.js'
 import { upstreamFailure } from './failures.js'
 
-/** What is known of the request that failed. */
+/** The state of the request that failed. */
 export interface FailedRequest {
   /** `address:port`. */
   readonly where: string
-  /** Whether a byte had come in answer to it. */
+  /** Whether a byte of its response had been received. */
   readonly hasBegun: boolean
-  /** Whether the head of its response had been given out. */
+  /** Whether the head of its final response had been reported. */
   readonly hasResponded: boolean
-  /** Whether the other side has ended the connection in order. */
+  /** Whether the upstream has closed its side of the connection without a reset. */
   readonly hasEnded: boolean
 }
 
 /**
- * Whether undici ended the connection over a response that it does not read: 100, which RFC 9110 §15.2 lets an origin
- * send to any request, or 101. It has one code for both, and for a connection that the other side has ended.
+ * Whether undici closed the connection because of a response that it cannot parse: 100, which an origin may send to any
+ * request (RFC 9110 §15.2), or 101. undici has one error code for both, and for a connection that the upstream closed.
  */
 export function isUnreadable(error: unknown, { hasBegun, hasResponded, hasEnded }: FailedRequest): boolean {
   return errorCode(error) === 'UND_ERR_SOCKET' && hasBegun && !hasResponded && !hasEnded
 }
 
-/** @param error what undici, or the dialler through it, threw */
+/** @param error the error of undici, or that of the dialler, which undici passes on */
 export function undiciFailure(error: unknown, request: FailedRequest): ProxyError {
   const { where, hasResponded, hasEnded } = request
   const code = errorCode(error)
-  // What its parser refuses has a name of its own, and hardly ever a code.
+  // Errors of its parser have a name of their own, but rarely a code.
   if (error instanceof Error && error.name === 'HTTPParserError') return notHttp(code ?? '', error)
   switch (code) {
     case 'UND_ERR_SOCKET':
       if (hasResponded && hasEnded) return incomplete(where)
       return new ProxyError(
         'connection_terminated',
-        hasEnded ? `closed without an answer: ${where}` : `connection closed: ${where}`,
+        hasEnded ? `closed without a response: ${where}` : `connection closed: ${where}`,
         { cause: error },
       )
-    // Also what is malformed in a head that declares a length.
+    // undici also reports this for a malformed head that declares a length.
     case 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH':
       return hasResponded ? incomplete(where) : notHttp(code, error)
     case 'UND_ERR_HEADERS_OVERFLOW':
@@ -71,8 +71,8 @@ function incomplete(where: string): ProxyError {
   return new ProxyError('http_response_incomplete', `response ended early: ${where}`)
 }
 
-/** Whether undici was closed from this side, which no second attempt is a remedy for. */
-export function isOurs(error: unknown): boolean {
+/** Whether this side has closed undici's pool, so that another attempt would be pointless. */
+export function isClosedByUs(error: unknown): boolean {
   const code = errorCode(error)
   return code === 'UND_ERR_DESTROYED' || code === 'UND_ERR_CLOSED'
 }

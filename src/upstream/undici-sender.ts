@@ -1,14 +1,14 @@
 /**
- * Sends requests with undici's Pool, one for an upstream that the configuration names.
+ * Sends requests with undici's Pool: one pool for each upstream that the configuration names.
  *
- * undici owns the connections, the request on the wire and the reading of its response. What it does not know is
- * added: each connection is dialled with the permit of the request that it is for, one to an address that is no longer
- * vetted is not used again, one that was idle is looked at before it is used, and the head of a response is held to the
- * rules of our own reader (PooledConnection). What undici cannot send, or what may not be sent twice, is not given to it
+ * undici owns the connections, writes requests and parses responses. This file adds what undici lacks: a connection is
+ * dialled with the permit of its request, a connection to an address that is no longer vetted is not reused, an idle
+ * connection is checked before it is reused, and the head of a response must meet the rules of our own reader
+ * (PooledConnection). Requests that undici cannot send, or that must not be sent twice, are not given to it
  * (OriginSender).
  *
- * The older interface of its handlers is used: the newer one is a layer on that, which makes an object of the fields of
- * each response and is not notified when a request has been written.
+ * The older interface for undici's handlers is used. The newer one is a layer on top of it that turns the fields of each
+ * response into an object and does not report when a request has been written.
  */
 import { channel } from 'node:diagnostics_channel'
 import { createRequire } from 'node:module'
@@ -23,19 +23,19 @@ import type { Permit } from '../policy/permit.js'
 import { KEEP_ALIVE_MARGIN_MS } from './http1-connection.js'
 import type { SenderOptions } from './http1-sender.js'
 import { MAX_IDLE_PER_KEY } from './pool.js'
-import { type Carried, PooledConnection } from './pooled-connection.js'
+import { type CarriedRequest, PooledConnection } from './pooled-connection.js'
 import type { Cancel, Flow, UpstreamEvents, UpstreamRequest } from './sender.js'
-import { isOurs, isUnreadable, undiciFailure } from './undici-failures.js'
+import { isClosedByUs, isUnreadable, undiciFailure } from './undici-failures.js'
 
-/** Where undici publishes which socket a request is written to, right after its handler was notified of the connection. */
+/** undici publishes here which socket a request is written to, right after it has called the handler's `onConnect`. */
 const SEND_HEADERS = channel('undici:client:sendHeaders')
 
-/** What undici calls the upstream: neither resolved nor written, as the dialler connects and each request has its Host. */
+/** The origin that undici is given. It is never resolved or written: the dialler connects, and each request has a Host. */
 const ANY_ORIGIN = 'http://upstream.invalid'
 
 /**
- * undici, loaded when the first upstream is made, which few configurations have. Its pool alone is 22 modules and 13 MB
- * of memory; its index would load 110 and 22 MB.
+ * Loads undici. This is done for the first upstream of a configuration only, as most have none. The pool alone is 22
+ * modules and 13 MB of memory; undici's index would be 110 modules and 22 MB.
  */
 export class Undici {
   readonly Pool: typeof Pool
@@ -60,10 +60,10 @@ export class Undici {
 
 const NO_TRAILERS: Fields = Object.freeze([])
 
-/** undici had no connection for a request after all, and nothing of it was sent. */
+/** undici had no connection for a request, and has sent nothing of it. */
 class NotSent extends Error {}
 
-/** Sends a request in another way, after undici has ended it because of a response that it does not read. */
+/** Sends a request with another sender, after undici has failed it because of a response that it cannot parse. */
 export type Resend = (request: UpstreamRequest, permit: Permit, events: UpstreamEvents) => Cancel
 
 export class UndiciSender {
@@ -74,7 +74,7 @@ export class UndiciSender {
   readonly #connections = new Map<Socket, PooledConnection>()
   readonly #dials = new Set<AbortController>()
   #idle = 0
-  /** Of the last request: what its addresses leave out is not used again. */
+  /** The permit of the last request: connections to addresses that are not in it are not reused. */
   #permit: Permit | undefined
   #dispatching: UndiciExchange | undefined
   #retired = false
@@ -86,20 +86,20 @@ export class UndiciSender {
     this.#pool = new undici.Pool(ANY_ORIGIN, {
       connect: (_, connected) => this.#connect(connected as Connected),
       pipelining: 1,
-      // The relay has clocks of its own.
+      // The relay has timeouts of its own.
       headersTimeout: 0,
       bodyTimeout: 0,
       keepAliveTimeout: options.keepAliveMs,
       keepAliveMaxTimeout: options.keepAliveMs,
       keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      // Names and values alone, and so many are too many.
+      // undici counts names and values alone, and refuses this many bytes, not one more than this many.
       maxHeaderSize: options.headerBytes + 1,
     })
   }
 
   /**
-   * Not to be called by the events of another request, as undici's parser cannot be entered twice.
-   * @param request that may be sent twice
+   * Must not be called from the events of another request, as undici's parser is not reentrant.
+   * @param request one that may be sent twice
    */
   send(request: UpstreamRequest, permit: Permit, events: UpstreamEvents): Cancel {
     const exchange = new UndiciExchange(this, request, permit, events)
@@ -108,16 +108,17 @@ export class UndiciSender {
   }
 
   /**
-   * What has arrived on an idle connection by now has to be read before it is used: its end, or bytes that nobody asked
-   * for, which would be taken for the answer. undici waits for the next turn of the loop, which is too short where this
-   * one has asked the system already what there is to read (Http1Sender). It is given the request a turn later.
+   * Hands a request to undici. If there are idle connections, what has arrived on them must be read first: the end of
+   * the connection, or unsolicited bytes, which would be taken for the response. undici waits until the next turn of
+   * the event loop, which is too early if this turn has already polled for input (see Http1Sender). So undici gets the
+   * request one turn later.
    */
   dispatch(exchange: UndiciExchange): void {
     if (this.#idle === 0) this.#dispatch(exchange)
     else setImmediate(this.#dispatch, exchange)
   }
 
-  /** Whether undici is handed the request right now. */
+  /** Whether this request is being handed to undici at this moment. */
   isDispatching(exchange: UndiciExchange): boolean {
     return this.#dispatching === exchange
   }
@@ -138,7 +139,7 @@ export class UndiciSender {
     this.#dispatching = undefined
   }
 
-  /** The connection that a request goes out on. */
+  /** Marks the connection of a socket as the one that carries this request. */
   take(socket: Socket, exchange: UndiciExchange): PooledConnection {
     const connection = this.#connections.get(socket)
     if (connection === undefined) throw new TypeError('a socket that was not dialled here')
@@ -147,11 +148,12 @@ export class UndiciSender {
     return connection
   }
 
-  /** What it carried is over; it may be closed already. */
+  /** The exchange that the connection carried has ended; the connection may be closed already. */
   give(connection: PooledConnection): void {
     connection.release()
     this.#idle += 1
-    if (connection.isUnwanted || this.#retired || this.#idle > MAX_IDLE_PER_KEY) connection.socket.destroy()
+    if (connection.closesWhenIdle || this.#retired || this.#idle > MAX_IDLE_PER_KEY)
+      connection.socket.destroy()
   }
 
   retire(): void {
@@ -165,20 +167,20 @@ export class UndiciSender {
     this.#pool.destroy().catch(() => {})
   }
 
-  /** What is connected to an address that the name of the upstream does not lead to any more is not used again. */
+  /** Connections to addresses that the upstream's name no longer resolves to are not reused. */
   #closeUnvetted(permit: Permit): void {
     this.#permit = permit
     for (const connection of this.#connections.values()) {
       if (isVetted(permit, connection.address)) continue
-      connection.isUnwanted = true
+      connection.closesWhenIdle = true
       if (!connection.isBusy) connection.socket.destroy()
     }
   }
 
   /**
-   * undici wants a connection. It says so while a request is dispatched that has none, and is given one for that
-   * request; and later, for a request whose idle connection has ended before anything was sent. Which one that is it
-   * does not say, but it notifies that request of the error, which then is dispatched anew.
+   * undici asks for a connection. If it does so while a request is being dispatched, the connection is for that
+   * request. It also does so later, for a request whose idle connection was closed before anything was sent. It does
+   * not say for which request, but it reports the error to that request, which is then dispatched again.
    */
   #connect(connected: Connected): void {
     const exchange = this.#dispatching
@@ -206,8 +208,8 @@ export class UndiciSender {
 
   #add(connection: PooledConnection): void {
     const { socket, address } = connection
-    // Another request may have had other addresses meanwhile.
-    connection.isUnwanted = this.#permit !== undefined && !isVetted(this.#permit, address)
+    // A later request may have had other addresses.
+    connection.closesWhenIdle = this.#permit !== undefined && !isVetted(this.#permit, address)
     this.#connections.set(socket, connection)
     this.#idle += 1
     socket.once('close', () => {
@@ -224,28 +226,28 @@ function isVetted({ addresses }: Permit, address: string): boolean {
 type Connected = (error: Error | null, socket: Socket | null) => void
 
 /** One request given to undici, and its response. */
-class UndiciExchange implements Flow, Carried {
+class UndiciExchange implements Flow, CarriedRequest {
   readonly request: UpstreamRequest
   readonly permit: Permit
-  /** Of the connection that is made for it. */
+  /** Cancels the dial of the connection that is opened for it. */
   dial: AbortController | undefined
-  /** Whether nothing more of it is reported. */
+  /** Once this is true, no further event is reported. */
   isOver = false
   readonly #sender: UndiciSender
   readonly #events: UpstreamEvents
   #connection: PooledConnection | undefined
   #isReused = false
   #interim = 0
-  /** Whether the final response cannot be read, as far as is known. */
+  /** Whether undici is known not to be able to parse the final response. */
   #isUnreadable = false
   #responded = false
-  /** For 304 with the length of what it is about (RFC 9110 §8.6): undici would miss that much content. */
+  /** For a 304 whose Content-Length is that of the selected representation (RFC 9110 §8.6): undici waits for the content. */
   #endsWithHead = false
   #paused = false
   #failure: ProxyError | undefined
-  /** Given once there is a connection. */
+  /** Set once there is a connection. */
   #abort: Cancel | undefined
-  /** Of the request that was sent in place of this one. */
+  /** Cancels the request that was sent in place of this one. */
   #resent: Cancel | undefined
   #resume: (() => void) | undefined
 
@@ -275,13 +277,13 @@ class UndiciExchange implements Flow, Carried {
   }
 
   onConnect(abort: Cancel): void {
-    // undici keeps the connection when its handler throws here, and nothing is sent.
+    // If its handler throws here, undici sends nothing and keeps the connection.
     if (this.isOver) throw new NotSent()
     this.#abort = abort
     this.#sender.undici.writing = this
   }
 
-  /** It is written to this connection next. */
+  /** The request is about to be written to this socket. */
   write(socket: Socket): void {
     const connection = this.#sender.take(socket, this)
     const { connectMs, where } = connection
@@ -291,7 +293,7 @@ class UndiciExchange implements Flow, Carried {
     this.#events.connected(where, connectMs, false)
   }
 
-  /** All of it was written; what the system has not taken of it yet is followed to its end. */
+  /** All of the request was written to the socket; `sent` is reported once the system has taken all of it. */
   onRequestSent(): void {
     const socket = this.#connection?.socket
     if (socket === undefined || this.isOver) return
@@ -308,9 +310,9 @@ class UndiciExchange implements Flow, Carried {
     const head = this.#readHead(status, raw)
     if (head === undefined) return true
     if (status < 200) {
-      // undici's parser takes nothing behind that (RFC 9112 §9.6).
+      // undici's parser accepts no further response after `Connection: close` (RFC 9112 §9.6).
       if (head.fields.connectionOptions.includes('close')) this.#isUnreadable = true
-      this.#events.informed(head)
+      this.#events.interim(head)
       return true
     }
     this.#responded = true
@@ -337,7 +339,7 @@ class UndiciExchange implements Flow, Carried {
   onComplete(raw: readonly (string | Buffer)[] | null): void {
     if (this.isOver) return
     const socket = this.#connection?.socket
-    // undici takes a reset for the end of content that ends with its connection.
+    // undici takes a reset for the end of content that is delimited by the end of the connection.
     const error = socket?.errored ?? undefined
     if (error !== undefined) {
       this.onError(error)
@@ -346,7 +348,7 @@ class UndiciExchange implements Flow, Carried {
     const trailers =
       raw === null || raw.length === 0 ? NO_TRAILERS : this.#readTrailers(raw as readonly Buffer[])
     this.#end()
-    // What Connection says in a trailer is nothing to a recipient, and ends the next response for undici's parser.
+    // A recipient ignores Connection in a trailer section, but undici's parser would apply it to the next response.
     if (trailers !== NO_TRAILERS) socket?.destroy()
     if (trailers instanceof ProxyError) this.#events.failed(trailers, 'never')
     else this.#events.ended(trailers)
@@ -371,7 +373,7 @@ class UndiciExchange implements Flow, Carried {
       return
     }
     const failure = this.#failure ?? undiciFailure(error, failing)
-    const isStale = this.#isReused && !failing.hasBegun && failure.side === 'upstream' && !isOurs(error)
+    const isStale = this.#isReused && !failing.hasBegun && failure.side === 'upstream' && !isClosedByUs(error)
     this.#events.failed(failure, isStale ? 'reused-connection' : 'never')
   }
 
@@ -380,13 +382,13 @@ class UndiciExchange implements Flow, Carried {
     this.#abort?.()
   }
 
-  /** Whether it is the error of a connection that was idle, and was to be used for this next: nothing was sent. */
+  /** Whether the error is that of an idle connection which was about to be reused for this request: nothing was sent. */
   #wasIdle(error: Error): boolean {
     const hasNone = this.#connection === undefined && this.dial === undefined
-    return hasNone && !isOurs(error) && !this.#sender.isDispatching(this)
+    return hasNone && !isClosedByUs(error) && !this.#sender.isDispatching(this)
   }
 
-  /** The head as our reader would have given it; undefined when it is refused. */
+  /** The head as our own reader would report it; undefined if it is refused. */
   #readHead(status: number, raw: readonly Buffer[]): ReceivedHead | undefined {
     const connection = this.#connection
     if (connection === undefined) return undefined
@@ -411,7 +413,7 @@ class UndiciExchange implements Flow, Carried {
     }
   }
 
-  /** Trailers that contradict what was read fail the response, as with our reader. */
+  /** Trailers that contradict the framing fail the response, as they do in our own reader. */
   #readTrailers(raw: readonly Buffer[]): Fields | ProxyError {
     try {
       const section = this.#connection?.fields(raw, 0)

@@ -60,7 +60,7 @@ function openTunnel(proxyPort: number | undefined, originPort: number, ends: Tun
   return socket
 }
 
-/** Connects, sends a few bytes, waits for them to come back, closes; and again. */
+/** ConnectionFactory, sends a few bytes, waits for them to come back, closes; and again. */
 export function connectLoad(proxyPort: number | undefined, origins: Origins, concurrency: number): Load {
   const latencies = new Latencies()
   const failures: string[] = []

@@ -50,7 +50,7 @@ interface ConnectOptions {
   port?: number | string
 }
 
-/** Connects to the proxy, whatever the request is to, and has the whole URL in the request line. */
+/** ConnectionFactory to the proxy, whatever the request is to, and has the whole URL in the request line. */
 class AbsoluteFormAgent extends Agent {
   readonly #host: string
   readonly #port: number

@@ -235,8 +235,8 @@ t.test('requests that have timed out have left, too', async t => {
     reason: {
       type: 'dns_timeout',
       status: 504,
-      message: 'no DNS answer in time for b.test',
-      detail: /^b\.test waited for other lookups to end, and was not asked for within dns\.timeout\./,
+      message: 'DNS timed out for b.test',
+      detail: /^The query for b\.test waited for other queries and was not sent within dns\.timeout\./,
     },
   })
   t.same([begun, queue.size, queue.running], [['a.test'], 1, 1])

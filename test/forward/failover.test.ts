@@ -26,8 +26,8 @@ async function tried(
   const hops = {
     size: HOPS.length,
     take: (set: ReadonlySet<Hop>) => HOPS.find(hop => !set.has(hop)),
-    reached: ({ url }: Hop) => went.push(`${url} up`),
-    unreached: ({ url }: Hop) => went.push(`${url} down`),
+    markUp: ({ url }: Hop) => went.push(`${url} up`),
+    markDown: ({ url }: Hop) => went.push(`${url} down`),
   }
   const outcome = await relayToOneOf('forward', exchange, hops, async hop => {
     went.push(hop.url)
@@ -41,46 +41,49 @@ async function tried(
 const dead = new ProxyError('connection_terminated', 'dead')
 const refused = new ProxyError('connection_refused', 'refused')
 
-t.test('what never stood goes to the next, whatever its method', async t => {
+t.test('a request whose connection failed goes to the next hop, whatever its method', async t => {
   for (const method of ['GET', 'POST']) {
     t.same((await tried(method, { error: refused })).went, ['a', 'a down', 'b', 'b up'])
     t.same((await tried(method, refused)).went, ['a', 'a down', 'b', 'b up'])
   }
 })
 
-t.test('what may have been seen goes on by an idempotent method alone (RFC 9110 §9.2.2)', async t => {
-  const seen = { error: dead, address: 'a:1' }
-  t.same((await tried('GET', seen)).went, ['a', 'a up', 'b', 'b up'])
-  t.same((await tried('PUT', seen)).went, ['a', 'a up', 'b', 'b up'])
-  for (const method of ['POST', 'PATCH', 'REPORT']) {
-    const { went, outcome } = await tried(method, seen)
-    t.same(went, ['a', 'a up'])
-    t.match(outcome.error, { type: 'connection_terminated', detail: 'key leads to a: dead.' })
-  }
-  t.same((await tried('PUT', seen, { bytes: 1 })).went, ['a', 'a up'], 'content is read once')
-  t.same((await tried('GET', seen, {}, true)).went, ['a', 'a up'], 'the answer has begun')
-  const other = { error: new ProxyError('http_protocol_error', 'm'), address: 'a:1' }
-  t.same((await tried('GET', other)).went, ['a', 'a up'])
-})
+t.test(
+  'a request that may have been received goes to the next hop only if its method is idempotent (RFC 9110 §9.2.2)',
+  async t => {
+    const seen = { error: dead, address: 'a:1' }
+    t.same((await tried('GET', seen)).went, ['a', 'a up', 'b', 'b up'])
+    t.same((await tried('PUT', seen)).went, ['a', 'a up', 'b', 'b up'])
+    for (const method of ['POST', 'PATCH', 'REPORT']) {
+      const { went, outcome } = await tried(method, seen)
+      t.same(went, ['a', 'a up'])
+      t.match(outcome.error, { type: 'connection_terminated', detail: 'key points to a: dead.' })
+    }
+    t.same((await tried('PUT', seen, { bytes: 1 })).went, ['a', 'a up'], 'content is read once')
+    t.same((await tried('GET', seen, {}, true)).went, ['a', 'a up'], 'the answer has begun')
+    const other = { error: new ProxyError('http_protocol_error', 'm'), address: 'a:1' }
+    t.same((await tried('GET', other)).went, ['a', 'a up'])
+  },
+)
 
-t.test('what is told is the failure of one that was reached, if any was', async t => {
+t.test('the reported failure is that of a hop that accepted a connection, if there is one', async t => {
   const seen = { error: dead, address: 'a:1' }
   const { went, outcome } = await tried('GET', seen, {}, false, { error: refused })
   t.same(went, ['a', 'a up', 'b', 'b down'])
-  t.match(outcome, { address: 'a:1', error: { detail: 'key leads to a: dead.' } })
+  t.match(outcome, { address: 'a:1', error: { detail: 'key points to a: dead.' } })
   const other = await tried('GET', { error: refused }, {}, false, { error: dead, address: 'b:1' })
-  t.match(other.outcome, { address: 'b:1', error: { detail: 'key leads to b: dead.' } })
+  t.match(other.outcome, { address: 'b:1', error: { detail: 'key points to b: dead.' } })
   const none = await tried('GET', { error: refused }, {}, false, { error: refused })
-  t.match(none.outcome, { address: undefined, error: { detail: 'key leads to b: refused.' } })
+  t.match(none.outcome, { address: undefined, error: { detail: 'key points to b: refused.' } })
 })
 
-t.test('the failure that is told keeps its parts, and says which key led there', async t => {
+t.test('the reported failure keeps its parts, and names the key of the hop', async t => {
   const parts = { address: '192.0.2.1', reason: 'r', close: true, fields: ['Retry-After', '1'] }
   const { outcome } = await tried('GET', new ProxyError('destination_ip_prohibited', 'm', parts))
-  t.match(outcome.error, { ...parts, detail: 'key leads to a: m.' })
+  t.match(outcome.error, { ...parts, detail: 'key points to a: m.' })
 })
 
-t.test('a refusal of our own is final', async t => {
+t.test('a refusal by this proxy is final', async t => {
   const { went, outcome } = await tried('GET', new ProxyError('proxy_loop_detected', 'own'))
   t.same(went, ['a'])
   t.match(outcome, { status: 508, closeReason: 'refused', handler: 'forward' })

@@ -50,12 +50,15 @@ function asked(options: Asked): UpstreamRequest {
   return sent.request
 }
 
-t.test('the path stays as it came, and Host is the authority of the target (RFC 9112 §3.2.2)', async t => {
-  t.match(asked({ target: 'http://A.test:80//x/../y?z' }), { path: '//x/../y?z', host: 'A.test:80' })
-  t.match(asked({ target: 'http://[::1]?x' }), { path: '/?x', host: '[::1]' })
-})
+t.test(
+  'the path is forwarded unchanged, and Host is the authority of the target (RFC 9112 §3.2.2)',
+  async t => {
+    t.match(asked({ target: 'http://A.test:80//x/../y?z' }), { path: '//x/../y?z', host: 'A.test:80' })
+    t.match(asked({ target: 'http://[::1]?x' }), { path: '/?x', host: '[::1]' })
+  },
+)
 
-t.test('OPTIONS of an authority alone asks for `*` (RFC 9112 §3.2.4)', async t => {
+t.test('OPTIONS with an authority only is forwarded as `*` (RFC 9112 §3.2.4)', async t => {
   const path = (method: Method, target: string) => asked({ method, target }).path
   t.equal(path('OPTIONS', 'http://a.test'), '*')
   t.equal(path('OPTIONS', 'HTTP://a.test:80'), '*')
@@ -64,7 +67,7 @@ t.test('OPTIONS of an authority alone asks for `*` (RFC 9112 §3.2.4)', async t 
   t.equal(path('GET', 'http://a.test'), '/')
 })
 
-t.test('no content and content of no bytes are told apart (RFC 9110 §8.6)', async t => {
+t.test('no content and empty content are distinguished (RFC 9110 §8.6)', async t => {
   t.match(asked({}), { content: undefined, sendsZeroLength: false })
   t.match(asked({ fields: ['content-length', '0'] }), { content: undefined, sendsZeroLength: true })
   t.match(asked({ fields: ['Content-Length', '5'], length: 5 }), {
@@ -78,7 +81,7 @@ t.test('no content and content of no bytes are told apart (RFC 9110 §8.6)', asy
 })
 
 t.test(
-  'an upgrade is offered where the rule, the version and the configuration allow it (RFC 9110 §7.8)',
+  'an upgrade is offered if the rule, the version and the configuration allow it (RFC 9110 §7.8)',
   async t => {
     const fields = ['Connection', 'upgrade', 'Upgrade', 'h2c, websocket']
     t.equal(asked({ fields }).upgrade, 'websocket')
@@ -89,7 +92,7 @@ t.test(
   },
 )
 
-t.test('a request that names us in Via has been here (RFC 9110 §7.6.3)', async t => {
+t.test('a request that names this proxy in Via is in a loop (RFC 9110 §7.6.3)', async t => {
   t.throws(() => asked({ fields: ['Via', '1.1 p'] }), {
     message: /./,
     type: 'proxy_loop_detected',
@@ -133,7 +136,7 @@ function outgoing(asked: Sent): UpstreamRequest {
   })
 }
 
-t.test('is the request with the fields of this hop taken off and Via put on (RFC 9110 §7.6)', async t => {
+t.test("removes the fields of the client's connection and adds Via (RFC 9110 §7.6)", async t => {
   t.strictSame(outgoing({ fields: ['Host', 'h', 'Connection', 'X', 'X', '1', 'A', '2'] }), {
     method: 'PUT',
     path: '/p?q',
@@ -147,23 +150,26 @@ t.test('is the request with the fields of this hop taken off and Via put on (RFC
   })
 })
 
-t.test('has content where the client has, and a length of 0 where it says so (RFC 9110 §8.6)', async t => {
-  t.match(outgoing({ fields: ['content-length', '0'] }), { content: undefined, sendsZeroLength: true })
-  t.match(outgoing({ fields: ['Content-Length', '5'], length: 5 }), {
-    content: { length: 5 },
-    sendsZeroLength: false,
-  })
-  t.match(outgoing({ length: undefined }), { content: { length: undefined }, sendsZeroLength: false })
-})
+t.test(
+  'has content if the client sends some, and Content-Length: 0 if the client does (RFC 9110 §8.6)',
+  async t => {
+    t.match(outgoing({ fields: ['content-length', '0'] }), { content: undefined, sendsZeroLength: true })
+    t.match(outgoing({ fields: ['Content-Length', '5'], length: 5 }), {
+      content: { length: 5 },
+      sendsZeroLength: false,
+    })
+    t.match(outgoing({ length: undefined }), { content: { length: undefined }, sendsZeroLength: false })
+  },
+)
 
-t.test('offers an upgrade where version, destination and configuration allow it (RFC 9110 §7.8)', async t => {
+t.test('offers an upgrade if version, destination and configuration allow it (RFC 9110 §7.8)', async t => {
   const fields = ['Connection', 'upgrade', 'Upgrade', 'h2c, websocket']
   t.equal(outgoing({ fields }).upgrade, 'websocket')
   t.equal(outgoing({ fields, upgradable: false }).upgrade, undefined)
   t.equal(outgoing({ fields, minor: 0 }).upgrade, undefined)
 })
 
-t.test('never goes round in a circle (RFC 9110 §7.6.3)', async t => {
+t.test('is refused if it is in a forwarding loop (RFC 9110 §7.6.3)', async t => {
   t.throws(() => outgoing({ fields: ['Via', '1.1 p'] }), {
     message: /./,
     type: 'proxy_loop_detected',
@@ -173,7 +179,7 @@ t.test('never goes round in a circle (RFC 9110 §7.6.3)', async t => {
 })
 
 t.test(
-  'names the span of this hop as the parent where requests are traced, and else touches nothing',
+  'names the span of this hop as the parent if requests are traced, and otherwise changes nothing',
   async t => {
     const fields = ['Traceparent', 'x', 'tracestate', 'a=1']
     t.strictSame(outgoing({ fields }).fields, [...fields, 'Via', '1.1 p'])
@@ -187,14 +193,14 @@ t.test(
   },
 )
 
-t.test('a request loses what is hop-by-hop and gains Via (RFC 9110 §7.6.1, §7.6.3)', async t => {
+t.test('a request loses hop-by-hop fields and gets Via (RFC 9110 §7.6.1, §7.6.3)', async t => {
   const fields = ['Host', 'h', 'A', '1', 'Connection', 'x-b', 'X-B', '2', 'TE', 'trailers', 'a', '3']
   t.same(outgoing({ fields }).fields, ['A', '1', 'a', '3', 'Via', '1.1 p'])
   t.same(outgoing({ minor: 0 }).fields, ['Via', '1.0 p'])
 })
 
 t.test(
-  'what is written anew is left out: Host, Content-Length, Expect (RFC 9110 §7.2, §8.6, §10.1.1)',
+  'generated fields are dropped from the received ones: Host, Content-Length, Expect (RFC 9110 §7.2, §8.6, §10.1.1)',
   async t => {
     const fields = [
       'host',
@@ -213,14 +219,14 @@ t.test(
   },
 )
 
-t.test('Via comes last, whatever Via there is (RFC 9110 §7.6.3)', async t => {
+t.test("this hop's Via comes last, after any other Via (RFC 9110 §7.6.3)", async t => {
   t.same(outgoing({ fields: ['Via', '1.0 a', 'X', 'y'] }).fields, ['Via', '1.0 a', 'X', 'y', 'Via', '1.1 p'])
   t.same(responseFields(FieldSection.of(['Via', '1.0 a', 'Date', 'x']), 0, VIA, date), [
     ...['Via', '1.0 a', 'Date', 'x', 'Via', '1.0 p'],
   ])
 })
 
-t.test('Date is added where there is none (RFC 9110 §6.6.1)', async t => {
+t.test('Date is added if there is none (RFC 9110 §6.6.1)', async t => {
   t.same(responseFields(FieldSection.of(['A', '1']), 1, VIA, date), ['A', '1', 'Date', 'now', 'Via', '1.1 p'])
   t.same(responseFields(FieldSection.of(['dAtE', 'x']), 1, VIA, date), ['dAtE', 'x', 'Via', '1.1 p'])
   t.same(responseFields(FieldSection.of(['Connection', 'date', 'Date', 'x']), 1, VIA, date), [
@@ -231,7 +237,7 @@ t.test('Date is added where there is none (RFC 9110 §6.6.1)', async t => {
   ])
 })
 
-t.test('an interim response gains Via alone (RFC 9110 §7.6.3)', async t => {
+t.test('an interim response gets only Via (RFC 9110 §7.6.3)', async t => {
   t.same(
     responseFields(
       FieldSection.of(['Link', 'a', 'Keep-Alive', '1', 'Content-Length', '5', 'link', 'b']),

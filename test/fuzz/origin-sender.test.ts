@@ -52,7 +52,7 @@ async function reported(sender: Sender): Promise<string> {
   const heads = recorder.heads.map(({ status, minor, reason, fields, contentLength }) =>
     JSON.stringify([status, minor, reason, fields.list, contentLength]),
   )
-  const interim = recorder.told.filter(line => line.startsWith('informed'))
+  const interim = recorder.told.filter(line => line.startsWith('interim'))
   const end = recorder.told.at(-1)?.replace(/^failed.*/, () => `failed ${recorder.failures[0]?.error.type}`)
   return [...interim, ...heads, recorder.content, end].join('\n')
 }
@@ -62,7 +62,7 @@ async function bothReport(): Promise<{ own: string; origin: string }> {
   return { own, origin: await reported(new OriginSender(options, undici)) }
 }
 
-t.test('valid responses are reported as by our own sender', async t => {
+t.test('valid responses are reported in the same way as by our own sender', async t => {
   for (const input of [...RESPONSES, Buffer.concat([Buffer.from('\r\n'), ...RESPONSES.slice(0, 1)])]) {
     served = input
     const { own, origin } = await bothReport()
@@ -70,19 +70,22 @@ t.test('valid responses are reported as by our own sender', async t => {
   }
 })
 
-t.test('of damaged ones too, all that is taken by one of them (RFC 9112 §11.1)', async t => {
-  let taken = 0
-  const property = fc.asyncProperty(mutatedResponse, async input => {
-    served = input
-    const { own, origin } = await bothReport()
-    // What is refused may be refused for another reason, and at another byte.
-    if (/\nfailed \w+$/.test(own) && /\nfailed \w+$/.test(origin)) return
-    taken += 1
-    if (origin !== own) throw new Error(`own sender: ${own}\norigin: ${origin}`)
-  })
-  const examples: [Buffer][] = ['\nHTTP/1.1 305\r\n\r\n', `HTTP/1.1 200 ${'x'.repeat(40_000)}\r\n\r\n`].map(
-    text => [Buffer.from(text)],
-  )
-  await t.resolves(fc.assert(property, { numRuns: 1000, examples }))
-  t.ok(taken > 100, `${taken} responses compared`)
-})
+t.test(
+  'damaged responses are reported in the same way if one of the senders accepts them (RFC 9112 §11.1)',
+  async t => {
+    let taken = 0
+    const property = fc.asyncProperty(mutatedResponse, async input => {
+      served = input
+      const { own, origin } = await bothReport()
+      // What is refused may be refused for another reason, and at another byte.
+      if (/\nfailed \w+$/.test(own) && /\nfailed \w+$/.test(origin)) return
+      taken += 1
+      if (origin !== own) throw new Error(`own sender: ${own}\norigin: ${origin}`)
+    })
+    const examples: [Buffer][] = ['\nHTTP/1.1 305\r\n\r\n', `HTTP/1.1 200 ${'x'.repeat(40_000)}\r\n\r\n`].map(
+      text => [Buffer.from(text)],
+    )
+    await t.resolves(fc.assert(property, { numRuns: 1000, examples }))
+    t.ok(taken > 100, `${taken} responses compared`)
+  },
+)

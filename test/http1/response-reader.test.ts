@@ -187,7 +187,7 @@ t.test('otherwise the content ends with the connection (RFC 9112 §6.3, 8)', asy
 
 t.test('a connection that ends before the end of its response is an error (RFC 9112 §8)', async t => {
   for (const input of ['', 'H', '\r\n', 'HTTP/1.1 200', OK, `${OK}A: b\r\n`, 'HTTP/1.1 103 E\r\n\r\n']) {
-    t.match(read(input), { responses: [], error: '502 connection_terminated: closed without an answer' })
+    t.match(read(input), { responses: [], error: '502 connection_terminated: closed without a response' })
   }
   const chunked = `${OK}Transfer-Encoding: chunked\r\n\r\n`
   for (const content of ['', '3', '3\r\nab', '3\r\nabc', '3\r\nabc\r\n', '0\r\n', '0\r\nA: b\r\n']) {
@@ -357,7 +357,7 @@ t.test('the sizes of status line, header section, fields and trailers are limite
     const head = (last: number) => `${OK}Content-Length: 0\r\nX: ${'y'.repeat(last)}\r\n\r\n`
     t.match(read(head(25), { limits, ends: false }), { responses: [{ status: 200 }] })
     t.match(read(head(26), { limits }), { responses: [], error: tooLarge })
-    t.match(read(`HTTP/1.1 200 ${'x'.repeat(47)}`, { limits }), { error: /closed without an answer/ })
+    t.match(read(`HTTP/1.1 200 ${'x'.repeat(47)}`, { limits }), { error: /closed without a response/ })
     t.match(read(`HTTP/1.1 200 ${'x'.repeat(49)}`, { limits }), { error: tooLarge })
     t.match(read('\r\n'.repeat(32), { limits }), { error: tooLarge })
   })

@@ -56,7 +56,7 @@ function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passe
 }
 
 t.test(
-  'a name that does not resolve sends the request to the next upstream, and the last error counts',
+  'a request goes to the next upstream if a name does not resolve, and the last error is reported',
   async t => {
     const { outcome, asked, changes } = passed({
       'a.test': new ProxyError('dns_error', 'no address', { detail: 'DNS has none.' }),
@@ -66,14 +66,14 @@ t.test(
       handler: 'origin',
       status: 504,
       closeReason: 'failed',
-      error: { type: 'dns_timeout', detail: 'origins[3].forward leads to http://b.test:80: too slow.' },
+      error: { type: 'dns_timeout', detail: 'origins[3].forward points to http://b.test:80: too slow.' },
     })
     t.same(asked, ['a.test', 'b.test'])
     t.same(changes, ['http://a.test:80', 'http://b.test:80'])
   },
 )
 
-t.test('an upstream that is this proxy itself is refused, and no other is asked', async t => {
+t.test('an upstream that is this proxy itself is refused, and no other is tried', async t => {
   const { outcome, asked, changes } = passed({
     'a.test': new ProxyError('proxy_loop_detected', 'this proxy', { detail: 'It is us.' }),
     'b.test': new Error('asked'),
@@ -81,19 +81,19 @@ t.test('an upstream that is this proxy itself is refused, and no other is asked'
   t.match(await outcome, {
     status: 508,
     closeReason: 'refused',
-    error: { detail: 'origins[3].forward leads to http://a.test:80: It is us.' },
+    error: { detail: 'origins[3].forward points to http://a.test:80: It is us.' },
   })
   t.same(asked, ['a.test'])
   t.same(changes, [])
 })
 
-t.test('a defect is an internal error, and no fault of the upstream', async t => {
+t.test('a defect is an internal error, not one of the upstream', async t => {
   const { outcome, changes } = passed({ 'a.test': new TypeError('oops') })
   t.match(await outcome, { status: 500, error: { type: 'proxy_internal_error', cause: { message: 'oops' } } })
   t.same(changes, [])
 })
 
-t.test('a client that went away is the end of it', async t => {
+t.test('no other upstream is tried once the client has gone', async t => {
   const { outcome, asked } = passed({ 'a.test': new Error('gone'), 'b.test': new Error('asked') }, true)
   await t.rejects(outcome, { message: 'gone' })
   t.same(asked, ['a.test'])

@@ -7,14 +7,16 @@ const BODY = Buffer.from('what it says')
 const MESSAGE = handshake(BODY, TYPE)
 
 const reader = (before: readonly number[] = [], maxBytes = 100) =>
-  new HandshakeReader({ messageType: TYPE, maxBytes, before })
+  new HandshakeReader({ messageType: TYPE, maxBytes, skippedTypes: before })
 
 function text(verdict: HandshakeVerdict | undefined): string {
   if (verdict === undefined) return 'more'
-  return verdict.kind === 'fault' ? verdict.fault : `${verdict.body.toString('latin1')}, ${verdict.alone}`
+  return verdict.kind === 'fault'
+    ? verdict.fault
+    : `${verdict.body.toString('latin1')}, ${verdict.endsRecord}`
 }
 
-t.test('gives the content of one message, out of records of any length (RFC 8446 §5.1)', async t => {
+t.test('reads the body of a message from records of any length (RFC 8446 §5.1)', async t => {
   for (const length of [1, 2, 15, MESSAGE.length]) {
     t.equal(
       text(reader([], 200).push(records(MESSAGE, length))),
@@ -24,24 +26,24 @@ t.test('gives the content of one message, out of records of any length (RFC 8446
   }
 })
 
-t.test('says whether its last record holds more', async t => {
+t.test('says whether its last record contains more', async t => {
   for (const behind of ['x', MESSAGE]) {
     const bytes = record(Buffer.concat([MESSAGE, Buffer.from(behind)]))
     t.equal(text(reader().push(bytes)), 'what it says, false')
   }
 })
 
-t.test('tells what it judged from what came behind', async t => {
+t.test('separates the parsed bytes from those after them', async t => {
   const one = reader()
   const bytes = record(MESSAGE)
   one.push(bytes.subarray(0, 4))
   one.push(Buffer.concat([bytes.subarray(4), Buffer.from('behind')]))
-  t.ok(one.judged.equals(bytes))
-  t.equal(one.behind.toString(), 'behind')
+  t.ok(one.parsed.equals(bytes))
+  t.equal(one.rest.toString(), 'behind')
   t.equal(one.held.length, bytes.length + 6)
 })
 
-t.test('takes so many bytes and no more, those before it not counted', async t => {
+t.test('accepts at most the maximum number of bytes, without counting skipped records', async t => {
   const [bytes, before] = [record(MESSAGE), record(Buffer.alloc(500), 23)]
   for (const [maxBytes, verdict] of [
     [bytes.length, 'what it says, true'],
@@ -56,7 +58,7 @@ t.test('takes so many bytes and no more, those before it not counted', async t =
   }
 })
 
-t.test('steps over records of the types that may stand before it, and over no others', async t => {
+t.test('skips records of the given types before the message, and no others', async t => {
   const [twenty, data] = [record(Uint8Array.of(1), 20), record(Buffer.from('data'), 23)]
   const bytes = (...parts: Buffer[]) => Buffer.concat(parts)
   const table: [what: string, bytes: Buffer, verdict: string][] = [
@@ -82,7 +84,7 @@ t.test('steps over records of the types that may stand before it, and over no ot
   t.equal(text(reader().push(twenty)), 'not_tls', 'where none may')
 })
 
-t.test('up to 64 KiB may stand before it', async t => {
+t.test('skips at most 64 KiB', async t => {
   const before = (last: number) => {
     const whole = record(Buffer.alloc(2 ** 14 - 5), 23)
     return Buffer.concat([whole, whole, whole, record(Buffer.alloc(last - 5), 23)])

@@ -131,7 +131,7 @@ for (const buffered of [true, false]) {
     t.match(await second.pump.finished, { reason: 'upstream_reset' })
   })
 
-  t.test(`holds a fast side up, ${buffered ? 'with' : 'without'} buffers of its own`, async t => {
+  t.test(`slows a fast side down, ${buffered ? 'with' : 'without'} buffers of its own`, async t => {
     const { pump, client, upstream } = await running(t, { buffered })
     client.socket.pause()
     const total = 32 << 20
@@ -146,7 +146,7 @@ for (const buffered of [true, false]) {
   })
 }
 
-t.test('early bytes that a slow side does not take hold the other one up', async t => {
+t.test('early bytes that a slow side does not read pause the other side', async t => {
   const buffers = new CountedBuffers()
   const client = await ends(t)
   const reader = new BufferedReader(buffers)
@@ -168,7 +168,7 @@ t.test('early bytes that a slow side does not take hold the other one up', async
   await pump.finished
 })
 
-t.test('passes on an end that came before it was started, behind the early bytes', async t => {
+t.test('passes on an end that was received before it was started, after the early bytes', async t => {
   for (const first of ['client', 'upstream'] as const) {
     const [client, upstream] = [await ends(t), await ends(t)]
     const [from, to] = first === 'client' ? [client, upstream] : [upstream, client]
@@ -191,7 +191,7 @@ t.test('passes on an end that came before it was started, behind the early bytes
   }
 })
 
-t.test('is idle when nothing has come from either side for so long', async t => {
+t.test('is idle if nothing was received from either side for the idle timeout', async t => {
   const { pump, clock, client, upstream } = await running(t)
   const pass = (ms: number): void => {
     clock.advance(ms)
@@ -210,7 +210,7 @@ t.test('is idle when nothing has come from either side for so long', async t => 
   t.same(await pump.finished, { bytesUp: 1, bytesDown: 1, reason: 'idle' })
 })
 
-t.test('a slow side that takes something is not idle', async t => {
+t.test('is not idle while a slow side reads something', async t => {
   // All of it is the pump's from the start: nothing comes from the other side meanwhile.
   const { pump, clock, client } = await running(t, { fromUpstream: ['x'.repeat(32 << 20)] })
   client.socket.pause()
@@ -228,7 +228,7 @@ t.test('a slow side that takes something is not idle', async t => {
   t.match(await pump.finished, { reason: 'idle' })
 })
 
-t.test('has a longest life, busy or not', async t => {
+t.test('has a maximum lifetime, busy or not', async t => {
   const { pump, clock, client, upstream } = await running(t)
   clock.advance(LIMITS.lifetimeMs - 1)
   client.write('x')
@@ -251,7 +251,7 @@ t.test('can be stopped from outside', async t => {
   t.equal(await upstream.untilEnd(), '')
 })
 
-t.test('a side that can not be reset is closed', async t => {
+t.test('closes a side that cannot be reset', async t => {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-pump-'))
   t.teardown(() => rm(directory, { recursive: true }))
   const { pump, client, upstream } = await running(t, { clientPath: join(directory, 'socket') })
@@ -281,7 +281,7 @@ t.test('a busy tunnel borrows large buffers and gives them back when it turns qu
   t.equal(buffers.out, 0)
 })
 
-t.test('buffers go back when a tunnel is cut', async t => {
+t.test('returns its buffers when it is stopped', async t => {
   const { pump, buffers, client, upstream } = await running(t)
   client.socket.pause()
   upstream.write(Buffer.alloc(16 << 20))
@@ -294,7 +294,7 @@ t.test('buffers go back when a tunnel is cut', async t => {
 
 for (const buffered of [true, false]) {
   const how = `${buffered ? 'with' : 'without'} buffers of its own`
-  t.test(`single bytes for a side that takes nothing wait in few pieces, ${how}`, async t => {
+  t.test(`joins single bytes for a side that does not read, ${how}`, async t => {
     const { pump, client, upstream, nearClient, nearUpstream } = await running(t, { buffered })
     // It takes nothing for as long as it is corked.
     nearUpstream.cork()

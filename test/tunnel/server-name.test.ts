@@ -134,7 +134,7 @@ const HELLO = hello.toString('latin1')
 const ANSWER = SERVER_HELLO.toString('latin1')
 const RETRY = RETRY_REQUEST.toString('latin1')
 
-t.test('passes the hello on, and hands all that follows to the pump with the answer', async t => {
+t.test('passes the ClientHello on, and hands what follows, and the answer, to the pump', async t => {
   const { client, upstream, started, tunnel, pump, before, listeners, clock } = await waiting(t)
   client.peer.write(hello.subarray(0, 30))
   await arrived(client.peer.socket, client.socket)
@@ -155,7 +155,7 @@ t.test('passes the hello on, and hands all that follows to the pump with the ans
   t.same(await tunnel.finished, { ...result, bytesUp: 1 + hello.length })
 })
 
-t.test('a hello that is there from the start needs no wait', async t => {
+t.test('does not wait for a ClientHello that is available from the start', async t => {
   const { upstream, started, before, listeners } = await waiting(t, { rest: hello })
   t.equal(await upstream.peer.until(hello.length), HELLO)
   upstream.peer.write(SERVER_HELLO)
@@ -164,7 +164,7 @@ t.test('a hello that is there from the start needs no wait', async t => {
   t.same(listeners(), before)
 })
 
-t.test('the pump is checked and stopped in its place', async t => {
+t.test('checks and stops its pump', async t => {
   const { upstream, started, tunnel, pump } = await waiting(t, { rest: hello })
   upstream.peer.write('x')
   await until('the pump to start', () => started.length > 0)
@@ -173,7 +173,7 @@ t.test('the pump is checked and stopped in its place', async t => {
   t.same(pump.calls, ['check 1000000000', 'stop shutdown'])
 })
 
-t.test('a second hello is judged as the first was (RFC 8446 §4.1.4)', async t => {
+t.test('checks a second ClientHello like the first (RFC 8446 §4.1.4)', async t => {
   const { client, upstream, started, tunnel, pump, before, listeners } = await waiting(t, { rest: hello })
   client.peer.write(earlyData(100))
   for (const byte of RETRY_REQUEST.subarray(0, -1)) upstream.peer.write(Uint8Array.of(byte))
@@ -195,7 +195,7 @@ t.test('a second hello is judged as the first was (RFC 8446 §4.1.4)', async t =
   t.ok(behind === 0 || behind === CHANGE_CIPHER_SPEC.length, 'what came along with the request, or not yet')
 })
 
-t.test('a second hello that came before it was asked for is judged, too', async t => {
+t.test('checks a second ClientHello that arrives before it is requested', async t => {
   for (const [name, passed] of [
     ['a.test', true],
     ['b.test', false],
@@ -216,7 +216,7 @@ t.test('a second hello that came before it was asked for is judged, too', async 
   }
 })
 
-t.test('a client that ended behind its first hello, and is asked for a second, has none', async t => {
+t.test('refuses a client that half-closes after its first ClientHello if a second is requested', async t => {
   const { client, upstream, tunnel } = await waiting(t, { rest: hello })
   client.peer.write(CHANGE_CIPHER_SPEC)
   client.peer.end()
@@ -226,7 +226,7 @@ t.test('a client that ended behind its first hello, and is asked for a second, h
   t.match(await tunnel.finished, { refusal: { fault: 'sni_missing' } })
 })
 
-t.test('an end of either side that comes before the answer is left to the pump', async t => {
+t.test('leaves an end of either side before the answer to the pump', async t => {
   const first = await waiting(t, { rest: hello })
   first.client.peer.end()
   await until('the pump to start', () => first.started.length > 0)
@@ -241,7 +241,7 @@ t.test('an end of either side that comes before the answer is left to the pump',
   t.same(second.listeners(), second.before)
 })
 
-t.test('a client is not read beyond 64 KiB while the answer is waited for', async t => {
+t.test('reads at most 64 KiB from a client while the answer is awaited', async t => {
   const { client, upstream, started } = await waiting(t, { rest: hello })
   client.peer.write(Buffer.alloc(32 << 20, 'x'))
   await until('the client to be paused', () => client.socket.isPaused())
@@ -253,7 +253,7 @@ t.test('a client is not read beyond 64 KiB while the answer is waited for', asyn
   t.ok(held > 64 * 1024 && held <= 2 * 64 * 1024, `${held} bytes`)
 })
 
-t.test('an origin is not read while the second hello is waited for', async t => {
+t.test('does not read from the origin while the second ClientHello is awaited', async t => {
   const { client, upstream } = await waiting(t, { rest: hello })
   upstream.peer.write(RETRY_REQUEST)
   await client.peer.until(RETRY.length)
@@ -262,7 +262,7 @@ t.test('an origin is not read while the second hello is waited for', async t => 
   t.equal(upstream.socket.bytesRead, RETRY.length)
 })
 
-t.test('a paused client is read again for its second hello', async t => {
+t.test('resumes a paused client for its second ClientHello', async t => {
   const { client, upstream, tunnel } = await waiting(t, { rest: hello })
   const early = earlyData(2 ** 14 - 5)
   client.peer.write(Buffer.concat([early, early, early, early, clientHello('b.test').subarray(0, 30)]))
@@ -276,32 +276,35 @@ t.test('a paused client is read again for its second hello', async t => {
   t.match(await tunnel.finished, { refusal: { fault: 'sni_mismatch', sent: 'b.test' } })
 })
 
-t.test('the second hello has its time from when it is asked for, and the answer has none', async t => {
-  const { client, upstream, clock, tunnel } = await waiting(t, { rest: hello })
-  await upstream.peer.until(hello.length)
-  clock.advance(9_999)
-  tunnel.check(clock.now())
-  upstream.peer.write(RETRY_REQUEST)
-  await client.peer.until(RETRY.length)
-  clock.advance(4_999)
-  tunnel.check(clock.now())
-  await turns()
-  t.equal(client.socket.destroyed, false)
-  clock.advance(1)
-  tunnel.check(clock.now())
-  t.strictSame(await tunnel.finished, {
-    bytesUp: hello.length,
-    bytesDown: RETRY.length,
-    reason: 'server_name',
-    refusal: { fault: 'sni_timeout' },
-  })
-  const idle = await waiting(t, { rest: hello })
-  idle.clock.advance(10_000)
-  idle.tunnel.check(idle.clock.now())
-  t.strictSame(await idle.tunnel.finished, { bytesUp: hello.length, bytesDown: 0, reason: 'idle' })
-})
+t.test(
+  'the timeout for a second ClientHello starts with its request, and there is none for the answer',
+  async t => {
+    const { client, upstream, clock, tunnel } = await waiting(t, { rest: hello })
+    await upstream.peer.until(hello.length)
+    clock.advance(9_999)
+    tunnel.check(clock.now())
+    upstream.peer.write(RETRY_REQUEST)
+    await client.peer.until(RETRY.length)
+    clock.advance(4_999)
+    tunnel.check(clock.now())
+    await turns()
+    t.equal(client.socket.destroyed, false)
+    clock.advance(1)
+    tunnel.check(clock.now())
+    t.strictSame(await tunnel.finished, {
+      bytesUp: hello.length,
+      bytesDown: RETRY.length,
+      reason: 'server_name',
+      refusal: { fault: 'sni_timeout' },
+    })
+    const idle = await waiting(t, { rest: hello })
+    idle.clock.advance(10_000)
+    idle.tunnel.check(idle.clock.now())
+    t.strictSame(await idle.tunnel.finished, { bytesUp: hello.length, bytesDown: 0, reason: 'idle' })
+  },
+)
 
-t.test('each limit ends the wait when its time has come, and not before', async t => {
+t.test('each timeout ends the wait when it expires, and not before', async t => {
   const long = { idleMs: 1e9, lifetimeMs: 1e9, headerTimeoutMs: 1e9 }
   const table: [limits: Partial<typeof long>, reason: string, fault: string | undefined][] = [
     [{ headerTimeoutMs: 100 }, 'server_name', 'sni_timeout'],
@@ -335,14 +338,14 @@ t.test('each limit ends the wait when its time has come, and not before', async 
   }
 })
 
-t.test('an upstream that is closed meanwhile ends the wait', async t => {
+t.test('an upstream that is closed ends the wait', async t => {
   const { client, upstream, tunnel } = await waiting(t)
   upstream.socket.destroy()
   t.match(await tunnel.finished, { reason: 'upstream_reset' })
   t.equal(await client.peer.untilEnd(), '')
 })
 
-t.test('a refused client is listened to until it ends, so that it can read the alert', async t => {
+t.test('reads from a refused client until it closes, so that it can read the alert', async t => {
   const { client, upstream, tunnel } = await waiting(t)
   client.peer.write(clientHello('b.test'))
   t.equal(await client.peer.untilEnd(), ALERT)
@@ -358,7 +361,7 @@ t.test('a refused client is listened to until it ends, so that it can read the a
   t.equal(await client.peer.outcome(), 'end')
 })
 
-t.test('what ended it first is what is told', async t => {
+t.test('reports the first reason to end', async t => {
   const { client, tunnel, clock } = await waiting(t)
   client.peer.write(clientHello('b.test'))
   t.equal(await client.peer.untilEnd(), ALERT)
@@ -368,7 +371,7 @@ t.test('what ended it first is what is told', async t => {
   t.match(await tunnel.finished, { reason: 'server_name', refusal: { fault: 'sni_mismatch' } })
 })
 
-t.test('a client whose connection to the proxy is TLS is treated alike', async t => {
+t.test('treats a client that is connected with TLS in the same way', async t => {
   const first = await waiting(t, { client: await tlsEnds(t) })
   for (const byte of hello) first.client.peer.write(Uint8Array.of(byte))
   t.equal(await first.upstream.peer.until(hello.length), HELLO)

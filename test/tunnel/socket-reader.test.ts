@@ -25,7 +25,7 @@ function started(buffers = new ReadBuffers(), wanted = true): { reader: Buffered
   return { reader, pieces }
 }
 
-t.test('quiet readers share one buffer and keep their bytes apart', async t => {
+t.test('quiet readers share one buffer, but not their bytes', async t => {
   const buffers = new ReadBuffers()
   const [one, two] = [started(buffers), started(buffers)]
   t.equal(one.reader.onRead.buffer(), two.reader.onRead.buffer())
@@ -36,7 +36,7 @@ t.test('quiet readers share one buffer and keep their bytes apart', async t => {
   t.same(two.pieces.map(String), ['bbbb'])
 })
 
-t.test('a reader that fills the shared buffer gets a large one of its own', async t => {
+t.test('a reader that fills the shared buffer gets a large buffer of its own', async t => {
   for (const [bytes, size] of [
     [SHARED_BYTES - 1, SHARED_BYTES],
     [SHARED_BYTES, LARGE_BYTES],
@@ -48,7 +48,7 @@ t.test('a reader that fills the shared buffer gets a large one of its own', asyn
   }
 })
 
-t.test('it keeps the large one while it is busy, and is quiet after a small read', async t => {
+t.test('a reader keeps its large buffer while it is busy, and is quiet after a small read', async t => {
   for (const [bytes, size] of [
     [LARGE_BYTES, LARGE_BYTES],
     [SHARED_BYTES / 2, LARGE_BYTES],
@@ -62,7 +62,7 @@ t.test('it keeps the large one while it is busy, and is quiet after a small read
   }
 })
 
-t.test('small pieces are copies, large ones are what was read into', async t => {
+t.test('small pieces are copies, large ones are views of the buffer', async t => {
   const { reader, pieces } = started()
   read(reader, SHARED_BYTES, 'a')
   const large = reader.onRead.buffer()
@@ -76,12 +76,12 @@ t.test('small pieces are copies, large ones are what was read into', async t => 
   t.equal(String(shared), 'a'.repeat(SHARED_BYTES))
 })
 
-t.test('the answer of the consumer is the answer to the socket', async t => {
+t.test('the return value of the consumer is that of the callback', async t => {
   t.equal(read(started().reader, 1, 'a'), true)
   t.equal(read(started(new ReadBuffers(), false).reader, 1, 'a'), false)
 })
 
-t.test('what is read before anybody asks for it is kept, in order', async t => {
+t.test('what is read before there is a consumer is kept, in order', async t => {
   const reader = new BufferedReader(new ReadBuffers())
   t.equal(read(reader, 3, 'a'), true)
   t.equal(read(reader, SHARED_BYTES, 'b'), true)
@@ -108,7 +108,7 @@ t.test('a consumer may start another one, which gets all that follows, in order'
   t.same(got, ['first a', 'second b', 'second c', 'second d'])
 })
 
-t.test('a large buffer goes back with the first small piece, and is the next one borrowed', async t => {
+t.test('a large buffer is returned with the first small piece, and reused next', async t => {
   const buffers = new ReadBuffers()
   const { reader } = started(buffers)
   read(reader, SHARED_BYTES, 'a')
@@ -124,7 +124,7 @@ t.test('a large buffer goes back with the first small piece, and is the next one
   t.not(third.onRead.buffer(), large, 'given back once, lent once')
 })
 
-t.test('a large buffer does not go back with a piece that lies in it', async t => {
+t.test('a large buffer is not returned while a piece is a view of it', async t => {
   const buffers = new ReadBuffers()
   const reader = new BufferedReader(buffers)
   reader.start(1024, () => false)
@@ -137,7 +137,7 @@ t.test('a large buffer does not go back with a piece that lies in it', async t =
   t.equal(buffers.takeLarge(), large)
 })
 
-t.test('a released reader has no buffer and takes nothing more', async t => {
+t.test('a released reader has no buffer and passes nothing on', async t => {
   const buffers = new ReadBuffers()
   const { reader, pieces } = started(buffers)
   read(reader, SHARED_BYTES, 'a')
@@ -150,7 +150,7 @@ t.test('a released reader has no buffer and takes nothing more', async t => {
   t.equal(pieces.length, 1)
 })
 
-t.test('only so many spare buffers are kept', async t => {
+t.test('a limited number of spare buffers is kept', async t => {
   const buffers = new ReadBuffers()
   const all = Array.from({ length: 17 }, () => buffers.takeLarge())
   for (const buffer of all) buffers.giveLarge(buffer)
@@ -158,7 +158,7 @@ t.test('only so many spare buffers are kept', async t => {
   t.equal(again.filter(buffer => all.includes(buffer)).length, 16)
 })
 
-t.test('gives what comes to whoever started last, and first what was taken back', async t => {
+t.test('passes bytes to the last consumer, those that were taken back first', async t => {
   const stream = new PassThrough()
   const reader = new StreamReader(stream as unknown as Socket)
   stream.write('before')

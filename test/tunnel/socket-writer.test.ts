@@ -55,7 +55,7 @@ t.test('writes at once what the system takes', async t => {
   t.same(writes, [1, 2, 1])
 })
 
-t.test('joins what is written behind what the system has not taken, and goes on once it has', async t => {
+t.test('joins pieces while an earlier write is pending, and writes them after it', async t => {
   const { socket, writes, taken, take } = slow(t)
   const writer = new JoiningWriter(socket)
   for (let i = 0; i < 10_000; i++) writer.write(i % 2 === 0 ? 'x' : Buffer.of(0xff))
@@ -71,7 +71,7 @@ t.test('joins what is written behind what the system has not taken, and goes on 
   t.same(writes.slice(3), [1], 'at once again')
 })
 
-t.test('holds no more than 16 KiB, and says when the other end has fallen behind', async t => {
+t.test('holds at most 16 KiB, and reports that the peer reads too slowly', async t => {
   const { socket, writes } = slow(t)
   const writer = new JoiningWriter(socket)
   let accepted = 0
@@ -82,7 +82,7 @@ t.test('holds no more than 16 KiB, and says when the other end has fallen behind
   t.ok(writes.length <= 3 + socket.writableHighWaterMark / (16 * 1024), `${writes.length} writes`)
 })
 
-t.test('a large piece is written as it is, behind what is held', async t => {
+t.test('writes a large piece unjoined, after what is held', async t => {
   const { socket, writes, taken, take } = slow(t)
   const writer = new JoiningWriter(socket)
   for (const piece of ['a', 'b', 'c', 'd']) writer.write(piece)
@@ -96,7 +96,7 @@ t.test('a large piece is written as it is, behind what is held', async t => {
   t.equal(taken.join(''), `abcd${'L'.repeat(16 * 1024)}e`)
 })
 
-t.test('pieces written together follow what is held, and are one piece for the system', async t => {
+t.test('writes several pieces with one system call, after what is held', async t => {
   const { socket, taken, take } = slow(t)
   const writer = new JoiningWriter(socket)
   for (const piece of ['a', 'b', 'c']) writer.write(piece)
@@ -125,7 +125,7 @@ t.test('resets a TCP connection', async t => {
   resetSocket(client.socket)
 })
 
-t.test('closes a connection whose FIN is just being sent, which the system does not reset', async t => {
+t.test('closes a connection whose FIN is being sent, as the system does not reset it', async t => {
   const origin = await rawOrigin(t)
   const { socket } = await rawClient(t, origin.port)
   const closed = new Promise(resolve => socket.once('close', resolve))
@@ -139,7 +139,7 @@ t.test('closes a connection whose FIN is just being sent, which the system does 
   t.ok(socket.destroyed)
 })
 
-t.test('closes what can not be reset', async t => {
+t.test('closes a socket that cannot be reset', async t => {
   const socket = new Socket()
   t.intercept(socket, 'resetAndDestroy', {
     value: () => {

@@ -74,7 +74,7 @@ function holds<T>(t: Test, property: fc.IProperty<T>, numRuns: number): void {
   t.doesNotThrow(() => fc.assert(property, { numRuns: runs(numRuns) }))
 }
 
-t.test('any hello gives its name, however it and its records are cut (RFC 8446 §5.1)', async t => {
+t.test('finds the name in any ClientHello, however it and its records are split (RFC 8446 §5.1)', async t => {
   const property = fc.property(hello, places, (sent, at) => {
     const verdict = checkHello(sent.bytes, at)
     return verdict?.kind === 'hello' && verdict.serverName === sent.name
@@ -82,7 +82,7 @@ t.test('any hello gives its name, however it and its records are cut (RFC 8446 �
   holds(t, property, 3000)
 })
 
-t.test('a hello with anything wrong gives a verdict or none, the same however it is cut', async t => {
+t.test('a damaged ClientHello has the same verdict, or none, however it is split', async t => {
   const seen = new Set<string>()
   const changes = fc.array(change, { minLength: 1, maxLength: 4 })
   const property = fc.property(hello, changes, places, (sent, made, at) => {
@@ -93,14 +93,17 @@ t.test('a hello with anything wrong gives a verdict or none, the same however it
   t.same([...seen].sort(), ['fault', 'hello', 'more'], 'the changes lead everywhere')
 })
 
-t.test('so do any bytes, behind any beginning of a hello', async t => {
-  const beginning = clientHello('a.test')
-  const input = fc
-    .tuple(fc.nat(beginning.length), fc.uint8Array({ maxLength: 300 }))
-    .map(([length, rest]) => Buffer.concat([beginning.subarray(0, length), rest]))
-  holds(
-    t,
-    fc.property(input, places, (bytes, at) => void checkHello(bytes, at)),
-    20_000,
-  )
-})
+t.test(
+  'any bytes after any beginning of a ClientHello have the same verdict, or none, however they are split',
+  async t => {
+    const beginning = clientHello('a.test')
+    const input = fc
+      .tuple(fc.nat(beginning.length), fc.uint8Array({ maxLength: 300 }))
+      .map(([length, rest]) => Buffer.concat([beginning.subarray(0, length), rest]))
+    holds(
+      t,
+      fc.property(input, places, (bytes, at) => void checkHello(bytes, at)),
+      20_000,
+    )
+  },
+)

@@ -24,7 +24,7 @@ function read(bytes: Uint8Array): { verdict: string | undefined; after: number }
   return { verdict, after }
 }
 
-t.test('knows a request for a second hello by its random (RFC 8446 §4.1.3)', async t => {
+t.test('recognises a HelloRetryRequest by its random (RFC 8446 §4.1.3)', async t => {
   t.equal(RETRY_RANDOM.toString('hex').slice(0, 8), 'cf21ad74')
   t.same(read(RETRY_REQUEST), { verdict: 'retry', after: RETRY_REQUEST.length })
   for (const at of [0, 1, 30, 31]) {
@@ -34,7 +34,7 @@ t.test('knows a request for a second hello by its random (RFC 8446 §4.1.3)', as
   }
 })
 
-t.test('anything else asks for none', async t => {
+t.test('nothing else is a HelloRetryRequest', async t => {
   const table: [what: string, bytes: Buffer, after: number][] = [
     ['a server hello', SERVER_HELLO, SERVER_HELLO.length],
     ['an alert', FATAL_ALERT, 1],
@@ -53,7 +53,7 @@ t.test('anything else asks for none', async t => {
 })
 
 t.test(
-  'a part of a request is no verdict, and records of any length are put together (RFC 8446 §5.1)',
+  'a part of a HelloRetryRequest has no verdict, and records of any length are joined (RFC 8446 §5.1)',
   async t => {
     for (let length = 0; length < RETRY_REQUEST.length; length++) {
       t.equal(read(RETRY_REQUEST.subarray(0, length)).verdict, undefined)
@@ -64,7 +64,7 @@ t.test(
   },
 )
 
-t.test('what stands behind a request does not hide it', async t => {
+t.test('bytes after a HelloRetryRequest do not hide it', async t => {
   for (const behind of [
     record(Buffer.concat([RETRY_MESSAGE, RETRY_MESSAGE])),
     Buffer.concat([RETRY_REQUEST, FATAL_ALERT]),
@@ -73,7 +73,7 @@ t.test('what stands behind a request does not hide it', async t => {
   }
 })
 
-t.test('reads the longest request that there can be', async t => {
+t.test('reads the longest possible HelloRetryRequest', async t => {
   const random = serverHelloMessage(RETRY_RANDOM, extension(44, Buffer.alloc(2 ** 16 - 1 - 10)))
   t.equal(random.length, 2 ** 16 - 1 + 76)
   t.equal(read(records(random)).verdict, 'retry')

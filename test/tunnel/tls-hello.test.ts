@@ -47,43 +47,46 @@ function read(bytes: Uint8Array): { verdict: string; after: number } {
 const withExtensions = (...extensions: Uint8Array[]) =>
   record(handshake(helloBody({ extensions: vector(2, ...extensions) })))
 
-t.test('reads the host name of a hello (RFC 6066 §3)', async t => {
+t.test('reads the host name of a ClientHello (RFC 6066 §3)', async t => {
   for (const name of ['a.test', 'A.Test', 'a', 'a.test.', '192.0.2.1', 'x'.repeat(300), 'b\xfc\0\r\n']) {
     const hello = clientHello(name)
     t.same(read(hello), { verdict: `name ${name}`, after: hello.length })
   }
 })
 
-t.test('finds it wherever it stands among the extensions', async t => {
+t.test('finds it at any position among the extensions', async t => {
   const named = serverNameExtension(nameEntry('a.test'))
   for (const extensions of [[named], [named, BEFORE], [BEHIND, BEFORE, named]]) {
     t.equal(read(withExtensions(...extensions)).verdict, 'name a.test')
   }
 })
 
-t.test('a hello may have no name, no extensions, or none at all', async t => {
+t.test('a ClientHello may have no name, empty extensions, or no extensions', async t => {
   t.equal(read(clientHello()).verdict, 'name none')
   t.equal(read(withExtensions()).verdict, 'name none')
   t.equal(read(record(handshake(helloBody({ extensions: Buffer.alloc(0) })))).verdict, 'name none')
 })
 
-t.test('takes every version from SSL 3.0 on in records and hellos, and no other (RFC 8446 §5.1)', async t => {
-  const message = handshake(helloBody({ extensions: vector(2, serverNameExtension(nameEntry('a.test'))) }))
-  for (const [version, verdict] of [
-    [0x02ff, NOT_TLS],
-    [0x0300, 'name a.test'],
-    [0x0301, 'name a.test'],
-    [0x0303, 'name a.test'],
-    [0x03ff, 'name a.test'],
-    [0x0400, NOT_TLS],
-  ] as const) {
-    t.equal(read(record(message, 22, version)).verdict, verdict, `record ${version}`)
-    const body = helloBody({ version, extensions: vector(2, serverNameExtension(nameEntry('a.test'))) })
-    t.equal(read(record(handshake(body))).verdict, verdict, `hello ${version}`)
-  }
-})
+t.test(
+  'accepts every version from SSL 3.0 on in records and ClientHellos, and no other (RFC 8446 §5.1)',
+  async t => {
+    const message = handshake(helloBody({ extensions: vector(2, serverNameExtension(nameEntry('a.test'))) }))
+    for (const [version, verdict] of [
+      [0x02ff, NOT_TLS],
+      [0x0300, 'name a.test'],
+      [0x0301, 'name a.test'],
+      [0x0303, 'name a.test'],
+      [0x03ff, 'name a.test'],
+      [0x0400, NOT_TLS],
+    ] as const) {
+      t.equal(read(record(message, 22, version)).verdict, verdict, `record ${version}`)
+      const body = helloBody({ version, extensions: vector(2, serverNameExtension(nameEntry('a.test'))) })
+      t.equal(read(record(handshake(body))).verdict, verdict, `hello ${version}`)
+    }
+  },
+)
 
-t.test('what is not TLS is found out with the first byte that can not be (RFC 8446 §5.1)', async t => {
+t.test('recognises what is not TLS by the first byte that cannot be (RFC 8446 §5.1)', async t => {
   const table: [what: string, bytes: Buffer, after: number][] = [
     ['HTTP', Buffer.from('GET / HTTP/1.1\r\n\r\n'), 1],
     ['SSH', Buffer.from('SSH-2.0-x\r\n'), 1],
@@ -104,7 +107,7 @@ t.test('what is not TLS is found out with the first byte that can not be (RFC 84
   for (const [what, bytes, after] of table) t.same(read(bytes), { verdict: NOT_TLS, after }, what)
 })
 
-t.test('a prefix of a hello is no verdict', async t => {
+t.test('a prefix of a ClientHello has no verdict', async t => {
   const hello = records(handshake(helloBody()), 50)
   for (let length = 0; length < hello.length; length++) {
     t.equal(read(hello.subarray(0, length)).verdict, 'more')
@@ -112,7 +115,7 @@ t.test('a prefix of a hello is no verdict', async t => {
   t.equal(read(hello).verdict, 'name none')
 })
 
-t.test('puts a hello together from records of any length (RFC 8446 §5.1)', async t => {
+t.test('joins a ClientHello from records of any length (RFC 8446 §5.1)', async t => {
   const named = serverNameExtension(nameEntry('a.test'))
   const message = handshake(helloBody({ extensions: vector(2, BEFORE, named, BEHIND) }))
   for (let length = 1; length <= message.length; length++) {
@@ -120,7 +123,7 @@ t.test('puts a hello together from records of any length (RFC 8446 §5.1)', asyn
   }
 })
 
-t.test('bytes behind a hello are kept, and not looked at', async t => {
+t.test('keeps bytes after a ClientHello without parsing them', async t => {
   const hello = clientHello('a.test')
   for (const behind of ['x', '\0'.repeat(MAX_BYTES), clientHello('b.test').toString('latin1')]) {
     const bytes = Buffer.concat([hello, Buffer.from(behind, 'latin1')])
@@ -131,7 +134,7 @@ t.test('bytes behind a hello are kept, and not looked at', async t => {
   }
 })
 
-t.test('refuses a message behind the hello in its record', async t => {
+t.test('refuses another message after the ClientHello in its record', async t => {
   const message = handshake(helloBody())
   t.equal(read(record(Buffer.concat([message, uint(0, 1)]))).verdict, NOT_TLS)
   t.equal(read(record(Buffer.concat([message, message]))).verdict, NOT_TLS)
@@ -149,7 +152,7 @@ t.test('refuses a message behind the hello in its record', async t => {
   )
 })
 
-t.test('holds every part of a hello to its length (RFC 8446 §4.1.2)', async t => {
+t.test('checks the length of every part of a ClientHello (RFC 8446 §4.1.2)', async t => {
   const odd = Buffer.alloc(3)
   const table: [what: string, body: Buffer, verdict: string][] = [
     ['nothing', Buffer.alloc(0), NOT_TLS],
@@ -176,7 +179,7 @@ t.test('holds every part of a hello to its length (RFC 8446 §4.1.2)', async t =
   for (const [what, body, verdict] of table) t.equal(read(record(handshake(body))).verdict, verdict, what)
 })
 
-t.test('holds the list of names to one host name (RFC 6066 §3)', async t => {
+t.test('accepts only one host name in the list of names (RFC 6066 §3)', async t => {
   const a = nameEntry('a.test')
   const named = serverNameExtension(a)
   const table: [what: string, extensions: Buffer[]][] = [
@@ -204,7 +207,7 @@ t.test('holds the list of names to one host name (RFC 6066 §3)', async t => {
   t.equal(read(withExtensions(named)).verdict, 'name a.test')
 })
 
-t.test('reads 32 KiB and no more', async t => {
+t.test('reads at most 32 KiB', async t => {
   for (const bytes of [500, 2 ** 14 + 5, 2 ** 14 + 12, MAX_BYTES - 1, MAX_BYTES]) {
     const hello = paddedHello('a.test', bytes)
     t.same([hello.length, read(hello).verdict], [bytes, 'name a.test'])
@@ -213,7 +216,7 @@ t.test('reads 32 KiB and no more', async t => {
   t.same(over, { verdict: TOO_LARGE, after: MAX_BYTES + 1 })
 })
 
-t.test('refuses a hello that says it is longer as soon as it says so', async t => {
+t.test('refuses a longer ClientHello as soon as its length is known', async t => {
   const beginning = (body: number) => Buffer.concat([Buffer.from('160301400001', 'hex'), uint(body, 3)])
   t.equal(read(beginning(MAX_BYTES - 9)).verdict, 'more')
   t.same(read(beginning(MAX_BYTES - 8)), { verdict: TOO_LARGE, after: 9 })
@@ -221,7 +224,7 @@ t.test('refuses a hello that says it is longer as soon as it says so', async t =
 })
 
 t.test(
-  'change_cipher_spec and early data may stand before a second hello only (RFC 8446 §4.2.10)',
+  'change_cipher_spec and early data may precede only a second ClientHello (RFC 8446 §4.2.10)',
   async t => {
     for (const [type, verdict] of [
       [19, NOT_TLS],
@@ -239,7 +242,7 @@ t.test(
   },
 )
 
-t.test('tiny records can not make it read more', async t => {
+t.test('tiny records cannot make it read more', async t => {
   const message = handshake(Buffer.alloc(MAX_BYTES / 4))
   t.same(read(records(message, 1)), { verdict: TOO_LARGE, after: MAX_BYTES + 1 })
 })
@@ -263,7 +266,7 @@ async function helloTaker(t: Test): Promise<{ port: number; hello: Promise<Buffe
   return { port: (server.address() as AddressInfo).port, hello }
 }
 
-t.test('reads the hellos of Node', async t => {
+t.test('reads the ClientHellos of Node', async t => {
   const table: [ConnectionOptions, string][] = [
     [{ servername: 'a.test' }, 'name a.test'],
     [{ servername: 'a.test', minVersion: 'TLSv1.2', maxVersion: 'TLSv1.2' }, 'name a.test'],
@@ -282,7 +285,7 @@ t.test('reads the hellos of Node', async t => {
   }
 })
 
-t.test('reads the hellos of OpenSSL', { skip: needs('openssl') }, async t => {
+t.test('reads the ClientHellos of OpenSSL', { skip: needs('openssl') }, async t => {
   const table: [string[], string][] = [
     [['-servername', 'a.test'], 'name a.test'],
     [['-servername', 'a.test', '-tls1_2'], 'name a.test'],

@@ -2,7 +2,7 @@ import t from 'tap'
 import { PROXY_ERRORS, ProxyError, type ProxyErrorType } from '../../src/errors.js'
 import { connectFailure } from '../../src/tunnel/tunnel.js'
 
-t.test('what a CONNECT meets becomes 403, 502 or 504 (RFC 9110 §9.3.6)', async t => {
+t.test('every failure of a CONNECT is 403, 502 or 504 (RFC 9110 §9.3.6)', async t => {
   const met: readonly [ProxyErrorType, number][] = [
     ['dns_error', 502],
     ['dns_timeout', 504],
@@ -23,7 +23,7 @@ t.test('what a CONNECT meets becomes 403, 502 or 504 (RFC 9110 §9.3.6)', async 
   }
 })
 
-t.test('an error that has such a status stays itself', async t => {
+t.test('an error that has such a status is not changed', async t => {
   const error = new ProxyError('dns_error', 'm')
   t.equal(connectFailure(error), error)
   const loop = new ProxyError('proxy_loop_detected', 'm')

@@ -6,56 +6,59 @@ import { ManualClock } from '../kit/fakes/manual-clock.js'
 
 const ERROR = new ProxyError('connection_refused', 'm')
 
-t.test('what could not be reached is not preferred for a while, and every change is told once', async t => {
-  const clock = new ManualClock()
-  const changes: [string, ProxyError | undefined][] = []
-  const availability = new Availability<string>({
-    now: clock.now,
-    onChange: (name, error) => changes.push([name, error]),
-  })
-  t.same(availability.preferred(['a', 'b']), ['a', 'b'])
-  availability.reached('a')
-  t.same(changes, [])
-  availability.unreached('a', ERROR)
-  availability.unreached('a', ERROR)
-  t.same(changes, [['a', ERROR]])
-  t.same(availability.preferred(['a', 'b']), ['b'])
-  t.same(availability.preferred(['a']), ['a'], 'where there is no other')
-  t.same(availability.preferred([]), [])
-  clock.advance(DOWN_MS - 1)
-  t.same(availability.preferred(['a', 'b']), ['b'])
-  clock.advance(1)
-  t.same(availability.preferred(['a', 'b']), ['a', 'b'])
-  availability.chosen('a')
-  t.same(availability.preferred(['a', 'b']), ['b'], 'one request finds out whether it is back')
-  availability.reached('a')
-  t.same(availability.preferred(['a', 'b']), ['a', 'b'])
-  t.same(changes, [
-    ['a', ERROR],
-    ['a', undefined],
-  ])
-  availability.chosen('b')
-  t.same(availability.preferred(['a', 'b']), ['a', 'b'], 'what is up stays up')
-})
+t.test(
+  'an upstream that could not be connected to is not preferred for a while, and each change is reported once',
+  async t => {
+    const clock = new ManualClock()
+    const changes: [string, ProxyError | undefined][] = []
+    const availability = new Availability<string>({
+      now: clock.now,
+      onChange: (name, error) => changes.push([name, error]),
+    })
+    t.same(availability.preferred(['a', 'b']), ['a', 'b'])
+    availability.markUp('a')
+    t.same(changes, [])
+    availability.markDown('a', ERROR)
+    availability.markDown('a', ERROR)
+    t.same(changes, [['a', ERROR]])
+    t.same(availability.preferred(['a', 'b']), ['b'])
+    t.same(availability.preferred(['a']), ['a'], 'where there is no other')
+    t.same(availability.preferred([]), [])
+    clock.advance(DOWN_MS - 1)
+    t.same(availability.preferred(['a', 'b']), ['b'])
+    clock.advance(1)
+    t.same(availability.preferred(['a', 'b']), ['a', 'b'])
+    availability.chosen('a')
+    t.same(availability.preferred(['a', 'b']), ['b'], 'one request finds out whether it is back')
+    availability.markUp('a')
+    t.same(availability.preferred(['a', 'b']), ['a', 'b'])
+    t.same(changes, [
+      ['a', ERROR],
+      ['a', undefined],
+    ])
+    availability.chosen('b')
+    t.same(availability.preferred(['a', 'b']), ['a', 'b'], 'what is up stays up')
+  },
+)
 
 t.test('an outage begins with the first failure, and has the error of the last', async t => {
   const clock = new ManualClock()
   const availability = new Availability<string>({ now: clock.now, onChange: () => {} })
   t.same(availability.healthOf('a'), { upstream: 'a', outage: undefined, failures: new Map() })
   const since = clock.now()
-  availability.unreached('a', ERROR)
+  availability.markDown('a', ERROR)
   clock.advance(DOWN_MS)
   availability.chosen('a')
   const last = new ProxyError('dns_error', 'no address')
-  availability.unreached('a', last)
+  availability.markDown('a', last)
   const { outage, failures } = availability.healthOf('a')
   t.match(outage, { since, error: last })
   t.same([...failures.values()], [1, 1])
-  availability.reached('a')
+  availability.markUp('a')
   t.equal(availability.healthOf('a').outage, undefined)
 })
 
-t.test('an upstream that goes down is a warning, one that comes back is not', async t => {
+t.test('logs a warning when an upstream goes down, and none when it is up again', async t => {
   const lines: unknown[] = []
   const logger = createLogger('info', { write: line => void lines.push(JSON.parse(line)) })
   const upstream = { source: 'origins[0].forward', url: 'http://up.test:80' }

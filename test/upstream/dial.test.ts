@@ -50,7 +50,7 @@ async function permitFor(authority: string, addresses: Record<string, string[]> 
 }
 
 t.test('a permit', async t => {
-  await t.test('holds every address of the name, vetted, and the time that DNS took', async t => {
+  await t.test('contains every vetted address of the name, and the time that DNS took', async t => {
     let now = 5
     const resolver = { cached: nothing, resolve: async () => ['1.1.1.1', '2606:4700::1', '::ffff:8.8.8.8'] }
     const times = [5, 12]
@@ -63,7 +63,7 @@ t.test('a permit', async t => {
     t.equal(dnsMs, 7)
   })
 
-  await t.test('of a literal asks nobody', async t => {
+  await t.test('for an address literal needs no DNS query', async t => {
     const asked = (): never => {
       throw new Error('asked')
     }
@@ -74,24 +74,24 @@ t.test('a permit', async t => {
     ] as const) {
       const { permit, dnsMs } = await dialer({ resolver }).permit(grant(authority), { signal: never })
       t.same([permit.addresses.map(({ text }) => text), dnsMs], [[address], undefined])
-      t.same(dialer({ resolver }).permitAtOnce(grant(authority)), { permit, dnsMs }, 'at once')
+      t.same(dialer({ resolver }).permitIfKnown(grant(authority)), { permit, dnsMs }, 'at once')
     }
   })
 
-  await t.test('is there at once when the addresses are kept, and judged all the same', async t => {
+  await t.test('is available at once if the addresses are cached, and is vetted all the same', async t => {
     const kept: Record<string, string[]> = { 'a.test': ['1.1.1.1'], 'b.test': ['1.1.1.1', '10.0.0.1'] }
     const one = dialer({ resolver: { cached: name => kept[name], resolve: async () => [] } })
-    const { permit, dnsMs } = one.permitAtOnce(grant('a.test:443')) ?? {}
+    const { permit, dnsMs } = one.permitIfKnown(grant('a.test:443')) ?? {}
     t.same([permit?.addresses.map(({ text }) => text), dnsMs], [['1.1.1.1'], 0])
-    t.throws(() => one.permitAtOnce(grant('b.test:443')), {
+    t.throws(() => one.permitIfKnown(grant('b.test:443')), {
       message: /./,
       type: 'destination_ip_prohibited',
       status: 403,
     })
-    t.equal(one.permitAtOnce(grant('c.test:443')), undefined, 'has to be asked for')
+    t.equal(one.permitIfKnown(grant('c.test:443')), undefined, 'has to be asked for')
   })
 
-  await t.test('is refused when one address is not allowed: 403, and why', async t => {
+  await t.test('is refused with 403 and the reason if one address is not allowed', async t => {
     for (const bad of ['10.0.0.1', '169.254.169.254', '::ffff:10.0.0.1', 'fe80::1', 'not an address']) {
       await t.rejects(
         dialer({ addresses: { 'a.test': ['1.1.1.1', bad] } }).permit(grant('a.test:443'), { signal: never }),
@@ -101,7 +101,7 @@ t.test('a permit', async t => {
     }
   })
 
-  await t.test('to a listener of our own is 508', async t => {
+  await t.test('for a listener of our own is refused with 508', async t => {
     const own = policy(
       { rules: { web: { hosts: ['*'], ports: ['any'], addresses: ['127.0.0.0/8'] } } },
       { ownListeners: [{ cidr: parseCidr('127.0.0.1'), port: 3128, wildcard: false, role: 'proxy' }] },
@@ -115,7 +115,7 @@ t.test('a permit', async t => {
     })
   })
 
-  await t.test('fails as DNS does, or with the reason of the signal', async t => {
+  await t.test('fails with the error of DNS, or with the reason of the signal', async t => {
     const failed = new ProxyError('dns_error', 'no address found for a.test')
     const failing = dialer({ resolver: { cached: nothing, resolve: () => Promise.reject(failed) } })
     await t.rejects(failing.permit(grant('a.test:443'), { signal: never }), failed)
@@ -129,7 +129,7 @@ t.test('a permit', async t => {
   })
 })
 
-t.test('only literals of the permit reach the connector, and Node races nothing by itself', async t => {
+t.test("connects only to address literals of the permit, without Node's own address selection", async t => {
   const options: TcpNetConnectOpts[] = []
   const permit = await permitFor('a.test:443', { 'a.test': ['1.1.1.1', '2606:4700::1'] })
   const { connector } = dialled(given => {
@@ -158,7 +158,7 @@ async function listening(t: Test, host: string): Promise<number> {
   return address.port
 }
 
-t.test('a connection knows where it leads and how long it took', async t => {
+t.test('a connection has its address and the time that connecting took', async t => {
   const times = [10, 14]
   const port = await listening(t, '127.0.0.1')
   const permit = await permitFor(`a.test:${port}`, { 'a.test': ['127.0.0.1'] })
@@ -169,7 +169,7 @@ t.test('a connection knows where it leads and how long it took', async t => {
   t.ok(connection.socket.listenerCount('error') > 0, 'an error is nobody’s exception')
 })
 
-t.test('a second address is tried when the first does not answer', async t => {
+t.test('a second address is tried if the first does not respond', async t => {
   const port = await listening(t, '127.0.0.1')
   const permit = await permitFor('a.test:443', { 'a.test': ['2606:4700::1', '1.1.1.1'] })
   const { connector, targets } = dialled(options =>
@@ -181,7 +181,7 @@ t.test('a second address is tried when the first does not answer', async t => {
   t.same(targets, ['2606:4700::1 443', '1.1.1.1 443'])
 })
 
-t.test('IPv6 is written in brackets', async t => {
+t.test('an IPv6 address is written in brackets', async t => {
   const port = await listening(t, '127.0.0.1')
   const permit = await permitFor('[::1]:443')
   const { connector } = dialled(toLoopback(port))
@@ -190,18 +190,18 @@ t.test('IPv6 is written in brackets', async t => {
   t.equal(connection.where, '[::1]:443')
 })
 
-t.test('too slow is 504, and the attempt is ended', async t => {
+t.test('a connect timeout is 504, and the attempt is closed', async t => {
   const { connector, sockets } = dialled()
   const permit = await permitFor('127.0.0.1:443')
   await t.rejects(dialer({ connector, connectTimeoutMs: 20 }).connect(permit, never), {
     type: 'connection_timeout',
     status: 504,
-    message: 'no connection in time: 127.0.0.1:443',
+    message: 'connect timeout exceeded: 127.0.0.1:443',
   })
   t.equal(sockets[0]?.destroyed, true)
 })
 
-t.test('a signal ends it with its reason', async t => {
+t.test('a signal cancels it with its reason', async t => {
   const { connector, sockets } = dialled()
   const permit = await permitFor('127.0.0.1:443')
   const controller = new AbortController()
@@ -214,7 +214,7 @@ t.test('a signal ends it with its reason', async t => {
   t.equal(sockets.length, 1, 'and opens nothing when it was aborted before')
 })
 
-t.test('what a system call says is told by one table', async t => {
+t.test('errors of system calls are translated by one table', async t => {
   const permit = await permitFor('127.0.0.1:443')
   for (const [code, type] of [
     ['ENETUNREACH', 'destination_ip_unroutable'],
@@ -228,7 +228,7 @@ t.test('what a system call says is told by one table', async t => {
   }
 })
 
-t.test('a connection that came back to a listener of our own', async t => {
+t.test('a connection that leads to a listener of our own', async t => {
   const received: Promise<number>[] = []
   const server = createServer(socket => {
     socket.resume()
@@ -255,7 +255,7 @@ t.test('a connection that came back to a listener of our own', async t => {
     return dialing.connect(permit, never)
   }
 
-  await t.test('is refused as the policy refuses it, and nothing is sent', async t => {
+  await t.test('is refused by the policy before anything is sent', async t => {
     const loop = { type: 'proxy_loop_detected', status: 508, reason: 'own_address' }
     await t.rejects(dial('127.0.0.1', {}), { ...loop, message: `a.test:${port} is this proxy itself` })
     await t.rejects(dial('127.0.0.1', { role: 'admin' }), {
@@ -271,7 +271,7 @@ t.test('a connection that came back to a listener of our own', async t => {
     t.same(await Promise.all(received.splice(0)), [0, 0, 0, 0])
   })
 
-  await t.test('is none when the port, the address or the machine is another', async t => {
+  await t.test('is not assumed if the port, the address or the machine is different', async t => {
     for (const connecting of [
       dial('127.0.0.1', { port: port - 1 }),
       dial('127.0.0.1', { wildcard: false }),
@@ -284,10 +284,10 @@ t.test('a connection that came back to a listener of our own', async t => {
   })
 })
 
-t.test('a permit for an upstream of the configuration', async t => {
+t.test('a permit for a configured upstream', async t => {
   const host = { kind: 'name', name: 'up.test' } as const
   const addresses = { 'up.test': ['10.0.0.5', '127.0.0.1'] }
-  await t.test('holds what its name resolves to, wherever that is', async t => {
+  await t.test('contains all addresses of its name, wherever they are', async t => {
     const permit = await dialer({ addresses }).permitConfigured(
       { source: 'key', host, port: 80 },
       { signal: never },
@@ -299,14 +299,14 @@ t.test('a permit for an upstream of the configuration', async t => {
     )
   })
 
-  await t.test('of a literal asks nobody', async t => {
+  await t.test('for an address literal needs no DNS query', async t => {
     const literal = { source: 'key', host: { kind: 'ipv6', name: '::1' }, port: 80 } as const
     const resolver = { cached: nothing, resolve: async () => Promise.reject(new Error('asked')) }
     const permit = await dialer({ resolver }).permitConfigured(literal, { signal: never })
     t.equal(permit.addresses[0]?.text, '::1')
   })
 
-  await t.test('is made anew for other addresses and another policy alone', async t => {
+  await t.test('is made again only for other addresses or another policy', async t => {
     const answers = { 'up.test': ['10.0.0.5'] }
     const inForce = { policy: POLICY }
     const one = dialer({ addresses: answers, inForce })
@@ -329,7 +329,7 @@ t.test('a permit for an upstream of the configuration', async t => {
     }
   })
 
-  await t.test('is refused where we listen ourselves', async t => {
+  await t.test('is refused for a listener of our own', async t => {
     const own = { cidr: parseCidr('127.0.0.1'), port: 80, wildcard: false, role: 'proxy' } as const
     const policyOf = policy({ rules: {} }, { ownListeners: [own] })
     const permit = dialer({ addresses, inForce: { policy: policyOf } }).permitConfigured(
@@ -340,7 +340,7 @@ t.test('a permit for an upstream of the configuration', async t => {
   })
 })
 
-t.test('a connection that would have one of the last descriptors is none', async t => {
+t.test('a connection that would take one of the reserved descriptors is closed', async t => {
   const origin = await rawOrigin(t)
   const permit = await permitFor(origin.authority)
   const asked: (number | undefined)[] = []
@@ -353,7 +353,7 @@ t.test('a connection that would have one of the last descriptors is none', async
   t.type(asked[0], 'number')
 })
 
-t.test('TLS has what the connection has left of the one time for both', async t => {
+t.test('the TLS handshake gets what connecting has left of the common timeout', async t => {
   const origin = await rawOrigin(t)
   const permit = await permitFor(origin.authority)
   const clock = new ManualClock()
@@ -368,6 +368,9 @@ t.test('TLS has what the connection has left of the one time for both', async t 
   await peer.until('\x16')
   t.same([left.set, left.running, whole.set, whole.running], [1, 1, 1, 0])
   await left.fire()
-  await t.rejects(connecting, { type: 'connection_timeout', message: `no TLS in time: ${origin.authority}` })
+  await t.rejects(connecting, {
+    type: 'connection_timeout',
+    message: `TLS handshake timed out: ${origin.authority}`,
+  })
   await peer.untilEnd()
 })

@@ -52,8 +52,8 @@ export class Recorder implements UpstreamEvents {
   sent(): void {
     this.#tell('sent')
   }
-  informed(head: ReceivedHead): void {
-    this.#tell(`informed ${head.status}`)
+  interim(head: ReceivedHead): void {
+    this.#tell(`interim ${head.status}`)
   }
   cached({ result }: CacheOutcome): void {
     this.#tell(`cached ${result}`)

@@ -35,7 +35,7 @@ t.test('every code is a proxy error type with a status (RFC 9209 §2.3)', async 
   }
 })
 
-t.test('the fault is upstream, but for file descriptors that have run out', async t => {
+t.test('the side is upstream, except when file descriptors have run out', async t => {
   t.equal(upstreamFailure(coded('ECONNREFUSED'), '').side, 'upstream')
   t.match(upstreamFailure(coded('EMFILE'), ''), {
     side: 'proxy',
@@ -44,7 +44,7 @@ t.test('the fault is upstream, but for file descriptors that have run out', asyn
   })
 })
 
-t.test('a ProxyError stays itself, anything else thrown is a connection that failed', async t => {
+t.test('a ProxyError is returned as it is, any other error is a failed connection', async t => {
   const error = new ProxyError('connection_timeout', 'x')
   t.equal(upstreamFailure(error, 'a'), error)
   for (const thrown of [
@@ -58,7 +58,7 @@ t.test('a ProxyError stays itself, anything else thrown is a connection that fai
   }
 })
 
-t.test('of the errors of DNS two say that a name has no address', async t => {
+t.test('two errors of DNS mean that a name has no address', async t => {
   for (const code of ['ENOTFOUND', 'ENODATA']) t.ok(isNotFound(coded(code)), code)
   for (const code of ['ESERVFAIL', 'EREFUSED', 'EAI_AGAIN', 'ETIMEOUT', 'ECONNREFUSED', '']) {
     t.notOk(isNotFound(coded(code)), code)

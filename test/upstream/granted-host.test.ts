@@ -45,7 +45,7 @@ function resolverOf(
   return { resolver: createResolver(cache, timeoutMs, source), asked }
 }
 
-t.test('the first completion that has an address is taken, and the grant says which', async t => {
+t.test('the first completion with an address is used, and the grant names it', async t => {
   const { resolver, asked } = resolverOf(['a.test', 'b.test', 'c.test'], {
     'db.a.test': [],
     'db.b.test': ['10.0.0.1'],
@@ -64,7 +64,7 @@ t.test('the first completion that has an address is taken, and the grant says wh
   )
 })
 
-t.test('the label by itself is what was granted', async t => {
+t.test('the label without a search domain is what was granted', async t => {
   const grant = granted('db')
   const { resolver } = resolverOf(['a.test'], { 'db.': ['10.0.0.1'] })
   const found = await resolveGranted(grant, POLICY, resolver, never)
@@ -72,7 +72,7 @@ t.test('the label by itself is what was granted', async t => {
   t.equal('grant' in found && found.grant, grant)
 })
 
-t.test('a completion that policy refuses is not asked for, and the next is', async t => {
+t.test('no query is sent for a completion that policy refuses, but for the next one', async t => {
   const { resolver, asked } = resolverOf([DENIED, 'a.test'], {
     [`db.${DENIED}`]: ['10.0.0.9'],
     'db.a.test': ['10.0.0.1'],
@@ -81,7 +81,7 @@ t.test('a completion that policy refuses is not asked for, and the next is', asy
   t.same(asked, ['db.a.test'])
 })
 
-t.test('where no other has an address the refusal is the answer', async t => {
+t.test('if no other completion has an address, the result is the denial', async t => {
   const { resolver, asked } = resolverOf([DENIED], { [`db.${DENIED}`]: ['10.0.0.9'] })
   t.match(await resolveGranted(granted('db'), POLICY, resolver, never), {
     kind: 'deny',
@@ -92,7 +92,7 @@ t.test('where no other has an address the refusal is the answer', async t => {
 })
 
 t.test(
-  'a name that none of them has is 502; a failure ends it, whatever comes behind (RFC 9209 §2.3.2)',
+  'no completion with an address is 502; a failure ends the search before further completions (RFC 9209 §2.3.2)',
   async t => {
     await t.rejects(resolveGranted(granted('db'), POLICY, resolverOf(['a.test'], {}).resolver, never), {
       type: 'dns_error',
@@ -111,7 +111,7 @@ t.test(
   },
 )
 
-t.test('all of them have one time limit together (RFC 9209 §2.3.1)', async t => {
+t.test('all completions together have one time limit (RFC 9209 §2.3.1)', async t => {
   const timers = holdTimers(t, 4321)
   const silent = () => new Promise<never>(() => {})
   const { resolver } = resolverOf(
@@ -122,11 +122,11 @@ t.test('all of them have one time limit together (RFC 9209 §2.3.1)', async t =>
   )
   const waiting = resolveGranted(granted('db'), POLICY, resolver, never)
   await timers.fire()
-  await t.rejects(waiting, { type: 'dns_timeout', message: 'no DNS answer in time for db' })
+  await t.rejects(waiting, { type: 'dns_timeout', message: 'DNS timed out for db' })
   t.equal(timers.set, 1)
 })
 
-t.test('a name with a dot is asked for as it is', async t => {
+t.test('a name with a dot is not completed', async t => {
   const { resolver, asked } = resolverOf(['a.test'], { 'x.test': ['10.0.0.1'] })
   const grant = granted('x.test')
   t.same(await resolveGranted(grant, POLICY, resolver, never), {

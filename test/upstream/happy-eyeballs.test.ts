@@ -18,7 +18,7 @@ function ips(...texts: string[]): IpAddress[] {
   })
 }
 
-t.test('families alternate, IPv6 first, the order within each kept (RFC 8305 §4)', async t => {
+t.test('address families alternate, IPv6 first, and keep their order (RFC 8305 §4)', async t => {
   const order = (...texts: string[]) => interleaveFamilies(ips(...texts)).map(({ text }) => text)
   t.same(order('192.0.2.1', '192.0.2.2', '2001:db8::1', '2001:db8::2', '192.0.2.3'), [
     '2001:db8::1',
@@ -60,7 +60,7 @@ function race(t: Test, texts: string[], timeoutMs = 60_000, refuse: string[] = [
   return { opened, result, controller, attempt, addresses: () => opened.map(({ address }) => address) }
 }
 
-t.test('the first to connect wins, and the others are closed (RFC 8305 §5)', async t => {
+t.test('the first established connection wins, and the other attempts are closed (RFC 8305 §5)', async t => {
   const { result, attempt, addresses } = race(t, ['192.0.2.1', '2001:db8::1', '192.0.2.2'])
   const six = await attempt('2001:db8::1')
   t.same(addresses(), ['2001:db8::1'], 'one at a time')
@@ -75,7 +75,7 @@ t.test('the first to connect wins, and the others are closed (RFC 8305 §5)', as
   four.emit('error', new Error('whoever has it now sees to that'))
 })
 
-t.test('a slow first may still win', async t => {
+t.test('a slow first attempt may still win', async t => {
   const { result, attempt } = race(t, ['192.0.2.1', '192.0.2.2'])
   const first = await attempt('192.0.2.1')
   const second = await attempt('192.0.2.2')
@@ -85,7 +85,7 @@ t.test('a slow first may still win', async t => {
   second.emit('connect')
 })
 
-t.test('the next begins at once when one fails, and the last error counts', async t => {
+t.test('the next attempt starts as soon as one fails, and the last error is reported', async t => {
   const { result, attempt, addresses } = race(t, ['192.0.2.1', '192.0.2.2', '192.0.2.3'], 60_000, [
     '192.0.2.2',
   ])
@@ -97,7 +97,7 @@ t.test('the next begins at once when one fails, and the last error counts', asyn
   await t.rejects(result, { message: 'third' })
 })
 
-t.test('an error of one does not end the others', async t => {
+t.test('the failure of one attempt does not close the others', async t => {
   const { result, attempt } = race(t, ['192.0.2.1', '192.0.2.2'])
   const first = await attempt('192.0.2.1')
   const second = await attempt('192.0.2.2')
@@ -106,7 +106,7 @@ t.test('an error of one does not end the others', async t => {
   t.equal((await result).socket, first)
 })
 
-t.test('no more than the first sixteen are tried, of both families in turn', async t => {
+t.test('at most the first sixteen addresses are tried, of both families in turn', async t => {
   t.equal(MAX_ATTEMPTS, 16)
   const numbers = Array.from({ length: 17 }, (_, i) => i + 1)
   const texts = [...numbers.map(i => `192.0.2.${i}`), ...numbers.map(i => `2001:db8::${i.toString(16)}`)]
@@ -123,13 +123,13 @@ t.test('no more than the first sixteen are tried, of both families in turn', asy
   t.equal((await last.result).socket, sixteenth)
 })
 
-t.test('one limit holds for all of them', async t => {
+t.test('one timeout covers all attempts', async t => {
   const { result, opened } = race(t, ['192.0.2.1', '192.0.2.2'], 20)
   await t.rejects(result, { message: 'too late' })
   t.ok(opened.every(({ socket }) => socket.destroyed))
 })
 
-t.test('a signal ends them all', async t => {
+t.test('a signal cancels all attempts', async t => {
   const { result, controller, opened } = race(t, ['192.0.2.1', '192.0.2.2'])
   const reason = new Error('gone')
   controller.abort(reason)
@@ -138,7 +138,7 @@ t.test('a signal ends them all', async t => {
   t.ok(opened.every(({ socket }) => socket.destroyed))
 })
 
-t.test('a signal that was aborted before opens nothing', async t => {
+t.test('nothing is opened if the signal was aborted before', async t => {
   const reason = new Error('gone')
   let opened = 0
   const result = raceAttempts(ips('192.0.2.1'), {
@@ -158,7 +158,7 @@ t.test('a signal that was aborted before opens nothing', async t => {
 /** The limit over all attempts, held. */
 const LIMIT_MS = 7_654_321
 
-t.test('no time is left running behind a race, however it ends', async t => {
+t.test('no timer is left after a race, however it ends', async t => {
   const timers = holdTimers(t, LIMIT_MS)
   const delays = holdTimers(t, ATTEMPT_DELAY_MS)
   const running = () => [timers.running, delays.running]

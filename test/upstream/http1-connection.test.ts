@@ -47,38 +47,41 @@ async function connected(t: Test, keepAliveMs = 60_000) {
   return { origin, connection, peer, owned, send, use, socket: dialled.socket }
 }
 
-t.test('reports what happens in order', async t => {
+t.test('reports events in order', async t => {
   const { peer, owned, send } = await connected(t)
   const { recorder } = send()
   t.equal(await peer.until('\r\n\r\n'), 'GET / HTTP/1.1\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n')
   peer.write('HTTP/1.1 103 E\r\n\r\nHTTP/1.1 200 Fine\r\nX: \xff\r\nTransfer-Encoding: chunked\r\n\r\n')
   peer.write('2\r\nok\r\n0\r\nX-T: a\r\n\r\n')
   await recorder.done
-  t.same(recorder.told, ['connected', 'sent', 'informed 103', 'responded 200', 'data 2', 'ended X-T a'])
+  t.same(recorder.told, ['connected', 'sent', 'interim 103', 'responded 200', 'data 2', 'ended X-T a'])
   t.match(recorder.heads, [{ status: 200, minor: 1, reason: 'Fine', contentLength: undefined }])
   t.same(owned, ['given'])
 })
 
-t.test('a request that the system takes at once is sent with the news of its connection', async t => {
-  const { peer, send, socket } = await connected(t)
-  const known: boolean[] = []
-  const written: unknown[] = []
-  const write = socket.write.bind(socket) as (...args: unknown[]) => boolean
-  t.intercept(socket, 'write', {
-    value: (...args: unknown[]) => {
-      written.push(args.map(arg => typeof arg))
-      return write(...args)
-    },
-  })
-  const { recorder } = send({}, isSent => known.push(isSent))
-  t.same([recorder.told, known], [['connected', 'sent'], [true]], 'before the next tick')
-  await peer.until('\r\n\r\n')
-  peer.write(OK)
-  await recorder.done
-  t.same(written, [['string', 'string']], 'one write, without a callback')
-})
+t.test(
+  'a request that the system takes at once is reported as sent together with its connection',
+  async t => {
+    const { peer, send, socket } = await connected(t)
+    const known: boolean[] = []
+    const written: unknown[] = []
+    const write = socket.write.bind(socket) as (...args: unknown[]) => boolean
+    t.intercept(socket, 'write', {
+      value: (...args: unknown[]) => {
+        written.push(args.map(arg => typeof arg))
+        return write(...args)
+      },
+    })
+    const { recorder } = send({}, isSent => known.push(isSent))
+    t.same([recorder.told, known], [['connected', 'sent'], [true]], 'before the next tick')
+    await peer.until('\r\n\r\n')
+    peer.write(OK)
+    await recorder.done
+    t.same(written, [['string', 'string']], 'one write, without a callback')
+  },
+)
 
-t.test('one that the system does not take at once is sent when it has', async t => {
+t.test('a request that the system does not take at once is reported as sent once it has', async t => {
   const { peer, owned, send, socket } = await connected(t)
   const take = socket._write.bind(socket)
   const waiting: (() => void)[] = []
@@ -112,7 +115,7 @@ t.test('one that the system does not take at once is sent when it has', async t 
   t.same(owned, ['given', 'given'])
 })
 
-t.test('an answer to a request that the system has not taken whole ends the connection', async t => {
+t.test('a response to a request that has not been sent completely closes the connection', async t => {
   const { peer, owned, send, socket } = await connected(t)
   socket._write = () => {}
   const { recorder } = send()
@@ -123,7 +126,7 @@ t.test('an answer to a request that the system has not taken whole ends the conn
   t.same(owned, ['removed'])
 })
 
-t.test('content is sent as it comes, the head at once (RFC 9112 §6)', async t => {
+t.test('the head is sent at once, content as it arrives (RFC 9112 §6)', async t => {
   const { peer, owned, send } = await connected(t)
   const content = new GivenContent(undefined)
   const { recorder } = send({ method: 'PUT', content, expectContinue: true })
@@ -134,7 +137,7 @@ t.test('content is sent as it comes, the head at once (RFC 9112 §6)', async t =
   t.equal(await peer.until(8), '3\r\nhel\r\n')
   content.give('lo')
   t.equal(await peer.until(7), '2\r\nlo\r\n')
-  t.same(recorder.told, ['connected', 'informed 100'], 'it is not sent before its end is')
+  t.same(recorder.told, ['connected', 'interim 100'], 'it is not sent before its end is')
   content.end(['X-T', 'a', 'Host', 'b'])
   t.equal(await peer.until('\r\n\r\n'), '0\r\nX-T: a\r\n\r\n')
   peer.write(OK)
@@ -143,7 +146,7 @@ t.test('content is sent as it comes, the head at once (RFC 9112 §6)', async t =
   t.same([owned, content.isStopped], [['given'], false])
 })
 
-t.test('content that is there already leaves with the head', async t => {
+t.test('content that is already available is sent together with the head', async t => {
   const { peer, send, socket } = await connected(t)
   let writes = 0
   const writev = socket._writev?.bind(socket)
@@ -158,7 +161,7 @@ t.test('content that is there already leaves with the head', async t => {
   t.same(recorder.told, ['connected', 'sent'])
 })
 
-t.test('one request after another, each with its own answer', async t => {
+t.test('sends one request after another, each with its own response', async t => {
   const { peer, owned, send } = await connected(t)
   for (const method of ['GET', 'HEAD', 'POST', 'GET']) {
     const content = method === 'POST' ? new GivenContent(1, 'x') : undefined
@@ -171,7 +174,7 @@ t.test('one request after another, each with its own answer', async t => {
   t.same(owned, ['given', 'given', 'given', 'given'])
 })
 
-t.test('the next request may go out while the end of the last one is reported', async t => {
+t.test('the next request may be sent while the end of the last response is reported', async t => {
   const { peer, send } = await connected(t)
   const first = send()
   const second = new Promise<Recorder>(resolve => {
@@ -185,7 +188,7 @@ t.test('the next request may go out while the end of the last one is reported', 
   await done
 })
 
-t.test('a receiver that is behind holds the origin back, and nothing is lost', async t => {
+t.test('a slow receiver slows the origin down, and nothing is lost', async t => {
   const { peer, send, socket } = await connected(t)
   const { recorder } = send()
   recorder.isPausing = true
@@ -202,7 +205,7 @@ t.test('a receiver that is behind holds the origin back, and nothing is lost', a
   t.equal(recorder.told.at(-1), 'ended')
 })
 
-t.test('an origin that is behind holds the content back, and asks for it again', async t => {
+t.test('a slow origin pauses the content, and resumes it', async t => {
   const { peer, send } = await connected(t)
   peer.socket.pause()
   const content = new GivenContent(40_000_000)
@@ -217,7 +220,7 @@ t.test('an origin that is behind holds the content back, and asks for it again',
   t.equal(content.resumed, 1)
 })
 
-t.test('small pieces of content that an origin does not take are held joined', async t => {
+t.test('small pieces of content that an origin does not read are joined', async t => {
   for (const length of [undefined, 40_000_000]) {
     const { peer, send, socket } = await connected(t)
     const content = new GivenContent(length)
@@ -247,7 +250,7 @@ t.test('small pieces of content that an origin does not take are held joined', a
 })
 
 t.test(
-  'an early answer ends the connection, and what is left of the content is not sent (RFC 9112 §9.5)',
+  'an early error response closes the connection, and the rest of the content is not sent (RFC 9112 §9.5)',
   async t => {
     for (const close of ['', 'Connection: close\r\n']) {
       const { peer, owned, send } = await connected(t)
@@ -267,7 +270,7 @@ t.test(
   },
 )
 
-t.test('an answer that begins before the end of the content may end after it', async t => {
+t.test('a response that begins before the end of the content may end after it', async t => {
   const { peer, owned, send } = await connected(t)
   const content = new GivenContent(undefined, 'a')
   const { recorder } = send({ method: 'POST', content })
@@ -283,31 +286,34 @@ t.test('an answer that begins before the end of the content may end after it', a
   t.same(owned, ['given'])
 })
 
-t.test('an answer is read before the reset behind it, although writing fails (RFC 9112 §9.6)', async t => {
-  for (const isPaused of [false, true]) {
-    const { peer, send } = await connected(t)
-    const content = new GivenContent(100_000_000)
-    const { recorder } = send({ method: 'PUT', content })
-    recorder.isPausing = isPaused
-    await peer.until('\r\n\r\n')
-    peer.socket.pause()
-    content.give(Buffer.alloc(1_000_000))
-    const answer = 'n'.repeat(30_000)
-    peer.write(`HTTP/1.1 413 No\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`)
-    // Unread content makes the system reset the connection when it is closed.
-    peer.destroy()
-    await settled(() => recorder.told.length, 50)
-    content.give(Buffer.alloc(20_000_000))
-    await settled(() => recorder.told.length, 50)
-    recorder.isPausing = false
-    recorder.flow?.resume()
-    await recorder.done
-    t.equal(recorder.told.at(-1), 'ended', `paused: ${isPaused}`)
-    t.equal(recorder.content, answer)
-  }
-})
+t.test(
+  'a response is read before the reset that follows it, although writing fails (RFC 9112 §9.6)',
+  async t => {
+    for (const isPaused of [false, true]) {
+      const { peer, send } = await connected(t)
+      const content = new GivenContent(100_000_000)
+      const { recorder } = send({ method: 'PUT', content })
+      recorder.isPausing = isPaused
+      await peer.until('\r\n\r\n')
+      peer.socket.pause()
+      content.give(Buffer.alloc(1_000_000))
+      const answer = 'n'.repeat(30_000)
+      peer.write(`HTTP/1.1 413 No\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`)
+      // Unread content makes the system reset the connection when it is closed.
+      peer.destroy()
+      await settled(() => recorder.told.length, 50)
+      content.give(Buffer.alloc(20_000_000))
+      await settled(() => recorder.told.length, 50)
+      recorder.isPausing = false
+      recorder.flow?.resume()
+      await recorder.done
+      t.equal(recorder.told.at(-1), 'ended', `paused: ${isPaused}`)
+      t.equal(recorder.content, answer)
+    }
+  },
+)
 
-t.test('a failed write is told at last when nothing more comes', async t => {
+t.test('a failed write is reported in the end if nothing more is received', async t => {
   const timers = holdTimers(t, 5000)
   const { peer, send } = await connected(t)
   const content = new GivenContent(100_000_000)
@@ -320,7 +326,7 @@ t.test('a failed write is told at last when nothing more comes', async t => {
   t.equal(timers.running, 0)
 })
 
-t.test('content that ends with the connection: FIN is its end, a reset is none (RFC 9112 §8)', async t => {
+t.test('content delimited by the connection ends with a FIN, not with a reset (RFC 9112 §8)', async t => {
   for (const head of ['HTTP/1.1 200 OK\r\n\r\n', 'HTTP/1.0 200 OK\r\n\r\n']) {
     for (const end of ['end', 'reset'] as const) {
       const { peer, owned, send } = await connected(t)
@@ -338,7 +344,7 @@ t.test('content that ends with the connection: FIN is its end, a reset is none (
   }
 })
 
-t.test('an origin that half-closes before its answer is whole has failed (RFC 9112 §8)', async t => {
+t.test('an origin that half-closes before its response is complete has failed (RFC 9112 §8)', async t => {
   for (const [bytes, type] of [
     ['', 'connection_terminated'],
     ['HTTP/1.1 200', 'connection_terminated'],
@@ -360,7 +366,7 @@ t.test('an origin that half-closes before its answer is whole has failed (RFC 91
 })
 
 t.test(
-  'the rest of an answer is given to a receiver that pauses although the connection has ended',
+  'a receiver that pauses gets the rest of a response although the connection has been closed',
   async t => {
     for (const end of ['end', 'reset'] as const) {
       const { peer, send } = await connected(t)
@@ -383,39 +389,36 @@ t.test(
   },
 )
 
-t.test(
-  'only what may be asked for twice, on a connection that was used, may go out again (RFC 9112 §9.3.1)',
-  async t => {
-    const body = () => new GivenContent(5, 'x')
-    for (const [used, method, content, bytes, retry] of [
-      [true, 'GET', undefined, '', 'reused-connection'],
-      [true, 'DELETE', undefined, '', 'reused-connection'],
-      [true, 'PUT', new GivenContent(5), '', 'reused-connection'],
-      [true, 'PUT', body(), '', 'never'],
-      [true, 'POST', undefined, '', 'never'],
-      [true, 'PATCH', undefined, '', 'never'],
-      [true, 'PROPFIND', undefined, '', 'never'],
-      [true, 'GET', undefined, 'H', 'never'],
-      [true, 'GET', undefined, '\r\n', 'never'],
-      [false, 'GET', undefined, '', 'never'],
-    ] as const) {
-      for (const end of ['end', 'reset'] as const) {
-        const { peer, send, use } = await connected(t)
-        if (used) await use()
-        const { recorder } = send({ method, content })
-        await peer.until('\r\n\r\n')
-        peer.write(bytes)
-        if (bytes !== '') await turns()
-        peer[end]()
-        await recorder.done
-        t.same(recorder.failures.length, 1)
-        t.equal(recorder.failures[0]?.retry, retry, `${method} ${JSON.stringify(bytes)} ${end} ${used}`)
-      }
+t.test('only an idempotent request on a reused connection may be sent again (RFC 9112 §9.3.1)', async t => {
+  const body = () => new GivenContent(5, 'x')
+  for (const [used, method, content, bytes, retry] of [
+    [true, 'GET', undefined, '', 'reused-connection'],
+    [true, 'DELETE', undefined, '', 'reused-connection'],
+    [true, 'PUT', new GivenContent(5), '', 'reused-connection'],
+    [true, 'PUT', body(), '', 'never'],
+    [true, 'POST', undefined, '', 'never'],
+    [true, 'PATCH', undefined, '', 'never'],
+    [true, 'PROPFIND', undefined, '', 'never'],
+    [true, 'GET', undefined, 'H', 'never'],
+    [true, 'GET', undefined, '\r\n', 'never'],
+    [false, 'GET', undefined, '', 'never'],
+  ] as const) {
+    for (const end of ['end', 'reset'] as const) {
+      const { peer, send, use } = await connected(t)
+      if (used) await use()
+      const { recorder } = send({ method, content })
+      await peer.until('\r\n\r\n')
+      peer.write(bytes)
+      if (bytes !== '') await turns()
+      peer[end]()
+      await recorder.done
+      t.same(recorder.failures.length, 1)
+      t.equal(recorder.failures[0]?.retry, retry, `${method} ${JSON.stringify(bytes)} ${end} ${used}`)
     }
-  },
-)
+  }
+})
 
-t.test('a malformed response ends the connection, and its request is not sent again', async t => {
+t.test('a malformed response closes the connection, and its request is not sent again', async t => {
   const { peer, send, use } = await connected(t)
   await use()
   const { recorder } = send()
@@ -426,33 +429,30 @@ t.test('a malformed response ends the connection, and its request is not sent ag
   await peer.untilEnd()
 })
 
-t.test(
-  'a connection on which bytes come that nobody asked for is not used again (RFC 9112 §11.1)',
-  async t => {
-    for (const [bytes, at] of [
-      ['x', 'with the answer'],
-      ['\r\n', 'with the answer'],
-      ['x', 'later'],
-      ['\r\n', 'later'],
-      ['HTTP/1.1 200 OK\r\n\r\n', 'later'],
-    ] as const) {
-      const { peer, connection, send } = await connected(t)
-      const { recorder } = send()
-      await peer.until('\r\n\r\n')
-      peer.write(at === 'later' ? OK : OK + bytes)
-      await recorder.done
-      if (at === 'later') {
-        t.equal(connection.isOpen, true)
-        peer.write(bytes)
-      }
-      await peer.untilEnd()
-      t.equal(connection.isOpen, false, `${JSON.stringify(bytes)} ${at}`)
-      t.equal(recorder.content, 'ok')
+t.test('a connection with unsolicited bytes is not reused (RFC 9112 §11.1)', async t => {
+  for (const [bytes, at] of [
+    ['x', 'with the answer'],
+    ['\r\n', 'with the answer'],
+    ['x', 'later'],
+    ['\r\n', 'later'],
+    ['HTTP/1.1 200 OK\r\n\r\n', 'later'],
+  ] as const) {
+    const { peer, connection, send } = await connected(t)
+    const { recorder } = send()
+    await peer.until('\r\n\r\n')
+    peer.write(at === 'later' ? OK : OK + bytes)
+    await recorder.done
+    if (at === 'later') {
+      t.equal(connection.isOpen, true)
+      peer.write(bytes)
     }
-  },
-)
+    await peer.untilEnd()
+    t.equal(connection.isOpen, false, `${JSON.stringify(bytes)} ${at}`)
+    t.equal(recorder.content, 'ok')
+  }
+})
 
-t.test('an idle connection that ends is removed', async t => {
+t.test('an idle connection that is closed is removed', async t => {
   for (const end of ['end', 'reset'] as const) {
     const { peer, connection, owned, use } = await connected(t)
     await use()
@@ -464,7 +464,7 @@ t.test('an idle connection that ends is removed', async t => {
   }
 })
 
-t.test('it is idle no longer than either side waits (RFC 9112 §9.3)', async t => {
+t.test('a connection is idle no longer than either side allows (RFC 9112 §9.3)', async t => {
   const hints = { '': 20, 'timeout=5': 20, 'timeout=1': 0, 'max=5, timeout=0': 0, 'timeout=x': 20 }
   for (const [hint, kept] of Object.entries(hints)) {
     const { peer, owned, send } = await connected(t, 20)
@@ -485,7 +485,7 @@ t.test('it is idle no longer than either side waits (RFC 9112 §9.3)', async t =
 })
 
 t.test(
-  '101 to an offered Upgrade hands the connection over, with what came behind it (RFC 9110 §7.8)',
+  '101 to an offered Upgrade hands the connection over, with the bytes after it (RFC 9110 §7.8)',
   async t => {
     const { peer, owned, send, socket } = await connected(t)
     const { recorder, cancel } = send({ upgrade: 'websocket' })
@@ -504,7 +504,7 @@ t.test(
   },
 )
 
-t.test('the time that a connection may be idle does not end one that has been handed over', async t => {
+t.test('the idle timeout does not close a connection that has been handed over', async t => {
   const timers = holdTimers(t, 7_654_321)
   const { peer, send, use } = await connected(t, 7_654_321)
   await use()
@@ -517,37 +517,43 @@ t.test('the time that a connection may be idle does not end one that has been ha
   recorder.socket?.destroy()
 })
 
-t.test('nor one that carries a request; it runs anew behind the response', async t => {
-  const { peer, connection, owned, send, use } = await connected(t, 20)
-  await use()
-  const { recorder } = send()
-  await peer.until('\r\n\r\n')
-  await new Promise(resolve => setTimeout(resolve, 40))
-  t.ok(connection.isOpen)
-  peer.write(OK)
-  await recorder.done
-  t.equal(await peer.untilEnd(), '')
-  t.same(owned.slice(0, 2), ['given', 'given'])
-})
-
-t.test('2xx to CONNECT does, whatever its fields say; anything else does not (RFC 9110 §9.3.6)', async t => {
-  for (const [answer, told] of [
-    ['HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\nok', 'upgraded 200'],
-    ['HTTP/1.1 407 X\r\nContent-Length: 2\r\n\r\nno', 'ended'],
-    ['HTTP/1.1 101 X\r\n\r\n', 'failed never'],
-  ] as const) {
-    const { peer, send, socket } = await connected(t)
-    const { recorder } = send({ method: 'CONNECT', path: 'b.test:443', host: 'b.test:443' })
-    t.equal(await peer.until('\r\n\r\n'), 'CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n')
-    peer.write(answer)
+t.test(
+  'the idle timeout does not close a connection that carries a request, and starts again after the response',
+  async t => {
+    const { peer, connection, owned, send, use } = await connected(t, 20)
+    await use()
+    const { recorder } = send()
+    await peer.until('\r\n\r\n')
+    await new Promise(resolve => setTimeout(resolve, 40))
+    t.ok(connection.isOpen)
+    peer.write(OK)
     await recorder.done
-    t.equal(recorder.told.at(-1), told)
-    if (told.startsWith('upgraded')) t.equal(recorder.rest, 'ok')
-    socket.destroy()
-  }
-})
+    t.equal(await peer.untilEnd(), '')
+    t.same(owned.slice(0, 2), ['given', 'given'])
+  },
+)
 
-t.test('a cancelled request is told nothing more, and its connection ends', async t => {
+t.test(
+  '2xx to CONNECT hands the connection over, whatever its fields say; no other response does (RFC 9110 §9.3.6)',
+  async t => {
+    for (const [answer, told] of [
+      ['HTTP/1.1 200 X\r\nContent-Length: 2\r\n\r\nok', 'upgraded 200'],
+      ['HTTP/1.1 407 X\r\nContent-Length: 2\r\n\r\nno', 'ended'],
+      ['HTTP/1.1 101 X\r\n\r\n', 'failed never'],
+    ] as const) {
+      const { peer, send, socket } = await connected(t)
+      const { recorder } = send({ method: 'CONNECT', path: 'b.test:443', host: 'b.test:443' })
+      t.equal(await peer.until('\r\n\r\n'), 'CONNECT b.test:443 HTTP/1.1\r\nHost: b.test:443\r\n\r\n')
+      peer.write(answer)
+      await recorder.done
+      t.equal(recorder.told.at(-1), told)
+      if (told.startsWith('upgraded')) t.equal(recorder.rest, 'ok')
+      socket.destroy()
+    }
+  },
+)
+
+t.test('no event follows for a cancelled request, and its connection is closed', async t => {
   const moments = [
     'at once',
     'while content is sent',
@@ -560,7 +566,7 @@ t.test('a cancelled request is told nothing more, and its connection ends', asyn
     const content = new GivenContent(10)
     const { recorder, cancel } = send({ method: 'PUT', content })
     recorder.onTold = line => {
-      if (when === 'in an interim response' && line.startsWith('informed')) cancel()
+      if (when === 'in an interim response' && line.startsWith('interim')) cancel()
       if (when === 'with the head' && line.startsWith('responded')) cancel()
       if (when === 'in the content' && line.startsWith('data')) cancel()
     }
@@ -583,7 +589,7 @@ t.test('a cancelled request is told nothing more, and its connection ends', asyn
   }
 })
 
-t.test('a cancelled request that is complete leaves the connection alone', async t => {
+t.test('cancelling a request that is complete does not close the connection', async t => {
   const { peer, owned, send } = await connected(t)
   const first = send()
   await peer.until('\r\n\r\n')
@@ -599,7 +605,7 @@ t.test('a cancelled request that is complete leaves the connection alone', async
   t.same(owned, ['given', 'given'])
 })
 
-t.test('a receiver of before holds nothing back', async t => {
+t.test('the receiver of an earlier response cannot pause the next one', async t => {
   const { peer, send } = await connected(t)
   const first = send()
   await peer.until('\r\n\r\n')
@@ -613,7 +619,7 @@ t.test('a receiver of before holds nothing back', async t => {
   t.equal(second.recorder.content, 'ok')
 })
 
-t.test('closing it fails the request that it carries, which no second attempt helps', async t => {
+t.test('closing a connection fails its request, which may not be sent again', async t => {
   const { connection, send, use, peer } = await connected(t)
   await use()
   const { recorder } = send()
@@ -622,14 +628,14 @@ t.test('closing it fails the request that it carries, which no second attempt he
   await peer.untilEnd()
 })
 
-t.test('a request that cannot be written fails, and nothing is thrown', async t => {
+t.test('a request that cannot be written fails without an exception', async t => {
   const { peer, send } = await connected(t)
   const { recorder } = send({ path: '/ ' })
   t.match(recorder.failures, [{ error: { type: 'proxy_internal_error', status: 500 }, retry: 'never' }])
   t.equal(await peer.untilEnd(), '')
 })
 
-t.test('a socket that is destroyed already fails the request', async t => {
+t.test('a socket that has already been destroyed fails the request', async t => {
   const { send, use, socket } = await connected(t)
   await use()
   socket.destroy()
@@ -637,7 +643,7 @@ t.test('a socket that is destroyed already fails the request', async t => {
   t.match(recorder.failures, [{ retry: 'never', error: { type: 'connection_terminated' } }])
 })
 
-t.test('no listener is left behind by one request after another', async t => {
+t.test('a series of requests leaves no listener behind', async t => {
   const { peer, send, use, socket } = await connected(t)
   await use()
   const count = () => socket.eventNames().reduce((sum, name) => sum + socket.listenerCount(name), 0)

@@ -58,7 +58,7 @@ async function answer(peer: RawPeer, response = OK): Promise<void> {
   peer.write(response)
 }
 
-t.test('a connection is used again, unless it is to be a fresh one', async t => {
+t.test('a connection is reused unless a new one is requested', async t => {
   const { origin, send, open } = await setup(t)
   const peer = await open()
   const fresh = send({}, true)
@@ -76,7 +76,7 @@ t.test('a connection is used again, unless it is to be a fresh one', async t => 
   t.equal(origin.accepted, 2)
 })
 
-t.test('it is free before the end of its response is reported', async t => {
+t.test('a connection is idle before the end of its response is reported', async t => {
   const { origin, send } = await setup(t)
   const first = send()
   const second = new Promise<Recorder>(resolve => {
@@ -90,7 +90,7 @@ t.test('it is free before the end of its response is reported', async t => {
   t.equal(recorder.told[0], 'reused')
 })
 
-t.test('one that carries a request is not shared', async t => {
+t.test('a connection that carries a request is not shared', async t => {
   const { origin, send } = await setup(t)
   const first = send()
   const one = await origin.accept()
@@ -102,7 +102,7 @@ t.test('one that carries a request is not shared', async t => {
   t.equal(origin.accepted, 2)
 })
 
-t.test('one is used only for its authority and for addresses that the request may reach', async t => {
+t.test('a connection is reused only for its authority and for addresses in the permit', async t => {
   const { origin, send, open } = await setup(t)
   await open(permitTo(origin.port, '127.0.0.1', 'a.test'))
   const { port } = origin
@@ -117,7 +117,7 @@ t.test('one is used only for its authority and for addresses that the request ma
   t.match(recorder.told, ['reused'])
 })
 
-t.test('one that has been destroyed is passed over, though it is not closed yet', async t => {
+t.test('a destroyed connection is not reused, even before it has emitted close', async t => {
   const sockets: ReturnType<typeof connect>[] = []
   const dialer = new Dialer({
     ...OPTIONS,
@@ -137,7 +137,7 @@ t.test('one that has been destroyed is passed over, though it is not closed yet'
 })
 
 t.test(
-  'what may not be sent twice waits until an end that is on its way has arrived (RFC 9112 §9.3.1)',
+  'a request that must not be sent twice notices the end of an idle connection before it is sent (RFC 9112 §9.3.1)',
   async t => {
     for (const request of [
       { method: 'POST' },
@@ -159,7 +159,7 @@ t.test(
   },
 )
 
-t.test('while it waits it can be cancelled, and the connection is given back', async t => {
+t.test('it can be cancelled while the idle connection is watched, which returns to the pool', async t => {
   const { origin, send, open } = await setup(t)
   const peer = await open()
   const waiting = send({ method: 'POST' })
@@ -175,7 +175,7 @@ t.test('while it waits it can be cancelled, and the connection is given back', a
   await other.recorder.done
 })
 
-t.test('a request can be cancelled in whatever is reported, also while it is being sent', async t => {
+t.test('a request can be cancelled in any event, also while it is being sent', async t => {
   for (const method of ['GET', 'POST']) {
     for (const isOpen of [true, false]) {
       for (const when of ['connected', 'sent', 'content'] as const) {
@@ -219,7 +219,7 @@ t.test('a request can be cancelled in whatever is reported, also while it is bei
   }
 })
 
-t.test('a request that is cancelled while dialling leaves no socket', async t => {
+t.test('a request that is cancelled while connecting leaves no socket', async t => {
   const { connector, sockets } = dialled()
   const { send } = await setup(t, { dialer: new Dialer({ ...OPTIONS, connector, now: () => 0 }) })
   const { recorder, cancel } = send()
@@ -229,12 +229,12 @@ t.test('a request that is cancelled while dialling leaves no socket', async t =>
   t.same(recorder.told, [])
 })
 
-t.test('an idle connection is closed after its time', async t => {
+t.test('an idle connection is closed after the idle timeout', async t => {
   const { open } = await setup(t, { keepAliveMs: 20 })
   t.equal(await (await open()).untilEnd(), '')
 })
 
-t.test('closing it closes everything, idle or busy, and what is being dialled', async t => {
+t.test('closing the sender closes all connections, idle, busy or being dialled', async t => {
   const { origin, sender, send, open } = await setup(t)
   const idle = await open()
   const busy = send({}, true)
@@ -248,7 +248,7 @@ t.test('closing it closes everything, idle or busy, and what is being dialled', 
   await Promise.all([idle.untilEnd(), other.untilEnd(), (await origin.accept()).untilEnd()])
 })
 
-t.test('a refused connection fails once, and is no reason to send again', async t => {
+t.test('a refused connection fails once, and the request may not be sent again', async t => {
   const { send } = await setup(t)
   const { recorder } = send({}, false, permitTo(1))
   await recorder.done
@@ -256,7 +256,7 @@ t.test('a refused connection fails once, and is no reason to send again', async 
   t.same(recorder.told, ['failed never'])
 })
 
-t.test('a method goes out in the case it has (RFC 9110 §9.1)', async t => {
+t.test('a method is sent in its own case (RFC 9110 §9.1)', async t => {
   const { origin, send } = await setup(t)
   for (const method of ['Report', 'propFind', 'M-SEARCH']) {
     const { recorder } = send({ method }, true)
@@ -267,7 +267,7 @@ t.test('a method goes out in the case it has (RFC 9110 §9.1)', async t => {
   }
 })
 
-t.test('a response may have two thousand fields, and no more', async t => {
+t.test('a response may have at most two thousand fields', async t => {
   const { origin, send } = await setup(t)
   for (const [count, status] of [
     [2000, 'responded 204'],

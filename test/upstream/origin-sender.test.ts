@@ -83,7 +83,7 @@ for (const [what, request, expected] of CHOICES) {
   })
 }
 
-t.test('a connection is used again, and all is reported in order', async t => {
+t.test('a connection is reused, and all events are reported in order', async t => {
   const { origin, send, open } = await setup(t)
   const { peer, recorder } = await open()
   t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
@@ -93,11 +93,11 @@ t.test('a connection is used again, and all is reported in order', async t => {
     `HTTP/1.1 103 Early Hints\r\n\r\n${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: 1\r\n\r\n`,
   )
   await again.recorder.done
-  t.same(again.recorder.told, ['reused', 'sent', 'informed 103', 'responded 200', 'data 2', 'ended X 1'])
+  t.same(again.recorder.told, ['reused', 'sent', 'interim 103', 'responded 200', 'data 2', 'ended X 1'])
   t.equal(origin.accepted, 1)
 })
 
-t.test('one that ended while idle is not sent anything, and the request is on a new one', async t => {
+t.test('nothing is sent on a connection that was closed while idle; the request gets a new one', async t => {
   const { origin, send, open } = await setup(t)
   const { peer } = await open()
   peer.end()
@@ -110,24 +110,27 @@ t.test('one that ended while idle is not sent anything, and the request is on a 
   t.equal(peer.received, '')
 })
 
-t.test('a reused one that dies unanswered may be sent again, and that on a fresh one', async t => {
-  const { origin, send, open } = await setup(t)
-  const { peer } = await open()
-  const { recorder } = send()
-  await peer.until('\r\n\r\n')
-  peer.reset()
-  await recorder.done
-  t.same(recorder.told, ['reused', 'sent', 'failed reused-connection'])
-  await open()
-  const fresh = send({}, true)
-  const other = await origin.accept()
-  t.equal(sentBy(await other.until('\r\n\r\n')), 'own', 'as undici cannot be asked for one')
-  other.write(OK)
-  await fresh.recorder.done
-  t.same(fresh.recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
-})
+t.test(
+  'a request on a reused connection that is closed without a response may be sent again, on a new one',
+  async t => {
+    const { origin, send, open } = await setup(t)
+    const { peer } = await open()
+    const { recorder } = send()
+    await peer.until('\r\n\r\n')
+    peer.reset()
+    await recorder.done
+    t.same(recorder.told, ['reused', 'sent', 'failed reused-connection'])
+    await open()
+    const fresh = send({}, true)
+    const other = await origin.accept()
+    t.equal(sentBy(await other.until('\r\n\r\n')), 'own', 'as undici cannot be asked for one')
+    other.write(OK)
+    await fresh.recorder.done
+    t.same(fresh.recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+  },
+)
 
-t.test('100 that nobody asked for: sent again by our sender, and all others after it', async t => {
+t.test('after an unsolicited 100, this and all further requests are sent with our own sender', async t => {
   const { origin, send } = await setup(t)
   const { recorder } = send()
   const first = await origin.accept()
@@ -137,7 +140,7 @@ t.test('100 that nobody asked for: sent again by our sender, and all others afte
   t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
   second.write(`HTTP/1.1 100 Continue\r\n\r\n${OK}`)
   await recorder.done
-  t.same(recorder.told.slice(-4), ['informed 100', 'responded 200', 'data 2', 'ended'])
+  t.same(recorder.told.slice(-4), ['interim 100', 'responded 200', 'data 2', 'ended'])
   const next = send()
   t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
   second.write(OK)
@@ -151,7 +154,7 @@ for (const method of ['POST', 'PATCH']) {
     ['103 that says close', 'HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n'],
   ]) {
     t.test(
-      `${what} in front of the answer to ${method}: it is answered, and sent once (RFC 9110 §9.2.2)`,
+      `${what} before the response to ${method}: it gets the response, and is sent once (RFC 9110 §9.2.2)`,
       async t => {
         const { origin, send } = await setup(t)
         const { recorder } = send({ method, sendsZeroLength: true })
@@ -182,20 +185,23 @@ for (const [when, phase] of Object.entries(PHASES)) {
     ['an end', (peer: RawPeer) => peer.end()],
     ['a reset', (peer: RawPeer) => peer.reset()],
   ] as const) {
-    t.test(`${what} on an idle connection, ${when}, is the end of it alone (RFC 9112 §11.1)`, async t => {
-      const { origin, send, open } = await setup(t)
-      const { peer } = await open()
-      await phase()
-      arrive(peer)
-      const { recorder } = send()
-      const other = await origin.accept()
-      await other.until('\r\n\r\n')
-      other.write(OK)
-      await recorder.done
-      t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
-      t.equal(recorder.content, 'ok')
-      t.equal(peer.received, '', 'nothing was sent on it')
-    })
+    t.test(
+      `${what} on an idle connection, ${when}, closes only that connection (RFC 9112 §11.1)`,
+      async t => {
+        const { origin, send, open } = await setup(t)
+        const { peer } = await open()
+        await phase()
+        arrive(peer)
+        const { recorder } = send()
+        const other = await origin.accept()
+        await other.until('\r\n\r\n')
+        other.write(OK)
+        await recorder.done
+        t.same(recorder.told, ['connected', 'sent', 'responded 200', 'data 2', 'ended'])
+        t.equal(recorder.content, 'ok')
+        t.equal(peer.received, '', 'nothing was sent on it')
+      },
+    )
   }
 }
 
@@ -203,7 +209,7 @@ for (const [what, arrive] of [
   ['a reset', (peer: RawPeer) => peer.reset()],
   ['a response', (peer: RawPeer) => peer.write(`${OK_LINE}Content-Length: 6\r\n\r\nforged`)],
 ] as const) {
-  t.test(`${what} that comes while undici looks at the connection does not fail the request`, async t => {
+  t.test(`${what} that arrives while undici checks the connection does not fail the request`, async t => {
     const { origin, send, open } = await setup(t)
     const { peer } = await open()
     const { recorder } = send()
@@ -220,7 +226,7 @@ for (const [what, arrive] of [
 }
 
 t.test(
-  'a request whose connection is looked at is answered when the sender is retired, and ends when it is closed',
+  'a request whose connection is being checked gets a response if the sender is retired, and ends if it is closed',
   async t => {
     const { origin, sender, send, open } = await setup(t)
     await open()
@@ -242,7 +248,7 @@ t.test(
 
 for (const behind of ['H', 'HTTP/1.1 200 OK\r\n', `${OK_LINE}Content-Length: 6\r\n\r\nforged`, 'hello']) {
   t.test(
-    `${JSON.stringify(behind)} behind a response, in one piece with it, ends the connection`,
+    `${JSON.stringify(behind)} after a response, in the same segment, closes the connection`,
     async t => {
       const { send, open, origin } = await setup(t)
       const { peer, recorder } = await open(OK + behind)
@@ -258,7 +264,7 @@ for (const behind of ['H', 'HTTP/1.1 200 OK\r\n', `${OK_LINE}Content-Length: 6\r
   )
 }
 
-t.test('several requests at once look at their idle connections, each on one of its own', async t => {
+t.test('several requests at a time check idle connections, each a different one', async t => {
   const { origin, send, open } = await setup(t)
   const { peer } = await open()
   peer.write(`${OK_LINE}Content-Length: 6\r\n\r\nforged`)
@@ -274,14 +280,14 @@ t.test('several requests at once look at their idle connections, each on one of 
   }
 })
 
-t.test('each response has its own version and its reason phrase as it came (RFC 9112 §4)', async t => {
+t.test('each response has its own version and its reason phrase as received (RFC 9112 §4)', async t => {
   const { origin, send, open } = await setup(t)
   const { peer, recorder } = await open('HTTP/1.1 200 \xe9 \xfc\r\nContent-Length: 2\r\n\r\nhi')
   t.match(recorder.heads, [{ minor: 1, reason: '\xe9 \xfc' }])
   const { recorder: second } = send()
   await peer.until('\r\n\r\n')
   const told = new Promise<void>(resolve => {
-    second.onTold = line => line === 'informed 103' && resolve()
+    second.onTold = line => line === 'interim 103' && resolve()
   })
   peer.write('HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.0 200 Fi')
   await told
@@ -296,7 +302,7 @@ t.test('each response has its own version and its reason phrase as it came (RFC 
   t.equal(origin.accepted, 1)
 })
 
-t.test('a head has as many bytes as the limit says, its status line included, and no more', async t => {
+t.test('a head, including its status line, has at most as many bytes as the limit', async t => {
   for (const [over, expected] of [
     [0, 'ended'],
     [1, 'failed never'],
@@ -310,7 +316,7 @@ t.test('a head has as many bytes as the limit says, its status line included, an
   }
 })
 
-t.test('chunk extensions without end are cut', async t => {
+t.test('endless chunk extensions fail the response', async t => {
   const { origin, send } = await setup(t)
   const { recorder } = send()
   const peer = await origin.accept()
@@ -327,7 +333,7 @@ t.test('chunk extensions without end are cut', async t => {
   await peer.closed()
 })
 
-t.test('content of many small chunks, held back again and again, and large trailers are not', async t => {
+t.test('many small chunks, paused again and again, and large trailers do not fail the response', async t => {
   const { origin, send } = await setup(t)
   const { recorder } = send()
   recorder.isPausing = true
@@ -391,7 +397,7 @@ for (const trailer of [
   'Upgrade: x',
   'X: y',
 ]) {
-  t.test(`${trailer} in a trailer says nothing of the next response (RFC 9110 §6.5.1)`, async t => {
+  t.test(`${trailer} in a trailer section does not affect the next response (RFC 9110 §6.5.1)`, async t => {
     const { send, open } = await setup(t)
     const { peer, recorder } = await open(
       `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n${trailer}\r\n\r\n`,
@@ -414,7 +420,7 @@ for (const trailer of [
   'Transfer-Encoding: chunked',
   'transfer-encoding: x',
 ]) {
-  t.test(`${trailer} in a trailer contradicts the content and fails it, and no other response`, async t => {
+  t.test(`${trailer} in a trailer section contradicts the framing and fails only this response`, async t => {
     const { open } = await setup(t)
     const { peer, recorder } = await open(
       `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nA: b\r\n${trailer}\r\n\r\n`,
@@ -426,7 +432,7 @@ for (const trailer of [
   })
 }
 
-t.test('304 with the length of what it is about is complete (RFC 9110 §8.6)', async t => {
+t.test('a 304 with the length of its representation is complete (RFC 9110 §8.6)', async t => {
   const { open } = await setup(t)
   const { recorder } = await open('HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n')
   t.same(recorder.told, ['connected', 'sent', 'responded 304', 'ended'])
@@ -434,34 +440,37 @@ t.test('304 with the length of what it is about is complete (RFC 9110 §8.6)', a
   t.equal((await open()).recorder.told.at(-1), 'ended')
 })
 
-t.test('an interim response that ends its connection is for our sender (RFC 9112 §9.6)', async t => {
-  const { origin, send } = await setup(t)
-  const { recorder } = send()
-  const hint = 'HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n'
-  const first = await origin.accept()
-  await first.until('\r\n\r\n')
-  first.write(hint + OK)
-  const second = await origin.accept()
-  t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
-  second.write(hint + OK)
-  await recorder.done
-  t.same(recorder.told.slice(-3), ['responded 200', 'data 2', 'ended'])
-})
+t.test(
+  'a request whose interim response closes the connection is sent with our own sender (RFC 9112 §9.6)',
+  async t => {
+    const { origin, send } = await setup(t)
+    const { recorder } = send()
+    const hint = 'HTTP/1.1 103 Early Hints\r\nConnection: close\r\n\r\n'
+    const first = await origin.accept()
+    await first.until('\r\n\r\n')
+    first.write(hint + OK)
+    const second = await origin.accept()
+    t.equal(sentBy(await second.until('\r\n\r\n')), 'own')
+    second.write(hint + OK)
+    await recorder.done
+    t.same(recorder.told.slice(-3), ['responded 200', 'data 2', 'ended'])
+  },
+)
 
-t.test('an idle connection is kept no longer than we mean to, whatever Keep-Alive says', async t => {
+t.test('an idle connection is kept no longer than our own limit, whatever Keep-Alive says', async t => {
   const { open } = await setup(t, 20)
   const { peer } = await open(`${OK_LINE}Keep-Alive: timeout=9999999\r\nContent-Length: 2\r\n\r\nhi`)
   await peer.untilEnd()
   t.equal((await open()).recorder.told.at(-1), 'ended')
 })
 
-t.test('and not as long as the origin keeps it (RFC 9112 §9.3)', async t => {
+t.test('an idle connection is closed before the origin would close it (RFC 9112 §9.3)', async t => {
   const { open } = await setup(t)
   const { peer } = await open(`${OK_LINE}Keep-Alive: timeout=1\r\nContent-Length: 2\r\n\r\nhi`)
   await peer.untilEnd()
 })
 
-t.test('a reset is no end of content that ends with its connection', async t => {
+t.test('a reset does not complete content that is delimited by the connection', async t => {
   const { origin, send } = await setup(t)
   const { recorder } = send()
   const peer = await origin.accept()
@@ -478,7 +487,7 @@ t.test('a reset is no end of content that ends with its connection', async t => 
   t.match(recorder.failures, [{ error: { type: 'connection_terminated' }, retry: 'never' }])
 })
 
-t.test('it is cancelled while it is dialled, before it is sent, and while it is answered', async t => {
+t.test('a request can be cancelled while connecting, before it is sent, and during the response', async t => {
   const { origin, send, open } = await setup(t)
   const dialling = send()
   dialling.cancel()
@@ -498,7 +507,7 @@ t.test('it is cancelled while it is dialled, before it is sent, and while it is 
   t.same(answered.recorder.told, ['reused', 'sent'])
 })
 
-t.test('an address that the name leads to no more is not used', async t => {
+t.test('an address that the name no longer resolves to is not used', async t => {
   const { origin, send, open } = await setup(t)
   const { peer } = await open()
   const { cancel } = send({}, false, '127.0.0.2')
@@ -508,7 +517,7 @@ t.test('an address that the name leads to no more is not used', async t => {
   cancel()
 })
 
-t.test('one that was in use while its address was taken away is not used again either', async t => {
+t.test('a connection that was busy when its address was removed is not reused either', async t => {
   const { origin, send, open } = await setup(t)
   const { peer } = await open()
   const first = send()
@@ -521,7 +530,7 @@ t.test('one that was in use while its address was taken away is not used again e
   t.equal(origin.accepted, 1)
 })
 
-t.test('a retired one closes what is idle, and the others when they are', async t => {
+t.test('a retired sender closes idle connections, and the others once they are idle', async t => {
   const { origin, sender, send, open } = await setup(t)
   const { peer } = await open()
   const first = send()
@@ -538,7 +547,7 @@ t.test('a retired one closes what is idle, and the others when they are', async 
   await other.untilEnd()
 })
 
-t.test('a closed one ends what is under way', async t => {
+t.test('a closed sender fails the requests in progress', async t => {
   const { origin, sender, send } = await setup(t)
   const { recorder } = send()
   const peer = await origin.accept()
@@ -549,7 +558,7 @@ t.test('a closed one ends what is under way', async t => {
   await peer.untilEnd()
 })
 
-t.test('content that the receiver holds back waits', async t => {
+t.test('content waits while the receiver has paused', async t => {
   const { origin, send } = await setup(t)
   const { recorder } = send()
   recorder.isPausing = true

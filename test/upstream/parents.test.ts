@@ -28,7 +28,7 @@ const options = {
   now: () => 0,
 }
 
-t.test('in order, each once, those that are down last', async t => {
+t.test('parents are tried in order, each once, those that are down last', async t => {
   const { config, files } = parseConfig(YAML)
   t.equal(createParents(parseConfig('version: 1\n'), pino({ level: 'silent' }), options), undefined)
   const changes: unknown[] = []
@@ -47,9 +47,9 @@ t.test('in order, each once, those that are down last', async t => {
   if (first === undefined) throw new Error('none')
   t.match(first, { source: 'parent.url', host: { name: 'a.test' }, port: 1, secureContext: undefined })
   t.not(parents.take(new Set([first]))?.secureContext, undefined)
-  parents.unreached(first, new ProxyError('connection_refused', 'm'))
+  parents.markDown(first, new ProxyError('connection_refused', 'm'))
   t.same(order(), ['https://b.test:443', 'http://a.test:1'])
-  parents.reached(first)
+  parents.markUp(first)
   t.same(changes, [
     ['http://a.test:1', 'connection_refused'],
     ['http://a.test:1', undefined],
@@ -59,7 +59,7 @@ t.test('in order, each once, those that are down last', async t => {
   parents.close()
 })
 
-t.test('of the requests that come when one may be back, a single one tries it', async t => {
+t.test('a single request tries a parent that may be up again', async t => {
   const { config, files } = parseConfig(YAML)
   const clock = new ManualClock()
   if (config.parent === undefined) throw new Error('none')
@@ -69,7 +69,7 @@ t.test('of the requests that come when one may be back, a single one tries it', 
   const take = () => parents.take(new Set())
   const first = take()
   if (first === undefined) throw new Error('none')
-  parents.unreached(first, new ProxyError('connection_refused', 'm'))
+  parents.markDown(first, new ProxyError('connection_refused', 'm'))
   clock.advance(DOWN_MS - 1)
   t.match(take(), { url: 'https://b.test:443' })
   clock.advance(1)
@@ -97,7 +97,7 @@ const FLOW = { pause: () => {}, resume: () => {} }
 function sent(request: Partial<UpstreamRequest>, authorization?: string, answerAtOnce?: number) {
   const heard: string[] = []
   const events = Object.fromEntries(
-    ['connected', 'sent', 'informed', 'responded', 'data', 'ended', 'upgraded'].map(name => [
+    ['connected', 'sent', 'interim', 'responded', 'data', 'ended', 'upgraded'].map(name => [
       name,
       () => heard.push(name),
     ]),
@@ -128,38 +128,44 @@ function sent(request: Partial<UpstreamRequest>, authorization?: string, answerA
   return { sender, cancel, heard, ...asked }
 }
 
-t.test('the target is absolute (RFC 9112 §3.2.2), and `*` its authority alone (§3.2.4)', async t => {
-  t.equal(sent({}).request?.path, 'http://A.test:81/p?q')
-  t.equal(sent({ path: '*' }).request?.path, 'http://A.test:81')
-  t.match(sent({}).request, { host: 'A.test:81', method: 'GET' })
-})
+t.test(
+  'the target is in absolute-form (RFC 9112 §3.2.2), that for `*` ends with its authority (§3.2.4)',
+  async t => {
+    t.equal(sent({}).request?.path, 'http://A.test:81/p?q')
+    t.equal(sent({ path: '*' }).request?.path, 'http://A.test:81')
+    t.match(sent({}).request, { host: 'A.test:81', method: 'GET' })
+  },
+)
 
-t.test('credentials come last, where there are any (RFC 9110 §11.7.2)', async t => {
+t.test('credentials are added as the last field, if there are any (RFC 9110 §11.7.2)', async t => {
   t.same(sent({}).request?.fields, ['A', 'b'])
   t.same(sent({}, 'Basic x').request?.fields, ['A', 'b', 'Proxy-Authorization', 'Basic x'])
 })
 
-t.test('but a TRACE, whose answer would show them, has none (RFC 9110 §9.3.8)', async t => {
-  t.same(sent({ method: 'TRACE' }, 'Basic x').request?.fields, ['A', 'b'])
-  t.same(sent({ method: 'trace' }, 'Basic x').request?.fields.slice(-2), ['Proxy-Authorization', 'Basic x'])
-})
+t.test(
+  'a TRACE, whose response would show the credentials, is sent without them (RFC 9110 §9.3.8)',
+  async t => {
+    t.same(sent({ method: 'TRACE' }, 'Basic x').request?.fields, ['A', 'b'])
+    t.same(sent({ method: 'trace' }, 'Basic x').request?.fields.slice(-2), ['Proxy-Authorization', 'Basic x'])
+  },
+)
 
-t.test('everything but a 407 is passed on', async t => {
+t.test('everything except a 407 is passed on', async t => {
   const { events, heard, cancel, sender } = sent({})
   const head = receivedHead(406)
   events?.connected('x', 1, false)
   events?.sent()
-  events?.informed(head)
+  events?.interim(head)
   events?.responded(head, FLOW)
   events?.data(Buffer.alloc(1))
   events?.ended([])
   cancel()
-  t.same(heard, ['connected', 'sent', 'informed', 'responded', 'data', 'ended', 'cancelled'])
+  t.same(heard, ['connected', 'sent', 'interim', 'responded', 'data', 'ended', 'cancelled'])
   sender.close()
   t.equal(heard.at(-1), 'closed')
 })
 
-t.test('a 407 ends the connection, and is a failure that no second sending helps', async t => {
+t.test('a 407 closes the connection, and the request may not be sent again', async t => {
   const { events, heard } = sent({})
   events?.responded(receivedHead(407), FLOW)
   t.same(heard, ['cancelled', 'failed 502 never'])
@@ -168,16 +174,19 @@ t.test('a 407 ends the connection, and is a failure that no second sending helps
 
 const PARENT = { url: 'http://p:1', authorization: undefined }
 
-t.test('says which parent, its status and its words, in printable ASCII', async t => {
+t.test("the error has the parent's URL, status and reason phrase, in printable ASCII", async t => {
   t.match(parentRefusal(PARENT, { status: 403, reason: 'No\t\xe4' }, 'CONNECT'), {
     message: 'the parent proxy answered 403',
     status: 502,
     side: 'upstream',
     reason: 'parent_refused',
     detail:
-      'The parent proxy http://p:1 answered 403 (No??). It was the parent that said so, and not this proxy.',
+      'The parent proxy http://p:1 answered 403 (No??). The refusal comes from the parent, not from this proxy.',
   })
-  t.match(parentRefusal(PARENT, { status: 403, reason: '' }, 'CONNECT').detail, /answered 403\. It was/)
+  t.match(
+    parentRefusal(PARENT, { status: 403, reason: '' }, 'CONNECT').detail,
+    /answered 403\. The refusal comes/,
+  )
   t.equal(
     parentRefusal(PARENT, { status: 403, reason: 'x'.repeat(999) }, 'CONNECT').detail?.match(/x+\)/)?.[0]
       .length,
@@ -185,7 +194,7 @@ t.test('says which parent, its status and its words, in printable ASCII', async 
   )
 })
 
-t.test('5xx is another reason than the rest', async t => {
+t.test('5xx has a reason of its own', async t => {
   for (const [status, reason] of [
     [499, 'parent_refused'],
     [500, 'parent_failed'],
@@ -197,11 +206,11 @@ t.test('5xx is another reason than the rest', async t => {
   }
 })
 
-t.test('407 says what is missing, or what was not taken', async t => {
+t.test('the error for a 407 says whether credentials are missing or were not accepted', async t => {
   const asked = { status: 407, reason: '' }
-  t.match(parentRefusal(PARENT, asked, 'CONNECT').detail, /into parent\.basic_file\.$/)
+  t.match(parentRefusal(PARENT, asked, 'CONNECT').detail, /set parent\.basic_file to its path\.$/)
   const shown = parentRefusal({ ...PARENT, authorization: 'Basic c2VjcmV0' }, asked, 'CONNECT')
-  t.match(shown.detail, /did not take/)
+  t.match(shown.detail, /did not accept/)
   t.notMatch(`${shown.detail}${shown.message}`, 'c2VjcmV0')
   t.match(
     parentRefusal({ ...PARENT, authorization: 'Basic x' }, asked, 'TRACE').detail,

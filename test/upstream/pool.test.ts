@@ -28,7 +28,7 @@ function permit(addresses: string[], port = 80, host = 'a.test'): Permit {
 
 const ONE = permit(['192.0.2.1'])
 
-t.test('an idle connection is taken by whoever asks for its authority and may reach its address', async t => {
+t.test('an idle connection is reused for its authority if its address is in the permit', async t => {
   const pool = new Pool<FakeConnection>('http')
   const connection = new FakeConnection(pool, ONE)
   t.equal(pool.take(ONE), undefined, 'a new one is busy')
@@ -41,7 +41,7 @@ t.test('an idle connection is taken by whoever asks for its authority and may re
   t.equal(pool.take(ONE), undefined, 'it is busy now')
 })
 
-t.test('no two of scheme, host, port and address that differ have one key', async t => {
+t.test('a different scheme, host, port or address makes a different key', async t => {
   const grants = ['a.test', 'b.test', '192.0.2.1', '[::1]'].flatMap(text =>
     [80, 8, 8080].map(port => ({ host: parseHost(text), port })),
   )
@@ -62,7 +62,7 @@ t.test('addresses are compared in canonical form', async t => {
   t.equal(pool.take(permit(['::ffff:192.0.2.1'])), four)
 })
 
-t.test('the one used last is taken first', async t => {
+t.test('the most recently used connection is taken first', async t => {
   const pool = new Pool<FakeConnection>('http')
   const [one, two] = [new FakeConnection(pool, ONE), new FakeConnection(pool, ONE)]
   pool.give(one)
@@ -71,7 +71,7 @@ t.test('the one used last is taken first', async t => {
   t.equal(pool.take(ONE), one)
 })
 
-t.test('one that has closed is never taken, and can not be given back', async t => {
+t.test('a closed connection is never taken, and cannot be returned', async t => {
   const pool = new Pool<FakeConnection>('http')
   const [one, two] = [new FakeConnection(pool, ONE), new FakeConnection(pool, ONE)]
   pool.give(one)
@@ -83,7 +83,7 @@ t.test('one that has closed is never taken, and can not be given back', async t 
   t.equal(pool.take(ONE), undefined)
 })
 
-t.test('one that is given back twice is there once', async t => {
+t.test('a connection that is returned twice is in the pool once', async t => {
   const pool = new Pool<FakeConnection>('http')
   const connection = new FakeConnection(pool, ONE)
   pool.give(connection)
@@ -92,7 +92,7 @@ t.test('one that is given back twice is there once', async t => {
   t.equal(pool.take(ONE), undefined)
 })
 
-t.test('no more than 256 idle ones are kept for one key', async t => {
+t.test('at most 256 idle connections are kept for one key', async t => {
   const pool = new Pool<FakeConnection>('http')
   const connections = Array.from({ length: 257 }, () => new FakeConnection(pool, ONE))
   const other = new FakeConnection(pool, permit(['192.0.2.1'], 80, 'b.test'))
@@ -102,7 +102,7 @@ t.test('no more than 256 idle ones are kept for one key', async t => {
   t.equal(other.closed, 0)
 })
 
-t.test('no more than 1024 idle ones are kept in all, whoever has asked for how many names', async t => {
+t.test('at most 1024 idle connections are kept in total, for any number of names', async t => {
   const pool = new Pool<FakeConnection>('http')
   const asked = Array.from({ length: 1026 }, (_, i) => permit(['192.0.2.1'], 80, `n${i}.test`))
   const connections = asked.map(each => new FakeConnection(pool, each))
@@ -119,7 +119,7 @@ t.test('no more than 1024 idle ones are kept in all, whoever has asked for how m
   t.equal(pool.take(first), connections[0])
 })
 
-t.test('a retired one keeps those in use alone, and none that is given back', async t => {
+t.test('a retired pool keeps only busy connections, and closes those that are returned', async t => {
   const pool = new Pool<FakeConnection>('http')
   const [idle, busy] = [new FakeConnection(pool, ONE), new FakeConnection(pool, ONE)]
   pool.give(idle)
@@ -130,7 +130,7 @@ t.test('a retired one keeps those in use alone, and none that is given back', as
   t.equal(pool.take(ONE), undefined)
 })
 
-t.test('closing closes the idle and the busy', async t => {
+t.test('closing the pool closes idle and busy connections', async t => {
   const pool = new Pool<FakeConnection>('http')
   const [idle, busy] = [new FakeConnection(pool, ONE), new FakeConnection(pool, ONE)]
   pool.give(idle)

@@ -16,7 +16,7 @@ async function writing(t: Test) {
   return { client, peer, failAtOnce: () => writing.release() }
 }
 
-t.test('what came before a reset is read although writing fails (RFC 9112 §9.6)', async t => {
+t.test('what was received before a reset is read although writing fails (RFC 9112 §9.6)', async t => {
   const { client, peer } = await writing(t)
   client.socket.write(Buffer.alloc(100_000))
   peer.write('answer')
@@ -27,7 +27,7 @@ t.test('what came before a reset is read although writing fails (RFC 9112 §9.6)
   await client.closed()
 })
 
-t.test('the error arrives all the same, once reading has ended', async t => {
+t.test('the error is reported once reading has ended', async t => {
   const { client, peer } = await writing(t)
   const failed = new Promise<Error>(resolve => client.socket.once('error', resolve))
   const written = new Promise<Error | null | undefined>(resolve => {
@@ -40,7 +40,7 @@ t.test('the error arrives all the same, once reading has ended', async t => {
   t.equal(client.received, 'answer')
 })
 
-t.test('writes that succeed are not held, in one piece or several', async t => {
+t.test('successful writes are not delayed, in one piece or several', async t => {
   const { client, peer } = await writing(t)
   client.socket.cork()
   const all = ['a', 'b', 'c'].map(piece => new Promise(resolve => client.socket.write(piece, resolve)))
@@ -50,7 +50,7 @@ t.test('writes that succeed are not held, in one piece or several', async t => {
   t.equal(await peer.until(3), 'abc')
 })
 
-t.test('it can be ended: then a write fails at once', async t => {
+t.test('after release a write fails at once', async t => {
   // As long as an error is held.
   holdTimers(t, 5000)
   const { client, peer, failAtOnce } = await writing(t)

@@ -20,7 +20,7 @@ function begin(timeoutMs = 60_000, signal = new AbortController().signal) {
 
 const failure = (code: string) => Object.assign(new Error('secret'), { code })
 
-t.test('is through with secureConnect; what comes later is not its own', async t => {
+t.test('the handshake is complete with secureConnect; later events are not handled', async t => {
   const { socket, done } = begin()
   socket.emit('secureConnect')
   await done
@@ -29,7 +29,7 @@ t.test('is through with secureConnect; what comes later is not its own', async t
   t.notOk(socket.destroyed)
 })
 
-t.test('fails as what went wrong (RFC 9209 §2.3.14, §2.3.15)', async t => {
+t.test('the handshake fails with the error for its cause (RFC 9209 §2.3.14, §2.3.15)', async t => {
   for (const [code, unverified, type, status] of [
     ['CERT_HAS_EXPIRED', 'CERT_HAS_EXPIRED', 'tls_certificate_error', 502],
     ['EPROTO', null, 'tls_protocol_error', 502],
@@ -49,7 +49,7 @@ t.test('fails as what went wrong (RFC 9209 §2.3.14, §2.3.15)', async t => {
   await t.rejects(closed.done, { message: /./, type: 'connection_terminated' })
 })
 
-t.test('ends with its time and with its signal', async t => {
+t.test('the handshake fails on timeout and when the signal aborts', async t => {
   const late = begin(1)
   await t.rejects(late.done, { message: /./, type: 'connection_timeout', status: 504 })
   t.ok(late.socket.destroyed)

@@ -168,7 +168,7 @@ t.test('limits.connect_timeout holds for all attempts together: 504', async t =>
   client.write(CONNECT)
   const response = await readResponse(client)
   checkRefusal(t, response, { status: 504, close: true })
-  t.match(response.reason, 'no connection in time: a.example:443')
+  t.match(response.reason, 'connect timeout exceeded: a.example:443')
   t.same(dial.targets, [`${SIX} 443`, `${FOUR} 443`], 'the second attempt got no time of its own')
   t.ok(dial.sockets.every(socket => socket.destroyed))
   await checkEvents(t, proxy, 0, { decision: 'allow' }, { status: 504, error: 'connection_timeout' })

@@ -91,7 +91,7 @@ for (const [way, targetOf, yamlOf] of [
     t.ok(timers.set > before, 'something was taken, and the time is another')
     await timers.fire()
     const head = await client.until('\r\n\r\n')
-    t.match(head, /^HTTP\/1\.1 504 Sluice: request not taken by upstream in time\r\n/)
+    t.match(head, /^HTTP\/1\.1 504 Sluice: request not read by upstream in time\r\n/)
     t.match(head, 'Proxy-Status: sluice;error=connection_write_timeout')
     t.match(await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1])), 'limits.body_idle')
     t.match(await proxy.event('close'), {

@@ -393,7 +393,7 @@ t.test('an origin that can not be reached', async t => {
     const yaml = `${LOOPBACK_RULES}limits: { connect_timeout: 20ms }\n`
     const { origin, proxy, client } = await forwarded(t, yaml, { connector: () => new Socket() })
     client.write(get(origin))
-    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 504 Sluice: no connection in time: /)
+    t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 504 Sluice: connect timeout exceeded: /)
     t.match(await proxy.event('close'), { status: 504, error: 'connection_timeout' })
   })
 

@@ -185,7 +185,7 @@ t.test('what is not idempotent, or has begun its content, is never sent twice', 
     first.reset()
     const response = await readResponse(client)
     t.equal(response.status, 502, method)
-    t.match(response.body, `origins[0].forward leads to http://${both.a.authority}`)
+    t.match(response.body, `origins[0].forward points to http://${both.a.authority}`)
     t.equal(both.b.accepted, 0)
   }
 })

@@ -98,7 +98,7 @@ t.test('when none can be reached the answer is that of the last, and says which 
   const client = await ask(t, both)
   const response = await readResponse(client)
   t.match(response, { status: 502, reason: /connection refused/ })
-  t.match(response.body, `parent.url leads to http://${both.b.authority}`)
+  t.match(response.body, `parent.url points to http://${both.b.authority}`)
   const close = await both.proxy.event('close')
   t.match(close, { status: 502, parent: `http://${both.b.authority}` })
   t.notOk('address' in close, 'no connection stood')
@@ -129,7 +129,7 @@ t.test('where no other can be reached then, that 5xx is what is told', async t =
   await answer(both.a, 'HTTP/1.1 503 Full\r\n\r\n')
   const response = await readResponse(client)
   t.equal(response.status, 502)
-  t.match(response.body, `parent.url leads to http://${both.a.authority}`)
+  t.match(response.body, `parent.url points to http://${both.a.authority}`)
   t.match(await both.proxy.event('close'), {
     reason: 'parent_failed',
     parent: `http://${both.a.authority}`,

@@ -86,7 +86,7 @@ t.test('a parent that is this proxy itself is not dialled', async t => {
       client.write(request)
       const response = await readResponse(client)
       t.equal(response.status, expected)
-      t.match(response.body, `parent.url leads to http://parent.test:${free.port}`)
+      t.match(response.body, `parent.url points to http://parent.test:${free.port}`)
     }
     await proxy.drain()
   }

@@ -132,12 +132,15 @@ t.test('its 407 is 502 with what to do, and no challenge of its reaches the clie
   const { response, close } = await answered(t, challenge)
   t.equal(response.status, 502)
   t.notOk('proxy-authenticate' in response.fields)
-  t.match(response.body, 'write them as user:password into a file, and its path into parent.basic_file')
+  t.match(response.body, 'write them as user:password to a file, and set parent.basic_file to its path')
   t.match(close, { reason: 'parent_credentials' })
   const folder = t.testdir({ pass: 'me:secret\n' })
   const shown = await answered(t, challenge, `, basic_file: "${folder}/pass"`)
   t.equal(shown.response.status, 502)
-  t.match(shown.response.body, 'did not take the name and password in the file that parent.basic_file names')
+  t.match(
+    shown.response.body,
+    'did not accept the name and password in the file that parent.basic_file names',
+  )
 })
 
 t.test('what is no answer of HTTP/1.1 is 502', async t => {
@@ -161,10 +164,10 @@ t.test('a parent that ends without an answer is 502, one that is silent 504', as
   const peer = await parent.accept()
   await peer.until('\r\n\r\n')
   peer.end()
-  t.match(await readResponse(client), { status: 502, reason: /closed without an answer/ })
+  t.match(await readResponse(client), { status: 502, reason: /closed without a response/ })
   const slow = await behindParent(t, '', `limits: { response_timeout: 20ms }\n${ANY_HOST}`)
   slow.client.write(connectTo('a.test:443'))
-  t.match(await readResponse(slow.client), { status: 504, reason: /no answer to CONNECT in time/ })
+  t.match(await readResponse(slow.client), { status: 504, reason: /no response to CONNECT in time/ })
   const silent = await slow.parent.accept()
   await silent.untilEnd()
 })
@@ -201,7 +204,7 @@ t.test('credentials go to the parent, and are logged nowhere; those of the clien
 t.test('one that comes back is not sent round again (RFC 9110 §7.6.3)', async t => {
   const { parent, client } = await behindParent(t)
   client.write(connectTo('a.test:443', 'Via: 1.1 here, 1.1 there\r\n'))
-  t.match(await readResponse(client), { status: 403, reason: /has been here before/ })
+  t.match(await readResponse(client), { status: 403, reason: /forwarding loop/ })
   t.equal(parent.accepted, 0)
 })
 

@@ -157,7 +157,7 @@ function revalidate(run: CacheRun, found: readonly CacheEntry[], entry: CacheEnt
 const NOBODY: UpstreamEvents = {
   connected: () => {},
   sent: () => {},
-  informed: () => {},
+  interim: () => {},
   cached: () => {},
   responded: () => {},
   data: () => {},

@@ -242,7 +242,7 @@ class Recovery implements UpstreamEvents {
 
   connected(): void {}
   sent(): void {}
-  informed(): void {}
+  interim(): void {}
   cached(): void {}
 
   responded(head: ReceivedHead, flow: Flow): void {

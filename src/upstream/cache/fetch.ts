@@ -194,8 +194,8 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#leader.events?.sent()
   }
 
-  informed(head: ReceivedHead): void {
-    this.#leader.events?.informed(head)
+  interim(head: ReceivedHead): void {
+    this.#leader.events?.interim(head)
   }
 
   cached(): void {}

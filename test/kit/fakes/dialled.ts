@@ -1,12 +1,12 @@
 /** A connector that writes down what it is asked to dial, and leads it to loopback or nowhere. */
 import { connect, Socket, type TcpNetConnectOpts } from 'node:net'
-import type { Connector } from '../../../src/upstream/dial.js'
+import type { SocketFactory } from '../../../src/upstream/dial.js'
 
 export interface Dialled {
   /** `host port`, in the order they were dialled. */
   readonly targets: readonly string[]
   readonly sockets: readonly Socket[]
-  readonly connector: Connector
+  readonly connector: SocketFactory
 }
 
 /** @param open makes the socket for what would have been dialled; without it nothing ever connects */
@@ -25,7 +25,7 @@ export function dialled(open: (options: TcpNetConnectOpts) => Socket = () => new
   }
 }
 
-/** Connects to a port on loopback instead, with everything else as asked. */
+/** ConnectionFactory to a port on loopback instead, with everything else as asked. */
 export function toLoopback(port: number, host = '127.0.0.1'): (options: TcpNetConnectOpts) => Socket {
   return options => connect({ ...options, host, port, family: host.includes(':') ? 6 : 4 })
 }

@@ -28,7 +28,7 @@ class Client implements UpstreamEvents {
   flow: Flow | undefined
   connected(): void {}
   sent(): void {}
-  informed(): void {}
+  interim(): void {}
   cached(): void {}
   responded({ status }: { readonly status: number }, flow: Flow): void {
     this.got.push(status)

@@ -1,44 +1,45 @@
-/** The far end of a tunnel: a connection to the host itself, or to a parent proxy that has made one. */
+/** The upstream end of a tunnel, and how a parent proxy is asked to open one. */
 import type { Via } from '../http/via.js'
 import { type ProxyError, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Grant } from '../policy/permit.js'
-import { explained } from '../forward/failover.js'
+import { withNextHop } from '../forward/failover.js'
 import { checkLoop } from '../forward/forward.js'
 import { BufferedReader, type ReadBuffers, type SocketReader, StreamReader } from './socket-reader.js'
 import type { Connection, Dialer } from '../upstream/dial.js'
 import { type Parent, parentRefusal, type Parents } from '../upstream/parents.js'
-import { askForTunnel, tunnelRequest } from './tunnel-request.js'
+import { requestTunnel, tunnelRequest } from './tunnel-request.js'
 
-export interface FarEnd {
+/** A connection to the host itself, or to a parent proxy that has opened a tunnel to it. */
+export interface TunnelUpstream {
   readonly connection: Connection
-  /** What reads its socket. */
+  /** Reads the socket of the connection. */
   readonly reader: SocketReader
-  /** The URL of the parent that it leads to. */
+  /** The URL of the parent proxy, if there is one. */
   readonly parent?: string
 }
 
-export interface FarEndOptions {
+export interface TunnelUpstreamOptions {
   readonly dialer: Pick<Dialer, 'connect' | 'connectTls' | 'permitConfigured'>
   readonly buffers: ReadBuffers
-  /** This hop, as it adds itself. */
+  /** This hop's Via. */
   readonly via: Via
-  /** Milliseconds that a parent has to answer a CONNECT. */
+  /** Milliseconds for a parent to respond to CONNECT. */
   readonly responseTimeoutMs: number
-  /** Bytes of the head of that answer. */
+  /** Maximum bytes of the head of that response. */
   readonly headerBytes: number
 }
 
-/** Why no parent has made a tunnel, and how far it was. */
-export class UnopenedTunnel extends Error {
+/** No parent has opened the tunnel: the error of one of them. */
+export class ParentTunnelError extends Error {
   readonly error: ProxyError
   /** The URL of that parent. */
   readonly parent: string
-  /** To it, when one stood. */
+  /** The connection to that parent, if one was established. */
   readonly connection: Pick<Connection, 'where' | 'connectMs'> | undefined
 
-  constructor(error: ProxyError, parent: string, connection: UnopenedTunnel['connection']) {
+  constructor(error: ProxyError, parent: string, connection: ParentTunnelError['connection']) {
     super(error.message, { cause: error })
     this.error = error
     this.parent = parent
@@ -47,55 +48,56 @@ export class UnopenedTunnel extends Error {
 }
 
 /**
- * Asks one parent after another, as nothing of the tunnel has been sent before one of them agrees. What says that the
- * request itself is refused (any answer but 2xx and 5xx), and an answer that does not come in time, end that.
- * @throws UnopenedTunnel with 502, 504, 403 or 508; ProxyError 508 before any is asked; the signal's reason when it aborts
+ * Asks one parent after another to open a tunnel; nothing of the tunnel is sent before one of them has agreed. No further
+ * parent is asked after a response that refuses the request itself (any but 2xx and 5xx), nor after a response timeout.
+ * @throws ParentTunnelError with 502, 504, 403 or 508; ProxyError 508 before a parent is asked; the signal's reason if it
+ *   aborts
  */
 export async function openThroughParent(
   grant: Grant,
   parents: Parents,
   admitted: AdmittedExchange,
-  options: FarEndOptions,
-): Promise<FarEnd> {
+  options: TunnelUpstreamOptions,
+): Promise<TunnelUpstream> {
   const { exchange } = admitted
   checkLoop(exchange.head.fields, options.via)
   const tried = new Set<Parent>()
-  let last: UnopenedTunnel | undefined
-  let told: UnopenedTunnel | undefined
+  let last: ParentTunnelError | undefined
+  let reported: ParentTunnelError | undefined
   for (;;) {
-    const parent = last === undefined || mayMove(last.error) ? parents.take(tried) : undefined
-    if (parent === undefined) throw told ?? new TypeError('no parent at all')
+    const parent = last === undefined || mayTryNext(last.error) ? parents.take(tried) : undefined
+    if (parent === undefined) throw reported ?? new TypeError('there is no parent')
     tried.add(parent)
     let connection: Connection | undefined
     try {
-      const reached = await connectTo(parent, parents, exchange, options)
-      connection = reached.connection
-      return await askThrough(parent, reached, grant, admitted, options)
+      const connected = await connectTo(parent, parents, exchange, options)
+      connection = connected.connection
+      return await openOn(connected, parent, grant, admitted, options)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      last = new UnopenedTunnel(explained(toProxyError(error), parent), parent.url, connection)
-      // What one has answered says more than that another could not be reached.
-      if (connection !== undefined || told?.connection === undefined) told = last
+      last = new ParentTunnelError(withNextHop(toProxyError(error), parent), parent.url, connection)
+      // The response of one parent is more informative than a failure to connect to another.
+      if (connection !== undefined || reported?.connection === undefined) reported = last
     }
   }
 }
 
-/** What another parent would not see otherwise. */
+/** Reasons for which another parent would fail in the same way. */
 const FINAL = new Set(['parent_refused', 'parent_credentials', 'http_response_timeout'])
 
-function mayMove({ side, reason }: ProxyError): boolean {
+function mayTryNext({ side, reason }: ProxyError): boolean {
   return side === 'upstream' && !FINAL.has(reason)
 }
 
-async function askThrough(
+async function openOn(
+  { connection, reader }: Pick<TunnelUpstream, 'connection' | 'reader'>,
   parent: Parent,
-  { connection, reader }: Pick<FarEnd, 'connection' | 'reader'>,
   grant: Grant,
   admitted: AdmittedExchange,
-  options: FarEndOptions,
-): Promise<FarEnd> {
+  options: TunnelUpstreamOptions,
+): Promise<TunnelUpstream> {
   const request = tunnelRequest(grant, admitted, options.via, parent.authorization)
-  const head = await askForTunnel(connection, reader, request, {
+  const head = await requestTunnel(connection, reader, request, {
     timeoutMs: options.responseTimeoutMs,
     headerBytes: options.headerBytes,
     signal: admitted.exchange.signal,
@@ -108,8 +110,8 @@ async function connectTo(
   parent: Parent,
   parents: Parents,
   exchange: Exchange,
-  { dialer, buffers }: FarEndOptions,
-): Promise<Pick<FarEnd, 'connection' | 'reader'>> {
+  { dialer, buffers }: TunnelUpstreamOptions,
+): Promise<Pick<TunnelUpstream, 'connection' | 'reader'>> {
   const { secureContext } = parent
   const { signal } = exchange
   const reader = new BufferedReader(buffers)
@@ -122,9 +124,9 @@ async function connectTo(
         : await dialer.connectTls(permit, secureContext, signal)
   } catch (error) {
     const failure = toProxyError(error)
-    if (!signal.aborted && failure.side === 'upstream') parents.unreached(parent, failure)
+    if (!signal.aborted && failure.side === 'upstream') parents.markDown(parent, failure)
     throw error
   }
-  parents.reached(parent)
+  parents.markUp(parent)
   return { connection, reader: secureContext === undefined ? reader : new StreamReader(connection.socket) }
 }
