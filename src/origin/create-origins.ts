@@ -1,4 +1,4 @@
-/** From the `origins` of a configuration to routes that answer, and what they have open. */
+/** Creates the routes of `origins`, with their senders and stores. */
 import { createSecureContext } from 'node:tls'
 import type { Config } from '../config/schema.js'
 import type { ProxyError } from '../errors.js'
@@ -23,31 +23,31 @@ export interface OriginsOptions {
   readonly senderOptions: Omit<SenderOptions, 'dialer' | 'scheme'>
   readonly methods: MethodsInUse
   readonly store: Omit<StoreRouteOptions, 'isHostNamed' | 'methods'>
-  /** Authorities in PEM, by the path in the configuration. */
+  /** Certificate authorities in PEM, by the path in the configuration. */
   readonly upstreamCa: ReadonlyMap<string, string>
-  /** Undefined where nothing is cached. */
+  /** Undefined if caching is off. */
   readonly cache: OpenCache | undefined
   readonly now: () => number
-  /** Told when an upstream goes down, with the error, and when it is back. */
+  /** Called with an error when an upstream goes down, and without one when it is up again. */
   readonly onChange: (upstream: Upstream, error: ProxyError | undefined) => void
 }
 
-/** How the upstream of a route does. */
+/** The health of one upstream of a route. */
 export interface RouteHealth extends Health<Upstream> {
-  /** Host, if any, and path of the origin, as configured. */
+  /** The host, if there is one, and the path of the origin, as configured. */
   readonly route: string
 }
 
 export interface Origins {
   readonly routes: readonly OriginRoute[]
-  /** Of every upstream, as it is now. */
+  /** The current health of every upstream. */
   health(): RouteHealth[]
-  /** As of a Sender. */
+  /** See Sender.retire. */
   retire(): void
   close(): Promise<void>
 }
 
-/** @throws OpenSSL's error when authorities are not those that were checked */
+/** @throws OpenSSL's error if OpenSSL refuses the authorities */
 export function createOrigins(configured: Config['origins'], options: OriginsOptions): Origins {
   const opened: OriginSender[] = []
   let undici: Undici | undefined
@@ -107,13 +107,13 @@ function healthOf(route: OriginRoute): RouteHealth[] {
   return route.upstreams.health.map(health => ({ route: host + route.path, ...health }))
 }
 
-/** What of its list may pass, all that may where it has none; the store knows the nine and no others. */
+/** The methods of an origin: those of its list, or all, as far as they are in use. A store has no extension methods. */
 function methodsOf({ kind, methods }: Config['origins'][number], use: MethodsInUse): Method[] {
   const passing = resourceMethods(kind === 'store' ? { ...use, extra: [] } : use)
   return methods === undefined ? passing : passing.filter(method => methods.includes(method))
 }
 
-/** Of one upstream alone: a connection with TLS is verified for its host, and is no good for another at the same address. */
+/** The options of one upstream's sender: a TLS connection is verified for its host and must not be used for another. */
 function senderOptions(
   scheme: UpstreamScheme,
   ca: string | undefined,

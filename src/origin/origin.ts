@@ -1,6 +1,6 @@
 /**
- * Requests in origin-form, which name no server but this one: the route that answers them, and whether it takes their
- * method (RFC 9112 §3.2.1; RFC 9110 §15.5.5, §15.5.6).
+ * Handles requests in origin-form, whose target is this server: chooses the route, and checks that it allows the method
+ * (RFC 9112 §3.2.1; RFC 9110 §15.5.5, §15.5.6).
  */
 import { ProxyError } from '../errors.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
@@ -19,10 +19,10 @@ import {
 import { findRoute, type RoutePlace } from './routes.js'
 import { storeMethods } from './store/answers.js'
 
-/** The embedded store, behind the routes that lead to it. */
+/** Serves the requests of a route to the embedded store. */
 export interface StoreHandler {
   /**
-   * @param request `path` is the request target as received, query included
+   * @param request `path` is the request target as received, including the query
    * @param clientAddress an IP address, or `unix`
    */
   serve(exchange: Exchange, request: { readonly path: string }, clientAddress: string): Promise<Outcome>
@@ -35,9 +35,10 @@ export type OriginRoute = RoutePlace &
   )
 
 /**
+ * Chooses the route of a request.
  * @param routes in the order of sortRoutes
  * @param target the request target, in origin-form
- * @returns undefined where no route leads
+ * @returns undefined if no route matches
  * @throws ProxyError 400 for a path with a dot segment
  */
 export function chooseRoute(
@@ -47,24 +48,24 @@ export function chooseRoute(
 ): OriginRoute | undefined {
   const path = pathOf(target)
   const route = findRoute(routes, facts.host?.host, path)
-  // Resolved by the origin, it would be a path that another route, or none, is for.
+  // If the origin resolved it, the result could be a path of another route, or of none.
   if (route !== undefined && hasDotSegment(path)) throw dotSegment(route)
   return route
 }
 
-/** The methods of a route at a request target; a store takes others at a collection than at a resource. */
+/** The methods that a route allows for a request target; a store has different ones for collections and resources. */
 export function methodsAt({ kind, methods }: OriginRoute, target: string): readonly Method[] {
   return kind === 'store' ? storeMethods(methods, pathOf(target).endsWith('/')) : methods
 }
 
-/** @throws ProxyError 405 for a method that the route does not take, with those that it takes at the target */
+/** @throws ProxyError 405 for a method that the route does not allow, with those that it allows for the target */
 export function checkMethod(route: OriginRoute, method: Method, target: string): void {
   if (!route.methods.includes(method)) throw methodNotAllowed(route, method, methodsAt(route, target))
 }
 
 /**
- * @param request the request target, and the fields as they came but for the hops that Max-Forwards has left
- * @throws what the handlers throw
+ * Serves a request by its route.
+ * @throws what passThrough and StoreHandler.serve throw
  */
 export function serveOrigin(
   admitted: AdmittedExchange,
@@ -78,20 +79,20 @@ export function serveOrigin(
     : route.handler.serve(admitted.exchange, request, client.address)
 }
 
-/** The refusal where no route leads. */
+/** The error if no route matches. */
 export function noOrigin(anyRoutes: boolean): ProxyError {
   return new ProxyError('destination_not_found', 'no origin serves this path', {
     reason: 'no_origin',
     detail: anyRoutes
-      ? 'No entry of origins is for this Host and path; one with its path, or path: /, would be.'
-      : 'origins is empty, so this is a proxy that serves no pages of its own; set it as HTTP_PROXY and HTTPS_PROXY of the client.',
+      ? 'No entry of origins matches this Host and path; add one with this path, or with path: /.'
+      : 'origins is empty, so this proxy serves no pages of its own; use it as HTTP_PROXY and HTTPS_PROXY of the client.',
   })
 }
 
 function dotSegment({ key, path }: RoutePlace): ProxyError {
   return new ProxyError('http_request_error', 'dot segment in the path', {
     reason: 'dot_segment',
-    detail: `${key} is for ${path}, and a path with a dot segment may lead out of that. No configuration key allows it; resolve it before sending.`,
+    detail: `${key} is for ${path}, and a path with a dot segment may point outside of it. No configuration key allows this; resolve the path before sending it.`,
   })
 }
 
@@ -103,9 +104,9 @@ function methodNotAllowed(
   const listed = serializeAllow(methods)
   const advice =
     kind === 'store' && !isMethod(method)
-      ? 'A store takes no extension method, and no configuration key changes that.'
+      ? 'A store has no extension methods, and no configuration key changes that.'
       : `${key}.methods allows ${listed === '' ? 'none' : listed}; add ${method} there to allow it.`
-  return new ProxyError('http_request_error', `${key} does not take ${method}`, {
+  return new ProxyError('http_request_error', `${key} does not allow ${method}`, {
     status: 405,
     reason: 'method',
     fields: ['Allow', serializeAllow(here)],

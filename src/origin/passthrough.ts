@@ -1,4 +1,4 @@
-/** Passing origin-form requests on to the upstreams of a route, as a gateway (RFC 9110 §3.7, §7.6). */
+/** Forwards origin-form requests to the upstreams of a route, as a gateway (RFC 9110 §3.7, §7.6). */
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { FieldSection } from '../http/field-section.js'
 import { type ForwardedStyle, type ReceivedFrom, withForwarded } from '../http/forwarded.js'
@@ -19,21 +19,21 @@ export interface Upstream {
   readonly url: string
   readonly host: Host
   readonly port: number
-  /** What Host says when it is rewritten. */
+  /** The value of Host if it is rewritten. */
   readonly authority: string
   readonly sender: Sender
 }
 
-/** Where a request came from, as the connection has it. */
+/** The client of a request, according to its connection. */
 export interface OriginClient {
   readonly address: string
   readonly encrypted: boolean
 }
 
 export interface OriginRequest {
-  /** The request target, sent on byte for byte. */
+  /** The request target, which is forwarded unchanged. */
   readonly path: string
-  /** As they came, but for the hops that Max-Forwards has left. */
+  /** The fields as received, except that Max-Forwards has been decremented. */
   readonly fields: FieldSection
 }
 
@@ -41,7 +41,7 @@ export interface PassthroughRoute {
   readonly upstreams: Upstreams<Upstream>
   readonly hostHeader: 'keep' | 'rewrite'
   readonly forwarded: ForwardedStyle
-  /** Tells it from other routes whose requests name the same host. */
+  /** Distinguishes the route, in cache keys, from others whose requests have the same Host. */
   readonly reachedBy: string
 }
 
@@ -49,7 +49,11 @@ export interface PassthroughOptions extends Omit<RelayOptions, 'sender'>, Outgoi
   readonly dialer: Pick<Dialer, 'permitConfigured'>
 }
 
-/** @throws ProxyError 508 when the request has been here before; whatever the client going away throws */
+/**
+ * Forwards a request to one upstream of a route.
+ * @throws ProxyError 508 if the request has passed through this proxy before; the reason of the exchange's signal if
+ *   that is aborted
+ */
 export function passThrough(
   admitted: AdmittedExchange,
   received: OriginRequest,
@@ -85,7 +89,7 @@ export function passThrough(
   })
 }
 
-/** @param host the Host field */
+/** @param host the value of the Host field */
 function receivedFrom({ address, encrypted }: OriginClient, host: string | undefined): ReceivedFrom {
   return { address: parseSocketAddress(address)?.text, host, proto: encrypted ? 'https' : 'http' }
 }

@@ -1,8 +1,9 @@
 /**
- * Which entry of `origins` a request goes to, by Host and path (RFC 9110 §7.4; RFC 3986 §3.3).
+ * Chooses the entry of `origins` for a request, by Host and path (RFC 9110 §7.4; RFC 3986 §3.3).
  *
- * An entry with a host beats one without, a name or an address a wildcard or a block, a longer wildcard or a smaller
- * block the others; among equals the longest path decides. The order of the entries has no meaning.
+ * An entry with a host takes precedence over one without; a name or an address over a wildcard or an address block; and a
+ * longer wildcard or a smaller block over the others. Otherwise the longest path takes precedence. The order of the
+ * entries does not matter.
  */
 import type { Host } from '../http/authority.js'
 import type { Method } from '../http/method.js'
@@ -12,9 +13,9 @@ import type { HostPattern } from '../net/host-pattern.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
 export interface RoutePlace {
-  /** The key it stands at, `origins[0]`. */
+  /** Its configuration key, such as `origins[0]`. */
   readonly key: string
-  /** `any` is for requests that name no host, too. */
+  /** `any` also matches requests without a host. */
   readonly host: HostPattern
   /** A prefix that begins with `/`, in its comparable form. */
   readonly path: string
@@ -22,9 +23,9 @@ export interface RoutePlace {
 }
 
 /**
- * @param routes as sortRoutes has them
- * @param host of the Host field; undefined when HTTP/1.0 sent none
- * @param path without query, as received
+ * @param routes in the order of sortRoutes
+ * @param host the host of the Host field; undefined if an HTTP/1.0 request has none
+ * @param path the path as received, without the query
  */
 export function findRoute<Route extends RoutePlace>(
   routes: readonly Route[],
@@ -35,12 +36,12 @@ export function findRoute<Route extends RoutePlace>(
   return routes.find(route => isBelow(comparable, route.path) && matchesHost(route.host, host))
 }
 
-/** The routes with those that win over others before them. */
+/** Sorts routes by precedence, the highest first. */
 export function sortRoutes<Route extends RoutePlace>(routes: readonly Route[]): Route[] {
   return [...routes].sort((a, b) => hostRank(b.host) - hostRank(a.host) || b.path.length - a.path.length)
 }
 
-/** No name is as long as the rank of an exact host. */
+/** The rank of an exact host, which is larger than the length of any name. */
 const EXACT = 1000
 
 function hostRank(host: HostPattern): number {

@@ -1,4 +1,4 @@
-/** The store behind a route: who of its clients may write, and the store itself, opened with the proxy. */
+/** The handler of a route to the embedded store: opens the store, and decides which clients may write to it. */
 import { resolve } from 'node:path'
 import { attemptSource } from '../clients/failed-attempts.js'
 import type { Config } from '../config/schema.js'
@@ -13,9 +13,9 @@ export type StoreRouteOptions = Pick<
   StoreOptions,
   'isHostNamed' | 'methods' | 'targetBytes' | 'now' | 'date' | 'randomId' | 'descriptors' | 'unreadable'
 > & {
-  /** Told of each eviction, from the store in this directory. */
+  /** Called after each eviction from the store in this directory. */
   readonly evicted: (directory: string, objects: number, bytes: number) => void
-  /** What a relative `directory` starts from. */
+  /** The folder that a relative `directory` is resolved against. */
   readonly folder: string
 }
 
@@ -38,7 +38,7 @@ export class StoreRoute implements StoreHandler {
       evict,
       evicted: (objects, bytes) => evicted(directory, objects, bytes),
     })
-    // Told to whoever asks for something.
+    // The error is reported by each request.
     this.#store.catch(() => {})
   }
 
@@ -51,7 +51,7 @@ export class StoreRoute implements StoreHandler {
     return await store.serve(exchange, path, this.#clientAt(clientAddress))
   }
 
-  /** Waits for what is being served. */
+  /** Waits for the requests in progress. */
   async close(): Promise<void> {
     const store = await this.#store.catch(() => undefined)
     await store?.close()

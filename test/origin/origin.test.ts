@@ -33,7 +33,7 @@ function exchange(method: Method, host?: string): Exchange {
   } as Exchange
 }
 
-t.test('the query has no part in the choice', async t => {
+t.test('the query does not affect the choice of the route', async t => {
   const routes = [route('/v1', ['GET'])]
   for (const target of ['/v1?/../x', '/v1/?..', '/v1']) {
     t.equal(chooseRoute(routes, exchange('GET', 'a:80'), target), routes[0], target)
@@ -41,7 +41,7 @@ t.test('the query has no part in the choice', async t => {
   t.equal(chooseRoute(routes, exchange('GET'), '/x?/v1'), undefined)
 })
 
-t.test('what is wrong is told by the key that decides (RFC 9110 §15.5.5, §15.5.6)', async t => {
+t.test('an error names the configuration key that decides (RFC 9110 §15.5.5, §15.5.6)', async t => {
   t.match(noOrigin(false), { status: 404, reason: 'no_origin', detail: /^origins is empty/ })
   t.match(noOrigin(true), { status: 404, reason: 'no_origin', detail: /^No entry of origins/ })
   t.doesNotThrow(() => checkMethod(route('/v1', ['PUT', 'GET']), 'GET', '/v1/x'))
@@ -61,7 +61,7 @@ t.test('what is wrong is told by the key that decides (RFC 9110 §15.5.5, §15.5
     message: /./,
     status: 405,
     fields: ['Allow', 'GET'],
-    detail: 'A store takes no extension method, and no configuration key changes that.',
+    detail: 'A store has no extension methods, and no configuration key changes that.',
   })
   t.throws(() => chooseRoute([route('/v1', ['GET'])], exchange('GET'), '/v1/../x'), {
     message: /./,
@@ -71,7 +71,7 @@ t.test('what is wrong is told by the key that decides (RFC 9110 §15.5.5, §15.5
   })
 })
 
-t.test('a store gets the target as it came, and the address of the client', async t => {
+t.test('a store gets the target as received, and the address of the client', async t => {
   const outcome: Outcome = {
     handler: 'origin',
     status: 200,

@@ -35,7 +35,7 @@ function chosen(host: string | undefined, path: string): string | undefined {
   return forward
 }
 
-t.test('the most exact host wins, then the longest path (RFC 9110 §7.4)', async t => {
+t.test('the most specific host takes precedence, then the longest path (RFC 9110 §7.4)', async t => {
   for (const [host, path, key] of [
     ['a.test', '/v1', 'a.test /v1'],
     ['A.TEST.', '/v1/', 'a.test /v1'],
@@ -69,7 +69,7 @@ t.test('the most exact host wins, then the longest path (RFC 9110 §7.4)', async
   }
 })
 
-t.test('without a route that fits there is none', async t => {
+t.test('there is no route if none matches', async t => {
   const routes = sortRoutes(table('a.test /v1'))
   t.equal(findRoute(routes, parseHost('a.test'), '/'), undefined)
   t.equal(findRoute(routes, parseHost('b.test'), '/v1'), undefined)

@@ -6,7 +6,7 @@ import { parseCidr } from '../../src/net/cidr.js'
 import { StoreRoute } from '../../src/origin/store-route.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
 
-t.test('who may write is asked by address; nothing is made before the first write', async t => {
+t.test('write access is decided by address, and nothing is created before the first write', async t => {
   const folder = t.testdir()
   const route = new StoreRoute(
     {

@@ -1,4 +1,4 @@
-/** The answers of the store: heads with the fields that all of them have, and the errors that more than one part gives. */
+/** The responses of the store: heads with their common fields, and the errors that are used in more than one file. */
 import { ProxyError } from '../../errors.js'
 import type { Exchange, ResponseContent } from '../../exchange.js'
 import { decidePreconditions, type Precondition, type Validators } from '../../http/conditional.js'
@@ -8,12 +8,13 @@ import type { Method } from '../../http/method.js'
 import { registeredPhrase } from '../../http/reason-phrase.js'
 import { type Measured, Outcome } from '../../outcome.js'
 
-/** What the store itself does with a resource, and with a collection. */
+/** The methods that the store implements for resources, and for collections. */
 export const RESOURCE_METHODS: readonly Method[] = ['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']
 export const COLLECTION_METHODS: readonly Method[] = ['GET', 'HEAD', 'POST', 'OPTIONS']
 
 /**
- * Those of the methods that pass the route which a target takes. TRACE may be among them, and comes from no store.
+ * The allowed methods for a target.
+ * @param passing the methods that the route allows; TRACE, which the proxy itself answers, may be among them
  * @param isCollection whether the path ends in `/`
  */
 export function storeMethods(passing: readonly Method[], isCollection: boolean): Method[] {
@@ -24,7 +25,7 @@ export function storeMethods(passing: readonly Method[], isCollection: boolean):
 /** Media types of patch documents, in the order of preference. */
 export const ACCEPT_PATCH = 'application/json-patch+json, application/merge-patch+json'
 
-/** What a response is answered with, beside what it says. */
+/** What is needed to send a response. */
 export interface AnswerContext {
   readonly exchange: Exchange
   /** The current HTTP-date. */
@@ -35,7 +36,7 @@ export interface AnswerContext {
 
 /**
  * Sends the head of the final response.
- * @param contentLength undefined for those that have no content by their status
+ * @param contentLength undefined if a response with this status never has content
  */
 export function answer(
   { exchange, date }: AnswerContext,
@@ -62,12 +63,12 @@ export function outcomeOf(exchange: Exchange, status: number, bytesDown: number)
   return Outcome.complete('origin', status, measuredOf(exchange, bytesDown))
 }
 
-/** @param bytesDown of content that were sent */
+/** @param bytesDown bytes of content that were sent */
 export function measuredOf({ content }: Exchange, bytesDown: number): Measured {
   return { bytesUp: content.bytes, bytesDown }
 }
 
-/** ETag and Last-Modified (RFC 9110 §8.8). The latter is never later than Date, though the clock was ahead then (§8.8.2.1). */
+/** Makes ETag and Last-Modified (RFC 9110 §8.8). Last-Modified is never later than Date, even if the clock was (§8.8.2.1). */
 export function validatorFields(
   { now }: Pick<AnswerContext, 'now'>,
   { etag, lastModifiedMs }: Validators,
@@ -81,7 +82,7 @@ export function validatorFields(
 }
 
 /**
- * @param current undefined when the target has no representation
+ * @param current the validators of the current representation; undefined if there is none
  * @throws ProxyError 412
  */
 export function checkPreconditions(
@@ -91,10 +92,10 @@ export function checkPreconditions(
   const fields = exchange.head.fields.list
   const decision = decidePreconditions({ method: exchange.facts.method, fields, current, now: now() })
   if (decision !== 'failed') return decision
-  throw new ProxyError('http_request_error', 'a precondition does not hold', {
+  throw new ProxyError('http_request_error', 'a precondition failed', {
     status: 412,
     reason: 'precondition',
-    detail: 'If-Match, If-None-Match or If-Unmodified-Since asks for another version than there is.',
+    detail: 'The current version does not meet If-Match, If-None-Match or If-Unmodified-Since.',
   })
 }
 
@@ -108,17 +109,17 @@ export function notFound(path: string): ProxyError {
   })
 }
 
-/** @param allow the methods that the target takes */
+/** @param allow the methods that the target allows */
 export function methodNotAllowed(allow: string): ProxyError {
   return new ProxyError('http_request_error', 'method not allowed on this path', {
     status: 405,
     reason: 'method_not_allowed',
     fields: ['Allow', allow],
-    detail: `This path takes ${allow}: a path that ends in / is a collection, any other a resource.`,
+    detail: `This path allows ${allow}: a path that ends in / is a collection, any other a resource.`,
   })
 }
 
-/** @param detail which limit it is over, and where that comes from */
+/** @param detail which limit was exceeded, and where it is set */
 export function tooLarge(detail: string): ProxyError {
   return new ProxyError('http_request_error', 'content too large', {
     status: 413,
@@ -128,13 +129,13 @@ export function tooLarge(detail: string): ProxyError {
 }
 
 export function tooLargeObject(maxBytes: number): ProxyError {
-  return tooLarge(`A resource may have ${maxBytes} bytes; origins[].store.max_object says so.`)
+  return tooLarge(
+    `A resource may have at most ${maxBytes} bytes; origins[].store.max_object sets this limit.`,
+  )
 }
 
 /**
- * The errors that are those of PATCH alone (RFC 5789 §2.2).
- *
- * 400: the patch document is not what its media type says.
+ * 400: the patch document is malformed (RFC 5789 §2.2, as for the next two errors).
  */
 export function malformedPatch(what: string): ProxyError {
   return new ProxyError('http_request_error', 'malformed patch document', {
@@ -144,21 +145,21 @@ export function malformedPatch(what: string): ProxyError {
   })
 }
 
-/** 422: a good patch, but not for this resource as it is now. */
+/** 422: the patch is valid, but cannot be applied to the current resource. */
 export function cannotApply(what: string): ProxyError {
-  return new ProxyError('http_request_error', 'the patch can not be applied', {
+  return new ProxyError('http_request_error', 'the patch cannot be applied', {
     status: 422,
     reason: 'patch_inapplicable',
-    detail: `The patch can not be applied, and nothing was changed: ${what}.`,
+    detail: `The patch cannot be applied, and nothing was changed: ${what}.`,
   })
 }
 
-/** 415: a media type, or a coding, that is not one of a patch document that is taken here. */
+/** 415: the media type or the content coding is not one that PATCH supports. */
 export function unsupportedPatch(what: string, fields: readonly string[] = []): ProxyError {
   return new ProxyError('http_request_error', 'patch format not supported', {
     status: 415,
     reason: 'patch_format',
     fields: ['Accept-Patch', ACCEPT_PATCH, ...fields],
-    detail: `${what}; PATCH takes ${ACCEPT_PATCH}.`,
+    detail: `${what}; PATCH accepts ${ACCEPT_PATCH}.`,
   })
 }

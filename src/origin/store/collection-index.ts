@@ -1,11 +1,12 @@
 /**
- * What is below each collection: a folder a collection, with an empty file for each name in it.
+ * The index of collections: a folder for each collection, with an empty file for each name in it.
  *
- * The index is made before a resource and removed after it, so it may say too much after a crash; who reads it looks
- * whether the resource is there. Folders are shared by all writers below them and not locked: a folder goes only when
- * it is empty, which the file system itself sees to, and who removed one looks again whether somebody has made it anew
- * before its name was gone from the folder above. Only a process that is killed between the two leaves a collection out
- * of the listing above it, until something is written below it again.
+ * A name is added before its resource is created and removed after that is deleted, so after a crash the index may have
+ * names without a resource; readers check that the resource exists. Folders are shared by all writers below them and not
+ * locked. The file system removes a folder only if it is empty. A writer that has removed one then removes its name from
+ * the parent folder, and checks whether another writer has created the folder again in between. If a process is killed
+ * between these steps, a collection may be missing from the listing of its parent until something below it is written
+ * again.
  */
 import { open, readFile, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,11 +20,13 @@ import { splitPath } from './store-path.js'
 import type { TemporaryFiles } from './temporary-files.js'
 import { FILE_BYTES } from './usage.js'
 
-/** Longest name that is spelled out in the name of its file; those of longer ones begin with as much and end in a digest. */
+/** Longest name that is spelled out in the name of its file. For a longer one, that is its beginning and a digest. */
 const LONGEST_PLAIN = 100
+/** Characters of a longer name that are spelled out. */
 const LONG_PREFIX = 64
-/** Entries of a folder that are read at a time: those of a thousand take two milliseconds. */
+/** Entries of a folder that are read at a time, which takes two milliseconds. */
 const SCAN_ENTRIES = 1024
+/** The same for a reader that usually needs only the first few names. */
 const LOOK_ENTRIES = 8
 const NOT_EMPTY: ReadonlySet<string | undefined> = new Set(['ENOTEMPTY', 'EEXIST'])
 
@@ -37,8 +40,8 @@ export class CollectionIndex {
   }
 
   /**
-   * Enters a path, of a resource or of a collection, in the collection above it, and that in the one above.
-   * @param made is told what each file and folder counts for that it has made; what it throws ends it there
+   * Adds a path, of a resource or a collection, to its parent collection, and that to its own parent, up to the root.
+   * @param made called with the counted bytes of each file and folder that was created; if it throws, `add` ends there
    */
   async add(path: string, made: (bytes: number) => Promise<void> = async () => {}): Promise<void> {
     for (let at = splitPath(path); at !== undefined; at = splitPath(at.parent)) {
@@ -58,8 +61,8 @@ export class CollectionIndex {
   }
 
   /**
-   * Takes a resource out, and every collection with nothing left below it.
-   * @returns what the files and folders counted for that are gone
+   * Removes a resource, and each collection that is empty then.
+   * @returns the counted bytes of the removed files and folders
    */
   async remove(path: string): Promise<number> {
     let freed = 0
@@ -84,8 +87,8 @@ export class CollectionIndex {
   }
 
   /**
-   * Gives the names below a collection, of collections with their `/`, to each selection that wants them, in one pass.
-   * @param isWanted asked now and then whether to go on
+   * Adds the names in a collection to each selection that wants them, in one pass. Names of collections end in `/`.
+   * @param isWanted called from time to time; the scan ends once it returns false
    */
   async scan(
     path: string,
@@ -113,13 +116,13 @@ export class CollectionIndex {
         selection.add(name)
         if (!selection.isFull) continue
         selection.shorten()
-        // Sorting is what takes longest: everybody else is let in between.
+        // Sorting takes longest, so other work may run after it.
         await nextTurn()
       }
     }
   }
 
-  /** The names below a collection in no order, one after another: for those who look for one alone. */
+  /** The names in a collection, in no order, for a reader that needs only a few of them. */
   async *members(path: string): AsyncGenerator<string> {
     const folder = this.#layout.collectionFolder(path)
     const directory = await openFolder(folder, LOOK_ENTRIES)
@@ -130,7 +133,7 @@ export class CollectionIndex {
     }
   }
 
-  /** @returns whether there was none */
+  /** @returns whether the entry did not exist before */
   async #create(folder: string, name: string): Promise<boolean> {
     const path = join(folder, entryOf(name))
     let isNew = true
@@ -150,7 +153,7 @@ export class CollectionIndex {
     return isNew
   }
 
-  /** Written anew each time, so that it is whole whatever happened before. */
+  /** The file is always written anew, so that it is complete even if an earlier write was interrupted. */
   async #createLong(path: string, name: string): Promise<void> {
     const { path: temporary, file } = await this.#temporary.create()
     try {
@@ -172,7 +175,7 @@ async function isThere(path: string): Promise<boolean> {
   return await stat(path).then(() => true, missingIsFalse)
 }
 
-/** @returns whether there was something to remove */
+/** @returns whether something was removed */
 async function removed(removal: Promise<void>): Promise<boolean> {
   return await removal.then(() => true, missingIsFalse)
 }
@@ -182,7 +185,7 @@ function missingIsFalse(error: unknown): false {
   throw error
 }
 
-/** What the names of a path and the collections above it count for, where there is nothing else below them. */
+/** The counted bytes of the index entries of a path and the collections above it, if those contain nothing else. */
 export function indexBytes(path: string): number {
   let bytes = 0
   for (let at = splitPath(path); at !== undefined; at = splitPath(at.parent)) {
@@ -191,7 +194,7 @@ export function indexBytes(path: string): number {
   return bytes
 }
 
-/** What the file of a name counts for: a long one has the name in it. */
+/** The counted bytes of the file of a name; that of a long name contains the name. */
 function entryBytes(name: string): number {
   return FILE_BYTES + (name.length <= LONGEST_PLAIN ? 0 : name.length)
 }

@@ -1,23 +1,23 @@
 /**
- * The content of a request on its way into the store: into a file, into memory where it is short, or nowhere.
+ * Reads the content of a request, which goes to a file, to memory if it is short, or is discarded.
  *
- * The client is slowed down to what the disk takes; no upload is ever in memory as a whole. One that breaks off leaves
- * nothing.
+ * The client can send no faster than the disk can write; no upload is ever held in memory as a whole. Nothing is left of
+ * an upload that is aborted.
  */
 import type { CancelSignal, Exchange } from '../../exchange.js'
 
-/** Bytes that may wait for the disk before the client has to. */
+/** Bytes that may wait for the disk before the client is paused. */
 const MAX_WAITING_BYTES = 1024 * 1024
 
-/** The client went away before its request was complete; there is nobody to answer. */
+/** The client has closed the connection before its request was complete, so no response can be sent. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone'
 }
 
 /**
  * Reads the content to its end.
- * @param take is given one piece after another, each when it is done with the one before
- * @throws ClientGone, and whatever `take` throws; the rest of the content is not read then
+ * @param take called with the next pieces as soon as it has finished with the ones before
+ * @throws ClientGone, and what `take` throws; the rest of the content is not read then
  */
 export async function readContent(
   exchange: Exchange,
@@ -30,7 +30,7 @@ export async function readContent(
     let ended = false
     let busy = false
     let failure: { readonly error: unknown } | undefined
-    // Not before `take` is done, whose file the caller closes then.
+    // It waits for `take`, as the caller then closes the file that this writes to.
     const settle = (): void => {
       if (busy) return
       if (failure !== undefined) reject(failure.error)
@@ -71,17 +71,17 @@ export async function readContent(
         settle()
       },
     })
-    // Only now may the client send; without the wait nothing tells it to.
+    // A client that expects 100 waits for this before it sends its content.
     if (exchange.facts.expectContinue) exchange.inform(100, 'Continue', [])
   })
 }
 
-/** Reads content that means nothing to its end, so that the connection can be used again. */
+/** Reads content without a meaning to its end, so that the connection can be reused. */
 export async function discardContent(exchange: Exchange): Promise<void> {
   await readContent(exchange, async () => {})
 }
 
-/** What is waited for. @throws ClientGone as soon as the client is gone */
+/** Waits for `work`. @throws ClientGone as soon as the signal aborts, and what `work` throws */
 export async function unlessGone<T>(work: Promise<T>, signal: CancelSignal): Promise<T> {
   if (signal.aborted) throw new ClientGone()
   let leave = (): void => {}

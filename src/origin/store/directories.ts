@@ -1,5 +1,5 @@
 /**
- * Directories of the store: read where they may be missing, and made durable before a write is acknowledged.
+ * Reads directories of the store, which may be missing, and creates them durably before a write is acknowledged.
  */
 import type { Dir } from 'node:fs'
 import { lstat, mkdir, open, opendir, readdir, stat } from 'node:fs/promises'
@@ -7,7 +7,7 @@ import { dirname } from 'node:path'
 import { errorCode } from '../../errors.js'
 import { isMissing } from './failures.js'
 
-/** In no order; nothing when there is no such folder. */
+/** The names in a folder, in no order; empty if there is no such folder. */
 export async function namesIn(folder: string): Promise<string[]> {
   try {
     return await readdir(folder)
@@ -18,8 +18,8 @@ export async function namesIn(folder: string): Promise<string[]> {
 }
 
 /**
- * To be read a few entries at a time, for folders that may be large.
- * @returns undefined when there is no such folder
+ * Opens a folder that may be large, to be read a few entries at a time.
+ * @returns undefined if there is no such folder
  */
 export async function openFolder(folder: string, entriesAtOnce: number): Promise<Dir | undefined> {
   try {
@@ -31,9 +31,7 @@ export async function openFolder(folder: string, entriesAtOnce: number): Promise
 }
 
 /**
- * What has to be on the disk before anybody is told: directories, and the names in them.
- *
- * Makes the names in a directory durable.
+ * Makes the names in a directory durable. This is done before a client is told that a write has succeeded.
  */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, 'r')
@@ -44,13 +42,13 @@ export async function syncDirectory(path: string): Promise<void> {
   }
 }
 
-/** Directories may be taken away by others as often as that before it is taken for a fault. */
-const MOST_TRIES = 100
+/** How often other processes may remove a directory while it is needed before that becomes an error. */
+const MAX_TRIES = 100
 
 /**
- * Creates a directory and those above it that are missing, durably and for this user alone.
+ * Creates a directory and its missing parents, durably and accessible only to this user.
  * @returns whether it was missing
- * @throws the system's error, ENOENT too for a symbolic link that leads nowhere
+ * @throws the system's error; ENOENT for a symbolic link without a target, too
  */
 export async function ensureDirectory(path: string): Promise<boolean> {
   for (let tries = 0; ; tries++) {
@@ -63,14 +61,14 @@ export async function ensureDirectory(path: string): Promise<boolean> {
         if (await isThere(path)) return false
       } else if (code !== 'ENOENT' || dirname(path) === path) throw error
       else await ensureDirectory(dirname(path))
-      if (tries === MOST_TRIES) throw error
+      if (tries === MAX_TRIES) throw error
     }
   }
   await syncDirectory(dirname(path))
   return true
 }
 
-/** Whether what stood in the way of a directory is still there. @throws for a link whose target is not */
+/** Whether the path, which existed when mkdir was called, still exists. @throws for a link without a target */
 async function isThere(path: string): Promise<boolean> {
   try {
     await stat(path)
@@ -86,8 +84,8 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /**
- * Does the work, and when a directory for it is missing creates that and does it again.
- * @param onMade told when it has created it
+ * Does work in a directory; if the directory is missing, creates it and does the work again.
+ * @param onMade called when the directory was created
  */
 export async function inDirectory<T>(
   path: string,
@@ -98,8 +96,8 @@ export async function inDirectory<T>(
     try {
       return await work()
     } catch (error) {
-      // Another writer may remove an empty directory between the two.
-      if (errorCode(error) !== 'ENOENT' || tries === MOST_TRIES) throw error
+      // Another writer may remove the empty directory before the work is done.
+      if (errorCode(error) !== 'ENOENT' || tries === MAX_TRIES) throw error
       if (await ensureDirectory(path)) onMade()
     }
   }

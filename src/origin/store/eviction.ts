@@ -1,31 +1,32 @@
 /**
- * Room by eviction: the resources that were not used for longest are removed until there is some to spare.
+ * Makes room by removing the least recently used resources, until there is some space to spare.
  *
- * Each count of what is there finds the oldest. These are removed one after another, each under its own lock and only if
- * it was not used since; one that is locked is being written, and is passed over. A count takes seconds in a large store,
- * so there is none before an eviction until few of them are left, or one turns out to be gone: then another process
- * evicts, too. Who has no room while such a count goes on has as much removed as it needs of what the last one has left.
+ * Each count of the store's bytes also finds the least recently used resources: the candidates. They are removed one after
+ * another, each under its own lock, and only if it has not been used since. A locked resource is being written, and is
+ * skipped. Counting a large store takes seconds, so an eviction uses the candidates of the last count as long as there
+ * are enough of them. It also counts again when a candidate no longer exists, because then another process is evicting,
+ * too. A write that needs room during such a count gets it from the candidates that are left.
  *
- * One process evicts at a time, under a lock of its own, as another may have made room just before. That saves work and
- * is needed for nothing else: who has waited for it for too long does without.
+ * One process evicts at a time, under a separate lock, as another process may just have made room. This only saves work:
+ * a process that has waited too long for the lock evicts without it.
  */
 import { pause } from '../../pause.js'
 import type { Objects } from './objects.js'
-import { type Candidate, Oldest } from './oldest.js'
+import { type Candidate, LeastRecentlyUsed } from './least-recently-used.js'
 import type { ResourceLocks } from './resource-lock.js'
 import type { CountVisitor, Excess, Usage } from './usage.js'
 
-/** No digest, so that it is the lock of no resource. */
+/** The key of that lock. It is not a digest, so it cannot be the lock of a resource. */
 const LOCK = 'eviction'
 const LOCKED_MS = 50
-/** How long another process is waited for. */
+/** Milliseconds to wait for another process that is evicting. */
 const WAIT_LIMIT_MS = 10_000
-/** Kept from one count: some ten megabytes. */
-const MOST_KNOWN = 65_536
-/** With fewer left there is a new count first, and these are there for those who have no room meanwhile. */
-const FEW = 8192
-/** Removals side by side, as each waits for the disk most of the time. */
-const AT_ONCE = 4
+/** Maximum number of candidates that are kept from a count; they take some ten megabytes. */
+const MAX_CANDIDATES = 65_536
+/** If fewer candidates are left, an eviction counts first; writes that need room during that count use the rest. */
+const MIN_CANDIDATES = 8192
+/** Parallel removals, as each waits for the disk most of the time. */
+const CONCURRENCY = 4
 
 export interface EvictionOptions {
   readonly usage: Usage
@@ -33,30 +34,30 @@ export interface EvictionOptions {
   readonly locks: ResourceLocks
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Told what was removed each time, when it was anything. */
+  /** Called after each eviction that has removed something. */
   readonly evicted: (objects: number, bytes: number) => void
 }
 
 export class Eviction {
   readonly #options: EvictionOptions
   readonly #closing = new AbortController()
-  /** What the last count has found and nobody has taken yet, the least recently used last. */
-  #known: Candidate[] = []
-  /** Whether these were more than a few. */
+  /** The candidates of the last count that are left, the least recently used last. */
+  #candidates: Candidate[] = []
+  /** Whether the last count has found at least MIN_CANDIDATES. */
   #isLarge = false
-  /** How many this process has removed. */
+  /** How many resources this process has removed. */
   #removed = 0
-  /** How many of those that are known it may have removed itself, while they were being found. */
-  #goneByItself = 0
+  /** How many of the candidates this process may have removed itself, during the count that found them. */
+  #removedInCount = 0
 
   constructor(options: EvictionOptions) {
     this.#options = options
   }
 
   /**
-   * Makes as much room as `usage` says is wanted, when it is its turn. It ends early when the store closes.
-   * @returns the bytes that are gone
-   * @throws what keeps everything from being removed
+   * Makes as much room as `usage` requires, when no other process is evicting. It ends early if the store closes.
+   * @returns the counted bytes that were removed
+   * @throws the first error if nothing could be removed
    */
   async run(): Promise<number> {
     const { locks, now } = this.#options
@@ -76,15 +77,15 @@ export class Eviction {
     return bytes
   }
 
-  /** Makes room for those who wait, of what is known to be old, in a store that takes long to count. @returns as `run` */
+  /** Makes room for waiting writes from the candidates that are left, if the store takes long to count. @returns see `run` */
   async runAtOnce(): Promise<number> {
     if (!this.#isLarge) return 0
     return await this.#remove({ bytes: this.#options.usage.shortage(), largest: Number.POSITIVE_INFINITY })
   }
 
-  /** The oldest of a count are what goes next. */
+  /** Makes the visitor that collects the candidates of a count. */
   startCount(): CountVisitor {
-    const oldest = new Oldest(MOST_KNOWN)
+    const oldest = new LeastRecentlyUsed(MAX_CANDIDATES)
     const before = this.#removed
     return {
       visit: candidate => {
@@ -92,14 +93,14 @@ export class Eviction {
         oldest.add(candidate)
       },
       end: async () => {
-        this.#known = (await oldest.take()).reverse()
-        this.#isLarge = this.#known.length >= FEW
-        this.#goneByItself = this.#removed - before
+        this.#candidates = (await oldest.take()).reverse()
+        this.#isLarge = this.#candidates.length >= MIN_CANDIDATES
+        this.#removedInCount = this.#removed - before
       },
     }
   }
 
-  /** What is being removed is removed; nothing further is, and nothing is counted for it. */
+  /** Removals in progress are completed; no further ones, and no counts, are started. */
   close(): void {
     this.#closing.abort()
   }
@@ -107,8 +108,8 @@ export class Eviction {
   async #evict(): Promise<number> {
     const { usage } = this.#options
     let freed = 0
-    if (this.#known.length >= FEW) {
-      freed = await this.#remove(usage.excess(), 'while they are there')
+    if (this.#candidates.length >= MIN_CANDIDATES) {
+      freed = await this.#remove(usage.excess(), 'stop at missing')
       if (usage.excess().bytes <= 0) return freed
     }
     await usage.count()
@@ -116,10 +117,10 @@ export class Eviction {
   }
 
   /**
-   * @param mode whether to end at one that is not there any more: another process evicts, too, so the count of this one
-   *   is too high
+   * @param mode whether to end at a candidate that no longer exists: another process is evicting, too, so the count of
+   *   this one is too high
    */
-  async #remove({ bytes, largest }: Excess, mode?: 'while they are there'): Promise<number> {
+  async #remove({ bytes, largest }: Excess, mode?: 'stop at missing'): Promise<number> {
     const { objects, evicted } = this.#options
     let freed = 0
     let pending = 0
@@ -128,14 +129,14 @@ export class Eviction {
     let failure: unknown
     const work = async (): Promise<void> => {
       while (!isOver && freed + pending < bytes && !this.#closing.signal.aborted) {
-        const candidate = this.#known.pop()
+        const candidate = this.#candidates.pop()
         if (candidate === undefined) return
         if (candidate.bytes > largest) continue
         pending += candidate.bytes
         try {
           const gone = await objects.evict(candidate)
           freed += gone ?? 0
-          if (gone === undefined) isOver ||= this.#goneByItself-- <= 0 && mode !== undefined
+          if (gone === undefined) isOver ||= this.#removedInCount-- <= 0 && mode !== undefined
           else if (gone > 0) {
             removed++
             this.#removed++
@@ -146,8 +147,8 @@ export class Eviction {
         pending -= candidate.bytes
       }
     }
-    // Each begins only when what the others have begun would not do.
-    await Promise.all(Array.from({ length: AT_ONCE }, work))
+    // Each starts another removal only if those in progress are not enough.
+    await Promise.all(Array.from({ length: CONCURRENCY }, work))
     if (removed > 0) evicted(removed, freed)
     else if (failure !== undefined) throw failure
     return freed

@@ -1,9 +1,9 @@
-/** What the file system's errors mean for the answer: no room is 507, and anything else is a fault of the set-up. */
+/** Translates errors of the file system to responses: a full disk is 507, anything else is a fault of the installation. */
 import { errorCode, ProxyError, toProxyError } from '../../errors.js'
 import { outOfDescriptors } from '../../upstream/failures.js'
 
 const NO_ROOM: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
-/** ENOENT is a link that leads nowhere, or what was in use and has been taken away: a name nobody has stored is none. */
+/** Errors of the directory. ENOENT is a link without a target, or a removed directory: a missing resource is no error. */
 const UNUSABLE: ReadonlySet<string | undefined> = new Set([
   'EACCES',
   'EPERM',
@@ -13,10 +13,10 @@ const UNUSABLE: ReadonlySet<string | undefined> = new Set([
   'ELOOP',
 ])
 
-/** Of the whole process, which says nothing about a file. */
+/** Errors of the process as a whole, which say nothing about a single file. */
 const SHORTAGE: ReadonlySet<string | undefined> = new Set(['EMFILE', 'ENFILE', 'ENOMEM'])
 
-/** Whether the disk, or what this user may have of it, is full. */
+/** Whether the disk, or the quota of this user, is full. */
 export function isNoRoom(error: unknown): boolean {
   return NO_ROOM.has(errorCode(error))
 }
@@ -25,12 +25,12 @@ export function isMissing(error: unknown): boolean {
   return errorCode(error) === 'ENOENT'
 }
 
-/** Whether the system can not read a file because of what that file is. */
+/** Whether the system cannot read a file for a reason that is about that file. */
 export function isUnreadable(error: unknown): boolean {
   return error instanceof Error && 'syscall' in error && !SHORTAGE.has(errorCode(error))
 }
 
-/** Anything thrown while the store served a request, as what answers it. */
+/** Translates an error that was thrown while the store served a request. */
 export function storeFailure(error: unknown): ProxyError {
   const code = errorCode(error)
   if (isNoRoom(error)) {
@@ -42,9 +42,9 @@ export function storeFailure(error: unknown): ProxyError {
     })
   }
   if (UNUSABLE.has(code)) {
-    return new ProxyError('proxy_internal_error', 'the store can not use its directory', {
+    return new ProxyError('proxy_internal_error', 'the store cannot use its directory', {
       reason: 'store_directory',
-      detail: `origins[].store.directory has to be a directory that Sluice may read and write (${code}).`,
+      detail: `origins[].store.directory must be a directory that Sluice can read and write (${code}).`,
       cause: error,
     })
   }

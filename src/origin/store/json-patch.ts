@@ -1,12 +1,11 @@
 /**
- * JSON Patch: a list of operations, applied one after another, all or none (RFC 6902).
+ * JSON Patch: a list of operations that are applied in order, all or none (RFC 6902).
  *
- * rfc6902 applies them. What may be applied is decided here before, since it takes inherited members for members of the
- * document, loses those named `__proto__`, empties an array when its `length` is replaced, looks a move's target up
- * before the value is taken away, and compares long lists in a time that grows with the cube of their length.
+ * The package rfc6902 applies them, but each operation is checked here first. The package takes inherited members for
+ * members of the document, loses those named `__proto__`, empties an array if its `length` is replaced, resolves the
+ * target of a move before the value is removed, and compares long lists in cubic time.
  *
- * The target is of no use when an operation fails: atomicity is for the caller, who has it from parsing a copy for each
- * attempt.
+ * If an operation fails, the target is left half changed. The caller ensures atomicity by parsing a copy for each attempt.
  */
 import { applyPatch, type Operation, Pointer } from 'rfc6902'
 import { cannotApply, malformedPatch } from './answers.js'
@@ -19,26 +18,26 @@ import {
   memberOf,
 } from './json-value.js'
 
-/** With the names of members as `hide` has them. */
+/** An operation whose member names have been escaped by `hide`. */
 export type JsonPatchOperation =
   | { readonly op: 'add' | 'replace' | 'test'; readonly path: JsonPointer; readonly value: JsonValue }
   | { readonly op: 'remove'; readonly path: JsonPointer }
   | { readonly op: 'move' | 'copy'; readonly path: JsonPointer; readonly from: JsonPointer }
 
 const MAX_OPERATIONS = 10_000
-/** Items of arrays that a patch may have to move, as each one put in or taken out moves those behind it. */
+/** Array items that a patch may move in total: each insertion or removal moves the items after it. */
 const MAX_MOVED_ITEMS = 100_000_000
 
-/** Names that rfc6902 passes over in pointers, or leaves out of values, with any number of marks before them. */
+/** Names that rfc6902 ignores in pointers or drops from values, after any number of the marks that `hide` adds. */
 const HIDDEN = /^\0*(?:__proto__|constructor|prototype)$/
-/** The document is a member of another object, so that the whole of it is replaced like anything else. */
+/** The document is held as a member of another object, so that it can be replaced as a whole like any value. */
 const ROOT = 'document'
-/** Where a value stands while it moves: taken away and not yet added (RFC 6902 §4.4). */
+/** The member that holds a value while it is moved: removed and not yet added (RFC 6902 §4.4). */
 const MOVING = 'moving'
 
 /**
- * @param document a patch document, parsed
- * @throws ProxyError 400 when it is not a list of operations with all their members (RFC 6902 §3, §4)
+ * @param document a parsed patch document
+ * @throws ProxyError 400 if it is not a list of operations with all their members (RFC 6902 §3, §4)
  */
 export function parseJsonPatch(document: JsonValue): JsonPatchOperation[] {
   if (!Array.isArray(document)) throw malformedPatch('a JSON Patch is an array of operations')
@@ -50,10 +49,10 @@ export function parseJsonPatch(document: JsonValue): JsonPatchOperation[] {
 }
 
 /**
- * @param target as it was parsed
- * @param maxBytes how many bytes of JSON may be copied, as each copy can be twice as long as the one before
- * @returns the document that comes out
- * @throws ProxyError 422 when an operation can not be applied (RFC 6902 §5)
+ * @param target the parsed target; it is changed
+ * @param maxBytes bytes of JSON that may be copied in total, as each copy can be twice as long as the one before
+ * @returns the resulting document
+ * @throws ProxyError 422 if an operation cannot be applied (RFC 6902 §5)
  */
 export function applyJsonPatch(
   target: JsonValue,
@@ -70,7 +69,7 @@ export function applyJsonPatch(
       const parent = valueAt(holder, place.slice(0, -1))
       if (Array.isArray(parent))
         moved += parent.length - (parseArrayIndex(place.at(-1) ?? '') ?? parent.length)
-      if (moved > MAX_MOVED_ITEMS) throw fail('the arrays are too long for so many operations')
+      if (moved > MAX_MOVED_ITEMS) throw fail('the arrays are too long for this number of operations')
     }
     switch (operation.op) {
       case 'add':
@@ -79,7 +78,7 @@ export function applyJsonPatch(
         apply(holder, { op: 'add', path: textOf(path), value: operation.value })
         break
       case 'remove':
-        if (operation.path.length === 0) throw fail('nothing would be left')
+        if (operation.path.length === 0) throw fail('the whole document cannot be removed')
         existing(holder, path, fail)
         countItems(path)
         apply(holder, { op: 'remove', path: textOf(path) })
@@ -94,7 +93,7 @@ export function applyJsonPatch(
       case 'move': {
         const from = [ROOT, ...operation.from]
         existing(holder, from, fail)
-        if (isProperPrefix(from, path)) throw fail('from is above path')
+        if (isProperPrefix(from, path)) throw fail('from is a parent of path')
         countItems(from)
         apply(holder, { op: 'move', from: textOf(from), path: textOf([MOVING]) })
         checkPlace(holder, path, fail)
@@ -105,7 +104,7 @@ export function applyJsonPatch(
       case 'copy': {
         const from = [ROOT, ...operation.from]
         copied += Buffer.byteLength(JSON.stringify(existing(holder, from, fail)))
-        if (copied > maxBytes) throw fail(`copies come to more than ${maxBytes} bytes`)
+        if (copied > maxBytes) throw fail(`the copies have more than ${maxBytes} bytes`)
         checkPlace(holder, path, fail)
         countItems(path)
         apply(holder, { op: 'copy', from: textOf(from), path: textOf(path) })
@@ -136,7 +135,7 @@ function parseOperation(operation: JsonObject, index: number): JsonPatchOperatio
       return { op, path, from: pointerOf(operation, 'from', index) }
     default:
       throw malformedPatch(
-        `operation ${index} has an op that is none of add, remove, replace, move, copy, test`,
+        `operation ${index} has an op that is not add, remove, replace, move, copy or test`,
       )
   }
 }
@@ -144,7 +143,8 @@ function parseOperation(operation: JsonObject, index: number): JsonPatchOperatio
 function pointerOf(operation: JsonObject, name: 'path' | 'from', index: number): JsonPointer {
   const text = memberOf(operation, name)
   const pointer = typeof text === 'string' ? parseJsonPointer(text) : undefined
-  if (pointer === undefined) throw malformedPatch(`operation ${index} has no ${name} that is a JSON Pointer`)
+  if (pointer === undefined)
+    throw malformedPatch(`operation ${index} has no ${name}, or it is not a JSON Pointer`)
   return pointer.map(hide)
 }
 
@@ -156,7 +156,7 @@ function show(name: string): string {
   return HIDDEN.test(name) ? name.slice(1) : name
 }
 
-/** Has rfc6902 do what was found to be possible. */
+/** Applies an operation that was checked. */
 function apply(holder: JsonObject, operation: Operation): void {
   const [error] = applyPatch(holder, [operation])
   if (error !== null) throw error ?? new Error('an operation was not applied')
@@ -172,11 +172,11 @@ function existing(holder: JsonObject, path: JsonPointer, fail: Failure): JsonVal
   return value
 }
 
-/** Whether something can be added at a place: as a member, before an item of an array, or behind the last. */
+/** Checks that a value can be added at a path: as a member, before an array item, or after the last one. */
 function checkPlace(holder: JsonObject, path: JsonPointer, fail: Failure): void {
   const parent = valueAt(holder, path.slice(0, -1))
   if (isJsonObject(parent)) return
-  if (!Array.isArray(parent)) throw fail('there is nothing that it could be added to')
+  if (!Array.isArray(parent)) throw fail('the parent is not an object or an array')
   const key = path.at(-1) ?? ''
   const index = key === '-' ? parent.length : parseArrayIndex(key)
   if (index === undefined || index > parent.length) throw fail('no such index')
@@ -186,24 +186,24 @@ function isProperPrefix(prefix: JsonPointer, path: JsonPointer): boolean {
   return prefix.length < path.length && prefix.every((token, index) => token === path[index])
 }
 
-/** Reference tokens, unescaped; none for the whole document. */
+/** Unescaped reference tokens; empty for the whole document. */
 export type JsonPointer = readonly string[]
 
 const POINTER = /^(?:\/(?:[^~/]|~[01])*)*$/
 const INDEX = /^(?:0|[1-9]\d{0,9})$/
 
 /**
- * JSON Pointer: the place of a value in a JSON document (RFC 6901).
- * @returns undefined when it is no pointer (RFC 6901 §3)
+ * Parses a JSON Pointer, which identifies a value in a JSON document (RFC 6901).
+ * @returns undefined if the syntax is invalid (RFC 6901 §3)
  */
 export function parseJsonPointer(text: string): JsonPointer | undefined {
   if (!POINTER.test(text)) return undefined
-  // In this order, as ~01 is ~1 and not a slash (RFC 6901 §4).
+  // The order matters: ~01 is ~1, not a slash (RFC 6901 §4).
   const tokens = text.split('/').slice(1)
   return tokens.map(token => token.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
-/** @returns undefined when there is no value at that place */
+/** @returns undefined if there is no such value */
 export function valueAt(document: JsonValue, pointer: JsonPointer): JsonValue | undefined {
   let value: JsonValue | undefined = document
   for (const token of pointer) {
@@ -214,7 +214,7 @@ export function valueAt(document: JsonValue, pointer: JsonPointer): JsonValue | 
   return value
 }
 
-/** @returns undefined for anything but digits without leading zeros (RFC 6901 §4); `-` too */
+/** @returns undefined for anything but digits without leading zeros (RFC 6901 §4), for `-` as well */
 export function parseArrayIndex(token: string): number | undefined {
   return INDEX.test(token) ? Number(token) : undefined
 }

@@ -1,8 +1,8 @@
 /**
- * JSON as patches see it: read strictly, and its objects read and written as plain tables (RFC 8259).
+ * JSON values for patches: strict parsing, and access to members by any name (RFC 8259).
  *
- * `__proto__` and `constructor` are member names like any other. They are read as own members only and never assigned
- * to, since in JavaScript an assignment to the one would change what the object is.
+ * `__proto__` and `constructor` are ordinary member names. Members are read as own properties only and never set by
+ * assignment, as an assignment to `__proto__` would change the prototype of the object.
  */
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject
@@ -10,17 +10,17 @@ export interface JsonObject {
   [name: string]: JsonValue
 }
 
-/** What follows goes down into a value by calling itself, and how deep a stack is depends on the Node that runs. */
+/** Maximum nesting: the functions here are recursive, and the size of the stack depends on Node. */
 const MAX_DEPTH = 500
 
-/** What is no JSON, is nested too deeply, or would lose one of its numbers or members. */
+/** The text is not JSON, is nested too deeply, or would lose a number or a member when parsed. */
 export class JsonError extends Error {
   override readonly name = 'JsonError'
 }
 
 /**
- * @throws JsonError when it is not JSON in UTF-8, is nested too deeply, has a number that a number of 64 bits does not
- * hold, or an object with two members of one name (RFC 8259 §4)
+ * @throws JsonError if it is not JSON in UTF-8, is nested too deeply, has a number that a double cannot represent exactly,
+ *   or has an object with two members of the same name (RFC 8259 §4)
  */
 export function parseJson(bytes: Uint8Array): JsonValue {
   let text: string
@@ -33,13 +33,13 @@ export function parseJson(bytes: Uint8Array): JsonValue {
   }
   const { depth, members, exact } = measureJson(text)
   checkDepth(depth)
-  if (!exact) throw new JsonError('a number can not be kept exactly')
+  if (!exact) throw new JsonError('a number cannot be represented exactly')
   if (members > 0 && countMembers(value) < members)
-    throw new JsonError('an object has two members of one name')
+    throw new JsonError('an object has two members of the same name')
   return value
 }
 
-/** @throws JsonError when it is nested too deeply to be parsed again */
+/** @throws JsonError if it is nested too deeply to be parsed again */
 export function serializeJson(value: JsonValue): string {
   const text = JSON.stringify(value)
   checkDepth(measureJson(text).depth)
@@ -47,10 +47,10 @@ export function serializeJson(value: JsonValue): string {
 }
 
 function checkDepth(depth: number): void {
-  if (depth > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} deep`)
+  if (depth > MAX_DEPTH) throw new JsonError(`nested more than ${MAX_DEPTH} levels deep`)
 }
 
-/** Of all objects in a value. */
+/** Counts the members of all objects in a value. */
 function countMembers(value: JsonValue): number {
   let count = 0
   if (Array.isArray(value)) {
@@ -70,7 +70,7 @@ export function isJsonObject(value: JsonValue | undefined): value is JsonObject 
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Own members only. */
+/** The value of an own member; undefined if there is none. */
 export function memberOf(object: JsonObject, name: string): JsonValue | undefined {
   return Object.hasOwn(object, name) ? object[name] : undefined
 }
@@ -80,9 +80,9 @@ export function setMember(object: JsonObject, name: string, value: JsonValue): v
 }
 
 /**
- * Gives each member of an object, however deep, the name that is made of its own.
- * @param value is changed
- * @returns the value, another object where its own members got other names
+ * Renames the members of all objects in a value.
+ * @param value the value; it is changed
+ * @returns the same value, or another object if its own members were renamed
  */
 export function mapNames(value: JsonValue, rename: (name: string) => string): JsonValue {
   if (Array.isArray(value)) {
@@ -104,7 +104,7 @@ export function mapNames(value: JsonValue, rename: (name: string) => string): Js
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [rename(name), member]))
 }
 
-/** Equality of RFC 6902 §4.6: of numbers by value, of objects without regard to order. */
+/** Equality according to RFC 6902 §4.6: numbers are compared by value, objects regardless of the order of members. */
 export function isSameJson(a: JsonValue, b: JsonValue): boolean {
   if (a === b) return true
   if (Array.isArray(a)) {
@@ -121,18 +121,19 @@ export function isSameJson(a: JsonValue, b: JsonValue): boolean {
 }
 
 export interface JsonMeasures {
-  /** How deep lists and objects stand in each other. */
+  /** How deep arrays and objects are nested. */
   readonly depth: number
+  /** Members of all objects, including those with a repeated name. */
   readonly members: number
-  /** Whether all numbers are written out again with the value that they had. */
+  /** Whether all numbers keep their value when they are parsed and serialized. */
   readonly exact: boolean
 }
 
-/** So many digits a number of 64 bits holds, whatever they are, between these values. */
+/** A double represents any decimal number with this many digits, if its magnitude is between these two. */
 const SURE_DIGITS = 15
 const SMALLEST_SURE = 1e-307
 const LARGEST_SURE = 1e308
-/** In a sure number of so many characters no exponent leads out of there. */
+/** An exponent of at most this many characters keeps such a number in that range. */
 const LONGEST_SURE_EXPONENT = 'e99'.length
 
 const QUOTE = 0x22
@@ -151,12 +152,12 @@ const OPENING_BRACE = 0x7b
 const CLOSING_BRACE = 0x7d
 
 /**
- * What JSON.parse does not tell of a text: how deep it is nested, how many members its objects have when repeated names
- * count each time, and whether a number in it would come out as another one (RFC 8259 §4, §6, §9).
+ * Finds out what JSON.parse does not report: how deep a text is nested, how many members its objects have including
+ * repeated names, and whether a number would change its value (RFC 8259 §4, §6, §9).
  *
- * One pass over the characters, and no allocation but for the few numbers that have to be compared, since a proxy that
- * reads one document does nothing else meanwhile.
- * @param text that JSON.parse takes
+ * It makes one pass over the characters and allocates only for the few numbers that must be compared, because the event
+ * loop is blocked meanwhile.
+ * @param text valid JSON
  */
 export function measureJson(text: string): JsonMeasures {
   let nested = 0
@@ -180,7 +181,7 @@ export function measureJson(text: string): JsonMeasures {
   return { depth, members, exact }
 }
 
-/** @param start where the opening quote stands */
+/** @param start the position of the opening quote */
 function endOfString(text: string, start: number): number {
   let at = start + 1
   for (let code = text.charCodeAt(at); code !== QUOTE; code = text.charCodeAt(at)) {
@@ -220,7 +221,7 @@ function isExact(text: string, start: number, end: number): boolean {
   return written === literal || (Number.isFinite(value) && decimalOf(literal) === decimalOf(written))
 }
 
-/** A number in the one spelling that there is of its value: digits with no zeros around them, and their exponent. */
+/** The canonical form of a number: its digits without leading and trailing zeros, and an exponent. */
 function decimalOf(literal: string): string {
   const [mantissa = '', exponent = '0'] = literal.split(/[eE]/)
   const [whole = '', fraction = ''] = mantissa.replace('-', '').split('.')

@@ -1,26 +1,26 @@
 /**
- * Where things lie in the store's directory. No file is named by what a client sent, only by digests of it, so that long
- * names, odd bytes, file systems that fold case and `..` are all the same to it, and no name leads out of it.
+ * The layout of the store's directory. Files are named by digests of what a client sent, never by the text itself. So long
+ * names, unusual bytes, `..` and file systems that ignore case make no difference, and no name can leave the directory.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 
-/** Hexadecimal; names the resource everywhere on the disk. */
+/** The hexadecimal digest of a path, which names the resource on the disk. */
 export function digestOf(path: string): string {
   return createHash('sha256').update(path, 'latin1').digest('hex')
 }
 
-/** Stands in the names of those files of the index that hold a name too long to be spelled out. */
+/** Occurs in the names of those index files that contain a name which is too long for a file name. */
 export const LONG_MARK = '~'
 
 export class Layout {
   /** All current versions, in folders by the first byte of the digest. */
   readonly objects: string
-  /** A folder for every collection with something below it. */
+  /** The index: a folder for every collection that is not empty. */
   readonly collections: string
   /** A folder for every process that writes. */
   readonly temporary: string
-  /** Who is writing what. */
+  /** The locks of resources that are being written. */
   readonly locks: string
 
   constructor(directory: string) {

@@ -1,16 +1,16 @@
-/** One page of a listing of a collection, as JSON and as HTML. */
+/** One page of the listing of a collection, as JSON and as HTML. */
 import { createHash } from 'node:crypto'
 import type { Validators } from '../../http/conditional.js'
 
-/** Names stand as they do in a path: percent-encoded, so that each is a reference relative to the collection. */
+/** Names are percent-encoded as in a path, so that each is a reference relative to the collection. */
 export type ListingItem =
-  /** A collection; its name ends in `/`. */
+  /** A collection, whose name ends in `/`. */
   | { readonly name: string }
   | {
       readonly name: string
       /** Bytes of content. */
       readonly size: number
-      /** Content-Type, null when it has none. */
+      /** Content-Type; null if it has none. */
       readonly type: string | null
       readonly etag: string
       /** ISO 8601. */
@@ -20,7 +20,7 @@ export type ListingItem =
 export interface ListingPage {
   readonly path: string
   readonly items: readonly ListingItem[]
-  /** The path and query of the next page, null on the last one. */
+  /** The path and query of the next page; null on the last one. */
   readonly next: string | null
 }
 
@@ -32,7 +32,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-/** A listing as a page for people: everything in it is escaped, and nothing in it runs. */
+/** Serializes a listing as HTML for people. All text is escaped, and there are no scripts. */
 export function serializeListingHtml({ path, items, next }: ListingPage): string {
   const title = escapeHtml(readable(path))
   const rows = items.map(item => `<tr>${rowOf(item)}</tr>\n`).join('')
@@ -57,7 +57,7 @@ function rowOf(item: ListingItem): string {
   return `${link}<td>${item.size}</td><td>${escapeHtml(item.type ?? '')}</td><td>${item.modified}</td>`
 }
 
-/** Decoded where that is text that can be seen, so that nobody mistakes one name for another. */
+/** Decodes a path for display. Only visible characters are decoded, so that one name cannot look like another. */
 function readable(path: string): string {
   return path.replace(/(?:%[0-9A-F]{2})+/g, encoded => {
     const bytes = Buffer.from(encoded.replaceAll('%', ''), 'hex')
@@ -79,11 +79,11 @@ export interface ListingContent {
   readonly validators: Validators
 }
 
-/** A page of a listing that many may have asked for: it is written out once for all of them. */
+/** A page of a listing that several requests may share: each format is serialized once. */
 export class SharedPage {
   readonly #page: ListingPage
   readonly #contents = new Map<ListingType, ListingContent>()
-  /** Whether there is no such collection. */
+  /** Whether the collection does not exist. */
   readonly isMissing: boolean
 
   constructor(page: ListingPage, isMissing: boolean) {

@@ -1,8 +1,8 @@
 /**
- * What a collection answers to GET and HEAD: the names below it, a page at a time, as JSON or as HTML.
+ * GET and HEAD of a collection: lists the names in it, one page at a time, as JSON or as HTML.
  *
- * The index may name what is not there any more, so each name that is shown has been looked up. One that can not be read
- * is left out, and told to whoever runs the proxy: it keeps nobody from what stands beside it.
+ * The index may contain names of resources that no longer exist, so each name is looked up before it is listed. A resource
+ * that cannot be read is omitted and logged, so that the others can still be listed.
  */
 import { errorCode, ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
@@ -31,17 +31,17 @@ import { encodeSegment, type StorePath } from './store-path.js'
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
-/** Of names and types in a page, whatever its limit: a name may be as long as a request target. */
+/** Maximum bytes of names and types in a page, regardless of its limit: a name may be as long as a request target. */
 const PAGE_BYTES = 256 * 1024
-/** Names below a collection that are looked up to see whether there is anything. */
-const MOST_LOOKS = 8
+/** Maximum number of names that are looked up to find out whether a collection is empty. */
+const MAX_LOOKUPS = 8
 const LIMIT = /^[1-9]\d{0,3}$/
-/** Raw, because names are bytes and no text. */
+/** The value is not decoded, because names are bytes, not text. */
 const AFTER = /(?:^|&)after=([^&]*)/
-/** For a page of our own, made of other people's names. */
+/** For the HTML page, which contains names that clients have chosen. */
 const SECURITY_POLICY = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** Told of a resource that is there and can not be read; `reason` is `damaged`, or the system's name for the error. */
+/** Called for a resource that exists but cannot be read; `reason` is `damaged`, or the code of the system's error. */
 export type Unreadable = (path: string, reason: string) => void
 
 export class Listing {
@@ -49,7 +49,7 @@ export class Listing {
   readonly #objects: Objects
   readonly #unreadable: Unreadable
   readonly #shared: SharedListings<SharedPage>
-  readonly #budget = new ClientBudget({ inAll: 256, perClient: 64, what: 'listings' })
+  readonly #budget = new ClientBudget({ total: 256, perClient: 64, what: 'listings' })
 
   constructor(index: CollectionIndex, objects: Objects, unreadable: Unreadable) {
     this.#index = index
@@ -63,8 +63,10 @@ export class Listing {
   }
 
   /**
-   * @param network of the client
-   * @throws ProxyError 400 on a bad `limit`, 404 when nothing is below, 412, 429 and 503 when too many wait; ClientGone
+   * Sends a page of the listing.
+   * @param network the network of the client
+   * @throws ProxyError 400 for an invalid `limit`, 404 if the collection is empty, 412, 429 or 503 if too many listings
+   *   are waiting; ClientGone
    */
   async send(context: AnswerContext, path: StorePath, network: string): Promise<Outcome> {
     const { exchange } = context
@@ -95,33 +97,33 @@ export class Listing {
   }
 
   /**
-   * Whether there is a resource anywhere below a collection. So many of the names below it are looked up, and where that
-   * has not told, the index is believed: a page may hold a thousand collections, each of them many levels deep.
+   * Whether there is a resource anywhere below a collection. At most MAX_LOOKUPS names are looked up; if none of them
+   * exists, the index is trusted for the others. A page may contain a thousand collections, each many levels deep.
    */
   async hasMembers(path: string): Promise<boolean> {
-    return (await this.#look(path, { left: MOST_LOOKS })) !== 'empty'
+    return await this.#hasMembers(path, { left: MAX_LOOKUPS })
   }
 
-  async #look(path: string, looks: { left: number }): Promise<'empty' | 'inhabited'> {
+  async #hasMembers(path: string, lookups: { left: number }): Promise<boolean> {
     for await (const name of this.#index.members(path)) {
-      if (looks.left === 0) return 'inhabited'
-      looks.left--
+      if (lookups.left === 0) return true
+      lookups.left--
       const isThere = name.endsWith('/')
-        ? (await this.#look(path + name, looks)) === 'inhabited'
+        ? await this.#hasMembers(path + name, lookups)
         : (await this.#metadata(path + name)) !== undefined
-      if (isThere) return 'inhabited'
+      if (isThere) return true
     }
-    return 'empty'
+    return false
   }
 
-  /** Of the names that were selected; where more of them than spare ones lead nowhere, it has fewer items than asked for. */
+  /** Makes a page of selected names. It has fewer items than requested if too many of the names no longer exist. */
   async #page(
     { path, after, limit }: PageRequest,
     { names, more }: Selected,
     signal: CancelSignal,
   ): Promise<SharedPage> {
     const items: ListingItem[] = []
-    const nextBehind = (name: string): string => `${path}?limit=${limit}&after=${name}`
+    const pageAfter = (name: string): string => `${path}?limit=${limit}&after=${name}`
     let last = after
     let next: string | null = null
     let bytes = 0
@@ -131,20 +133,20 @@ export class Listing {
       if (item !== undefined) {
         bytes += name.length + ('type' in item ? (item.type?.length ?? 0) : 0)
         if (items.length === limit || (items.length > 0 && bytes > PAGE_BYTES)) {
-          next = nextBehind(items.at(-1)?.name ?? '')
+          next = pageAfter(items.at(-1)?.name ?? '')
           break
         }
         items.push(item)
       }
       last = name
     }
-    if (next === null && more) next = nextBehind(last)
+    if (next === null && more) next = pageAfter(last)
     const isEmpty = items.length === 0 && next === null && path !== '/'
     const isMissing = isEmpty && (after === '' || !(await this.hasMembers(path)))
     return new SharedPage({ path, items, next }, isMissing)
   }
 
-  /** undefined when there is no such thing any more. */
+  /** @returns undefined if the resource or collection no longer exists */
   async #item(path: string, name: string): Promise<ListingItem | undefined> {
     if (name.endsWith('/')) return (await this.hasMembers(path + name)) ? { name } : undefined
     const metadata = await this.#metadata(path + name)
@@ -170,7 +172,7 @@ export class Listing {
   }
 }
 
-/** The name behind which a page begins, in the one spelling that names have; the slash of a collection is its end. */
+/** Parses `after`, the name that precedes the page, and normalises it; a collection's name keeps its slash. */
 function parseAfter(query: string): string {
   const after = AFTER.exec(query)?.[1] ?? ''
   return after.replace(/%[0-9A-Fa-f]{2}|[^A-Za-z0-9._~/-]/g, part =>
@@ -182,9 +184,9 @@ function parseLimit(text: string | null): number {
   if (text === null) return DEFAULT_LIMIT
   const limit = LIMIT.test(text) ? Number(text) : Number.NaN
   if (limit <= MAX_LIMIT) return limit
-  throw new ProxyError('http_request_error', 'bad limit', {
+  throw new ProxyError('http_request_error', 'invalid limit', {
     status: 400,
     reason: 'limit',
-    detail: `limit is a number from 1 to ${MAX_LIMIT}.`,
+    detail: `limit must be a number from 1 to ${MAX_LIMIT}.`,
   })
 }

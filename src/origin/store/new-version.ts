@@ -1,4 +1,4 @@
-/** A version of a resource in the making: a temporary file, which a rename makes the current one. */
+/** A version of a resource that is being written: a temporary file, which a rename makes the current version. */
 import type { Hash } from 'node:crypto'
 import { type FileHandle, rename, rm } from 'node:fs/promises'
 import { syncDirectory } from './directories.js'
@@ -16,7 +16,7 @@ export class NewVersion {
   #closed = false
   #published = false
 
-  /** @param temporary empty, in the same file system as the store; belongs to the version from now on */
+  /** @param temporary an empty file in the file system of the store; it belongs to this object from now on */
   constructor({ path, file }: TemporaryFile, fields: RepresentationFields) {
     this.#temporary = path
     this.#fields = fields
@@ -29,7 +29,7 @@ export class NewVersion {
     return this.#length
   }
 
-  /** Bytes of the whole file, when it is sealed. */
+  /** Bytes of the whole file, once it is sealed. */
   get size(): number {
     return this.#size
   }
@@ -38,13 +38,13 @@ export class NewVersion {
     for (const chunk of chunks) this.#digest.update(chunk)
     const [only] = chunks
     const bytes = chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks)
-    // Unlike write, it goes on until all is written.
+    // Unlike `write`, this writes until everything is written.
     await this.#file.writeFile(bytes)
     this.#length += bytes.length
   }
 
   /**
-   * Ends the content and puts it on the disk for good.
+   * Completes the file and makes it durable.
    * @param modifiedMs milliseconds since the epoch
    */
   async seal(path: string, modifiedMs: number): Promise<ObjectMetadata> {
@@ -63,14 +63,14 @@ export class NewVersion {
     return metadata
   }
 
-  /** Makes it the current version, durably. To be called when it is sealed. */
+  /** Makes it the current version, durably. It must be sealed. */
   async publish(path: string, folder: string): Promise<void> {
     await rename(this.#temporary, path)
     this.#published = true
     await syncDirectory(folder)
   }
 
-  /** Closes it, and removes it unless it was published. */
+  /** Closes the file, and removes it unless it was published. */
   async discard(): Promise<void> {
     await this.#close()
     if (!this.#published) await rm(this.#temporary, { force: true })

@@ -1,9 +1,9 @@
 /**
- * One version of a resource in one file: its content, then what is known of it as JSON, then a footer of fixed length
- * that says how long the JSON is.
+ * The file format of a version of a resource: its content, then its metadata as JSON, then a footer of fixed length with
+ * the length of the JSON.
  *
- * A version is whole or not there, because it comes into being by a rename: content and fields can never disagree. The
- * content stands first, as its length and its digest are known only once all of it has come.
+ * A version is created by a rename, so it is always complete, and content and metadata always match. The content comes
+ * first, as its length and its digest are not known until all of it has been received.
  */
 import { createHash, type Hash } from 'node:crypto'
 import { close, closeSync, fstat, fstatSync, open, read } from 'node:fs'
@@ -15,9 +15,9 @@ import { isMissing } from './failures.js'
 import type { RepresentationFields } from './representation-fields.js'
 
 export interface ObjectMetadata {
-  /** The name, as StorePath has it. */
+  /** The path in the normal form of StorePath. */
   readonly path: string
-  /** Content-Type, Content-Encoding, Content-Language as the client gave them. */
+  /** Content-Type, Content-Encoding and Content-Language as received from the client. */
   readonly fields: RepresentationFields
   /** The opaque part of a strong entity tag. */
   readonly etag: string
@@ -27,34 +27,34 @@ export interface ObjectMetadata {
   readonly length: number
 }
 
-/** A version that can be read. */
+/** A version that is open for reading. */
 export interface OpenObject {
   readonly metadata: ObjectMetadata
   /** Bytes of the whole file. */
   readonly size: number
-  /** When the file was last modified, in milliseconds since the epoch; undefined where nobody asked for it. */
+  /** When the file was last modified, in milliseconds since the epoch; undefined if it was not requested. */
   readonly fileModifiedMs: number | undefined
-  /** The content, where it is short enough to have been read with the rest. */
+  /** The content, if it is short enough to have been read together with the metadata. */
   readonly content: Buffer | undefined
   /**
    * Reads content.
-   * @param at an offset in it
-   * @returns at most so many bytes, none behind the end
+   * @param at an offset in the content
+   * @returns at most this many bytes; empty at the end
    */
   read(at: number, bytes: number): Promise<Buffer>
-  /** To be called once. */
+  /** Must be called exactly once. */
   close(): Promise<void>
 }
 
 const MAGIC = 'sluice1\n'
 const FOOTER_BYTES = 16
-/** Of SHA-256, in base64url. */
+/** The length of a SHA-256 digest in base64url. */
 const ETAG_CHARACTERS = 43
 const TAIL_BYTES = 2048
-/** A file below this is read at once, and closed before anybody is answered. */
+/** A shorter file is read with a single call, and closed before the response is sent. */
 const SHORT_BYTES = 16 * 1024
 
-/** What is there is no version, or not all of one: something other than the store has been at its files, or the disk. */
+/** The file is not a complete version: it was changed by something other than the store, or the disk is faulty. */
 export class DamagedObject extends ProxyError {
   constructor(cause: unknown) {
     super('proxy_internal_error', 'a file of the store is damaged', {
@@ -69,28 +69,28 @@ const openFile = promisify(open)
 const statFile = promisify(fstat)
 const closeFile = promisify(close)
 
-/** What stands behind the content. */
+/** Serializes what follows the content: metadata and footer. */
 export function serializeTrailer(metadata: ObjectMetadata): Buffer {
   const json = Buffer.from(JSON.stringify(metadata), 'utf8')
   const length = json.length.toString(16).padStart(FOOTER_BYTES - MAGIC.length, '0')
   return Buffer.concat([json, Buffer.from(length + MAGIC, 'latin1')])
 }
 
-/** How long that will be, before the digest is known. */
+/** The length of the trailer, before the digest is known. */
 export function trailerBytes(metadata: Omit<ObjectMetadata, 'etag'>): number {
   return serializeTrailer({ ...metadata, etag: '-'.repeat(ETAG_CHARACTERS) }).length
 }
 
-/** A digest of a representation, of its fields as well as of its content (RFC 9110 §8.8.3.3): the opaque part of its tag. */
+/** Starts the digest that becomes the opaque part of the entity tag. It covers fields and content (RFC 9110 §8.8.3.3). */
 export function startDigest(fields: RepresentationFields): Hash {
   return createHash('sha256').update(`${JSON.stringify(fields)}\n`)
 }
 
 /**
- * Opens the version that is current; it stays readable as it is, whatever is written or deleted meanwhile.
- * @param withTime whether `fileModifiedMs` is asked for
- * @returns undefined when there is none; otherwise the caller closes it
- * @throws DamagedObject, and what the system throws; EMFILE when it would have one of the descriptors that are kept
+ * Opens the current version, which stays readable even if it is replaced or deleted meanwhile.
+ * @param withTime whether `fileModifiedMs` is requested
+ * @returns undefined if there is none; otherwise the caller closes it
+ * @throws DamagedObject, or the system's error; EMFILE also if the file would take one of the reserved descriptors
  */
 export async function openObject(
   path: string,
@@ -110,10 +110,10 @@ export async function openObject(
   }
   let object: OpenObject
   try {
-    // Each call that waits costs more than what it does here: a short file is open for one of them.
+    // An asynchronous call costs more than the work it does here, so a short file takes only one of them.
     const start = await readFile(file, 0, SHORT_BYTES)
     const isWhole = start.length < SHORT_BYTES && hasFooter(start)
-    // Of an open file the system has it at hand: a microsecond, where waiting for it costs ten.
+    // For an open file fstat takes a microsecond; the asynchronous call would take ten.
     object = isWhole
       ? shortObject(start, withTime ? fstatSync(file).mtimeMs : undefined)
       : await longObject(file)
@@ -125,7 +125,7 @@ export async function openObject(
   return object
 }
 
-/** @param whole the file */
+/** @param whole the bytes of the whole file */
 function shortObject(whole: Buffer, fileModifiedMs: number | undefined): OpenObject {
   const metadata = parseMetadata(whole, trailerLength(whole, whole.length), whole.length)
   const content = whole.subarray(0, metadata.length)
@@ -163,12 +163,12 @@ function hasFooter(tail: Buffer): boolean {
   return tail.length >= FOOTER_BYTES && tail.toString('latin1', tail.length - MAGIC.length) === MAGIC
 }
 
-/** Whether the file could not be read, so that nothing is known of it. A folder in its place is no version for sure. */
+/** Whether reading failed, so that the file may be intact. A folder in its place (EISDIR) certainly is no version. */
 function isOfSystem(error: unknown): boolean {
   return error instanceof Error && 'syscall' in error && errorCode(error) !== 'EISDIR'
 }
 
-/** Bytes of JSON and footer. @throws Error when the end of the file is no footer */
+/** Bytes of JSON and footer. @throws Error if the file does not end with a footer */
 function trailerLength(tail: Buffer, size: number): number {
   const digits = tail.toString('latin1', tail.length - FOOTER_BYTES, tail.length - MAGIC.length)
   const length = Number.parseInt(digits, 16) + FOOTER_BYTES
@@ -181,12 +181,12 @@ function parseMetadata(tail: Buffer, length: number, size: number): ObjectMetada
   const metadata = JSON.parse(
     tail.toString('utf8', tail.length - length, tail.length - FOOTER_BYTES),
   ) as ObjectMetadata
-  if (metadata.length + length !== size) throw new Error('a file of the store is torn')
+  if (metadata.length + length !== size) throw new Error('a file of the store is incomplete')
   if (typeof metadata.etag !== 'string' || typeof metadata.fields !== 'object') throw new Error('no metadata')
   return metadata
 }
 
-/** Bytes from an offset on; fewer where the file ends. A new buffer each time, as a socket may hold on to it for long. */
+/** Reads bytes from an offset; fewer at the end. The buffer is always a new one, as a socket may hold it for a while. */
 function readFile(file: number, at: number, bytes: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     read(file, Buffer.allocUnsafe(bytes), 0, bytes, at, (error, bytesRead, buffer) => {

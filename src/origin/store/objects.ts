@@ -1,10 +1,9 @@
 /**
- * The resources of the store on the disk: opened, replaced and removed, one writer at a time for each.
+ * The resources of the store on the disk: opens, replaces and removes them, with one writer at a time for each resource.
  *
- * Whether a write may happen is asked under the resource's lock, with the version that is current then, and what
- * follows is one rename or one unlink. So between a precondition and its write nobody else comes, and a process that is
- * killed leaves either the old version or the new one. A file that is damaged holds no version: it can be replaced and
- * removed as if nothing were there, and only who wants to read it is told.
+ * A write is checked under the resource's lock, against the current version, and then done by a single rename or unlink.
+ * So no other write can come between a precondition and its write, and a process that is killed leaves either the old
+ * version or the new one. A damaged file counts as no version: it can be replaced and removed, and only reading it fails.
  */
 import type { Stats } from 'node:fs'
 import { rm, stat } from 'node:fs/promises'
@@ -16,7 +15,7 @@ import { isMissing } from './failures.js'
 import { digestOf, type Layout } from './layout.js'
 import type { NewVersion } from './new-version.js'
 import { DamagedObject, type ObjectMetadata, type OpenObject, openObject } from './object-file.js'
-import type { Candidate } from './oldest.js'
+import type { Candidate } from './least-recently-used.js'
 import type { Recency } from './recency.js'
 import type { ResourceLocks } from './resource-lock.js'
 import { fileBytes, type Reservation, type Usage } from './usage.js'
@@ -27,7 +26,7 @@ export interface ObjectsOptions {
   readonly index: CollectionIndex
   readonly usage: Usage
   readonly descriptors: Descriptors
-  /** Where those that were not used for long are evicted. */
+  /** Present if the least recently used resources are evicted. */
   readonly recency?: Recency | undefined
 }
 
@@ -38,41 +37,41 @@ export class Objects {
     this.#options = options
   }
 
-  /** @returns undefined when there is no such resource; otherwise the caller closes it. @throws DamagedObject */
+  /** @returns undefined if there is no such resource; otherwise the caller closes it. @throws DamagedObject */
   open(path: string): Promise<OpenObject | undefined> {
     const { layout, descriptors, recency } = this.#options
     return openObject(layout.objectFile(digestOf(path)), descriptors, recency !== undefined)
   }
 
   /**
-   * A version was asked for: where that matters, it is noted beside the answer.
-   * @returns undefined when there is nothing to wait for; otherwise what never fails
+   * Records that a version was read, if resources are evicted by last use.
+   * @returns undefined if there is nothing to record; otherwise a promise that never rejects
    */
-  used(path: string, { fileModifiedMs }: OpenObject): Promise<void> | undefined {
+  markUsed(path: string, { fileModifiedMs }: OpenObject): Promise<void> | undefined {
     const { layout, recency } = this.#options
     if (recency === undefined || fileModifiedMs === undefined) return undefined
-    return recency.isDue(fileModifiedMs) ? recency.note(layout.objectFile(digestOf(path))) : undefined
+    return recency.isDue(fileModifiedMs) ? recency.record(layout.objectFile(digestOf(path))) : undefined
   }
 
-  /** Has the version that is to be replaced stay until then: to be called again once a minute. Never fails. */
-  async keep(path: string): Promise<void> {
+  /** Protects a version that is about to be replaced from eviction for a minute. Never rejects. */
+  async protect(path: string): Promise<void> {
     const { layout, recency } = this.#options
-    await recency?.note(layout.objectFile(digestOf(path)))
+    await recency?.record(layout.objectFile(digestOf(path)))
   }
 
-  /** The metadata of the current version; undefined when there is no such resource. @throws DamagedObject */
+  /** The metadata of the current version; undefined if there is no such resource. @throws DamagedObject */
   async metadata(path: string): Promise<ObjectMetadata | undefined> {
     const object = await this.open(path)
     await object?.close()
     return object?.metadata
   }
 
-  /** The same; undefined for what is damaged, too. */
+  /** The same, but undefined for a damaged file, too. */
   metadataIfWhole(path: string): Promise<ObjectMetadata | undefined> {
     return this.metadata(path).catch(noneIfDamaged)
   }
 
-  /** What its file counts for; 0 when there is no such resource. */
+  /** The counted bytes of a resource's file; 0 if there is no such resource. */
   async countedBytes(path: string): Promise<number> {
     const status = await this.#status(digestOf(path))
     return status === undefined ? 0 : fileBytes(status.size)
@@ -89,12 +88,12 @@ export class Objects {
 
   /**
    * Makes a version the current one.
-   * @param next decides with the version that is current, undefined when there is none, and what its file or a damaged
-   *   one in its place counts for; what it throws changes nothing, what it returns is sealed
-   * @param room set aside for it; what is made beside its file is asked for too
-   * @param signal of the client that asks
+   * @param next called with the current version, undefined if there is none, and the counted bytes of its file, even if
+   *   that is damaged; returns the sealed new version. If it throws, nothing is changed.
+   * @param room the space reserved for the file; space for index entries is reserved in addition
+   * @param signal the signal of the client
    * @returns whether there was a version before
-   * @throws ClientGone while it waits for others; ProxyError 507
+   * @throws ClientGone while it waits for the lock; ProxyError 507
    */
   replace(
     path: string,
@@ -118,11 +117,11 @@ export class Objects {
             made += bytes
             await room.more(bytes)
           })
-          // A rename would do for a file, but not for a folder.
+          // A rename replaces a file, but not a folder.
           if (isDamaged) await rm(file, { recursive: true, force: true })
           await inDirectory(folder, () => version.publish(file, folder))
         } catch (error) {
-          usage.changed(made - (await this.#forget(path).catch(() => 0)))
+          usage.changed(made - (await this.#removeFromIndex(path).catch(() => 0)))
           throw error
         }
         usage.changed((await this.countedBytes(path)) - before + made)
@@ -135,19 +134,19 @@ export class Objects {
   }
 
   /**
-   * After a write that failed: takes the path out of the index, unless there is something at it.
-   * @returns what is gone counted for
+   * Removes a path from the index after a failed write, unless there is a resource.
+   * @returns the counted bytes that were freed
    */
-  async #forget(path: string): Promise<number> {
+  async #removeFromIndex(path: string): Promise<number> {
     return (await this.#status(digestOf(path))) === undefined ? await this.#options.index.remove(path) : 0
   }
 
   /**
    * Removes a resource.
-   * @param check decides with the version that is current; what it throws changes nothing
-   * @param signal of the client that asks
-   * @returns false when there was none
-   * @throws ClientGone while it waits for others
+   * @param check called with the current version; if it throws, nothing is changed
+   * @param signal the signal of the client
+   * @returns false if there was no such resource
+   * @throws ClientGone while it waits for the lock
    */
   async remove(
     path: string,
@@ -156,7 +155,7 @@ export class Objects {
   ): Promise<boolean> {
     const { layout, locks } = this.#options
     const digest = digestOf(path)
-    // What is not there can be left alone without a lock, and without a directory to put it into.
+    // If there is no such resource, no lock is needed, nor a directory for one.
     if ((await this.#status(digest)) === undefined) {
       check(undefined)
       return false
@@ -172,8 +171,8 @@ export class Objects {
   }
 
   /**
-   * Removes a resource that is not in use: neither locked nor used since it was found to be a candidate.
-   * @returns what is gone counted for; 0 when it has to stay, undefined when it was not there any more
+   * Removes a resource that is neither locked nor used since it became a candidate for eviction.
+   * @returns the counted bytes that were freed; 0 if it must stay, undefined if it no longer exists
    */
   async evict({ digest, usedMs }: Candidate): Promise<number | undefined> {
     const { layout, locks, descriptors } = this.#options
@@ -185,7 +184,7 @@ export class Objects {
       if (status?.isFile() !== true || status.mtimeMs > usedMs) return
       const object = await openObject(file, descriptors).catch(noneIfDamaged)
       await object?.close()
-      // Of one that is damaged nobody knows the name: who reads the index finds that it leads nowhere.
+      // The path of a damaged file is unknown; readers of the index find out that the resource is missing.
       const path = object?.metadata.path
       const isSound = path !== undefined && digestOf(path) === digest
       freed = await this.#delete(digest, status.size, isSound ? path : undefined)
@@ -194,15 +193,15 @@ export class Objects {
     return freed
   }
 
-  /** @returns what is gone counted for */
+  /** @returns the counted bytes that were freed */
   async #delete(digest: string, size: number, path: string | undefined): Promise<number> {
     const { index, layout, usage } = this.#options
     await rm(layout.objectFile(digest), { recursive: true, force: true })
     await syncDirectory(layout.objectFolder(digest))
     usage.changed(-fileBytes(size))
-    const beside = path === undefined ? 0 : await index.remove(path)
-    usage.changed(-beside)
-    return fileBytes(size) + beside
+    const indexBytes = path === undefined ? 0 : await index.remove(path)
+    usage.changed(-indexBytes)
+    return fileBytes(size) + indexBytes
   }
 }
 

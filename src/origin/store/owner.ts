@@ -1,19 +1,19 @@
 /**
- * Whose a lock or a temporary file is, and whether that process is gone.
+ * The owner of a lock or a temporary file, and whether that process still exists.
  *
- * Processes that share a directory see each other through `/proc`: a process is known by its id and the moment it was
- * started, on this machine since it was booted, in one namespace of ids. What can not be looked up there (another
- * container or machine, a system without /proc) is judged by its age alone.
+ * Processes that share a directory look each other up in `/proc`. A process is identified by its id and start time, the
+ * boot of the machine, and the namespace of process ids. For an owner that cannot be looked up (in another container or
+ * machine, or on a system without /proc) only the age of the file counts.
  */
 import { createHash } from 'node:crypto'
 import { readFile, readlink } from 'node:fs/promises'
 import { errorCode } from '../../errors.js'
 
-/** What the system answers when no process has that number, at once or while it is asked. */
+/** Errors of the system if no process has an id: at once, or while its file is being read. */
 const NO_PROCESS: ReadonlySet<string | undefined> = new Set(['ENOENT', 'ESRCH'])
 
 export class Owner {
-  /** Usable as a file name. */
+  /** Identifies the process; can be used in a file name. */
   readonly id: string
   readonly #machine: string
   readonly #proc: string
@@ -24,7 +24,7 @@ export class Owner {
     this.#proc = proc
   }
 
-  /** @param fallback names this process where there is no /proc; letters and digits */
+  /** @param fallback identifies this process if there is no /proc; letters and digits */
   static async ofThisProcess(fallback: string, proc = '/proc'): Promise<Owner> {
     try {
       const boot = await readFile(`${proc}/sys/kernel/random/boot_id`, 'latin1')
@@ -38,9 +38,10 @@ export class Owner {
   }
 
   /**
-   * @param id of the owner in question
-   * @param ageMs how long it has not been heard of
-   * @param limitMs how long an owner that can not be looked up may be silent
+   * Whether the process of an owner no longer exists.
+   * @param id the owner's id
+   * @param ageMs milliseconds since the owner last changed its file
+   * @param limitMs milliseconds after which an owner that cannot be looked up is taken to be gone
    */
   async isGone(id: string, ageMs: number, limitMs: number): Promise<boolean> {
     if (id === this.id) return false
@@ -49,15 +50,15 @@ export class Owner {
     try {
       return (await startOf(this.#proc, pid)) !== start
     } catch (error) {
-      // Any other error says nothing of it: with no file left to open, every living owner would be robbed.
+      // Another error, such as EMFILE, says nothing about the owner: a living process must not lose its locks.
       return NO_PROCESS.has(errorCode(error))
     }
   }
 }
 
 /**
- * When a process was started, in ticks since the boot: the 22nd field, counted behind the name, which may hold anything.
- * @returns undefined for a zombie, which owns nothing any more
+ * The start time of a process in ticks since the boot: the 22nd field, counted after the name, which may contain anything.
+ * @returns undefined for a zombie, which no longer owns anything
  */
 async function startOf(proc: string, pid: string): Promise<string | undefined> {
   const stat = await readFile(`${proc}/${pid}/stat`, 'latin1')

@@ -1,8 +1,8 @@
 /**
- * A patch document applied to a document: bytes in, bytes out, all of it or nothing (RFC 5789 §2).
+ * Applies a patch document to a target: bytes in, bytes out, all or nothing (RFC 5789 §2).
  *
- * Both are parsed as a whole, which takes ten times their size in memory and, with a million members or thousands of
- * operations, a third of a second: short ones are done at once, others in a thread beside the proxy.
+ * Both are parsed as a whole. That takes ten times their size in memory and, with a million members or thousands of
+ * operations, a third of a second. So short patches are applied at once, others in a worker thread.
  */
 import { cannotApply, malformedPatch } from './answers.js'
 import { applyJsonPatch, parseJsonPatch } from './json-patch.js'
@@ -17,22 +17,22 @@ import {
   setMember,
 } from './json-value.js'
 
-/** The limits of patch documents, and of what they are for, before and after. */
+/** Maximum bytes of a patch document, and of its target both before and after the patch. */
 export const MAX_PATCH_BYTES = 1024 * 1024
 export const MAX_PATCH_TARGET_BYTES = 1024 * 1024
-/** Of both together; the worst that can be made of it takes a few milliseconds. */
+/** Maximum bytes of a short patch, document and target together; the worst case takes a few milliseconds. */
 const SHORT_BYTES = 32 * 1024
 
 export type PatchKind = 'json-patch' | 'merge-patch'
 
-/** Documents as they came. */
+/** A patch to apply, unparsed. */
 export interface PatchJob {
   readonly kind: PatchKind
   readonly target: Uint8Array
   readonly document: Uint8Array
 }
 
-/** Whether it is done before anybody notices. A copy makes a long document of a short one, however it is spelled. */
+/** Whether a patch takes only a few milliseconds. `copy`, even if it is spelled with escapes, can make a document long. */
 export function isShort({ kind, target, document }: PatchJob): boolean {
   if (target.length + document.length > SHORT_BYTES) return false
   if (kind === 'merge-patch') return true
@@ -41,15 +41,16 @@ export function isShort({ kind, target, document }: PatchJob): boolean {
 }
 
 /**
+ * Applies a patch.
  * @returns the new content
- * @throws ProxyError 400 for a bad patch document, 422 when it cannot be applied
+ * @throws ProxyError 400 for a malformed patch document, 422 if it cannot be applied
  */
 export function applyPatch({ kind, target, document }: PatchJob): Buffer {
-  const patch = shallow(malformedPatch, () => {
+  const patch = withJsonErrors(malformedPatch, () => {
     const value = parseJson(document)
     return kind === 'json-patch' ? { operations: parseJsonPatch(value) } : { value }
   })
-  const text = shallow(cannotApply, () => {
+  const text = withJsonErrors(cannotApply, () => {
     const before = parseJson(target)
     return serializeJson(
       'value' in patch
@@ -60,14 +61,14 @@ export function applyPatch({ kind, target, document }: PatchJob): Buffer {
   const content = Buffer.from(text)
   if (content.length > MAX_PATCH_TARGET_BYTES) {
     throw cannotApply(
-      `the result would have more than ${MAX_PATCH_TARGET_BYTES} bytes, which no PATCH takes again; PUT it`,
+      `the result would have more than ${MAX_PATCH_TARGET_BYTES} bytes, which is the limit for PATCH; use PUT`,
     )
   }
   return content
 }
 
-/** Turns what is no JSON, or JSON nested so deeply that the stack does not hold it, into an answer. */
-function shallow<T>(refuse: (what: string) => Error, work: () => T): T {
+/** Translates the errors of invalid JSON, and of JSON that is nested too deeply for the stack. */
+function withJsonErrors<T>(refuse: (what: string) => Error, work: () => T): T {
   try {
     return work()
   } catch (error) {
@@ -78,9 +79,9 @@ function shallow<T>(refuse: (what: string) => Error, work: () => T): T {
 }
 
 /**
- * JSON Merge Patch: members that are there replace, null removes, everything else stays (RFC 7396 §2).
- * @param target is changed
- * @returns the document that comes out, which may be another object
+ * Applies a JSON Merge Patch: its members replace those of the target, and null removes them (RFC 7396 §2).
+ * @param target the parsed target; it is changed
+ * @returns the resulting document, which may be another object
  */
 export function applyMergePatch(target: JsonValue | undefined, patch: JsonValue): JsonValue {
   if (!isJsonObject(patch)) return patch

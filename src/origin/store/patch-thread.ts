@@ -1,6 +1,6 @@
 /**
- * Long patches are applied one after another, in turn by client, in one thread beside the proxy, which runs from the first
- * one on. One whose client is gone ends the thread, and the next has another.
+ * Applies long patches in one worker thread, one after another, in turn by client. The thread is started for the first
+ * patch. If the client of the patch in progress is gone, the thread is terminated, and the next patch starts a new one.
  */
 import { Worker } from 'node:worker_threads'
 import { errorCode, ProxyError } from '../../errors.js'
@@ -11,33 +11,33 @@ import { cannotApply } from './answers.js'
 import type { PatchAnswer } from './patch-worker.js'
 import { Turns } from './turns.js'
 
-/** Several times what the longest documents were seen to take. */
+/** The heap limit of the thread: several times what the longest documents were measured to take. */
 const HEAP_MB = 256
 
 export class PatchThread {
   readonly #script: URL
   readonly #heapMb: number
   readonly #turn = new Turns(1)
-  /** Threads that have been told to end. */
+  /** Threads that are being terminated. */
   readonly #ending = new Set<Promise<unknown>>()
   #worker: Worker | undefined
 
-  /** @param script what the thread runs */
+  /** @param script the script of the thread */
   constructor(script = new URL('./patch-worker.js', import.meta.url), heapMb = HEAP_MB) {
     this.#script = script
     this.#heapMb = heapMb
   }
 
   /**
-   * @param network of the client
+   * @param network the network of the client
    * @returns the new content
-   * @throws ProxyError 400, 422; ClientGone; another error when the thread ends
+   * @throws ProxyError 400, 422; ClientGone; another error if the thread fails
    */
   apply(job: PatchJob, network: string, signal: CancelSignal): Promise<Buffer> {
     return this.#turn.run(() => this.#ask(job, signal), network, signal)
   }
 
-  /** To be called when nothing is asked any more. */
+  /** Must be called when no patch is in progress. */
   async close(): Promise<void> {
     if (this.#worker !== undefined) this.#end(this.#worker)
     await Promise.all(this.#ending)
@@ -78,7 +78,7 @@ export class PatchThread {
 
   #start(): Worker {
     const worker = new Worker(this.#script, { resourceLimits: { maxOldGenerationSizeMb: this.#heapMb } })
-    // Told to whoever waits for an answer; without one it is of no interest.
+    // An error is reported to the patch in progress; without one it does not matter.
     worker.on('error', () => {})
     return worker
   }

@@ -1,9 +1,9 @@
-/** The thread that applies long patches. It answers each message with one, in their order. */
+/** The worker thread that applies long patches: it answers each message with one message, in the same order. */
 import { parentPort } from 'node:worker_threads'
 import { ProxyError } from '../../errors.js'
 import { applyPatch, type PatchJob } from './patch-document.js'
 
-/** `refused` is what makes the ProxyError again, which is a plain Error on its way between threads. */
+/** `refused` has the parts of a ProxyError: the error itself would become a plain Error when it is posted. */
 export type PatchAnswer =
   | { readonly content: Uint8Array }
   | {

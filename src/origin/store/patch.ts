@@ -1,8 +1,8 @@
 /**
- * PATCH: a resource that is JSON, changed by a patch document (RFC 5789).
+ * PATCH: changes a JSON resource by a patch document (RFC 5789).
  *
- * The target is read, changed in memory and written as a new version under its lock, so that either all of a patch is
- * seen or nothing, and nobody's write is lost between.
+ * The target is read, changed in memory and written as a new version under its lock. So a patch becomes visible as a whole
+ * or not at all, and no other write is lost.
  */
 import type { CancelSignal, Exchange } from '../../exchange.js'
 import { fieldValues } from '../../http/fields.js'
@@ -33,22 +33,22 @@ import { PatchThread } from './patch-thread.js'
 import type { WriteContext } from './put.js'
 import { fileBytes } from './usage.js'
 
-/** What patch documents may take in memory together: some thirty of the longest, or a thousand usual ones. */
+/** Memory that all patch documents may take together: some thirty of the longest, or a thousand usual ones. */
 const DOCUMENT_BUDGET = {
-  inAll: 32 * MAX_PATCH_BYTES,
+  total: 32 * MAX_PATCH_BYTES,
   perClient: 8 * MAX_PATCH_BYTES,
   what: 'patch documents',
 }
-/** Patches being applied: each has its target and its result in memory too. */
-const APPLIED_AT_ONCE = 4
+/** How many patches are applied at a time: each also holds its target and its result in memory. */
+const CONCURRENCY = 4
 const FIRST_BYTES = 4096
-/** What one has in memory beside its document while it waits: the start of its target, mostly. */
+/** Memory that a waiting patch takes in addition to its document: mostly the start of its target. */
 const BASE_BYTES = 32 * 1024
 
-/** Of one store. */
+/** Applies the patches of one store. */
 export class Patches {
   readonly #budget = new ClientBudget(DOCUMENT_BUDGET)
-  readonly #turns = new Turns(APPLIED_AT_ONCE)
+  readonly #turns = new Turns(CONCURRENCY)
   readonly #thread: PatchThread
 
   constructor(thread = new PatchThread()) {
@@ -56,8 +56,8 @@ export class Patches {
   }
 
   /**
-   * @param path of a resource
-   * @param network of the client
+   * @param path the path of a resource
+   * @param network the network of the client
    * @throws ProxyError 400, 404, 412, 413, 415, 422, 429, 503, 507; ClientGone
    */
   async patch(context: WriteContext, path: string, network: string): Promise<Outcome> {
@@ -77,12 +77,12 @@ export class Patches {
     }
   }
 
-  /** To be called when nothing is patched any more. */
+  /** Must be called when no patch is in progress. */
   async close(): Promise<void> {
     await this.#thread.close()
   }
 
-  /** Under the lock of the resource, in which few have a turn at a time: what waits has its patch document alone. */
+  /** Replaces the resource under its lock. Few patches run at a time; waiting ones hold only their patch document. */
   async #replace(
     context: WriteContext,
     path: string,
@@ -137,28 +137,31 @@ function patchKind({ exchange }: WriteContext): PatchKind {
     coding => coding.toLowerCase() !== 'identity',
   )
   if (codings.length > 0) {
-    throw unsupportedPatch('A patch document has no Content-Encoding', ['Accept-Encoding', 'identity'])
+    throw unsupportedPatch('A patch document must not have a Content-Encoding', [
+      'Accept-Encoding',
+      'identity',
+    ])
   }
   const types = fieldValues(fields, 'content-type')
   const type = types.length === 1 ? types[0]?.split(';')[0]?.trim().toLowerCase() : undefined
   if (type === 'application/json-patch+json') return 'json-patch'
   if (type === 'application/merge-patch+json') return 'merge-patch'
-  throw unsupportedPatch('The Content-Type is not one of a patch document')
+  throw unsupportedPatch('The Content-Type is not that of a patch document')
 }
 
-/** What the target has to be, as far as that can be said without reading it. */
+/** Checks the target as far as possible without reading its content. @throws ProxyError 404, 412, 413, 422 */
 function checkTarget(context: WriteContext, path: string, current: ObjectMetadata | undefined): void {
   if (current === undefined) throw notFound(path)
   checkPreconditions(context, validatorsOf(current))
   if (current.length > MAX_PATCH_TARGET_BYTES) {
     throw tooLarge(
-      `PATCH takes resources of ${MAX_PATCH_TARGET_BYTES} bytes at most; PUT replaces longer ones.`,
+      `PATCH is limited to resources of ${MAX_PATCH_TARGET_BYTES} bytes; use PUT to replace a longer one.`,
     )
   }
   if (current.fields.contentEncoding !== undefined) throw cannotApply('the resource has a Content-Encoding')
 }
 
-/** In one piece that grows, since a client may send a byte at a time. */
+/** Reads the document into one growing buffer, since a client may send it byte by byte. */
 async function readDocument(exchange: Exchange, share: BudgetShare): Promise<Buffer> {
   let document = Buffer.alloc(0)
   let length = 0
@@ -185,7 +188,7 @@ async function readWhole(object: OpenObject): Promise<Buffer> {
   const pieces: Buffer[] = []
   for (let at = 0; at < length; ) {
     const piece = await object.read(at, length - at)
-    if (piece.length === 0) throw new Error('a file of the store is torn')
+    if (piece.length === 0) throw new Error('a file of the store is incomplete')
     pieces.push(piece)
     at += piece.length
   }
@@ -193,5 +196,5 @@ async function readWhole(object: OpenObject): Promise<Buffer> {
 }
 
 function tooLargePatch(): Error {
-  return tooLarge(`A patch document may have ${MAX_PATCH_BYTES} bytes.`)
+  return tooLarge(`A patch document may have at most ${MAX_PATCH_BYTES} bytes.`)
 }

@@ -1,4 +1,4 @@
-/** PUT, and POST to a collection: content that becomes a representation (RFC 9110 §9.3.3, §9.3.4). */
+/** PUT, and POST to a collection: stores the content as a representation (RFC 9110 §9.3.3, §9.3.4). */
 import { ProxyError } from '../../errors.js'
 import { hasField } from '../../http/fields.js'
 import type { Outcome } from '../../outcome.js'
@@ -19,10 +19,10 @@ import { parseRepresentationFields, type RepresentationFields } from './represen
 import type { TemporaryFiles } from './temporary-files.js'
 import { fileBytes, type Reservation, type Usage } from './usage.js'
 
-/** The preconditions that a target without validators can meet or fail. */
+/** The preconditions that depend on whether the target exists, even if it has no validators. */
 const EXISTENCE = ['if-match', 'if-none-match']
 
-/** What a write needs of the store. */
+/** What a write needs from the store. */
 export interface WriteContext extends AnswerContext {
   readonly objects: Objects
   readonly temporary: TemporaryFiles
@@ -31,9 +31,9 @@ export interface WriteContext extends AnswerContext {
 }
 
 /**
- * Everything that can be known before the content is looked at first, so that a client that waits for 100 sends none in
- * vain.
- * @param path of a resource
+ * Handles PUT. All checks that do not need the content are made first, so that a client that expects 100 sends its content
+ * only if it can be stored.
+ * @param path the path of a resource
  * @throws ProxyError 400, 412, 413, 507; ClientGone
  */
 export async function putResource(context: WriteContext, path: string): Promise<Outcome> {
@@ -42,7 +42,7 @@ export async function putResource(context: WriteContext, path: string): Promise<
     throw new ProxyError('http_request_error', 'PUT with Content-Range', {
       status: 400,
       reason: 'content_range',
-      detail: 'PUT replaces the whole; a part of it is changed by PATCH (RFC 9110 §14.4).',
+      detail: 'PUT replaces the whole resource; use PATCH to change a part of it (RFC 9110 §14.4).',
     })
   }
   const fields = parseRepresentationFields(exchange.head.fields.list)
@@ -66,9 +66,9 @@ export async function putResource(context: WriteContext, path: string): Promise<
 }
 
 /**
- * POST: a new resource below the collection, under a name of our own.
- * @param created the path that it gets, of no other resource
- * @param exists whether there is something below it; to be asked only when a precondition does, as it may take long
+ * Handles POST: creates a resource in the collection, under a generated name.
+ * @param created the path of the new resource, which must be unused
+ * @param exists whether the collection is not empty; called only if a precondition depends on it, as it may take long
  * @throws ProxyError 400, 412, 413, 507; ClientGone
  */
 export async function postToCollection(
@@ -85,7 +85,7 @@ export async function postToCollection(
     await context.objects.replace(
       created,
       async current => {
-        if (current !== undefined) throw new Error('a new name is taken')
+        if (current !== undefined) throw new Error('a generated name is already in use')
         return version
       },
       room,
@@ -96,7 +96,7 @@ export async function postToCollection(
   })
 }
 
-/** Takes the content in and hands it over as a version that is on the disk but not current yet. */
+/** Writes the content to a new version, and passes that to `publish`, which makes it the current one. */
 async function storeContent(
   context: WriteContext,
   path: string,
@@ -113,21 +113,21 @@ async function storeContent(
   const room = usage.reserve(replaced, indexBytes(path))
   const trailer = trailerBytes({ path, fields, modifiedMs: now(), length: declared })
   let version: NewVersion | undefined
-  let keptMs = Number.NEGATIVE_INFINITY
-  const keep = async (): Promise<void> => {
-    if (replaced === 0 || now() - keptMs < RESOLUTION_MS) return
-    keptMs = now()
-    await objects.keep(path)
+  let protectedMs = Number.NEGATIVE_INFINITY
+  const protectReplaced = async (): Promise<void> => {
+    if (replaced === 0 || now() - protectedMs < RESOLUTION_MS) return
+    protectedMs = now()
+    await objects.protect(path)
   }
   try {
-    await keep()
+    await protectReplaced()
     await room.atLeast(fileBytes(declared + trailer))
     const made = new NewVersion(await temporary.create(), fields)
     version = made
     await readContent(exchange, async chunks => {
       const bytes = chunks.reduce((sum, chunk) => sum + chunk.length, made.length)
       ensureSize(bytes)
-      await keep()
+      await protectReplaced()
       await room.atLeast(fileBytes(bytes + trailer))
       await made.append(chunks)
     })

@@ -1,35 +1,36 @@
 /**
- * When each resource was last used: the modification time of its file, which is that of the last write by itself, and is
- * set anew when the resource is read. So it outlives the process, is the same for all that share the directory, and does
- * not depend on how the disk is mounted, as access times do. What the resource says of its last write is in its metadata.
+ * Records when each resource was last used, as the modification time of its file: the system sets that when the file is
+ * written, and this class sets it when the resource is read. So it survives the process, is shared by all processes that
+ * use the directory, and does not depend on mount options as access times do. The time of the last write is in the
+ * resource's metadata.
  */
 import { utimes } from 'node:fs/promises'
 
-/** A use is noted when the last one noted is as long ago: a resource that is read all the time is not written all the time. */
+/** A use is recorded only if the last recorded one is longer ago, so that frequent reads do not cause frequent writes. */
 export const RESOLUTION_MS = 60_000
 
 export class Recency {
   readonly #now: () => number
-  /** Files whose use is being noted. */
-  readonly #noting = new Set<string>()
+  /** Files whose time is being set. */
+  readonly #recording = new Set<string>()
 
-  /** @param now milliseconds since the epoch, as the file system has them */
+  /** @param now milliseconds since the epoch, by the clock that the file system uses */
   constructor(now: () => number) {
     this.#now = now
   }
 
-  /** Whether a use is worth noting. A time in the future is of a clock that was wrong, and would last for as long. */
+  /** Whether a use has to be recorded. A time in the future comes from a clock that was wrong, and is corrected. */
   isDue(usedMs: number): boolean {
     return Math.abs(this.#now() - usedMs) > RESOLUTION_MS
   }
 
-  /** Never fails: what cannot be noted is taken for less recently used than it is. */
-  async note(file: string): Promise<void> {
-    if (this.#noting.has(file)) return
+  /** Records a use. Never rejects: if it fails, the resource counts as less recently used than it is. */
+  async record(file: string): Promise<void> {
+    if (this.#recording.has(file)) return
     const now = this.#now() / 1000
-    this.#noting.add(file)
-    // A version that has replaced it meanwhile is as recent.
+    this.#recording.add(file)
+    // If another version has replaced the file meanwhile, the time is right for that, too.
     await utimes(file, now, now).catch(() => {})
-    this.#noting.delete(file)
+    this.#recording.delete(file)
   }
 }

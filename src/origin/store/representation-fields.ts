@@ -1,15 +1,15 @@
-/** The fields that belong to a representation and are kept with it (RFC 9110 §8.3, §8.4, §8.5). */
+/** The representation fields that are stored with a resource (RFC 9110 §8.3, §8.4, §8.5). */
 import { ProxyError } from '../../errors.js'
 import { type Fields, fieldValues } from '../../http/fields.js'
 
-/** Values one character a byte; absent when the client gave none. */
+/** The values have one character for each byte; a field that the client did not send is absent. */
 export interface RepresentationFields {
   readonly contentType?: string
   readonly contentEncoding?: string
   readonly contentLanguage?: string
 }
 
-/** @throws ProxyError 400 when there is more than one Content-Type */
+/** @throws ProxyError 400 if there is more than one Content-Type */
 export function parseRepresentationFields(fields: Fields): RepresentationFields {
   const types = fieldValues(fields, 'content-type').filter(value => value !== '')
   if (types.length > 1) {

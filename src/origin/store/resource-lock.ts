@@ -1,16 +1,16 @@
 /**
- * One writer at a time for each resource, in this process and in all that share the directory.
+ * Locks that allow one writer at a time for each resource, in this process and in all that share the directory.
  *
- * In one process writers queue up, and those whose client is gone leave. Between processes a lock is a symbolic link,
- * which only one can create and which points at nothing but says who did: it comes into being whole. Where the disk has
- * no room for one, a deletion takes a further name of the very file that it is about to remove, which needs none; that
- * does not say whose it is, so only its age tells whether somebody died over it.
+ * Within a process writers queue up, and leave the queue if their client is gone. Between processes a lock is a symbolic
+ * link, which only one process can create; its target is not a path but names the owner. A link is created atomically with
+ * its target. If the disk is too full to create one, a deletion uses a hard link to the file that it is about to remove,
+ * which takes no space. That does not name its owner, so only its age shows whether the owner has died.
  *
- * A lock is held for a few system calls, never while content is on its way. One that can not be removed when its work is
- * done is remembered, and removed before this process asks for the next: nobody else would ever take the lock of a
- * living process. The lock of a process that died is taken away by exactly one other: who means to do so has to create a
- * second one, named by that very lock, and looks again. Otherwise two could see the dead lock, and the slower one would
- * remove the lock that the faster one has taken since.
+ * A lock is held for a few system calls, never while content is being received. A lock that cannot be removed after its
+ * work is remembered, and removed before this process takes another one; no other process would remove the lock of a
+ * living process. The lock of a dead process is removed by exactly one other: that one must first create a second lock,
+ * named after the dead one, and check again. Otherwise two processes could find the dead lock, and the slower one would
+ * remove the lock that the faster one has since taken.
  */
 import { createHash } from 'node:crypto'
 import { link, lstat, readlink, rm, symlink } from 'node:fs/promises'
@@ -23,7 +23,7 @@ import { inDirectory } from './directories.js'
 import { isMissing, isNoRoom } from './failures.js'
 import type { Owner } from './owner.js'
 
-/** How long a lock may be held by a process that can not be looked up. */
+/** Milliseconds after which a lock is taken to be dead if its process cannot be looked up. */
 const FOREIGN_LIMIT_MS = 60_000
 const WAIT_LIMIT_MS = 15_000
 const FIRST_WAIT_MS = 1
@@ -34,12 +34,12 @@ export class ResourceLocks {
   readonly #owner: Owner
   readonly #now: () => number
   readonly #randomId: () => string
-  /** The last of those that wait or work, by key: settled when all of them are done. */
+  /** By key: a promise that is settled when all writers in the queue have finished. */
   readonly #queues = new Map<string, Promise<void>>()
-  /** Locks that are held no more and yet there: what they say, and where they are. */
-  readonly #left = new Map<string, string>()
+  /** Locks that could not be removed after their work: their text, and their path. */
+  readonly #leftovers = new Map<string, string>()
 
-  /** @param folder is made when it is needed */
+  /** @param folder the folder of the locks, which is created when it is needed */
   constructor(folder: string, owner: Owner, now: () => number, randomId: () => string) {
     this.#folder = folder
     this.#owner = owner
@@ -48,10 +48,11 @@ export class ResourceLocks {
   }
 
   /**
-   * @param key the digest of the resource's name
-   * @param signal of the client that asks
-   * @param spare a file that may serve as the lock where the disk is full
-   * @throws ProxyError 503 when another process holds the lock for too long; ClientGone while it waits
+   * Does work while holding a lock.
+   * @param key the digest of the resource's path
+   * @param signal the signal of the client
+   * @param spare a file that a hard link may be made to if the disk is full
+   * @throws ProxyError 503 if another process holds the lock for too long; ClientGone while it waits
    */
   async hold<T>(key: string, work: () => Promise<T>, signal: CancelSignal, spare?: string): Promise<T> {
     const askedAt = this.#now()
@@ -62,35 +63,35 @@ export class ResourceLocks {
   }
 
   /**
-   * Does the work unless somebody holds the lock, or waits for it.
-   * @param spare as of `hold`
-   * @returns whether it was done
+   * Does work while holding a lock, unless another writer holds it or waits for it.
+   * @param spare see `hold`
+   * @returns whether the work was done
    */
   async holdIfFree(key: string, work: () => Promise<void>, spare?: string): Promise<boolean> {
     if (this.#queues.has(key)) return false
     const path = join(this.#folder, key)
     return await this.#inTurn(key, async () => {
-      await this.#removeLeft()
+      await this.#removeLeftovers()
       let mine = await this.#create(path, spare)
       if (mine === undefined && (await this.#removeDead(path))) mine = await this.#create(path, spare)
       if (mine === undefined) return false
       try {
         await work()
       } finally {
-        await this.#letGo(path, mine)
+        await this.#unlock(path, mine)
       }
       return true
     })
   }
 
-  /** @param work is told when those before it in this process are done */
+  /** @param work called with a promise that is settled when the writers before it in this process have finished */
   async #inTurn<T>(key: string, work: (before: Promise<void>) => Promise<T>): Promise<T> {
     const before = this.#queues.get(key) ?? Promise.resolve()
     let end = (): void => {}
     const over = new Promise<void>(resolve => {
       end = resolve
     })
-    // Who leaves early does not let those behind in before those in front are done.
+    // If a writer leaves the queue early, those after it still wait for those before it.
     const mine = before.then(() => over)
     this.#queues.set(key, mine)
     try {
@@ -103,12 +104,12 @@ export class ResourceLocks {
     }
   }
 
-  /** Tries again to remove the locks that it could not. */
+  /** Tries again to remove the locks that could not be removed before. */
   async close(): Promise<void> {
-    await this.#removeLeft()
+    await this.#removeLeftovers()
   }
 
-  /** @param waitedMs how long it has been in the queue; it tries once, however long that was */
+  /** @param waitedMs milliseconds spent in the queue; the lock is tried at least once, however long that was */
   async #holdFile<T>(
     path: string,
     work: () => Promise<T>,
@@ -119,7 +120,7 @@ export class ResourceLocks {
     let totalMs = waitedMs
     let waitMs = FIRST_WAIT_MS
     let mine: string | undefined
-    await this.#removeLeft()
+    await this.#removeLeftovers()
     for (;;) {
       mine = await this.#create(path, spare)
       if (mine !== undefined) break
@@ -129,16 +130,16 @@ export class ResourceLocks {
       if (signal.aborted) throw new ClientGone()
       totalMs += waitMs
       waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)
-      await this.#removeLeft()
+      await this.#removeLeftovers()
     }
     try {
       return await work()
     } finally {
-      await this.#letGo(path, mine)
+      await this.#unlock(path, mine)
     }
   }
 
-  /** @returns what it says, which is never the same twice; undefined when another one is there */
+  /** @returns the text of the new lock, which is unique; undefined if there is another lock */
   async #create(path: string, spare?: string): Promise<string | undefined> {
     const mine = `${this.#owner.id} ${this.#randomId()}`
     try {
@@ -151,7 +152,7 @@ export class ResourceLocks {
     }
   }
 
-  /** @returns whether it is worth trying again at once */
+  /** Removes the lock of a dead process. @returns whether it is worth trying to take the lock again at once */
   async #removeDead(path: string): Promise<boolean> {
     const lock = await this.#deadLock(path)
     if (lock === undefined) return false
@@ -161,41 +162,41 @@ export class ResourceLocks {
     try {
       await removeLock(path, lock)
     } finally {
-      await this.#letGo(claim, mine)
+      await this.#unlock(claim, mine)
     }
     return true
   }
 
-  /** Never fails: what was done under the lock is done. */
-  async #letGo(path: string, mine: string): Promise<void> {
+  /** Removes a lock of this process. Never rejects, as the work under the lock has been done. */
+  async #unlock(path: string, mine: string): Promise<void> {
     try {
       await removeLock(path, mine)
     } catch {
-      this.#left.set(mine, path)
+      this.#leftovers.set(mine, path)
     }
   }
 
-  async #removeLeft(): Promise<void> {
-    for (const [lock, path] of [...this.#left]) {
-      // By one at a time, or the slower one could remove what another process has put there since.
-      if (this.#left.delete(lock)) await this.#letGo(path, lock)
+  async #removeLeftovers(): Promise<void> {
+    for (const [lock, path] of [...this.#leftovers]) {
+      // Each is removed by one call only: a second, slower one could remove a lock that another process has taken since.
+      if (this.#leftovers.delete(lock)) await this.#unlock(path, lock)
     }
   }
 
-  /** What a lock says whose holder is gone. */
+  /** The text of a lock whose owner no longer exists; undefined if it does, or there is no lock. */
   async #deadLock(path: string): Promise<string | undefined> {
-    const lock = await contentOf(path)
+    const lock = await textIfReadable(path)
     const status = await lstat(path).catch(() => undefined)
     if (lock === undefined || status === undefined) return undefined
     const [id = ''] = lock.split(' ')
-    // Of a file with a further name it is the time when it got that one.
+    // For a hard link, ctime is the time when the link was made.
     const since = status.isSymbolicLink() ? status.mtimeMs : status.ctimeMs
     const gone = await this.#owner.isGone(id, this.#now() - since, FOREIGN_LIMIT_MS)
     return gone ? lock : undefined
   }
 }
 
-/** Only the lock that says so: one that was held for too long may have been taken away, and be another's by now. */
+/** Removes a lock only if it has this text: one that was held for too long may be another process's lock by now. */
 async function removeLock(path: string, lock: string): Promise<void> {
   try {
     if ((await textOf(path)) === lock) await rm(path, { force: true })
@@ -204,11 +205,11 @@ async function removeLock(path: string, lock: string): Promise<void> {
   }
 }
 
-async function contentOf(path: string): Promise<string | undefined> {
+async function textIfReadable(path: string): Promise<string | undefined> {
   return await textOf(path).catch(() => undefined)
 }
 
-/** What a lock says; one that is a file says which. */
+/** The text of a lock: the target of the symbolic link, or the inode number of a hard link. */
 async function textOf(path: string): Promise<string> {
   try {
     return await readlink(path)
@@ -219,8 +220,9 @@ async function textOf(path: string): Promise<string> {
 }
 
 /**
- * @param failure why there is no lock of the usual kind
- * @returns as `#create`
+ * Makes a hard link as the lock.
+ * @param failure the error of creating a symbolic link, which is thrown if the hard link fails, too
+ * @returns see `#create`
  */
 async function linkLock(spare: string, path: string, failure: unknown): Promise<string | undefined> {
   try {

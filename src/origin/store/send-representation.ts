@@ -1,7 +1,7 @@
 /**
  * GET and HEAD of a resource: preconditions, ranges, content (RFC 9110 §9.3.1, §9.3.2, §13.2.2, §14).
  *
- * All of a response comes from one version, because it comes from one open file.
+ * A response always contains a single version, because it is read from one open file.
  */
 import { ProxyError } from '../../errors.js'
 import type { Exchange, ResponseContent } from '../../exchange.js'
@@ -26,10 +26,10 @@ import {
 import { DamagedObject, type OpenObject, validatorsOf } from './object-file.js'
 import { serializeRepresentationFields } from './representation-fields.js'
 
-/** What comes next on the wire: bytes at hand, or a range of the file. */
+/** A piece of the response: bytes in memory, or a range of the file. */
 type Piece = Buffer | ByteRange
 
-/** Content that others wrote is shown by a browser, but never run in the name of this host. */
+/** Fields for content that clients have written: a browser may show it, but must not run it under this host's name. */
 const UNTRUSTED = [
   'X-Content-Type-Options',
   'nosniff',
@@ -40,7 +40,8 @@ const UNTRUSTED = [
 const READ_BYTES = 64 * 1024
 
 /**
- * @param boundary makes what parts several ranges
+ * Sends the response.
+ * @param boundary makes the boundary between several ranges
  * @throws ProxyError 412, 416
  */
 export async function sendRepresentation(
@@ -85,7 +86,7 @@ export async function sendRepresentation(
         status: 416,
         reason: 'range',
         fields: ['Content-Range', serializeUnsatisfiedRange(length)],
-        detail: `The representation has ${length} bytes, and none of them was asked for.`,
+        detail: `The representation has ${length} bytes, and none of them is in the requested range.`,
       })
   }
 }
@@ -121,13 +122,13 @@ async function send(
   return outcomeOf(exchange, status, sender.bytes)
 }
 
-/** @returns an error when the file ends too early or cannot be read */
+/** @returns the error if the file ends too early or cannot be read */
 async function sendRange(
   sender: Sender,
   object: OpenObject,
   range: ByteRange,
 ): Promise<DamagedObject | undefined> {
-  // In the turn of the head, with which it leaves then.
+  // It is written in the same turn of the event loop as the head, and so sent together with it.
   if (object.content !== undefined) {
     await sender.write(object.content.subarray(range.first, range.last + 1))
     return undefined
@@ -146,7 +147,7 @@ async function sendRange(
   return undefined
 }
 
-/** Writes as fast as the client takes it. */
+/** Writes content as fast as the client reads it. */
 class Sender {
   readonly #content: ResponseContent
   #wake = (): void => {}

@@ -1,45 +1,45 @@
 /**
- * Listings of a collection share the work: one pass through its names serves all who wait for it.
+ * Shares the work of listing a collection: one pass over its names serves all requests that are waiting.
  *
- * Who asks while a pass is going on waits for the next, since what was written before it asked may have been passed by
- * already. Those who ask for the same page share that too. A few passes, and a few pages, are made at a time, each in the
- * turn of the client that asked for it first; what nobody waits for any more is given up.
+ * A request that comes during a pass waits for the next one, as the pass may already be past a name that was written
+ * before the request. Requests for the same page share that page, too. A few passes, and a few pages, are made at a time,
+ * each in turn by the client that requested it first. Work that no request waits for any more is abandoned.
  */
 import type { CancelSignal } from '../../exchange.js'
 import { ClientGone, unlessGone } from './content.js'
 import { type Selected, SmallestNames } from './smallest-names.js'
 import { Turns } from './turns.js'
 
-/** A pass reads the disk without a pause, and has the threads of the process to share with name servers' answers. */
+/** A pass reads the disk without pause, and DNS lookups need the same threads of the process. */
 const PASSES_AT_ONCE = 2
 const PAGES_AT_ONCE = 8
-/** Pages that one pass is made for; each has its own names to compare with. */
+/** Maximum number of pages for which one pass is made; each name is compared for every page. */
 const PAGES_OF_A_PASS = 32
-/** Names beyond those of the page, in place of those that are not there any more. */
+/** Additional names for a page, in place of those that no longer exist. */
 const SPARE_NAMES = 100
 
 export interface PageRequest {
-  /** Of a collection. */
+  /** The path of a collection. */
   readonly path: string
-  /** The name behind which the page begins; empty for the first one. */
+  /** The name that precedes the page; empty for the first page. */
   readonly after: string
-  /** Most items. */
+  /** Maximum number of items. */
   readonly limit: number
 }
 
 export interface ListingSource<Page> {
-  /** Most bytes of names that a page can use. */
+  /** Maximum bytes of names that a page can use. */
   readonly pageBytes: number
-  /** Gives every name below a collection to each of the selections, as long as any is wanted. */
+  /** Adds the names in a collection to the selections; ends early if `isWanted` returns false. */
   scan(path: string, selections: readonly SmallestNames[], isWanted: () => boolean): Promise<void>
-  /** @param signal that nobody waits for the page any more */
+  /** @param signal aborted when no request waits for the page any more */
   page(request: PageRequest, selected: Selected, signal: CancelSignal): Promise<Page>
 }
 
 interface Collection<Page> {
-  /** What the next pass is for. */
-  waiting: Map<string, Question<Page>>
-  /** Ends the wait for that pass when `waiting` is empty. */
+  /** The pages that the next pass is for. */
+  waiting: Map<string, PendingPage<Page>>
+  /** Cancels the next pass while it waits for its turn, once `waiting` is empty. */
   idle: AbortController
 }
 
@@ -54,8 +54,8 @@ export class SharedListings<Page> {
   }
 
   /**
-   * @param network of the client that asks
-   * @param signal that it is gone
+   * @param network the network of the client
+   * @param signal aborted when the client is gone
    * @throws ClientGone, and what the source throws
    */
   async page(request: PageRequest, network: string, signal: CancelSignal): Promise<Page> {
@@ -68,12 +68,12 @@ export class SharedListings<Page> {
       void this.#serve(path, collection)
     }
     const key = `${limit} ${after}`
-    const question = collection.waiting.get(key) ?? new Question<Page>(request, network)
-    collection.waiting.set(key, question)
+    const page = collection.waiting.get(key) ?? new PendingPage<Page>(request, network)
+    collection.waiting.set(key, page)
     try {
-      return await question.wait(signal)
+      return await page.wait(signal)
     } finally {
-      if (question.abandoned.aborted && collection.waiting.get(key) === question) {
+      if (page.abandoned.aborted && collection.waiting.get(key) === page) {
         collection.waiting.delete(key)
         if (collection.waiting.size === 0) collection.idle.abort()
       }
@@ -81,7 +81,7 @@ export class SharedListings<Page> {
   }
 
   async #serve(path: string, collection: Collection<Page>): Promise<void> {
-    // In a turn of its own, when the first question is there.
+    // It continues in a microtask, after the first page has been added.
     await Promise.resolve()
     for (;;) {
       const [first] = collection.waiting.values()
@@ -95,44 +95,44 @@ export class SharedListings<Page> {
 
   async #pass(path: string, collection: Collection<Page>): Promise<void> {
     const all = [...collection.waiting]
-    const questions = all.slice(0, PAGES_OF_A_PASS).map(([, question]) => ({
-      question,
+    const pages = all.slice(0, PAGES_OF_A_PASS).map(([, page]) => ({
+      page,
       selection: new SmallestNames(
-        question.request.after,
-        question.request.limit + SPARE_NAMES,
+        page.request.after,
+        page.request.limit + SPARE_NAMES,
         this.#source.pageBytes,
       ),
     }))
     collection.waiting = new Map(all.slice(PAGES_OF_A_PASS))
-    const selections = questions.map(({ selection }) => selection)
-    const isWanted = (): boolean => questions.some(({ question }) => !question.abandoned.aborted)
+    const selections = pages.map(({ selection }) => selection)
+    const isWanted = (): boolean => pages.some(({ page }) => !page.abandoned.aborted)
     try {
       await this.#source.scan(path, selections, isWanted)
     } catch (error) {
-      for (const { question } of questions) question.fail(error)
+      for (const { page } of pages) page.fail(error)
       return
     }
-    for (const { question, selection } of questions) void this.#answer(question, selection)
+    for (const { page, selection } of pages) void this.#answer(page, selection)
   }
 
-  async #answer(question: Question<Page>, selection: SmallestNames): Promise<void> {
-    const { request, network, abandoned } = question
+  async #answer(page: PendingPage<Page>, selection: SmallestNames): Promise<void> {
+    const { request, network, abandoned } = page
     const make = (): Promise<Page> => this.#source.page(request, selection.selected(), abandoned)
     try {
-      question.answer(await this.#pages.run(make, network, abandoned))
+      page.answer(await this.#pages.run(make, network, abandoned))
     } catch (error) {
-      question.fail(error)
+      page.fail(error)
     }
   }
 }
 
-/** A page, and those who wait for it. */
-class Question<Page> {
+/** A page that is to be made, and the requests that wait for it. */
+class PendingPage<Page> {
   readonly request: PageRequest
-  /** Of the client that asked first. */
+  /** The network of the client that requested it first. */
   readonly network: string
   readonly #page: Promise<Page>
-  readonly #nobody = new AbortController()
+  readonly #abandoned = new AbortController()
   #waiting = 0
   answer: (page: Page) => void = () => {}
   fail: (error: unknown) => void = () => {}
@@ -144,13 +144,13 @@ class Question<Page> {
       this.answer = resolve
       this.fail = reject
     })
-    // Told to those who wait; there may be nobody.
+    // The error is reported to the waiting requests, if there are any.
     this.#page.catch(() => {})
   }
 
-  /** Aborted when nobody waits any more. */
+  /** Aborted when no request waits any more. */
   get abandoned(): AbortSignal {
-    return this.#nobody.signal
+    return this.#abandoned.signal
   }
 
   async wait(signal: CancelSignal): Promise<Page> {
@@ -159,7 +159,7 @@ class Question<Page> {
       return await unlessGone(this.#page, signal)
     } finally {
       this.#waiting--
-      if (this.#waiting === 0) this.#nobody.abort(new ClientGone())
+      if (this.#waiting === 0) this.#abandoned.abort(new ClientGone())
     }
   }
 }

@@ -1,15 +1,15 @@
 /**
- * The names of a page: of all that are given, those that come first behind a certain one.
+ * Selects the names of a page: of all names that are added, the first ones after a given name.
  *
- * As many are kept as are wanted, and as many again before they are sorted and the larger ones let go; so what it holds
- * depends on the page and not on the collection. Names are compared as the files of the index spell them, in
- * hexadecimal, which sorts as the bytes do: only those that may be wanted have to be decoded.
+ * At most twice as many names as the page needs are held before they are sorted and the larger half is dropped, so the
+ * memory depends on the page, not on the collection. Names are compared in hexadecimal, as they are in the names of the
+ * index files, which has the order of the bytes; so only names that may be selected have to be decoded.
  */
 
 export interface Selected {
-  /** Sorted. */
+  /** The selected names, sorted. */
   readonly names: readonly string[]
-  /** Whether others come behind them. */
+  /** Whether there are further names after them. */
   readonly more: boolean
 }
 
@@ -19,13 +19,13 @@ export class SmallestNames {
   readonly #mostBytes: number
   #names: string[] = []
   #bytes = 0
-  /** From here on nothing is wanted, since as much is there already. */
+  /** Names from this one on (in hexadecimal) are not wanted, as there are enough smaller ones. */
   #end: string | undefined
 
   /**
-   * @param after the name that they come behind; empty for all
-   * @param most names, at least one
-   * @param mostBytes of all of them; one is kept however long it is
+   * @param after the name that precedes them; empty for all
+   * @param most maximum number of names, at least one
+   * @param mostBytes maximum bytes of all names together; the first name is kept however long it is
    */
   constructor(after: string, most: number, mostBytes: number) {
     this.#after = spelled(after)
@@ -33,12 +33,12 @@ export class SmallestNames {
     this.#mostBytes = mostBytes
   }
 
-  /** @param spelling of a name, in hexadecimal */
+  /** @param spelling a name, in hexadecimal */
   wants(spelling: string): boolean {
     return spelling > this.#after && (this.#end === undefined || spelling < this.#end)
   }
 
-  /** Whether any name can be wanted of which this is the beginning. */
+  /** @param spelling the beginning of a name, in hexadecimal. @returns whether such a name may be wanted */
   mayWant(spelling: string): boolean {
     if (this.#end !== undefined && spelling >= this.#end) return false
     return spelling > this.#after || this.#after.startsWith(spelling)
@@ -49,14 +49,14 @@ export class SmallestNames {
     this.#bytes += name.length
   }
 
-  /** Whether there is so much that `shorten` has to be called before more is added. */
+  /** Whether `shorten` must be called before more names are added. */
   get isFull(): boolean {
     return this.#names.length >= 2 * this.#most || this.#bytes >= 2 * this.#mostBytes
   }
 
-  /** Lets go what is too much. */
+  /** Drops the names that are too many. */
   shorten(): void {
-    // A folder that is changed while it is read may give a name twice.
+    // A folder that is changed while it is read may report a name twice.
     const names = [...new Set(this.#names)].sort()
     let count = 0
     let bytes = 0
@@ -76,7 +76,7 @@ export class SmallestNames {
   }
 }
 
-/** A name as the files of the index spell it: digits alone, as file systems may take `a` and `A` for one name. */
+/** The hexadecimal form of a name, for file names: some file systems take `a` and `A` for the same name. */
 export function spelled(name: string): string {
   return Buffer.from(name, 'latin1').toString('hex')
 }

@@ -1,9 +1,9 @@
 /**
- * The store: an origin whose resources are files of its own, and where every method means what RFC 9110 §9.3 and
- * RFC 5789 say.
+ * The embedded store: an origin that keeps its resources in files, and implements the methods of RFC 9110 §9.3 and RFC
+ * 5789.
  *
- * A path that ends in `/` is a collection of what is below it: it can be listed, and POST creates in it. Every other
- * path is a resource, or could be one: PUT creates it.
+ * A path that ends in `/` is a collection of the resources below it: it can be listed, and POST creates a resource in it.
+ * Any other path is that of a resource, which PUT creates.
  */
 import type { Descriptors } from '../../limits/descriptors.js'
 import type { Exchange } from '../../exchange.js'
@@ -41,39 +41,39 @@ import { TemporaryFiles } from './temporary-files.js'
 import { Usage } from './usage.js'
 import { checkWriteAccess } from './write-access.js'
 
-/** How often a process that writes looks for what others have left, which may have been killed since it was started. */
+/** How often a process that writes removes the temporary files of processes that were killed. */
 const SWEEP_MS = 10 * 60_000
 
-/** Who asks. */
+/** The client of a request. */
 export interface StoreClient {
-  /** What those have in common who share what one client may have. */
+  /** The network whose clients share the limits of one client. */
   readonly network: string
   /** Whether it may use methods that are not safe. */
   readonly mayWrite: boolean
 }
 
 export interface StoreOptions {
-  /** Made at the first write. */
+  /** Created by the first write. */
   readonly directory: string
   readonly maxObjectBytes: number
   readonly maxTotalBytes: number
-  /** What goes when there is no room for more. */
+  /** Which resources are removed to make room for others. */
   readonly evict: 'never' | 'least-recently-used'
-  /** Longest request target, which the paths that are made have to fit in. */
+  /** Maximum bytes of a request target, which generated paths must not exceed. */
   readonly targetBytes: number
-  /** Whether the route to the store is for certain values of Host alone. */
+  /** Whether the route to the store is limited to certain values of Host. */
   readonly isHostNamed: boolean
-  /** Those that pass the route to the store. TRACE may be among them, which is answered before it comes here. */
+  /** The methods that the route allows. TRACE, which the proxy itself answers, may be among them. */
   readonly methods: readonly Method[]
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** The current HTTP-date. */
   readonly date: () => string
-  /** Letters, digits and hyphens, never the same twice in any process. */
+  /** Makes an id of letters, digits and hyphens that is unique among all processes. */
   readonly randomId: () => string
   readonly descriptors: Descriptors
   readonly unreadable: Unreadable
-  /** Told of each eviction. */
+  /** Called after each eviction. */
   readonly evicted: (objects: number, bytes: number) => void
 }
 
@@ -114,7 +114,7 @@ export class Store {
     this.#listing = new Listing(index, objects, unreadable)
   }
 
-  /** Removes what processes that are gone have left half-done; creates nothing. */
+  /** Opens a store: removes the temporary files of processes that no longer exist; creates nothing. */
   static async open(options: StoreOptions): Promise<Store> {
     const store = new Store(options, await Owner.ofThisProcess(options.randomId()))
     await store.#sweep()
@@ -124,20 +124,20 @@ export class Store {
   /**
    * Answers a request.
    * @param target path and query as received
-   * @returns with `error` when the answer is still to be made of that
+   * @returns the outcome; if it has an error, no response has been sent, and the caller sends the error response
    */
   serve(exchange: Exchange, target: string, client: StoreClient): Promise<Outcome> {
     return this.#run(this.#serve(exchange, target, client).catch((error: unknown) => failed(exchange, error)))
   }
 
-  /** Has `close` wait for it. */
+  /** Makes `close` wait for the work. */
   #run<T>(work: Promise<T>): Promise<T> {
     const running = work.finally(() => this.#running.delete(running))
     this.#running.add(running)
     return running
   }
 
-  /** A directory that can not be used is told to those who use it; it does not keep a proxy from being one. */
+  /** Errors are ignored here: an unusable directory fails the requests that use it, not the proxy. */
   async #sweep(): Promise<void> {
     const now = this.#options.now()
     if (now - this.#sweptAt < SWEEP_MS) return
@@ -145,7 +145,7 @@ export class Store {
     await this.#temporary.sweep(now).catch(() => {})
   }
 
-  /** Waits for the requests that are being served, a sweep, and what an eviction is removing. */
+  /** Waits for the requests in progress, a sweep, and the removals of an eviction. */
   async close(): Promise<void> {
     await Promise.all(this.#running)
     this.#eviction?.close()
@@ -191,8 +191,8 @@ export class Store {
       default: {
         const object = await this.#objects.open(path)
         if (object === undefined) throw notFound(path)
-        const noted = this.#objects.used(path, object)
-        if (noted !== undefined) void this.#run(noted)
+        const recorded = this.#objects.markUsed(path, object)
+        if (recorded !== undefined) void this.#run(recorded)
         try {
           return await sendRepresentation(context, object, this.#options.randomId)
         } finally {
@@ -223,14 +223,14 @@ export class Store {
     }
   }
 
-  /** Sorts by the time it was made. */
+  /** Makes a name for a new resource; such names sort by time. */
   #newName(): string {
     const time = new Date(this.#options.now()).toISOString().replace(/[-:.]/g, '')
     return `${time}-${encodeSegment(Buffer.from(this.#options.randomId()))}`
   }
 }
 
-/** What a target takes, and where PATCH is of it, which patch documents (RFC 9110 §9.3.7, RFC 5789 §3.1). */
+/** Sends the allowed methods of a target, and with PATCH, the supported patch formats (RFC 9110 §9.3.7, RFC 5789 §3.1). */
 function answerOptions(context: AnswerContext, allowed: readonly Method[]): Outcome {
   const patching = allowed.includes('PATCH') ? ['Accept-Patch', ACCEPT_PATCH] : []
   return answerEmpty(context, 200, ['Allow', serializeAllow(allowed), ...patching])

@@ -1,6 +1,6 @@
 /**
- * Files that are being written. Each process has a folder of its own for them, named by it, so that after a crash
- * whoever comes next can tell what nobody will finish.
+ * Files that are being written. Each process has a folder of its own for them, named after its owner id, so that after a
+ * crash other processes can tell which files are abandoned.
  */
 import { type FileHandle, open, rm, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -8,12 +8,12 @@ import { type Descriptors, noDescriptor } from '../../limits/descriptors.js'
 import { inDirectory, namesIn } from './directories.js'
 import type { Owner } from './owner.js'
 
-/** Begins the name of each of them: the directory may be one that others keep things in. */
+/** The beginning of the folders' names, as the directory may contain files of other programs. */
 const PREFIX = 'sluice-'
-/** An upload that is still going on writes more often than that. */
+/** Milliseconds without a write after which a file is taken to be abandoned if its process cannot be looked up. */
 const FOREIGN_LIMIT_MS = 60 * 60_000
 
-/** A new file, open for writing; who asked for it closes it, and renames or removes it. */
+/** A new file, open for writing; the caller closes it, and renames or removes it. */
 export interface TemporaryFile {
   readonly path: string
   readonly file: FileHandle
@@ -25,7 +25,7 @@ export class TemporaryFiles {
   readonly #randomId: () => string
   readonly #descriptors: Descriptors
 
-  /** @param root the folder of the folders */
+  /** @param root the folder that contains the folders of all processes */
   constructor(root: string, owner: Owner, randomId: () => string, descriptors: Descriptors) {
     this.#root = root
     this.#owner = owner
@@ -37,7 +37,7 @@ export class TemporaryFiles {
     return join(this.#root, PREFIX + this.#owner.id)
   }
 
-  /** Opened at once: a folder with nothing in it may be gone the next moment, by a sweep or a store that closes. */
+  /** Creates and opens a file at once, as an empty folder may be removed at any time by a sweep or a store that closes. */
   async create(): Promise<TemporaryFile> {
     const path = join(this.#folder, this.#randomId())
     const file = await inDirectory(this.#folder, () => open(path, 'wx', 0o600))
@@ -48,7 +48,7 @@ export class TemporaryFiles {
   }
 
   /**
-   * Removes what processes have left that are gone.
+   * Removes the files of processes that no longer exist.
    * @param now milliseconds since the epoch
    */
   async sweep(now: number): Promise<void> {
@@ -66,12 +66,12 @@ export class TemporaryFiles {
           ))
         if (await this.#owner.isGone(id, age, FOREIGN_LIMIT_MS)) await rm(file, { force: true })
       }
-      // Does nothing while there is something in it, and a process that lost its folder makes it anew.
+      // A folder that is not empty is not removed, and a process whose folder was removed creates it again.
       if (id !== this.#owner.id) await rmdir(folder).catch(() => {})
     }
   }
 
-  /** Removes the folder, if nothing in this process uses it any more. */
+  /** Removes the folder of this process, if it is empty. */
   async close(): Promise<void> {
     await rmdir(this.#folder).catch(() => {})
   }

@@ -1,6 +1,6 @@
 /**
- * Work that takes a share of the machine: so much at a time. What waits has its turn by client, so that one who asks for
- * much keeps nobody else waiting; how much of it one client may have is for the ClientBudget before.
+ * Limits expensive work: how much is done at a time (`Turns`), and how much may wait (`ClientBudget`). Waiting work is done
+ * in turn by client, so that a client with many requests does not delay the others.
  */
 import { ProxyError } from '../../errors.js'
 import type { CancelSignal } from '../../exchange.js'
@@ -8,18 +8,19 @@ import { ClientGone } from './content.js'
 
 export class Turns {
   #free: number
-  /** What is begun when its turn has come, by client, in the order in which it came. The first client is next. */
+  /** Callbacks of waiting work by client, each client's in the order of arrival. The first client is next. */
   readonly #waiting = new Map<string, Set<() => void>>()
 
-  /** @param atOnce how much may be at work */
+  /** @param atOnce how many pieces of work are done at a time */
   constructor(atOnce: number) {
     this.#free = atOnce
   }
 
   /**
-   * @param client what those have in common whose turn is one
-   * @param signal of whoever wants it done
-   * @throws ClientGone when that is nobody any more before its turn has come; and what the work throws
+   * Does work as soon as it is its turn.
+   * @param client the key of the client
+   * @param signal the signal of the client
+   * @throws ClientGone if the signal aborts while the work waits; what the work throws
    */
   async run<T>(work: () => Promise<T>, client: string, signal: CancelSignal): Promise<T> {
     if (signal.aborted) throw new ClientGone()
@@ -54,7 +55,7 @@ export class Turns {
     })
   }
 
-  /** Whoever had a turn is last from then on. */
+  /** Starts the next piece of work; its client goes to the end of the queue. */
   #next(): void {
     const [turn] = this.#waiting
     if (turn === undefined) {
@@ -70,23 +71,23 @@ export class Turns {
 }
 
 export interface BudgetOptions {
-  readonly inAll: number
+  readonly total: number
   readonly perClient: number
-  /** What there is too much of, such as `listings`. */
+  /** What is limited, such as `listings`, for messages. */
   readonly what: string
 }
 
-/** What one request has of it. */
+/** The share of one request. */
 export interface BudgetShare {
-  /** @throws ProxyError 429 when it is too much for one client, 503 when it is for all */
+  /** @throws ProxyError 429 if it exceeds the limit of the client, 503 if it exceeds the total */
   take(amount: number): void
-  /** Of everything; to be called once. */
+  /** Returns everything that was taken; must be called exactly once. */
   giveBack(): void
 }
 
 const RETRY_SECONDS = 1
 
-/** What waits in memory for its turn: so much in all, and so much of one client. What would come on top is refused. */
+/** Limits what waits in memory, in total and for each client. What exceeds a limit is refused. */
 export class ClientBudget {
   readonly #options: BudgetOptions
   readonly #byClient = new Map<string, number>()
@@ -96,14 +97,14 @@ export class ClientBudget {
     this.#options = options
   }
 
-  /** @param client what those have in common who share what one client may have */
+  /** @param client the key of the client */
   share(client: string): BudgetShare {
     let held = 0
     return {
       take: amount => {
-        const { inAll, perClient, what } = this.#options
-        if (this.#of(client) + amount > perClient) throw busy(429, `too many ${what} of this client wait`)
-        if (this.#taken + amount > inAll) throw busy(503, `too many ${what} wait`)
+        const { total, perClient, what } = this.#options
+        if (this.#of(client) + amount > perClient) throw busy(429, `too many waiting ${what} of this client`)
+        if (this.#taken + amount > total) throw busy(503, `too many waiting ${what}`)
         held += amount
         this.#add(client, amount)
       },
@@ -128,6 +129,6 @@ function busy(status: 429 | 503, message: string): ProxyError {
     status,
     reason: status === 429 ? 'store_busy_client' : 'store_busy',
     fields: ['Retry-After', String(RETRY_SECONDS)],
-    detail: 'The store does a few of them at a time, and keeps a limited number waiting; try again.',
+    detail: 'The store handles only a few of them at a time, and limits how many may wait; try again later.',
   })
 }

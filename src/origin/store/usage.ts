@@ -1,11 +1,12 @@
 /**
- * How much the store holds, and whether there is room for more. A file counts for its bytes and 4 KiB, a folder for as
- * much, which is about what they take of a disk: otherwise resources of one byte, deep below each other, would fill it.
+ * Keeps track of how many bytes the store holds, and whether there is room for more. A file counts for its bytes plus
+ * 4 KiB, a folder for 4 KiB, which is about what they take on the disk: otherwise many tiny resources in nested collections
+ * could fill it.
  *
- * The truth is on the disk alone, so a crash can not make the count drift: it is taken from there before the first
- * write, and again now and then, because other processes write too. Between that each process counts for itself, and
- * what is on its way counts as if it had come; so several processes together may go over the limit by what the others
- * wrote since the last count.
+ * The disk is the only source of the total, so a crash cannot make it wrong: it is counted there before the first write,
+ * and again from time to time, as other processes write, too. Between two counts each process adds its own changes, and
+ * reserves space for writes in progress. So several processes together may exceed the limit by what the others have
+ * written since the last count.
  */
 import type { Stats } from 'node:fs'
 import { stat } from 'node:fs/promises'
@@ -14,72 +15,72 @@ import { ProxyError } from '../../errors.js'
 import { isMissing } from './failures.js'
 import { namesIn, openFolder } from './directories.js'
 import { LONG_MARK } from './layout.js'
-import type { Candidate } from './oldest.js'
+import type { Candidate } from './least-recently-used.js'
 
-/** What a file counts for beside its bytes, and a folder. */
+/** The counted bytes of a folder, and those of a file in addition to its size. */
 export const FILE_BYTES = 4096
-/** Read in one turn of the loop, which takes half a millisecond. */
+/** Entries read in one turn of the event loop, which takes half a millisecond. */
 const ENTRIES_AT_ONCE = 256
 
-/** At most one count in so long, and never more than a twentieth of the time. */
+/** Minimum milliseconds between two counts; it is longer if counting would take more than a twentieth of the time. */
 const RECOUNT_MS = 30_000
 const RECOUNT_SHARE = 20
-/** Before something is refused the count may not be older than that. */
+/** Maximum age of the count, in milliseconds, when a write is refused. */
 const REFUSAL_MS = 1000
 
-/** From this share of the limit on there is eviction before anybody has to wait for it, down to the other. */
+/** Above the first share of the limit, resources are evicted in advance, down to the second share. */
 const HIGH_SHARE = 0.98
 const LOW_SHARE = 0.95
-/** Most that goes for nobody in particular beyond that, so that one large resource does not go for a little room. */
+/** How much more than necessary may be evicted in advance, so that a large resource is not removed for a little room. */
 const SLACK_SHARE = 0.05
 const OBJECT_FOLDER = /^[0-9a-f]{2}$/
 const OBJECT_NAME = /^[0-9a-f]{62}$/
 
 export interface UsageOptions {
-  /** The folder of the folders with the objects. */
+  /** See Layout.objects. */
   readonly objects: string
-  /** The folder of the folders with those of the collections. */
+  /** See Layout.collections. */
   readonly collections: string
   readonly maxTotalBytes: number
   /** Milliseconds since the epoch. */
   readonly now: () => number
-  /** Without it, what does not fit is refused. */
-  readonly eviction?: (() => Evicts | undefined) | undefined
+  /** Without it, a write that does not fit is refused. */
+  readonly eviction?: (() => Evictor | undefined) | undefined
 }
 
-/** Who removes things for it, and returns the bytes that are gone. */
-export interface Evicts {
-  /** Removes what `excess` says, which may take seconds. */
+/** Removes resources to make room. Both methods return the counted bytes that were removed. */
+export interface Evictor {
+  /** Removes as much as `excess` requires, which may take seconds. */
   run(): Promise<number>
-  /** Removes what `shortage` says, as far as it knows at once of what. */
+  /** Removes as much as `shortage` requires, as far as candidates are known. */
   runAtOnce(): Promise<number>
   startCount(): CountVisitor
 }
 
-/** Told of each resource in a count. */
+/** Is notified of each resource that is counted. */
 export interface CountVisitor {
-  /** What it throws ends the count. */
+  /** If it throws, the count ends. */
   visit(candidate: Candidate): void
   end(): Promise<void>
 }
 
-/** What has to go. */
+/** What has to be removed. */
 export interface Excess {
-  /** 0 or less when nothing has to. */
+  /** Counted bytes; 0 or less if nothing has to be removed. */
   readonly bytes: number
-  /** Nothing that counts for more is to go. */
+  /** Resources with more counted bytes are not removed. */
   readonly largest: number
 }
 
-/** Room set aside for one write. */
+/** Space that is reserved for one write. */
 export interface Reservation {
-  /** Sets aside at least so many bytes in all, for a file. @throws ProxyError 507 when there is not as much */
+  /** Reserves at least this many bytes in total, for a file. @throws ProxyError 507 if there is not enough room */
   atLeast(bytes: number): Promise<void>
-  /** Sets aside as much again. @throws ProxyError 507 */
+  /** Reserves this many bytes in addition. @throws ProxyError 507 if there is not enough room */
   more(bytes: number): Promise<void>
   /**
-   * Says again what the write frees, when it is its turn: others may have replaced or removed that version since.
-   * @throws ProxyError 507 when there is not room enough any more
+   * Updates what the write will free, once it has its lock: another write may have replaced or removed that version.
+   * @throws ProxyError 507 if there is no longer enough room
    */
   replaces(freedBytes: number): Promise<void>
   release(): void
@@ -87,7 +88,7 @@ export interface Reservation {
 
 /** A write that waits for an eviction. */
 interface Waiting {
-  /** What it will free itself. */
+  /** The counted bytes of the version that it replaces. */
   readonly freedBytes: number
   readonly goOn: () => void
 }
@@ -95,7 +96,7 @@ interface Waiting {
 export class Usage {
   readonly #options: UsageOptions
   #stored = 0
-  /** What has been written since the store was opened, whatever was removed. */
+  /** Counted bytes written since the store was opened, regardless of removals. */
   #written = 0
   #reserved = 0
   #countedAt = Number.NEGATIVE_INFINITY
@@ -103,9 +104,9 @@ export class Usage {
   #counting: Promise<void> | undefined
   #evicting: Promise<number> | undefined
   #evictingAtOnce: Promise<number> | undefined
-  /** Whether nothing was found that could go for the last one who waited. */
+  /** Whether the last eviction for a waiting write has removed nothing. */
   #wasInVain = false
-  /** When it is worth trying again, after an eviction that nobody waited for did not do. */
+  /** When to evict in advance again, after an eviction that did not remove enough. */
   #nextEvictionAt = Number.NEGATIVE_INFINITY
   readonly #waiting = new Set<Waiting>()
 
@@ -114,22 +115,23 @@ export class Usage {
   }
 
   /**
-   * @param freedBytes what the write will free, as it looks now: the size of the version that it replaces
-   * @param besideBytes what will have to be there beside its file in any case
+   * Creates the reservation of one write.
+   * @param freedBytes the counted bytes of the version that the write will replace, if that is still there
+   * @param indexBytes the counted bytes of the index entries that the file needs
    */
-  reserve(freedBytes: number, besideBytes = 0): Reservation {
+  reserve(freedBytes: number, indexBytes = 0): Reservation {
     let held = 0
     let freed = freedBytes
     const more = async (bytes: number): Promise<void> => {
-      await this.#look(bytes, freed)
+      await this.#countIfDue(bytes, freed)
       if (this.#fits(bytes, freed)) this.#reserved += bytes
       else if (!(await this.#makeRoom(bytes, freed))) throw noRoom()
       held += bytes
     }
     return {
       atLeast: async bytes => {
-        // Whatever were removed for it, it would not fit.
-        if (bytes + besideBytes > this.#options.maxTotalBytes) throw noRoom()
+        // It would not fit even into an empty store.
+        if (bytes + indexBytes > this.#options.maxTotalBytes) throw noRoom()
         if (bytes > held) await more(bytes - held)
       },
       more,
@@ -144,7 +146,7 @@ export class Usage {
     }
   }
 
-  /** A write or a deletion has happened. */
+  /** Adds the effect of a write, or of a deletion (a negative number). */
   changed(bytes: number): void {
     this.#stored += bytes
     this.#written += Math.max(0, bytes)
@@ -153,28 +155,28 @@ export class Usage {
     }
   }
 
-  /** Waits for a count that is going on, and for an eviction. */
+  /** Waits for a count, and for an eviction, in progress. */
   async close(): Promise<void> {
     await this.#evicting?.catch(() => {})
     await this.#evictingAtOnce?.catch(() => {})
     await this.#counting?.catch(() => {})
   }
 
-  /** Counts from the beginning. */
+  /** Counts the store again, from the beginning. */
   async count(): Promise<void> {
     while (this.#counting !== undefined) await this.#counting.catch(() => {})
     await this.#count()
   }
 
   /**
-   * What has to go, as of the last count: until everybody who waits has room, and there is some to spare. What is on its
-   * way counts for them, and is not made room for before.
+   * What has to be removed, by the last count: enough for all waiting writes, and some more. Reservations count only if a
+   * write is waiting, not for eviction in advance.
    */
   excess(): Excess {
     const max = this.#options.maxTotalBytes
     const shortage = this.shortage()
     if (shortage > 0) {
-      // What may be stored when everybody has room.
+      // What may remain stored for all waiting writes to fit.
       const most = Math.max(0, this.#stored - shortage)
       return { bytes: this.#stored - LOW_SHARE * most, largest: Number.POSITIVE_INFINITY }
     }
@@ -182,18 +184,18 @@ export class Usage {
     return { bytes, largest: bytes + SLACK_SHARE * max }
   }
 
-  /** What has to go for those who wait to have room; 0 when nothing has to. */
+  /** What has to be removed for all waiting writes to fit; 0 if nothing has to be removed. */
   shortage(): number {
     const over = this.#stored + this.#reserved - this.#options.maxTotalBytes
     return Math.max(0, ...[...this.#waiting].map(({ freedBytes }) => over - freedBytes))
   }
 
   /**
-   * What is asked for counts as if there were room for it, so that nobody else takes what is made.
-   * @returns whether there is room now; then it is set aside
+   * Evictor until a write fits. Its bytes are reserved from the start, so that no other write takes the room that is made.
+   * @returns whether there is room now; then it is reserved
    */
   async #makeRoom(bytes: number, freedBytes: number): Promise<boolean> {
-    // Where it would not fit beside what else is on its way, nothing that could be removed would do.
+    // If it does not fit in addition to the other reservations, eviction cannot help.
     if (this.#eviction === undefined || this.#reserved + bytes > this.#options.maxTotalBytes) return false
     this.#reserved += bytes
     let fits = false
@@ -217,7 +219,7 @@ export class Usage {
 
   async #evictFor(waiting: Waiting): Promise<void> {
     while (this.#isShort(waiting) && (await this.#evictAtOnce()) > 0) {}
-    // One that had begun before may have been for less.
+    // An eviction that was already running may have been for fewer bytes.
     await this.#evicting?.catch(() => {})
     while (this.#isShort(waiting)) {
       const age = this.#options.now() - this.#countedAt
@@ -232,7 +234,7 @@ export class Usage {
     return this.#waiting.has(waiting) && !this.#fits(0, waiting.freedBytes)
   }
 
-  /** @returns the bytes that are gone */
+  /** @returns the counted bytes that were removed */
   #evict(): Promise<number> {
     const run = async (): Promise<number> => (await this.#eviction?.run()) ?? 0
     this.#evicting ??= run().finally(() => {
@@ -241,7 +243,7 @@ export class Usage {
     return this.#evicting
   }
 
-  /** The same; what fails is left to a pass. */
+  /** Evictor known candidates only. If that fails, `#evict` reports the error. */
   #evictAtOnce(): Promise<number> {
     const run = async (): Promise<number> => (await this.#eviction?.runAtOnce().catch(() => 0)) ?? 0
     this.#evictingAtOnce ??= run().finally(() => {
@@ -250,7 +252,7 @@ export class Usage {
     return this.#evictingAtOnce
   }
 
-  /** Before anybody has to wait for it. */
+  /** Evictor before a write has to wait. */
   async #evictAhead(): Promise<void> {
     const { maxTotalBytes, now } = this.#options
     const isHigh = (): boolean => this.#stored > HIGH_SHARE * maxTotalBytes
@@ -260,8 +262,8 @@ export class Usage {
     if (isHigh()) this.#nextEvictionAt = now() + this.#recountMs()
   }
 
-  /** Counts when it is time to, and before something would be refused. */
-  async #look(bytes: number, freedBytes: number): Promise<void> {
+  /** Counts if that is due, or before a write is refused. */
+  async #countIfDue(bytes: number, freedBytes: number): Promise<void> {
     const age = this.#options.now() - this.#countedAt
     if (age === Number.POSITIVE_INFINITY) await this.#count()
     else if (age > this.#recountMs()) this.#count().catch(() => {})
@@ -269,7 +271,7 @@ export class Usage {
     else if (age > REFUSAL_MS && !this.#fits(bytes, freedBytes)) await this.#count()
   }
 
-  get #eviction(): Evicts | undefined {
+  get #eviction(): Evictor | undefined {
     return this.#options.eviction?.()
   }
 
@@ -307,7 +309,7 @@ export class Usage {
       const path = join(this.#options.collections, folder)
       for await (const name of entriesOf(path)) total += await countOfEntries(join(path, name))
     }
-    // What this process did meanwhile may have been seen or not; counting it is the safer error, until the next count.
+    // What this process wrote meanwhile may have been counted or not. Adding it is the safer error until the next count.
     this.#stored = total + this.#written - before
     this.#countedAt = this.#options.now()
     this.#countTookMs = this.#countedAt - started
@@ -315,12 +317,12 @@ export class Usage {
   }
 }
 
-/** What a file counts for. */
+/** The counted bytes of a file. */
 export function fileBytes(size: number): number {
   return FILE_BYTES + size
 }
 
-/** The names in a folder, however many there are, some in one turn of the loop. */
+/** The names in a folder of any size; a limited number is read in one turn of the event loop. */
 async function* entriesOf(folder: string): AsyncGenerator<string> {
   for await (const { name } of (await openFolder(folder, ENTRIES_AT_ONCE)) ?? []) yield name
 }
@@ -353,6 +355,6 @@ function noRoom(): ProxyError {
   return new ProxyError('proxy_internal_response', 'the store is full', {
     status: 507,
     reason: 'store_full',
-    detail: 'There is not as much room left; origins[].store.max_total says how much the store may hold.',
+    detail: 'There is not enough room left; origins[].store.max_total sets how much the store may hold.',
   })
 }

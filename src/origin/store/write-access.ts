@@ -1,10 +1,10 @@
 /**
- * Who may change the store: clients that the configuration names, and no page of another site in their browsers.
+ * Decides who may write to the store: clients whose address is configured, but no page of another site in their browsers.
  *
- * A browser sends requests for any page that asks it to, with the address of the person in front of it, and addresses
- * are what may write. It also says whose page it was: in Sec-Fetch-Site, and in Origin. Both compare with the name that
- * the browser asked for, and whoever owns a name can have it lead to this machine (DNS rebinding): so what a page asks
- * for is taken only under a name that cannot be anybody's, or one that the configuration gives.
+ * A browser sends requests on behalf of any page, from its user's address, and the permission to write goes by address.
+ * The browser says which site the page belongs to, in Sec-Fetch-Site and in Origin. Both are relative to the requested
+ * host name, and the owner of any name can make it resolve to this machine (DNS rebinding). So a request from a page is
+ * accepted only under a name that no one else can own, or one that is configured.
  */
 import { ProxyError } from '../../errors.js'
 import type { Exchange } from '../../exchange.js'
@@ -16,12 +16,12 @@ const OWN_SITE: ReadonlySet<string> = new Set(['same-origin', 'none'])
 export interface WriteAccess {
   /** Whether `origins[].store.write` names the client. */
   readonly mayWrite: boolean
-  /** Whether `origins[].host` says which Host the store is for: the request has one of those then. */
+  /** Whether `origins[].host` limits the store to certain hosts, of which the request then has one. */
   readonly isHostNamed: boolean
 }
 
 /**
- * To be asked for methods that are not safe.
+ * Checks a request with an unsafe method.
  * @throws ProxyError 403
  */
 export function checkWriteAccess(
@@ -32,7 +32,7 @@ export function checkWriteAccess(
     throw forbidden(
       'this client may not write to the store',
       'store_write',
-      'origins[].store.write names the addresses that may; yours is not among them.',
+      'origins[].store.write lists the addresses that may write; this client is not among them.',
     )
   }
   const sites = fieldValues(head.fields.list, 'sec-fetch-site')
@@ -46,18 +46,18 @@ export function checkWriteAccess(
     throw forbidden(
       'a page of another site may not write to the store',
       'store_cross_site',
-      'Sec-Fetch-Site or Origin says that another site asked for this; nothing allows that.',
+      'According to Sec-Fetch-Site or Origin, a page of another site sent this request; no configuration key allows that.',
     )
   }
-  if (isHostNamed || !isOfBrowser(head.fields.list) || isNobodysName(facts.host?.host)) return
+  if (isHostNamed || !isFromBrowser(head.fields.list) || isUnownableName(facts.host?.host)) return
   throw forbidden(
     'a page may not write to the store under a name that is not configured',
     'store_host',
-    'A browser sent this for a page, and any page can have its own name lead here; add the name to origins[].host.',
+    'A browser sent this request for a page, and any site can make its name resolve to this machine; add the name to origins[].host.',
   )
 }
 
-function isOfBrowser(fields: Fields): boolean {
+function isFromBrowser(fields: Fields): boolean {
   for (let i = 0; i < fields.length; i += 2) {
     const name = (fields[i] ?? '').toLowerCase()
     if (name === 'origin' || name.startsWith('sec-fetch-')) return true
@@ -65,8 +65,8 @@ function isOfBrowser(fields: Fields): boolean {
   return false
 }
 
-/** Whether a Host leads nowhere but where its client knows: addresses, and localhost (RFC 6761 §6.3). */
-function isNobodysName(host: Host | undefined): boolean {
+/** Whether no one can own the name of a host, so that DNS cannot redirect it: addresses, and localhost (RFC 6761 §6.3). */
+function isUnownableName(host: Host | undefined): boolean {
   return host !== undefined && (host.kind !== 'name' || host.name === 'localhost')
 }
 

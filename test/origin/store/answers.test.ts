@@ -24,7 +24,7 @@ function contextOf(method: Method = 'GET', fields: readonly string[] = []) {
   return { context, heads: exchange.heads, ended }
 }
 
-t.test('an answer without content has a length, but where its status says that there is none', async t => {
+t.test('a response without content has a Content-Length of 0 unless its status forbids content', async t => {
   for (const [status, contentLength] of [
     [200, 0],
     [201, 0],
@@ -44,7 +44,7 @@ t.test('an answer without content has a length, but where its status says that t
   }
 })
 
-t.test('validators are sent as they are, but for a time that is yet to come (RFC 9110 §8.8.2.1)', async t => {
+t.test('validators are sent as stored, except for a time in the future (RFC 9110 §8.8.2.1)', async t => {
   const { context } = contextOf()
   const etag = { weak: false, opaque: 'x' }
   t.same(validatorFields(context, { etag: undefined, lastModifiedMs: undefined }), [])
@@ -57,7 +57,7 @@ t.test('validators are sent as they are, but for a time that is yet to come (RFC
   }
 })
 
-t.test('a precondition that does not hold is 412 (RFC 9110 §15.5.13)', async t => {
+t.test('a failed precondition is 412 (RFC 9110 §15.5.13)', async t => {
   const current = { etag: { weak: false, opaque: 'x' }, lastModifiedMs: NOW }
   const check = (method: string, field: string, value: string) =>
     checkPreconditions(contextOf(method, [field, value]).context, current)
@@ -74,16 +74,16 @@ t.test('a precondition that does not hold is 412 (RFC 9110 §15.5.13)', async t 
   })
 })
 
-t.test('refusals say what would do instead', async t => {
+t.test('refusals say what would work instead', async t => {
   t.match(notFound('/a'), { status: 404, detail: /at \/a; PUT would create it/ })
   t.match(notFound('/a/'), { status: 404, detail: /below \/a\/; PUT and POST would create it/ })
   const refused = methodNotAllowed('GET, HEAD')
-  t.match(refused, { status: 405, detail: /takes GET, HEAD:/ })
+  t.match(refused, { status: 405, detail: /allows GET, HEAD:/ })
   t.same(refused.fields, ['Allow', 'GET, HEAD'])
   t.match(tooLargeObject(7), { status: 413, detail: /7 bytes; origins\[\]\.store\.max_object/ })
 })
 
-t.test('what is wrong with a patch says its status, and what exactly it is (RFC 5789 §2.2)', async t => {
+t.test('an error of a patch has its status and a description (RFC 5789 §2.2)', async t => {
   t.match(malformedPatch('no list'), {
     status: 400,
     reason: 'patch_malformed',
@@ -92,12 +92,12 @@ t.test('what is wrong with a patch says its status, and what exactly it is (RFC 
   t.match(cannotApply('not equal'), { status: 422, reason: 'patch_inapplicable', detail: /not equal\.$/ })
 })
 
-t.test('a format that is not taken is 415 with those that are (RFC 5789 §3.1)', async t => {
+t.test('an unsupported format is 415 with the supported ones (RFC 5789 §3.1)', async t => {
   const error = unsupportedPatch('It is XML', ['Accept-Encoding', 'identity'])
   t.match(error, {
     status: 415,
     reason: 'patch_format',
-    detail: /^It is XML; PATCH takes application\/json-patch/,
+    detail: /^It is XML; PATCH accepts application\/json-patch/,
   })
   t.same(error.fields, ['Accept-Patch', ACCEPT_PATCH, 'Accept-Encoding', 'identity'])
 })

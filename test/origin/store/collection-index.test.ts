@@ -22,7 +22,7 @@ async function world(directory: string): Promise<{ index: CollectionIndex; layou
 }
 
 t.test(
-  'a path is entered in every collection above it, and leaves those that it was the last of',
+  'a path is added to every collection above it, and a collection is removed with its last name',
   async t => {
     const { index, layout } = await world(t.testdir())
     await index.add('/a/b/c')
@@ -42,7 +42,7 @@ t.test(
   },
 )
 
-t.test('a resource and the collection of its name are two entries', async t => {
+t.test('a resource and a collection with the same name are two entries', async t => {
   const { index } = await world(t.testdir())
   await index.add('/a')
   await index.add('/a/b')
@@ -54,7 +54,7 @@ t.test('a resource and the collection of its name are two entries', async t => {
   t.same(await allNames(index, '/'), ['A'])
 })
 
-t.test('names of any length are told apart', async t => {
+t.test('names of any length are distinguished', async t => {
   const { index, layout } = await world(t.testdir())
   const names = [99, 100, 101, 8000].flatMap(length => ['x', 'y'].map(end => 'n'.repeat(length - 1) + end))
   for (const name of names) await index.add(`/${name}`)
@@ -65,7 +65,7 @@ t.test('names of any length are told apart', async t => {
   t.same(await allNames(index, '/'), [])
 })
 
-t.test('files that are no entries are passed over', async t => {
+t.test('files that are not entries are ignored', async t => {
   const { index, layout } = await world(t.testdir())
   await index.add('/c/a')
   const folder = layout.collectionFolder('/c/')
@@ -75,7 +75,7 @@ t.test('files that are no entries are passed over', async t => {
   t.same(await allNames(index, '/c/'), ['a'])
 })
 
-t.test('who adds below a collection while it empties is found from the top', async t => {
+t.test('a name that is added while its collection becomes empty can be found from the root', async t => {
   const folder = t.testdir()
   const [one, two] = [await world(folder), await world(folder)]
   for (let round = 0; round < 50; round++) {
@@ -88,47 +88,53 @@ t.test('who adds below a collection while it empties is found from the top', asy
   }
 })
 
-t.test('a pass decodes the names that are wanted, in many turns, and stops when nobody waits', async t => {
-  const { index, layout } = await world(t.testdir())
-  const folder = layout.collectionFolder('/c/')
-  mkdirSync(folder, { recursive: true })
-  const names = Array.from({ length: 1100 }, (_, i) => `k${((i * 7919) % 1100).toString().padStart(5, '0')}`)
-  for (const name of names) writeFileSync(join(folder, Buffer.from(name).toString('hex')), '')
-  let taken = 0
-  class Counting extends SmallestNames {
-    override add(name: string): void {
-      taken++
-      super.add(name)
+t.test(
+  'a pass decodes only wanted names, in many turns of the event loop, and ends when no request waits',
+  async t => {
+    const { index, layout } = await world(t.testdir())
+    const folder = layout.collectionFolder('/c/')
+    mkdirSync(folder, { recursive: true })
+    const names = Array.from(
+      { length: 1100 },
+      (_, i) => `k${((i * 7919) % 1100).toString().padStart(5, '0')}`,
+    )
+    for (const name of names) writeFileSync(join(folder, Buffer.from(name).toString('hex')), '')
+    let taken = 0
+    class Counting extends SmallestNames {
+      override add(name: string): void {
+        taken++
+        super.add(name)
+      }
     }
-  }
-  const [first, behind] = [new Counting('', 5, 1000), new Counting('k00500', 5, 1000)]
-  let loopTurns = 0
-  let scanning = true
-  const count = (): void => {
-    loopTurns++
-    if (scanning) setImmediate(count)
-  }
-  setImmediate(count)
-  await index.scan('/c/', [first, behind])
-  scanning = false
-  t.same(first.selected(), { names: ['k00000', 'k00001', 'k00002', 'k00003', 'k00004'], more: true })
-  t.same(behind.selected(), { names: ['k00501', 'k00502', 'k00503', 'k00504', 'k00505'], more: true })
-  t.ok(taken < 300, `${taken} names were decoded`)
-  t.ok(loopTurns >= 1, `${loopTurns} turns`)
+    const [first, behind] = [new Counting('', 5, 1000), new Counting('k00500', 5, 1000)]
+    let loopTurns = 0
+    let scanning = true
+    const count = (): void => {
+      loopTurns++
+      if (scanning) setImmediate(count)
+    }
+    setImmediate(count)
+    await index.scan('/c/', [first, behind])
+    scanning = false
+    t.same(first.selected(), { names: ['k00000', 'k00001', 'k00002', 'k00003', 'k00004'], more: true })
+    t.same(behind.selected(), { names: ['k00501', 'k00502', 'k00503', 'k00504', 'k00505'], more: true })
+    t.ok(taken < 300, `${taken} names were decoded`)
+    t.ok(loopTurns >= 1, `${loopTurns} turns`)
 
-  const all = new SmallestNames('', 1100, Number.POSITIVE_INFINITY)
-  let asked = 0
-  await index.scan('/c/', [all], () => ++asked < 1)
-  t.ok(all.selected().names.length < 1100)
-  const members: string[] = []
-  for await (const name of index.members('/c/')) {
-    members.push(name)
-    if (members.length === 3) break
-  }
-  t.match(members, [/^k\d{5}$/, /^k\d{5}$/, /^k\d{5}$/])
-})
+    const all = new SmallestNames('', 1100, Number.POSITIVE_INFINITY)
+    let asked = 0
+    await index.scan('/c/', [all], () => ++asked < 1)
+    t.ok(all.selected().names.length < 1100)
+    const members: string[] = []
+    for await (const name of index.members('/c/')) {
+      members.push(name)
+      if (members.length === 3) break
+    }
+    t.match(members, [/^k\d{5}$/, /^k\d{5}$/, /^k\d{5}$/])
+  },
+)
 
-t.test('long names that cannot be wanted are not read', async t => {
+t.test('the files of long names that cannot be wanted are not read', async t => {
   const { index, layout } = await world(t.testdir())
   const name = (start: string, end = ''): string => `${start.padEnd(100, 'x')}${end}y`
   for (const path of [name('a'), name('b', '1'), name('b', '2'), name('c')]) await index.add(`/${path}`)
@@ -141,7 +147,7 @@ t.test('long names that cannot be wanted are not read', async t => {
   t.same(selection.selected(), { names: [name('b', '2')], more: true })
 })
 
-t.test('a collection that is filled again while its name is taken out keeps it', async t => {
+t.test('a collection that is filled again while its name is removed keeps its name', async t => {
   const directory = t.testdir()
   const { index, layout } = await world(directory)
   const other = await world(directory)

@@ -20,7 +20,7 @@ async function turn(): Promise<void> {
   await new Promise<void>(resolve => setImmediate(resolve))
 }
 
-t.test('pieces are taken in order, those that come meanwhile together', async t => {
+t.test('pieces are processed in order, those that arrive meanwhile together', async t => {
   const fake = new FakeExchange({ length: undefined })
   const { taken, waiting, take } = slowTaker()
   let done = false
@@ -38,7 +38,7 @@ t.test('pieces are taken in order, those that come meanwhile together', async t 
   await reading
 })
 
-t.test('a client that is faster than the disk waits', async t => {
+t.test('a client that is faster than the disk is paused', async t => {
   const fake = new FakeExchange({ length: undefined })
   const { waiting, take } = slowTaker()
   const reading = readContent(fake, take)
@@ -54,20 +54,23 @@ t.test('a client that is faster than the disk waits', async t => {
   await reading
 })
 
-t.test('whose content can not be taken is not read on, and hears of it when the taker is done', async t => {
-  const fake = new FakeExchange({ length: 10 })
-  const { taken, waiting, take } = slowTaker()
-  const reading = readContent(fake, take)
-  fake.consumer?.data(Buffer.from('a'))
-  waiting[0]?.fail(new Error('full'))
-  await t.rejects(reading, { message: 'full' })
-  t.equal(fake.consumer?.data(Buffer.from('b')), false)
-  fake.consumer?.end([])
-  await turn()
-  t.same(taken, ['a'])
-})
+t.test(
+  'no further content is read after an error, which is reported once the current pieces are done',
+  async t => {
+    const fake = new FakeExchange({ length: 10 })
+    const { taken, waiting, take } = slowTaker()
+    const reading = readContent(fake, take)
+    fake.consumer?.data(Buffer.from('a'))
+    waiting[0]?.fail(new Error('full'))
+    await t.rejects(reading, { message: 'full' })
+    t.equal(fake.consumer?.data(Buffer.from('b')), false)
+    fake.consumer?.end([])
+    await turn()
+    t.same(taken, ['a'])
+  },
+)
 
-t.test('a client that goes away ends it, but not while something is being taken', async t => {
+t.test('reading ends when the client is gone, but only once the current pieces are done', async t => {
   const fake = new FakeExchange({ length: 10 })
   const { taken, waiting, take } = slowTaker()
   let error: unknown
@@ -90,7 +93,7 @@ t.test('a client that goes away ends it, but not while something is being taken'
   await t.rejects(nothing, ClientGone)
 })
 
-t.test('100 is sent once, to who waits for it and has content (RFC 9110 §10.1.1)', async t => {
+t.test('100 is sent once, to a client that expects it and has content (RFC 9110 §10.1.1)', async t => {
   for (const [length, expectContinue, informed] of [
     [3, true, ['inform 100']],
     [undefined, true, ['inform 100']],

@@ -7,7 +7,7 @@ import {
   syncDirectory,
 } from '../../../src/origin/store/directories.js'
 
-t.test('a folder that is not there has nothing in it, and any other failure is told', async t => {
+t.test('a missing folder is empty, and any other failure is reported', async t => {
   const folder = t.testdir({ a: '', b: {} })
   t.same((await namesIn(folder)).sort(), ['a', 'b'])
   t.same(await namesIn(`${folder}/b`), [])
@@ -17,7 +17,7 @@ t.test('a folder that is not there has nothing in it, and any other failure is t
 
 const missing = (): Error => Object.assign(new Error('no such folder'), { code: 'ENOENT' })
 
-t.test('a directory is made with those above it, for this user alone', async t => {
+t.test('a directory is created with its parents, accessible only to this user', async t => {
   const root = t.testdir({ file: '' })
   await ensureDirectory(`${root}/a/b/c`)
   await ensureDirectory(`${root}/a/b/c`)
@@ -26,14 +26,14 @@ t.test('a directory is made with those above it, for this user alone', async t =
   await t.resolves(ensureDirectory('/'))
 })
 
-t.test('many that make the same directories at once all find them', async t => {
+t.test('many callers can create the same directories at once', async t => {
   const root = t.testdir()
   await Promise.all(Array.from({ length: 50 }, (_, i) => ensureDirectory(`${root}/a/b/c/${i % 5}`)))
   t.ok(existsSync(`${root}/a/b/c/4`))
 })
 
 t.test(
-  'a symbolic link is as good as the directory it leads to, and an error when it leads nowhere',
+  'a symbolic link to a directory counts as a directory, and one without a target is an error',
   async t => {
     const root = t.testdir()
     symlinkSync(`${root}/real`, `${root}/link`)
@@ -49,22 +49,25 @@ t.test(
   },
 )
 
-t.test('work that misses its directory is done again, however often another takes that away', async t => {
-  const folder = `${t.testdir()}/a/b`
-  let tries = 0
-  const result = await inDirectory(folder, async () => {
-    if (++tries < 5) {
-      if (tries > 1) rmdirSync(folder)
-      throw missing()
-    }
-    writeFileSync(`${folder}/file`, '')
-    return 'done'
-  })
-  t.equal(result, 'done')
-  t.ok(existsSync(`${folder}/file`))
-})
+t.test(
+  'work whose directory is missing is done again, even if the directory is removed repeatedly',
+  async t => {
+    const folder = `${t.testdir()}/a/b`
+    let tries = 0
+    const result = await inDirectory(folder, async () => {
+      if (++tries < 5) {
+        if (tries > 1) rmdirSync(folder)
+        throw missing()
+      }
+      writeFileSync(`${folder}/file`, '')
+      return 'done'
+    })
+    t.equal(result, 'done')
+    t.ok(existsSync(`${folder}/file`))
+  },
+)
 
-t.test('it ends when it is something else that is missing', async t => {
+t.test('work is not done again forever if something else is missing', async t => {
   const folder = t.testdir()
   let tries = 0
   const work = async (): Promise<void> => {
@@ -81,7 +84,7 @@ t.test('it ends when it is something else that is missing', async t => {
   t.equal(tries, 102)
 })
 
-t.test('what is no directory can not be made durable as one', async t => {
+t.test('syncing something that is not a directory is an error', async t => {
   const folder = t.testdir()
   await syncDirectory(folder)
   await t.rejects(syncDirectory(`${folder}/none`), { code: 'ENOENT' })

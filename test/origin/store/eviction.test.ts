@@ -76,7 +76,7 @@ function filesBelow(folder: string): number {
 }
 
 t.test(
-  'PUTs past the limit are all 201; what was not used for longest goes, what was read stays',
+  'PUTs beyond the limit are all 201; the least recently used resources are evicted, those that were read stay',
   async t => {
     const server = await evicting(t, 10)
     const first = Array.from({ length: 9 }, (_, i) => `/${i}`)
@@ -98,7 +98,7 @@ t.test(
   },
 )
 
-t.test('how recently something was used is known after a restart, and to each process', async t => {
+t.test('the time of the last use survives a restart, and is shared by all processes', async t => {
   const server = await evicting(t, 5)
   const paths = ['/a', '/b', '/c', '/d']
   for (const path of paths) await put(server, path, CONTENT)
@@ -114,7 +114,7 @@ t.test('how recently something was used is known after a restart, and to each pr
 })
 
 t.test(
-  'two stores on one directory evict what is needed once, and the total stays below the limit',
+  'two stores in one directory evict no more than necessary, and the total stays below the limit',
   async t => {
     const server = await evicting(t, 20)
     const other = await evicting(t, 20, server.directory)
@@ -135,7 +135,7 @@ t.test(
   },
 )
 
-t.test('one that found the store full when another had made room removes nothing more', async t => {
+t.test('a process that found the store full removes nothing if another has made room meanwhile', async t => {
   const room = 10.25
   const server = await evicting(t, room)
   const paths = Array.from({ length: 10 }, (_, i) => `/${i}`)
@@ -152,7 +152,7 @@ t.test('one that found the store full when another had made room removes nothing
   t.same(held(server, paths), paths.slice(2))
 })
 
-t.test('what is locked is being written, and stays; so does what was used since it was found', async t => {
+t.test('a resource that is locked, or was used since it became a candidate, is not evicted', async t => {
   const server = await evicting(t, 5)
   const paths = ['/a', '/b', '/c', '/d']
   for (const [index, path] of paths.entries()) {
@@ -168,31 +168,34 @@ t.test('what is locked is being written, and stays; so does what was used since 
   rmSync(lock)
 })
 
-t.test('what is being read goes on being read, and what is uploaded anew is not evicted before', async t => {
-  const server = await evicting(t, 5)
-  for (const path of ['/a', '/b', '/c', '/d']) {
-    await put(server, path, CONTENT)
-    age(server, path, 9)
-  }
-  const { metadata, read, close } = await (async () => {
-    const object = await openObject(fileOf(server, '/a'), NO_DESCRIPTOR_KEPT)
-    if (object === undefined) throw new Error('no object')
-    return object
-  })()
-  const uploading = await server.connect()
-  uploading.write('PUT /b HTTP/1.1\r\nHost: h\r\nIf-Match: *\r\nTransfer-Encoding: chunked\r\n')
-  uploading.write('Expect: 100-continue\r\n\r\n')
-  await uploading.until('100 Continue\r\n\r\n')
-  for (const path of ['/e', '/f', '/g']) await put(server, path, CONTENT)
-  t.same(held(server, ['/a', '/b', '/c', '/d']), ['/b'])
-  t.equal((await read(0, metadata.length)).toString('latin1'), CONTENT)
-  await close()
-  uploading.write('1\r\nx\r\n0\r\n\r\n')
-  t.equal((await readResponse(uploading, 'PUT')).status, 204)
-})
+t.test(
+  'an evicted resource can be read to its end, and one that is being replaced is not evicted',
+  async t => {
+    const server = await evicting(t, 5)
+    for (const path of ['/a', '/b', '/c', '/d']) {
+      await put(server, path, CONTENT)
+      age(server, path, 9)
+    }
+    const { metadata, read, close } = await (async () => {
+      const object = await openObject(fileOf(server, '/a'), NO_DESCRIPTOR_KEPT)
+      if (object === undefined) throw new Error('no object')
+      return object
+    })()
+    const uploading = await server.connect()
+    uploading.write('PUT /b HTTP/1.1\r\nHost: h\r\nIf-Match: *\r\nTransfer-Encoding: chunked\r\n')
+    uploading.write('Expect: 100-continue\r\n\r\n')
+    await uploading.until('100 Continue\r\n\r\n')
+    for (const path of ['/e', '/f', '/g']) await put(server, path, CONTENT)
+    t.same(held(server, ['/a', '/b', '/c', '/d']), ['/b'])
+    t.equal((await read(0, metadata.length)).toString('latin1'), CONTENT)
+    await close()
+    uploading.write('1\r\nx\r\n0\r\n\r\n')
+    t.equal((await readResponse(uploading, 'PUT')).status, 204)
+  },
+)
 
 t.test(
-  'what is larger than the store is 507 and evicts nothing, by its length or as it grows too large',
+  'content larger than the store is 507 and evicts nothing, whether or not its length is declared',
   async t => {
     const server = await evicting(t, 5)
     for (const path of ['/a', '/b', '/c', '/d']) await put(server, path, CONTENT)
@@ -213,7 +216,7 @@ t.test(
   },
 )
 
-t.test('content of unknown length has room made as it comes', async t => {
+t.test('room for content of unknown length is made as it arrives', async t => {
   const server = await evicting(t, 5)
   for (const path of ['/a', '/b', '/c', '/d', '/e']) {
     await put(server, path, CONTENT)
@@ -229,28 +232,23 @@ t.test('content of unknown length has room made as it comes', async t => {
   t.equal((await server.request('/e')).status, 200)
 })
 
-t.test(
-  'many writes at once that have no room wait for one eviction, and each has what it asked for',
-  async t => {
-    const server = await evicting(t, 40)
-    const old = Array.from({ length: 40 }, (_, i) => `/old/${i}`)
-    for (const path of old.slice(0, 39)) {
-      await put(server, path, CONTENT)
-      age(server, path, 5)
-    }
-    const fresh = Array.from({ length: 12 }, (_, i) => `/new/${i}`)
-    const answers = await Promise.all(
-      fresh.map(path => server.request(path, { method: 'PUT', body: CONTENT })),
-    )
-    t.same(
-      answers.map(({ status }) => status),
-      fresh.map(() => 201),
-    )
-    t.same(held(server, fresh), fresh)
-  },
-)
+t.test('many writes at once without room wait for one eviction, and each of them succeeds', async t => {
+  const server = await evicting(t, 40)
+  const old = Array.from({ length: 40 }, (_, i) => `/old/${i}`)
+  for (const path of old.slice(0, 39)) {
+    await put(server, path, CONTENT)
+    age(server, path, 5)
+  }
+  const fresh = Array.from({ length: 12 }, (_, i) => `/new/${i}`)
+  const answers = await Promise.all(fresh.map(path => server.request(path, { method: 'PUT', body: CONTENT })))
+  t.same(
+    answers.map(({ status }) => status),
+    fresh.map(() => 201),
+  )
+  t.same(held(server, fresh), fresh)
+})
 
-t.test('collections with nothing left below them go with what was in them', async t => {
+t.test('collections that are empty are removed together with their last resource', async t => {
   const server = await evicting(t, 5)
   for (const path of ['/deep/er/a', '/deep/b', '/kept/c', '/kept/d']) {
     await put(server, path, CONTENT)
@@ -265,7 +263,7 @@ t.test('collections with nothing left below them go with what was in them', asyn
   t.equal(filesBelow(new Layout(server.directory).collections), 5)
 })
 
-t.test('files that are no resources stay, and one that is damaged goes when it is its turn', async t => {
+t.test('files that are not resources stay, and a damaged one is evicted when it is its turn', async t => {
   const server = await evicting(t, 5)
   for (const path of ['/a', '/b', '/c', '/d']) {
     await put(server, path, CONTENT)
@@ -282,16 +280,19 @@ t.test('files that are no resources stay, and one that is damaged goes when it i
   t.notOk((await listed(server, '/')).includes('a'))
 })
 
-t.test('without eviction a read leaves the times of the file alone, and a full store stays full', async t => {
-  const server = await storeServer(t, { maxTotalBytes: FILE_BYTES + EACH, now: Date.now })
-  await put(server, '/a', CONTENT)
-  age(server, '/a', 5)
-  const before = statSync(fileOf(server, '/a')).mtimeMs
-  t.equal((await server.request('/a')).status, 200)
-  t.equal((await server.request('/b', { method: 'PUT', body: CONTENT })).status, 507)
-  await server.store.close()
-  t.equal(statSync(fileOf(server, '/a')).mtimeMs, before)
-})
+t.test(
+  'without eviction a read does not change the times of the file, and a full store stays full',
+  async t => {
+    const server = await storeServer(t, { maxTotalBytes: FILE_BYTES + EACH, now: Date.now })
+    await put(server, '/a', CONTENT)
+    age(server, '/a', 5)
+    const before = statSync(fileOf(server, '/a')).mtimeMs
+    t.equal((await server.request('/a')).status, 200)
+    t.equal((await server.request('/b', { method: 'PUT', body: CONTENT })).status, 507)
+    await server.store.close()
+    t.equal(statSync(fileOf(server, '/a')).mtimeMs, before)
+  },
+)
 
 /** Old resources that nobody has the names of, made without the store; their digests, the oldest first. */
 function fill(directory: string, count: number): string[] {
@@ -339,7 +340,7 @@ async function large(t: Test) {
   return { digests, next, isThere, putMore, fileOf: (digest: string) => layout.objectFile(digest) }
 }
 
-t.test('of a large store the oldest that a count has found go without another count', async t => {
+t.test('in a large store the candidates of a count are evicted without another count', async t => {
   const { digests, next, isThere, putMore } = await large(t)
   t.ok(next > 300 && next < 400, `${next} went for the first`)
   await putMore('/b', 0.035)
@@ -347,7 +348,7 @@ t.test('of a large store the oldest that a count has found go without another co
   t.ok(isThere(digests[next + 400]), 'what the count does not know of takes no room')
 })
 
-t.test('until one of them is gone: another process evicts, too, so it counts again', async t => {
+t.test('it counts again once a candidate no longer exists, as another process is evicting, too', async t => {
   const { digests, next, isThere, putMore, fileOf } = await large(t)
   for (const digest of digests.slice(next, next + 10)) rmSync(fileOf(digest))
   await putMore('/b', 0.035)
@@ -355,7 +356,7 @@ t.test('until one of them is gone: another process evicts, too, so it counts aga
   t.ok(isThere(digests[next + 1200]), 'and no more than that')
 })
 
-t.test('a store that is closed ends what it evicts for nobody in particular', async t => {
+t.test('a store that is closed ends an eviction that no write waits for', async t => {
   const directory = `${t.testdir()}/data`
   const layout = new Layout(directory)
   const count = 9000
@@ -382,7 +383,7 @@ t.test('a store that is closed ends what it evicts for nobody in particular', as
   t.equal(digests.filter(digest => existsSync(layout.objectFile(digest))).length, left.length)
 })
 
-t.test('from 98 % of the limit on there is eviction though nobody waits for it', async t => {
+t.test('above 98 % of the limit resources are evicted before a write has to wait', async t => {
   const server = await evicting(t, 50)
   const paths = Array.from({ length: 49 }, (_, i) => `/${i}`)
   for (const path of paths) {
@@ -395,7 +396,7 @@ t.test('from 98 % of the limit on there is eviction though nobody waits for it',
   t.same(held(server, paths), paths.slice(3))
 })
 
-t.test('who waits too long for the eviction of another process evicts itself', async t => {
+t.test('a process that waits too long for the eviction of another one evicts itself', async t => {
   let ahead = 0
   const directory = `${t.testdir()}/data`
   const server = await storeServer(

@@ -17,7 +17,7 @@ t.test('a file is missing when the system says so, by its code', async t => {
   t.notOk(isMissing(systemError('ENOTDIR')))
 })
 
-t.test('a file is unreadable when the system says so of it, and not of the process', async t => {
+t.test("a file is unreadable if the system's error is about the file, not the process", async t => {
   for (const [code, expected] of [
     ['EIO', true],
     ['EACCES', true],
@@ -30,7 +30,7 @@ t.test('a file is unreadable when the system says so of it, and not of the proce
   }
 })
 
-t.test('a full disk is 507, a directory that can not be used 500, and each names its key', async t => {
+t.test('a full disk is 507, an unusable directory is 500, and both name the configuration key', async t => {
   for (const [code, status, reason] of [
     ['ENOSPC', 507, 'store_full'],
     ['EDQUOT', 507, 'store_full'],
@@ -49,7 +49,7 @@ t.test('a full disk is 507, a directory that can not be used 500, and each names
   t.notMatch(reason, /^store_/)
 })
 
-t.test('that no file can be opened any more passes: 503', async t => {
+t.test('running out of file descriptors is temporary: 503', async t => {
   for (const code of ['EMFILE', 'ENFILE']) {
     t.match(storeFailure(systemError(code)), {
       status: 503,
@@ -59,7 +59,7 @@ t.test('that no file can be opened any more passes: 503', async t => {
   }
 })
 
-t.test('an error that is an answer already stays the one it is', async t => {
+t.test('a ProxyError is not changed', async t => {
   const error = new ProxyError('http_request_error', 'no', { status: 412 })
   t.equal(storeFailure(error), error)
 })

@@ -36,7 +36,7 @@ for (const [file, count] of [
     }
   })
 
-  t.test(`${file}, asked of the store by PUT, PATCH and GET (RFC 5789 §2)`, async t => {
+  t.test(`${file}, applied by the store with PUT, PATCH and GET (RFC 5789 §2)`, async t => {
     const server = await storeServer(t)
     for (const { doc, patch, expected, error, comment } of cases) {
       const name = comment ?? error ?? JSON.stringify(patch)

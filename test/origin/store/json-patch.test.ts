@@ -67,7 +67,7 @@ t.test('operations that can be applied (RFC 6902 §4)', async t => {
   }
 })
 
-t.test('operations that can not be applied are 422 (RFC 6902 §5)', async t => {
+t.test('operations that cannot be applied are 422 (RFC 6902 §5)', async t => {
   for (const [target, operation] of [
     ['{}', '{"op":"add","path":"/a/b","value":1}'],
     ['{"a":"text"}', '{"op":"add","path":"/a/b","value":1}'],
@@ -111,7 +111,7 @@ t.test('operations that can not be applied are 422 (RFC 6902 §5)', async t => {
   }
 })
 
-t.test('documents that are no JSON Patch are 400 (RFC 6902 §3, §4)', async t => {
+t.test('documents that are not a JSON Patch are 400 (RFC 6902 §3, §4)', async t => {
   for (const document of [
     '{}',
     'null',
@@ -144,7 +144,7 @@ t.test('documents that are no JSON Patch are 400 (RFC 6902 §3, §4)', async t =
   t.same(patched('1', '[]'), 1, 'an empty list is a patch')
 })
 
-t.test('no pointer reaches a prototype, and __proto__ is a member like any other', async t => {
+t.test('no pointer reaches a prototype, and __proto__ is an ordinary member', async t => {
   const result = patched(
     '{"a":{}}',
     '[{"op":"add","path":"/__proto__","value":{"x":1}},{"op":"add","path":"/a/constructor","value":2},{"op":"add","path":"/__proto__/y","value":3}]',
@@ -166,7 +166,7 @@ t.test('no pointer reaches a prototype, and __proto__ is a member like any other
   })
 })
 
-t.test('members of any name are found, changed and kept, however deep', async t => {
+t.test('members with any name are found, changed and kept, at any depth', async t => {
   for (const name of [
     '__proto__',
     'constructor',
@@ -210,7 +210,7 @@ t.test('members of any name are found, changed and kept, however deep', async t 
   t.same(Object.keys(Object.prototype.toString), [])
 })
 
-t.test('a move finds its target when the value is gone from where it was (RFC 6902 §4.4)', async t => {
+t.test('a move finds its target after the value has been removed (RFC 6902 §4.4)', async t => {
   const move = (target: string, from: string, path: string): JsonValue =>
     patched(target, JSON.stringify([{ op: 'move', from, path }]))
   t.same(move('[0,{"a":1},{"b":2}]', '/0', '/1/c'), [{ a: 1 }, { b: 2, c: 0 }])
@@ -222,7 +222,7 @@ t.test('a move finds its target when the value is gone from where it was (RFC 69
   t.throws(() => move('{"a":1}', '/a', '/a/b'), { name: 'ProxyError', status: 422 })
 })
 
-t.test('long lists are compared item by item, and not by what would make one of the other', async t => {
+t.test('long lists are compared item by item, not by computing a difference', async t => {
   const list = JSON.stringify(Array(50_000).fill(1))
   t.doesNotThrow(() => patched(list, `[{"op":"test","path":"","value":${list}}]`))
   t.throws(() => patched(list, `[{"op":"test","path":"","value":${list.replace('1', '2')}}]`), {
@@ -231,7 +231,7 @@ t.test('long lists are compared item by item, and not by what would make one of 
   })
 })
 
-t.test('a patch moves so many items of arrays and no more', async t => {
+t.test('the number of array items that a patch may move is limited', async t => {
   const length = 2_000_000
   const list = Array(length).fill(1)
   const add = (path: string): JsonValue => ({ op: 'add', path, value: 1 })
@@ -259,7 +259,7 @@ t.test('copies are counted in bytes of UTF-8', async t => {
   t.throws(() => patched('{"a":"\u20ac"}', copy, 4), { name: 'ProxyError', status: 422 })
 })
 
-t.test('copies of copies end at the limit', async t => {
+t.test('copies of copies are limited', async t => {
   const double = '{"op":"copy","from":"","path":"/-"}'
   const many = (count: number): string => `[${Array(count).fill(double).join()}]`
   // 2, 4, 9 and 19 bytes.
@@ -295,7 +295,7 @@ t.test('the pointers of RFC 6901 §5', async t => {
   }
 })
 
-t.test('what is no pointer (RFC 6901 §3)', async t => {
+t.test('texts that are not pointers (RFC 6901 §3)', async t => {
   for (const text of ['a', '#/a', '/~', '/~2', '/a~', 'a/']) t.equal(parseJsonPointer(text), undefined, text)
 })
 

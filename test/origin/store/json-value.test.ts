@@ -12,7 +12,7 @@ import { runs } from '../../kit/runs.js'
 
 const parsed = (text: string): JsonValue => parseJson(Buffer.from(text))
 
-t.test('numbers that would come out as others are not taken', async t => {
+t.test('numbers that cannot be represented exactly are refused', async t => {
   for (const number of [
     '0',
     '-1',
@@ -39,12 +39,12 @@ t.test('numbers that would come out as others are not taken', async t => {
   }
 })
 
-t.test('what is not JSON in UTF-8 is not taken (RFC 8259)', async t => {
+t.test('text that is not JSON in UTF-8 is refused (RFC 8259)', async t => {
   for (const text of ['', '{', "{'a':1}", '[1,]', 'NaN', '01', '\ufeff{}']) t.throws(() => parsed(text), text)
   t.throws(() => parseJson(Buffer.from([0x22, 0xff, 0x22])))
 })
 
-t.test('equality looks at own members and not at their order', async t => {
+t.test('equality depends on own members, not on their order', async t => {
   t.ok(isSameJson(parsed('{"a":1,"b":[{}]}'), parsed('{"b":[{}],"a":1.0}')))
   for (const [a, b] of [
     ['{"a":1}', '{"a":1,"b":2}'],
@@ -59,21 +59,24 @@ t.test('equality looks at own members and not at their order', async t => {
   }
 })
 
-t.test('nesting has a limit, which what stands in strings does not count for', async t => {
+t.test('nesting is limited, and brackets in strings do not count', async t => {
   const nested = (depth: number) => `${'['.repeat(depth)}"]]]{{"${']'.repeat(depth)}`
   t.doesNotThrow(() => parsed(nested(500)))
-  t.throws(() => parsed(nested(501)), { name: 'JsonError', message: 'nested more than 500 deep' })
+  t.throws(() => parsed(nested(501)), { name: 'JsonError', message: 'nested more than 500 levels deep' })
   t.throws(() => parsed(`{"a":${nested(500)}}`), { name: 'JsonError' })
   t.doesNotThrow(() => parsed(`[${'[],'.repeat(600)}{}]`), 'many are not deep')
 })
 
-t.test('a value is not written deeper than it could be read (RFC 8259 §9)', async t => {
+t.test('a value that is nested too deeply to be parsed is not serialized (RFC 8259 §9)', async t => {
   const inner = parsed(`${'['.repeat(499)}${']'.repeat(499)}`)
   t.equal(serializeJson([inner]), `${'['.repeat(500)}${']'.repeat(500)}`)
-  t.throws(() => serializeJson({ a: [inner] }), { name: 'JsonError', message: 'nested more than 500 deep' })
+  t.throws(() => serializeJson({ a: [inner] }), {
+    name: 'JsonError',
+    message: 'nested more than 500 levels deep',
+  })
 })
 
-t.test('a name that an object has twice would be lost, and is not taken (RFC 8259 §4)', async t => {
+t.test('an object with two members of the same name is refused (RFC 8259 §4)', async t => {
   for (const text of [
     '{"a":1,"a":1}',
     '[0,{"b":[{"a":1,"c":{},"\\u0061":2}]}]',
@@ -82,7 +85,7 @@ t.test('a name that an object has twice would be lost, and is not taken (RFC 825
   ]) {
     t.throws(
       () => parsed(text),
-      { name: 'JsonError', message: 'an object has two members of one name' },
+      { name: 'JsonError', message: 'an object has two members of the same name' },
       text,
     )
   }
@@ -95,7 +98,7 @@ t.test('a name that an object has twice would be lost, and is not taken (RFC 825
   }
 })
 
-t.test('members are given other names, in their order and at every depth', async t => {
+t.test('members are renamed in their order and at every depth', async t => {
   const value = parsed('{"b":[{"a":null,"__proto__":{"a":"a"}}],"a":1}')
   const renamed = mapNames(value, name => `${name}!`)
   t.equal(JSON.stringify(renamed), '{"b!":[{"a!":null,"__proto__!":{"a!":"a"}}],"a!":1}')
@@ -110,22 +113,25 @@ t.test('members are given other names, in their order and at every depth', async
   )
 })
 
-t.test('nesting and members are those outside of strings, with names that repeat (RFC 8259 §4)', async t => {
-  for (const [text, depth, members] of [
-    ['1', 0, 0],
-    ['""', 0, 0],
-    ['"[{:\\"[{:\\\\"', 0, 0],
-    ['[]', 1, 0],
-    ['[[],[[]],{}]', 3, 0],
-    ['{"a":{"b":[1,-2.5e3,"\\\\"]},"a":null}', 3, 3],
-    [' { "a" : 1 , "a" : 1 } ', 1, 2],
-  ] as const) {
-    t.doesNotThrow(() => JSON.parse(text) as unknown)
-    t.same(measureJson(text), { depth, members, exact: true }, text)
-  }
-})
+t.test(
+  'nesting and members are counted outside of strings, repeated names included (RFC 8259 §4)',
+  async t => {
+    for (const [text, depth, members] of [
+      ['1', 0, 0],
+      ['""', 0, 0],
+      ['"[{:\\"[{:\\\\"', 0, 0],
+      ['[]', 1, 0],
+      ['[[],[[]],{}]', 3, 0],
+      ['{"a":{"b":[1,-2.5e3,"\\\\"]},"a":null}', 3, 3],
+      [' { "a" : 1 , "a" : 1 } ', 1, 2],
+    ] as const) {
+      t.doesNotThrow(() => JSON.parse(text) as unknown)
+      t.same(measureJson(text), { depth, members, exact: true }, text)
+    }
+  },
+)
 
-t.test('a number is exact when it comes out with its value, however it is written (RFC 8259 §6)', async t => {
+t.test('a number is exact if it keeps its value, in any notation (RFC 8259 §6)', async t => {
   for (const number of [
     '0',
     '-0',
@@ -177,7 +183,7 @@ t.test('a number is exact when it comes out with its value, however it is writte
   }
 })
 
-t.test('what JSON.stringify writes is exact, and what it changes is not', async () => {
+t.test('what JSON.stringify writes is exact, what it changes is not', async () => {
   fc.assert(
     fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), value => measureJson(`${value}`).exact),
   )

@@ -4,7 +4,7 @@ import { digestOf, Layout } from '../../../src/origin/store/layout.js'
 
 const layout = new Layout('/store')
 
-t.test('nothing of a name is in the name of its file, but its digest', async t => {
+t.test("the name of a file contains only the digest of the resource's path", async t => {
   const names = ['/a', '/A', '/a/', '/..%2F..%2Fa', `/${'x'.repeat(8000)}`, '/%00']
   const digests = names.map(digestOf)
   t.equal(new Set(digests).size, names.length)
@@ -15,7 +15,7 @@ t.test('nothing of a name is in the name of its file, but its digest', async t =
   }
 })
 
-t.test('a collection has a folder, and its resource of the same name a file', async t => {
+t.test('a collection has a folder, and a resource with the same name a file', async t => {
   t.match(relative('/store', layout.collectionFolder('/a/')), /^collections\/[0-9a-f]{2}\/[0-9a-f]{62}$/)
   t.not(layout.collectionFolder('/a/'), layout.collectionFolder('/b/'))
   t.same(

@@ -4,7 +4,7 @@ import { type ListingPage, serializeListingHtml } from '../../../src/origin/stor
 const page = (names: readonly string[], path = '/', next: string | null = null): string =>
   serializeListingHtml({ path, items: names.map(name => ({ name })), next } satisfies ListingPage)
 
-t.test('links are the names as they are, texts what they say where that can be seen', async t => {
+t.test('links are the encoded names, texts are decoded if they are visible', async t => {
   for (const [name, text] of [
     ['a.txt', 'a.txt'],
     ['a%20b', 'a b'],
@@ -24,14 +24,17 @@ t.test('links are the names as they are, texts what they say where that can be s
   }
 })
 
-t.test('every page but the root leads up, and all but the last lead on', async t => {
-  t.notMatch(page([]), '../')
-  t.notMatch(page([]), 'more')
-  const html = page(['x'], '/a%3Cb/', '/a%3Cb/?limit=1&after=x')
-  t.match(html, '<p><a href="../">../</a></p>')
-  t.match(html, '<title>/a&lt;b/</title>')
-  t.match(html, '<p><a href="/a%3Cb/?limit=1&amp;after=x">more</a></p>')
-})
+t.test(
+  'every page except the root links to its parent, and every page except the last to the next',
+  async t => {
+    t.notMatch(page([]), '../')
+    t.notMatch(page([]), 'more')
+    const html = page(['x'], '/a%3Cb/', '/a%3Cb/?limit=1&after=x')
+    t.match(html, '<p><a href="../">../</a></p>')
+    t.match(html, '<title>/a&lt;b/</title>')
+    t.match(html, '<p><a href="/a%3Cb/?limit=1&amp;after=x">more</a></p>')
+  },
+)
 
 t.test('a resource has its size, its type and its time, escaped', async t => {
   const item = { name: 'a', size: 7, type: '<b>', etag: '"x"', modified: '2026-03-01T12:00:00.250Z' }

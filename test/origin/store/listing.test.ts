@@ -16,7 +16,7 @@ async function names(server: StoreServer, target: string): Promise<string[]> {
   return items.map(({ name }) => name)
 }
 
-t.test('a collection lists what is below it', async t => {
+t.test('a collection lists its resources and collections', async t => {
   const server = await storeServer(t)
   const etag = await put(server, '/c/b.txt', 'content', 'text/plain')
   await put(server, '/c/a', '')
@@ -53,7 +53,7 @@ t.test('a collection lists what is below it', async t => {
   t.same(await names(server, '/c/d/'), ['e/'])
 })
 
-t.test('an empty collection is 404, but for the root', async t => {
+t.test('an empty collection is 404, except the root', async t => {
   const server = await storeServer(t)
   t.equal((await server.request('/')).body, '{"path":"/","items":[],"next":null}\n')
   t.equal((await server.request('/c/')).status, 404)
@@ -73,7 +73,7 @@ t.test('an empty collection is 404, but for the root', async t => {
   )
 })
 
-t.test('limit and after go through it page by page', async t => {
+t.test('limit and after select one page after another', async t => {
   const server = await storeServer(t)
   const all = ['a', 'b%20c', 'c', 'd%2Fe', 'e', 'f%C3%A9', `g${'x'.repeat(300)}`, `g${'x'.repeat(300)}y`]
   for (const name of all) await put(server, `/c/${name}`, name)
@@ -118,7 +118,7 @@ t.test('limit and after go through it page by page', async t => {
   }
 })
 
-t.test('HTML is for who prefers it, escaped, and runs nothing', async t => {
+t.test('a client that prefers HTML gets escaped HTML without scripts', async t => {
   const server = await storeServer(t)
   await put(server, '/%3Cb%3E/%22%3E%3Cscript%3E', 'x', 'text/<i>"')
   await put(server, '/%3Cb%3E/%C3%A9%E2%80%AE%00a'.replace('%00', '%01'), 'x')
@@ -149,7 +149,7 @@ t.test('a listing has validators too (RFC 9110 §13.2.2)', async t => {
   t.equal((await server.request('/d/', { method: 'POST', fields: ['If-Match: *'], body: '' })).status, 412)
 })
 
-t.test('a name that has lost its resource in a crash is not shown', async t => {
+t.test('a name whose resource was lost in a crash is not listed', async t => {
   const server = await storeServer(t)
   await put(server, '/c/a', '')
   const folder = new Layout(server.directory).collectionFolder('/c/')
@@ -162,7 +162,7 @@ t.test('a name that has lost its resource in a crash is not shown', async t => {
   t.same(await names(server, '/'), [])
 })
 
-t.test('who writes below a collection while it empties is not lost from the listing', async t => {
+t.test('a resource that is written while its collection becomes empty is listed', async t => {
   const server = await storeServer(t)
   for (let round = 0; round < 20; round++) {
     await put(server, '/a/b/old', '')
@@ -174,38 +174,45 @@ t.test('who writes below a collection while it empties is not lost from the list
   }
 })
 
-t.test('listings that wait are limited, in all and for each client, and who leaves makes room', async t => {
-  class Waiting extends CollectionIndex {
-    override async scan(): Promise<void> {
-      await new Promise(() => {})
+t.test(
+  'waiting listings are limited, in total and for each client, and a client that leaves makes room',
+  async t => {
+    class Waiting extends CollectionIndex {
+      override async scan(): Promise<void> {
+        await new Promise(() => {})
+      }
     }
-  }
-  const index = new Waiting(new Layout(t.testdir()), {} as TemporaryFiles)
-  const listing = new Listing(index, {} as Objects, () => {})
-  const path = { text: '/', isCollection: true, query: undefined }
-  const controllers: AbortController[] = []
-  const ask = (network: string): Promise<unknown> => {
-    const controller = new AbortController()
-    controllers.push(controller)
-    const exchange = { signal: controller.signal } as unknown as Exchange
-    return listing.send({ exchange, date: () => DATE, now: () => 0 }, path, network)
-  }
-  const waiting: Promise<unknown>[] = []
-  for (const network of ['a', 'b', 'c', 'd']) {
-    for (let i = 0; i < 64; i++) waiting.push(ask(network))
-    await t.rejects(ask(network), { name: 'ProxyError', status: 429, fields: ['Retry-After', '1'] }, network)
-  }
-  await t.rejects(ask('e'), { name: 'ProxyError', status: 503, fields: ['Retry-After', '1'] })
-  const left = waiting.map(asked => t.rejects(asked, { name: 'ClientGone' }))
-  for (const controller of controllers.splice(0)) controller.abort()
-  await Promise.all(left)
-  const again = ask('e')
-  controllers[0]?.abort()
-  await t.rejects(again, { name: 'ClientGone' })
-})
+    const index = new Waiting(new Layout(t.testdir()), {} as TemporaryFiles)
+    const listing = new Listing(index, {} as Objects, () => {})
+    const path = { text: '/', isCollection: true, query: undefined }
+    const controllers: AbortController[] = []
+    const ask = (network: string): Promise<unknown> => {
+      const controller = new AbortController()
+      controllers.push(controller)
+      const exchange = { signal: controller.signal } as unknown as Exchange
+      return listing.send({ exchange, date: () => DATE, now: () => 0 }, path, network)
+    }
+    const waiting: Promise<unknown>[] = []
+    for (const network of ['a', 'b', 'c', 'd']) {
+      for (let i = 0; i < 64; i++) waiting.push(ask(network))
+      await t.rejects(
+        ask(network),
+        { name: 'ProxyError', status: 429, fields: ['Retry-After', '1'] },
+        network,
+      )
+    }
+    await t.rejects(ask('e'), { name: 'ProxyError', status: 503, fields: ['Retry-After', '1'] })
+    const left = waiting.map(asked => t.rejects(asked, { name: 'ClientGone' }))
+    for (const controller of controllers.splice(0)) controller.abort()
+    await Promise.all(left)
+    const again = ask('e')
+    controllers[0]?.abort()
+    await t.rejects(again, { name: 'ClientGone' })
+  },
+)
 
 t.test(
-  'names that lead nowhere cost one pass: the page is shorter then, and says what comes next',
+  'names without a resource do not cause another pass: the page is shorter, and has a next one',
   async t => {
     const server = await storeServer(t)
     await put(server, '/c/z', '')
@@ -226,7 +233,7 @@ t.test(
   },
 )
 
-t.test('a page ends early where its names and types are long', async t => {
+t.test('a page ends early if its names and types are long', async t => {
   const server = await storeServer(t)
   const type = 'x'.repeat(15_000)
   const all = Array.from({ length: 20 }, (_, i) => String(i + 100))
@@ -238,7 +245,7 @@ t.test('a page ends early where its names and types are long', async t => {
   t.same(await names(server, page.next ?? ''), ['117', '118', '119'])
 })
 
-t.test('a collection that is deep is not looked through to its end', async t => {
+t.test('a deep collection is not searched completely', async t => {
   const server = await storeServer(t)
   const deep = `/${'d/'.repeat(62)}`
   await put(server, `${deep}x`, '')

@@ -13,7 +13,7 @@ async function begun(t: Test): Promise<{ folder: string; path: string; version: 
   return { folder, path, version }
 }
 
-t.test('pieces become the content, and a rename the current version', async t => {
+t.test('pieces become the content, and a rename makes it the current version', async t => {
   const { folder, path, version } = await begun(t)
   writeFileSync(`${folder}/current`, 'the version before')
   await version.append([Buffer.from('one ')])
@@ -34,7 +34,7 @@ t.test('pieces become the content, and a rename the current version', async t =>
   await object?.close()
 })
 
-t.test('what is not published leaves nothing, sealed or not', async t => {
+t.test('a version that is not published leaves no file, sealed or not', async t => {
   for (const sealed of [false, true]) {
     const { path, version } = await begun(t)
     await version.append([Buffer.from('content')])
@@ -46,7 +46,7 @@ t.test('what is not published leaves nothing, sealed or not', async t => {
   }
 })
 
-t.test('the content is on the disk before it has its name, and that before anybody is told', async t => {
+t.test('the content is durable before it gets its name, and the name before the client is told', async t => {
   const folder = t.testdir()
   const path = `${folder}/temporary`
   const handle = await open(path, 'wx', 0o600)

@@ -34,7 +34,7 @@ function contentOfFile(size: number): Buffer {
 
 const openFiles = () => readdirSync('/proc/self/fd').length
 
-t.test('a version is read whole, whichever way its length has it read', async t => {
+t.test('a version is read completely, whatever its length', async t => {
   const file = join(t.testdir(), 'object')
   const short = 16 * 1024
   for (const size of [200, 2047, 2048, 2049, short - 1, short, short + 1, 3 * short]) {
@@ -67,7 +67,7 @@ t.test('a version is read whole, whichever way its length has it read', async t 
   }
 })
 
-t.test('a trailer may be longer than what is read of a long file first', async t => {
+t.test('a trailer may be longer than the first read of a long file', async t => {
   const file = join(t.testdir(), 'object')
   const path = `/${'x'.repeat(3000)}`
   const { bytes, metadata } = fileOf(contentOfFile(100_000), path)
@@ -77,7 +77,7 @@ t.test('a trailer may be longer than what is read of a long file first', async t
   await object?.close()
 })
 
-t.test('what is no version, or not all of one, is an error and is closed', async t => {
+t.test('a file that is not a complete version is an error, and is closed', async t => {
   const file = join(t.testdir(), 'object')
   const short = fileOf(Buffer.from('content')).bytes
   const long = fileOf(contentOfFile(40_000)).bytes
@@ -119,7 +119,7 @@ t.test('what is no version, or not all of one, is an error and is closed', async
   t.equal(openFiles(), before)
 })
 
-t.test('a trailer has names as long as a target may be, and bytes that are two in UTF-8', async t => {
+t.test('a trailer may contain the longest name, and bytes that take two in UTF-8', async t => {
   const file = join(t.testdir(), 'object')
   for (const path of ['/a', `/${'x'.repeat(8191)}`, `/${'x'.repeat(1900)}`]) {
     const content = Buffer.from('content')
@@ -133,7 +133,7 @@ t.test('a trailer has names as long as a target may be, and bytes that are two i
   }
 })
 
-t.test('a tag is of the fields as well as of the content, and strong (RFC 9110 §8.8.3.3)', async t => {
+t.test('the entity tag covers fields and content, and is strong (RFC 9110 §8.8.3.3)', async t => {
   const tags = [{}, { contentType: 'a' }, { contentLanguage: 'a' }, { contentEncoding: 'a' }].map(fields =>
     startDigest(fields).update('content').digest('hex'),
   )
@@ -144,7 +144,7 @@ t.test('a tag is of the fields as well as of the content, and strong (RFC 9110 �
 })
 
 t.test(
-  'what would have one of the last descriptors is not opened, and what is not there is not there',
+  'a file that would take a reserved descriptor is not opened, and a missing one is undefined',
   async t => {
     const file = join(t.testdir(), 'object')
     await writeFile(file, fileOf(contentOfFile(200)).bytes)

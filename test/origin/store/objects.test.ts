@@ -52,7 +52,7 @@ async function world(directory: string) {
   return { objects, index, usage, sealed }
 }
 
-t.test('a version is created, replaced and removed, and each is asked with the one before', async t => {
+t.test('a version is created, replaced and removed, each checked against the one before', async t => {
   const { objects, index, sealed } = await world(t.testdir())
   const lengths: (number | undefined)[] = []
   const write = (content: string) =>
@@ -73,7 +73,7 @@ t.test('a version is created, replaced and removed, and each is asked with the o
   t.same(await allNames(index, '/'), [])
 })
 
-t.test('who refuses changes nothing', async t => {
+t.test('a failed check changes nothing', async t => {
   const { objects, index, sealed } = await world(t.testdir())
   const refuse = (): never => {
     throw new Error('no')
@@ -93,7 +93,7 @@ t.test('who refuses changes nothing', async t => {
   t.same(await allNames(index, '/'), ['a'])
 })
 
-t.test('what is written and removed is counted by the whole file', async t => {
+t.test('whole files are counted when they are written and removed', async t => {
   const { objects, usage, sealed } = await world(t.testdir())
   const room = async (bytes: number): Promise<boolean> => {
     const reservation = usage.reserve(0)
@@ -120,7 +120,7 @@ t.test('what is written and removed is counted by the whole file', async t => {
   t.ok(await room(MAX_TOTAL))
 })
 
-t.test('writers of one resource come one after another, each with what the other left', async t => {
+t.test('writers of one resource run one after another, each with the version of the last one', async t => {
   const folder = t.testdir()
   const worlds = [await world(folder), await world(folder)]
   const writes = Array.from({ length: 20 }, async (_, i) => {

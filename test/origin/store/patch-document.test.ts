@@ -12,7 +12,7 @@ function job(kind: PatchKind, target: string, document: string) {
   return { kind, target: Buffer.from(target), document: Buffer.from(document) }
 }
 
-t.test('what is short is done at once, unless a copy may make it long', t => {
+t.test('a short patch is applied at once, unless a copy may make the document long', t => {
   const whole = 32 * 1024
   for (const [kind, target, document, short] of [
     ['merge-patch', 'x'.repeat(whole - 2), '{}', true],
@@ -31,7 +31,7 @@ t.test('what is short is done at once, unless a copy may make it long', t => {
   t.end()
 })
 
-t.test('the patch document is looked at before its target, and the result before it is given', t => {
+t.test('the patch document is checked before its target, and the result before it is returned', t => {
   t.equal(applyPatch(job('merge-patch', '{"a":1}', '{"b":2}')).toString(), '{"a":1,"b":2}')
   t.equal(applyPatch(job('json-patch', '[1]', '[{"op":"remove","path":"/0"}]')).toString(), '[]')
   for (const [kind, target, document, status] of [
@@ -76,7 +76,7 @@ t.test('the examples of RFC 7396 Appendix A', async t => {
   }
 })
 
-t.test('__proto__ is a member like any other', async t => {
+t.test('__proto__ is an ordinary member', async t => {
   t.equal(merged('{}', '{"__proto__":{"x":1}}'), '{"__proto__":{"x":1}}')
   t.equal(merged('{"__proto__":{"x":1}}', '{"__proto__":{"x":null}}'), '{"__proto__":{}}')
   t.equal(merged('{}', '{"constructor":{"prototype":{"x":1}}}'), '{"constructor":{"prototype":{"x":1}}}')

@@ -16,38 +16,45 @@ function scripted(t: Test, script: string): URL {
   return new URL(`file://${folder}/thread.mjs`)
 }
 
-t.test('one thread, from the first patch on, does them all, and the loop goes on meanwhile', async t => {
-  const threads = countThreads(t)
-  const thread = new PatchThread()
-  t.equal(threads.started, 0)
-  let loopTurns = 0
-  let isOver = false
-  const count = (): void => {
-    loopTurns++
-    if (!isOver) setImmediate(count)
-  }
-  setImmediate(count)
-  const results = await Promise.all(
-    Array.from({ length: 5 }, (_, i) => thread.apply(job('{"a":1}', `{"b":${i}}`), 'a', signal)),
-  )
-  isOver = true
-  t.same(
-    results.map(String),
-    ['0', '1', '2', '3', '4'].map(b => `{"a":1,"b":${b}}`),
-  )
-  t.ok(loopTurns > 5)
-  for (const [target, document, status, detail] of [
-    ['{}', 'no JSON', 400, 'The patch document is malformed: not JSON.'],
-    ['no JSON', '{}', 422, 'The patch can not be applied, and nothing was changed: not JSON.'],
-  ] as const) {
-    await t.rejects(thread.apply(job(target, document), 'a', signal), { name: 'ProxyError', status, detail })
-  }
-  t.equal(threads.started, 1)
-  await thread.close()
-  t.equal(threads.ended, 1)
-})
+t.test(
+  'one thread, started for the first patch, applies all patches without blocking the event loop',
+  async t => {
+    const threads = countThreads(t)
+    const thread = new PatchThread()
+    t.equal(threads.started, 0)
+    let loopTurns = 0
+    let isOver = false
+    const count = (): void => {
+      loopTurns++
+      if (!isOver) setImmediate(count)
+    }
+    setImmediate(count)
+    const results = await Promise.all(
+      Array.from({ length: 5 }, (_, i) => thread.apply(job('{"a":1}', `{"b":${i}}`), 'a', signal)),
+    )
+    isOver = true
+    t.same(
+      results.map(String),
+      ['0', '1', '2', '3', '4'].map(b => `{"a":1,"b":${b}}`),
+    )
+    t.ok(loopTurns > 5)
+    for (const [target, document, status, detail] of [
+      ['{}', 'no JSON', 400, 'The patch document is malformed: not JSON.'],
+      ['no JSON', '{}', 422, 'The patch cannot be applied, and nothing was changed: not JSON.'],
+    ] as const) {
+      await t.rejects(thread.apply(job(target, document), 'a', signal), {
+        name: 'ProxyError',
+        status,
+        detail,
+      })
+    }
+    t.equal(threads.started, 1)
+    await thread.close()
+    t.equal(threads.ended, 1)
+  },
+)
 
-t.test('who leaves ends the thread, and the next has another', async t => {
+t.test('a client that leaves terminates the thread, and the next patch starts another', async t => {
   const threads = countThreads(t)
   const script = `parentPort.on('message', ({ target }) => { if (target.length === 0) for (;;); parentPort.postMessage({ content: target }) })`
   const thread = new PatchThread(scripted(t, script))
@@ -67,7 +74,7 @@ t.test('who leaves ends the thread, and the next has another', async t => {
   t.equal(threads.ended, 2)
 })
 
-t.test('a thread that fails fails what it was asked, and nothing else', async t => {
+t.test('a thread that fails only fails the patch in progress', async t => {
   const threads = countThreads(t)
   const script = `parentPort.on('message', ({ target }) => { if (target.length === 0) throw new Error('broken'); parentPort.postMessage({ content: target }) })`
   const thread = new PatchThread(scripted(t, script))
@@ -79,7 +86,7 @@ t.test('a thread that fails fails what it was asked, and nothing else', async t 
   await thread.close()
 })
 
-t.test('what takes too much memory is refused, and the process lives', async t => {
+t.test('a patch that takes too much memory is refused, and the process survives', async t => {
   const script = `parentPort.on('message', () => { const all = []; for (;;) all.push(new Array(1e5).fill({})) })`
   const thread = new PatchThread(scripted(t, script), 16)
   await t.rejects(thread.apply(job('', ''), 'a', signal), {

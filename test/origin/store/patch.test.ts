@@ -16,7 +16,7 @@ function patch(server: StoreServer, body: string, type: string, fields: string[]
   return server.request('/x', { method: 'PATCH', fields: [`Content-Type: ${type}`, ...fields], body })
 }
 
-t.test('PATCH changes a part and keeps the fields (RFC 5789 §2)', async t => {
+t.test('PATCH changes a part of the content and keeps the fields (RFC 5789 §2)', async t => {
   const server = await storeServer(t)
   const etag = await put(server, '/x', '{"a":1}', 'application/json')
   server.clock += 60_000
@@ -33,7 +33,7 @@ t.test('PATCH changes a part and keeps the fields (RFC 5789 §2)', async t => {
   t.equal(read.fields['last-modified'], 'Sun, 01 Mar 2026 12:01:00 GMT')
 })
 
-t.test('a patch that can not be applied changes nothing (RFC 5789 §2)', async t => {
+t.test('a patch that cannot be applied changes nothing (RFC 5789 §2)', async t => {
   const server = await storeServer(t)
   const etag = await put(server, '/x', '{"a":1}', 'application/json')
   for (const [body, type, status] of [
@@ -57,7 +57,7 @@ t.test('a patch that can not be applied changes nothing (RFC 5789 §2)', async t
   t.equal((await server.request('/x')).fields['etag'], etag)
 })
 
-t.test('targets that are not JSON are 422, and absent ones 404', async t => {
+t.test('targets that are not JSON are 422, missing ones are 404', async t => {
   const server = await storeServer(t)
   t.equal((await patch(server, '{}', MERGE_PATCH)).status, 404)
   t.equal((await patch(server, '{}', MERGE_PATCH, ['If-Match: *'])).status, 404)
@@ -114,7 +114,7 @@ t.test('a result can be patched again, and no member of a resource is lost', asy
   await put(server, '/x', deep)
   const below = `/a${'/0'.repeat(498)}/-`
   const add = await patch(server, `[{"op":"add","path":"${below}","value":[]}]`, JSON_PATCH)
-  t.match([add.status, add.body], [422, /nothing was changed: nested more than 500 deep/])
+  t.match([add.status, add.body], [422, /nothing was changed: nested more than 500 levels deep/])
   t.equal((await patch(server, `{"b":{"c":${deep}}}`, MERGE_PATCH)).status, 400)
   t.equal((await patch(server, `{"b":${deep.slice(5, -1)}}`, MERGE_PATCH)).status, 204)
   // {"a":"x..."} and as much of b as makes it the longest.
@@ -142,7 +142,7 @@ t.test('the result may not be longer than max_object', async t => {
   t.equal((await patch(server, '"123456789"', MERGE_PATCH)).status, 413)
 })
 
-t.test('patch documents that wait are limited, for each client and in all', async t => {
+t.test('waiting patch documents are limited, for each client and in total', async t => {
   const server = await storeServer(t)
   await put(server, '/x', '{}')
   const lock = `${server.directory}/locks/${digestOf('/x')}`
@@ -173,7 +173,7 @@ t.test('patch documents that wait are limited, for each client and in all', asyn
   t.equal((await patch(server, '{}', MERGE_PATCH)).status, 204)
 })
 
-t.test('a document in single bytes is one piece of memory', async t => {
+t.test('a document that arrives byte by byte is held in one buffer', async t => {
   const server = await storeServer(t)
   await put(server, '/x', '{}')
   const client = await server.connect()
@@ -187,7 +187,7 @@ t.test('a document in single bytes is one piece of memory', async t => {
   t.equal((await server.request('/x')).body, document)
 })
 
-t.test('short patches start no thread, and the thread of long ones ends with the store', async t => {
+t.test('short patches start no thread, and the thread for long ones ends with the store', async t => {
   const threads = countThreads(t)
   const server = await storeServer(t)
   await put(server, '/x', '{"a":1}')
@@ -202,7 +202,7 @@ t.test('short patches start no thread, and the thread of long ones ends with the
   t.equal(threads.ended, 1)
 })
 
-t.test('whose client is gone has no turn in the thread', async t => {
+t.test('a patch whose client has gone is not given to the thread', async t => {
   const server = await storeServer(t)
   await put(server, '/x', '{}')
   const lock = `${server.directory}/locks/${digestOf('/x')}`

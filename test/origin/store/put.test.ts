@@ -43,30 +43,27 @@ t.test('PUT with Content-Range is 400 and changes nothing (RFC 9110 §14.4)', as
   t.equal((await server.request('/x')).body, 'content')
 })
 
-t.test(
-  'the entity tag changes with the content and with each field that is kept (RFC 9110 §8.8.3)',
-  async t => {
-    const server = await storeServer(t)
-    const tags = new Set<string>()
-    for (const [fields, body] of [
-      [[], 'a'],
-      [[], 'b'],
-      [[], ''],
-      [['Content-Type: text/a'], 'a'],
-      [['Content-Type: text/b'], 'a'],
-      [['Content-Language: en'], 'a'],
-      [['Content-Encoding: en'], 'a'],
-    ] as const) {
-      const response = await server.request('/x', { method: 'PUT', fields, body })
-      tags.add(response.fields['etag'] ?? '')
-    }
-    t.equal(tags.size, 7)
-    const again = await server.request('/x', { method: 'PUT', body: 'a' })
-    t.ok(tags.has(again.fields['etag'] ?? ''), 'the same representation has the same one')
-  },
-)
+t.test('the entity tag changes with the content and with each stored field (RFC 9110 §8.8.3)', async t => {
+  const server = await storeServer(t)
+  const tags = new Set<string>()
+  for (const [fields, body] of [
+    [[], 'a'],
+    [[], 'b'],
+    [[], ''],
+    [['Content-Type: text/a'], 'a'],
+    [['Content-Type: text/b'], 'a'],
+    [['Content-Language: en'], 'a'],
+    [['Content-Encoding: en'], 'a'],
+  ] as const) {
+    const response = await server.request('/x', { method: 'PUT', fields, body })
+    tags.add(response.fields['etag'] ?? '')
+  }
+  t.equal(tags.size, 7)
+  const again = await server.request('/x', { method: 'PUT', body: 'a' })
+  t.ok(tags.has(again.fields['etag'] ?? ''), 'the same representation has the same one')
+})
 
-t.test('100 is sent only when the content would be taken (RFC 9110 §10.1.1)', async t => {
+t.test('100 is sent only if the content would be accepted (RFC 9110 §10.1.1)', async t => {
   const server = await storeServer(t, { maxObjectBytes: 10, maxTotalBytes: 1 << 20 })
   await put(server, '/x', 'content')
   for (const [target, fields, length, status] of [
@@ -95,7 +92,7 @@ t.test('100 is sent only when the content would be taken (RFC 9110 §10.1.1)', a
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 403 /)
 })
 
-t.test('max_object holds for content of unknown length too', async t => {
+t.test('max_object also applies to content of unknown length', async t => {
   const server = await storeServer(t, { maxObjectBytes: 10 })
   for (const [bytes, status] of [
     [10, 201],
@@ -112,7 +109,7 @@ t.test('max_object holds for content of unknown length too', async t => {
   t.equal((await server.request('/x')).body, 'x'.repeat(10))
 })
 
-t.test('an upload that breaks off leaves nothing and changes nothing', async t => {
+t.test('an aborted upload leaves no file and changes nothing', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   const client = await server.connect()
@@ -126,7 +123,7 @@ t.test('an upload that breaks off leaves nothing and changes nothing', async t =
   t.same(readdirSync(`${server.directory}/tmp`), [])
 })
 
-t.test('an upload whose directory is taken away is 500, and leaves no name in the index', async t => {
+t.test('an upload whose directory is removed is 500, and leaves no name in the index', async t => {
   const server = await storeServer(t)
   await put(server, '/c/x', 'content')
   for (const target of ['/c/x', '/c/new']) {
@@ -151,7 +148,7 @@ t.test('an upload whose directory is taken away is 500, and leaves no name in th
   }
 })
 
-t.test('the listing leaves out what the index names and nobody has stored', async t => {
+t.test('the listing omits names of the index without a resource', async t => {
   const server = await storeServer(t)
   await put(server, '/c/x', 'content')
   rmSync(`${server.directory}/objects`, { recursive: true })
@@ -159,12 +156,15 @@ t.test('the listing leaves out what the index names and nobody has stored', asyn
   t.same(JSON.parse((await server.request('/')).body), { path: '/', items: [], next: null })
 })
 
-t.test('of parallel PUTs with If-None-Match: * one creates (RFC 9110 §13.1.2)', async t => {
-  const server = await storeServer(t)
-  const requests = Array.from({ length: 20 }, (_, i) =>
-    server.request('/x', { method: 'PUT', fields: ['If-None-Match: *'], body: `${i}` }),
-  )
-  const statuses = (await Promise.all(requests)).map(response => response.status)
-  t.same(statuses.filter(status => status === 201).length, 1)
-  t.same(statuses.filter(status => status === 412).length, 19)
-})
+t.test(
+  'only one of several parallel PUTs with If-None-Match: * creates the resource (RFC 9110 §13.1.2)',
+  async t => {
+    const server = await storeServer(t)
+    const requests = Array.from({ length: 20 }, (_, i) =>
+      server.request('/x', { method: 'PUT', fields: ['If-None-Match: *'], body: `${i}` }),
+    )
+    const statuses = (await Promise.all(requests)).map(response => response.status)
+    t.same(statuses.filter(status => status === 201).length, 1)
+    t.same(statuses.filter(status => status === 412).length, 19)
+  },
+)

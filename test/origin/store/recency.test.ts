@@ -4,7 +4,7 @@ import { Recency, RESOLUTION_MS } from '../../../src/origin/store/recency.js'
 
 const NOW = 1_700_000_000_000
 
-t.test('a use is due a minute after the last one that was noted, or when that is in the future', async t => {
+t.test('a use is recorded a minute after the last recorded one, or if that is in the future', async t => {
   const recency = new Recency(() => NOW)
   for (const [usedMs, due] of [
     [NOW, false],
@@ -17,12 +17,12 @@ t.test('a use is due a minute after the last one that was noted, or when that is
   }
 })
 
-t.test('a use is in the times of the file, and one of a file that is gone is nowhere', async t => {
+t.test('a use is recorded in the times of the file, and ignored if the file no longer exists', async t => {
   const folder = t.testdir()
   const file = `${folder}/file`
   writeFileSync(file, '')
   utimesSync(file, 1, 1)
   const recency = new Recency(() => NOW)
-  await Promise.all([recency.note(file), recency.note(file), recency.note(`${folder}/none`)])
+  await Promise.all([recency.record(file), recency.record(file), recency.record(`${folder}/none`)])
   t.equal(statSync(file).mtimeMs, NOW)
 })

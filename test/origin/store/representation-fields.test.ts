@@ -5,7 +5,7 @@ import {
 } from '../../../src/origin/store/representation-fields.js'
 import { put, storeServer } from '../../kit/proxies/store-server.js'
 
-t.test('fields that are kept come back as they were sent (RFC 9110 §8.3, §8.4, §8.5)', async t => {
+t.test('stored fields are returned as they were sent (RFC 9110 §8.3, §8.4, §8.5)', async t => {
   for (const [sent, kept] of [
     [[], []],
     [['Content-Type', ''], []],
@@ -60,7 +60,7 @@ t.test('more than one Content-Type is 400, and changes nothing (RFC 9110 §8.3)'
   t.equal((await server.request('/x')).body, 'content')
 })
 
-t.test('bytes above ASCII in a field leave as they came', async t => {
+t.test('bytes above ASCII in a field are returned unchanged', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content', 'text/a; name="\u00e9\u00ff"')
   t.equal((await server.request('/x')).fields['content-type'], 'text/a; name="\u00e9\u00ff"')

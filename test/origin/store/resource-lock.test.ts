@@ -49,29 +49,32 @@ async function holder(locks: ResourceLocks, atEnd = (): void => {}) {
   return { release, done }
 }
 
-t.test('one after another in one process, and for each resource by itself', async t => {
-  const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
-  const events: string[] = []
-  let release = (): void => {}
-  let first: Promise<void> | undefined
-  await new Promise<void>(isInside => {
-    first = hold(locks, KEY, async () => {
-      events.push('first')
-      await new Promise<void>(resolve => {
-        release = resolve
-        isInside()
+t.test(
+  'writers of a resource run one after another within a process, those of different resources in parallel',
+  async t => {
+    const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
+    const events: string[] = []
+    let release = (): void => {}
+    let first: Promise<void> | undefined
+    await new Promise<void>(isInside => {
+      first = hold(locks, KEY, async () => {
+        events.push('first')
+        await new Promise<void>(resolve => {
+          release = resolve
+          isInside()
+        })
+        events.push('first ends')
       })
-      events.push('first ends')
     })
-  })
-  const second = hold(locks, KEY, async () => void events.push('second'))
-  await hold(locks, 'other', async () => void events.push('other'))
-  release()
-  await Promise.all([first, second])
-  t.same(events, ['first', 'other', 'first ends', 'second'])
-})
+    const second = hold(locks, KEY, async () => void events.push('second'))
+    await hold(locks, 'other', async () => void events.push('other'))
+    release()
+    await Promise.all([first, second])
+    t.same(events, ['first', 'other', 'first ends', 'second'])
+  },
+)
 
-t.test('work that fails lets go', async t => {
+t.test('the lock is released if the work fails', async t => {
   const folder = t.testdir()
   const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   await t.rejects(
@@ -84,7 +87,7 @@ t.test('work that fails lets go', async t => {
   t.same(readdirSync(`${folder}/locks`), [])
 })
 
-t.test('two that do not know each other exclude each other by the file', async t => {
+t.test('two processes exclude each other by the lock file', async t => {
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
   const all = [1, 2, 3].map(() => new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId))
@@ -99,7 +102,7 @@ t.test('two that do not know each other exclude each other by the file', async t
   t.equal(most, 1)
 })
 
-t.test('the lock of a process that is gone is taken away by one', async t => {
+t.test('the lock of a dead process is removed by exactly one other', async t => {
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
@@ -120,7 +123,7 @@ t.test('the lock of a process that is gone is taken away by one', async t => {
   t.same(readdirSync(`${folder}/locks`), [])
 })
 
-t.test('so is the claim of one that died while it took a lock away', async t => {
+t.test('the second lock of a process that died while it removed a lock is removed, too', async t => {
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
@@ -134,7 +137,7 @@ t.test('so is the claim of one that died while it took a lock away', async t => 
   t.same(readdirSync(`${folder}/locks`), [])
 })
 
-t.test('who was taken for dead does not let go of what another holds since', async t => {
+t.test('an owner that was taken for dead does not remove a lock that another holds by now', async t => {
   const folder = t.testdir()
   const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   const path = `${folder}/locks/${KEY}`
@@ -145,7 +148,7 @@ t.test('who was taken for dead does not let go of what another holds since', asy
   t.equal(await readlink(path), 'elsewhere-1-1 other')
 })
 
-t.test('a lock from elsewhere is left alone for a minute', async t => {
+t.test('a lock whose owner cannot be looked up is respected for a minute', async t => {
   const folder = t.testdir()
   let late = 0
   const owner = await Owner.ofThisProcess('a')
@@ -165,7 +168,7 @@ t.test('a lock from elsewhere is left alone for a minute', async t => {
 })
 
 t.test(
-  'a lock that can not be removed fails no write, and is removed before the next of any resource',
+  'a lock that cannot be removed fails no write, and is removed before the next write of any resource',
   async t => {
     const folder = t.testdir()
     const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
@@ -190,26 +193,29 @@ t.test(
   },
 )
 
-t.test('who is gone leaves the queue, and lets nobody in before those in front are done', async t => {
-  const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
-  const events: string[] = []
-  const first = await holder(locks, () => events.push('first'))
-  const client = new AbortController()
-  const second = hold(locks, KEY, async () => void events.push('second'), client.signal)
-  const third = hold(locks, KEY, async () => void events.push('third'))
-  client.abort()
-  await t.rejects(second, { name: 'ClientGone' })
-  await t.rejects(
-    hold(locks, KEY, async () => void events.push('late'), client.signal),
-    { name: 'ClientGone' },
-  )
-  t.same(events, [])
-  first.release()
-  await Promise.all([first.done, third])
-  t.same(events, ['first', 'third'])
-})
+t.test(
+  'a client that has gone leaves the queue, and those after it still wait for those before it',
+  async t => {
+    const locks = new ResourceLocks(`${t.testdir()}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
+    const events: string[] = []
+    const first = await holder(locks, () => events.push('first'))
+    const client = new AbortController()
+    const second = hold(locks, KEY, async () => void events.push('second'), client.signal)
+    const third = hold(locks, KEY, async () => void events.push('third'))
+    client.abort()
+    await t.rejects(second, { name: 'ClientGone' })
+    await t.rejects(
+      hold(locks, KEY, async () => void events.push('late'), client.signal),
+      { name: 'ClientGone' },
+    )
+    t.same(events, [])
+    first.release()
+    await Promise.all([first.done, third])
+    t.same(events, ['first', 'third'])
+  },
+)
 
-t.test('who is gone does not wait for the lock of another process', async t => {
+t.test('a client that has gone does not wait for the lock of another process', async t => {
   const folder = t.testdir()
   const locks = new ResourceLocks(`${folder}/locks`, await Owner.ofThisProcess('a'), Date.now, nextId)
   mkdirSync(`${folder}/locks`)
@@ -221,7 +227,7 @@ t.test('who is gone does not wait for the lock of another process', async t => {
   await t.rejects(waiting, { name: 'ClientGone' })
 })
 
-t.test('the time in the queue is part of the wait', { timeout: 10_000 }, async t => {
+t.test('the time in the queue counts towards the time limit', { timeout: 10_000 }, async t => {
   const folder = t.testdir()
   let late = 0
   const owner = await Owner.ofThisProcess('a')
@@ -238,7 +244,7 @@ t.test('the time in the queue is part of the wait', { timeout: 10_000 }, async t
   await t.rejects(second, { name: 'ProxyError', status: 503, reason: 'store_locked' })
 })
 
-t.test('a lock that is a further name of a file is held for a minute, whoever took it', async t => {
+t.test('a lock that is a hard link is respected for a minute, whatever its owner', async t => {
   const folder = t.testdir({ locks: {}, object: 'content' })
   let ahead = 0
   const owner = await Owner.ofThisProcess('a')
@@ -259,7 +265,7 @@ t.test('a lock that is a further name of a file is held for a minute, whoever to
   t.ok(existsSync(`${folder}/object`))
 })
 
-t.test('work that is done only if nobody holds the lock waits for no one', async t => {
+t.test('holdIfFree does not wait for the lock', async t => {
   const folder = t.testdir()
   const owner = await Owner.ofThisProcess('a')
   const [locks, others] = [1, 2].map(() => new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId))
@@ -283,7 +289,7 @@ t.test('work that is done only if nobody holds the lock waits for no one', async
   t.same(readdirSync(`${folder}/locks`), [])
 })
 
-t.test('the lock of a process that is gone is free; work that fails lets go of it', async t => {
+t.test('for holdIfFree the lock of a dead process is free, and failed work releases the lock', async t => {
   const folder = t.testdir({ locks: {} })
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')

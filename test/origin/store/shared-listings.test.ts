@@ -42,7 +42,7 @@ function world() {
   return { passes, pages, ask }
 }
 
-t.test('one pass and one page serve all who wait for the same', async t => {
+t.test('one pass and one page serve all requests for the same page', async t => {
   const { passes, pages, ask } = world()
   const all = Array.from({ length: 200 }, () => ask('a'))
   await turns()
@@ -55,7 +55,7 @@ t.test('one pass and one page serve all who wait for the same', async t => {
   t.equal(passes.length, 1)
 })
 
-t.test('one pass serves different pages too, a limited number of them', async t => {
+t.test('one pass also serves different pages, up to a limit', async t => {
   const { passes, pages, ask } = world()
   const all = Array.from({ length: 40 }, (_, i) => ask('', i + 1))
   await turns()
@@ -72,7 +72,7 @@ t.test('one pass serves different pages too, a limited number of them', async t 
   t.same((await Promise.all(all)).slice(0, 5), ['a', 'ab', 'abc', 'abcd', 'abcd'])
 })
 
-t.test('who comes while a pass is going on sees what was written before it asked', async t => {
+t.test('a request during a pass sees what was written before the request', async t => {
   const { passes, pages, ask } = world()
   const first = ask('')
   await turns()
@@ -88,7 +88,7 @@ t.test('who comes while a pass is going on sees what was written before it asked
   t.same(await Promise.all([first, second]), ['ab', 'ab'])
 })
 
-t.test('two collections at a time', async t => {
+t.test('two collections are scanned at a time', async t => {
   const { passes, pages, ask } = world()
   const all = ['/', '/b/', '/c/'].map(path => ask('', 1, path))
   await turns()
@@ -105,7 +105,7 @@ t.test('two collections at a time', async t => {
   t.same(await Promise.all(all), ['a', 'a', 'a'])
 })
 
-t.test('clients have turns: a listing waits behind one of those that another client asks for', async t => {
+t.test('clients take turns: a listing waits for only one of those that another client requests', async t => {
   const { passes, pages, ask } = world()
   const { signal } = new AbortController()
   const all = ['/', '/b/', '/c/', '/d/', '/e/'].map(path => ask('', 1, path))
@@ -124,7 +124,7 @@ t.test('clients have turns: a listing waits behind one of those that another cli
   t.same(await Promise.all(all), new Array(6).fill('a'))
 })
 
-t.test('what nobody waits for any more is given up', async t => {
+t.test('work that no request waits for is abandoned', async t => {
   const { passes, pages, ask } = world()
   const [one, other, waiting] = [new AbortController(), new AbortController(), new AbortController()]
   const asked = [ask('', 1, '/', one.signal), ask('', 1, '/', other.signal)]
@@ -151,7 +151,7 @@ t.test('what nobody waits for any more is given up', async t => {
   t.equal(await last, 'cd')
 })
 
-t.test('who waits behind other collections and is gone has no pass', async t => {
+t.test('there is no pass for a client that has gone while it waited for other collections', async t => {
   const { passes, ask } = world()
   const gone = new AbortController()
   const held = ['/', '/b/'].map(path => ask('', 1, path))
@@ -169,7 +169,7 @@ t.test('who waits behind other collections and is gone has no pass', async t => 
   await t.rejects(again, { message: 'no disk' })
 })
 
-t.test('a page that nobody waits for is told so', async t => {
+t.test('a page that no request waits for is aborted', async t => {
   const { passes, pages, ask } = world()
   const gone = new AbortController()
   const left = ask('', 1, '/', gone.signal)

@@ -14,7 +14,7 @@ function select(names: readonly string[], after: string, most: number, mostBytes
   return { ...selection.selected(), taken }
 }
 
-t.test('the first names behind a certain one, and whether there are more', t => {
+t.test('selects the first names after a given one, and reports whether there are more', t => {
   const names = ['b', 'a', 'c/', 'c', 'A', 'a%2F', 'aa']
   for (const [after, most, selected, more] of [
     ['', 7, ['A', 'a', 'a%2F', 'aa', 'b', 'c', 'c/'], false],
@@ -33,7 +33,7 @@ t.test('the first names behind a certain one, and whether there are more', t => 
   t.end()
 })
 
-t.test('bytes are bounded too, but for one name', t => {
+t.test('bytes are limited, too, except for a single name', t => {
   t.match(select(['dddd', 'aaaa', 'cccc', 'bbbb'], '', 4, 8), { names: ['aaaa', 'bbbb'], more: true })
   t.match(select(['dddd', 'aaaa', 'cccc', 'bbbb'], '', 4, 7), { names: ['aaaa'], more: true })
   t.match(select(['bbbb', 'aaaa'], '', 4, 1), { names: ['aaaa'], more: true })
@@ -42,12 +42,12 @@ t.test('bytes are bounded too, but for one name', t => {
   t.end()
 })
 
-t.test('a name that is given twice is one', t => {
+t.test('a name that is added twice is selected once', t => {
   t.match(select(['b', 'a', 'b', 'a'], '', 2), { names: ['a', 'b'], more: false })
   t.end()
 })
 
-t.test('what it takes depends on how many are wanted, and not on how many there are', t => {
+t.test('memory depends on the number of names to select, not on the number of names added', t => {
   const names = Array.from({ length: 20_000 }, (_, i) => ((i * 7919) % 20_000).toString().padStart(5, '0'))
   const { names: selected, taken } = select(names, '01000', 10)
   t.same(
@@ -58,7 +58,7 @@ t.test('what it takes depends on how many are wanted, and not on how many there 
   t.end()
 })
 
-t.test('the beginning of a name tells whether it may be wanted', t => {
+t.test('the beginning of a name decides whether it may be wanted', t => {
   const selection = new SmallestNames('bbb', 1, 1000)
   for (const [start, may] of [
     ['a', false],

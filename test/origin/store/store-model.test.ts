@@ -63,7 +63,7 @@ function listed(held: Map<string, string>, collection: string): string[] {
   return [...new Set(names)].sort()
 }
 
-t.test('a random sequence of requests does what a table in memory would', async t => {
+t.test('a random sequence of requests has the same results as a table in memory', async t => {
   const folder = t.testdir()
   let servers = 0
   await fc.assert(

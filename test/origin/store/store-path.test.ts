@@ -9,7 +9,7 @@ import {
 import { put, storeServer } from '../../kit/proxies/store-server.js'
 import { runs } from '../../kit/runs.js'
 
-t.test('a path has one spelling (RFC 3986 §6.2.2)', async t => {
+t.test('a path has one normal form (RFC 3986 §6.2.2)', async t => {
   for (const [target, text] of [
     ['/', '/'],
     ['/a', '/a'],
@@ -33,7 +33,7 @@ t.test('a path has one spelling (RFC 3986 §6.2.2)', async t => {
   t.not(parseStorePath('/a').text, parseStorePath('/A').text)
 })
 
-t.test('what is no path of a resource is 400', async t => {
+t.test('an invalid path is 400', async t => {
   for (const target of [
     '//',
     '//a',
@@ -60,7 +60,7 @@ t.test('what is no path of a resource is 400', async t => {
   }
 })
 
-t.test('a path has 64 segments at most, and a collection room for one more', async t => {
+t.test('a path has at most 64 segments, and a collection one less', async t => {
   t.equal(parseStorePath('/a'.repeat(64)).text, '/a'.repeat(64))
   t.equal(parseStorePath(`${'/a'.repeat(63)}/`).text, `${'/a'.repeat(63)}/`)
   for (const target of ['/a'.repeat(65), `${'/a'.repeat(64)}/`, `/${'d/'.repeat(4000)}x`]) {
@@ -78,7 +78,7 @@ t.test('a path has 64 segments at most, and a collection room for one more', asy
   t.equal((await server.request('/', {})).body.includes('"b/"'), false)
 })
 
-t.test('a path that is too long with its escapes is 414', async t => {
+t.test('a path that is too long when percent-encoded is 414', async t => {
   for (const [text, length] of [
     ['/aaa', 4 + 18],
     ['/%3A%3A', 7 + 18],
@@ -103,7 +103,7 @@ t.test('a path that is too long with its escapes is 414', async t => {
   }
 })
 
-t.test('different bytes are different names, and a name spelled out is itself', async () => {
+t.test('different bytes are different names, and normalising a normal form does not change it', async () => {
   const segment = fc.uint8Array({ minLength: 1, maxLength: 8 }).filter(bytes => {
     const text = Buffer.from(bytes).toString('latin1')
     return !bytes.includes(0) && text !== '.' && text !== '..'
@@ -119,7 +119,7 @@ t.test('different bytes are different names, and a name spelled out is itself', 
   )
 })
 
-t.test('whatever a target holds, its name is made of safe characters and no dot segments', async () => {
+t.test('the normal form of any target consists of safe characters without dot segments', async () => {
   fc.assert(
     fc.property(fc.string({ unit: fc.constantFrom(...'/.%2eEfF50a?\\~'), maxLength: 20 }), rest => {
       let text: string
@@ -135,7 +135,7 @@ t.test('whatever a target holds, its name is made of safe characters and no dot 
   )
 })
 
-t.test('the collection above a path', async t => {
+t.test('the parent collection of a path', async t => {
   t.equal(splitPath('/'), undefined)
   t.same(splitPath('/a'), { parent: '/', name: 'a' })
   t.same(splitPath('/a/'), { parent: '/', name: 'a/' })

@@ -48,7 +48,7 @@ t.test('PUT creates with 201 and Location, and replaces with 204 (RFC 9110 §9.3
   t.equal(again.fields['content-type'], undefined)
 })
 
-t.test('HEAD answers with the fields of GET and no content (RFC 9110 §9.3.2)', async t => {
+t.test('HEAD is answered with the fields of GET and no content (RFC 9110 §9.3.2)', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content', 'text/html')
   for (const target of ['/x', '/']) {
@@ -61,7 +61,7 @@ t.test('HEAD answers with the fields of GET and no content (RFC 9110 §9.3.2)', 
   }
 })
 
-t.test('DELETE answers 204, and then 404 (RFC 9110 §9.3.5)', async t => {
+t.test('DELETE is answered with 204, and then 404 (RFC 9110 §9.3.5)', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   t.equal((await server.request('/x', { method: 'DELETE' })).status, 204)
@@ -70,7 +70,7 @@ t.test('DELETE answers 204, and then 404 (RFC 9110 §9.3.5)', async t => {
   t.match(await server.outcome(4), { handler: 'origin', status: 404, closeReason: 'refused' })
 })
 
-t.test('POST to a collection creates a resource with a name of its own (RFC 9110 §9.3.3)', async t => {
+t.test('POST to a collection creates a resource with a generated name (RFC 9110 §9.3.3)', async t => {
   const server = await storeServer(t)
   const locations: string[] = []
   for (const body of ['one', 'two', 'three']) {
@@ -93,7 +93,7 @@ t.test('POST to a collection creates a resource with a name of its own (RFC 9110
   t.same([...locations].sort(), locations)
 })
 
-t.test('what a path does not take is 405, with Allow (RFC 9110 §15.5.6)', async t => {
+t.test('a method that a path does not allow is 405, with Allow (RFC 9110 §15.5.6)', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   const resource = 'GET, HEAD, PUT, DELETE, OPTIONS, PATCH'
@@ -113,7 +113,7 @@ t.test('what a path does not take is 405, with Allow (RFC 9110 §15.5.6)', async
   }
 })
 
-t.test('OPTIONS says what a path takes (RFC 9110 §9.3.7, RFC 5789 §3.1)', async t => {
+t.test('OPTIONS reports what a path allows (RFC 9110 §9.3.7, RFC 5789 §3.1)', async t => {
   const server = await storeServer(t)
   const resource = await server.request('/absent', { method: 'OPTIONS' })
   t.equal(
@@ -126,7 +126,7 @@ t.test('OPTIONS says what a path takes (RFC 9110 §9.3.7, RFC 5789 §3.1)', asyn
 })
 
 t.test(
-  'Allow names what the route lets through, and TRACE, which does not come so far (RFC 9110 §10.2.1)',
+  'Allow names the methods of the route, and TRACE, which the proxy itself answers (RFC 9110 §10.2.1)',
   async t => {
     const server = await storeServer(t, { methods: ['GET', 'POST', 'OPTIONS', 'TRACE'] })
     for (const [target, allow] of [
@@ -143,7 +143,7 @@ t.test(
   },
 )
 
-t.test('content that means nothing is read to its end and forgotten', async t => {
+t.test('content without a meaning is read to its end and discarded', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   for (const [method, target, status] of [
@@ -164,7 +164,7 @@ t.test('content that means nothing is read to its end and forgotten', async t =>
   }
 })
 
-t.test('the query is no part of a name, and no request that writes has one', async t => {
+t.test('the query is not part of a name, and is refused in writes', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   t.equal((await server.request('/x?v=1')).body, 'content')
@@ -179,7 +179,7 @@ t.test('the query is no part of a name, and no request that writes has one', asy
   t.equal((await server.request('/x')).body, 'content')
 })
 
-t.test('nothing is created before the first write, nor by requests that read', async t => {
+t.test('nothing is created before the first write, nor by reads', async t => {
   const server = await storeServer(t)
   await server.request('/')
   await server.request('/x')
@@ -197,7 +197,7 @@ t.test('nothing temporary is left behind', async t => {
   t.same(readdirSync(`${server.directory}/locks`), [])
 })
 
-t.test('two stores that share a directory, as workers do, lose nothing of each other', async t => {
+t.test('two stores that share a directory, as workers do, lose none of their writes', async t => {
   const one = await storeServer(t, { randomId: ids('one') })
   const two = await storeServer(t, { randomId: ids('two') }, one.directory)
   await put(one, '/x', '[]', 'application/json')
@@ -219,7 +219,7 @@ t.test('two stores that share a directory, as workers do, lose nothing of each o
   t.same(statuses.sort(), [201, 412, 412, 412])
 })
 
-t.test('a directory that can not be used is 500, and names its key', async t => {
+t.test('an unusable directory is 500, and the error names its key', async t => {
   const folder = t.testdir({ file: 'no directory' })
   const server = await storeServer(t, {}, `${folder}/file`)
   for (const request of [{}, { method: 'PUT', body: 'x' }]) {
@@ -229,21 +229,24 @@ t.test('a directory that can not be used is 500, and names its key', async t => 
   }
 })
 
-t.test('a directory that is a link to nowhere is 500 for a write, also when its target goes', async t => {
-  const folder = t.testdir()
-  symlinkSync(`${folder}/real`, `${folder}/data`)
-  const server = await storeServer(t, {}, `${folder}/data`)
-  const write = () => server.request('/x', { method: 'PUT', body: 'x' })
-  const refused = await write()
-  t.equal(refused.status, 500)
-  t.match(refused.body, /origins\[\]\.store\.directory/)
-  mkdirSync(`${folder}/real`)
-  t.equal((await write()).status, 201)
-  rmSync(`${folder}/real`, { recursive: true })
-  t.equal((await write()).status, 500)
-})
+t.test(
+  'a write to a directory that is a link without a target is 500, also if the target is removed',
+  async t => {
+    const folder = t.testdir()
+    symlinkSync(`${folder}/real`, `${folder}/data`)
+    const server = await storeServer(t, {}, `${folder}/data`)
+    const write = () => server.request('/x', { method: 'PUT', body: 'x' })
+    const refused = await write()
+    t.equal(refused.status, 500)
+    t.match(refused.body, /origins\[\]\.store\.directory/)
+    mkdirSync(`${folder}/real`)
+    t.equal((await write()).status, 201)
+    rmSync(`${folder}/real`, { recursive: true })
+    t.equal((await write()).status, 500)
+  },
+)
 
-t.test('a damaged file is told to who reads it, not listed, and can be replaced and removed', async t => {
+t.test('reading a damaged file fails; it is not listed, and can be replaced and removed', async t => {
   // The root, the collection and its name, two resources and their names.
   const server = await storeServer(t, { maxTotalBytes: 10_000 + 7 * FILE_BYTES })
   const file = new Layout(server.directory).objectFile(digestOf('/c/x'))
@@ -287,7 +290,7 @@ t.test('a damaged file is told to who reads it, not listed, and can be replaced 
   await put(server, '/z', 'x'.repeat(9000 + 4 * FILE_BYTES))
 })
 
-t.test('what can not be read is left out of its listing, and told', async t => {
+t.test('a resource that cannot be read is omitted from the listing, and reported', async t => {
   const told: string[] = []
   const server = await storeServer(t, { unreadable: (path, reason) => void told.push(`${path} ${reason}`) })
   const fileOf = (path: string) => new Layout(server.directory).objectFile(digestOf(path))
@@ -308,7 +311,7 @@ t.test('what can not be read is left out of its listing, and told', async t => {
   t.equal((await server.request('/c/b')).status, 500)
 })
 
-t.test('a name with dots and slashes in it does not lead out of the directory', async t => {
+t.test('a name with dots and slashes cannot leave the directory', async t => {
   const server = await storeServer(t)
   await put(server, '/..%2F..%2Fescaped', 'content')
   t.same(readdirSync(`${server.directory}/..`), ['data'])

@@ -6,7 +6,7 @@ import { Owner } from '../../../src/origin/store/owner.js'
 import { TemporaryFiles } from '../../../src/origin/store/temporary-files.js'
 import { put, storeServer } from '../../kit/proxies/store-server.js'
 
-t.test('the sweep removes what nobody will finish, and nothing else', async t => {
+t.test('the sweep removes abandoned files, and nothing else', async t => {
   const root = `${t.testdir()}/tmp`
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
@@ -27,7 +27,7 @@ t.test('the sweep removes what nobody will finish, and nothing else', async t =>
   t.ok(existsSync(mine))
 })
 
-t.test('closing removes the folder when it is empty, and no file that is in it', async t => {
+t.test('closing removes the folder if it is empty, and no file in it', async t => {
   const files = new TemporaryFiles(
     `${t.testdir()}/tmp`,
     await Owner.ofThisProcess('a'),
@@ -44,7 +44,7 @@ t.test('closing removes the folder when it is empty, and no file that is in it',
   t.notOk(existsSync(dirname(path)))
 })
 
-t.test('whoever takes the empty folder away meanwhile costs nobody a file', async t => {
+t.test('no file is lost if the empty folder is removed meanwhile', async t => {
   const root = `${t.testdir()}/tmp`
   const owner = await Owner.ofThisProcess('a')
   let count = 0
@@ -59,7 +59,7 @@ t.test('whoever takes the empty folder away meanwhile costs nobody a file', asyn
   t.same(readdirSync(root), [])
 })
 
-t.test('a store sweeps when it is opened, and with a write when ten minutes have passed', async t => {
+t.test('a store sweeps when it is opened, and with the first write after ten minutes', async t => {
   const directory = `${t.testdir()}/data`
   const owner = await Owner.ofThisProcess('a')
   const [machine] = owner.id.split('-')
@@ -85,7 +85,7 @@ t.test('a store sweeps when it is opened, and with a write when ten minutes have
   t.notOk(existsSync(folder))
 })
 
-t.test('a file that would have one of the last descriptors is not made', async t => {
+t.test('a file that would take a reserved descriptor is not created', async t => {
   const root = `${t.testdir()}/tmp`
   const owner = await Owner.ofThisProcess('a')
   const files = new TemporaryFiles(root, owner, () => 'next', { isKept: () => true })

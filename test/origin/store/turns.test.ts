@@ -23,7 +23,7 @@ function jobs(turns: Turns) {
   return { running, begun, run, end: (name: string) => ends.get(name)?.() }
 }
 
-t.test('so many at a time, the others in their order', async t => {
+t.test('a limited number of pieces of work runs at a time, the others in their order', async t => {
   const { running, run, end } = jobs(new Turns(2))
   const all = ['a', 'b', 'c', 'd'].map(name => run(name))
   await loopTurns()
@@ -39,7 +39,7 @@ t.test('so many at a time, the others in their order', async t => {
   t.same(await Promise.all(all), ['a', 'b', 'c', 'd'])
 })
 
-t.test('work that fails gives its turn to the next', async t => {
+t.test('after work that fails the next piece runs', async t => {
   const turns = new Turns(1)
   const { signal } = new AbortController()
   const failing = turns.run(() => Promise.reject(new Error('no')), 'a', signal)
@@ -48,7 +48,7 @@ t.test('work that fails gives its turn to the next', async t => {
   t.equal(await next, 'done')
 })
 
-t.test('who is gone has no turn, and takes none from others', async t => {
+t.test('work whose client has gone does not run, and does not delay others', async t => {
   const { begun, run, end } = jobs(new Turns(1))
   const gone = new AbortController()
   const first = run('a')
@@ -68,7 +68,7 @@ t.test('who is gone has no turn, and takes none from others', async t => {
   await stays
 })
 
-t.test('clients have turns: whoever asks for much waits behind whoever asks for little', async t => {
+t.test('clients take turns: one with much work does not delay one with little', async t => {
   const { begun, run, end } = jobs(new Turns(1))
   const names = ['a1', 'a2', 'a3', 'a4', 'b1', 'c1', 'b2']
   const all = names.map(name => run(name, NEVER, name[0]))
@@ -80,7 +80,7 @@ t.test('clients have turns: whoever asks for much waits behind whoever asks for 
   t.same(begun, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4'])
 })
 
-t.test('what a client has left leaves no turn behind', async t => {
+t.test('work that is cancelled leaves no turn behind', async t => {
   const { begun, run, end } = jobs(new Turns(1))
   const gone = new AbortController()
   const first = run('a', NEVER, 'a')
@@ -100,9 +100,9 @@ t.test('what a client has left leaves no turn behind', async t => {
   t.equal(await again, 'b3')
 })
 
-const budget = () => new ClientBudget({ inAll: 5, perClient: 3, what: 'things' })
+const budget = () => new ClientBudget({ total: 5, perClient: 3, what: 'things' })
 
-t.test('one client has its part, and all together no more than there is', t => {
+t.test('each client has a limit, and all together the total', t => {
   const all = budget()
   const [a, other, b, c] = ['a', 'a', 'b', 'c'].map(client => all.share(client))
   a?.take(2)
@@ -112,7 +112,7 @@ t.test('one client has its part, and all together no more than there is', t => {
     status: 429,
     reason: 'store_busy_client',
     fields: ['Retry-After', '1'],
-    message: 'too many things of this client wait',
+    message: 'too many waiting things of this client',
   }
   t.throws(() => other?.take(1), own)
   b?.take(2)
@@ -129,7 +129,7 @@ t.test('one client has its part, and all together no more than there is', t => {
   t.end()
 })
 
-t.test('what was refused is not held, and everything comes back', t => {
+t.test('what was refused is not counted, and everything is returned', t => {
   const all = budget()
   for (let round = 0; round < 3; round++) {
     const shares = ['a', 'b'].map(client => all.share(client))

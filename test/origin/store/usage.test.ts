@@ -24,7 +24,7 @@ function usageOf(
   }
 }
 
-t.test('what is on the disk counts, and what is on its way', async t => {
+t.test('what is on the disk counts, and so do reservations', async t => {
   const { usage } = usageOf(t, { one: 'x'.repeat(30), two: 'x'.repeat(30) })
   const first = usage.reserve(0)
   await first.atLeast(10)
@@ -45,14 +45,14 @@ t.test('what is on the disk counts, and what is on its way', async t => {
   await usage.reserve(0).atLeast(1)
 })
 
-t.test('what a write frees counts for it', async t => {
+t.test('the version that a write replaces counts in its favour', async t => {
   const { usage } = usageOf(t, { one: 'x'.repeat(80) })
   await t.rejects(usage.reserve(0).atLeast(21))
   await usage.reserve(80).atLeast(100)
   await t.rejects(usage.reserve(80).atLeast(101))
 })
 
-t.test('what a write was to free does not count once it is gone', async t => {
+t.test('the replaced version no longer counts once it was removed by others', async t => {
   const { usage } = usageOf(t, { one: 'x'.repeat(80) })
   const room = usage.reserve(80)
   await room.atLeast(10)
@@ -67,7 +67,7 @@ t.test('what a write was to free does not count once it is gone', async t => {
   await room.replaces(70)
 })
 
-t.test('what is written during a count is in it, though as much is removed', async t => {
+t.test('what is written during a count is included, even if as much is removed', async t => {
   const { usage, pass } = usageOf(t, { one: 'x'.repeat(10) })
   await usage.reserve(0).atLeast(1)
   pass(30_001)
@@ -79,7 +79,7 @@ t.test('what is written during a count is in it, though as much is removed', asy
   await t.rejects(usage.reserve(0).atLeast(1), { name: 'ProxyError', status: 507 })
 })
 
-t.test('before it refuses it looks whether others have made room', async t => {
+t.test('it counts again before it refuses a write, as others may have made room', async t => {
   const { usage, folder, pass } = usageOf(t, { one: 'x'.repeat(100) })
   await t.rejects(usage.reserve(0).atLeast(1))
   writeFileSync(`${folder}/aa/one`, '')
@@ -88,7 +88,7 @@ t.test('before it refuses it looks whether others have made room', async t => {
   await usage.reserve(0).atLeast(1)
 })
 
-t.test('it counts again now and then, as others write too', async t => {
+t.test('it counts again from time to time, as other processes write, too', async t => {
   const { usage, folder, pass } = usageOf(t, {}, 1)
   await usage.reserve(0).atLeast(1)
   mkdirSync(`${folder}/bb`)
@@ -103,7 +103,7 @@ t.test('it counts again now and then, as others write too', async t => {
   await t.rejects(usage.reserve(0).atLeast(1))
 })
 
-t.test('a resource without content takes room too', async t => {
+t.test('a resource without content also takes room', async t => {
   const server = await storeServer(t, { maxTotalBytes: 13 * FILE_BYTES })
   const statuses: number[] = []
   for (let i = 0; i < 6; i++) {
@@ -114,30 +114,33 @@ t.test('a resource without content takes room too', async t => {
   t.equal((await server.request('/5')).status, 404)
 })
 
-t.test('a full store answers 507, takes replacements and deletions, and room that is freed', async t => {
-  // The root, two resources and their names.
-  const maxTotalBytes = 3000 + 5 * FILE_BYTES
-  const server = await storeServer(t, { maxTotalBytes })
-  await put(server, '/a', 'x'.repeat(2000))
-  const full = await server.request('/b', { method: 'PUT', body: 'x'.repeat(2000) })
-  t.equal(full.status, 507)
-  t.match(full.body, /origins\[\]\.store\.max_total/)
-  t.equal((await server.request('/b')).status, 404)
-  await put(server, '/a', 'y'.repeat(2000))
-  await put(server, '/b', 'small')
-  t.equal((await server.request('/a', { method: 'DELETE' })).status, 204)
-  await put(server, '/b', 'x'.repeat(2000))
-  await server.store.close()
+t.test(
+  'a full store responds with 507, allows replacements and deletions, and reuses freed room',
+  async t => {
+    // The root, two resources and their names.
+    const maxTotalBytes = 3000 + 5 * FILE_BYTES
+    const server = await storeServer(t, { maxTotalBytes })
+    await put(server, '/a', 'x'.repeat(2000))
+    const full = await server.request('/b', { method: 'PUT', body: 'x'.repeat(2000) })
+    t.equal(full.status, 507)
+    t.match(full.body, /origins\[\]\.store\.max_total/)
+    t.equal((await server.request('/b')).status, 404)
+    await put(server, '/a', 'y'.repeat(2000))
+    await put(server, '/b', 'small')
+    t.equal((await server.request('/a', { method: 'DELETE' })).status, 204)
+    await put(server, '/b', 'x'.repeat(2000))
+    await server.store.close()
 
-  const next = await storeServer(t, { maxTotalBytes }, server.directory)
-  t.equal(
-    (await next.request('/c', { method: 'PUT', body: 'x'.repeat(2000) })).status,
-    507,
-    'also after a restart',
-  )
-})
+    const next = await storeServer(t, { maxTotalBytes }, server.directory)
+    t.equal(
+      (await next.request('/c', { method: 'PUT', body: 'x'.repeat(2000) })).status,
+      507,
+      'also after a restart',
+    )
+  },
+)
 
-t.test('an upload whose old version was deleted meanwhile has the room that is there', async t => {
+t.test('an upload whose old version was deleted meanwhile can use only the room that is left', async t => {
   const server = await storeServer(t, { maxTotalBytes: 5000 + 5 * FILE_BYTES })
   await put(server, '/a', 'x'.repeat(4000))
   const client = await server.connect()
@@ -152,7 +155,7 @@ t.test('an upload whose old version was deleted meanwhile has the room that is t
   t.equal((await server.request('/b')).status, 200)
 })
 
-t.test('files and folders beside the content count too, in each process and after a restart', async t => {
+t.test('files and folders of the index count, too, in each process and after a restart', async t => {
   const deep = `/${'d/'.repeat(20)}x`
   // Its file, 21 names, and 21 folders; the content and what is known of it are less than one more.
   const needed = 43 * FILE_BYTES
@@ -180,7 +183,7 @@ t.test('files and folders beside the content count too, in each process and afte
   }
 })
 
-t.test('a long name counts for what its file holds', async t => {
+t.test('a long name counts with the content of its file', async t => {
   const name = `/${'n'.repeat(3000)}`
   const server = await storeServer(t, { maxTotalBytes: 3 * FILE_BYTES + 3000 })
   t.equal((await server.request(name, { method: 'PUT', body: '' })).status, 507)
@@ -195,7 +198,7 @@ t.test('a long name counts for what its file holds', async t => {
   t.equal((await other.request('/x', { method: 'PUT', body: '' })).status, 507, 'a count sees it, too')
 })
 
-t.test('a file that is damaged is counted, and no more once it is replaced', async t => {
+t.test('a damaged file is counted until it is replaced', async t => {
   const server = await storeServer(t, { maxTotalBytes: 3 * FILE_BYTES + 1000 })
   await put(server, '/x', 'content')
   const digest = digestOf('/x')
@@ -210,7 +213,7 @@ t.test('a file that is damaged is counted, and no more once it is replaced', asy
   await put(server, '/x', 'x'.repeat(700))
 })
 
-t.test('content that fits without what is kept beside it does not fit', async t => {
+t.test('content does not fit if only its index entries and metadata exceed the limit', async t => {
   const server = await storeServer(t, { maxTotalBytes: 3 * FILE_BYTES + 1000 })
   for (const [bytes, status] of [
     [1000, 507],
@@ -222,7 +225,7 @@ t.test('content that fits without what is kept beside it does not fit', async t 
   }
 })
 
-t.test('a count that took long is made more seldom: a twentieth of the time at most', async t => {
+t.test('slow counts are made less often, and take at most a twentieth of the time', async t => {
   const folder = t.testdir()
   let clock = 1_000_000
   let counts = 0

@@ -8,7 +8,7 @@ const UNSAFE = [
   ['DELETE', '/x'],
 ] as const
 
-t.test('only clients that may write use methods that are not safe', async t => {
+t.test('only clients that may write can use unsafe methods', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   server.mayWrite = false
@@ -23,7 +23,7 @@ t.test('only clients that may write use methods that are not safe', async t => {
   t.equal((await server.request('/x')).body, 'content')
 })
 
-t.test('no page of another site writes', async t => {
+t.test('no page of another site can write', async t => {
   const server = await storeServer(t)
   await put(server, '/x', 'content')
   for (const [fields, isOwn] of [
@@ -58,7 +58,7 @@ t.test('no page of another site writes', async t => {
   }
 })
 
-t.test('a page writes only under a name that is configured, or that leads nowhere else', async t => {
+t.test('a page can write only under a name that is configured, or that no one else can own', async t => {
   for (const [isHostNamed, host, isTaken] of [
     [true, 'store.test', true],
     [false, 'store.test', false],

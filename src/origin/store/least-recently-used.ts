@@ -1,27 +1,27 @@
 /**
- * The least recently used of many resources, found in one pass and with little memory: a heap with the most recently used
- * of those kept on top, which is the one to go when an older one comes.
+ * Finds the least recently used of many resources in one pass and with little memory: a heap of limited size with the most
+ * recently used one on top, which is replaced when an older one is added.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** A resource, by what its file says. */
+/** A resource that may be evicted. */
 export interface Candidate {
-  /** Hexadecimal. */
+  /** The hexadecimal digest of its path. */
   readonly digest: string
   /** When it was last used, in milliseconds since the epoch. */
   readonly usedMs: number
-  /** What its file counts for. */
+  /** The counted bytes of its file. */
   readonly bytes: number
 }
 
-/** Taken out in one turn of the loop, which takes less than a millisecond. */
+/** Entries that are taken out in one turn of the event loop, which takes less than a millisecond. */
 const ENTRIES_AT_ONCE = 256
 
-export class Oldest {
+export class LeastRecentlyUsed {
   readonly #most: number
   readonly #heap: Candidate[] = []
 
-  /** @param most how many are kept */
+  /** @param most maximum number of candidates to keep */
   constructor(most: number) {
     this.#most = most
   }
