@@ -1,24 +1,24 @@
 /**
- * The age of a stored response (RFC 9111 §4.2.3, §5.1): how long ago the origin generated or validated it.
+ * The age of a stored response: the time since the origin generated or validated it (RFC 9111 §4.2.3, §5.1).
  *
- * An Age that is no number is ignored (§5.1): Date tells the age all the same.
+ * An Age that is not a number is ignored (§5.1); the age is still known from Date.
  */
 import { trimOws } from '../http/fields.js'
 import { MAX_DELTA_SECONDS } from './cache-control.js'
 
 const DIGITS = /^\d+$/
 
-/** What of a stored response tells its age. */
+/** The parts of a stored response that its age depends on. */
 interface Aging {
-  /** How old it was when it was received, in milliseconds. */
+  /** Its age when it was received, in milliseconds. */
   readonly initialAgeMs: number
   readonly respondedAt: number
 }
 
 /**
- * The first member counts where there are several (§5.1).
- * @param values those of all its lines
- * @returns seconds, at most 2^31; 0 without the field, or when what counts of it is malformed
+ * Parses Age. If it has several members, the first one counts (§5.1).
+ * @param values the values of all field lines
+ * @returns seconds, at most 2^31; 0 if there is no such field or its first member is malformed
  */
 export function parseAge(values: readonly string[]): number {
   const [first = ''] = (values[0] ?? '').split(',', 1).map(trimOws)
@@ -26,9 +26,9 @@ export function parseAge(values: readonly string[]): number {
 }
 
 /**
- * `corrected_initial_age`: the larger of what Date tells and of what Age tells, the time under way included.
- * @param ageSeconds as parseAge has it
- * @param dateMs milliseconds since the epoch, as the two times are
+ * Computes `corrected_initial_age`: the larger of the ages by Date and by Age, including the time of the exchange.
+ * @param ageSeconds the result of parseAge
+ * @param dateMs milliseconds since the epoch, like the two times
  * @returns milliseconds
  */
 export function initialAgeMs(
@@ -36,14 +36,14 @@ export function initialAgeMs(
   dateMs: number,
   times: { readonly requestedAt: number; readonly respondedAt: number },
 ): number {
-  // Date has no fractions of a second, and what is not known of it is no age.
+  // Date has no fractions of a second, so those of the clock must not count as age.
   const apparent = Math.max(0, Math.floor(times.respondedAt / 1000) * 1000 - dateMs)
   const delay = Math.max(0, times.respondedAt - times.requestedAt)
   return Math.max(apparent, ageSeconds * 1000 + delay)
 }
 
 /**
- * @param now milliseconds since the epoch; a clock that was set back makes nothing younger than it was received
+ * @param now milliseconds since the epoch; if the clock was set back, the age is that when the response was received
  * @returns milliseconds
  */
 export function currentAgeMs(response: Aging, now: number): number {
@@ -51,7 +51,7 @@ export function currentAgeMs(response: Aging, now: number): number {
   return resident > 0 ? response.initialAgeMs + resident : response.initialAgeMs
 }
 
-/** The value of Age (RFC 9111 §5.1), whose largest number stands for all that are greater (§1.2.2). */
+/** The value of Age (RFC 9111 §5.1); all larger ages are represented by its maximum (§1.2.2). */
 export function currentAgeSeconds(response: Aging, now: number): number {
   return wholeSeconds(currentAgeMs(response, now))
 }

@@ -1,22 +1,22 @@
 /**
- * Cache directives (RFC 9111 §5.2, §5.3, §5.4): what Cache-Control says, of a request or of a response.
+ * Parses the directives of Cache-Control in requests and responses (RFC 9111 §5.2, §5.3, §5.4).
  *
- * Directives are read as leniently as the section asks: in any case, with an argument as a token or as a quoted
- * string, over several lines. What cannot be read counts as the stricter of what it may have meant: an argument that
- * is no number of seconds is kept as an invalid one, which makes a response stale, and is not taken for an absent one.
+ * Parsing is as lenient as the section requires: directives in any case, arguments as tokens or quoted strings, several
+ * field lines. A malformed directive gets the stricter of its possible meanings: an argument that is not a number of
+ * seconds counts as invalid, which makes a response stale, and not as absent.
  */
 import { splitList, trimOws } from '../http/fields.js'
 import { isToken } from '../http/token.js'
 
-/** The argument of one directive: its text, none, or one that is malformed. */
+/** The argument of a directive: its text, undefined if there is none, or MALFORMED. */
 export type DirectiveArgument = string | undefined | typeof MALFORMED
 export const MALFORMED: unique symbol = Symbol('malformed')
 
-/** A number of seconds that stands for every larger one (RFC 9111 §1.2.2). */
+/** The maximum number of seconds, which represents all larger ones (RFC 9111 §1.2.2). */
 export const MAX_DELTA_SECONDS = 2 ** 31
 
 const DIGITS = /^\d+$/
-/** What a response would be another one without: it is withheld as a whole where one of them may not be used. */
+/** Fields that a response cannot be used without: if a directive withholds one, it withholds the whole response. */
 const INDISPENSABLE: ReadonlySet<string> = new Set([
   'age',
   'cache-control',
@@ -32,7 +32,7 @@ const INDISPENSABLE: ReadonlySet<string> = new Set([
   'vary',
 ])
 
-/** The directives that are acted upon, of requests and of responses; of others nothing is kept. */
+/** The directives of requests and responses that have an effect; all others are dropped. */
 const KNOWN = [
   'immutable',
   'max-age',
@@ -53,20 +53,20 @@ const KNOWN = [
 export type DirectiveName = (typeof KNOWN)[number]
 const KNOWN_NAMES: ReadonlySet<string> = new Set(KNOWN)
 
-/** All directives of one name: what their arguments come to, however many there are. */
+/** The combined arguments of all directives with the same name. */
 interface Combined {
   readonly seconds: number | 'invalid'
   readonly isBare: boolean
-  /** A list of field names, or `all`; undefined where the directive names no fields. */
+  /** A list of field names, or `all`; undefined for a directive that cannot name fields. */
   readonly fields: { readonly list: string } | 'all' | undefined
 }
 
 export class Directives {
   static readonly NONE: Directives = new Directives([])
-  /** An entry of a store keeps it as long as it lives: it is bounded by the names, whatever was received. */
+  /** A cache entry holds this for its whole life, so its size is bounded by the known names, not by what was received. */
   readonly #combined = new Map<DirectiveName, Combined>()
 
-  /** @param directives in lower case, each with its argument */
+  /** @param directives names in lower case, each with its argument */
   constructor(directives: readonly (readonly [name: string, argument: DirectiveArgument])[]) {
     const known = new Map<DirectiveName, DirectiveArgument[]>()
     for (const [name, argument] of directives) {
@@ -81,19 +81,19 @@ export class Directives {
     }
   }
 
-  /** Whether there is one of that name, whatever its argument. */
+  /** Whether there is a directive with this name and any argument or none. */
   has(name: DirectiveName): boolean {
     return this.#combined.has(name)
   }
 
-  /** Whether there is one of that name without an argument. */
+  /** Whether there is a directive with this name and no argument. */
   hasWithoutArgument(name: DirectiveName): boolean {
     return this.#combined.get(name)?.isBare ?? false
   }
 
   /**
-   * Its argument in seconds, at most 2^31; the smallest of several, as the others may be meant for somebody else.
-   * @returns undefined when there is no such directive; `invalid` when an argument of it is no number of seconds
+   * The argument in seconds, at most 2^31; if there are several, the smallest.
+   * @returns undefined if there is no such directive; `invalid` if an argument is not a number of seconds
    * @see RFC 9111 §1.2.2, §4.2.1
    */
   seconds(name: DirectiveName): number | undefined | 'invalid' {
@@ -101,9 +101,10 @@ export class Directives {
   }
 
   /**
-   * The fields that a qualified `private` or `no-cache` names, in lower case; `all` when one has no argument, or one
-   * that is no list of names or names what cannot be left out: the stricter reading (RFC 9111 §5.2.2.4, §5.2.2.7).
-   * @returns undefined when there is no such directive
+   * The fields that a qualified `private` or `no-cache` names, in lower case (RFC 9111 §5.2.2.4, §5.2.2.7). `all`, the
+   * stricter reading, if a directive has no argument, if that is not a list of names, or if it names an indispensable
+   * field.
+   * @returns undefined if there is no such directive
    */
   fieldNames(name: 'private' | 'no-cache'): readonly string[] | 'all' | undefined {
     const fields = this.#combined.get(name)?.fields
@@ -124,7 +125,7 @@ function secondsOf(all: readonly DirectiveArgument[]): number | 'invalid' {
   return smallest
 }
 
-/** One text rather than its names: thousands of short ones take twenty times their bytes. */
+/** Keeps the names as one text: thousands of short strings would take twenty times their bytes. */
 function fieldsOf(all: readonly DirectiveArgument[]): Combined['fields'] {
   const texts: string[] = []
   for (const argument of all) {
@@ -137,7 +138,7 @@ function fieldsOf(all: readonly DirectiveArgument[]): Combined['fields'] {
   return { list: texts.join(',') }
 }
 
-/** @param values those of all its lines, in order */
+/** @param values the values of all field lines, in order */
 export function parseDirectives(values: readonly string[]): Directives {
   if (values.length === 0) return Directives.NONE
   const directives: [string, DirectiveArgument][] = []
@@ -145,7 +146,7 @@ export function parseDirectives(values: readonly string[]): Directives {
   return new Directives(directives)
 }
 
-/** Adds the directives of one line. */
+/** Adds the directives of one field line. */
 function readLine(line: string, directives: [string, DirectiveArgument][]): void {
   let at = 0
   let isTrusted = true
@@ -154,12 +155,12 @@ function readLine(line: string, directives: [string, DirectiveArgument][]): void
     const written = line.slice(at, end)
     const name = trimOws(written).toLowerCase()
     const { argument, next, isClosed } = line[end] === '=' ? readArgument(line, end + 1) : noArgument(end)
-    // What is behind a quote that is not closed where it should be is quoted or not: it counts, but it allows nothing.
+    // After a quote that is not closed properly, the rest may be quoted or not. It counts, but with malformed arguments.
     isTrusted &&= isClosed
-    // White space before the `=` makes it something else than a directive with an argument (RFC 9111 §5.2).
+    // A directive with an argument has no white space before the `=` (RFC 9111 §5.2).
     const isSpaced = line[end] === '=' && /[ \t]$/.test(written)
     if (name !== '') directives.push([name, isTrusted && !isSpaced ? argument : MALFORMED])
-    // Past the comma.
+    // Skips the comma.
     at = next + 1
   }
 }
@@ -172,7 +173,7 @@ function endOfName(line: string, start: number): number {
 
 interface ReadArgument {
   readonly argument: DirectiveArgument
-  /** Where the comma behind it is, or the end of the line. */
+  /** The position of the comma after it, or of the end of the line. */
   readonly next: number
   readonly isClosed: boolean
 }

@@ -1,6 +1,5 @@
 /**
- * Cache-Status (RFC 9211): says on every response that goes from or past the cache what the cache has made of the
- * request.
+ * Serializes Cache-Status, which tells with every response how the cache handled the request (RFC 9211).
  */
 import { serializeItem, Token } from 'structured-headers'
 import { isToken } from '../http/token.js'
@@ -8,14 +7,14 @@ import type { CacheResult } from '../outcome.js'
 
 const NAME = 'sluice'
 
-/** What became of a request, for the log and the metrics, and how Cache-Status has it (RFC 9211 §2.1, §2.2). */
+/** The results for log and metrics, and their parameter in Cache-Status: `hit`, or `fwd` (RFC 9211 §2.1, §2.2). */
 const RESULTS = {
   hit: 'hit',
-  /** Used though stale: while it is validated, on an error, or because the client puts up with it. */
+  /** A stale response was used: while it is validated, because of an error, or because the client accepts it. */
   stale_hit: 'hit',
-  /** The origin has said that what is stored is current. */
+  /** The origin has validated the stored response. */
   revalidated: 'stale',
-  /** Answered with the response to another request that was under way. */
+  /** The response to another request, which was already in progress, was used. */
   collapsed: 'uri-miss',
   uri_miss: 'uri-miss',
   vary_miss: 'vary-miss',
@@ -24,7 +23,7 @@ const RESULTS = {
   partial: 'partial',
   method: 'method',
   bypass: 'bypass',
-  /** 504: neither stored nor to be had. */
+  /** 504: nothing is stored, and the request must not be forwarded. */
   only_if_cached: undefined,
 } as const satisfies Record<CacheResult, string | undefined>
 
@@ -33,30 +32,30 @@ export type Forward = Exclude<(typeof RESULTS)[CacheResult], 'hit' | undefined>
 
 export interface CacheStatus {
   readonly result: CacheResult
-  /** Why it was forwarded, where the result does not say: what a collapsed request or a validation was for. */
+  /** Why the request was forwarded, if the result does not tell: for a collapsed request or a validation. */
   readonly fwd?: Forward | undefined
-  /** The status that the origin has answered with. */
+  /** The status code of the origin's response. */
   readonly fwdStatus?: number | undefined
-  /** What is left of the lifetime, in seconds; less than nothing when it is stale. */
+  /** The remaining lifetime in seconds; negative if the response is stale. */
   readonly ttlSeconds?: number | undefined
   /** Whether the response was stored. */
   readonly stored?: boolean | undefined
   readonly collapsed?: boolean | undefined
   /** The URI of the cache key. */
   readonly key?: string | undefined
-  /** A word of ours. */
+  /** An implementation-specific word (RFC 9211 §2.8). */
   readonly detail?: string | undefined
 }
 
-/** What a string of structured fields cannot have (RFC 9651 §3.3.3). */
+/** Characters that are not allowed in a string of structured fields (RFC 9651 §3.3.3). */
 const NOT_IN_SF_STRING = /[^\x20-\x7e]/g
 /** The largest integer of structured fields (RFC 9651 §3.3.1). */
 const MAX_INTEGER = 999_999_999_999_999
 
-/** The member of the list that is this cache's; those of caches behind it come before it (RFC 9211 §2). */
+/** Serializes the list member of this cache; it is added after those of caches closer to the origin (RFC 9211 §2). */
 export function serializeCacheStatus(status: CacheStatus): string {
   const { result, fwdStatus, ttlSeconds, key, detail } = status
-  // What most hits have to say costs twenty times as much below.
+  // The general code below takes twenty times as long as this, which is enough for most hits.
   if (result === 'hit' && key === undefined && detail === undefined && ttlSeconds !== undefined) {
     return `${NAME};hit;ttl=${integer(ttlSeconds)}`
   }

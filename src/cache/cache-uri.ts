@@ -1,24 +1,24 @@
 /**
- * The URI of a cache key (RFC 9111 §2): scheme, host in lower case, port always, and path and query in the bytes that were
- * asked for. Two spellings of one resource that differ in anything else are two keys.
+ * The URI of a cache key (RFC 9111 §2): the scheme, the host in lower case, always the port, and path and query exactly as
+ * requested. Other differences between two spellings of the same URI make two keys.
  */
 import { type Authority, parseAuthority, serializeHostPort } from '../http/authority.js'
 
-/** @param path with its query; begins with `/` */
+/** @param path the path with its query; begins with `/` */
 export function serializeCacheUri(scheme: string, { host, port }: Authority, path: string): string {
   return `${scheme}://${serializeHostPort(host, port)}${path}`
 }
 
-/** Scheme and authority, which ends at the first `/` or `?` (RFC 3986 §3.2). */
+/** Scheme and authority; the authority ends before the first `/` or `?` (RFC 3986 §3.2). */
 const URL_START = /^(https?):\/\/([^/?]*)/i
 const PORTS = { http: 80, https: 443 } as const
-/** Whatever is not visible ASCII has no place in a request target, nor has a fragment. */
+/** A request target contains only visible ASCII, and no fragment. */
 const NOT_IN_TARGET = /[^!-~]|#/
 
 /**
- * @param text an http or https URL, in the spelling that a client would ask for it in
- * @returns the URI of its key
- * @throws RangeError with a clause that says what was expected
+ * Parses a URL to the URI of its cache key.
+ * @param text an http or https URL, spelled as a client would request it
+ * @throws RangeError whose message says what was expected
  */
 export function parseCacheUri(text: string): string {
   const refused = (clause: string) => new RangeError(`expected a URL such as http://a.example/b, ${clause}`)

@@ -1,8 +1,8 @@
 /**
- * What a stored response says about its own use (RFC 9111 §4.2.1, §5.2.2): how long it is fresh, and what forbids it.
+ * The freshness of a stored response, and what else its fields say about its reuse (RFC 9111 §4.2.1, §5.2.2).
  *
- * It is read once, when a store loads an entry, so that a hit compares numbers and reads no field. A lifetime that is
- * stated but cannot be read is none: the response is stale from the start (§4.2.1).
+ * The fields are parsed once, when a store loads an entry, so that a hit only compares numbers. A lifetime that is given
+ * but cannot be parsed is zero: the response is always stale (§4.2.1).
  */
 import { parseHttpDate } from '../http/date.js'
 import { type EntityTag, parseEntityTag } from '../http/etag.js'
@@ -16,7 +16,7 @@ import { heuristicLifetimeMs } from './heuristics.js'
 import type { StoredHead } from './stored-response.js'
 import { parseTargeted, TARGETS } from './targeted.js'
 
-/** The lines of the fields that caching is decided by, by name. */
+/** The values of the fields that caching depends on, by name. */
 type Lines = Readonly<Record<(typeof READ)[number], string[]>>
 const READ = [
   ...TARGETS,
@@ -33,56 +33,58 @@ const AGE: ReadonlySet<string> = new Set(['age'])
 const NONE: readonly never[] = Object.freeze([])
 const READ_NAMES: ReadonlySet<string> = new Set(READ)
 
-/** An entity tag without its quotes, as some origins send it; `*` would match anything. */
+/** An entity tag without its quotes, as some origins send it; `*` is excluded, as it would match any. */
 const UNQUOTED_TAG = /^(?!\*$)[\x21\x23-\x2b\x2d-\x7e\x80-\xff]+$/
 
 /**
- * It keeps its fields as one text, ready to be sent, and the numbers that a hit compares: a store of a million responses
- * is a million of these, and a hit of any of them reads memory that no processor has in its caches.
+ * A stored response and what its fields say about its use. The fields are kept as one text that is ready to be sent: a
+ * memory store has up to a million of these, a hit reads memory that is in no cache of the processor, and each garbage
+ * collection takes longer the larger the heap is.
  */
 export class StoredResponse {
-  // What every hit reads comes first: it is in two lines of a processor's cache then, and not in four.
+  // Members that each hit reads come first, so that they are in two lines of the processor's cache and not in four.
   readonly status: number
   readonly reason: string
   readonly minor: 0 | 1
   readonly selecting: StoredHead['selecting']
-  /** False when nothing matches it: Vary has `*`, or names other fields than were recorded (RFC 9111 §4.1). */
+  /** False if no request matches it: Vary contains `*`, or names other fields than were recorded (RFC 9111 §4.1). */
   readonly isSelectable: boolean
-  /** No use without a validation (RFC 9111 §5.2.2.4), nor of one that may not be stored any more. */
+  /** Whether it must be validated before each use (RFC 9111 §5.2.2.4), or must not be stored according to its fields now. */
   readonly noCache: boolean
-  /** When it came; milliseconds since the epoch. */
+  /** When it was received; milliseconds since the epoch. */
   readonly respondedAt: number
   /** Its age when it was received. */
   readonly initialAgeMs: number
   readonly lifetimeMs: number
   readonly range: ByteRange | undefined
-  /** Whether its fields go to clients as they are: none is Age, which is another one each time, or a writer's own. */
+  /** Whether all of its fields are sent to clients: neither Age, which is computed for each response, nor framing fields. */
   readonly #isReady: boolean
-  /** The lines of all fields. */
+  /** The lines of all its fields, each with its line end. */
   readonly #lines: string
 
   readonly method: string
   readonly completeLength: number | undefined
-  /** Milliseconds since the epoch. */
+  /** When the request was sent; milliseconds since the epoch. */
   readonly requestedAt: number
-  /** Date, or when it was received; milliseconds since the epoch. */
+  /** Date, or when it was received if it has none; milliseconds since the epoch. */
   readonly dateMs: number
-  /** Of a Last-Modified that is a date. */
+  /** Last-Modified, if it is a date; milliseconds since the epoch. */
   readonly lastModifiedMs: number | undefined
-  /** Whether it states its lifetime itself, if only to say that it has none. */
+  /** Whether its lifetime, which may be zero, is given explicitly. */
   readonly isExplicit: boolean
-  /** It is never used when stale, for whatever reason (§4.2.4). */
+  /** Whether it must never be used when stale (§4.2.4). */
   readonly mustRevalidate: boolean
   readonly isPublic: boolean
-  /** RFC 8246 §2. */
+  /** Whether it does not change while it is fresh (RFC 8246 §2). */
   readonly isImmutable: boolean
-  /** How long it may be used when stale (RFC 5861 §3, §4); 0 without the directive. */
+  /** How long it may be used after it has become stale (RFC 5861 §3, §4); 0 without the directive. */
   readonly staleWhileRevalidateMs: number
   readonly staleIfErrorMs: number
   readonly setsCookie: boolean
 
   /**
-   * Never throws, whatever the fields are. Nothing of the head is kept alive: its texts are often parts of a larger one.
+   * Never throws, whatever the fields contain. All texts are copied: those of a received head are usually slices of a
+   * larger text, which they would keep in memory.
    */
   constructor(head: StoredHead) {
     const { method, reason, selecting, respondedAt } = head
@@ -129,22 +131,22 @@ export class StoredResponse {
     this.isSelectable = !vary.includes('*') && hasSelecting(selecting, vary)
   }
 
-  /** The lines of the fields that go to clients, each with its end. */
+  /** The lines of the fields for clients, each with its line end. */
   get lines(): string {
     return this.#isReady ? this.#lines : fieldLines(this.clientFields)
   }
 
-  /** Of the lines of all fields. */
+  /** The length of the lines of all its fields in bytes. */
   get bytes(): number {
     return this.#lines.length
   }
 
-  /** The fields that go to clients. */
+  /** The fields for clients, without Age, which is computed for each response. */
   get clientFields(): Fields {
     return this.#isReady ? this.#fields : withoutFields(this.#fields, AGE)
   }
 
-  /** What it was made of. */
+  /** The head that it was made from. It is built on each call. */
   get head(): StoredHead {
     const { method, status, reason, minor, selecting, requestedAt, respondedAt, range, completeLength } = this
     return {
@@ -161,24 +163,24 @@ export class StoredResponse {
     }
   }
 
-  /** Those of the targeted field that is meant for this cache, or else of Cache-Control (RFC 9213 §2.1). */
+  /** The directives of the targeted field for this cache if there is one, otherwise of Cache-Control (RFC 9213 §2.1). */
   get directives(): Directives {
     const lines = readLines(this.#fields)
     return targetedDirectives(lines) ?? parseDirectives(lines['cache-control'])
   }
 
-  /** ETag as received, where If-None-Match can carry it. */
+  /** ETag as received, if it can be sent in If-None-Match. */
   get etagText(): string | undefined {
     return usableTag(fieldValues(this.#fields, 'etag'))
   }
 
-  /** The same where it is well-formed. */
+  /** The parsed ETag, if it is well-formed. */
   get etag(): EntityTag | undefined {
     const text = this.etagText
     return text === undefined ? undefined : parseEntityTag(text)
   }
 
-  /** Last-Modified as received, where it is a date. */
+  /** Last-Modified as received, if it is a date. */
   get lastModifiedText(): string | undefined {
     return this.lastModifiedMs === undefined ? undefined : fieldValue(this.#fields, 'last-modified')
   }
@@ -192,19 +194,19 @@ export class StoredResponse {
     return fields
   }
 
-  /** The names in Vary, as `varyNames` has them: read anew, as those that are kept are in `selecting`. */
+  /** The result of `varyNames` for its Vary. It is parsed on each call, as `selecting` already contains the names. */
   get vary(): readonly string[] {
     return varyNames(fieldValues(this.#fields, 'vary'))
   }
 
-  /** Whether a conditional request can be made of it (RFC 9111 §4.3.1). */
+  /** Whether it has a validator for a conditional request (RFC 9111 §4.3.1). */
   get isValidatable(): boolean {
     return this.etagText !== undefined || this.lastModifiedText !== undefined
   }
 
   /**
-   * What makes two responses the same, byte for byte (RFC 9110 §8.8.1, §8.8.2.2): a strong ETag, or a Last-Modified
-   * that had been true for a minute when it was sent.
+   * The strong validator, which is the same only if two responses are identical byte for byte (RFC 9110 §8.8.1, §8.8.2.2):
+   * a strong ETag, or a Last-Modified that is at least a minute before Date.
    */
   get strongValidator(): string | undefined {
     const { etag, etagText } = this
@@ -216,10 +218,10 @@ export class StoredResponse {
 
 const STRONG_AFTER_MS = 60_000
 
-/** A Vary of more names is `*`: each is compared for every variant, and no origin chooses by so many. */
+/** A Vary with more names counts as `*`: each name is compared for every variant, and no origin needs so many. */
 const MAX_VARY_NAMES = 32
 
-/** The names that Vary lists, in lower case, sorted, each once; `*` alone when they are too many. */
+/** The distinct names that Vary lists, sorted and in lower case; only `*` if there are too many. */
 export function varyNames(lines: readonly string[]): readonly string[] {
   if (lines.length === 0) return lines
   const names = new Set(lines.flatMap(splitList).map(name => name.toLowerCase()))
@@ -250,7 +252,7 @@ function targetedDirectives(lines: Lines): Directives | undefined {
   return undefined
 }
 
-/** RFC 9111 §4.2.1, in its order; undefined when the response states nothing. */
+/** The explicit lifetime, in the order of RFC 9111 §4.2.1; undefined if none is given. */
 function explicitLifetimeMs(
   directives: Directives,
   expires: readonly string[],
@@ -259,7 +261,7 @@ function explicitLifetimeMs(
   const seconds = directives.seconds('s-maxage') ?? directives.seconds('max-age')
   if (seconds !== undefined) return seconds === 'invalid' ? 0 : seconds * 1000
   if (expires.length === 0) return undefined
-  // Above all `0` and `-1`, which mean that it is in the past (§5.3).
+  // An invalid date, usually `0` or `-1`, means that it is already stale (§5.3).
   const until = onlyDate(expires, response.respondedAt)
   return until === undefined ? 0 : Math.max(0, until - response.dateMs)
 }
@@ -270,22 +272,22 @@ function toleranceMs(directives: Directives, name: 'stale-while-revalidate' | 's
 }
 
 /**
- * A date that a lifetime is calculated with: in whatever case (§4.2).
+ * Parses a date for the calculation of a lifetime; letters may be in any case (§4.2).
  * @param now milliseconds since the epoch
  */
 export function parseDate(text: string, now: number): number | undefined {
-  return parseHttpDate(text.replace(LETTERS, inItsCase), now)
+  return parseHttpDate(text.replace(LETTERS, toDateCase), now)
 }
 
 const LETTERS = /[a-z]+/gi
 
-/** As the grammar of a date has it (RFC 9110 §5.6.7). */
-function inItsCase(letters: string): string {
+/** Changes the case of letters to that of the grammar of dates (RFC 9110 §5.6.7). */
+function toDateCase(letters: string): string {
   const upper = letters.toUpperCase()
   return upper === 'GMT' ? upper : upper.slice(0, 1) + letters.slice(1).toLowerCase()
 }
 
-/** The date of a field that is there once and valid. */
+/** The date of a field with a single line; undefined if it is invalid. */
 function onlyDate(lines: readonly string[], now: number): number | undefined {
   const [line] = lines
   return line === undefined || lines.length > 1 ? undefined : parseDate(line, now)
@@ -297,7 +299,7 @@ function usableTag(lines: readonly string[]): string | undefined {
   return parseEntityTag(line) !== undefined || UNQUOTED_TAG.test(line) ? line : undefined
 }
 
-/** Whether the fields recorded are those that Vary names now: a 304 may have changed it (RFC 9111 §4.3.4). */
+/** Whether the recorded fields are those that Vary names: a 304 may have changed Vary since (RFC 9111 §4.3.4). */
 function hasSelecting(selecting: StoredHead['selecting'], names: readonly string[]): boolean {
   return selecting.length === 2 * names.length && names.every((name, i) => selecting[2 * i] === name)
 }

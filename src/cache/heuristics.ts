@@ -1,11 +1,11 @@
 /**
- * Heuristic freshness (RFC 9111 §4.2.2): how long a response is taken for fresh that does not say so itself.
+ * Heuristic freshness: the lifetime of a response that has no explicit one (RFC 9111 §4.2.2).
  *
- * What has not changed for long is taken to stay as it is for a tenth of that time, a day at most. Nothing is guessed
- * where the answer may be somebody's own: what sets a cookie only has the lifetime that it states.
+ * It is a tenth of the time since Last-Modified, and at most a day. A response that sets a cookie may be personal, so it
+ * gets no heuristic lifetime.
  */
 
-/** Statuses whose responses may be guessed at (RFC 9110 §15.1); with `public` any may (RFC 9111 §5.2.2.9). */
+/** Heuristically cacheable statuses (RFC 9110 §15.1); with `public` all are (RFC 9111 §5.2.2.9). */
 const HEURISTICALLY_CACHEABLE: ReadonlySet<number> = new Set([
   200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, 501,
 ])
@@ -21,12 +21,12 @@ export interface HeuristicFacts {
   readonly lastModifiedMs: number | undefined
 }
 
-/** Whether a response of that status may be stored without stating a lifetime (RFC 9110 §15.1). */
+/** Whether a response with this status may be stored without an explicit lifetime (RFC 9110 §15.1). */
 export function isHeuristicallyCacheable(status: number): boolean {
   return HEURISTICALLY_CACHEABLE.has(status)
 }
 
-/** @returns milliseconds; 0 where nothing may be guessed */
+/** @returns milliseconds; 0 if no heuristic may be used */
 export function heuristicLifetimeMs(facts: HeuristicFacts): number {
   const { status, isPublic, setsCookie, dateMs, lastModifiedMs } = facts
   if (lastModifiedMs === undefined || setsCookie) return 0

@@ -1,5 +1,5 @@
 /**
- * Invalidation (RFC 9111 §4.4): what a request has changed is not used any more.
+ * Invalidation: stored responses for a resource that a request has changed are not used any more (RFC 9111 §4.4).
  */
 import type { FieldSection } from '../http/field-section.js'
 import { fieldValues } from '../http/fields.js'
@@ -9,12 +9,12 @@ import { isSameOrigin, resolveReference } from '../http/uri-reference.js'
 const NONE: readonly string[] = Object.freeze([])
 
 /**
- * The URIs whose stored responses are forgotten: the target, and what Location and Content-Location name at the same
- * origin. What an answer says of other origins is not believed, or anybody could empty the cache of anybody else.
- * @param method of the request; one that is not known counts as unsafe
- * @param status of the final response: errors have changed nothing
- * @param uri the target, as it is in a cache key
- * @param fields of the response
+ * The URIs whose stored responses are invalidated: the target, and those that Location and Content-Location name, if they
+ * have the same origin. Otherwise any origin could invalidate the responses of others.
+ * @param method the method of the request; an unknown one counts as unsafe
+ * @param status the status of the final response; an error has changed nothing
+ * @param uri the target, as in a cache key
+ * @param fields the fields of the response
  */
 export function invalidatedUris(
   method: string,

@@ -1,16 +1,16 @@
 /**
- * The cache key (RFC 9111 §2): the target URI, and what else decides whether one client may see what another has fetched.
+ * The cache key: the target URI, and what else decides whether clients may share a response (RFC 9111 §2).
  *
- * Only what is in the key, or named by Vary, may change what is stored. Some origins look at fields that say which host or
- * path they were asked for and that no Vary ever names: their values are part of the key, so that whoever sends them gets
- * an entry of their own and nobody else does.
+ * Only what is in the key, or named by Vary, may influence a stored response. Some origins use fields that claim another
+ * host, but do not name them in Vary. The values of such fields are part of the key, so that a client that sends them gets
+ * a separate entry and cannot influence the responses of others.
  */
 import type { Authority } from '../http/authority.js'
 import { FIELD, type FieldSection } from '../http/field-section.js'
 
 /**
- * The values of the fields that claim another target than the request has, and a Host that is not in lower case, as origins
- * get it that way; '' for a request without any.
+ * The values of the fields that claim another target than that of the request, and the Host if it is not in lower case, as
+ * origins see its case; '' if there is neither.
  */
 export function claimedTarget({ text }: Authority, fields: FieldSection): string {
   const spelling = text === text.toLowerCase() ? '' : ` ${text}`

@@ -1,8 +1,8 @@
 /**
- * Parts (RFC 9111 §3.3, §3.4; RFC 9110 §14, §15.3.7): ranges answered from what is stored, and parts joined to a whole.
+ * Partial responses: serves ranges of stored responses, and combines stored parts (RFC 9111 §3.3, §3.4; RFC 9110 §14,
+ * §15.3.7).
  *
- * Parts are put together only when the same strong validator says that they are parts of one content; without it the
- * result might be a file that never was.
+ * Parts are combined only if they have the same strong validator. Otherwise they could be from different versions.
  */
 import { FIELD } from '../http/field-section.js'
 import { type Fields, fieldValue, fieldValues, withoutFields } from '../http/fields.js'
@@ -15,15 +15,15 @@ import type { CacheRequest } from './request.js'
 import type { StoredHead } from './stored-response.js'
 import { CONDITIONS } from './validation.js'
 
-/** What of the stored content answers a request. */
+/** Which part of the stored content a request gets. */
 export type PartDecision =
-  /** All that is stored, which is all of the representation. */
+  /** All stored content, which is the complete representation. */
   | { readonly kind: 'whole' }
-  /** 206: positions in what is stored, both included, and the Content-Range of the answer. */
+  /** 206: the first and the last position in the stored content, and the Content-Range of the response. */
   | { readonly kind: 'part'; readonly first: number; readonly last: number; readonly contentRange: string }
   /** 416. */
   | { readonly kind: 'unsatisfiable'; readonly completeLength: number }
-  /** Not all of what is asked for is stored. */
+  /** The requested range is not completely stored. */
   | { readonly kind: 'miss' }
 
 const CLOSED_RANGE = /^bytes=(\d{1,15})-(\d{1,15})$/i
@@ -31,8 +31,8 @@ const WHOLE: PartDecision = Object.freeze({ kind: 'whole' })
 const MISS: PartDecision = Object.freeze({ kind: 'miss' })
 
 /**
- * @param response one that may be used for the request
- * @param length bytes of content that are stored
+ * @param response a stored response that may be used for the request
+ * @param length bytes of stored content
  * @param now milliseconds since the epoch
  */
 export function decidePart(
@@ -84,7 +84,7 @@ function partOfPart(
   return { kind: 'part', first, last, contentRange: `bytes ${from}-${to}/${completeLength ?? '*'}` }
 }
 
-/** Where it is not known how long the whole is, only a range with both ends says where it is. */
+/** Parses a range with both ends. If the complete length is unknown, no other range has a known position. */
 function closedRange(fields: Fields): { kind: 'single'; range: ByteRange } | { kind: 'full' } {
   const [value = '', ...more] = fieldValues(fields, 'range')
   const match = more.length === 0 ? CLOSED_RANGE.exec(value) : null
@@ -93,15 +93,15 @@ function closedRange(fields: Fields): { kind: 'single'; range: ByteRange } | { k
   return range.first <= range.last ? { kind: 'single', range } : { kind: 'full' }
 }
 
-/** Both as one, when they overlap or one begins behind the end of the other (RFC 9111 §3.4). */
+/** The union of two ranges that overlap or adjoin; undefined if there is a gap between them (RFC 9111 §3.4). */
 export function joined(a: ByteRange, b: ByteRange): ByteRange | undefined {
   if (a.first > b.last + 1 || b.first > a.last + 1) return undefined
   return { first: Math.min(a.first, b.first), last: Math.max(a.last, b.last) }
 }
 
 /**
- * Whether what comes with `head` is a part of, or all of, the content that is stored (§3.4): both have the same strong
- * validator, and do not contradict each other about how long the whole is.
+ * Whether a received part belongs to the same representation as the stored one (§3.4): both have the same strong
+ * validator, and their complete lengths do not contradict each other.
  */
 export function mayCombine(stored: StoredHead, head: ReceivedHead): boolean {
   if (head.status !== 206) return false
@@ -123,10 +123,10 @@ function isTag(stored: StoredHead): boolean {
 }
 
 /**
- * The head of what is stored once a part is joined to it: the fields of the newer one in place of the older one's
- * (§3.4), and 200 when nothing is missing any more.
- * @param newer of the part received, as it would be stored by itself; mayCombine has said that both are of one content
- * @returns undefined when there is a gap between them
+ * The head of a stored response combined with a received part: fields of the newer part replace those of the stored one
+ * (§3.4), and the status is 200 if the representation is complete.
+ * @param newer the head of the received part, as it would be stored by itself; mayCombine must have returned true
+ * @returns undefined if there is a gap between them
  */
 export function combinedHead(stored: StoredHead, newer: StoredHead): StoredHead | undefined {
   const range = stored.range && newer.range && joined(stored.range, newer.range)
@@ -143,10 +143,10 @@ export function combinedHead(stored: StoredHead, newer: StoredHead): StoredHead 
 }
 
 /**
- * The fields of a request for what is missing behind a stored beginning (§3.4), with If-Range so that all of it comes
- * when it has become another (RFC 9110 §13.1.5).
- * @param fields of the client's request
- * @returns undefined when what is stored is no beginning, or has no strong validator
+ * The fields of a request for the rest of a stored beginning (§3.4). With If-Range the origin sends the complete
+ * representation if it has changed (RFC 9110 §13.1.5).
+ * @param fields the fields of the client's request
+ * @returns undefined if the stored part is not the beginning, or has no strong validator
  */
 export function remainderRange(fields: Fields, response: StoredResponse): Fields | undefined {
   const { range } = response

@@ -1,8 +1,8 @@
 /**
- * Whether a stored response answers a request (RFC 9111 §4, §4.2.4, §5.2.1; RFC 5861; RFC 8246).
+ * Decides whether a stored response may be reused for a request (RFC 9111 §4, §4.2.4, §5.2.1; RFC 5861; RFC 8246).
  *
- * The request may ask for something fresher than the response says of itself, or put up with something staler; the
- * response may forbid the latter. What neither allows is validated.
+ * A request may require a fresher response, or accept a stale one, unless the response forbids that. Otherwise the response
+ * has to be validated.
  */
 import { currentAgeMs, wholeSeconds } from './age.js'
 import type { Directives } from './cache-control.js'
@@ -10,15 +10,14 @@ import type { StoredResponse } from './freshness.js'
 import { isHeuristicallyCacheable } from './heuristics.js'
 import { type CacheRequest, hasRequestDirectives, requestDirectives } from './request.js'
 
-/** What the operator has set for a host, instead of what its origin says. */
+/** Bounds that the configuration sets for a host's lifetimes, which override those given by the origin. */
 export interface LifetimeBounds {
   readonly minTtlMs?: number | undefined
   readonly maxTtlMs?: number | undefined
 }
 
 /**
- * `ageSeconds` is the Age of the answer; `ttlSeconds` what is left of its lifetime, less than nothing when it is
- * stale.
+ * `ageSeconds` is the value of Age; `ttlSeconds` is the remaining lifetime, which is negative for a stale response.
  */
 export type Reuse =
   | { readonly kind: 'fresh'; readonly ageSeconds: number; readonly ttlSeconds: number }
@@ -35,7 +34,7 @@ const REQUEST: Reuse = Object.freeze({ kind: 'validate', why: 'request' })
 const NO_CACHE: Reuse = Object.freeze({ kind: 'validate', why: 'no-cache' })
 
 /**
- * @param response one that the request selects
+ * @param response a stored response that the request selects
  * @param now milliseconds since the epoch
  */
 export function decideReuse(
@@ -54,7 +53,7 @@ export function decideReuse(
   return isTolerated(response, age, lifetime) ? stale(age, lifetime, 'stale-while-revalidate') : STALE
 }
 
-/** The same for a request with directives (RFC 9111 §5.2.1). */
+/** Decides for a request with directives (RFC 9111 §5.2.1). */
 function decideAsAsked(asked: Directives, response: StoredResponse, age: number, lifetime: number): Reuse {
   if (asked.has('no-cache')) return REQUEST
   const isFresh = age < lifetime
@@ -69,14 +68,14 @@ function decideAsAsked(asked: Directives, response: StoredResponse, age: number,
   return isTolerated(response, age, lifetime) ? stale(age, lifetime, 'stale-while-revalidate') : STALE
 }
 
-/** A request with max-age or min-fresh wants nothing stale, unless it has max-stale too (RFC 9111 §5.2.1.1, §5.2.1.3). */
+/** A request with max-age or min-fresh accepts no stale response, unless it has max-stale, too (RFC 9111 §5.2.1.1, §5.2.1.3). */
 function wantsFresh(asked: Directives): boolean {
   return (asked.has('max-age') || asked.has('min-fresh')) && !asked.has('max-stale')
 }
 
 /**
- * `max-age=0` is what a reload sends. It asks again even what came a moment ago, but not what says that it will not
- * change (RFC 8246 §2); `no-cache` asks for that as well.
+ * Whether the response is too old for the request's max-age. Browsers send `max-age=0` to reload a page: every response has
+ * to be validated then, except a fresh one that is immutable (RFC 8246 §2); with `no-cache` that one, too.
  */
 function exceedsMaxAge(asked: Directives, response: StoredResponse, age: number, isFresh: boolean): boolean {
   const maxAge = asked.seconds('max-age')
@@ -87,7 +86,8 @@ function exceedsMaxAge(asked: Directives, response: StoredResponse, age: number,
 }
 
 /**
- * How stale it may be for the request (RFC 9111 §5.2.1.2): any time without an argument, but none that nobody knows.
+ * How stale the response may be for the request: without limit if max-stale has no argument (RFC 9111 §5.2.1.2).
+ * @returns milliseconds; -1 without max-stale, or if its argument is invalid
  */
 function maxStaleMs(asked: Directives): number {
   if (!asked.has('max-stale')) return -1
@@ -96,31 +96,33 @@ function maxStaleMs(asked: Directives): number {
   return asked.hasWithoutArgument('max-stale') ? Number.MAX_VALUE : -1
 }
 
-/** RFC 5861 §3. */
+/** Whether the response may be used while it is validated: `stale-while-revalidate` (RFC 5861 §3). */
 function isTolerated(response: StoredResponse, age: number, lifetime: number): boolean {
   return !response.mustRevalidate && age - lifetime < response.staleWhileRevalidateMs
 }
 
-/** Statuses that `stale-if-error` takes for an error (RFC 5861 §4). */
+/** Whether a status is an error for the purpose of `stale-if-error` (RFC 5861 §4). */
 export function isStaleIfErrorStatus(status: number): boolean {
   return status === 500 || status === 502 || status === 503 || status === 504
 }
 
-/** How an origin has failed, and when: milliseconds since the epoch. */
+/** The failure of an origin. */
 export interface OriginFailure {
+  /** Milliseconds since the epoch. */
   readonly now: number
-  /** Of its response; undefined where there is none. */
+  /** The status of its response; undefined if there is none. */
   readonly status: number | undefined
   readonly ttl?: LifetimeBounds | undefined
 }
 
-/** How long a response may be stale that is used because its origin cannot be reached. */
+/** How stale a response may be that is used because its origin cannot be reached. */
 const DISCONNECTED_MS = 24 * 60 * 60 * 1000
 
 /**
- * Whether a response is used, though stale, because no other can be had (RFC 9111 §4.2.4). Where the origin answers with
- * an error, response or request have to allow that with `stale-if-error` (RFC 5861 §4). Where it gives no response at
- * all, the cache is disconnected, and uses what is stale for a day at most. Never where something forbids it.
+ * Whether a stale response may be used because the origin has failed (RFC 9111 §4.2.4). If the origin has responded with an
+ * error, the response or the request must allow it with `stale-if-error` (RFC 5861 §4). If there was no response at all,
+ * the cache is disconnected, and may use a response that has been stale for at most a day. A directive that forbids stale
+ * responses always takes precedence.
  */
 export function mayServeStaleOnError(
   response: StoredResponse,
@@ -129,22 +131,22 @@ export function mayServeStaleOnError(
 ): boolean {
   if (response.mustRevalidate || (status !== undefined && !isStaleIfErrorStatus(status))) return false
   let tolerance = response.staleIfErrorMs
-  let isUnwanted = false
+  let requiresFresh = false
   if (hasRequestDirectives(request.fields)) {
     const asked = requestDirectives(request.fields)
     if (asked.has('no-cache')) return false
     const seconds = asked.seconds('stale-if-error')
     if (typeof seconds === 'number') tolerance = Math.max(tolerance, seconds * 1000)
-    isUnwanted = wantsFresh(asked)
+    requiresFresh = wantsFresh(asked)
   }
-  if (status === undefined && !isUnwanted) tolerance = Math.max(tolerance, DISCONNECTED_MS)
+  if (status === undefined && !requiresFresh) tolerance = Math.max(tolerance, DISCONNECTED_MS)
   const staleness = currentAgeMs(response, now) - boundedLifetimeMs(response, ttl)
   return tolerance > 0 && staleness <= tolerance
 }
 
 /**
- * The least lifetime that is configured makes good content last, as a guess would (RFC 9111 §4.2.2): never an error,
- * nor what sets a cookie. The greatest holds for everything.
+ * Applies the configured bounds to a lifetime. Like a heuristic, the minimum applies only to successful responses that set
+ * no cookie (RFC 9111 §4.2.2); the maximum applies to all.
  */
 export function boundedLifetimeMs(response: StoredResponse, ttl: LifetimeBounds | undefined): number {
   if (ttl === undefined) return response.lifetimeMs
@@ -153,7 +155,7 @@ export function boundedLifetimeMs(response: StoredResponse, ttl: LifetimeBounds 
   return ttl.maxTtlMs === undefined ? lifetime : Math.min(lifetime, ttl.maxTtlMs)
 }
 
-/** Whether the operator may have it last longer than it says. */
+/** Whether the configuration may extend the lifetime of a response. */
 function mayBeProlonged(response: StoredResponse): boolean {
   const { status } = response
   return status < 400 && isHeuristicallyCacheable(status) && !response.setsCookie && !response.noCache

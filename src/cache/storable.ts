@@ -1,9 +1,8 @@
 /**
- * Whether a response is stored (RFC 9111 §3), and which of its fields (§3.1).
+ * Decides whether a response is stored (RFC 9111 §3), and which of its fields (§3.1).
  *
- * What is stored may go to anybody who shares the cache, so that whatever is not plainly meant for that is refused,
- * with a word that says why. So is what no request could be answered with: it is neither fresh at any time nor can it
- * be validated.
+ * A stored response may be sent to any client that shares the cache, so a response is refused unless it is clearly meant to
+ * be shared. It is also refused if it could never be used: if it is never fresh and cannot be validated.
  */
 import { endToEndFields } from '../http/connection.js'
 import { serializeHttpDate } from '../http/date.js'
@@ -43,29 +42,29 @@ export type Storable =
   | { readonly kind: 'store'; readonly head: StoredHead }
   | { readonly kind: 'refuse'; readonly why: NotStored }
 
-/** When the request was sent, and when the head of its response came: milliseconds since the epoch. */
+/** When the request was sent, and when the head of the response was received: milliseconds since the epoch. */
 export interface Times {
   readonly requestedAt: number
   readonly respondedAt: number
 }
 
-/** What the registry of RFC 9110 §15 has; their meaning for caches is known here (RFC 9111 §5.2.2.3). */
+/** The statuses of RFC 9110 §15 whose requirements for caches are implemented here (RFC 9111 §5.2.2.3). */
 const UNDERSTOOD: ReadonlySet<number> = new Set([
   ...[200, 201, 202, 203, 204, 205, 206, 300, 301, 302, 303, 305, 307, 308],
   ...[400, 401, 402, 403, 404, 405, 406, 408, 409, 410, 411, 413, 414, 415, 421, 422, 426],
   ...[500, 501, 502, 503, 504, 505],
 ])
 /**
- * Never stored: what answers more of the request than its target (304 and 412 its preconditions, 416 and 417 its Range
- * and Expect, 407 the way it came), and what its specification forbids to store (RFC 6585 §3 to §6).
+ * Statuses that are never stored: those that depend on more than the target of the request (304 and 412 on preconditions,
+ * 416 on Range, 417 on Expect, 407 on the proxy), and those that must not be stored (RFC 6585 §3 to §6).
  */
 const NEVER_STORED: ReadonlySet<number> = new Set([304, 407, 412, 416, 417, 428, 429, 431, 511])
-/** What belongs to the message and not to what is stored of it. */
-const OF_THE_MESSAGE = fieldSet('trailer', 'content-length')
+/** Fields of the received message that are not stored. */
+const MESSAGE_FIELDS = fieldSet('trailer', 'content-length')
 
 /**
- * @param head the final response to the request
- * @param ttl what is configured for the host
+ * @param head the head of the final response to the request
+ * @param ttl the configured bounds for the host
  */
 export function decideStorable(
   request: CacheRequest,
@@ -82,7 +81,7 @@ export function decideStorable(
   if (head.status === 206 && range === undefined) return refuse('partial')
 
   const response = new StoredResponse(headOf(request, head, times, range))
-  const why = refusalOf(request, response) ?? uselessness(response, ttl)
+  const why = refusalOf(request, response) ?? refusalOfUnusable(response, ttl)
   return why === undefined ? { kind: 'store', head: withoutWithheld(response) } : refuse(why)
 }
 
@@ -91,8 +90,9 @@ function refuse(why: NotStored): Storable {
 }
 
 /**
- * What becomes of a stored response with what a 304, or the response to HEAD, has said of it since (RFC 9111 §4.3.4, §5.2.2):
- * `leave` is for what was said to one client alone (§3.5).
+ * What to do with a stored response once its fields were updated by a 304, or by the response to HEAD (RFC 9111 §4.3.4,
+ * §5.2.2). `leave` is for an update that is meant for a single client (§3.5).
+ * @param response the response with the updated fields
  */
 export function decideUpdate(request: CacheRequest, response: StoredResponse): 'update' | 'leave' | 'remove' {
   const { directives } = response
@@ -102,22 +102,23 @@ export function decideUpdate(request: CacheRequest, response: StoredResponse): '
 }
 
 /**
- * A targeted field takes the place of Cache-Control, but for this: an origin that means a cache of its own by it, as CDNs
- * are, does not mean that one of somebody else may share what is private (RFC 9213 §2.2).
+ * Whether the response is private, by the targeted field or by Cache-Control. In general a targeted field replaces
+ * Cache-Control; but an origin that uses one for its own CDN does not allow the caches of others to share what
+ * Cache-Control calls private (RFC 9213 §2.2).
  */
 function isPrivate({ directives, head }: StoredResponse): boolean {
   if (directives.fieldNames('private') === 'all') return true
   return parseDirectives(fieldValues(head.fields, 'cache-control')).fieldNames('private') === 'all'
 }
 
-/** What RFC 9111 §3 and §3.5 demand of a response, and what a shared cache demands of one that may be personal. */
+/** Why a response must not be stored, by RFC 9111 §3 and §3.5, or because it may be personal. */
 function refusalOf(request: CacheRequest, response: StoredResponse): NotStored | undefined {
   const { fields, method } = request
   const { directives, head, isExplicit, isPublic } = response
   const { status } = head
   const isUnderstood = UNDERSTOOD.has(status)
   if (directives.has('must-understand') && !isUnderstood) return 'must-understand'
-  // must-understand says that no-store is for those who do not know the status (RFC 9111 §5.2.2.3).
+  // With must-understand, no-store applies only to caches that do not understand the status (RFC 9111 §5.2.2.3).
   if (directives.has('no-store') && !directives.has('must-understand')) return 'no-store'
   if (isPrivate(response)) return 'private'
   if (fields.has(FIELD.authorization) && !isForAuthorized(response)) return 'authorization'
@@ -136,14 +137,14 @@ function mustNotSetCookies({ setsCookie, isExplicit, isPublic }: StoredResponse)
   return setsCookie && !isExplicit && !isPublic
 }
 
-/** RFC 9111 §3.5. */
+/** Whether a response to a request with Authorization may be shared (RFC 9111 §3.5). */
 function isForAuthorized({ directives, isPublic }: StoredResponse): boolean {
   return isPublic || directives.has('must-revalidate') || directives.has('s-maxage')
 }
 
 /**
- * A response to POST or PATCH is one to GET when it says for how long, and that it is what the target holds now
- * (RFC 9110 §9.3.3, RFC 5789 §2).
+ * A response to POST or PATCH may be stored as one to GET if it has an explicit lifetime, and its Content-Location says that
+ * it is the current representation of the target (RFC 9110 §9.3.3, RFC 5789 §2).
  */
 function refusalOfUnsafe(request: CacheRequest, response: StoredResponse): NotStored | undefined {
   const { head } = response
@@ -154,8 +155,8 @@ function refusalOfUnsafe(request: CacheRequest, response: StoredResponse): NotSt
   return resolveReference(location, request.key.uri) === request.key.uri ? undefined : 'content-location'
 }
 
-/** Nothing could be answered with it. */
-function uselessness(response: StoredResponse, ttl: LifetimeBounds | undefined): NotStored | undefined {
+/** Why it makes no sense to store a response: it could never be used. */
+function refusalOfUnusable(response: StoredResponse, ttl: LifetimeBounds | undefined): NotStored | undefined {
   if (response.isValidatable) return undefined
   if (response.noCache || !Number.isFinite(response.initialAgeMs)) return 'no-freshness'
   if (boundedLifetimeMs(response, ttl) > 0) return undefined
@@ -163,14 +164,14 @@ function uselessness(response: StoredResponse, ttl: LifetimeBounds | undefined):
   return !mustRevalidate && staleWhileRevalidateMs + staleIfErrorMs > 0 ? undefined : 'no-freshness'
 }
 
-/** The range of a 206 that has one, and as many bytes as it says (RFC 9110 §14.4, §15.3.7). */
-/** Bytes of content that a response is to have, as far as it says so; a part says so by its Content-Range, too. */
+/** The declared bytes of a response's content, for a part also by its Content-Range; undefined if not declared. */
 export function expectedLength(head: ReceivedHead): number | undefined {
   if (head.contentLength !== undefined || head.status !== 206) return head.contentLength
   const range = receivedRange(head)
   return range && range.last - range.first + 1
 }
 
+/** The range of a 206; undefined if it has none, or another Content-Length (RFC 9110 §14.4, §15.3.7). */
 function receivedRange(head: ReceivedHead): ContentRange | undefined {
   const lines = fieldValues(head.fields.list, 'content-range')
   const [line] = lines
@@ -190,7 +191,7 @@ function headOf(
   const isWhole = range !== undefined && range.first === 0 && range.last + 1 === range.completeLength
   const stored: StoredHead = {
     method: request.method,
-    // All of it, in the shape of a part: it was asked for so, but is stored for those who ask for all.
+    // A part that covers the whole representation is stored as a complete response.
     status: isWhole ? 200 : head.status,
     reason: isWhole ? 'OK' : head.reason,
     minor: head.minor,
@@ -208,8 +209,8 @@ function partOf({ first, last, completeLength }: ContentRange): Pick<StoredHead,
 }
 
 /**
- * The head without what may be used for the one request alone (RFC 9111 §5.2.2.4, §5.2.2.7): what private or no-cache
- * names, and cookies where nothing says that the response is for others.
+ * The head without the fields that must not be shared (RFC 9111 §5.2.2.4, §5.2.2.7): those that private or no-cache names,
+ * and Set-Cookie unless the response is explicitly meant to be shared.
  */
 export function withoutWithheld(response: StoredResponse): StoredHead {
   const { head, directives } = response
@@ -221,12 +222,13 @@ export function withoutWithheld(response: StoredResponse): StoredHead {
 }
 
 /**
- * The fields of a response that are stored (§3.1): not those of one hop, those of proxies, or what announces trailers,
- * which are not kept, nor its length, which that of the stored content tells; of a part not its place either, which is
- * another one once it is joined. A Date that is missing or invalid is when it came (RFC 9110 §6.6.1).
+ * The fields of a response that are stored (§3.1): without those of the connection and of proxies, without Trailer, as
+ * trailers are not stored, and without Content-Length, as the length of the content is known. A part is stored without its
+ * position, which changes when parts are combined. If Date is missing or invalid, it becomes the time when the response was
+ * received (RFC 9110 §6.6.1).
  */
 export function storedFields(head: ReceivedHead, times: Times): Fields {
-  const fields = endToEndFields(head.fields, OF_THE_MESSAGE)
+  const fields = endToEndFields(head.fields, MESSAGE_FIELDS)
   const kept = head.status === 206 ? withoutFields(fields, CONTENT_RANGE) : fields
   if (hasValidDate(head.fields, times.respondedAt)) return kept
   return [...withoutFields(kept, DATE), 'Date', serializeHttpDate(times.respondedAt)]

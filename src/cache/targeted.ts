@@ -1,10 +1,9 @@
 /**
- * Targeted cache control (RFC 9213): a field that speaks to one kind of cache, and takes the place of Cache-Control and
- * Expires there.
+ * Targeted cache control: a field for one kind of cache, which replaces Cache-Control and Expires there (RFC 9213).
  *
- * It is a structured field, so that it is read strictly: one that does not parse is ignored as a whole, and a member of
- * another type than its directive has is ignored by itself. Surrogate-Control is none of them: it speaks to caches that
- * the origin itself has put in front of it and that have announced themselves to it, which an egress proxy is not.
+ * It is a structured field and so parsed strictly: a malformed field is ignored as a whole, and a member whose type does
+ * not fit its directive is ignored. Surrogate-Control is not supported: it is for caches that belong to the origin and
+ * announce themselves to it, which an egress proxy does not.
  */
 import { parseDictionary, Token } from 'structured-headers'
 import { type DirectiveArgument, Directives } from './cache-control.js'
@@ -22,7 +21,7 @@ const QUALIFIED: ReadonlySet<string> = new Set(['private', 'no-cache'])
 
 /**
  * @param lines the values of the lines of one targeted field, in order
- * @returns undefined when it is empty or malformed, so that the next one counts (RFC 9213 §2.1)
+ * @returns undefined if the field is empty or malformed, so that the next one applies (RFC 9213 §2.1)
  */
 export function parseTargeted(lines: readonly string[]): Directives | undefined {
   if (lines.length === 0) return undefined
@@ -47,7 +46,7 @@ export function parseTargeted(lines: readonly string[]): Directives | undefined 
   return new Directives(directives)
 }
 
-/** Whether a member is written with a point: `60.0` is another type than `60`, and parsed to the same number. */
+/** Whether a member is a decimal: `60.0` has another type than `60`, but is parsed to the same number. */
 function isDecimal(text: string, name: string): boolean {
   return new RegExp(String.raw`(?:^|[ \t,])${name}=-?\d+\.`).test(text)
 }

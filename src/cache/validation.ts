@@ -1,6 +1,6 @@
 /**
- * Validation (RFC 9111 §4.3): asking the origin whether what is stored is still current, answering clients who ask the
- * same of the cache, and what follows from the answers.
+ * Validation (RFC 9111 §4.3): makes conditional requests for stored responses, evaluates those of clients, and updates
+ * stored responses by the results.
  */
 import { decidePreconditions } from '../http/conditional.js'
 import { type FieldSection, fieldSet } from '../http/field-section.js'
@@ -12,7 +12,7 @@ import { storedFields, type Times, withoutWithheld } from './storable.js'
 import type { StoredHead } from './stored-response.js'
 import { selectingFields } from './vary.js'
 
-/** What a client asks of its own copy, and of a part. */
+/** Fields by which a client makes its request conditional, or asks for a part. */
 export const CONDITIONS: ReadonlySet<string> = new Set([
   'if-match',
   'if-none-match',
@@ -21,18 +21,18 @@ export const CONDITIONS: ReadonlySet<string> = new Set([
   'if-range',
   'range',
 ])
-/** What describes the stored content, which a response without content says nothing new of (§3.2). */
-const OF_THE_CONTENT: ReadonlySet<string> = new Set([
+/** Fields that describe the stored content; a response without content does not update them (§3.2). */
+const CONTENT_FIELDS: ReadonlySet<string> = new Set([
   'content-encoding',
   'content-length',
   'content-md5',
   'content-range',
   'etag',
 ])
-/** What is told anew each time; without it the old value would count from the new times (§4.2.3). */
-const OF_THE_TIME: ReadonlySet<string> = new Set(['age', 'date'])
-/** What a 304 does not repeat: its client has it (RFC 9110 §15.4.5). */
-const OF_THE_REPRESENTATION: ReadonlySet<string> = new Set([
+/** Fields that every update replaces or removes: an old value would be wrong relative to the new times (§4.2.3). */
+const TIME_FIELDS: ReadonlySet<string> = new Set(['age', 'date'])
+/** Representation fields that a 304 does not repeat, as the client already has them (RFC 9110 §15.4.5). */
+const REPRESENTATION_FIELDS: ReadonlySet<string> = new Set([
   'content-digest',
   'content-disposition',
   'content-encoding',
@@ -44,13 +44,13 @@ const OF_THE_REPRESENTATION: ReadonlySet<string> = new Set([
   'digest',
   'repr-digest',
 ])
-const ASKS = fieldSet('if-none-match', 'if-modified-since')
+const CONDITIONAL = fieldSet('if-none-match', 'if-modified-since')
 const LAST_MODIFIED: ReadonlySet<string> = new Set(['last-modified'])
 
 /**
- * The fields of a request that validates what is stored (RFC 9111 §4.3.1): all of the client's, as the origin may
- * select by any of them, but for its own conditions.
- * @param response one that is validatable
+ * The fields of a request that validates a stored response (RFC 9111 §4.3.1): those of the client except its conditions, as
+ * the origin may select the representation by any of them.
+ * @param response a response that has a validator
  */
 export function conditionalRequest(fields: Fields, response: StoredResponse): Fields {
   const conditional = [...withoutFields(fields, CONDITIONS)]
@@ -61,8 +61,8 @@ export function conditionalRequest(fields: Fields, response: StoredResponse): Fi
 }
 
 /**
- * Whether a client has what is stored already (§4.3.2). Without a Last-Modified it is Date that If-Modified-Since is
- * compared with.
+ * Whether the client's copy is the stored response, so that it gets a 304 (§4.3.2). If-Modified-Since is compared with Date
+ * if there is no Last-Modified.
  */
 export function answerFor(
   request: CacheRequest,
@@ -70,7 +70,7 @@ export function answerFor(
   now: number,
 ): 'whole' | 'not-modified' {
   const { status } = response
-  if (status < 200 || status > 299 || !request.fields.hasAny(ASKS)) return 'whole'
+  if (status < 200 || status > 299 || !request.fields.hasAny(CONDITIONAL)) return 'whole'
   const decision = decidePreconditions({
     method: request.method,
     fields: request.fields.list,
@@ -81,13 +81,12 @@ export function answerFor(
 }
 
 /**
- * What is stored once a 304 has said that it is current (§4.3.4).
+ * The stored head, updated by a 304 to the request of `conditionalRequest` (§4.3.4).
  *
- * To be asked of a 304 to a request that conditionalRequest has made. It has named one entity tag, and the answer is
- * about that one, whatever tag it has itself: origins that compress on the way out name another variant there. By a
- * date alone the two have to be the same.
- * @param request of the client, whose fields select the response from now on if its Vary has changed
- * @returns undefined when the 304 is about something else
+ * That request has a single entity tag, and the 304 is about that one, even if it has another ETag itself: origins that
+ * compress responses on the fly send the tag of another variant there. If there is only a date, it must be the same.
+ * @param request the fields of the client's request, which select the response from now on if its Vary has changed
+ * @returns undefined if the 304 is about another response
  */
 export function freshened(
   stored: StoredHead,
@@ -106,9 +105,9 @@ function isSelectedBy(stored: StoredHead, notModified: ReceivedHead): boolean {
 }
 
 /**
- * What is stored after a response to HEAD (§4.3.5): its fields are those of GET, unless they tell of another content.
- * @param length bytes of content that are stored
- * @returns `stored` itself when the response says nothing about it, as no other status than 200 does
+ * The stored head, updated by a response to HEAD (§4.3.5), whose fields are those of a response to GET.
+ * @param length length of the stored content in bytes
+ * @returns `stored` itself if the response has another status than 200; `invalid` if it is about other content
  */
 export function afterHead(
   stored: StoredHead,
@@ -128,15 +127,15 @@ function hasOther(stored: StoredHead, head: ReceivedHead, name: string): boolean
   return values.length > 0 && values.join() !== fieldValues(stored.fields, name).join()
 }
 
-/** The stored fields, in place of which come those of the same name that were received (§3.2). */
+/** Replaces stored fields by received ones with the same name (§3.2). */
 function updated(
   stored: StoredHead,
   head: ReceivedHead,
   times: Times,
   request: FieldSection | undefined,
 ): StoredHead {
-  const received = withoutFields(storedFields(head, times), OF_THE_CONTENT)
-  const replaced = new Set(OF_THE_TIME)
+  const received = withoutFields(storedFields(head, times), CONTENT_FIELDS)
+  const replaced = new Set(TIME_FIELDS)
   for (let i = 0; i < received.length; i += 2) replaced.add((received[i] as string).toLowerCase())
   const fields = [...withoutFields(stored.fields, replaced), ...received]
   const { requestedAt, respondedAt } = times
@@ -145,7 +144,7 @@ function updated(
   return withoutWithheld(new StoredResponse(updatedHead))
 }
 
-/** Another Vary selects by other fields; those of a request that is not known match nothing. */
+/** Updates the selecting fields if Vary has changed. Without the request they cannot be known, and match no request. */
 function withSelecting(
   merged: StoredHead,
   stored: StoredHead,
@@ -157,8 +156,8 @@ function withSelecting(
   return isSame ? merged : { ...merged, selecting: selectingFields(request, vary) }
 }
 
-/** The fields of a 304 made of what is stored (RFC 9110 §15.4.5). Last-Modified helps only those who have no ETag. */
+/** The fields of a 304 that is made from a stored response (RFC 9110 §15.4.5). It needs no Last-Modified if it has an ETag. */
 export function notModifiedFields(fields: Fields): Fields {
-  const kept = withoutFields(fields, OF_THE_REPRESENTATION)
+  const kept = withoutFields(fields, REPRESENTATION_FIELDS)
   return fieldValue(fields, 'etag') === undefined ? kept : withoutFields(kept, LAST_MODIFIED)
 }

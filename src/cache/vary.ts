@@ -1,9 +1,9 @@
 /**
- * Selecting among stored responses (RFC 9111 §4, §4.1): by the fields of the request that their Vary names.
+ * Selects among stored responses by the request fields that their Vary names (RFC 9111 §4, §4.1).
  *
- * Fields are compared in a form that equal meanings share: lines combined, white space around commas gone, and of the
- * fields of content negotiation the case, the order and the spelling of weights. Nothing is equal here that an origin
- * might answer differently.
+ * Fields are normalised before they are compared: lines are combined and white space around commas is removed. In fields
+ * for content negotiation, the case, the order and the spelling of weights are normalised, too. Values that an origin
+ * might treat differently are never made equal.
  */
 import { createHash } from 'node:crypto'
 import type { FieldSection } from '../http/field-section.js'
@@ -11,31 +11,31 @@ import { fieldValues, trimOws } from '../http/fields.js'
 import { type StoredResponse, varyNames } from './freshness.js'
 import type { StoredHead } from './stored-response.js'
 
-/** Members of these have a weight, and their order says nothing (RFC 9110 §12.4.2, §12.5). */
+/** Fields whose members have weights, and whose order does not matter (RFC 9110 §12.4.2, §12.5). */
 const WEIGHTED: ReadonlySet<string> = new Set([
   'accept',
   'accept-charset',
   'accept-encoding',
   'accept-language',
 ])
-/** Told apart without being kept: what is stored is read by others than those who sent it. */
+/** Fields whose values are stored as digests only, as others than their senders can read the store. */
 const SECRET: ReadonlySet<string> = new Set(['authorization', 'cookie', 'proxy-authorization'])
-/** One member: what is weighed, its parameters, and at last its weight (RFC 9110 §12.4.2). */
+/** One member: the value, its parameters, and finally its weight (RFC 9110 §12.4.2). */
 const MEMBER =
   /^([^;,"\s]+)((?:[ \t]*;[ \t]*[^;,"=\s]+=[^;,"\s]*)*?)(?:[ \t]*;[ \t]*[qQ]=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?))?$/
-/** A weight that is none, or has something behind it. */
+/** A weight that is invalid, or not the last parameter. */
 const MISPLACED_WEIGHT = /;[ \t]*q=/i
 const PARAMETER = /[ \t]*;[ \t]*([^;=]+)=([^;]*)/g
 
 /**
- * What selects the response to a request.
- * @param vary values of the lines of Vary in the response; `*` among them never matches, whatever is recorded
+ * The normalised request fields that select a response, as they are stored with it.
+ * @param vary the values of all Vary lines of the response; a response with `*` never matches, whatever is recorded
  */
 export function selectingFields(fields: FieldSection, vary: readonly string[]): StoredHead['selecting'] {
   return varyNames(vary).flatMap(name => [name, normalised(name, fields)])
 }
 
-/** Whether a stored response is for a request: all fields that its Vary names are those of the request that it answered. */
+/** Whether a request selects a stored response: the fields that Vary names equal those of the original request. */
 export function matchesVary(stored: StoredResponse, fields: FieldSection): boolean {
   if (!stored.isSelectable) return false
   const { selecting } = stored
@@ -46,8 +46,8 @@ export function matchesVary(stored: StoredResponse, fields: FieldSection): boole
 }
 
 /**
- * The most recent of those that match (RFC 9111 §4).
- * @param candidates all that are stored under the key of the request
+ * Selects the most recent of the responses that match (RFC 9111 §4).
+ * @param candidates all responses that are stored for the key of the request
  */
 export function selectResponse(
   candidates: readonly StoredResponse[],
@@ -58,7 +58,7 @@ export function selectResponse(
   return mostRecent(candidates.filter(candidate => matchesVary(candidate, fields)))
 }
 
-/** A part only where there is no complete one: it may be joined to become one, and is not preferred to it. */
+/** Selects the most recent response. Complete ones take precedence over parts, even if those can be completed. */
 function mostRecent(responses: readonly StoredResponse[]): StoredResponse | 'vary-miss' {
   let best: StoredResponse | undefined
   for (const response of responses) if (best === undefined || isBetter(response, best)) best = response
@@ -72,19 +72,19 @@ function isBetter(a: StoredResponse, b: StoredResponse): boolean {
   return a.respondedAt > b.respondedAt
 }
 
-/** @returns null when the request does not have it, which is something else than an empty value */
+/** @returns null if the request does not have the field, which is different from an empty value */
 function normalised(name: string, fields: FieldSection): string | null {
   const values = fieldValues(fields.list, name)
   if (values.length === 0) return null
   if (SECRET.has(name)) return createHash('sha256').update(values.join(), 'latin1').digest('base64url')
   const text = values.map(trimOws).join(',')
-  // A comma in a quoted string separates nothing.
+  // A comma in a quoted string is not a separator.
   if (text.includes('"')) return text
   const members = text.split(',').map(trimOws)
   return (WEIGHTED.has(name) ? weighted(members) : undefined) ?? members.join(',')
 }
 
-/** @returns undefined when a member cannot be read */
+/** @returns undefined if a member cannot be parsed */
 function weighted(members: readonly string[]): string | undefined {
   const canonical = new Set<string>()
   for (const member of members) {

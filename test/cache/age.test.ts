@@ -5,7 +5,7 @@ import { runs } from '../kit/runs.js'
 import { anyValue } from './arbitrary.js'
 import { date, NOW, stored } from './messages.js'
 
-t.test('of Age the first member counts, and what is no number is ignored (RFC 9111 §5.1)', async t => {
+t.test('the first member of Age counts, and what is not a number is ignored (RFC 9111 §5.1)', async t => {
   for (const [values, wanted] of [
     [[], 0],
     [['0'], 0],
@@ -41,7 +41,7 @@ t.test('of Age the first member counts, and what is no number is ignored (RFC 91
   }
 })
 
-t.test('the age on receipt is what Date or what Age tells, whichever is more (RFC 9111 §4.2.3)', async t => {
+t.test('the initial age is the larger of those by Date and by Age (RFC 9111 §4.2.3)', async t => {
   for (const [ageSeconds, dateMs, requestedAt, respondedAt, wanted] of [
     [0, NOW, NOW, NOW, 0],
     [0, NOW - 5000, NOW, NOW, 5000],
@@ -62,7 +62,7 @@ t.test('the age on receipt is what Date or what Age tells, whichever is more (RF
   }
 })
 
-t.test('it grows with the time that the response is stored (RFC 9111 §4.2.3)', async t => {
+t.test('the age grows while the response is stored (RFC 9111 §4.2.3)', async t => {
   const response = stored(['Age', '30', 'Date', date()])
   for (const [after, wanted] of [
     [0, 30000],
@@ -76,7 +76,7 @@ t.test('it grows with the time that the response is stored (RFC 9111 §4.2.3)', 
 })
 
 t.test(
-  'Age is given in whole seconds, and the largest stands for all that are greater (RFC 9111 §1.2.2, §5.1)',
+  'Age has whole seconds, and its maximum represents all larger ages (RFC 9111 §1.2.2, §5.1)',
   async t => {
     for (const [fields, after, wanted] of [
       [['Age', '30'], 0, 30],
@@ -92,7 +92,7 @@ t.test(
   },
 )
 
-t.test('no bytes make an age that is less than nothing, or no number', async () => {
+t.test('no bytes result in an age that is negative, or not a number', async () => {
   fc.assert(
     fc.property(fc.array(anyValue), values => parseAge(values) >= 0),
     { numRuns: runs(2000) },

@@ -7,7 +7,7 @@ import { runs } from '../kit/runs.js'
 import { anyValue } from './arbitrary.js'
 
 t.test(
-  'names are read in any case, over several lines, with white space around them (RFC 9111 §5.2)',
+  'names may be in any case, in several lines, with white space around them (RFC 9111 §5.2)',
   async t => {
     for (const values of [
       ['no-store'],
@@ -67,7 +67,7 @@ t.test(
   },
 )
 
-t.test('what is no number of seconds is invalid, and not absent (RFC 9111 §4.2.1)', async t => {
+t.test('an argument that is not a number of seconds is invalid, not absent (RFC 9111 §4.2.1)', async t => {
   for (const value of [
     'max-age',
     'max-age=',
@@ -97,7 +97,7 @@ t.test('what is no number of seconds is invalid, and not absent (RFC 9111 §4.2.
   }
 })
 
-t.test('seconds are at most 2^31, and the smallest of several (RFC 9111 §1.2.2)', async t => {
+t.test('seconds are at most 2^31, and the smallest of several counts (RFC 9111 §1.2.2)', async t => {
   for (const [values, wanted] of [
     [['max-age=0'], 0],
     [['max-age=000060'], 60],
@@ -144,7 +144,7 @@ t.test('private and no-cache name fields, or withhold everything (RFC 9111 §5.2
   }
 })
 
-t.test('what is behind a quote that is never closed forbids, and allows nothing', async t => {
+t.test('directives after an unclosed quote can forbid, but not allow anything', async t => {
   const directives = parseDirectives([
     'x="a, no-store, private, max-age=60, public, s-maxage="5"',
     'min-fresh=1',
@@ -158,7 +158,7 @@ t.test('what is behind a quote that is never closed forbids, and allows nothing'
   t.notOk(parseDirectives(['x="public']).has('public'))
 })
 
-t.test('a directive without an argument is told from one with any', async t => {
+t.test('a directive without an argument is distinguished from one with an argument', async t => {
   for (const [value, wanted] of [
     ['public', true],
     ['public=a', false],
@@ -170,7 +170,7 @@ t.test('a directive without an argument is told from one with any', async t => {
   }
 })
 
-t.test('no bytes make reading fail, and a line more takes nothing back', async t => {
+t.test('no bytes make parsing fail, and a further line never relaxes anything', async t => {
   const names = ['no-store', 'private', 'no-cache', 'must-revalidate', 'public', 'max-age'] as const
   fc.assert(
     fc.property(fc.array(anyValue), fc.array(anyValue), (lines, more) => {
@@ -194,7 +194,7 @@ t.test('a list of many directives costs no more than its length', async t => {
   t.ok(directives.has('no-store'))
 })
 
-t.test('what is kept of directives is in proportion to their bytes, whatever they are', async t => {
+t.test('the memory for any directives is proportional to their bytes', async t => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const heap = (): number => {

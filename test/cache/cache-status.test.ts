@@ -6,7 +6,7 @@ import { CACHE_RESULTS } from '../../src/outcome.js'
 import { runs } from '../kit/runs.js'
 
 t.test(
-  'each result has its member: hit, or why it was forwarded, and never both (RFC 9211 §2, §2.1, §2.2)',
+  'each result has its parameter: hit, or why it was forwarded, never both (RFC 9211 §2, §2.1, §2.2)',
   async t => {
     const members = CACHE_RESULTS.map(result => [result, serializeCacheStatus({ result })])
     t.same(members, [
@@ -27,7 +27,7 @@ t.test(
 )
 
 t.test(
-  'what is said of a request that was forwarded, and of what is left of a lifetime (RFC 9211 §2.3 to §2.8)',
+  'the parameters of a forwarded request, and the remaining lifetime (RFC 9211 §2.3 to §2.8)',
   async t => {
     for (const [status, wanted] of [
       [{ result: 'hit', ttlSeconds: 545 }, 'sluice;hit;ttl=545'],
@@ -53,7 +53,7 @@ t.test(
 )
 
 t.test(
-  'it is a member of a list of structured fields, whatever is said (RFC 9651 §3.3.1, §3.3.3, §3.3.4)',
+  'any status is a valid member of a list of structured fields (RFC 9651 §3.3.1, §3.3.3, §3.3.4)',
   async () => {
     fc.assert(
       fc.property(

@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseAuthority } from '../../src/http/authority.js'
 import { parseCacheUri, serializeCacheUri } from '../../src/cache/cache-uri.js'
 
-t.test('scheme and host are in lower case, and the port is always told', async t => {
+t.test('scheme and host are in lower case, and the port is always present', async t => {
   for (const [url, uri] of [
     ['http://a.test/', 'http://a.test:80/'],
     ['HTTP://A.Test', 'http://a.test:80/'],
@@ -15,14 +15,14 @@ t.test('scheme and host are in lower case, and the port is always told', async t
   }
 })
 
-t.test('path and query stay in the bytes that were asked for', async t => {
+t.test('path and query are kept as requested', async t => {
   for (const path of ['/A/%7eb/../c', '/a//b', '/?', '/a?B=%2F&c', '/a?b?c', "/!$&'()*+,;=:@|<>{}^`\\"]) {
     t.equal(parseCacheUri(`http://a.test${path}`), `http://a.test:80${path}`)
   }
   t.equal(parseCacheUri('http://a.test?x'), 'http://a.test:80/?x', 'an empty path is /')
 })
 
-t.test('what is no URL of a request is refused', async t => {
+t.test('text that cannot be the URL of a request is refused', async t => {
   for (const text of [
     '',
     '/a',
@@ -44,6 +44,6 @@ t.test('what is no URL of a request is refused', async t => {
   }
 })
 
-t.test('of a request that was parsed it is the same', async t => {
+t.test('it equals the URI that is made from the parsed request', async t => {
   t.equal(serializeCacheUri('http', parseAuthority('A.test', 80), '/b?c'), parseCacheUri('http://a.test/b?c'))
 })

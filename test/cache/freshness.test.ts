@@ -6,7 +6,7 @@ import { anyFields, anyStatus } from './arbitrary.js'
 import { date, head, NOW, stored, TIMES } from './messages.js'
 
 t.test(
-  'the lifetime is s-maxage, max-age, Expires less Date, or a guess, in that order (RFC 9111 §4.2.1)',
+  'the lifetime is s-maxage, max-age, Expires minus Date, or heuristic, in that order (RFC 9111 §4.2.1)',
   async t => {
     const guessable = ['Last-Modified', date(-1000), 'Date', date()]
     for (const [fields, wanted, isExplicit] of [
@@ -32,7 +32,7 @@ t.test(
   },
 )
 
-t.test('Expires that is no date is in the past (RFC 9111 §5.3)', async t => {
+t.test('an Expires that is not a date is in the past (RFC 9111 §5.3)', async t => {
   for (const [value, wanted] of [
     [date(10), 10],
     [date(1), 1],
@@ -63,7 +63,7 @@ t.test('Expires that is no date is in the past (RFC 9111 §5.3)', async t => {
   t.equal(stored(['Expires', date(10), 'Expires', date(10), 'Date', date()]).lifetimeMs, 0, 'two lines')
 })
 
-t.test('Expires counts from Date, or from when it came (RFC 9110 §6.6.1)', async t => {
+t.test('Expires is relative to Date, or to the time of receipt (RFC 9110 §6.6.1)', async t => {
   for (const [value, wanted] of [
     [date(-10), 20],
     [date(), 10],
@@ -102,7 +102,7 @@ t.test(
   },
 )
 
-t.test('how long a stale response is good for (RFC 5861 §3, §4)', async t => {
+t.test('how long a stale response may be used (RFC 5861 §3, §4)', async t => {
   const response = stored(['Cache-Control', 'stale-while-revalidate=5, stale-if-error=6'])
   t.same([response.staleWhileRevalidateMs, response.staleIfErrorMs], [5000, 6000])
   for (const value of [
@@ -115,7 +115,7 @@ t.test('how long a stale response is good for (RFC 5861 §3, §4)', async t => {
   }
 })
 
-t.test('which ETag can be asked with, and which is strong (RFC 9110 §8.8.3)', async t => {
+t.test('which ETag can be sent in If-None-Match, and which is strong (RFC 9110 §8.8.3)', async t => {
   for (const [values, text, opaque] of [
     [['"a"'], '"a"', 'a'],
     [['W/"a"'], 'W/"a"', 'a'],
@@ -140,7 +140,7 @@ t.test('which ETag can be asked with, and which is strong (RFC 9110 §8.8.3)', a
 })
 
 t.test(
-  'a strong validator: an ETag that is not weak, or a date long past (RFC 9110 §8.8.1, §8.8.2.2)',
+  'a strong validator is an ETag that is not weak, or a date long enough ago (RFC 9110 §8.8.1, §8.8.2.2)',
   async t => {
     for (const [fields, wanted] of [
       [['ETag', '"a"'], '"a"'],
@@ -156,7 +156,7 @@ t.test(
   },
 )
 
-t.test('Age goes to no client as it was received (RFC 9111 §5.1)', async t => {
+t.test('a received Age is not sent to clients (RFC 9111 §5.1)', async t => {
   const fields = ['A', '1', 'AGE', '5', 'Date', date(), 'age', '6', 'a', '2']
   t.same(new StoredResponse({ ...head(), fields }).clientFields, ['A', '1', 'Date', date(), 'a', '2'])
   t.equal(new StoredResponse({ ...head(), fields }).lines, `A: 1\r\nDate: ${date()}\r\na: 2\r\n`)
@@ -165,7 +165,7 @@ t.test('Age goes to no client as it was received (RFC 9111 §5.1)', async t => {
   t.same(own.head.fields, ['A', '1', 'Content-Length', '5', 'B', ''])
 })
 
-t.test('one that was read from a store is what was written to it (RFC 9111 §2)', async () => {
+t.test('a response that was read from a store equals the one that was written (RFC 9111 §2)', async () => {
   fc.assert(
     fc.property(anyFields, anyStatus, (fields, status) => {
       const response = stored(fields, { status })
@@ -176,7 +176,7 @@ t.test('one that was read from a store is what was written to it (RFC 9111 §2)'
   )
 })
 
-t.test('no bytes make reading fail, and every number is one (RFC 9111 §4.2.1)', async () => {
+t.test('no bytes make parsing fail, and all numbers are valid (RFC 9111 §4.2.1)', async () => {
   fc.assert(
     fc.property(anyFields, anyStatus, fc.array(fc.option(fc.string())), (fields, status, selecting) => {
       const response = new StoredResponse({ ...head(), fields, status, selecting, ...TIMES })

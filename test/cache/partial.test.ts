@@ -29,7 +29,7 @@ function shown(decision: PartDecision): string {
   }
 }
 
-t.test('a range is answered from what is stored as a whole (RFC 9111 §3.3, RFC 9110 §14.2)', async t => {
+t.test('a range is served from a complete stored response (RFC 9111 §3.3, RFC 9110 §14.2)', async t => {
   for (const [asked, length, wanted] of [
     [[], 11, 'whole'],
     [['Range', 'bytes=0-1'], 11, '0-1 bytes 0-1/11'],
@@ -61,7 +61,7 @@ t.test('a range is answered from what is stored as a whole (RFC 9111 §3.3, RFC 
   }
 })
 
-t.test('and from a part where it has all that is asked for (RFC 9111 §3.3)', async t => {
+t.test('a range is served from a stored part that contains it (RFC 9111 §3.3)', async t => {
   const part = { status: 206, range: { first: 4, last: 8 } }
   for (const [asked, completeLength, wanted] of [
     [[], 10, 'miss'],
@@ -104,7 +104,7 @@ t.test('and from a part where it has all that is asked for (RFC 9111 §3.3)', as
   t.equal(shown(decidePart(request([], 'HEAD'), short, 5, NOW)), 'miss')
 })
 
-t.test('ranges that overlap or touch are one (RFC 9111 §3.4)', async t => {
+t.test('ranges that overlap or adjoin are joined (RFC 9111 §3.4)', async t => {
   for (const [a, b, wanted] of [
     [
       [0, 4],
@@ -142,7 +142,7 @@ function part(first: number, last: number, completeLength?: number, fields: Fiel
   return head(fields, { status: 206, range, ...(completeLength === undefined ? {} : { completeLength }) })
 }
 
-t.test('parts are put together when both have the same strong validator (RFC 9111 §3.4)', async t => {
+t.test('parts are combined if both have the same strong validator (RFC 9111 §3.4)', async t => {
   const dated = ['Last-Modified', date(-60), 'Date', date()]
   const range = ['Content-Range', 'bytes 5-9/10']
   for (const [fields, answer, status, wanted] of [
@@ -169,44 +169,47 @@ t.test('parts are put together when both have the same strong validator (RFC 911
   }
 })
 
-t.test('the fields of the newer part count, and nothing missing makes it a 200 (RFC 9111 §3.4)', async t => {
-  const answer = [
-    'Date',
-    date(60),
-    'ETag',
-    '"a"',
-    'A',
-    '2',
-    'Content-Range',
-    'bytes 5-9/10',
-    'Cache-Control',
-    'max-age=9',
-  ]
-  const decision = decideStorable(request(), received(answer, 206), TIMES)
-  const newer = decision.kind === 'store' ? decision.head : part(0, 0)
-  const old = part(0, 4, 10, [...TAGGED, 'A', '1', 'B', '1', 'Age', '9'])
-  const whole = combinedHead(old, newer)
-  t.match(whole, { status: 200, reason: 'OK', requestedAt: NOW })
-  t.same(whole?.fields, [
-    ...['Last-Modified', date(-3000), 'B', '1'],
-    ...['Date', date(60), 'ETag', '"a"', 'A', '2', 'Cache-Control', 'max-age=9'],
-  ])
-  t.notOk(whole && ('range' in whole || 'completeLength' in whole))
-  t.match(combinedHead(part(1, 4, 10), newer), {
-    status: 206,
-    range: { first: 1, last: 9 },
-    completeLength: 10,
-  })
-  t.match(combinedHead(part(0, 4), part(5, 9)), { status: 206, range: { first: 0, last: 9 } })
-  t.match(combinedHead(part(0, 4, 10), part(5, 9)), { status: 200 })
-  t.match(combinedHead(part(0, 4, 11), part(5, 9)), { status: 206, completeLength: 11 })
-  t.equal(combinedHead(part(0, 3, 10), newer), undefined, 'a gap')
-  t.equal(combinedHead(head(TAGGED), newer), undefined, 'no part')
-  t.equal(combinedHead(old, head(TAGGED)), undefined, 'joined with no part')
-})
+t.test(
+  'the fields of the newer part replace older ones, and a complete representation is a 200 (RFC 9111 §3.4)',
+  async t => {
+    const answer = [
+      'Date',
+      date(60),
+      'ETag',
+      '"a"',
+      'A',
+      '2',
+      'Content-Range',
+      'bytes 5-9/10',
+      'Cache-Control',
+      'max-age=9',
+    ]
+    const decision = decideStorable(request(), received(answer, 206), TIMES)
+    const newer = decision.kind === 'store' ? decision.head : part(0, 0)
+    const old = part(0, 4, 10, [...TAGGED, 'A', '1', 'B', '1', 'Age', '9'])
+    const whole = combinedHead(old, newer)
+    t.match(whole, { status: 200, reason: 'OK', requestedAt: NOW })
+    t.same(whole?.fields, [
+      ...['Last-Modified', date(-3000), 'B', '1'],
+      ...['Date', date(60), 'ETag', '"a"', 'A', '2', 'Cache-Control', 'max-age=9'],
+    ])
+    t.notOk(whole && ('range' in whole || 'completeLength' in whole))
+    t.match(combinedHead(part(1, 4, 10), newer), {
+      status: 206,
+      range: { first: 1, last: 9 },
+      completeLength: 10,
+    })
+    t.match(combinedHead(part(0, 4), part(5, 9)), { status: 206, range: { first: 0, last: 9 } })
+    t.match(combinedHead(part(0, 4, 10), part(5, 9)), { status: 200 })
+    t.match(combinedHead(part(0, 4, 11), part(5, 9)), { status: 206, completeLength: 11 })
+    t.equal(combinedHead(part(0, 3, 10), newer), undefined, 'a gap')
+    t.equal(combinedHead(head(TAGGED), newer), undefined, 'no part')
+    t.equal(combinedHead(old, head(TAGGED)), undefined, 'joined with no part')
+  },
+)
 
 t.test(
-  'what is missing behind a beginning is asked for, unless it has changed (RFC 9111 §3.4, RFC 9110 §13.1.5)',
+  'the rest of a stored beginning is requested with If-Range (RFC 9111 §3.4, RFC 9110 §13.1.5)',
   async t => {
     const asked = ['Host', 'h', 'If-None-Match', '"x"', 'A', '1', 'Range', 'bytes=0-1', 'If-Range', '"x"']
     const kept = ['Host', 'h', 'A', '1']
@@ -225,7 +228,7 @@ t.test(
   },
 )
 
-t.test('no bytes lead to a range outside of what is stored (RFC 9110 §14)', async () => {
+t.test('no bytes result in a range outside the stored content (RFC 9110 §14)', async () => {
   const place = fc.tuple(fc.nat(20), fc.nat(20), fc.option(fc.nat(50), { nil: undefined }))
   fc.assert(
     fc.property(

@@ -19,27 +19,30 @@ t.test(
   },
 )
 
-t.test('what the origin alone can decide, or must see, is forwarded (RFC 9111 §4.3.2, §5.2.1.5)', async t => {
-  for (const [fields, wanted] of [
-    [['If-Match', '"a"'], 'precondition'],
-    [['If-Unmodified-Since', date()], 'precondition'],
-    [['Cache-Control', 'no-store'], 'no-store'],
-    [['Cache-Control', 'no-store', 'If-Match', '*'], 'precondition'],
-    [['Upgrade', 'websocket'], 'upgrade'],
-    [['Upgrade', 'h2c, websocket'], 'upgrade'],
-    [['Upgrade', 'h2c'], undefined],
-    [['Cache-Control', 'no-cache'], undefined],
-    [['Pragma', 'no-store'], undefined],
-    [['If-None-Match', '"a"'], undefined],
-    [['If-Modified-Since', date()], undefined],
-    [['Range', 'bytes=0-1', 'If-Range', '"a"'], undefined],
-    [['Authorization', 'a', 'Cookie', 'b'], undefined],
-  ] as const) {
-    t.equal(bypassReason(request(fields)), wanted, fields.join(': '))
-  }
-})
+t.test(
+  'a request that only the origin can evaluate, or must see, is forwarded (RFC 9111 §4.3.2, §5.2.1.5)',
+  async t => {
+    for (const [fields, wanted] of [
+      [['If-Match', '"a"'], 'precondition'],
+      [['If-Unmodified-Since', date()], 'precondition'],
+      [['Cache-Control', 'no-store'], 'no-store'],
+      [['Cache-Control', 'no-store', 'If-Match', '*'], 'precondition'],
+      [['Upgrade', 'websocket'], 'upgrade'],
+      [['Upgrade', 'h2c, websocket'], 'upgrade'],
+      [['Upgrade', 'h2c'], undefined],
+      [['Cache-Control', 'no-cache'], undefined],
+      [['Pragma', 'no-store'], undefined],
+      [['If-None-Match', '"a"'], undefined],
+      [['If-Modified-Since', date()], undefined],
+      [['Range', 'bytes=0-1', 'If-Range', '"a"'], undefined],
+      [['Authorization', 'a', 'Cookie', 'b'], undefined],
+    ] as const) {
+      t.equal(bypassReason(request(fields)), wanted, fields.join(': '))
+    }
+  },
+)
 
-t.test('only-if-cached asks for 504 rather than for the origin (RFC 9111 §5.2.1.7)', async t => {
+t.test('only-if-cached requests 504 rather than forwarding (RFC 9111 §5.2.1.7)', async t => {
   for (const [fields, wanted] of [
     [['Cache-Control', 'only-if-cached'], true],
     [['Cache-Control', 'max-stale, Only-If-Cached'], true],
@@ -52,7 +55,7 @@ t.test('only-if-cached asks for 504 rather than for the origin (RFC 9111 §5.2.1
 })
 
 t.test(
-  'a request joins another one when an origin could not tell the two apart but by Vary (RFC 9111 §4)',
+  'a request is collapsed with another one if an origin could distinguish the two only by Vary (RFC 9111 §4)',
   async t => {
     for (const [fields, wanted] of [
       [[], true],
@@ -71,7 +74,7 @@ t.test(
   },
 )
 
-t.test('a conditional request asks about what its client has (RFC 9110 §13.1.2, §13.1.3)', async t => {
+t.test("a conditional request is about the client's own copy (RFC 9110 §13.1.2, §13.1.3)", async t => {
   for (const [fields, wanted] of [
     [['If-None-Match', '"a"'], true],
     [['If-Modified-Since', date()], true],

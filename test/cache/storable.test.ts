@@ -11,7 +11,7 @@ import { date, NOW, received, request, TIMES, URI, verdict } from './messages.js
 
 const FRESH = ['Cache-Control', 'max-age=60']
 
-t.test('4.2, 4.9 only what answers GET, POST or PATCH is stored (RFC 9110 §9.2.3)', async t => {
+t.test('4.2, 4.9 only responses to GET, POST or PATCH are stored (RFC 9110 §9.2.3)', async t => {
   const fields = [...FRESH, 'Content-Location', URI]
   for (const method of [...METHOD_NAMES, 'get', 'PROPFIND']) {
     const may = method === 'GET' || method === 'POST' || method === 'PATCH'
@@ -23,7 +23,7 @@ t.test('4.2, 4.9 only what answers GET, POST or PATCH is stored (RFC 9110 §9.2.
 })
 
 t.test(
-  '4.5 an answer to POST or PATCH only with its lifetime and the place of what it holds (RFC 9110 §9.3.3, RFC 5789 §2)',
+  '4.5 a response to POST or PATCH needs an explicit lifetime and a Content-Location (RFC 9110 §9.3.3, RFC 5789 §2)',
   async t => {
     for (const method of ['POST', 'PATCH']) {
       for (const [fields, wanted] of [
@@ -59,7 +59,7 @@ t.test(
 )
 
 t.test(
-  '4.2 every final status with a lifetime, but those that are about more than the target (RFC 9111 §3)',
+  '4.2 any final status with a lifetime is stored, except those about more than the target (RFC 9111 §3)',
   async t => {
     const refused = [304, 407, 412, 416, 417, 428, 429, 431, 511]
     for (let status = 200; status < 600; status++) {
@@ -72,7 +72,7 @@ t.test(
   },
 )
 
-t.test('responses that their specification forbids to store (RFC 6585 §3, §4, §5, §6)', async t => {
+t.test('responses that must not be stored by their specification (RFC 6585 §3, §4, §5, §6)', async t => {
   for (const status of [428, 429, 431, 511]) {
     t.equal(verdict(request(), received(['Cache-Control', 'public, max-age=60'], status)), 'status')
   }
@@ -100,7 +100,7 @@ t.test('4.2 without a lifetime the status decides, or public (RFC 9111 §3, §4.
   }
 })
 
-t.test('what can be neither fresh nor validated is not stored', async t => {
+t.test('a response that can be neither fresh nor validated is not stored', async t => {
   for (const [fields, wanted] of [
     [[], 'no-freshness'],
     [['Cache-Control', 'public'], 'no-freshness'],
@@ -124,7 +124,7 @@ t.test('what can be neither fresh nor validated is not stored', async t => {
   }
 })
 
-t.test('the least lifetime that is configured makes good content storable', async t => {
+t.test('a configured minimum lifetime makes successful responses storable', async t => {
   for (const [fields, status, minTtlMs, wanted] of [
     [[], 200, 1000, 'store'],
     [[], 200, 0, 'no-freshness'],
@@ -141,7 +141,7 @@ t.test('the least lifetime that is configured makes good content storable', asyn
   }
 })
 
-t.test('what the operator gives no lifetime is stored only if it can be validated', async t => {
+t.test('a response with a configured lifetime of zero is stored only if it can be validated', async t => {
   for (const [fields, maxTtlMs, wanted] of [
     [FRESH, 1, 'store'],
     [FRESH, 0, 'no-freshness'],
@@ -182,7 +182,7 @@ t.test(
 )
 
 t.test(
-  'what answers Authorization is for others only where the response says so (RFC 9111 §3.5)',
+  'a response to a request with Authorization is shared only if it allows that (RFC 9111 §3.5)',
   async t => {
     const authorized = request(['Authorization', 'Basic eA=='])
     for (const [fields, wanted] of [
@@ -205,7 +205,7 @@ t.test(
 )
 
 t.test(
-  'nothing is guessed of what may be personal: it was asked for or comes with a cookie (RFC 9111 §4.2.2)',
+  'a response that may be personal gets no heuristic lifetime: one to a request with a cookie, or that sets one (RFC 9111 §4.2.2)',
   async t => {
     const dated = ['Last-Modified', date(-9000)]
     for (const [asked, fields, wanted] of [
@@ -223,7 +223,7 @@ t.test(
   },
 )
 
-t.test('an asterisk in Vary, and what is stored of the fields that it names (RFC 9111 §4.1)', async t => {
+t.test('an asterisk in Vary, and what is recorded of the fields that it names (RFC 9111 §4.1)', async t => {
   for (const vary of ['*', '*, *', ', *', 'Foo, *', '*, Foo']) {
     t.equal(verdict(request(), received([...FRESH, 'Vary', vary])), 'vary-star', vary)
   }
@@ -233,7 +233,7 @@ t.test('an asterisk in Vary, and what is stored of the fields that it names (RFC
 })
 
 t.test(
-  'a part is stored with one range of bytes, if it has as many as that says (RFC 9111 §3.3, RFC 9110 §14.4, §15.3.7)',
+  'a part is stored if it has a single range, and as many bytes as that says (RFC 9111 §3.3, RFC 9110 §14.4, §15.3.7)',
   async t => {
     const tagged = [...FRESH, 'ETag', '"a"', 'Date', date()]
     for (const [fields, wanted] of [
@@ -275,7 +275,7 @@ t.test(
   },
 )
 
-t.test('fields of one hop and of proxies are not stored, all others are (RFC 9111 §3.1)', async t => {
+t.test('hop-by-hop fields and those of proxies are not stored, all others are (RFC 9111 §3.1)', async t => {
   const kept = [
     'Test',
     '1',
@@ -310,13 +310,13 @@ t.test('fields of one hop and of proxies are not stored, all others are (RFC 911
   )
 })
 
-t.test('a Date that is missing or invalid is when the response came (RFC 9110 §6.6.1)', async t => {
+t.test('a missing or invalid Date becomes the time of receipt (RFC 9110 §6.6.1)', async t => {
   for (const dates of [[], ['Date', 'foo'], ['Date', ''], ['Date', date(-3), 'Date', date(-3)]]) {
     t.same(storedFields(received(['A', '1', ...dates]), TIMES), ['A', '1', 'Date', date()], dates.join(' | '))
   }
 })
 
-t.test('what private or no-cache names is not stored (RFC 9111 §5.2.2.4, §5.2.2.7)', async t => {
+t.test('fields that private or no-cache names are not stored (RFC 9111 §5.2.2.4, §5.2.2.7)', async t => {
   const fields = ['A', '1', 'B', '2', 'C', '3', 'Date', date()]
   for (const [control, wanted] of [
     ['max-age=60, private="a"', ['B', '2', 'C', '3']],
@@ -330,7 +330,7 @@ t.test('what private or no-cache names is not stored (RFC 9111 §5.2.2.4, §5.2.
   }
 })
 
-t.test('the head that is stored says when, for whom and by which method', async t => {
+t.test('the stored head has the times, the selecting fields and the method', async t => {
   const times = { requestedAt: NOW - 5, respondedAt: NOW }
   const decision = decideStorable(request(), received([...FRESH, 'Date', date()], 203), times)
   t.same(decision, {
@@ -347,7 +347,7 @@ t.test('the head that is stored says when, for whom and by which method', async 
   })
 })
 
-t.test('no bytes make it fail, and each refusal has a word of the list', async t => {
+t.test('no bytes make it fail, and each refusal has a reason from the list', async t => {
   const met = new Set<string>()
   fc.assert(
     fc.property(anyFields, anyFields, anyMethod, anyStatus, (asked, fields, method, status) => {
@@ -364,7 +364,7 @@ t.test('no bytes make it fail, and each refusal has a word of the list', async t
 })
 
 t.test(
-  'what no-store or private forbids is never stored, whatever else there is (RFC 9111 §5.2.2.5, §5.2.2.7)',
+  'a response with no-store or private is never stored, whatever else it has (RFC 9111 §5.2.2.5, §5.2.2.7)',
   async () => {
     const control = fc.constantFrom('no-store', 'private', 'max-age=60, NO-STORE', 'public, private')
     fc.assert(

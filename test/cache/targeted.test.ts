@@ -5,7 +5,7 @@ import { runs } from '../kit/runs.js'
 import { anyValue } from './arbitrary.js'
 import { stored } from './messages.js'
 
-t.test('a targeted field takes the place of Cache-Control and Expires (RFC 9213 §2.1, §2.2)', async t => {
+t.test('a targeted field replaces Cache-Control and Expires (RFC 9213 §2.1, §2.2)', async t => {
   for (const [fields, wanted] of [
     [['CDN-Cache-Control', 'max-age=60'], 60],
     [['CDN-Cache-Control', 'max-age=60', 'Cache-Control', 'max-age=1'], 60],
@@ -30,7 +30,7 @@ t.test('a targeted field takes the place of Cache-Control and Expires (RFC 9213 
   t.ok(stored(['Cache-Control', 'max-age=60', 'CDN-Cache-Control', 'no-cache']).noCache)
 })
 
-t.test('a member of another type than its directive has is ignored by itself (RFC 9213 §2.1)', async t => {
+t.test('only the member is ignored if its type does not fit its directive (RFC 9213 §2.1)', async t => {
   for (const [value, name] of [
     ['max-age="60", immutable', 'max-age'],
     ['max-age=60.0, immutable', 'max-age'],
@@ -54,11 +54,11 @@ t.test('a member of another type than its directive has is ignored by itself (RF
   t.equal(parseTargeted(['no-cache'])?.fieldNames('no-cache'), 'all')
 })
 
-t.test('without a line there is none', async t => {
+t.test('without a field line there are no directives', async t => {
   t.equal(parseTargeted([]), undefined)
 })
 
-t.test('no bytes make reading fail', async () => {
+t.test('no bytes make parsing fail', async () => {
   fc.assert(
     fc.property(fc.array(anyValue), lines => {
       parseTargeted(lines)?.seconds('max-age')

@@ -4,9 +4,9 @@
 export type Statement = readonly [number: string, says: string, ...tests: readonly string[]]
 
 export const CACHEABLE =
-  'cache/storable > 4.2, 4.9 only what answers GET, POST or PATCH is stored (RFC 9110 §9.2.3)'
+  'cache/storable > 4.2, 4.9 only responses to GET, POST or PATCH are stored (RFC 9110 §9.2.3)'
 export const STORED_POST =
-  'cache/storable > 4.5 an answer to POST or PATCH only with its lifetime and the place of what it holds (RFC 9110 §9.3.3, RFC 5789 §2)'
+  'cache/storable > 4.5 a response to POST or PATCH needs an explicit lifetime and a Content-Location (RFC 9110 §9.3.3, RFC 5789 §2)'
 export const AUTHORITY = 'method-connect > 4, 4.8 host and port are both required, and lead to where they say'
 export const TUNNEL =
   'method-connect > 3, 4.8 behind the 2xx bytes pass both ways unchanged, and none is taken for HTTP'

@@ -110,7 +110,7 @@ export const STATEMENTS: readonly Statement[] = [
   [
     '4.2/14',
     'and its status has to allow that too, and no directive to forbid it',
-    'cache/storable > 4.2 every final status with a lifetime, but those that are about more than the target (RFC 9111 §3)',
+    'cache/storable > 4.2 any final status with a lifetime is stored, except those about more than the target (RFC 9111 §3)',
     'cache/storable > 4.2 without a lifetime the status decides, or public (RFC 9111 §3, §4.2.2)',
     'cache/storable > 4.2 no-store and private forbid it, unless must-understand says otherwise (RFC 9111 §5.2.2.3, §5.2.2.5, §5.2.2.7)',
   ],
