@@ -1,6 +1,6 @@
 /**
- * The two events of every exchange: `decision` when it is decided, `close` when it is over. They carry neither
- * credentials nor, unless asked for, the query of a target.
+ * The access log writes two events for every exchange: `decision` when it is decided and `close` when it ends. They contain
+ * no credentials, and the query of a target only if the configuration asks for it.
  */
 import { type DestinationStream, type Logger, pino } from 'pino'
 import { errorCode, ProxyError } from '../errors.js'
@@ -15,7 +15,7 @@ const END = '}\n'
 
 export interface AccessLogOptions {
   readonly logger: Logger
-  /** `omit` leaves out what follows `?` in a path. */
+  /** `omit` cuts the path at its `?`. */
   readonly query: 'omit' | 'include'
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
@@ -40,12 +40,12 @@ export class AccessLog implements ExchangeObserver {
     this.#warnEnabled = logger.isLevelEnabled('warn')
   }
 
-  /** Refusals are warnings, also those that are only observed, so that a log at level warn holds them alone. */
+  /** Refusals are warnings, including those that are only observed, so that a log at level warn contains them. */
   decision(subject: Subject, event: DecisionEvent, configHash: string): void {
     const denied = event.decision !== 'allow'
     if (!(denied ? this.#warnEnabled : this.#infoEnabled)) return
     this.#write(
-      this.#beginning(denied ? 'warn' : 'info', 'decision', subject) +
+      this.#commonMembers(denied ? 'warn' : 'info', 'decision', subject) +
         `,"decision":"${event.decision}"` +
         member('rule', event.rule) +
         member('reason', event.reason) +
@@ -58,20 +58,20 @@ export class AccessLog implements ExchangeObserver {
   }
 
   /**
-   * A failure is a warning, and so is the end of a tunnel that is cut for its server name, as its decision was to allow it: a
-   * log at level warn tells of every request that did not get what it asked for.
+   * A failure is a warning, and so is the end of a tunnel that is cut for its server name, because its decision was to allow
+   * it. A log at level warn therefore contains every request that did not get what it asked for.
    */
   close(subject: Subject, outcome: Outcome, durationMs: number, decision?: DecisionEvent): void {
     const { error } = outcome
     const warns =
-      outcome.serverName !== undefined || (error !== undefined && warnsOf(outcome, error, decision))
+      outcome.serverName !== undefined || (error !== undefined && isWarning(outcome, error, decision))
     if (!(warns ? this.#warnEnabled : this.#infoEnabled)) return
     this.#write(
-      this.#beginning(warns ? 'warn' : 'info', 'close', subject) +
+      this.#commonMembers(warns ? 'warn' : 'info', 'close', subject) +
         `,"handler":"${outcome.handler}","status":${outcome.status},"close_reason":"${outcome.closeReason}"` +
         member('error', error?.type) +
         member('reason', error?.reason ?? outcome.serverName?.fault) +
-        // Of what was refused the decision has said it.
+        // The decision event of a refused request already has the detail.
         (error === undefined || decision?.decision === 'deny' ? '' : failureMembers(error)) +
         (outcome.serverName === undefined ? '' : serverNameMembers(outcome.serverName)) +
         member('cause', internalCause(error)) +
@@ -84,8 +84,8 @@ export class AccessLog implements ExchangeObserver {
     )
   }
 
-  /** What both events have in common. Texts of closed lists, and addresses, stand in JSON as they are. */
-  #beginning(level: string, event: string, subject: Subject): string {
+  /** The members that both events have in common. Values of closed lists and addresses need no escaping in JSON. */
+  #commonMembers(level: string, event: string, subject: Subject): string {
     return (
       `{"level":"${level}","time":"${this.#time()}","schema":${LOG_SCHEMA},"event":"${event}"` +
       member('id', subject.id) +
@@ -104,8 +104,8 @@ export class AccessLog implements ExchangeObserver {
   }
 }
 
-/** A request that broke off in its content is no failure of ours; but no decision has told of it, either. */
-function warnsOf({ closeReason }: Outcome, error: ProxyError, event: DecisionEvent | undefined): boolean {
+/** A request whose content broke off is not a failure of ours, but its decision event did not report it either. */
+function isWarning({ closeReason }: Outcome, error: ProxyError, event: DecisionEvent | undefined): boolean {
   const decision = event?.decision ?? 'allow'
   return isFailure(error, decision) || (closeReason === 'failed' && decision !== 'deny')
 }
@@ -118,7 +118,7 @@ function failureMembers(error: ProxyError): string {
   return member('detail', sentence(error)) + member('code', systemCode(error.cause))
 }
 
-/** What DNS, the system or OpenSSL calls it. */
+/** The error code of DNS, the system or OpenSSL. */
 function systemCode(cause: unknown): string | undefined {
   return cause instanceof ProxyError ? systemCode(cause.cause) : errorCode(cause)
 }
@@ -127,28 +127,28 @@ function serverNameMembers(serverName: ServerNameRefusal): string {
   return member('detail', describeCut(serverName)) + member('server_name', serverName.sent)
 }
 
-/** Why a tunnel was cut, in a sentence. */
+/** Says in a sentence why a tunnel was cut. */
 export function describeCut({ sent }: ServerNameRefusal): string {
   const name = sent === undefined ? '' : ` "${sent.replace(/[^\x20-\x7e]/g, '?')}"`
   return `The tunnel was cut for its TLS server name${name}: sni is verify, in connect or in its rule.`
 }
 
-/** Where a fault of our own comes from; the causes of all other errors are told by their type. */
+/** The stack of an internal error. The type of any other error already names its cause. */
 function internalCause(error: ProxyError | undefined): string | undefined {
   if (error?.type !== 'proxy_internal_error') return undefined
   const { cause } = error
   return cause instanceof Error ? (cause.stack ?? cause.message) : String(cause)
 }
 
-/** Milliseconds to three places. */
+/** Rounds milliseconds to three decimal places. */
 function round(ms: number | undefined): number | undefined {
   return ms === undefined ? undefined : Math.round(ms * 1000) / 1000
 }
 
-/** Where what may hold secrets begins in a target; a fragment, which only refused targets have, as well as a query. */
+/** The start of a query or a fragment, either of which may contain secrets; only refused targets have a fragment. */
 const QUERY = /[?#]/
 
-/** @param target a path, or a target that was refused */
+/** @param target a path, or the target of a refused request */
 export function withoutQuery(target: string): string {
   const query = target.search(QUERY)
   return query === -1 ? target : target.slice(0, query)

@@ -1,6 +1,6 @@
 /**
- * How the cache does: what is stored, and what it has answered. Each worker tells it of itself as plain JSON; together they
- * have one store, or one each.
+ * The state of the cache: what is stored, and how many requests it answered. Each worker reports its own as plain JSON. With
+ * `memory` each worker has a store of its own; with `disk` and `redis` they share one.
  */
 import type { CacheConfig } from '../config/cache.js'
 import type { CacheResult } from '../outcome.js'
@@ -8,17 +8,17 @@ import type { CacheStats, CacheStore } from '../upstream/cache/store.js'
 import type { MetricsReport } from './exposition.js'
 import { metric } from './series.js'
 
-/** The store that is in force, as far as operators see it. */
+/** The store in use, as operators see it. */
 export interface OperatedCache extends Pick<CacheStore, 'stats' | 'purge'> {
   readonly kind: CacheConfig['store']
-  /** What it keeps to; undefined for Redis, which keeps to a bound of its own. */
+  /** The most bytes that it holds; undefined for Redis, which has a limit of its own. */
   readonly sizeBytes: number | undefined
 }
 
-/** What has been counted of requests that the cache was asked for. */
+/** Counts of the requests that reached the cache. */
 export interface CacheCounts {
   readonly results: Readonly<Record<CacheResult, number>>
-  /** Content bytes of the answers it has given. */
+  /** Content bytes of the responses served from the cache. */
   readonly servedBytes: number
 }
 
@@ -36,35 +36,35 @@ export async function reportCache(
   return { store, sizeBytes, ...(await cache.stats()), ...counts }
 }
 
-/** Results without content from upstream for this request alone. */
+/** The results of requests that were served without fetching content from upstream for them. */
 const ANSWERED: ReadonlySet<CacheResult> = new Set(['hit', 'stale_hit', 'revalidated', 'collapsed'])
-/** The cache was not asked, as the request is none for it, or the configuration says so. */
-const PASSED: ReadonlySet<CacheResult> = new Set(['method', 'bypass'])
+/** The results of requests that bypass the cache, because of their method or of the configuration. */
+const BYPASSED: ReadonlySet<CacheResult> = new Set(['method', 'bypass'])
 
-/** Whether the cache answered. */
+/** Whether a request with this result was answered from the cache. */
 export function isAnswered(result: CacheResult): boolean {
   return ANSWERED.has(result)
 }
 
-/** @returns the part of requests that the cache answered of those that it could have, from 0 to 1; undefined without any */
+/** @returns the share of the cacheable requests that the cache answered, from 0 to 1; undefined if there were none */
 export function hitRatio(results: CacheCounts['results']): number | undefined {
   let answered = 0
-  let asked = 0
+  let cacheable = 0
   for (const [result, count] of Object.entries(results) as [CacheResult, number][]) {
     if (isAnswered(result)) answered += count
-    if (!PASSED.has(result)) asked += count
+    if (!BYPASSED.has(result)) cacheable += count
   }
-  return asked === 0 ? undefined : answered / asked
+  return cacheable === 0 ? undefined : answered / cacheable
 }
 
-/** Those of several workers: memory is of each, and the store on disk or in Redis is the same for all. */
+/** Merges the reports of several workers: stores in memory are added up, and a store on disk or in Redis is counted once. */
 export function mergeCaches(reports: readonly CacheReport[]): CacheReport | undefined {
   const [first, ...others] = reports
-  return first && others.reduce(joined, first)
+  return first && others.reduce(merge, first)
 }
 
-function joined(a: CacheReport, b: CacheReport): CacheReport {
-  // For the moments in which a reload has come to one of two workers.
+function merge(a: CacheReport, b: CacheReport): CacheReport {
+  // For a moment during a reload, one worker may have the new store and another one the old.
   if (a.store !== b.store) return a
   const add = (x: number, y: number): number => x + y
   const stored = a.store === 'memory' ? add : Math.max
@@ -77,7 +77,7 @@ function joined(a: CacheReport, b: CacheReport): CacheReport {
     sizeBytes: a.sizeBytes && b.sizeBytes && stored(a.sizeBytes, b.sizeBytes),
     entries: stored(a.entries, b.entries),
     bytes: stored(a.bytes, b.bytes),
-    // Redis itself evicts; files are evicted by one worker or another.
+    // Redis evicts by itself and all workers report its count; a file is evicted by one of the workers.
     evictions: a.store === 'redis' ? Math.max(a.evictions, b.evictions) : a.evictions + b.evictions,
     up: a.up && b.up,
     results: Object.fromEntries(results) as CacheReport['results'],
@@ -85,19 +85,25 @@ function joined(a: CacheReport, b: CacheReport): CacheReport {
   }
 }
 
-/** The metrics of the store; those of what it answered are among those of exchanges. */
+/** The metrics of the store. How many requests it answered is among the metrics of exchanges. */
 export async function cacheMetrics(cache: OperatedCache | undefined): Promise<MetricsReport> {
   if (cache === undefined) return []
   const { entries, bytes, evictions, up } = await cache.stats()
   const stored = cache.kind === 'memory' ? 'sum' : 'max'
   const evicted = cache.kind === 'redis' ? 'max' : 'sum'
   return [
-    metric('gauge', 'sluice_cache_entries', 'Responses that are stored.', [[{}, entries]], stored),
-    metric('gauge', 'sluice_cache_bytes', 'Bytes that they take, heads included.', [[{}, bytes]], stored),
+    metric('gauge', 'sluice_cache_entries', 'Stored responses.', [[{}, entries]], stored),
+    metric(
+      'gauge',
+      'sluice_cache_bytes',
+      'Bytes of the stored responses, including their heads.',
+      [[{}, bytes]],
+      stored,
+    ),
     metric(
       'counter',
       'sluice_cache_evictions_total',
-      'Responses that were evicted to make room for others.',
+      'Responses evicted to make room for others.',
       [[{}, evictions]],
       evicted,
     ),

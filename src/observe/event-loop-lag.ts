@@ -1,12 +1,12 @@
 /**
- * How late the event loop runs what is due: the one number that says whether a worker is overloaded. It is the longest delay
- * within the last minute, however often it is asked for, so that two scrapers read the same.
+ * The lag of the event loop: how late it runs what is due, which is the one number that shows whether a worker is overloaded.
+ * The metric is the longest delay within the last minute. Reading it changes nothing, so several scrapers read the same.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { ReportedMetric } from './exposition.js'
 import { metric } from './series.js'
 
-/** Milliseconds between two looks. They do not keep the process alive. */
+/** Milliseconds between two samples. The sampling does not keep the process alive. */
 const RESOLUTION_MS = 10
 const SLOT_MS = 5000
 const SLOTS = 12
@@ -16,7 +16,7 @@ type DelayMonitor = Pick<ReturnType<typeof monitorEventLoopDelay>, 'enable' | 'd
 export class EventLoopLag {
   readonly #monitor: DelayMonitor
   readonly #timer: NodeJS.Timeout
-  /** The longest times between two looks in each of the last slots, in nanoseconds. */
+  /** The longest time between two samples in each of the last slots, in nanoseconds. */
   #slots: number[] = []
 
   constructor(monitor: DelayMonitor = monitorEventLoopDelay({ resolution: RESOLUTION_MS })) {
@@ -25,7 +25,7 @@ export class EventLoopLag {
     this.#timer = setInterval(() => this.endSlot(), SLOT_MS).unref()
   }
 
-  /** Done every five seconds: the slot that ends counts for a minute from here on. */
+  /** Runs every five seconds: the slot that ends counts for one minute more. */
   endSlot(): void {
     this.#slots = [...this.#slots, this.#monitor.max].slice(-SLOTS)
     this.#monitor.reset()

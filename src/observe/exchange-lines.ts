@@ -1,16 +1,17 @@
 /**
- * The events of exchanges for people: one line an exchange. A refusal is told at once, what passes when it is over, with
- * what it came to; and what takes longer, such as a tunnel that stays for hours, by a line of its own before that, too.
+ * The events of exchanges in a form for people: one line for each exchange. A refusal is shown at once; any other exchange is
+ * shown when it ends, with its result. One that takes longer, such as a tunnel that stays open for hours, also has a line
+ * before.
  */
 
-/** An event of the log, read back from its line. */
+/** An event of the log, parsed from its line. */
 export type LogFields = Readonly<Record<string, unknown>>
 
 export interface ExchangeLinesOptions {
   readonly color: boolean
-  /** Takes the lines about what takes longer. */
+  /** Writes the lines about exchanges that take longer. */
   readonly write: (line: string) => void
-  /** Calls back once, after so many milliseconds, unless the process ends before. */
+  /** Calls `work` once after that many milliseconds; it does not keep the process alive. */
   readonly later: (work: () => void, ms: number) => void
 }
 
@@ -18,7 +19,7 @@ const RED = 31
 const GREEN = 32
 const YELLOW = 33
 
-/** What an exchange came to, and its colour. */
+/** The result of an exchange, and its colour. */
 const VERBS = {
   ALLOW: GREEN,
   OPEN: GREEN,
@@ -30,7 +31,7 @@ const VERBS = {
 
 type Verb = keyof typeof VERBS
 
-/** What is not over after it, or at the latest after twice as long, is told of as open. */
+/** An exchange that has not ended after this time, or at the latest after twice this time, gets a line OPEN. */
 const LATE_MS = 1000
 const VERB_WIDTH = 5
 const METHOD_WIDTH = 7
@@ -41,10 +42,10 @@ const CONTROLS = /[\0-\x1f\x7f-\x9f]/g
 
 export class ExchangeLines {
   readonly #options: ExchangeLinesOptions
-  /** What was allowed and is not over, by id: since the last time that it was looked for late ones, and before. */
+  /** Allowed exchanges that have not ended, by id: `young` since the last look for late ones, `old` from before it. */
   #young = new Map<string, LogFields>()
   #old = new Map<string, LogFields>()
-  #waits = false
+  #isScheduled = false
 
   constructor(options: ExchangeLinesOptions) {
     this.#options = options
@@ -52,7 +53,7 @@ export class ExchangeLines {
 
   /**
    * @param event `decision` or `close`
-   * @returns the line with its end; nothing for what another line tells of
+   * @returns the line with its line end; the empty text if another line reports the exchange
    */
   format(event: LogFields): string {
     return event['event'] === 'decision' ? this.#decision(event) : this.#close(event)
@@ -66,7 +67,7 @@ export class ExchangeLines {
         return this.#line('DENY?', event, `${why(event)}; it passes, as mode is observe`)
       default:
         this.#young.set(text(event['id']), event)
-        this.#lookLater()
+        this.#scheduleLook()
         return ''
     }
   }
@@ -79,7 +80,7 @@ export class ExchangeLines {
       return this.#line('DENY', event, why(event))
     }
     const failed = event['error'] !== undefined
-    // Its decision has told why.
+    // The line of its decision already says why.
     if (failed && event['detail'] === undefined) return ''
     const status = Number(event['status'] ?? 0)
     const reason = text(event['close_reason'])
@@ -94,15 +95,15 @@ export class ExchangeLines {
     return this.#line(verbOf(failed, reason, status), event, words.join('  '))
   }
 
-  #lookLater(): void {
-    if (this.#waits) return
-    this.#waits = true
+  #scheduleLook(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
     this.#options.later(() => {
-      this.#waits = false
+      this.#isScheduled = false
       for (const event of this.#old.values()) this.#options.write(this.#line('OPEN', event, 'not over yet'))
       this.#old = this.#young
       this.#young = new Map()
-      if (this.#old.size > 0) this.#lookLater()
+      if (this.#old.size > 0) this.#scheduleLook()
     }, LATE_MS)
   }
 
@@ -116,19 +117,19 @@ export class ExchangeLines {
     ]
     const plain = said.join(' ').replace(CONTROLS, escaped)
     const shown = color ? `\x1b[${VERBS[verb]}m${verb.padEnd(VERB_WIDTH)}` : verb.padEnd(VERB_WIDTH)
-    // A refusal is red as a whole: it is what is looked for.
+    // The whole line of a refusal is red, because refusals are what people look for.
     const end = color ? '\x1b[39m' : ''
     return verb === 'DENY' ? `[${at}] ${shown} ${plain}${end}\n` : `[${at}] ${shown}${end} ${plain}\n`
   }
 }
 
-/** An error of an origin of our own, such as 404, is an answer. */
+/** An error of the store, such as 404, is an answer and not a failure. */
 function verbOf(failed: boolean, reason: string, status: number): Verb {
   if ((failed && reason !== 'refused') || reason === 'worker_exited') return 'FAIL'
   return status === 0 ? 'GONE' : 'ALLOW'
 }
 
-/** The reason, and as much of the sentence as says what is wrong; the rest is how to allow it. */
+/** The reason, and the first clause of the detail, which says what is wrong; the rest says how to allow it. */
 function why(event: LogFields): string {
   const reason = text(event['reason'])
   const code = text(event['code'])
@@ -137,7 +138,7 @@ function why(event: LogFields): string {
   return said === '' ? reason : `${reason}: ${said}`
 }
 
-/** The address, behind the name of whoever has shown who they are. */
+/** The client's address, after the name of its user if that is known. */
 function who(event: LogFields): string {
   const [user, address] = [text(event['user']), text(event['client_address'])]
   return user === '' ? address : `${user} ${address}`
@@ -172,7 +173,7 @@ function time(date: Date): string {
 
 const UNITS = ['B', 'kB', 'MB', 'GB', 'TB'] as const
 
-/** In powers of a thousand, with three digits. */
+/** A number of bytes in units of powers of a thousand, with up to three digits. */
 function bytes(value: unknown): string {
   if (value === undefined) return '?'
   let count = Number(value)

@@ -1,6 +1,6 @@
 /**
- * What is counted of exchanges: requests, refusals, bytes, and the times that names, connections and tunnels took.
- * It is made of the same events as the log, whatever the level of that is.
+ * The metrics of exchanges: requests, refusals, failures, bytes, and how long name resolution, connecting, responses and
+ * tunnels took. They come from the same events as the log, at any log level.
  */
 import { METHOD_NAMES } from '../http/method.js'
 import type { ProxyError } from '../errors.js'
@@ -19,11 +19,11 @@ import { FAILURE_REASONS, isFailure } from './failure-reasons.js'
 import { DENIED_REASONS, DIAL_ERRORS, LIMIT_REASONS } from './refusal-reasons.js'
 import { ClosedCounter, Histogram, metric, OTHER } from './series.js'
 
-/** The tunnels, and upgraded connections, which are tunnels too. */
+/** Tunnels, including upgraded connections. */
 export interface OpenTunnels {
-  /** How many are open. */
+  /** The number of open tunnels. */
   readonly size: number
-  /** Bytes through all of them so far, those that are closed included; these numbers never fall. */
+  /** Bytes of all tunnels so far, including closed ones; these numbers never decrease. */
   readonly bytesUp: number
   readonly bytesDown: number
 }
@@ -32,26 +32,27 @@ const METHODS: readonly string[] = [...METHOD_NAMES, OTHER]
 /** Status codes have three digits. */
 const CODES = 1000
 /**
- * What each label adds to the key of a request: one number for all four, in mixed radix, whose lowest place is the status.
+ * What each label adds to the key of a request. The key is one number for all four labels, in mixed radix; its lowest place
+ * is the status.
  */
 const DECISION_KEYS = keys(DECISIONS, CODES)
 const METHOD_KEYS = keys(METHODS, CODES * DECISIONS.length)
 const KIND_KEYS = keys(EXCHANGE_KINDS, CODES * DECISIONS.length * METHODS.length)
 const OTHER_METHOD = METHOD_KEYS.get(OTHER) ?? 0
 
-/** The requests that have all four labels in common. */
+/** The count of requests that have the same four labels. */
 interface RequestCount {
   readonly kind: string
   readonly method: string
   readonly decision: string
   readonly status: number
-  /** Whether they became tunnels, by CONNECT or by an upgrade. */
+  /** Whether these requests became tunnels, by CONNECT or by an upgrade. */
   readonly isTunnel: boolean
   count: number
 }
 
 const LOOKUP_BUCKETS = [0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
-/** From an answer out of the cache to a download, or a response that was waited for in vain. */
+/** From a response out of the cache to a download, or to a response that never came. */
 const REQUEST_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300]
 const FIRST_BYTE_BUCKETS = REQUEST_BUCKETS.slice(0, -1)
 const TUNNEL_BUCKETS = [0.1, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400]
@@ -61,46 +62,46 @@ export class ExchangeMetrics implements ExchangeObserver {
   readonly #requests = new Map<number, RequestCount>()
   readonly #denied = new ClosedCounter(
     'sluice_denied_total',
-    'Requests that were denied, and tunnels that were cut for their server name.',
+    'Denied requests, and tunnels cut for their server name.',
     'reason',
     DENIED_REASONS,
   )
   readonly #limits = new ClosedCounter(
     'sluice_limit_rejections_total',
-    'Requests that were refused because a limit was reached.',
+    'Requests refused because a limit was reached.',
     'limit',
     [...LIMIT_NAMES, ...LIMIT_REASONS],
   )
   readonly #failures = new ClosedCounter(
     'sluice_failures_total',
-    'Requests that were let through and failed: DNS, connecting, TLS, a parent, the response, or Sluice itself.',
+    'Allowed requests that failed: DNS, connecting, TLS, a parent, the response, or Sluice itself.',
     'reason',
     FAILURE_REASONS,
   )
   readonly #dialErrors = new ClosedCounter(
     'sluice_dial_errors_total',
-    'Exchanges for which no connection upstream was established.',
+    'Requests whose upstream connection failed.',
     'error',
     DIAL_ERRORS,
   )
   readonly #dnsSeconds = new Histogram(
     'sluice_dns_seconds',
-    'Time until the addresses of a name were there, from a cache or from DNS.',
+    'Time until the addresses of a name were known, from the DNS cache or from a DNS server.',
     LOOKUP_BUCKETS,
   )
   readonly #dialSeconds = new Histogram(
     'sluice_dial_seconds',
-    'Time until a new connection upstream was established, with TLS where there is any.',
+    'Time until a new upstream connection was established, including TLS.',
     LOOKUP_BUCKETS,
   )
   readonly #requestSeconds = new Histogram(
     'sluice_request_duration_seconds',
-    'Time from the head of a request that was let through to the end of its response; of no tunnel.',
+    'Time from the head of an allowed request to the end of its response, tunnels excluded.',
     REQUEST_BUCKETS,
   )
   readonly #firstByteSeconds = new Histogram(
     'sluice_first_byte_seconds',
-    'Time from handing a request on to the head of its response, from upstream or from the cache.',
+    'Time from passing a request on to the head of its response, from upstream or from the cache.',
     FIRST_BYTE_BUCKETS,
   )
   readonly #tunnelSeconds = new Histogram(
@@ -110,14 +111,14 @@ export class ExchangeMetrics implements ExchangeObserver {
   )
   readonly #cacheResults = new ClosedCounter<CacheResult>(
     'sluice_cache_requests_total',
-    'Requests that are over, by what the cache has made of them.',
+    'Requests that have ended, by the result of the cache.',
     'result',
     CACHE_RESULTS,
   )
-  /** Content that went to clients without one of their own from upstream. */
+  /** Content bytes of responses served from the cache. */
   #cacheBytes = 0
   readonly #tunnels: () => OpenTunnels
-  /** Content of exchanges that are over; that of tunnels is counted as it passes. */
+  /** Content bytes of exchanges that have ended; the bytes of tunnels are counted as they pass. */
   #bytesUp = 0
   #bytesDown = 0
   #failed = 0
@@ -135,12 +136,12 @@ export class ExchangeMetrics implements ExchangeObserver {
     if (dnsMs !== undefined) this.#dnsSeconds.observe(dnsMs / 1000)
   }
 
-  /** Every exchange enters this, so that what is observed of each is written in place. */
+  /** Runs for every exchange, so the two histograms of all requests are updated in place instead of by a call. */
   close(subject: Subject, outcome: Outcome, durationMs: number, { decision, dnsMs }: DecisionEvent): void {
     const { status, connectMs, firstByteMs } = outcome
     const method = METHOD_KEYS.get(subject.method) ?? OTHER_METHOD
     const key = (KIND_KEYS.get(subject.kind) ?? 0) + method + (DECISION_KEYS.get(decision) ?? 0) + status
-    const requests = this.#requests.get(key) ?? this.#first(key, subject, status, decision)
+    const requests = this.#requests.get(key) ?? this.#addCount(key, subject, status, decision)
     requests.count += 1
     if (requests.isTunnel) this.#tunnelSeconds.observe(durationMs / 1000)
     else {
@@ -173,7 +174,7 @@ export class ExchangeMetrics implements ExchangeObserver {
     if (outcome.error !== undefined) this.#fail(outcome.error, outcome.address, decision)
   }
 
-  /** Something was refused for one of the limits on how much there may be at once, or in a time. */
+  /** A request or connection was refused because one of the `limits` was reached. */
   limitReached(limit: LimitName): void {
     this.#limits.add(limit)
   }
@@ -184,7 +185,7 @@ export class ExchangeMetrics implements ExchangeObserver {
       metric(
         'counter',
         'sluice_requests_total',
-        'Requests that are over, by what was asked for, what was decided and the status sent.',
+        'Requests that have ended, by kind, method, decision and status sent.',
         [...this.#requests.values()].map(({ kind, method, decision, status, count }) => [
           { kind, method, decision, code: String(status) },
           count,
@@ -202,26 +203,26 @@ export class ExchangeMetrics implements ExchangeObserver {
       metric(
         'counter',
         'sluice_bytes_total',
-        'Content bytes from clients (up) and to clients (down), and all bytes in tunnels.',
+        'Content bytes from clients (up) and to clients (down), and all bytes of tunnels.',
         [
           [{ direction: 'up' }, this.#bytesUp + tunnels.bytesUp],
           [{ direction: 'down' }, this.#bytesDown + tunnels.bytesDown],
         ],
       ),
-      metric('gauge', 'sluice_tunnels_active', 'Tunnels that are open, and upgraded connections.', [
+      metric('gauge', 'sluice_tunnels_active', 'Open tunnels, including upgraded connections.', [
         [{}, tunnels.size],
       ]),
       this.#cacheResults.report(),
       metric(
         'counter',
         'sluice_cache_served_bytes_total',
-        'Content bytes of responses to clients that the cache answered.',
+        'Content bytes of responses served from the cache.',
         [[{}, this.#cacheBytes]],
       ),
     ]
   }
 
-  /** Of exchanges that are over. Those that became tunnels are not among the requests, and their bytes not in here. */
+  /** Totals of exchanges that have ended. Tunnels are not among the requests, and their bytes are not included. */
   get totals(): Readonly<Record<'requests' | 'denied' | 'failed' | 'bytesUp' | 'bytesDown', number>> {
     let requests = 0
     let denied = 0
@@ -232,13 +233,13 @@ export class ExchangeMetrics implements ExchangeObserver {
     return { requests, denied, failed: this.#failed, bytesUp: this.#bytesUp, bytesDown: this.#bytesDown }
   }
 
-  /** What the cache has done so far. */
+  /** The counts of the cache so far. */
   get cache(): CacheCounts {
     return { results: this.#cacheResults.counts(), servedBytes: this.#cacheBytes }
   }
 
-  /** The count of requests with labels that none had before. */
-  #first(
+  /** Adds a count for labels that occur for the first time. */
+  #addCount(
     key: number,
     { kind, method: name }: Subject,
     status: number,
@@ -259,12 +260,12 @@ export class ExchangeMetrics implements ExchangeObserver {
       this.#failed += 1
     }
     if (address !== undefined) return
-    // Out of descriptors is our own fault, and a failure to connect all the same.
+    // Running out of descriptors is a fault of this process, and also a failure to connect.
     if (side === 'upstream' || type === 'connection_limit_reached') this.#dialErrors.add(type)
   }
 }
 
-/** @returns what each value of a label adds: its place in the list, as many times as `radix` says */
+/** @returns what each value of a label adds to the key: its index in the list times `radix` */
 function keys<T extends string>(values: readonly T[], radix: number): ReadonlyMap<string, number> {
   return new Map(values.map((value, index) => [value, index * radix]))
 }

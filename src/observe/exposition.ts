@@ -1,13 +1,13 @@
-/** Metrics as text: the Prometheus text format, or OpenMetrics for those who ask for it; several reports merged. */
+/** Metrics as text: merges several reports into the Prometheus text format or into OpenMetrics. */
 import { createRequire } from 'node:module'
 import type { RegistryContentType } from 'prom-client'
 
-/** One metric with its values, as the library reports it. */
+/** One metric with its values, in the shape that prom-client reports. */
 export interface ReportedMetric {
   readonly name: string
   readonly help: string
   readonly type: 'counter' | 'gauge' | 'histogram' | 'summary'
-  /** How the values of several reports become one. */
+  /** How prom-client merges the values of several reports: `sum`, `min`, `max`, `first` and so on. */
   readonly aggregator: string
   readonly values: readonly {
     readonly value: number
@@ -16,7 +16,7 @@ export interface ReportedMetric {
   }[]
 }
 
-/** The metrics of one worker: plain JSON. */
+/** The metrics of one worker, as plain JSON. */
 export type MetricsReport = readonly ReportedMetric[]
 
 export interface Exposition {
@@ -26,17 +26,17 @@ export interface Exposition {
 
 export type ExpositionFormat = 'text' | 'openmetrics'
 
-/** Loaded when it is first needed, at once: some who ask have sent their FIN and take no late answer. */
-function library(): typeof import('prom-client') {
+/** Loads the library at the first use, synchronously: a client that has sent its FIN does not wait for a late answer. */
+function loadLibrary(): typeof import('prom-client') {
   return createRequire(import.meta.url)('prom-client') as typeof import('prom-client')
 }
 
-/** @param reports of each worker one */
+/** @param reports one for each worker */
 export async function serializeMetrics(
   reports: readonly MetricsReport[],
   format: ExpositionFormat,
 ): Promise<Exposition> {
-  const { AggregatorRegistry, Registry } = library()
+  const { AggregatorRegistry, Registry } = loadLibrary()
   const contentType = format === 'text' ? Registry.PROMETHEUS_CONTENT_TYPE : Registry.OPENMETRICS_CONTENT_TYPE
   const prepared = reports.map(report => report.map(metric => prepare(metric, format)))
   const merged = AggregatorRegistry.aggregate<RegistryContentType>(prepared)
@@ -44,11 +44,11 @@ export async function serializeMetrics(
   return { contentType, text: await merged.metrics() }
 }
 
-/** What the library does not get right by itself when it merges. */
+/** Corrects what the library gets wrong when it merges. */
 function prepare(metric: ReportedMetric, format: ExpositionFormat): ReportedMetric {
-  // It would leave this one out.
+  // The library would leave this metric out.
   if (metric.name === 'process_start_time_seconds') return { ...metric, aggregator: 'min' }
-  // OpenMetrics names the samples of a counter with _total and the counter itself without; it would add a second one.
+  // In OpenMetrics the samples of a counter end with _total and its name does not; the library would add a second _total.
   if (format === 'openmetrics' && metric.type === 'counter') {
     return { ...metric, name: metric.name.replace(/_total$/, '') }
   }

@@ -1,13 +1,13 @@
 /**
- * What counts as a failure: an exchange that was let through and that Sluice, or what it asked, could not bring to its
- * end. Refusals are none, and neither are responses of an origin, whatever their status.
+ * Which exchanges count as failures: those that were allowed and then ended with an error of DNS, of an upstream or of Sluice
+ * itself. Refusals are not failures, and neither are responses of an origin, whatever their status.
  */
 import type { ProxyError, ProxyErrorType } from '../errors.js'
 import type { DecisionEvent } from '../pipeline/exchange-observer.js'
 import { DIAL_ERRORS } from './refusal-reasons.js'
 import { OTHER } from './series.js'
 
-/** The closed list of reasons that failures are counted by; each is a `reason` of the log. */
+/** The closed list of reasons by which failures are counted; each is a `reason` of the log. */
 export const FAILURE_REASONS = [
   ...DIAL_ERRORS.filter(type => type !== 'connection_limit_reached'),
   'file_descriptors',
@@ -32,13 +32,13 @@ export const FAILURE_REASONS = [
   OTHER,
 ] as const
 
-/** Errors of this proxy's own that refuse a request, whenever they are found. */
+/** Errors of the proxy that are refusals, even after the decision. */
 const REFUSALS: ReadonlySet<ProxyErrorType> = new Set(['http_request_denied', 'destination_ip_prohibited'])
 
 /** Whether an exchange that ended with this error has failed. */
 export function isFailure({ type, side, reason }: ProxyError, decision: DecisionEvent['decision']): boolean {
   if (side !== 'proxy') return side === 'upstream'
-  // A limit that was reached is a refusal, unless it is one of the system.
+  // Reaching a configured limit is a refusal; running out of descriptors is a failure.
   if (decision === 'deny') return type === 'proxy_internal_error' || reason === 'file_descriptors'
   return !REFUSALS.has(type)
 }

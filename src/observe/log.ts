@@ -1,6 +1,6 @@
 /**
- * The log: JSON lines for machines, or readable lines for people. Neither holds a control character that could steer
- * the terminal or the program it is read with.
+ * The log: JSON lines for machines, or readable lines for people. Neither contains control characters, which could affect the
+ * terminal or the program that shows the log.
  */
 import { createRequire } from 'node:module'
 import { type DestinationStream, type Logger, pino, stdTimeFunctions } from 'pino'
@@ -13,45 +13,45 @@ export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error' | 'silent'
 export interface LogOptions {
   readonly level: LogLevel
   readonly format: 'json' | 'pretty'
-  /** Colour, for the readable format. */
+  /** Whether the readable format uses colour. */
   readonly color: boolean
 }
 
 export interface Log {
   readonly logger: Logger
-  /** Writes whole lines that the logger of another process has made, as JSON, with their line ends. */
+  /** Writes whole JSON lines of another process's logger, with their line ends. */
   pass(lines: string): void
-  /** How many lines could not be written so far. */
+  /** The number of lines that could not be written so far. */
   lostLines(): number
-  /** Resolves when what is buffered is written; whoever ends the process waits for it. */
+  /** Resolves when the buffer is written; to be awaited before the process ends. */
   flush(): Promise<void>
 }
 
-/** The layout of the events; a change that breaks a reader raises it. */
+/** The version of the events' layout; it increases with a change that breaks readers. */
 export const LOG_SCHEMA = 1
 
-/** JSON escapes the controls below SP; DEL and the C1 controls, which terminals obey too, it leaves as they are. */
+/** DEL and the C1 controls, which terminals interpret and JSON does not escape. */
 const UNESCAPED = /[\x7f-\x9f]/g
-/** Everything that a terminal obeys but line ends, tabs and, where there is colour, the change of it. */
+/** All control characters except line ends and tabs; the second one also lets changes of colour pass. */
 const CONTROLS = /[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 const CONTROLS_BUT_COLOR = /(?!\x1b\[[\d;]*m)[\0-\x08\x0b-\x1f\x7f-\x9f]/g
 
 /** @param fd the file descriptor to write to */
 export function createLog(options: LogOptions, fd = 1): Log {
   const pretty = options.format === 'pretty'
-  const format = pretty ? readable(options.color, line => sink.write(line)) : asItIs
+  const format = pretty ? createFormatter(options.color, line => sink.write(line)) : unchanged
   const sink: LogSink = createLogSink(fd, format)
   const logger = createLogger(options.level, { write: line => sink.write(format(line)) })
-  // JSON goes on as it is, and at once: this is a hot path.
+  // JSON lines are passed on unchanged: this is a hot path.
   const pass = (lines: string): void => sink.write(pretty ? eachLine(lines, format) : lines)
   return { logger, pass, lostLines: () => sink.lostLines, flush: () => sink.flush() }
 }
 
 /**
  * @param fd the file descriptor to write to
- * @param format makes the line to be written of one of JSON
+ * @param format turns a JSON line into the line to be written
  */
-export function createLogSink(fd: number, format: (line: string) => string = asItIs): LogSink {
+export function createLogSink(fd: number, format: (line: string) => string = unchanged): LogSink {
   const time = createIsoTime(Date.now)
   return new LogSink(fd, lines =>
     format(
@@ -64,13 +64,13 @@ function eachLine(lines: string, format: (line: string) => string): string {
   return lines.replace(/[^\n]+\n/g, format)
 }
 
-function asItIs(line: string): string {
+function unchanged(line: string): string {
   return line
 }
 
 /**
- * Has the work done at another level, which stays when it is done, and does not when it fails. It is set first, as what is
- * made of a configuration asks for it once.
+ * Sets the log level, does the work, and restores the level if the work fails. The level is set first because the parts of a
+ * new configuration read it once, when they are created.
  */
 export async function atLevel<T>(logger: Logger, level: LogLevel, work: () => Promise<T>): Promise<T> {
   const before = logger.level
@@ -83,7 +83,7 @@ export async function atLevel<T>(logger: Logger, level: LogLevel, work: () => Pr
   }
 }
 
-/** @param stream takes whole lines */
+/** @param stream receives whole lines */
 export function createLogger(level: LogLevel, stream: DestinationStream): Logger {
   return pino(
     {
@@ -98,11 +98,11 @@ export function createLogger(level: LogLevel, stream: DestinationStream): Logger
 }
 
 /**
- * From a line of JSON to a line for people, or to none.
- * @param write takes lines that come later
+ * Returns a function that turns a JSON line into a line for people, or into the empty text.
+ * @param write writes lines that are made later
  */
-function readable(color: boolean, write: (line: string) => void): (line: string) => string {
-  // Loaded for people alone: JSON does without its thirty modules.
+function createFormatter(color: boolean, write: (line: string) => void): (line: string) => string {
+  // Loaded only for the readable format: it has thirty modules.
   const { prettyFactory } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty')
   const pretty = prettyFactory({
     colorize: color,
@@ -111,7 +111,7 @@ function readable(color: boolean, write: (line: string) => void): (line: string)
       typeof message === 'string' ? `${event}: ${oneLine(message)}` : String(event),
     translateTime: 'HH:MM:ss.l',
     singleLine: true,
-    // In the same line, and as JSON, too.
+    // Errors are shown in the same line too, as JSON.
     errorLikeObjectKeys: [],
   })
   const controls = color ? CONTROLS_BUT_COLOR : CONTROLS
@@ -134,14 +134,14 @@ function exchangeEvent(line: string): LogFields | undefined {
   }
 }
 
-/** pino-pretty shows one backslash where JSON has two: `\\"` of a path would read as the end of its value. */
+/** pino-pretty shows one backslash for two in JSON, so `\\"` in a path would look like the end of the value. */
 const JSON_ESCAPE = /\\./g
 
 function doubled(sequence: string): string {
   return sequence === '\\\\' ? '\\\\\\\\' : sequence
 }
 
-/** Of a message that is shown as text, and not as JSON. */
+/** A message that is shown as text, in one line. */
 function oneLine(message: string): string {
   return message.replaceAll('\\\\', '\\').replace(/[\t\n]/g, escaped)
 }

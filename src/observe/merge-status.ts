@@ -1,4 +1,7 @@
-/** What several workers report as one: rates are added, tunnels listed together, refusals of the same kind counted together. */
+/**
+ * Merges the status of several workers: rates are added up, tunnels are listed together, and refusals and failures of the
+ * same kind are counted together.
+ */
 import { type ListedTunnels, mergeShares } from '../tunnel/registry.js'
 import { mergeCaches } from './cache-report.js'
 import { TRAFFIC_SECONDS } from './status-recorder.js'
@@ -19,12 +22,14 @@ export type MergedStatus = Pick<
   'traffic' | 'latencies' | 'tunnels' | 'shares' | 'denials' | 'failures' | 'upstreams' | 'cache'
 >
 
-/** How many tunnels are told one by one. */
+/** The most tunnels that are listed. */
 export const MAX_TUNNELS = 500
-/** Of how many clients it is told how many tunnels they have, and of how many each worker tells it: some are of several. */
+/**
+ * The most clients whose number of tunnels is listed; each worker lists more, because a client may be spread over workers.
+ */
 const MAX_SHARES = 10
 export const MAX_WORKER_SHARES = 100
-/** A worker that is so many seconds behind is not waited for: its traffic is taken for none. */
+/** A worker that is more seconds behind than this is not waited for: its traffic since then counts as 0. */
 const MAX_BEHIND = 3
 
 export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
@@ -49,7 +54,7 @@ export function mergeStatus(workers: readonly WorkerStatus[]): MergedStatus {
   }
 }
 
-/** Second by second, up to the last that all have told. */
+/** Adds up the samples of each second, up to the last second that all workers have reported. */
 function mergeTraffic(all: readonly Traffic[]): Traffic {
   const ends = all.map(({ endSecond }) => endSecond)
   const endSecond = all.length === 0 ? 0 : Math.max(Math.min(...ends), Math.max(...ends) - MAX_BEHIND)
@@ -84,7 +89,7 @@ function mergeTunnels(all: readonly ListedTunnels[]): ListedTunnels {
     .flatMap(tunnels => tunnels.listed)
     .sort((a, b) => b.bytesUp + b.bytesDown - (a.bytesUp + a.bytesDown))
     .slice(0, MAX_TUNNELS)
-  // The oldest first: an order that lasts.
+  // The oldest first: this order does not change while tunnels are open.
   listed.sort((a, b) => b.ageMs - a.ageMs)
   return { open: all.reduce((sum, { open }) => sum + open, 0), listed }
 }
@@ -98,7 +103,7 @@ function keyOfFailure({ kind, host, port, rule, reason, parent }: FailureGroup):
   return [kind, host, port, rule, reason, parent]
 }
 
-/** Down as soon as one of the workers cannot reach it, since the first of those has found that out. */
+/** An upstream is down if one of the workers cannot reach it, since the time at which the first of them noticed. */
 function mergeUpstreams(all: readonly UpstreamStatus[]): UpstreamStatus[] {
   const merged = new Map<string, UpstreamStatus>()
   for (const status of all) {

@@ -1,6 +1,6 @@
 /**
- * The metrics of one proxy. All of them are numbers that are kept anyway and read when they are asked for; a report of
- * them is plain JSON, so that those of several workers can be merged.
+ * The metrics of one proxy. The numbers are kept by their owners and read when metrics are requested. A report is plain JSON,
+ * so that the reports of several workers can be merged.
  */
 import type { Registry } from 'prom-client'
 import type { CertificateExpiry } from '../tls/certificate-expiry.js'
@@ -12,24 +12,24 @@ import { ClosedCounter, metric } from './series.js'
 import { reportUpstreams, type UpstreamHealth } from './upstream-health.js'
 
 export interface BuildInfo {
-  /** Of Sluice. */
+  /** The version of Sluice. */
   readonly version: string
-  /** Of Node. */
+  /** The version of Node. */
   readonly node: string
 }
 
-/** Where the numbers come from that others keep. Each is asked at every report. */
+/** Sources of the numbers that others keep; each is called for every report. */
 export interface MetricsOptions {
   readonly configHash: () => string
   readonly tunnels: () => OpenTunnels
   readonly upstreams: () => readonly UpstreamHealth[]
   readonly cache: () => OperatedCache | undefined
-  /** Of the configuration in force. */
+  /** The certificates of the configuration in force. */
   readonly certificates: () => readonly CertificateExpiry[]
-  /** How many lines the log of this process has lost. */
+  /** The number of lines that the log of this process has lost. */
   readonly lostLogLines: () => number
   readonly build: BuildInfo | undefined
-  /** Of the process, when this proxy speaks for it. */
+  /** The metrics of the process; undefined if this proxy does not report them. */
   readonly process: (() => Promise<MetricsReport>) | undefined
 }
 
@@ -52,12 +52,12 @@ export class Metrics {
     this.exchanges = new ExchangeMetrics(options.tunnels)
   }
 
-  /** A configuration was read anew, and taken over or not. */
+  /** The configuration was read again, and applied or rejected. */
   configReloaded(result: (typeof RELOAD_RESULTS)[number]): void {
     this.#reloads.add(result)
   }
 
-  /** A worker process was started in place of one that had ended. */
+  /** A worker process was started in place of one that ended. */
   workerRestarted(): void {
     this.#workerRestarts += 1
   }
@@ -81,10 +81,10 @@ export class Metrics {
       metric(
         'counter',
         'sluice_worker_restarts_total',
-        'Worker processes that were started in place of one that had ended.',
+        'Worker processes started in place of one that ended.',
         [[{}, this.#workerRestarts]],
       ),
-      metric('counter', 'sluice_log_lines_lost_total', 'Lines of the log that could not be written.', [
+      metric('counter', 'sluice_log_lines_lost_total', 'Log lines that could not be written.', [
         [{}, lostLogLines()],
       ]),
       reportCertificates(certificates()),
@@ -107,26 +107,26 @@ function reportCertificates(certificates: readonly CertificateExpiry[]): Metrics
   return metric(
     'gauge',
     'sluice_certificate_expiry_timestamp_seconds',
-    'When the certificates of a file expire: the first of the own chain, the last of authorities.',
+    'When the certificates of a file expire: the first one of the own chain, the last one of authorities.',
     certificates.map(({ key, expiresMs }) => [{ key }, expiresMs / 1000]),
-    // All workers have the same.
+    // All workers have the same files.
     'min',
   )
 }
 
 /**
- * Lists of open handles, which take time in proportion to their number, and names that are Node's own affair; and what
- * is measured here in a better way.
+ * Metrics of the library that are left out: lists of open handles, which take time in proportion to their number, internals
+ * of Node, and the event loop's lag, which is measured here.
  */
 const LEFT_OUT = /^nodejs_(?:active_|heap_space_|eventloop_lag|version_info)/
 
-/** The event loop is not looked at: its numbers are left out. */
+/** The library does not measure the event loop, because its numbers are left out. */
 const NEVER_MS = 60_000
 
 /**
- * What a process takes: processor time, memory, descriptors. The library watches the process from the first report on
- * and cannot be told to stop, so this is for whoever owns the process, once.
- * @returns what reports them; the library is loaded at the first report
+ * The metrics of the process: processor time, memory, descriptors. The library observes the process from the first report on
+ * and cannot be stopped, so this is called once for a process, by its owner.
+ * @returns a function that reports them; it loads the library at its first call
  */
 export function createProcessMetrics(): () => Promise<MetricsReport> {
   let watching: Promise<Registry> | undefined

@@ -1,6 +1,5 @@
 /**
- * What was refused lately: requests that are refused alike are one group, with a count. There is room for so many
- * groups; the one that was met the longest ago makes room for a new one.
+ * Recent refusals: requests that were refused for the same reason, of the same client and target, are one group with a count.
  */
 import type { Config } from '../config/schema.js'
 import type { ServerNameRefusal } from '../outcome.js'
@@ -11,7 +10,7 @@ import { describeCut } from './access-log.js'
 import { ownText, RecentGroups } from './recent-groups.js'
 import type { DenialGroup, Denials } from './worker-status.js'
 
-/** Of a method, which in a request that is refused for it may be as long as a head. */
+/** The most characters of a method: a refused method may be as long as a whole head. */
 const MAX_METHOD = 32
 const MAX_DETAIL = 2000
 
@@ -21,7 +20,7 @@ interface Described extends Omit<DenialGroup, 'yaml' | 'clientAddress' | 'count'
   readonly address: string | undefined
   readonly configHash: string
   clientAddress: string
-  /** Drafted when somebody looks. */
+  /** Drafted when the status is requested. */
   yaml: string | undefined
   isDrafted: boolean
 }
@@ -39,13 +38,13 @@ export class RecentDenials {
     if (decision !== 'allow') this.#add(subject, { ...event, decision }, configHash)
   }
 
-  /** A tunnel that is cut for its server name was allowed first. */
+  /** A tunnel was cut for its server name, after it had been allowed. */
   cut(subject: Subject, serverName: ServerNameRefusal): void {
     const refusal = { message: describeCut(serverName), detail: undefined, address: undefined }
     this.#add(subject, { decision: 'deny', reason: serverName.fault, refusal }, '')
   }
 
-  /** @param config what drafts are made for */
+  /** @param config the configuration that the drafts are for */
   report(config: Config): Denials {
     const listed = this.#groups.listed.map(group => {
       if (!group.isDrafted) {

@@ -1,4 +1,4 @@
-/** What has failed lately: requests to one target that failed for the same reason are one group, with a count. */
+/** Recent failures: requests to the same target that failed for the same reason are one group with a count. */
 import type { ProxyError } from '../errors.js'
 import { sentence } from '../pipeline/error-page.js'
 import type { DecisionEvent, Subject } from '../pipeline/exchange-observer.js'
@@ -17,7 +17,7 @@ export class RecentFailures {
     this.#groups = new RecentGroups(wallClock)
   }
 
-  /** @param parent the URL of the parent proxy that was asked last, if one was */
+  /** @param parent the URL of the last parent proxy that was tried, if any */
   add(subject: Subject, error: ProxyError, { rule }: DecisionEvent, parent: string | undefined): void {
     const { client, user, clientAddress, kind, host, port } = subject
     const { reason } = error

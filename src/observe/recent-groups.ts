@@ -1,7 +1,7 @@
 /**
- * Events that were observed lately, in groups: those that are alike are one group, with a count and the times of the first
- * and the last. Clients decide what there is to observe, so the number of groups is bounded; a new one takes the place of
- * the one whose last event is the oldest.
+ * Recent events in groups: events with the same key are one group, with a count and the times of the first and the last one.
+ * Clients decide which events occur, so the number of groups is bounded: a new group replaces the one whose last event is the
+ * oldest.
  */
 import { BoundedMap } from '../limits/bounded-map.js'
 
@@ -14,16 +14,16 @@ export interface Counted {
   readonly lastMs: number
 }
 
-/** The groups of one process, or of all. */
+/** The groups of one process, or of all processes. */
 export interface Grouped<Group> {
-  /** How many groups had to make room for others. */
+  /** The number of groups that were replaced by others. */
   readonly dropped: number
-  /** The one with the latest event first. */
+  /** The group with the latest event comes first. */
   readonly listed: readonly Group[]
 }
 
 export class RecentGroups<Group extends object> {
-  /** In the order of their last events. */
+  /** In the order of the groups' last events. */
   readonly #groups = new BoundedMap<string, Group & Counted>(MAX_GROUPS)
   readonly #wallClock: () => number
   #dropped = 0
@@ -37,14 +37,14 @@ export class RecentGroups<Group extends object> {
     return this.#dropped
   }
 
-  /** The group with the latest event first. */
+  /** The group with the latest event comes first. */
   get listed(): (Group & Counted)[] {
     return [...this.#groups.values()].reverse()
   }
 
   /**
-   * @param key what all events of the group have in common
-   * @param describe makes what is kept of it from what is known of it so far, which it may return
+   * @param key the values that all events of a group have in common
+   * @param describe returns what is kept of the group; gets what was kept so far, which it may change and return
    */
   add(key: readonly unknown[], describe: (known: Group | undefined) => Group): void {
     const text = JSON.stringify(key)
@@ -57,7 +57,7 @@ export class RecentGroups<Group extends object> {
   }
 }
 
-/** @param keyOf what all events of a group have in common */
+/** @param keyOf returns the values that all events of a group have in common */
 export function mergeGroups<Group extends Counted>(
   all: readonly Grouped<Group>[],
   keyOf: (group: Group) => readonly unknown[],
@@ -66,7 +66,7 @@ export function mergeGroups<Group extends Counted>(
   for (const group of all.flatMap(({ listed }) => listed)) {
     const key = JSON.stringify(keyOf(group))
     const known = groups.get(key)
-    groups.set(key, known === undefined ? group : joined(known, group))
+    groups.set(key, known === undefined ? group : mergePair(known, group))
   }
   const listed = [...groups.values()].sort((a, b) => b.lastMs - a.lastMs)
   const dropped = all.reduce((sum, grouped) => sum + grouped.dropped, 0)
@@ -76,12 +76,12 @@ export function mergeGroups<Group extends Counted>(
   }
 }
 
-function joined<Group extends Counted>(a: Group, b: Group): Group {
+function mergePair<Group extends Counted>(a: Group, b: Group): Group {
   const last = a.lastMs >= b.lastMs ? a : b
   return { ...last, count: a.count + b.count, firstMs: Math.min(a.firstMs, b.firstMs) }
 }
 
-/** A copy of its own: a text that was cut out of a request keeps all of the request in memory for as long as it is kept. */
+/** Copies a text: one that is a part of a request would keep the whole request in memory. */
 export function ownText<Text extends string | undefined>(text: Text): Text {
   return (text === undefined ? text : Buffer.from(text).toString()) as Text
 }

@@ -1,12 +1,12 @@
 /**
- * The closed lists of words that refusals are counted by. They are the `reason` of the log; one that stands in no
- * list, which a test keeps from happening, is counted as `other`.
+ * The closed lists of reasons by which refusals are counted. Each is a `reason` of the log; a reason that is missing from
+ * these lists (a test prevents it) is counted as `other`.
  */
 import { LIMIT_NAMES } from '../limits/refusals.js'
 import { DENY_REASONS } from '../policy/denial.js'
 import { OTHER } from './series.js'
 
-/** Of requests that were denied, and of tunnels that were cut for their server name. */
+/** Reasons of denied requests, and of tunnels cut for their server name. */
 export const DENIED_REASONS = [
   ...DENY_REASONS,
   'client',
@@ -47,7 +47,7 @@ export const DENIED_REASONS = [
   OTHER,
 ] as const
 
-/** Of those, and of errors after the decision, which come from a limit being reached, beside the LIMIT_NAMES. */
+/** Reasons, before or after the decision, that mean that a limit was reached, in addition to LIMIT_NAMES. */
 export const LIMIT_REASONS = [
   'target_bytes',
   'header_bytes',
@@ -62,7 +62,7 @@ export const LIMIT_REASONS = [
   'store_busy_client',
 ] as const
 
-/** Errors that keep a connection upstream from coming to stand, by their type (RFC 9209 §2.3). */
+/** Types of errors (RFC 9209 §2.3) because of which no upstream connection is established. */
 export const DIAL_ERRORS = [
   'dns_error',
   'dns_timeout',

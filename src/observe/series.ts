@@ -1,16 +1,18 @@
 /**
- * The metrics as numbers: kept in plain counters, and written as what the Prometheus library reports of its own when
- * somebody asks. The library itself is loaded then, and not before; finding the right one of its counters takes longer
- * than a request has.
+ * Metrics as plain numbers, reported in the shape of the Prometheus library's own. The library is loaded only when metrics
+ * are requested; looking up one of its counters would take too long for every request.
  */
 import type { ReportedMetric } from './exposition.js'
 
-/** What is not on a closed list is counted as this, where the list has it. */
+/** Values that are not on a closed list are counted as this one, if the list contains it. */
 export const OTHER = 'other'
 
 type Labels = Readonly<Record<string, string>>
 
-/** One metric. @param help a sentence. @param values each with its labels */
+/**
+ * @param help a sentence
+ * @param values each with its labels
+ */
 export function metric(
   type: 'counter' | 'gauge',
   name: string,
@@ -21,14 +23,14 @@ export function metric(
   return { name, help, type, aggregator, values: values.map(([labels, value]) => ({ labels, value })) }
 }
 
-/** A counter with one label, whose values are a closed list. */
+/** A counter with one label whose values are a closed list. */
 export class ClosedCounter<Value extends string = string> {
   readonly #name: string
   readonly #help: string
   readonly #label: string
   readonly #counts: Map<string, number>
 
-  /** @param values of the label; each begins at 0 */
+  /** @param values the values of the label; each begins at 0 */
   constructor(name: string, help: string, label: string, values: readonly Value[]) {
     this.#name = name
     this.#help = help
@@ -36,7 +38,7 @@ export class ClosedCounter<Value extends string = string> {
     this.#counts = new Map(values.map(value => [value, 0]))
   }
 
-  /** By value, in the order of the list. */
+  /** The counts by value, in the order of the list. */
   counts(): Readonly<Record<Value, number>> {
     return Object.fromEntries(this.#counts) as Record<Value, number>
   }
@@ -53,13 +55,13 @@ export class ClosedCounter<Value extends string = string> {
   }
 }
 
-/** How often something took how long. Where each call counts, the fields are written in place of calling `observe`. */
+/** A distribution of durations. On the hot path the caller updates the fields in place instead of calling `observe`. */
 export class Histogram {
   /** Upper bounds of the buckets, in seconds, ascending. */
   readonly bounds: readonly number[]
-  /** By bucket, each without those below it; the last one is for what is above all bounds. */
+  /** The counts of the buckets, not cumulative; the last one counts durations above all bounds. */
   readonly counts: number[]
-  /** Seconds. */
+  /** The sum of all durations, in seconds. */
   sum = 0
   readonly #name: string
   readonly #help: string

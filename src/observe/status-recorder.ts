@@ -1,6 +1,6 @@
 /**
- * Keeps what the status page shows, in a fixed room: how long things took over the last minutes, what passed in each of the
- * last seconds, what was refused.
+ * Records what the status page shows, in a fixed amount of memory: durations over the last minutes, traffic in each of the
+ * last seconds, recent refusals and failures.
  */
 import type { Config } from '../config/schema.js'
 import type { Outcome } from '../outcome.js'
@@ -21,11 +21,11 @@ export interface StatusOptions {
   readonly now: () => number
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
-  /** Asked once a second. */
+  /** Called once a second. */
   readonly totals: () => Totals
 }
 
-/** What is asked for when somebody looks. */
+/** What is read when the status is requested. */
 export interface StatusSources extends Pick<WorkerStatus, 'worker' | 'pid' | 'cache'> {
   readonly config: Config
   readonly configHash: string
@@ -58,7 +58,7 @@ export class StatusRecorder implements ExchangeObserver {
     this.#failures = new RecentFailures(options.wallClock)
   }
 
-  /** Samples once a second from here on, until `stop`. */
+  /** Samples once a second until `stop`. */
   start(): void {
     this.#timer ??= setInterval(() => this.sample(), TICK_MS).unref()
   }
@@ -83,7 +83,7 @@ export class StatusRecorder implements ExchangeObserver {
       this.#failures.add(subject, error, event, outcome.parent)
   }
 
-  /** Done once a second. */
+  /** Runs once a second. */
   sample(): void {
     const { now, wallClock, totals } = this.#options
     this.#traffic.sample(wallClock(), totals())
@@ -126,22 +126,22 @@ export class StatusRecorder implements ExchangeObserver {
   }
 }
 
-/** The upper end of the first bucket, in milliseconds, and by how much each is wider than the one before. */
+/** The upper bound of the first bucket, in milliseconds, and the factor between the bounds of two buckets. */
 const FIRST_MS = 0.05
 const GROWTH = 1.2
-/** The last holds all from about two minutes on. */
+/** The last bucket counts all durations of about two minutes and more. */
 const BUCKETS = 82
 const LOG_GROWTH = Math.log(GROWTH)
 
 const SLOT_MS = 30_000
 const SLOTS = 10
 
-/** How far back it goes. */
+/** The length of the window. */
 export const LATENCY_WINDOW_MS = SLOT_MS * SLOTS
 
 /**
- * How long something took lately: counts in buckets that grow by a fifth, over the last minutes. Quantiles of it are
- * right to a tenth, and counts of several workers can be added.
+ * Recent durations: counts in buckets, each wider than the one before by a fifth, over the last minutes. Quantiles are
+ * accurate to a tenth, and the counts of several workers can be added up.
  */
 export class LatencyWindow {
   readonly #slots = Array.from({ length: SLOTS }, () => new Uint32Array(BUCKETS))
@@ -155,7 +155,7 @@ export class LatencyWindow {
   }
 
   /**
-   * Forgets what is too old; to be called once a second or so.
+   * Drops what is older than the window; to be called about once a second.
    * @param now milliseconds, monotonic
    */
   advance(now: number): void {
@@ -166,7 +166,7 @@ export class LatencyWindow {
     this.#slot = Math.max(this.#slot, slot)
   }
 
-  /** How often each bucket was met. */
+  /** The counts of the buckets. */
   counts(): number[] {
     return Array.from({ length: BUCKETS }, (_, bucket) =>
       this.#slots.reduce((sum, counts) => sum + (counts[bucket] ?? 0), 0),
@@ -175,9 +175,9 @@ export class LatencyWindow {
 }
 
 /**
- * @param counts as LatencyWindow has them
+ * @param counts of a LatencyWindow
  * @param q from 0 to 1
- * @returns milliseconds, or undefined where nothing was counted
+ * @returns milliseconds, or undefined if nothing was counted
  */
 export function quantile(counts: readonly number[], q: number): number | undefined {
   const total = counts.reduce((sum, count) => sum + count, 0)
@@ -187,27 +187,27 @@ export function quantile(counts: readonly number[], q: number): number | undefin
   for (const [bucket, count] of counts.entries()) {
     if (count > 0 && before + count >= rank) {
       const part = Math.max(0, rank - before) / count
-      const lower = bucket === 0 ? 0 : upperEnd(bucket - 1)
-      return lower + (upperEnd(bucket) - lower) * part
+      const lower = bucket === 0 ? 0 : upperBound(bucket - 1)
+      return lower + (upperBound(bucket) - lower) * part
     }
     before += count
   }
-  return upperEnd(BUCKETS - 1)
+  return upperBound(BUCKETS - 1)
 }
 
-function upperEnd(bucket: number): number {
+function upperBound(bucket: number): number {
   return FIRST_MS * GROWTH ** bucket
 }
 
-/** Numbers that only grow, but for `tunnels`, which is how many are open now. */
+/** Totals, which never decrease, except `tunnels`: the number of tunnels that are open now. */
 export type Totals = Readonly<Record<(typeof SERIES)[number], number>>
 
-/** A quarter of an hour. */
+/** The length of the history: a quarter of an hour. */
 export const TRAFFIC_SECONDS = 900
 
 const SECOND_MS = 1000
 
-/** What passed in each of the last seconds. */
+/** The traffic in each of the last seconds. */
 export class TrafficRing {
   readonly #samples = new Map<keyof Totals, number[]>(SERIES.map(name => [name, []]))
   #last: Totals
@@ -216,7 +216,7 @@ export class TrafficRing {
 
   /**
    * @param now milliseconds since the epoch
-   * @param totals so far
+   * @param totals the totals so far
    */
   constructor(now: number, totals: Totals) {
     this.#last = totals
@@ -225,8 +225,8 @@ export class TrafficRing {
   }
 
   /**
-   * Writes down what has passed since the last time, for the seconds that are over: to be called about once a second. One
-   * that was called late stands for all the seconds since, in equal parts.
+   * Records the traffic since the last call for the seconds that have ended; to be called about once a second. If it is
+   * called late, the traffic is divided equally among the seconds since.
    */
   sample(now: number, totals: Totals): void {
     const second = Math.floor(now / SECOND_MS)

@@ -1,11 +1,11 @@
-/** How the parent proxies and the upstreams of `origins` do: the metrics of each, and one list of both. */
+/** The health of parent proxies and of the upstreams of `origins`: one list of both, and the metrics made of it. */
 import type { RouteHealth } from '../origin/create-origins.js'
 import type { Health } from '../upstream/availability.js'
 import type { Parent } from '../upstream/parents.js'
 import type { MetricsReport } from './exposition.js'
 import { metric } from './series.js'
 
-/** The route of parent proxies; those of origins have a slash in them. */
+/** The route of parent proxies; the route of an origin contains a slash. */
 const PARENT = 'parent'
 
 export interface UpstreamHealth {
@@ -15,17 +15,17 @@ export interface UpstreamHealth {
   readonly upstream: string
   /** Whether the last attempt to connect to it succeeded; true before there was one. */
   readonly up: boolean
-  /** When it was found to be down, in milliseconds since the epoch; undefined while it is up. */
+  /** When it went down, in milliseconds since the epoch; undefined while it is up. */
   readonly downSinceMs: number | undefined
-  /** Why the last attempt failed, in a clause; undefined while it is up. */
+  /** Why the last attempt to connect failed, as a clause; undefined while it is up. */
   readonly error: string | undefined
-  /** How often it could not be connected to, by the type of the error. */
+  /** The number of failed attempts to connect, by the type of the error. */
   readonly failures: ReadonlyMap<string, number>
 }
 
 /**
- * @param parents none where requests go directly
- * @param toWallClock from monotonic milliseconds to milliseconds since the epoch
+ * @param parents empty if requests go directly
+ * @param toWallClock converts monotonic milliseconds to milliseconds since the epoch
  */
 export function listUpstreams(
   parents: readonly Health<Parent>[],
@@ -44,7 +44,7 @@ export function listUpstreams(
   )
 }
 
-/** Their labels stand in the configuration, so they are a closed list. */
+/** The values of the labels come from the configuration, so they are closed lists. */
 export function reportUpstreams(health: readonly UpstreamHealth[]): MetricsReport {
   return [
     metric(
@@ -52,7 +52,7 @@ export function reportUpstreams(health: readonly UpstreamHealth[]): MetricsRepor
       'sluice_upstream_up',
       'Whether the last attempt to connect to a parent or an upstream succeeded; 1 before there was one.',
       health.map(({ route, upstream, up }) => [{ route, upstream }, up ? 1 : 0]),
-      // Of several workers: 0 as soon as one of them cannot reach it.
+      // 0 if one of several workers cannot reach it.
       'min',
     ),
     metric(

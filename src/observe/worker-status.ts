@@ -1,6 +1,6 @@
 /**
- * How one worker does: plain JSON values, so that it can be passed between processes. What several of them report is
- * merged in merge-status.
+ * The status of one worker: plain JSON values, so that it can be passed between processes. merge-status merges the status of
+ * several workers.
  */
 import type { CacheReport } from './cache-report.js'
 import type { DecisionEvent, ExchangeKind } from '../pipeline/exchange-observer.js'
@@ -11,9 +11,9 @@ import type { UpstreamHealth } from './upstream-health.js'
 /** Refusals of the same request for the same reason. */
 export interface DenialGroup extends Counted {
   readonly client: string | undefined
-  /** Who of that client; undefined where nobody has shown who they are. */
+  /** The authenticated user of that client; undefined if there was none. */
   readonly user: string | undefined
-  /** The last that it came from. */
+  /** The address of the last of these requests. */
   readonly clientAddress: string
   readonly kind: ExchangeKind
   readonly method: string
@@ -24,7 +24,7 @@ export interface DenialGroup extends Counted {
   readonly rule: string | undefined
   /** Sentences: what refused it, and what would allow it. */
   readonly detail: string | undefined
-  /** What the configuration would have to say. */
+  /** The change of the configuration that would allow it. */
   readonly yaml: string | undefined
 }
 
@@ -35,34 +35,34 @@ export interface FailureGroup extends Counted {
   readonly kind: ExchangeKind
   readonly host: string | undefined
   readonly port: number | undefined
-  /** What allowed them: a rule, or the key of an origin. */
+  /** The rule that allowed them, or the key of the origin. */
   readonly rule: string | undefined
   readonly reason: string
-  /** The URL of the parent proxy that was asked; undefined where none was. */
+  /** The URL of the last parent proxy that was tried; undefined if there was none. */
   readonly parent: string | undefined
-  /** The last of the clients, as far as it is known. */
+  /** The client of the last of these requests, as far as it is known. */
   readonly client: string | undefined
   readonly user: string | undefined
   readonly clientAddress: string
-  /** Sentences: what the last of the clients was told. */
+  /** Sentences: what the last client was told. */
   readonly detail: string
 }
 
 export type Failures = Grouped<FailureGroup>
 
-/** What is sampled once a second. All but `tunnels`, which is how many are open, are numbers per second. */
+/** The series that are sampled once a second: numbers per second, except `tunnels`, the number of open tunnels. */
 export const SERIES = ['requests', 'denied', 'failed', 'opened', 'bytesUp', 'bytesDown', 'tunnels'] as const
 
-/** The last seconds, the oldest first; all lists are as long. */
+/** The samples of the last seconds, the oldest first; all lists have the same length. */
 export interface Traffic extends Readonly<Record<(typeof SERIES)[number], readonly number[]>> {
-  /** The second that the last samples are of, since the epoch. */
+  /** The second of the last samples, since the epoch. */
   readonly endSecond: number
 }
 
-/** What is measured of exchanges, in milliseconds. */
+/** The durations of exchanges that are measured, in milliseconds. */
 export const LATENCIES = ['dns', 'dial', 'firstByte'] as const
 
-/** How often each bucket of latency-window was met in the last minutes. */
+/** The counts of the buckets of LatencyWindow in the last minutes. */
 export type Latencies = Readonly<Record<(typeof LATENCIES)[number], readonly number[]>>
 
 /** One parent proxy, or one upstream of `origins`. */
@@ -72,24 +72,24 @@ export interface UpstreamStatus
 }
 
 export interface WorkerStatus {
-  /** Its number, from 1 on; no other worker of this start, before or after, has it. */
+  /** The number of the worker, from 1; a worker that replaces another one has a new number. */
   readonly worker: number
-  /** Of its process; undefined where that is not told. */
+  /** The id of its process; undefined if that is not known. */
   readonly pid: number | undefined
   /** Milliseconds since the epoch. */
   readonly startedMs: number
   readonly configHash: string
-  /** The part of the last second in which the event loop was busy, from 0 to 1. */
+  /** The share of the last second in which the event loop was busy, from 0 to 1. */
   readonly busy: number
   readonly traffic: Traffic
   readonly latencies: Latencies
   readonly tunnels: ListedTunnels
-  /** Of the clients that have the most tunnels. */
+  /** The clients with the most tunnels. */
   readonly shares: readonly TunnelShare[]
   readonly denials: Denials
   readonly failures: Failures
   readonly upstreams: readonly UpstreamStatus[]
-  /** Undefined while nothing is stored anywhere. */
+  /** Undefined while the cache is off. */
   readonly cache: CacheReport | undefined
 }
 
@@ -98,8 +98,8 @@ export interface ReloadState {
   readonly result: 'applied' | 'rejected'
   /** Milliseconds since the epoch. */
   readonly timeMs: number
-  /** Of the configuration that has been in force since. */
+  /** The hash of the configuration that is in force since then. */
   readonly hash: string
-  /** Why it was rejected, `file:line:column: path: message` each; empty when it was not. */
+  /** Why it was rejected, each as `file:line:column: path: message`; empty if it was applied. */
   readonly problems: readonly string[]
 }

@@ -542,7 +542,7 @@ t.test('a reason of the log is explained, with the keys that decide it', async t
   t.same(await explain({ url: 'no_rule' }), {
     code: 0,
     stdout:
-      'no_rule: no rule that the client may use names the host\n' +
+      'no_rule: no rule of this client contains the host\n' +
       '  decided by: hosts of a rule, rules of the entry of clients\n',
     stderr: '',
   })
@@ -552,7 +552,7 @@ t.test('a reason of the log is explained, with the keys that decide it', async t
   })
   t.same(JSON.parse((await explain({ url: 'loop', json: true })).stdout), {
     reason: 'loop',
-    means: 'the request has come through this proxy before',
+    means: 'the request has already passed through this proxy',
     keys: 'via',
   })
   t.same(JSON.parse((await explain({ url: 'scheme', json: true })).stdout).keys, null)
