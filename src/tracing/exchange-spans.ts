@@ -1,9 +1,10 @@
 /**
- * Spans for OpenTelemetry: of every exchange one for what was asked of Sluice, and below it one for what Sluice asked of
- * the far side. They are made of the same two events as the log, and hold neither credentials nor, unless asked for, the
- * query of a target; attributes are named as OpenTelemetry's conventions for HTTP name them, and `sluice.*` as the log does.
+ * Spans for OpenTelemetry: for every exchange a server span for the request of the client, and below it a client span for the
+ * request to the upstream. They are made of the same two events as the log. They contain no credentials, and the query of a
+ * target only if the configuration asks for it. Attributes have the names of OpenTelemetry's conventions for HTTP; the
+ * members of the log are `sluice.*`.
  *
- * Loaded by whoever traces, and by nobody else: everything that it imports is optional.
+ * This file is loaded only if tracing is on, because everything that it imports is optional.
  */
 import {
   type Attributes,
@@ -24,7 +25,7 @@ import { withoutQuery } from '../observe/access-log.js'
 
 export interface ExchangeSpansOptions {
   readonly tracer: Tracer
-  /** `omit` leaves out what follows `?` in a path. */
+  /** `omit` cuts the path at its `?`. */
   readonly query: () => 'omit' | 'include'
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -33,21 +34,21 @@ export interface ExchangeSpansOptions {
 }
 
 /** The two spans of one exchange. */
-interface Open {
+interface OpenSpans {
   readonly server: Span
-  /** Never ended, and so never sent, when nothing was asked of anybody. */
+  /** Never ended, and so never exported, if no upstream was contacted. */
   readonly client: Span
   readonly startMs: number
   readonly scheme: string | undefined
 }
 
 const METHODS: ReadonlySet<string> = new Set(METHOD_NAMES)
-/** Ends that are faults though the status was sent before. */
-const BROKEN: ReadonlySet<CloseReason> = new Set(['upstream_reset', 'upstream_incomplete'])
+/** Close reasons that are errors even though the status had already been sent. */
+const BROKEN_OFF: ReadonlySet<CloseReason> = new Set(['upstream_reset', 'upstream_incomplete'])
 
 export class ExchangeSpans implements ExchangeObserver {
   readonly #options: ExchangeSpansOptions
-  readonly #open = new WeakMap<Subject, Open>()
+  readonly #open = new WeakMap<Subject, OpenSpans>()
 
   constructor(options: ExchangeSpansOptions) {
     this.#options = options
@@ -55,8 +56,8 @@ export class ExchangeSpans implements ExchangeObserver {
 
   /**
    * To be called before both events.
-   * @param started when its head had been read, by `now`
-   * @returns what the next hop is to be told
+   * @param started when the head had been read, in the time of `now`
+   * @returns the trace context for the next hop
    */
   began(subject: Subject, { head, encrypted }: BegunRequest, started: number): OutgoingTrace {
     const parent = parseTraceparent(head.fields.list)
@@ -71,7 +72,7 @@ export class ExchangeSpans implements ExchangeObserver {
   }
 
   decision(subject: Subject, { decision, rule, reason, dnsMs }: DecisionEvent, configHash: string): void {
-    const { server, client } = this.#of(subject)
+    const { server, client } = this.#spansOf(subject)
     if (!server.isRecording()) return
     server.setAttributes(
       present({
@@ -85,29 +86,29 @@ export class ExchangeSpans implements ExchangeObserver {
   }
 
   close(subject: Subject, outcome: Outcome, durationMs: number): void {
-    const open = this.#of(subject)
+    const open = this.#spansOf(subject)
     this.#open.delete(subject)
     const { server, client, startMs } = open
     const endMs = startMs + durationMs
     if (server.isRecording()) {
-      server.setAttributes(this.#asked(subject, open.scheme))
-      server.setAttributes(answered(outcome))
-      if (wasUpstreamAsked(outcome)) {
-        client.setAttributes(passedOn(subject, outcome))
-        fail(client, outcome, 400)
+      server.setAttributes(this.#requestAttributes(subject, open.scheme))
+      server.setAttributes(responseAttributes(outcome))
+      if (hasUpstream(outcome)) {
+        client.setAttributes(upstreamAttributes(subject, outcome))
+        markError(client, outcome, 400)
         client.end(endMs)
       }
-      fail(server, outcome, 500)
+      markError(server, outcome, 500)
     }
     server.end(endMs)
   }
 
-  /** What was refused before it was known for a request has no other beginning than its decision. */
-  #of(subject: Subject): Open {
+  /** The spans of an exchange. A request that was refused while it was read has none yet; they start with its decision. */
+  #spansOf(subject: Subject): OpenSpans {
     return this.#open.get(subject) ?? this.#start(subject, ROOT_CONTEXT, this.#options.now(), undefined)
   }
 
-  #start(subject: Subject, parent: Context, started: number, scheme: string | undefined): Open {
+  #start(subject: Subject, parent: Context, started: number, scheme: string | undefined): OpenSpans {
     const { tracer, now, wallClock } = this.#options
     const nowMs = wallClock()
     const startMs = nowMs - (now() - started)
@@ -121,8 +122,8 @@ export class ExchangeSpans implements ExchangeObserver {
     return open
   }
 
-  #asked(subject: Subject, scheme: string | undefined): Attributes {
-    const [path, query] = this.#target(subject.path)
+  #requestAttributes(subject: Subject, scheme: string | undefined): Attributes {
+    const [path, query] = this.#splitTarget(subject.path)
     return present({
       ...methodAttributes(subject.method),
       'url.scheme': scheme,
@@ -138,7 +139,7 @@ export class ExchangeSpans implements ExchangeObserver {
     })
   }
 
-  #target(target: string | undefined): readonly [path: string | undefined, query: string | undefined] {
+  #splitTarget(target: string | undefined): readonly [path: string | undefined, query: string | undefined] {
     if (target === undefined) return [undefined, undefined]
     const path = withoutQuery(target)
     const query = this.#options.query() === 'include' ? target.slice(path.length + 1) : ''
@@ -166,9 +167,9 @@ function methodAttributes(method: string): Attributes {
   return { 'http.request.method': '_OTHER', 'http.request.method_original': method }
 }
 
-function answered(outcome: Outcome): Attributes {
+function responseAttributes(outcome: Outcome): Attributes {
   return present({
-    // 0 when the client left before there was one.
+    // The status is 0 if the client left before there was one.
     'http.response.status_code': outcome.status === 0 ? undefined : outcome.status,
     'sluice.handler': outcome.handler,
     'sluice.close_reason': outcome.closeReason,
@@ -178,20 +179,20 @@ function answered(outcome: Outcome): Attributes {
   })
 }
 
-/** Whether a connection to the far side stood, or was tried for. */
-function wasUpstreamAsked({ address, error }: Outcome): boolean {
+/** Whether a connection to an upstream was established or attempted. */
+function hasUpstream({ address, error }: Outcome): boolean {
   return address !== undefined || error?.side === 'upstream'
 }
 
-function passedOn({ kind, method, host, port }: Subject, outcome: Outcome): Attributes {
-  // The Host of a request for an origin is a name of this server's own, not that of the upstream behind it.
+function upstreamAttributes({ kind, method, host, port }: Subject, outcome: Outcome): Attributes {
+  // The Host of a request for an origin names this server, not the upstream.
   const target = kind === 'origin' ? {} : { 'server.address': host, 'server.port': port }
-  // What a tunnel carries is not known, and an error's status is one of our own.
-  const isAnswer = kind !== 'connect' && outcome.error === undefined && outcome.status !== 0
+  // The responses inside a tunnel are unknown, and the status of an error is Sluice's own.
+  const isUpstreamStatus = kind !== 'connect' && outcome.error === undefined && outcome.status !== 0
   return present({
     ...target,
     ...(kind === 'connect' ? {} : methodAttributes(method)),
-    ...(isAnswer ? { 'http.response.status_code': outcome.status } : {}),
+    ...(isUpstreamStatus ? { 'http.response.status_code': outcome.status } : {}),
     ...peer(outcome.address),
     'sluice.connect_ms': outcome.connectMs,
     'sluice.first_byte_ms': outcome.firstByteMs,
@@ -208,13 +209,14 @@ function peer(address: string | undefined): Attributes {
   }
 }
 
-/** @param worst the status from which on an answer is a fault of whom the span is of */
-function fail(span: Span, { status, closeReason, error }: Outcome, worst: number): void {
-  if (status < worst && !BROKEN.has(closeReason)) return
-  span.setAttribute('error.type', error?.type ?? (status >= worst ? String(status) : closeReason))
+/** @param firstError the lowest status that is an error for this span */
+function markError(span: Span, { status, closeReason, error }: Outcome, firstError: number): void {
+  if (status < firstError && !BROKEN_OFF.has(closeReason)) return
+  span.setAttribute('error.type', error?.type ?? (status >= firstError ? String(status) : closeReason))
   span.setStatus({ code: SpanStatusCode.ERROR })
 }
 
+/** The attributes whose value is known. */
 function present(attributes: Readonly<Record<string, string | number | undefined>> | Attributes): Attributes {
   return Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined))
 }

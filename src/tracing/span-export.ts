@@ -1,6 +1,6 @@
 /**
- * From spans to a collector of OpenTelemetry, by OTLP/HTTP in JSON, over sockets from the dialler. Its SDK is loaded here
- * and here alone, when there is something to trace: it is large, and whoever does not trace can do without it.
+ * Exports spans to an OpenTelemetry collector by OTLP/HTTP in JSON, over sockets of the dialler. Only this file loads the
+ * SDK, and only if tracing is on: the SDK is large, and an optional dependency.
  */
 import type { AgentOptions } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -17,55 +17,55 @@ import type { ExchangeSpans, ExchangeSpansOptions } from './exchange-spans.js'
 
 export interface SpanExportOptions extends Omit<ExchangeSpansOptions, 'tracer'> {
   readonly config: NonNullable<Config['tracing']>
-  /** Fields of every request to the collector. */
+  /** Header fields of every request to the collector. */
   readonly headers: Readonly<Record<string, string>>
-  /** The one in force. */
+  /** The dialler of the configuration in force. */
   readonly dialer: () => Pick<Dialer, 'permitConfigured' | 'connect' | 'connectTls'>
-  /** What tells this process from others of its kind. */
+  /** Distinguishes this process from others of the same service. */
   readonly instance: string
   readonly version: string | undefined
   readonly logger: Logger
-  /** How many spans may wait. */
-  readonly most?: number
-  /** The longest that a span waits, in milliseconds. */
+  /** The most spans that may wait. */
+  readonly maxSpans?: number
+  /** The longest time that a span waits for others, in milliseconds. */
   readonly delayMs?: number
   readonly load?: () => ReturnType<typeof loadSdk>
 }
 
 export interface SpanExport {
   readonly spans: ExchangeSpans
-  /** Goes on with other fields. */
+  /** Replaces the header fields of requests to the collector. */
   authorize(headers: Readonly<Record<string, string>>): void
-  /** Sends what waits, as long as that takes no longer than a moment. Never rejects. */
+  /** Sends the spans that wait, within two seconds. Never rejects. */
   close(): Promise<void>
 }
 
-/** Tracing is asked for, and what it needs is not installed. */
+/** Tracing is configured, but its packages are not installed. */
 export class TracingUnavailable extends Error {
   override readonly name = 'TracingUnavailable'
 }
 
-/** Whether it is that, here or in another process. */
+/** Whether an error is TracingUnavailable, of this process or of a worker. */
 export function isTracingUnavailable(error: unknown): boolean {
   return error instanceof Error && error.name === 'TracingUnavailable'
 }
 
-const MOST_SPANS = 2048
+const MAX_SPANS = 2048
 const DELAY_MS = 5000
-/** How long one batch is tried for, with what the SDK makes of refusals that may pass. */
+/** The time limit for one batch, including the SDK's retries. */
 const SEND_MS = 10_000
-/** How long a stop waits for the spans that are left. */
+/** The longest time that a stop waits for the remaining spans. */
 const FLUSH_MS = 2000
 
 /** @throws TracingUnavailable */
 export async function openSpanExport(options: SpanExportOptions): Promise<SpanExport> {
-  const { most = MOST_SPANS, delayMs = DELAY_MS, load = loadSdk } = options
+  const { maxSpans = MAX_SPANS, delayMs = DELAY_MS, load = loadSdk } = options
   const sdk = await load().catch((error: unknown) => {
     throw notInstalled(error)
   })
   const { config, dialer, logger, now } = options
   let { headers } = options
-  const agent = new DialledAgent(config.otlp.scheme, collector(config.otlp, dialer))
+  const agent = new DialledAgent(config.otlp.scheme, openSocketTo(config.otlp, dialer))
   const losses = new SpanLosses(logger, now)
   const exporter = new sdk.OTLPTraceExporter({
     url: config.otlp.text,
@@ -76,7 +76,7 @@ export async function openSpanExport(options: SpanExportOptions): Promise<SpanEx
   })
   const queue = new sdk.SpanQueue({
     exporter,
-    most,
+    maxSpans,
     delayMs,
     lost: (spans, error) => losses.add(spans, error),
   })
@@ -95,21 +95,21 @@ export async function openSpanExport(options: SpanExportOptions): Promise<SpanEx
       headers = next
     },
     close: async () => {
-      // Exchanges that were cut just now have their end within this turn of the event loop.
+      // Exchanges that were just aborted end within this turn of the event loop.
       await setImmediate()
-      await atMost(
+      await withTimeLimit(
         FLUSH_MS,
         provider.shutdown().catch(() => {}),
       )
       queue.abandon()
       agent.close()
-      losses.tell()
+      losses.report()
     },
   }
 }
 
-/** Whoever wrote the collector's address into the configuration may reach it; it is dialled like an upstream. */
-function collector(
+/** The collector is dialled like an upstream: its address comes from the configuration, so it may be private. */
+function openSocketTo(
   { scheme, authority }: NonNullable<Config['tracing']>['otlp'],
   dialer: SpanExportOptions['dialer'],
 ): ConstructorParameters<typeof DialledAgent>[1] {
@@ -123,7 +123,7 @@ function collector(
   }
 }
 
-async function atMost(ms: number, work: Promise<void>): Promise<void> {
+async function withTimeLimit(ms: number, work: Promise<void>): Promise<void> {
   const over = new AbortController()
   await Promise.race([work, pause(ms, over.signal)])
   over.abort()
@@ -162,36 +162,36 @@ function notInstalled(error: unknown): unknown {
 /** @returns a connected socket, with TLS on it where the scheme says so */
 type OpenSocket = (signal: CancelSignal) => Promise<Duplex>
 
-type Created = (error: Error | null, socket?: Duplex) => void
+type SocketCallback = (error: Error | null, socket?: Duplex) => void
 
-/** An http.Agent that opens no socket itself: each is dialled as all others are, with a permit, to an address. */
+/** An http.Agent whose sockets come from the dialler, each with a permit for an address. */
 export class DialledAgent extends Agent {
-  /** What node:http compares the URL's scheme with. */
+  /** Compared by node:http with the scheme of the URL. */
   readonly protocol: string
   readonly #open: OpenSocket
   readonly #controller = new AbortController()
   readonly #sockets = new Set<Duplex>()
 
-  /** Each request has a connection of its own, so that none that has died in between is used. */
+  /** Each request has a connection of its own, so that no connection is used that died meanwhile. */
   constructor(scheme: 'http' | 'https', open: OpenSocket, options: AgentOptions = {}) {
     super({ ...options, keepAlive: false })
     this.protocol = `${scheme}:`
     this.#open = open
   }
 
-  override createConnection(_options: unknown, created: Created): undefined {
+  override createConnection(_options: unknown, callback: SocketCallback): undefined {
     this.#open(this.#controller.signal).then(
       socket => {
         this.#sockets.add(socket)
         socket.once('close', () => this.#sockets.delete(socket))
-        created(null, socket)
+        callback(null, socket)
       },
-      (error: unknown) => created(systemError(error)),
+      (error: unknown) => callback(systemError(error)),
     )
     return undefined
   }
 
-  /** Ends what is open, and what is being dialled. */
+  /** Closes open sockets and cancels connection attempts. */
   close(): void {
     this.#controller.abort()
     for (const socket of this.#sockets) socket.destroy(new Error('closed'))
@@ -199,7 +199,7 @@ export class DialledAgent extends Agent {
   }
 }
 
-/** The error of the system behind one of ours: whoever retries goes by its code. */
+/** The system error that caused an error: the SDK decides by its code whether to retry. */
 function systemError(error: unknown): Error {
   if (!(error instanceof Error)) return new Error(String(error))
   return error.cause instanceof Error ? error.cause : error
@@ -208,15 +208,15 @@ function systemError(error: unknown): Error {
 const INTERVAL_MS = 60_000
 
 /**
- * The event of spans that nobody will get, `spans_lost`, for each reason with its own number: at once, and then once a
- * minute as long as it goes on.
+ * Logs lost spans as `spans_lost`, one event for each reason with the number of spans: the first at once, then at most once a
+ * minute.
  */
 export class SpanLosses {
   readonly #logger: Logger
   readonly #now: () => number
-  /** How many have not been told, by why. */
-  readonly #lost = new Map<string, number>()
-  #told = Number.NEGATIVE_INFINITY
+  /** The numbers of spans that are not reported yet, by reason. */
+  readonly #unreported = new Map<string, number>()
+  #reportedAt = Number.NEGATIVE_INFINITY
 
   /** @param now milliseconds, monotonic */
   constructor(logger: Logger, now: () => number) {
@@ -224,17 +224,17 @@ export class SpanLosses {
     this.#now = now
   }
 
-  /** @param error why */
+  /** @param error the reason */
   add(spans: number, error: string): void {
-    this.#lost.set(error, (this.#lost.get(error) ?? 0) + spans)
-    if (this.#now() - this.#told >= INTERVAL_MS) this.tell()
+    this.#unreported.set(error, (this.#unreported.get(error) ?? 0) + spans)
+    if (this.#now() - this.#reportedAt >= INTERVAL_MS) this.report()
   }
 
-  /** Tells what has not been told. */
-  tell(): void {
-    if (this.#lost.size === 0) return
-    for (const [error, spans] of this.#lost) this.#logger.warn({ event: 'spans_lost', spans, error })
-    this.#told = this.#now()
-    this.#lost.clear()
+  /** Logs the losses that are not reported yet. */
+  report(): void {
+    if (this.#unreported.size === 0) return
+    for (const [error, spans] of this.#unreported) this.#logger.warn({ event: 'spans_lost', spans, error })
+    this.#reportedAt = this.#now()
+    this.#unreported.clear()
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Spans that wait to be sent: so many and no more, and what is lost is counted. A collector that is slow or away costs
- * spans, and never a request.
+ * The queue of spans that wait to be sent. Its length is bounded, and lost spans are counted: a collector that is slow or
+ * unreachable costs spans, and never delays a request.
  *
- * Loaded by whoever traces, and by nobody else.
+ * This file is loaded only if tracing is on.
  */
 import { TraceFlags } from '@opentelemetry/api'
 import {
@@ -14,15 +14,15 @@ import {
 
 export interface SpanQueueOptions {
   readonly exporter: SpanExporter
-  /** Told of spans that nobody will get, and why. */
+  /** Called with a number of spans that are lost, and the reason. */
   readonly lost: (spans: number, error: string) => void
-  /** How many may wait; those being sent count too. */
-  readonly most: number
-  /** The longest that one waits for others to go with it, in milliseconds. */
+  /** The most spans that may wait, including those that are being sent. */
+  readonly maxSpans: number
+  /** The longest time that a span waits for others, in milliseconds. */
   readonly delayMs: number
 }
 
-/** Spans that go into one request. */
+/** The most spans of one request. */
 const BATCH = 512
 
 export class SpanQueue implements SpanProcessor {
@@ -33,19 +33,19 @@ export class SpanQueue implements SpanProcessor {
 
   constructor(options: SpanQueueOptions) {
     this.#options = options
-    const { exporter, most, delayMs } = options
+    const { exporter, maxSpans, delayMs } = options
     this.#batches = new BatchSpanProcessor({
       exporter: {
         export: (spans, done) =>
           exporter.export(spans, result => {
-            // What is late is counted as lost by then.
+            // After abandon, spans that were still on their way already count as lost.
             if (!this.#closed) this.#sent(spans.length, result.code === 0 ? undefined : result.error)
             done(result)
           }),
         shutdown: () => exporter.shutdown(),
       },
-      maxQueueSize: most,
-      maxExportBatchSize: Math.min(BATCH, most),
+      maxQueueSize: maxSpans,
+      maxExportBatchSize: Math.min(BATCH, maxSpans),
       scheduledDelayMillis: delayMs,
     })
   }
@@ -54,7 +54,7 @@ export class SpanQueue implements SpanProcessor {
 
   onEnd(span: ReadableSpan): void {
     if ((span.spanContext().traceFlags & TraceFlags.SAMPLED) === 0) return
-    if (this.#closed || this.#waiting >= this.#options.most) this.#options.lost(1, 'too many spans wait')
+    if (this.#closed || this.#waiting >= this.#options.maxSpans) this.#options.lost(1, 'too many spans wait')
     else {
       this.#waiting += 1
       this.#batches.onEnd(span)
@@ -65,12 +65,12 @@ export class SpanQueue implements SpanProcessor {
     return this.#batches.forceFlush()
   }
 
-  /** Sends what waits. Rejects when that fails. */
+  /** Sends the spans that wait. Rejects if that fails. */
   shutdown(): Promise<void> {
     return this.#batches.shutdown()
   }
 
-  /** Gives up on what still waits. */
+  /** Counts the spans that still wait as lost. */
   abandon(): void {
     if (this.#closed) return
     this.#closed = true
@@ -79,12 +79,12 @@ export class SpanQueue implements SpanProcessor {
 
   #sent(spans: number, error: Error | null | undefined): void {
     this.#waiting -= spans
-    if (error !== undefined) this.#options.lost(spans, reason(error))
+    if (error !== undefined) this.#options.lost(spans, reasonOf(error))
   }
 }
 
-/** A collector's refusal has its status as a code. */
-function reason(error: Error | null): string {
+/** The reason of a failed export; a collector's refusal has its status as a code. */
+function reasonOf(error: Error | null): string {
   if (error === null) return 'failed'
   const { message } = error
   return 'code' in error && typeof error.code === 'number'

@@ -65,7 +65,7 @@ async function open(t: Test, url: string, port: number, most?: number): Promise<
     query: () => 'omit',
     now: () => performance.now(),
     wallClock: Date.now,
-    ...(most === undefined ? {} : { most }),
+    ...(most === undefined ? {} : { maxSpans: most }),
   })
   return { exporter, asked, events }
 }
@@ -237,7 +237,7 @@ t.test('a loss is told at once, those behind it once a minute, and what is left 
   })
   const clock = new ManualClock()
   const losses = new SpanLosses(logger, clock.now)
-  losses.tell()
+  losses.report()
   t.same(told, [], 'nothing is lost')
   losses.add(3, 'a')
   t.same(told.splice(0), [['warn', 'spans_lost', 3, 'a']])
@@ -256,7 +256,7 @@ t.test('a loss is told at once, those behind it once a minute, and what is left 
     'each reason with its own number',
   )
   losses.add(1, 'e')
-  losses.tell()
-  losses.tell()
+  losses.report()
+  losses.report()
   t.same(told, [['warn', 'spans_lost', 1, 'e']])
 })

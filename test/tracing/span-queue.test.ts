@@ -29,7 +29,7 @@ function scene(most: number, delayMs = 60_000): Scene {
     },
     shutdown: async () => {},
   }
-  const queue = new SpanQueue({ exporter, most, delayMs, lost: (...loss) => lost.push(loss) })
+  const queue = new SpanQueue({ exporter, maxSpans: most, delayMs, lost: (...loss) => lost.push(loss) })
   const span = (traceFlags: number) => ({ spanContext: () => ({ traceFlags }), resource: {} }) as ReadableSpan
   return {
     queue,
