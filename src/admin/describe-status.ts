@@ -232,6 +232,7 @@ function describeUpstream({
   upstream,
   up,
   downSinceMs,
+  lastTriedMs,
   error,
   failures,
 }: UpstreamStatus): DocumentUpstream {
@@ -240,6 +241,7 @@ function describeUpstream({
     upstream,
     up,
     down_since: downSinceMs === undefined ? null : isoTime(downSinceMs),
+    last_tried: lastTriedMs === undefined ? null : isoTime(lastTriedMs),
     error: error ?? null,
     failures,
   }

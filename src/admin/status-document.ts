@@ -151,8 +151,9 @@ export interface DocumentUpstream {
   readonly route: string
   readonly upstream: string
   readonly up: boolean
-  /** Since when it cannot be reached, and why not; both are null while it is up. */
+  /** Since when it cannot be reached, when that was tried last, and why it failed; all are null while it is up. */
   readonly down_since: string | null
+  readonly last_tried: string | null
   readonly error: string | null
   readonly failures: number
 }

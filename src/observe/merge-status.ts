@@ -103,19 +103,21 @@ function keyOfFailure({ kind, host, port, rule, reason, parent }: FailureGroup):
   return [kind, host, port, rule, reason, parent]
 }
 
-/** An upstream is down if one of the workers cannot reach it, since the time at which the first of them noticed. */
+/** An upstream is down if one of the workers cannot reach it: since the first of them noticed, with the error of the last. */
 function mergeUpstreams(all: readonly UpstreamStatus[]): UpstreamStatus[] {
   const merged = new Map<string, UpstreamStatus>()
   for (const status of all) {
     const key = JSON.stringify([status.route, status.upstream])
     const known = merged.get(key)
-    const { up, downSinceMs, error } = known === undefined ? status : worse(known, status)
+    const { up, downSinceMs, lastTriedMs, error } = known === undefined ? status : worse(known, status)
     const failures = status.failures + (known?.failures ?? 0)
-    merged.set(key, { ...status, up, downSinceMs, error, failures })
+    merged.set(key, { ...status, up, downSinceMs, lastTriedMs, error, failures })
   }
   return [...merged.values()]
 }
 
 function worse(a: UpstreamStatus, b: UpstreamStatus): UpstreamStatus {
-  return (a.downSinceMs ?? Number.POSITIVE_INFINITY) <= (b.downSinceMs ?? Number.POSITIVE_INFINITY) ? a : b
+  if (a.downSinceMs === undefined || b.downSinceMs === undefined) return a.downSinceMs === undefined ? b : a
+  const last = (a.lastTriedMs ?? 0) >= (b.lastTriedMs ?? 0) ? a : b
+  return { ...last, downSinceMs: Math.min(a.downSinceMs, b.downSinceMs) }
 }

@@ -17,7 +17,9 @@ export interface UpstreamHealth {
   readonly up: boolean
   /** When it went down, in milliseconds since the epoch; undefined while it is up. */
   readonly downSinceMs: number | undefined
-  /** Why the last attempt to connect failed, as a clause; undefined while it is up. */
+  /** When the last attempt to connect failed, in milliseconds since the epoch; undefined while it is up. */
+  readonly lastTriedMs: number | undefined
+  /** Why that attempt failed, as a clause; undefined while it is up. */
   readonly error: string | undefined
   /** The number of failed attempts to connect, by the type of the error. */
   readonly failures: ReadonlyMap<string, number>
@@ -38,6 +40,7 @@ export function listUpstreams(
       upstream: upstream.url,
       up: outage === undefined,
       downSinceMs: outage && toWallClock(outage.since),
+      lastTriedMs: outage && toWallClock(outage.lastTried),
       error: outage?.error.message,
       failures,
     }),

@@ -67,7 +67,7 @@ export type Latencies = Readonly<Record<(typeof LATENCIES)[number], readonly num
 
 /** One parent proxy, or one upstream of `origins`. */
 export interface UpstreamStatus
-  extends Pick<UpstreamHealth, 'route' | 'upstream' | 'up' | 'downSinceMs' | 'error'> {
+  extends Pick<UpstreamHealth, 'route' | 'upstream' | 'up' | 'downSinceMs' | 'lastTriedMs' | 'error'> {
   readonly failures: number
 }
 

@@ -19,7 +19,8 @@ export interface AvailabilityOptions<Upstream> {
 export interface Outage {
   /** When the first attempt failed: milliseconds, monotonic. */
   readonly since: number
-  /** Why the last attempt failed. */
+  /** When the last attempt failed, in the same time, and why. */
+  readonly lastTried: number
   readonly error: ProxyError
 }
 
@@ -72,7 +73,7 @@ export class Availability<Upstream> {
     this.#failures.set(upstream, failures)
     const before = this.#down.get(upstream)
     const now = this.#options.now()
-    this.#down.set(upstream, { since: before?.since ?? now, error, until: now + DOWN_MS })
+    this.#down.set(upstream, { since: before?.since ?? now, lastTried: now, error, until: now + DOWN_MS })
     if (before === undefined) this.#options.onChange(upstream, error)
   }
 

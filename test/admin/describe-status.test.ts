@@ -134,10 +134,19 @@ t.test('an upstream that is down says since when and why', async t => {
     upstream: 'http://a:1',
     up: true,
     downSinceMs: undefined,
+    lastTriedMs: undefined,
     error: undefined,
     failures: 0,
   }
-  const down = { ...up, route: 'parent', up: false, downSinceMs: 3000, error: 'refused', failures: 2 }
+  const down = {
+    ...up,
+    route: 'parent',
+    up: false,
+    downSinceMs: 3000,
+    lastTriedMs: 4000,
+    error: 'refused',
+    failures: 2,
+  }
   const { upstreams } = describeStatus([{ ...worker([]), upstreams: [down, up] }], FACTS, true, 61_500)
   t.same(upstreams, [
     {
@@ -145,10 +154,19 @@ t.test('an upstream that is down says since when and why', async t => {
       upstream: 'http://a:1',
       up: false,
       down_since: '1970-01-01T00:00:03.000Z',
+      last_tried: '1970-01-01T00:00:04.000Z',
       error: 'refused',
       failures: 2,
     },
-    { route: '/', upstream: 'http://a:1', up: true, down_since: null, error: null, failures: 0 },
+    {
+      route: '/',
+      upstream: 'http://a:1',
+      up: true,
+      down_since: null,
+      last_tried: null,
+      error: null,
+      failures: 0,
+    },
   ])
 })
 

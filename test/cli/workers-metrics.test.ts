@@ -39,6 +39,8 @@ t.test('numbers are those of all workers, none falls when one dies, and Host may
   t.equal(before.sum('sluice_build_info'), 1)
   t.equal(before.sum('sluice_config_info'), 1)
   t.equal(before.value('sluice_config_reloads_total{result="applied"}'), 0)
+  t.equal(before.value('sluice_worker_restarts_total'), 0)
+  t.equal(before.value('sluice_log_lines_lost_total'), 0)
   const memory = before.value('process_resident_memory_bytes') ?? 0
   t.ok(memory > 3 * 20_000_000, `the memory of three processes: ${memory}`)
 
@@ -48,6 +50,7 @@ t.test('numbers are those of all workers, none falls when one dies, and Host may
   const after = await scrapeUntil(fleet, () => true)
   t.equal(after.sum('sluice_requests_total', 'method="OPTIONS"'), 10)
   t.equal(after.value('sluice_tunnels_active'), tunnels[1]?.length)
+  t.equal(after.value('sluice_worker_restarts_total'), 1)
   t.ok((after.value('process_cpu_seconds_total') ?? 0) >= (before.value('process_cpu_seconds_total') ?? 0))
   await options(t, fleet.port)
   await fleet.said(/(?:"event":"close"(?:.|\n)*){11}/)

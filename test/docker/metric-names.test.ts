@@ -18,6 +18,7 @@ t.test(
           upstream: 'http://a.test:80',
           up: false,
           downSinceMs: 1,
+          lastTriedMs: 1,
           error: 'no address',
           failures: new Map([['dns_error', 1]]),
         },

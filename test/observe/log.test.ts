@@ -128,3 +128,18 @@ t.test('pretty: what follows the event is JSON, with every backslash that it nee
     t.same(JSON.parse(rest), values)
   }
 })
+
+t.test(
+  'says how many lines it could not write',
+  { skip: process.platform !== 'linux' && 'no /dev/full' },
+  async t => {
+    const fd = openSync('/dev/full', 'w')
+    t.teardown(() => closeSync(fd))
+    const log = createLog({ level: 'info', format: 'json', color: false }, fd)
+    t.equal(log.lostLines(), 0)
+    log.logger.info({ event: 'x' })
+    log.pass('{"event":"y"}\n{"event":"z"}\n')
+    await log.flush()
+    t.equal(log.lostLines(), 3)
+  },
+)

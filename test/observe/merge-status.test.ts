@@ -141,24 +141,25 @@ t.test('tunnels of one client in several workers are one share of the limit', as
 })
 
 t.test(
-  'an upstream is down as soon as one worker cannot reach it, since the first has found out',
+  'an upstream is down if one worker cannot reach it, since the first noticed and with the last error',
   async t => {
-    const upstream = (failures: number, downSinceMs?: number) => ({
+    const upstream = (failures: number, downSinceMs?: number, lastTriedMs?: number, error?: string) => ({
       route: '/',
       upstream: 'http://a.test',
       up: downSinceMs === undefined,
       downSinceMs,
-      error: downSinceMs === undefined ? undefined : `refused at ${downSinceMs}`,
+      lastTriedMs,
+      error,
       failures,
     })
     const other = { ...upstream(0), route: '/x' }
     const found = mergeStatus([
       workerStatus({ upstreams: [upstream(1), other] }),
-      workerStatus({ upstreams: [upstream(2, 9), other] }),
-      workerStatus({ upstreams: [upstream(3, 5), other] }),
+      workerStatus({ upstreams: [upstream(2, 9, 12, 'new'), other] }),
+      workerStatus({ upstreams: [upstream(3, 5, 11, 'old'), other] }),
       workerStatus({ upstreams: [upstream(4), other] }),
     ])
-    t.same(found.upstreams, [upstream(10, 5), other])
+    t.same(found.upstreams, [upstream(10, 5, 12, 'new'), other])
   },
 )
 

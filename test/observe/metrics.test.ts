@@ -6,7 +6,7 @@ import { createProcessMetrics, Metrics, type MetricsOptions } from '../../src/ob
 import { metric } from '../../src/observe/series.js'
 import { parseExposition } from '../kit/peers/exposition.js'
 
-const NO_OUTAGE = { downSinceMs: undefined, error: undefined }
+const NO_OUTAGE = { downSinceMs: undefined, lastTriedMs: undefined, error: undefined }
 
 function opened(t: Test, options: Partial<MetricsOptions> = {}) {
   const metrics = new Metrics({

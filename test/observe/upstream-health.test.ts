@@ -10,7 +10,9 @@ import { parseExposition } from '../kit/peers/exposition.js'
 t.test('parents come before the upstreams of origins, with what is wrong and since when', async t => {
   const failures = new Map([['connection_refused', 2]] as const)
   const error = new ProxyError('connection_refused', 'connection refused: 10.0.0.5:9999')
-  const parents = [{ upstream: { url: 'http://10.0.0.5:9999' }, outage: { since: 5, error }, failures }]
+  const parents = [
+    { upstream: { url: 'http://10.0.0.5:9999' }, outage: { since: 5, lastTried: 8, error }, failures },
+  ]
   const origins = [{ route: 'a.test/v1', upstream: { url: 'http://b:1' }, outage: undefined, failures }]
   const listed = listUpstreams(
     parents as unknown as Health<Parent>[],
@@ -23,6 +25,7 @@ t.test('parents come before the upstreams of origins, with what is wrong and sin
       upstream: 'http://10.0.0.5:9999',
       up: false,
       downSinceMs: 1005,
+      lastTriedMs: 1008,
       error: 'connection refused: 10.0.0.5:9999',
       failures,
     },
@@ -31,6 +34,7 @@ t.test('parents come before the upstreams of origins, with what is wrong and sin
       upstream: 'http://b:1',
       up: true,
       downSinceMs: undefined,
+      lastTriedMs: undefined,
       error: undefined,
       failures,
     },
@@ -44,6 +48,7 @@ t.test('each upstream is up or down, with its failures by error', async t => {
       upstream: 'http://10.0.0.1:80',
       up: true,
       downSinceMs: undefined,
+      lastTriedMs: undefined,
       error: undefined,
       failures: new Map(),
     },
@@ -52,6 +57,7 @@ t.test('each upstream is up or down, with its failures by error', async t => {
       upstream: 'http://10.0.0.2:80',
       up: false,
       downSinceMs: 1,
+      lastTriedMs: 1,
       error: 'connection refused',
       failures: new Map([
         ['connection_refused', 2],

@@ -94,3 +94,30 @@ t.test(
     t.same(complaints, [])
   },
 )
+
+t.test('when most requests fail it says so at the top, also without a parent', { skip }, async t => {
+  const dnsPort = await freePort()
+  const sluice = await startSluice(
+    t,
+    `version: 1
+listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
+dns: { servers: ["127.0.0.1:${dnsPort}"], timeout: 2s }
+rules: { web: { hosts: ["*"] } }
+`,
+  )
+  const browser = await startBrowser(t)
+  const { page, complaints } = await openPage(t, browser, `${sluice.adminUrl}/`)
+  await stateOf(page).getByText('ready', { exact: true }).waitFor()
+  await Promise.all(
+    Array.from({ length: 12 }, async (_, i) => {
+      const client = await rawClient(t, sluice.proxyPort)
+      client.write(connectTo(`h${i}.example:443`))
+      t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 50[24] /)
+      client.destroy()
+    }),
+  )
+  await stateOf(page).getByText('requests fail', { exact: true }).waitFor()
+  t.match(await page.locator('#trouble').textContent(), 'All requests fail. 12 of 12 in the last 60 s.')
+  t.equal(await page.locator('#failures > li').count(), 12)
+  t.same(complaints, [])
+})

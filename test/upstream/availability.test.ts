@@ -52,7 +52,7 @@ t.test('an outage begins with the first failure, and has the error of the last',
   const last = new ProxyError('dns_error', 'no address')
   availability.markDown('a', last)
   const { outage, failures } = availability.healthOf('a')
-  t.match(outage, { since, error: last })
+  t.match(outage, { since, lastTried: since + DOWN_MS, error: last })
   t.same([...failures.values()], [1, 1])
   availability.markUp('a')
   t.equal(availability.healthOf('a').outage, undefined)

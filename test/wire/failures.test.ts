@@ -84,9 +84,10 @@ t.test(
       status.upstreams.map(({ route, upstream, up, failures }) => ({ route, upstream, up, failures })),
       [first, second].map(upstream => ({ route: 'parent', upstream, up: false, failures: 3 })),
     )
-    for (const { error, down_since: since } of status.upstreams) {
+    for (const { error, down_since: since, last_tried: tried } of status.upstreams) {
       t.match(error, /^connection refused: 127\.0\.0\.1:\d+$/)
-      t.ok(Date.parse(since ?? '') <= Date.parse(status.time))
+      t.ok(Date.parse(since ?? '') <= Date.parse(tried ?? ''))
+      t.ok(Date.parse(tried ?? '') <= Date.parse(status.time))
     }
     const { listed, dropped } = status.failures
     t.equal(dropped, 0)
@@ -123,7 +124,9 @@ t.test('a parent that can be reached again is up, without an error', async t => 
   peer.write('HTTP/1.1 200 OK\r\n\r\n')
   await client.until('\r\n\r\n')
   const { upstreams, failures } = await statusOf(proxy)
-  t.match(upstreams, [{ route: 'parent', up: true, error: null, down_since: null, failures: 1 }])
+  t.match(upstreams, [
+    { route: 'parent', up: true, error: null, down_since: null, last_tried: null, failures: 1 },
+  ])
   t.equal(failures.listed.length, 1, 'what has failed stays in the list')
   client.destroy()
   peer.destroy()

@@ -7,7 +7,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { LOOPBACK_RULES, type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
-import { temporaryDirectory } from '../kit/processes/command.js'
+import { needs, temporaryDirectory } from '../kit/processes/command.js'
 
 const OPENMETRICS = 'application/openmetrics-text;version=1.0.0'
 const SWITCH = 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n'
@@ -306,3 +306,16 @@ t.test('the admin listener itself is not counted', async t => {
   await scrape(proxy)
   t.equal((await scrape(proxy)).sum('sluice_requests_total'), 0)
 })
+
+t.test(
+  'the certificate of listen.tls has the time at which it expires',
+  { skip: needs('openssl') },
+  async t => {
+    const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
+    const expires = (await scrape(proxy)).value(
+      'sluice_certificate_expiry_timestamp_seconds{key="listen.tls.cert"}',
+    )
+    const days = ((expires ?? 0) - Date.now() / 1000) / 86_400
+    t.ok(days > 0.9 && days <= 1, `${days} days`)
+  },
+)

@@ -86,9 +86,10 @@ function upstreamTroubles(upstreams: readonly StatusUpstream[], now: number): Tr
     .sort((a, b) => Number(b.isOut) - Number(a.isOut))
 }
 
-function describeDown({ upstream, error, down_since: since }: StatusUpstream, now: number): string {
-  const age = since === null ? '' : `, for ${formatAge((now - Date.parse(since)) / 1000)}`
-  return `${upstream}: ${error ?? 'unknown'}${age}.`
+function describeDown(upstream: StatusUpstream, now: number): string {
+  const { upstream: url, error, down_since: since, last_tried: tried } = upstream
+  const ageOf = (time: string | null): string => formatAge((now - Date.parse(time ?? '')) / 1000)
+  return `${url}: ${error ?? 'unknown'}, for ${ageOf(since)}, last tried ${ageOf(tried)} ago.`
 }
 
 function failureTroubles({ failed, requests, window_seconds: seconds }: Status['failures']): Trouble[] {
