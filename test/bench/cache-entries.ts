@@ -1,6 +1,6 @@
 /**
- * Hits through a proxy that has ten responses in memory, and ten thousand, and a million: any of them in no order, so that
- * of a million nearly nothing is in the processor's caches.
+ * Measures hits through a proxy with ten, ten thousand and a million responses in memory. They are requested in random
+ * order, so that with a million of them nearly nothing is in the processor's caches.
  */
 import { join } from 'node:path'
 import { createRandom } from '../kit/fakes/random.js'
@@ -18,13 +18,13 @@ const CONCURRENCY = 48
 
 interface Filled extends RunningProxy {
   readonly entries: number
-  /** Resident, of each. */
+  /** Resident bytes of each response. */
   readonly bytes: number
-  /** Hits for a second of processor time, in each round. */
+  /** Hits per second of processor time, in each round. */
   readonly rates: number[]
 }
 
-/** Prints hits for a second of processor time, and resident bytes. */
+/** Prints hits per second of processor time, and resident bytes. */
 export async function printCacheEntries(
   { program, node, plan }: Options,
   children: Children,
@@ -49,13 +49,13 @@ export async function printCacheEntries(
       )
       const meters = { proxy: () => cpuSeconds(pid), core: undefined }
       const { perCpuSecond = 0 } = await takeSample(load, plan.warmMs, plan.measureMs, meters)
-      // The first one is for the compiler.
+      // The first round is for the JIT compiler, and not counted.
       if (round > 0) rates.push(perCpuSecond)
     }
   }
   await children.stopAll()
   const [few] = filled
-  print('', 'hits/CPU s', 'of that of 10', 'KiB each')
+  print('', 'hits/CPU s', 'relative to 10', 'KiB each')
   for (const { entries, bytes, rates } of filled) {
     const ratios = rates.map((rate, round) => rate / (few?.rates[round] ?? rate))
     const each = entries === few?.entries ? '' : (bytes / 1024).toFixed(1)
@@ -63,7 +63,7 @@ export async function printCacheEntries(
   }
 }
 
-/** Asks for each once. */
+/** Requests each response once. */
 async function fill(port: number, origins: Origins, entries: number): Promise<void> {
   let next = 0
   const load = loadOf(port, origins, () => next++ % entries)

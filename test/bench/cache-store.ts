@@ -1,6 +1,6 @@
 /**
- * The memory store of the cache: the hit ratio of its eviction policy beside others, on traces made here, and what finding
- * costs with ten entries and with a million.
+ * Measures the memory store of the cache: the hit ratio of its eviction policy compared with others, on generated traces,
+ * and the time of a lookup with ten and with a million entries.
  */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
@@ -12,15 +12,15 @@ import { POLICIES } from './eviction-policies.js'
 const OBJECTS = 100_000
 const REQUESTS = 600_000
 const SCAN = 20_000
-/** What the cache holds of all bytes there are. */
+/** The share of all bytes that fits into the cache. */
 const SHARES = [0.02, 0.1]
 const ALPHAS = [0.7, 0.9, 1.1]
-/** Found in each round: different strings, as every request has its own. */
+/** Keys looked up in each round: separate strings, as every request has its own. */
 const FOUND = 500_000
 
 interface Trace {
   readonly name: string
-  /** Below 0 for what is asked for once, in a scan. */
+  /** Negative for an item that is requested once, in a scan. */
   readonly ids: Int32Array
 }
 
@@ -28,7 +28,7 @@ interface Trace {
 export async function printCacheStore(): Promise<void> {
   printHitRatios()
   process.stdout.write(
-    `\n${'entries'.padEnd(10)} ${'ns a find'.padStart(10)} ${'slowest store ms'.padStart(17)}\n`,
+    `\n${'entries'.padEnd(10)} ${'ns a lookup'.padStart(10)} ${'slowest store ms'.padStart(17)}\n`,
   )
   for (const entries of [10, 10_000, 1_000_000]) printFindTime(entries)
   await printEntryBytes()
@@ -37,12 +37,12 @@ export async function printCacheStore(): Promise<void> {
 function printHitRatios(): void {
   const names = Object.keys(POLICIES)
   process.stdout.write(
-    `hits of requests / of bytes, %, scans not counted\n${''.padEnd(34)}${names.map(name => name.padStart(14)).join('')}\n`,
+    `hit ratio by requests / by bytes, %, scans not counted\n${''.padEnd(34)}${names.map(name => name.padStart(14)).join('')}\n`,
   )
   const sizes = objectSizes()
   const all = sizes.reduce((sum, bytes) => sum + bytes, 0)
   const traces = [
-    ...ALPHAS.map(alpha => ({ name: `alpha ${alpha}, a tenth in scans`, ids: zipfTrace(alpha, 0, SCAN) })),
+    ...ALPHAS.map(alpha => ({ name: `alpha ${alpha}, 10 % in scans`, ids: zipfTrace(alpha, 0, SCAN) })),
     { name: 'alpha 0.9, 2% new', ids: zipfTrace(0.9, 0.02, 0) },
     { name: 'alpha 0.9, 20% new', ids: zipfTrace(0.9, 0.2, 0) },
   ]
@@ -54,7 +54,7 @@ function printHitRatios(): void {
   }
 }
 
-/** The first fifth fills the cache. */
+/** The share of a trace that only fills the cache. */
 function hitRatio(name: string, { ids }: Trace, sizes: Float64Array, maxBytes: number): string {
   const trial = POLICIES[name]?.(maxBytes)
   let [asked, found, askedBytes, foundBytes] = [0, 0, 0, 0]
@@ -73,7 +73,7 @@ function hitRatio(name: string, { ids }: Trace, sizes: Float64Array, maxBytes: n
 
 const share = (random: Random): number => random(1 << 30) / (1 << 30)
 
-/** Log-normal about 8 KiB, from 64 bytes to 16 MiB, and a head. */
+/** The size of an item: log-normal around 8 KiB, from 64 bytes to 16 MiB, plus a head. */
 function objectSizes(): Float64Array {
   const random = createRandom(7)
   return Float64Array.from({ length: OBJECTS }, () => {
@@ -83,8 +83,8 @@ function objectSizes(): Float64Array {
 }
 
 /**
- * @param fresh part of the requests after which something new has the popularity of something else
- * @param scan requests for something else each, in a row, after nine times as many others; 0 for none
+ * @param fresh share of the requests after which a new item takes over the popularity of another one
+ * @param scan length of a run of requests for distinct new items, after nine times as many others; 0 for none
  */
 function zipfTrace(alpha: number, fresh: number, scan: number): Int32Array {
   const random = createRandom(11)
@@ -116,7 +116,7 @@ function zipfTrace(alpha: number, fresh: number, scan: number): Int32Array {
 const uriOf = (index: number): string =>
   `http://host-${index % 1000}.example.com:80/packages/some/path/${index}.tar.gz`
 
-/** As it is in a request: a string of its own. */
+/** A copy of a key, as every request has a string of its own. */
 const keyOf = (index: number) => ({
   partition: 'everyone',
   uri: Buffer.from(uriOf(index), 'latin1').toString('latin1'),
@@ -133,7 +133,7 @@ const headOf = (index: number, fields: number): StoredHead => ({
   respondedAt: 1_764_000_000_050 + index,
 })
 
-/** @returns the longest time that one took, in milliseconds */
+/** @returns the longest time of a single store, in milliseconds */
 function fill(store: MemoryStore, entries: number, fields: number, content: Buffer): number {
   let slowest = 0
   for (let index = 0; index < entries; index++) {
@@ -146,7 +146,7 @@ function fill(store: MemoryStore, entries: number, fields: number, content: Buff
   return slowest
 }
 
-/** Of entries drawn at random: with a million of them nothing is in the processor's caches. */
+/** Looks up random entries: with a million of them nothing is in the processor's caches. */
 function printFindTime(entries: number): void {
   const store = new MemoryStore({ maxBytes: 2 ** 40, maxObjectBytes: 1024 })
   const slowest = fill(store, entries, 0, Buffer.alloc(0))
@@ -169,7 +169,7 @@ function heldBytes(): number {
   return heapUsed + external
 }
 
-/** What an entry takes, and what it counts. Resident memory is some 15% more, which a heap that was used before does not show. */
+/** The memory of an entry, and its counted bytes. Resident memory is some 15 % more, which a used heap does not show. */
 async function printEntryBytes(): Promise<void> {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
@@ -181,14 +181,14 @@ async function printEntryBytes(): Promise<void> {
     const { taken, counted } = await entryBytes(fields, length, collect)
     process.stdout.write(
       `an entry with ${fields} fields and ${length} bytes: ${taken.toFixed(0)} bytes of heap and buffers, ` +
-        `${counted.toFixed(0)} counted, ${ENTRY_OVERHEAD} of them for itself\n`,
+        `${counted.toFixed(0)} counted, ${ENTRY_OVERHEAD} of them as overhead\n`,
     )
   }
 }
 
 async function entryBytes(fields: number, length: number, collect: () => void) {
   const entries = 200_000
-  // What was collected is given back a little later.
+  // Collected memory is released a little later.
   const settled = async (): Promise<number> => {
     for (let i = 0; i < 4; i++) {
       await new Promise(resolve => setImmediate(resolve))

@@ -1,15 +1,15 @@
-/** A certificate for loopback, for clients that speak TLS to a proxy and do not judge it. */
+/** A certificate for loopback, for clients that connect to a proxy with TLS and do not verify it. */
 import { execFileSync } from 'node:child_process'
 import { chmod } from 'node:fs/promises'
 import { join } from 'node:path'
 
 export interface Certificate {
-  /** The paths of the files, PEM. */
+  /** The paths of the PEM files. */
   readonly cert: string
   readonly key: string
 }
 
-/** @throws Error when openssl is missing */
+/** @throws Error if openssl is missing */
 export async function createCertificate(directory: string): Promise<Certificate> {
   const [cert, key] = [join(directory, 'tls.crt'), join(directory, 'tls.key')]
   const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes']
@@ -17,7 +17,7 @@ export async function createCertificate(directory: string): Promise<Certificate>
   execFileSync('openssl', ['req', '-x509', ...newKey, ...names, '-days', '1', '-keyout', key, '-out', cert], {
     stdio: 'ignore',
   })
-  // squid gives up root before it reads it.
+  // squid drops root privileges before it reads the file.
   await chmod(key, 0o644)
   return { cert, key }
 }

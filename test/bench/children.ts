@@ -1,5 +1,5 @@
 /**
- * The processes a benchmark starts: each on the core it belongs to, each ended by its id, whatever happens.
+ * The child processes of a benchmark: each is pinned to its core, and terminated by its id in any case.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,16 +7,16 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { accessSync, constants } from 'node:fs'
 
-/** One core for the proxy that is measured, one for the load and the origin; undefined where that can not be had. */
+/** One core for the measured proxy, one for the load and the origin; undefined if processes cannot be pinned. */
 export interface Cores {
   readonly proxy: number | undefined
   readonly load: number | undefined
 }
 
-/** Grace between the request to end and the end by force. */
+/** Milliseconds between SIGTERM and SIGKILL. */
 const STOP_MS = 4000
 
-/** Where a program lies on the path, system directories included. */
+/** The file of a program in PATH or a system directory. */
 export function findProgram(name: string): string | undefined {
   const directories = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/sbin']
   return directories.map(directory => join(directory, name)).find(isExecutable)
@@ -31,7 +31,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** Takes this process to its core and says which one is left for the proxy. */
+/** Pins this process to its core, and returns both. */
 export function divideCores(): Cores {
   const [proxy, load] = allowedCores()
   if (load === undefined || findProgram('taskset') === undefined) return { proxy: undefined, load: undefined }
@@ -52,7 +52,7 @@ export class Children {
   readonly #core: number | undefined
   readonly #running = new Set<ChildProcess>()
 
-  /** @param core that every child is pinned to */
+  /** @param core the core that every child is pinned to */
   constructor(core: number | undefined) {
     this.#core = core
     process.on('exit', () => {
@@ -61,7 +61,7 @@ export class Children {
   }
 
   /**
-   * @param output file that standard output and error are appended to
+   * @param output the file that standard output and error are appended to
    * @returns the process id, which is that of the program itself
    */
   start(program: string, args: readonly string[], output: string): number {
@@ -73,7 +73,7 @@ export class Children {
     child.on('error', () => this.#running.delete(child))
     child.once('exit', () => this.#running.delete(child))
     this.#running.add(child)
-    if (child.pid === undefined) throw new Error(`${program} does not start`)
+    if (child.pid === undefined) throw new Error(`cannot start ${program}`)
     return child.pid
   }
 

@@ -1,9 +1,9 @@
-/** Eviction policies on a trace: the one of the memory store, and those it was chosen from. */
+/** Eviction policies for traces: that of the memory store, and the alternatives. */
 import { Evictable, S3Fifo } from '../../src/upstream/cache/s3-fifo.js'
 
-/** A cache that stores whatever was asked for and was not there. */
+/** A cache that stores every item that was requested and not found. */
 export interface PolicyTrial {
-  /** @returns whether it was there */
+  /** @returns whether it was found */
   request(id: number, bytes: number): boolean
 }
 
@@ -39,7 +39,7 @@ function s3Fifo(maxBytes: number): PolicyTrial {
   }
 }
 
-/** In the order of a Map, the oldest first. */
+/** Items in the order of a Map, the oldest first. */
 class Segment extends Map<number, number> {
   bytes = 0
 
@@ -48,7 +48,7 @@ class Segment extends Map<number, number> {
     this.bytes += bytes
   }
 
-  /** @returns its bytes; undefined when it is not there */
+  /** @returns its bytes; undefined if it is not stored */
   take(id: number): number | undefined {
     const bytes = this.get(id)
     if (bytes !== undefined) this.bytes -= bytes
@@ -61,7 +61,7 @@ class Segment extends Map<number, number> {
     return undefined
   }
 
-  /** @returns whether it was there; it is the newest now */
+  /** Moves an item to the end, as the newest. @returns whether it is stored */
   renew(id: number): boolean {
     const bytes = this.take(id)
     if (bytes !== undefined) this.push(id, bytes)
@@ -130,7 +130,7 @@ function sieve(maxBytes: number): PolicyTrial {
   }
 }
 
-/** How often something was asked for, about: a count-min sketch of four rows that is halved from time to time. */
+/** Estimates how often items were requested: a count-min sketch of four rows that is halved from time to time. */
 class Sketch {
   readonly #counts = new Uint8Array(1 << 19)
   #added = 0
@@ -158,7 +158,7 @@ class Sketch {
   }
 }
 
-/** Einziger et al., "TinyLFU", with a window; whatever is larger must be asked for more often than each that it costs. */
+/** Einziger et al., "TinyLFU", with a window; an item must be requested more often than each one it would replace. */
 function wTinyLfu(windowShare: number): (maxBytes: number) => PolicyTrial {
   return maxBytes => {
     const [window, probation, guarded] = [new Segment(), new Segment(), new Segment()]
@@ -211,7 +211,7 @@ function wTinyLfu(windowShare: number): (maxBytes: number) => PolicyTrial {
   }
 }
 
-/** Each makes a trial of at most so many bytes. */
+/** Each makes a policy with a limit in bytes. */
 export const POLICIES: Readonly<Record<string, (maxBytes: number) => PolicyTrial>> = {
   LRU: lru,
   SIEVE: sieve,

@@ -1,4 +1,4 @@
-/** Requests in absolute-form, as clients of a forward proxy send them, and in origin-form for a gateway. */
+/** Loads of requests: in absolute-form, as clients of a forward proxy send them, and in origin-form for a gateway. */
 import { BODIES, BODY_BYTES, type BodyName, type Origins } from './origin.js'
 import { type RequestOptions, requestLoad } from './request-load.js'
 import type { Load } from './sample.js'
@@ -8,7 +8,7 @@ const FIELDS = 'User-Agent: bench/1.0\r\nAccept: */*\r\nAccept-Encoding: gzip\r\
 const CONTENT = 'x'.repeat(BODY_BYTES)
 
 /**
- * @param port where to connect: the proxy; undefined: the origin itself
+ * @param port the port of the proxy; undefined to connect to the origin directly
  * @param options how connections are made and used
  */
 export function getLoad(
@@ -31,7 +31,7 @@ export function getLoad(
   )
 }
 
-/** 1 KiB there and 1 KiB back. */
+/** POST with 1 KiB of content and a response of 1 KiB. */
 export function postLoad(port: number | undefined, origins: Origins, concurrency: number): Load {
   const origin = origins.http.kilobyte
   const request = Buffer.from(
@@ -55,7 +55,7 @@ export function passthroughLoad(port: number, concurrency: number): Load {
   )
 }
 
-/** A load of which only what came from a cache counts. */
+/** A load of which only responses from a cache count. */
 export function hitsOf(load: Load, origins: Origins): Load {
   const before = origins.fetched()
   return { ...load, done: () => Math.max(0, load.done() - (origins.fetched() - before)) }

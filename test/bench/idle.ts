@@ -1,7 +1,7 @@
 /**
- * What many idle tunnels cost: memory, and time of the requests that come while they stand.
+ * Measures the cost of many idle tunnels: memory, and the time of requests while they are open.
  *
- * One process has both ends of all of them: 9,000 need 18,000 descriptors there and as many in the proxy.
+ * One process has both ends of all tunnels: 9,000 tunnels need 18,000 descriptors there and as many in the proxy.
  */
 import { mkdir } from 'node:fs/promises'
 import { connect, type Socket } from 'node:net'
@@ -15,7 +15,7 @@ import { Latencies } from './sample.js'
 import { idleTunnels } from './tunnel-load.js'
 
 export const MANY_TUNNELS = 9000
-/** Two for each tunnel, and some for requests beside them. */
+/** Two descriptors for each tunnel, and some for requests. */
 const DESCRIPTORS = 19_500
 const WARM_TUNNELS = 50
 const REQUESTS_PER_SECOND = 200
@@ -23,27 +23,28 @@ const TICK_MS = 5
 const SETTLE_MS = 1000
 const ROUND_REQUESTS = 200
 const ROUNDS = 40
-/** Rounds that are for compilers, and count for nothing. */
+/** Rounds for the JIT compiler, which are not counted. */
 const WARM_UP = 2
 
 export interface IdleFigures {
-  /** Resident, for each tunnel. */
+  /** Resident bytes of each tunnel. */
   readonly bytes: number
-  /** Of requests with no tunnel, and beside all of them. */
+  /** Requests without tunnels, and with all of them open. */
   readonly alone: RequestFigures
   readonly beside: RequestFigures
 }
 
 export interface RequestFigures {
-  /** 99th percentile of the time of a request, in milliseconds: the mean of the quietest rounds. */
+  /** The 99th percentile of a request's time, in milliseconds: the mean of the quietest rounds. */
   readonly p99: number
-  /** Milliseconds of processor time for each. */
+  /** Milliseconds of processor time for each request. */
   readonly cpu: number
 }
 
 /**
- * Of two processes, one of which has the tunnels: they are asked in turn, so that what else the machine does meets both.
- * @throws Error when the proxy refuses a tunnel or a request
+ * Measures two processes, one of which has the tunnels. They are measured in turn, so that other load of the machine
+ * affects both.
+ * @throws Error if the proxy refuses a tunnel or a request
  */
 export async function measureIdle(
   start: Starter,
@@ -66,7 +67,7 @@ export async function measureIdle(
   const bytes = (residentBytes(beside.pid) - before) / MANY_TUNNELS
   const [without, among] = [new Asked(alone, origins.http.kilobyte), new Asked(beside, origins.http.kilobyte)]
   for (let round = 0; round < WARM_UP + ROUNDS; round++) {
-    // In turn the other way round: what comes every other second would always meet the same one.
+    // The order alternates, or a disturbance every other second would always affect the same one.
     const order = round % 2 === 0 ? [without, among] : [among, without]
     for (const asked of order) await asked.ask(round >= WARM_UP)
   }
@@ -76,7 +77,7 @@ export async function measureIdle(
   return figures
 }
 
-/** A proxy that is asked in rounds. */
+/** A proxy that is measured in rounds. */
 class Asked {
   readonly #proxy: RunningProxy
   readonly #originPort: number
@@ -106,8 +107,8 @@ class Asked {
 }
 
 /**
- * GET requests at a steady rate, each on a connection of its own.
- * @returns the 99th percentile from connecting to the end of the answer, in milliseconds
+ * Sends GET requests at a steady rate, each on a connection of its own.
+ * @returns the 99th percentile of the time from connecting to the end of the response, in milliseconds
  */
 async function requestTimes(port: number, originPort: number): Promise<number> {
   const request = `GET http://127.0.0.1:${originPort}/ HTTP/1.1\r\nHost: 127.0.0.1:${originPort}\r\nConnection: close\r\n\r\n`
@@ -128,7 +129,7 @@ async function requestTimes(port: number, originPort: number): Promise<number> {
     })
     socket.on('end', () => {
       if (/^HTTP\/1\.[01] 200$/.test(head)) latencies.add(performance.now() - startedAt)
-      else failure = `an answer of ${JSON.stringify(head)}`
+      else failure = `unexpected response ${JSON.stringify(head)}`
     })
     socket.on('close', () => {
       sockets.delete(socket)
@@ -147,6 +148,6 @@ async function requestTimes(port: number, originPort: number): Promise<number> {
     if (sockets.size === 0) resolve()
   })
   const [p99] = latencies.at(0.99)
-  if (failure !== undefined || p99 === undefined) throw new Error(failure ?? 'nothing was answered')
+  if (failure !== undefined || p99 === undefined) throw new Error(failure ?? 'no request got a response')
   return p99
 }

@@ -1,4 +1,4 @@
-/** Benchmark: Sluice beside other proxies, in turn, on one core each time. */
+/** The benchmark: Sluice compared with other proxies, in turn, each on one core. */
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -13,23 +13,23 @@ import { printPolicyTimes } from './policy.js'
 import { printReport } from './report.js'
 import { runCases } from './run.js'
 
-/** Cases that are no rows of the report. */
+/** Cases with an output of their own. */
 const ALONE: readonly Case[] = ['policy', 'cache-store', 'cache-entries']
 
-/** Exit code of what a signal ended. */
+/** The exit code after a signal. */
 const INTERRUPTED = 130
 
-/** Logs go to memory where that can be had: tinyproxy waits for the disk after every line. */
+/** Logs are written to memory if possible: tinyproxy waits for the disk after every line. */
 function logRoot(): string {
   return existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 }
 
 async function main(options: Options): Promise<void> {
-  if (!existsSync(options.program)) throw new Error(`${options.program} is not there: npm run build`)
+  if (!existsSync(options.program)) throw new Error(`${options.program} is missing: npm run build`)
   const cores = divideCores()
   const children = new Children(cores.proxy)
   const directory = await mkdtemp(join(options.profile ? tmpdir() : logRoot(), 'sluice-bench-'))
-  // squid gives up root before it opens its files.
+  // squid drops root privileges before it opens its files.
   await chmod(directory, 0o755)
   const disk = await mkdtemp(join(tmpdir(), 'sluice-bench-store-'))
   const origins = await startOrigins()
@@ -68,7 +68,7 @@ async function measure(
   }
 }
 
-/** Rejects at the first signal that asks for an end; the children are stopped on the way out. */
+/** Rejects at the first SIGINT or SIGTERM; the child processes are terminated before this one exits. */
 function interrupted(): Promise<never> {
   return new Promise((_resolve, reject) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -89,5 +89,5 @@ try {
   if (options === undefined) process.stderr.write(USAGE)
   process.exitCode ??= 1
 }
-// After an interruption the load is still running; nothing else is.
+// After an interruption the load is still running, so the process has to exit explicitly.
 process.exit()

@@ -3,9 +3,10 @@ import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 
 /**
- * `passthrough` and `store` have a peer of their own, nginx, and `cache` has squid and nginx; `policy` is the time of one
- * decision, `cache-store` what the memory store of the cache costs and finds, `cache-entries` hits among ten stored
- * responses and among a million, all beside no peer; `latency` sends at half of the rate that squid reached in `forward`.
+ * `passthrough` and `store` are compared with nginx, and `cache` with squid and nginx. Three cases have no comparison:
+ * `policy` measures the time of one decision, `cache-store` the time and the hit ratio of the memory store of the cache,
+ * `cache-entries` hits with ten to a million stored responses. `latency` sends at half the rate that squid reached in
+ * `forward`.
  */
 export const CASES = [
   'forward',
@@ -29,7 +30,7 @@ export const CASES = [
 export type Case = (typeof CASES)[number]
 
 export const SUBJECTS = ['direct', 'sluice', 'sluice-other', 'squid', 'tinyproxy', 'nginx'] as const
-/** What is measured: a proxy, a server of files, or the load generator straight at the origin. */
+/** What is measured: a proxy, a file server, or the load generator connected directly to the origin. */
 export type SubjectName = (typeof SUBJECTS)[number]
 
 /** Durations in milliseconds. */
@@ -38,7 +39,7 @@ export interface Plan {
   readonly warmMs: number
   readonly measureMs: number
   readonly tunnelMs: number
-  /** Spent at most on measurements that something else disturbed and that are taken again. */
+  /** The time limit for repeating measurements that were disturbed by other load. */
   readonly retryMs: number
 }
 
@@ -50,13 +51,13 @@ export interface Options {
   readonly profile: boolean
   /** The built program that is measured as Sluice. */
   readonly program: string
-  /** The Node that runs it. */
+  /** The Node binary that runs it. */
   readonly node: string
-  /** Another Node that runs the same program: the subject `sluice-other`. */
+  /** Another Node binary for the same program: the subject `sluice-other`. */
   readonly otherNode: string | undefined
 }
 
-/** Compiled to .build/test/bench; the built program lies in dist of the same root. */
+/** The root of the repository: this file is compiled to .build/test/bench, the built program is in dist. */
 const ROOT = resolve(import.meta.dirname, '../../..')
 
 const FULL: Plan = { rounds: 3, warmMs: 500, measureMs: 2000, tunnelMs: 1000, retryMs: 30_000 }
@@ -104,6 +105,6 @@ function chosen<T extends string>(list: string | undefined, all: readonly T[]): 
   if (list === undefined) return all
   const asked = list.split(',')
   const unknown = asked.find(name => !all.some(known => known === name))
-  if (unknown !== undefined) throw new Error(`"${unknown}" is none of ${all.join(', ')}`)
+  if (unknown !== undefined) throw new Error(`"${unknown}" is not one of ${all.join(', ')}`)
   return all.filter(name => asked.includes(name))
 }

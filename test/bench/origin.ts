@@ -1,11 +1,11 @@
 /**
- * The origins that the load goes to: as little work a byte and a request as Node allows, so that the proxy and not
- * they are the slow part. All of them live in the process of the load generator: one event loop, no switches.
+ * The origins of the load. They do as little work for each byte and each request as possible, so that the proxy is the
+ * bottleneck. All of them run in the process of the load generator: one event loop, no context switches.
  */
 import { createServer, type Server, Socket } from 'node:net'
 
 export const BODY_BYTES = 1024
-/** Content of what an origin answers with, in bytes; a cache may store what comes from `cacheable`. */
+/** The content of an origin's responses, in bytes; a cache may store those of `cacheable`. */
 export const BODIES = {
   kilobyte: BODY_BYTES,
   cacheable: BODY_BYTES,
@@ -13,7 +13,7 @@ export const BODIES = {
   '1 MiB': 1024 * 1024,
 } as const
 export type BodyName = keyof typeof BODIES
-/** Pieces that sources write; larger than a socket's buffer, so that every write fills it. */
+/** The pieces that a source writes, which are larger than a socket's buffer, so that every write fills it. */
 export const PIECE = Buffer.alloc(256 * 1024, 'x')
 
 const ECHO_BYTES = 64 * 1024
@@ -31,24 +31,24 @@ function responseOf(name: BodyName): Buffer {
 }
 
 const HEAD_END = Buffer.from('\r\n\r\n')
-/** What requests with content begin with; all of them have BODY_BYTES of it. */
+/** How a request with content begins; all of them have BODY_BYTES of content. */
 const POST = Buffer.from('POST ')
 
-/** As tinyproxy asks for it; an origin that stayed open would make a tunnel of what should be one request. */
+/** tinyproxy requests the origin to close; if it did not, the connection would stay open like a tunnel. */
 const CLOSE = Buffer.from('Connection: close\r\n')
 
 export interface Origins {
-  /** Answers every request with the same response, of that size. */
+  /** Sends the same response, of this size, to every request. */
   readonly http: Readonly<Record<BodyName, number>>
-  /** Sends back what it gets. */
+  /** Echoes what it receives. */
   readonly echo: number
-  /** Sends for ever. */
+  /** Sends bytes for ever. */
   readonly source: number
-  /** Throws away what it gets. */
+  /** Discards what it receives. */
   readonly sink: number
-  /** Bytes that the sink has got. */
+  /** Bytes that the sink has received. */
   sunk(): number
-  /** Requests that the origin of the cacheable content was asked. */
+  /** Requests that the origin of the cacheable content has received. */
   fetched(): number
   close(): void
 }
@@ -80,7 +80,7 @@ export async function startOrigins(): Promise<Origins> {
     const response = responseOf(name)
     return serve(socket => {
       track(socket)
-      // Of content, what has not come yet. A head comes in one piece.
+      // Content that has not been received yet; a head always arrives in one piece.
       let missing = 0
       socket.on('data', (piece: Buffer) => {
         if (missing > 0) missing -= piece.length
@@ -108,7 +108,7 @@ export async function startOrigins(): Promise<Origins> {
       socket.write(buffer.subarray(0, bytes), () => {
         if (late) socket.resume()
       })
-      // What is not in the system's hands yet must not be read over.
+      // The buffer must not be overwritten before the system has taken it.
       late = socket.writableLength > 0
       return !late
     })
@@ -144,7 +144,7 @@ export async function startOrigins(): Promise<Origins> {
   }
 }
 
-/** Keeps a socket full. */
+/** Keeps the send buffer of a socket full. */
 export function pour(socket: Socket): void {
   const more = (): void => {
     while (!socket.destroyed && socket.write(PIECE)) {}
@@ -154,9 +154,9 @@ export function pour(socket: Socket): void {
 }
 
 /**
- * A server takes no read buffer for the sockets it accepts, but a Socket made over the same handle does.
+ * Makes an accepted socket read into a buffer: net.Server has no option for that, but a new Socket with the same handle has.
  *
- * @param accepted a socket that has not been read from
+ * @param accepted a socket that nothing was read from
  * @param onBytes returning false stops reading until the socket is resumed
  */
 function readInto(accepted: Socket, buffer: Buffer, onBytes: (bytes: number) => boolean): Socket {

@@ -1,4 +1,4 @@
-/** Microbenchmark: what CPU time one decision of the policy costs with ten thousand host rules. */
+/** Microbenchmark: the CPU time of one policy decision with ten thousand host rules. */
 import { parseAuthority } from '../../src/http/authority.js'
 import { parseCidr } from '../../src/net/cidr.js'
 import { parseHostPattern } from '../../src/net/host-pattern.js'
@@ -9,11 +9,11 @@ import type { RuleInput } from '../../src/policy/rules.js'
 const RULES = 10_000
 const DENIED = 1000
 const DECISIONS = 50_000
-/** Different requests of one kind: more than a policy could remember. */
+/** Different requests of one kind: more than a policy remembers. */
 const DISTINCT = 50_000
 const ROUNDS = 20
 
-/** Every third rule a name, a suffix, an address block. */
+/** Rules of three kinds in turn: a name, a suffix, an address block. */
 function rules(): Map<string, RuleInput> {
   const host = (index: number): string => {
     if (index % 3 === 0) return `host-${index}.example.com`
@@ -32,7 +32,7 @@ function rules(): Map<string, RuleInput> {
   return new Map([...made, ['ipv6', rule('2001:db8::/32')]])
 }
 
-/** What a client may use. */
+/** The rules that a client may use. */
 const CLIENTS = { 'all rules': 'all', 'rules by name': [...rules().keys()] } as const
 
 function request(authority: string, usable: PolicyRequest['rules']): PolicyRequest {
@@ -40,7 +40,7 @@ function request(authority: string, usable: PolicyRequest['rules']): PolicyReque
   return { form: 'connect', method: 'CONNECT', host, port, rules: usable }
 }
 
-/** Each makes the authority of its `index`th request: all different, so that no answer is one given before. */
+/** Each makes the authority of its `index`th request: all are different, so that no decision was remembered. */
 const CASES: readonly (readonly [string, (index: number) => string])[] = [
   ['exact name', index => `host-${3 * (index % 3333)}.example.com:${443 + Math.floor(index / 3333)}`],
   ['suffix, three labels below', index => `a.b${index}.c.zone-9997.example.net:443`],
@@ -56,7 +56,7 @@ const CASES: readonly (readonly [string, (index: number) => string])[] = [
   ['denied host', index => `x${index}.tunnel-500.example:443`],
 ]
 
-/** Prints microseconds for a request not seen before, and for one asked again. */
+/** Prints microseconds for a new request, and for a repeated one. */
 export function printPolicyTimes(): void {
   const started = performance.now()
   const policy = new Policy({
@@ -101,7 +101,7 @@ function microsecondsEach(policy: Policy, asked: readonly PolicyRequest[]): numb
   return (cpuMicroseconds() - from) / done
 }
 
-/** Of all threads, the garbage collector's too; what else the machine does has no part in it. */
+/** Processor time of all threads, including the garbage collector; other load of the machine does not count. */
 function cpuMicroseconds(): number {
   const { user, system } = process.cpuUsage()
   return user + system

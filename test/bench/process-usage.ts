@@ -1,10 +1,10 @@
-/** What processes use: processor time and resident memory, from /proc (Linux). */
+/** The processor time and the resident memory of processes, from /proc (Linux). */
 import { readFileSync } from 'node:fs'
 
-/** Ticks a second of the times in /proc; the same on every Linux that Node runs on. */
+/** Ticks per second of the times in /proc; the same on every Linux that Node supports. */
 const TICKS = 100
 
-/** Seconds of processor time so far, user and system, with descendants. */
+/** Seconds of processor time so far, user and system, including descendants. */
 export function cpuSeconds(pid: number): number {
   return sumOver(pid, id => {
     const stat = readFileSync(`/proc/${id}/stat`, 'latin1')
@@ -13,14 +13,14 @@ export function cpuSeconds(pid: number): number {
   })
 }
 
-/** Seconds that a core has worked so far, whoever for. */
+/** Seconds that a core has been busy so far, for any process. */
 export function coreSeconds(core: number): number {
   const line = new RegExp(`^cpu${core} (.*)$`, 'm').exec(readFileSync('/proc/stat', 'latin1'))?.[1] ?? ''
   const [user = 0, nice = 0, system = 0, , , interrupt = 0, softInterrupt = 0] = line.split(' ').map(Number)
   return (user + nice + system + interrupt + softInterrupt) / TICKS
 }
 
-/** Resident bytes, with descendants. */
+/** Resident bytes, including descendants. */
 export function residentBytes(pid: number): number {
   return sumOver(pid, id => {
     const status = readFileSync(`/proc/${id}/status`, 'latin1')
@@ -28,7 +28,7 @@ export function residentBytes(pid: number): number {
   })
 }
 
-/** A process that ends while it is looked at counts nothing. */
+/** A process that ends meanwhile counts as nothing. */
 function sumOver(pid: number, value: (pid: number) => number): number {
   try {
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1').split(' ').filter(Boolean)

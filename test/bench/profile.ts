@@ -1,4 +1,4 @@
-/** Where Sluice spends its time: one process a load, with Node's processor profile, as a table of functions. */
+/** Shows where Sluice spends its time: a table of functions from Node's CPU profile, with one process for each load. */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Children } from './children.js'
@@ -25,7 +25,7 @@ interface Profile {
   readonly samples: readonly number[]
   /** Microseconds between samples. */
   readonly timeDeltas: readonly number[]
-  /** Microseconds on the monotonic clock. */
+  /** Microseconds of the monotonic clock. */
   readonly startTime: number
 }
 
@@ -60,7 +60,7 @@ export async function profileCases(
     const to = Number(process.hrtime.bigint() / 1000n)
     await children.stop(pid)
     const file = (await readdir(own)).find(entry => entry.endsWith('.cpuprofile'))
-    if (file === undefined) throw new Error('the program left no profile')
+    if (file === undefined) throw new Error('the program wrote no profile')
     const profile = JSON.parse(await readFile(join(own, file), 'utf8')) as Profile
     process.stdout.write(
       `\n${title}: ${Math.round(sample.perSecond).toLocaleString('en')} a second\n${tables(profile, from, to)}`,
@@ -68,7 +68,7 @@ export async function profileCases(
   }
 }
 
-/** Self time by function and by file; idle time and what was before and after the load left out. */
+/** Self time by function and by file, without idle time and the time before and after the load. */
 function tables({ nodes, samples, timeDeltas, startTime }: Profile, from: number, to: number): string {
   const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]))
   const byFunction = new Map<string, number>()
@@ -104,7 +104,7 @@ function nameOf(frame: Frame): string {
   return frame.url === '' ? name : `${name} ${fileOf(frame)}:${frame.lineNumber + 1}`
 }
 
-/** The end of the path; native functions, most of them system calls, have none. */
+/** The end of the path of a function's file; native functions, mostly system calls, have none. */
 function fileOf({ url }: Frame): string {
   return url === '' ? '(native)' : url.split('/').slice(-2).join('/')
 }

@@ -1,6 +1,6 @@
 /**
- * The proxies that are measured, each configured for the same work: one worker, nothing cached unless a variant says so,
- * the access log as it comes by default, loopback allowed.
+ * The measured proxies, all configured for the same work: one worker, no cache unless a variant requires one, the default
+ * access log, loopback allowed.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -18,26 +18,26 @@ export type Starter = (children: Children, directory: string) => Promise<Running
 
 const START_MS = 10_000
 
-/** One address has all connections here, and is one client: what it may have by default is for one of many. */
+/** All connections come from one address and so from one client, whose default limits assume that there are many. */
 const LIMITS = '{ connections_per_client: 20000, tunnels_per_client: 10000 }'
 
-/** How Sluice is run. */
+/** How Sluice is started. */
 export interface SluiceProgram {
   readonly node: string
   /** The built program. */
   readonly program: string
-  /** Options of Node itself, such as those of the profiler. */
+  /** Options for Node itself, such as those of the profiler. */
   readonly nodeArgs?: readonly string[]
 }
 
 export interface ProxyVariant {
-  /** No access log. */
+  /** Whether there is no access log. */
   readonly quiet?: boolean
-  /** The files of a certificate that clients meet by TLS, on the port that is measured. */
+  /** The files of the certificate for TLS on the measured port. */
   readonly tls?: { readonly cert: string; readonly key: string }
-  /** The port on 127.0.0.1 that origin-form requests are passed on to. */
+  /** The port on 127.0.0.1 that origin-form requests are forwarded to. */
   readonly origin?: number
-  /** Where responses are stored: `cache` of Sluice, as YAML; others store them in memory. */
+  /** Where responses are stored: the key `cache` of Sluice, as YAML; other proxies store them in memory. */
   readonly cache?: string
 }
 
@@ -65,8 +65,8 @@ shutdown: { drain: 0s }
 }
 
 /**
- * Sluice with a Redis of its own beside it, which counts as no part of it.
- * @returns undefined when Redis is not installed
+ * Starts Sluice with a Redis of its own, whose processor time does not count.
+ * @returns undefined if Redis is not installed
  */
 export function sluiceWithRedis(program: SluiceProgram): Starter | undefined {
   const redis = findProgram('redis-server')
@@ -81,7 +81,7 @@ export function sluiceWithRedis(program: SluiceProgram): Starter | undefined {
   }
 }
 
-/** @returns undefined when it is not installed */
+/** @returns undefined if it is not installed */
 export function squid({ quiet = false, tls, cache }: ProxyVariant = {}): Starter | undefined {
   const program = findProgram('squid')
   if (program === undefined) return undefined
@@ -109,7 +109,7 @@ shutdown_lifetime 0 seconds
     })
 }
 
-/** @returns undefined when it is not installed */
+/** @returns undefined if it is not installed */
 export function tinyproxy(): Starter | undefined {
   const program = findProgram('tinyproxy')
   if (program === undefined) return undefined
@@ -143,7 +143,7 @@ export async function launch(
   configuration: Configuration,
 ): Promise<RunningProxy> {
   await mkdir(directory, { recursive: true })
-  // squid gives up root before it opens its logs.
+  // squid drops root privileges before it opens its logs.
   await chmod(directory, 0o777)
   const port = await freePort()
   const file = join(directory, configuration.file)
@@ -153,7 +153,7 @@ export async function launch(
   const until = Date.now() + START_MS
   while (!(await accepts(port))) {
     if (!children.isRunning(pid) || Date.now() > until)
-      throw new Error(`${program} does not start: see ${output}`)
+      throw new Error(`${program} failed to start: see ${output}`)
     await pause(50)
   }
   return { port, pid }

@@ -1,10 +1,10 @@
-/** The figures as people read them: medians, ratios of the same round, and what to make of them. */
+/** Prints the results: medians, ratios of samples of the same round, and whether the goals are met. */
 import { MANY_TUNNELS } from './idle.js'
 import { SUBJECTS } from './options.js'
 import type { Results, Row } from './run.js'
 import { QUIET, type Sample } from './sample.js'
 
-/** Sluice beside its peer that is aimed at, by the beginning of the measure's name. */
+/** Goals: the ratio of Sluice to its peer, by the beginning of the measure's name. */
 const GOALS: readonly (readonly [string, number])[] = [
   ['GET 1 KiB, 48', 2],
   ['origin-form GET', 0.42],
@@ -14,28 +14,28 @@ const GOALS: readonly (readonly [string, number])[] = [
   ['download', 1.6],
   ['upload', 1.6],
 ]
-/** A proxy that leaves more of its core than this was not the slow part. */
+/** A proxy that used less of its core than this was not the bottleneck. */
 const BUSY = 0.9
 
 const HOW_TO_READ = [
-  'One worker each, no cache but for hits, access logs as they come: Sluice two JSON lines an exchange to a file, squid one',
-  'line through its log daemon, tinyproxy several; all of them in memory (/dev/shm) where there is such a',
-  'directory. tinyproxy closes the connection after each answer. "failed" are operations that broke off.',
-  'nginx serves the same content as a file; beside it neither writes an access log, and all content is on a disk.',
-  'Hits: squid has them in memory, nginx in files in memory; nobody writes an access log, and only hits count.',
-  '"of core": processor time the proxy used; * less than nine tenths, so that it was not the slow part.',
-  '"others": share of its core that went elsewhere; ! too much: measure such a row again. "per CPU s": work done for',
-  "each second of the proxy's processor time, by which ratios are judged, as other work moves it least.",
-  'At a given rate the times count from when a request was due. "sluice-other" is the same program on --other-node.',
+  'One worker each, a cache only where hits are measured, default access logs: Sluice writes two JSON lines per exchange',
+  'to a file, squid one line through its log daemon, tinyproxy several; all in memory (/dev/shm) if that exists.',
+  'tinyproxy closes the connection after each response. "failed" counts operations that were not completed.',
+  'nginx serves the same content as a file; in that comparison there is no access log, and all content is on a disk.',
+  'Hits: squid stores them in memory, nginx in files in memory; there is no access log, and only hits count.',
+  '"of core": the share of its core that the proxy used; * less than nine tenths, so the proxy was not the bottleneck.',
+  '"others": the share of its core that other processes used; ! too much: measure such a row again. "per CPU s": work done',
+  "per second of the proxy's processor time; ratios are judged by it, as other processes affect it least.",
+  'At a given rate, times are measured from when a request was due. "sluice-other" is the same program on --other-node.',
 ]
 
 export function printReport(results: Results): void {
   const { cores, machine, missing, rows, memory, idle } = results
   print(
-    `${machine}; ${cores.proxy === undefined ? 'no core of its own for anybody (taskset, two cores)' : `proxy on core ${cores.proxy}, load and origin on core ${cores.load}`}`,
+    `${machine}; ${cores.proxy === undefined ? 'no separate cores (they need taskset and two cores)' : `proxy on core ${cores.proxy}, load and origin on core ${cores.load}`}`,
   )
   for (const line of HOW_TO_READ) print(line)
-  for (const name of missing) print(`${name} is not installed and not measured.`)
+  for (const name of missing) print(`${name} is not installed, so it is not measured.`)
   for (const row of rows) printRow(row)
   printMemory(memory)
   printIdle(idle)
@@ -99,7 +99,7 @@ function printGoal(measure: string, samples: Row['samples']): void {
   const byClock = pairedMedian(own, peer, sample => sample.perSecond) ?? 0
   const byCpu = pairedMedian(own, peer, sample => sample.perCpuSecond) ?? 0
   const disturbed = [own, peer].some(samples => (median(samples.map(sample => sample.others)) ?? 0) > QUIET)
-  const verdict = `${told(byCpu >= goal)}${disturbed ? ', but the core was shared' : ''}`
+  const verdict = `${verdictOf(byCpu >= goal)}${disturbed ? ', but other processes used the core' : ''}`
   const name = samples.squid === undefined ? 'nginx' : 'squid'
   print(
     `goal ${goal} x ${name} by processor time: ${byCpu.toFixed(2)}: ${verdict} (${byClock.toFixed(2)} by the clock)`,
@@ -113,7 +113,7 @@ function printMemory(memory: Results['memory']): void {
     if (bytes === undefined) continue
     if (name === SUBJECTS.find(subject => memory[subject] !== undefined)) {
       print('')
-      print('Memory of an idle tunnel (KiB resident, all processes, of 1,000 open)')
+      print('Memory of an idle tunnel (resident KiB, all processes, with 1,000 open)')
       print(columns(['', 'KiB', 'Sluice/it']))
     }
     const compared = own === undefined || name === 'sluice' ? '' : ((median(own) ?? 0) / bytes).toFixed(2)
@@ -121,16 +121,16 @@ function printMemory(memory: Results['memory']): void {
   }
 }
 
-/** Sluice/squid at most, and how much more the slowest requests may take beside the tunnels. */
+/** Goals: memory relative to squid, and the 99th percentile with tunnels relative to that without. */
 const IDLE_GOALS = { memory: 1, p99: 2 }
 
 function printIdle({ sluice: own, ...others }: Results['idle']): void {
   if (own === undefined) return
   print('')
   print(
-    `${MANY_TUNNELS.toLocaleString('en')} idle tunnels: KiB resident of each; GET on new connections, in ms,`,
+    `${MANY_TUNNELS.toLocaleString('en')} idle tunnels: resident KiB of each; GET on new connections, in ms,`,
   )
-  print('without them and beside them: 99th percentile in the quietest rounds, and processor time')
+  print('without and with them: 99th percentile in the quietest rounds, and processor time')
   print(columns(['', 'KiB', 'Sluice/it', 'p99', 'beside', 'ratio', 'CPU', 'beside', 'ratio']))
   for (const [name, figures] of Object.entries({ sluice: own, ...others })) {
     const { bytes, alone, beside } = figures
@@ -144,20 +144,20 @@ function printIdle({ sluice: own, ...others }: Results['idle']): void {
   }
   const p99 = own.beside.p99 / own.alone.p99
   print(
-    `goal p99 less than ${IDLE_GOALS.p99} x that without: ${p99.toFixed(2)}: ${told(p99 < IDLE_GOALS.p99)}`,
+    `goal p99 less than ${IDLE_GOALS.p99} x that without tunnels: ${p99.toFixed(2)}: ${verdictOf(p99 < IDLE_GOALS.p99)}`,
   )
   if (others.squid === undefined) return
   const memory = own.bytes / others.squid.bytes
   print(
-    `goal memory at most ${IDLE_GOALS.memory} x squid: ${memory.toFixed(2)}: ${told(memory <= IDLE_GOALS.memory)}`,
+    `goal memory at most ${IDLE_GOALS.memory} x squid: ${memory.toFixed(2)}: ${verdictOf(memory <= IDLE_GOALS.memory)}`,
   )
 }
 
-function told(met: boolean): string {
+function verdictOf(met: boolean): string {
   return met ? 'met' : 'not met'
 }
 
-/** The median of the ratios of the samples taken in the same round. */
+/** The median of the ratios of samples of the same round. */
 function pairedMedian(
   own: readonly Sample[],
   peer: readonly Sample[],

@@ -1,6 +1,6 @@
 /**
- * Requests over connections that are kept alive where the other side keeps them: each connection sends the same prepared
- * bytes, waits for the whole answer, and sends them again, at once or when the rate allows it.
+ * A load of requests on connections that are kept open as long as the other side keeps them. Each connection sends the
+ * same prepared bytes, waits for the complete response, and sends them again, at once or at a given rate.
  */
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -8,7 +8,7 @@ import { Latencies, type Load } from './sample.js'
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 const MAX_RESPONSE_BYTES = 64 * 1024
-/** How often it is looked whether a request is due. */
+/** How often requests that are due are sent, in milliseconds. */
 const TICK_MS = 1
 
 export interface RequestPlan {
@@ -16,18 +16,18 @@ export interface RequestPlan {
   readonly request: (connection: number) => Buffer
   /** Status codes of success. */
   readonly statuses: readonly number[]
-  /** Content of each answer. */
+  /** Bytes of content of each response. */
   readonly responseBytes: number
 }
 
 export interface RequestOptions {
-  /** A connection carries one request. */
+  /** Whether each connection carries a single request. */
   readonly oneRequest?: boolean
-  /** The connection begins with TLS; the certificate is not judged. */
+  /** Whether to connect with TLS; the certificate is not verified. */
   readonly tls?: boolean
   /**
-   * Requests a second over all connections; as many as possible when left out. A time is taken from when a request was
-   * due, so that one which had to wait for a connection counts with its wait.
+   * Requests per second over all connections; as many as possible if absent. A time is measured from when a request was
+   * due, so it includes the wait for a connection.
    */
   readonly perSecond?: number
 }
@@ -41,7 +41,7 @@ export function requestLoad(
   const latencies = new Latencies()
   const failures: string[] = []
   const sockets = new Set<Socket>()
-  /** Those that wait until a request is due, by what sends it. */
+  /** The functions that send the next request of each idle connection. */
   const waiting: ((due: number) => void)[] = []
   const pace = perSecond === undefined ? undefined : new Pace(perSecond, waiting)
   let done = 0
@@ -98,8 +98,8 @@ export function requestLoad(
       sockets.delete(socket)
       const index = waiting.indexOf(send)
       if (index !== -1) waiting.splice(index, 1)
-      // A proxy that closes after each answer sees the next request on a new connection; the answer counts as it is.
-      if (busy && !stopped && (missing > 0 || held.length > 0)) failures.push('answer cut short')
+      // If the proxy closes after each response, the next request is sent on a new connection; the response counts.
+      if (busy && !stopped && (missing > 0 || held.length > 0)) failures.push('response incomplete')
       if (!stopped) open(connection)
     })
   }
@@ -116,7 +116,7 @@ export function requestLoad(
   }
 }
 
-/** Has requests sent at a steady rate, whoever is there to send them. */
+/** Sends requests at a steady rate, on whichever connections are idle. */
 class Pace {
   readonly #intervalMs: number
   readonly #waiting: ((due: number) => void)[]
@@ -137,7 +137,7 @@ class Pace {
     const now = performance.now()
     while (this.#due <= now) {
       const send = this.#waiting.shift()
-      // Nobody is free: it stays due, and its time goes on.
+      // No connection is idle: the request stays due, and its time goes on.
       if (send === undefined) return
       send(this.#due)
       this.#due += this.#intervalMs
@@ -165,7 +165,7 @@ function openTls(port: number, read: (bytes: Buffer) => void): Socket {
   return socket.on('data', read)
 }
 
-/** The version may be 1.0. */
+/** Matches a status line; the version may be 1.0. */
 function statusOf(bytes: Buffer): number {
   return Number(bytes.toString('latin1', 'HTTP/1.x '.length, 'HTTP/1.x 200'.length))
 }

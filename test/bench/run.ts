@@ -1,4 +1,4 @@
-/** The measurements: every subject in turn, round after round, so that what else the machine does meets all alike. */
+/** Takes the measurements: every subject in turn, round after round, so that other load affects all of them alike. */
 import { mkdir } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { join } from 'node:path'
@@ -29,10 +29,10 @@ const BODY_CONCURRENCY = 16
 export const TUNNELS = 4
 const IDLE_TUNNELS = 1000
 const WARM_TUNNELS = 50
-/** tinyproxy has a limit of its own on connections, below that. */
+/** More connections than this exceed a limit of tinyproxy. */
 const IDLE_SUBJECTS = ['sluice', 'sluice-other', 'squid'] as const
 const MAX_RETRIES = 2
-/** The first round is for compilers too. */
+/** How many times as long the warm-up of the first round is, which is also for JIT compilers. */
 const WARM_UP = 3
 
 export interface Row {
@@ -46,7 +46,7 @@ export interface Results {
   readonly cores: Cores
   readonly missing: readonly SubjectName[]
   readonly rows: readonly Row[]
-  /** Bytes resident for each idle tunnel. */
+  /** Resident bytes of each idle tunnel. */
   readonly memory: Partial<Record<SubjectName, number[]>>
   readonly idle: Partial<Record<SubjectName, IdleFigures>>
 }
@@ -68,14 +68,14 @@ interface Measure {
 
 type Starters = Partial<Record<SubjectName, Starter | undefined>>
 
-/** Subjects that are set up alike, and what is measured of them in turn. */
+/** Subjects with the same setup, and what is measured of each in turn. */
 interface Group {
   readonly name: string
   readonly starters: Starters
   readonly measures: readonly Measure[]
 }
 
-/** @param disk a directory on a disk, for what has to be durable */
+/** @param disk a directory on a disk, for files that must be durable */
 export async function runCases(
   options: Options,
   cores: Cores,
@@ -95,7 +95,7 @@ export async function runCases(
     rows.push(...(await measureAll(options, cores, children, starters, measures, join(directory, name))))
   }
   await run({ name: 'proxies', starters: proxies, measures: measuresOf(options, origins) })
-  // At half of what squid can do, when that is known.
+  // The rate is half of what squid reached, if that was measured.
   const top = rows.find(({ measure }) => measure === FORWARD)?.samples.squid?.map(sample => sample.perSecond)
   for (const group of await groupsOf(options, origins, directory, disk, top && Math.max(...top) / 2)) {
     await run(group)
@@ -145,7 +145,7 @@ async function measureAll(
     for (const [index, { name: measure, measureMs, only, start }] of measures.entries()) {
       for (const { name, proxy } of subjects) {
         if (only !== undefined && !only.includes(name)) continue
-        // What the load generator can do by itself does not change: once is enough.
+        // What the load generator can do by itself does not change, so it is measured once.
         if (proxy === undefined && round > 1) continue
         progress(`round ${round}/${plan.rounds}: ${measure}, ${name}`)
         const warmMs = plan.warmMs * (round === 1 ? WARM_UP : 1)
@@ -163,7 +163,7 @@ async function measureAll(
   return rows
 }
 
-/** Takes samples again that were disturbed, as long as its time lasts, and keeps the least disturbed of each. */
+/** Repeats samples that were disturbed, within the time limit, and keeps the least disturbed of each. */
 class Retries {
   #leftMs: number
 
@@ -188,7 +188,7 @@ function metersOf({ pid }: RunningProxy, { proxy: core }: Cores): Meters {
   return { proxy: () => cpuSeconds(pid), core: core === undefined ? undefined : () => coreSeconds(core) }
 }
 
-/** The proxies, set up alike; those that are not installed are undefined. */
+/** The proxies with the same setup; those that are not installed are undefined. */
 function proxiesOf({ program, node, otherNode }: Options, variant: ProxyVariant): Starters {
   return {
     sluice: sluice({ program, node }, variant),
@@ -223,7 +223,7 @@ function measuresOf({ cases, plan }: Options, origins: Origins): Measure[] {
     )
   }
   if (cases.includes('connections')) {
-    requests(`GET 1 KiB, a connection each, ${CONNECT_CONCURRENCY} at once`, port =>
+    requests(`GET 1 KiB, a new connection each, ${CONNECT_CONCURRENCY} at once`, port =>
       getLoad(port, origins, 'kilobyte', CONNECT_CONCURRENCY, { oneRequest: true }),
     )
   }
@@ -248,7 +248,7 @@ function measuresOf({ cases, plan }: Options, origins: Origins): Measure[] {
   return measures
 }
 
-/** @param halfRate requests a second for the case of the times; undefined when it is not known */
+/** @param halfRate requests per second for the case `latency`; undefined if it is unknown */
 async function groupsOf(
   options: Options,
   origins: Origins,
@@ -288,7 +288,7 @@ async function groupsOf(
       getLoad(port, origins, 'kilobyte', concurrency, { tls: port !== undefined, oneRequest })
     const measures = [
       measure('GET 1 KiB, TLS to the proxy', load(false, FORWARD_CONCURRENCY)),
-      measure('GET 1 KiB, TLS to the proxy, a connection each', load(true, CONNECT_CONCURRENCY)),
+      measure('GET 1 KiB, TLS to the proxy, a new connection each', load(true, CONNECT_CONCURRENCY)),
     ]
     groups.push({ name: 'tls', starters: withoutTinyproxy({ tls, quiet: true }), measures })
   }
@@ -313,7 +313,7 @@ async function groupsOf(
   return groups
 }
 
-/** Hits of 1 KiB: from memory beside squid, and as a gateway beside nginx; from files and from Redis beside nobody. */
+/** Hits of 1 KiB: from memory compared with squid, as a gateway with nginx; from files and Redis without comparison. */
 function cacheGroupsOf(options: Options, origins: Origins): Group[] {
   const { cacheable: origin } = origins.http
   const own = (variant: ProxyVariant): Starters => {
@@ -348,7 +348,7 @@ function cacheGroupsOf(options: Options, origins: Origins): Group[] {
   ]
 }
 
-/** All of them of a server; there is no origin behind it to measure directly. */
+/** Measures of a server; there is no origin that could be measured directly. */
 function storeMeasuresOf({ plan }: Options): Measure[] {
   const { measureMs } = plan
   const on = (load: (port: number) => Load) => (port: number | undefined) => load(port ?? 0)
@@ -370,7 +370,7 @@ function storeMeasuresOf({ plan }: Options): Measure[] {
   ]
 }
 
-/** Of a proxy started for this alone, so that nothing earlier has grown it. */
+/** Measures a proxy that is started only for this, so that no earlier load has increased its memory. */
 async function bytesPerTunnel(
   start: Starter,
   children: Children,
@@ -391,7 +391,7 @@ async function bytesPerTunnel(
   return (after - before) / IDLE_TUNNELS
 }
 
-/** What goes on now, where somebody may be watching. */
+/** Prints progress, if standard error is a terminal. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
 }

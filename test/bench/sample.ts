@@ -1,25 +1,25 @@
-/** One measurement: a load that runs, looked at over a window of time. */
+/** One measurement: a running load, observed for a period of time. */
 import { pause } from './proxies.js'
 
-/** A load under way. */
+/** A running load. */
 export interface Load {
-  /** Operations or bytes finished so far. */
+  /** Completed operations or bytes so far. */
   done(): number
-  /** What went wrong so far, most recent last. */
+  /** Errors so far, the most recent last. */
   readonly failures: readonly string[]
   readonly latencies?: Latencies
-  /** Ends it; resolves when no socket of it is open. */
+  /** Stops it; resolves when all of its sockets are closed. */
   stop(): Promise<void>
 }
 
 export interface Sample {
-  /** Operations or bytes a second. */
+  /** Operations or bytes per second. */
   readonly perSecond: number
-  /** The same for each second of the proxy's processor time, had it had the whole core; undefined without a proxy. */
+  /** The same per second of the proxy's processor time; undefined without a proxy. */
   readonly perCpuSecond: number | undefined
-  /** Share of one core that the proxy used. */
+  /** The share of its core that the proxy used. */
   readonly cpu: number | undefined
-  /** Share of the proxy's core that went to others. */
+  /** The share of the proxy's core that other processes used. */
   readonly others: number | undefined
   /** Milliseconds. */
   readonly p50: number | undefined
@@ -27,18 +27,18 @@ export interface Sample {
   readonly failures: number
 }
 
-/** Above this share of the proxy's core in other hands, what was measured says little. */
+/** If other processes used more than this share of the proxy's core, the sample is not meaningful. */
 export const QUIET = 0.1
 
-/** Readings that only grow, in seconds. */
+/** Counters that only increase, in seconds. */
 export interface Meters {
-  /** Processor time of the proxy. */
+  /** The processor time of the proxy. */
   readonly proxy: () => number
-  /** Busy time of its core, whoever for; undefined when it has none of its own. */
+  /** The busy time of its core, for any process; undefined if it is not pinned to a core. */
   readonly core: (() => number) | undefined
 }
 
-/** Milliseconds of single operations, the latest of them. */
+/** The times of the latest operations, in milliseconds. */
 export class Latencies {
   readonly #values = new Float64Array(1 << 19)
   #count = 0
@@ -60,9 +60,9 @@ export class Latencies {
 }
 
 /**
- * @param warmMs before anything is counted
- * @param meters undefined when no proxy is measured
- * @throws Error when nothing was done at all
+ * @param warmMs milliseconds before anything is counted
+ * @param meters undefined if no proxy is measured
+ * @throws Error if no operation was completed
  */
 export async function takeSample(
   load: Load,
@@ -85,7 +85,7 @@ export async function takeSample(
   const [p50, p99] = load.latencies?.at(0.5, 0.99) ?? []
   await load.stop()
   const last = load.failures.at(-1)
-  if (done === 0) throw new Error(`nothing was done: ${last ?? 'no error'}`)
+  if (done === 0) throw new Error(`no operation was completed: ${last ?? 'no error'}`)
   return {
     perSecond: done / seconds,
     perCpuSecond: cpuUsed === undefined ? undefined : done / cpuUsed,

@@ -1,6 +1,6 @@
 /**
- * The store beside nginx with the same content as a file: one worker each, no access log on either side, the same
- * connections. PUT has no peer: nginx tells before its file is on the disk.
+ * Compares the store with nginx, which has the same content as a file: one worker each, no access logs, the same
+ * connections. PUT is not compared: nginx responds before the file is durable.
  */
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -34,7 +34,7 @@ shutdown: { drain: 0s }
   }
 }
 
-/** @returns undefined when it is not installed */
+/** @returns undefined if it is not installed */
 function startNginx(
   servers: (port: number, directory: string) => string,
   prepare = async () => {},
@@ -65,9 +65,9 @@ ${servers(port, directory)}
 }
 
 /**
- * @param origin the port on 127.0.0.1 that requests are passed on to
- * @param caches whether answers come from a cache, in files beside its logs
- * @returns undefined when it is not installed
+ * @param origin the port on 127.0.0.1 that requests are forwarded to
+ * @param caches whether responses come from a cache, in files in the directory of its logs
+ * @returns undefined if it is not installed
  */
 export function nginxGateway(origin: number, caches = false): Starter | undefined {
   return startNginx(
@@ -88,7 +88,7 @@ export function nginxGateway(origin: number, caches = false): Starter | undefine
 
 /**
  * @param disk a directory on a disk, for the content
- * @returns undefined when it is not installed
+ * @returns undefined if it is not installed
  */
 export function nginxFiles(disk: string): Starter | undefined {
   const root = join(disk, 'nginx')
@@ -97,13 +97,13 @@ export function nginxFiles(disk: string): Starter | undefined {
     async () => {
       await mkdir(join(root, 'cas'), { recursive: true })
       await writeFile(join(root, PATH), CONTENT)
-      // Its worker gives up root.
+      // Its worker drops root privileges.
       for (const path of [disk, root, join(root, 'cas')]) await chmod(path, 0o755)
     },
   )
 }
 
-/** The same 1 KiB, over and over. */
+/** GET of the same 1 KiB, repeatedly. */
 export function storedGetLoad(port: number): Load {
   const request = Buffer.from(
     `GET ${PATH} HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nUser-Agent: bench/1.0\r\nAccept: */*\r\n\r\n`,
@@ -115,7 +115,7 @@ export function storedGetLoad(port: number): Load {
   )
 }
 
-/** 1 KiB to a resource for each connection. */
+/** PUT of 1 KiB, to a separate resource for each connection. */
 export function putLoad(port: number): Load {
   const requests = Array.from({ length: STORE_CONCURRENCY }, (_, connection) =>
     Buffer.from(

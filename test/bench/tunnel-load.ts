@@ -1,4 +1,4 @@
-/** Loads that go through CONNECT: many short tunnels, a few full ones, and many that are idle. */
+/** Loads of tunnels by CONNECT: many short ones, a few busy ones, and many idle ones. */
 import { connect, type Socket } from 'node:net'
 import { type Origins, pour } from './origin.js'
 import { closeAll } from './request-load.js'
@@ -8,19 +8,19 @@ export type Direction = 'download' | 'upload' | 'echo'
 
 const HEAD_END = Buffer.from('\r\n\r\n')
 const PING = Buffer.alloc(64, 'p')
-/** All sockets of the load read into this: what comes is counted and not looked at. */
+/** The read buffer of all sockets of the load: received bytes are counted and discarded. */
 const SHARED = Buffer.allocUnsafeSlow(256 * 1024)
 
 interface TunnelEnds {
-  /** The tunnel is there. */
+  /** The tunnel is established. */
   readonly onOpen: (socket: Socket) => void
   readonly onBytes: (bytes: number, socket: Socket) => void
   readonly onFailure: (what: string) => void
 }
 
 /**
- * @param proxyPort undefined: straight to the origin
- * @param originPort port on 127.0.0.1 that the tunnel leads to
+ * @param proxyPort undefined to connect to the origin directly
+ * @param originPort the port on 127.0.0.1 that the tunnel is for
  */
 function openTunnel(proxyPort: number | undefined, originPort: number, ends: TunnelEnds): Socket {
   let open = proxyPort === undefined
@@ -36,7 +36,7 @@ function openTunnel(proxyPort: number | undefined, originPort: number, ends: Tun
           ends.onBytes(bytes, socket)
           return true
         }
-        // The heads of all three proxies come in one piece.
+        // The heads of all three proxies arrive in one piece.
         const head = SHARED.subarray(0, bytes)
         const end = head.indexOf(HEAD_END)
         if (end === -1 || head.toString('latin1', 9, 12) !== '200') {
@@ -60,7 +60,7 @@ function openTunnel(proxyPort: number | undefined, originPort: number, ends: Tun
   return socket
 }
 
-/** ConnectionFactory, sends a few bytes, waits for them to come back, closes; and again. */
+/** Repeatedly opens a tunnel, sends a few bytes, waits for the echo, and closes it. */
 export function connectLoad(proxyPort: number | undefined, origins: Origins, concurrency: number): Load {
   const latencies = new Latencies()
   const failures: string[] = []
@@ -102,7 +102,7 @@ export function connectLoad(proxyPort: number | undefined, origins: Origins, con
   }
 }
 
-/** A few tunnels that are never empty; counts the bytes that arrive. */
+/** Keeps a few tunnels busy, and counts the bytes that arrive. */
 export function throughputLoad(
   proxyPort: number | undefined,
   origins: Origins,
@@ -135,9 +135,9 @@ export function throughputLoad(
 }
 
 /**
- * Opens tunnels that have carried one small echo and then nothing.
- * @throws Error when one of them fails
- * @returns closes them all
+ * Opens tunnels that carry one small echo and are idle then.
+ * @throws Error if one of them fails
+ * @returns a function that closes all of them
  */
 export async function idleTunnels(
   proxyPort: number,

@@ -1,6 +1,6 @@
 /**
- * The suite of cache-tests.fyi through Sluice, as a gateway and as a forward proxy: prints the score and every failure,
- * and fails when what passed once does not any more.
+ * Runs the suite of cache-tests.fyi through Sluice, as a gateway and as a forward proxy. Prints the score and every failure,
+ * and fails if a test that passed before does not pass now.
  */
 import type { Owner } from '../kit/processes/command.js'
 import { EXCEPTIONS, type Exception, exceptionOf, unknownIds } from './exceptions.js'
@@ -11,7 +11,7 @@ import { compare, KINDS, type Outcome, passing, scoreOf } from './score.js'
 import { isTargeted } from './targeted.js'
 import { startSuite, type SuiteRun, throughCache, throughSluice, type Way } from './ways.js'
 
-/** What is ended at the end of the run, the last that was started first. */
+/** What has to be ended at the end of the run, in reverse order of its start. */
 class Ends implements Owner {
   readonly #ends: (() => unknown)[] = []
 
@@ -24,11 +24,11 @@ class Ends implements Owner {
   }
 }
 
-/** @returns whether nothing that passed once is lost */
+/** @returns whether every test that passed before still passes */
 async function main(options: Options, ends: Ends): Promise<boolean> {
   const suite = await startSuite(ends, options.port, options.only)
   const runs = options.ways.map(way => runWay(options, ends, suite, way))
-  // What one of them has yet to start when another fails would outlive the run.
+  // If one fails, the others must have started their processes, or those would outlive the run.
   await Promise.allSettled(runs)
   const outcomes = await Promise.all(runs)
   let kept = true
@@ -48,17 +48,18 @@ function runWay(options: Options, ends: Ends, suite: SuiteRun, way: Way): Promis
   return throughSluice(ends, suite, way, options.store, options)
 }
 
-/** @throws Error when what is not counted is not in the suite any more */
+/** @throws Error if the suite no longer has a test that is listed as an exception */
 function refuseUnknown(outcomes: readonly Outcome[]): void {
   const unknown = unknownIds(outcomes.map(({ id }) => id))
   if (unknown.length > 0) throw new Error(`the suite has no test ${unknown.join(', ')}`)
 }
 
-/** Says what is lost and what is gained. @returns whether nothing is lost */
+/** Prints which tests are lost and gained. @returns whether none is lost */
 async function holds(way: Way, outcomes: readonly Outcome[]): Promise<boolean> {
   const { lost, gained } = compare(await readPasses(way), outcomes)
-  for (const id of lost) process.stdout.write(`${way}: ${id} passed once, and does not any more\n`)
-  for (const id of gained) process.stdout.write(`${way}: ${id} passes, and is not in the list: --update\n`)
+  for (const id of lost) process.stdout.write(`${way}: ${id} passed before, and does not pass now\n`)
+  for (const id of gained)
+    process.stdout.write(`${way}: ${id} passes now, and is not in the list; add it with --update\n`)
   return lost.length === 0
 }
 

@@ -1,6 +1,6 @@
 /**
- * The suite's client, as a process of its own: the suite keeps its results in modules, so that there is one run a process.
- * Says `{ tests, results }` to its parent.
+ * The suite's client, as a separate process: the suite keeps its results in modules, so a process can run it only once.
+ * Sends `{ tests, results }` to its parent.
  *
  *     node client.js '{"suite": …, "base": …}'
  */
@@ -11,11 +11,11 @@ import { pathToFileURL } from 'node:url'
 import type { Results, SuiteTest } from './score.js'
 import { TARGETED } from './targeted.js'
 
-/** What a run is told. */
+/** The options of a run. */
 export interface ClientOptions {
-  /** Folder of the suite. */
+  /** The folder of the suite. */
   readonly suite: string
-  /** `http://host:port`, below which all requests go. */
+  /** `http://host:port`, the base of all request URLs. */
   readonly base: string
   /** `http://host:port` of a forward proxy, which gets them in absolute-form (RFC 9112 §3.2.2). */
   readonly proxy?: string
@@ -23,24 +23,24 @@ export interface ClientOptions {
   readonly only?: string
 }
 
-/** What it says at the end. */
+/** The message that it sends at the end. */
 export interface ClientReport {
-  /** All there are, whether they were run or not. */
+  /** All tests, whether they were run or not. */
   readonly tests: readonly SuiteTest[]
   readonly results: Results
 }
 
-/** In files of the suite. */
+/** Exports of the suite's files. */
 interface SuiteSet {
   readonly tests: readonly (SuiteTest & { dump?: boolean })[]
 }
 
 type Fetch = (url: string, init?: object) => Promise<unknown>
 
-/** Without one, the suite would wait forever for what never answers. */
+/** Without a timeout, the suite would wait for ever for a missing response. */
 const ANSWER_MS = 20_000
 
-/** What Node does before it connects, which is where agents of proxies rewrite a request: its types do not have it. */
+/** Node's method that is called before it connects, in which proxy agents rewrite a request; Node's types lack it. */
 interface AgentRequest {
   readonly path: string
 }
@@ -50,7 +50,7 @@ interface ConnectOptions {
   port?: number | string
 }
 
-/** ConnectionFactory to the proxy, whatever the request is to, and has the whole URL in the request line. */
+/** Connects to the proxy for every request, and sends the whole URL in the request line. */
 class AbsoluteFormAgent extends Agent {
   readonly #host: string
   readonly #port: number
@@ -81,7 +81,7 @@ const { runTests, getResults } = await load<{
   getResults(): Results
 }>('client/runner.mjs')
 const { default: most } = await load<{ default: readonly SuiteSet[] }>('tests/index.mjs')
-// The suite's own command adds these, too.
+// The suite's own command also adds these.
 const { default: surrogate } = await load<{ default: SuiteSet }>('tests/surrogate-control.mjs')
 
 const sets: readonly SuiteSet[] = [...most, surrogate, { tests: TARGETED }]

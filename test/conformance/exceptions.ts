@@ -1,11 +1,10 @@
 /**
- * Tests of the suite that say nothing about whether a cache keeps to RFC 9111. They are run and printed, and are no part
- * of the score.
+ * Tests of the suite that do not show whether a cache conforms to RFC 9111. They are run and printed, but do not count.
  */
 
 export interface Exception {
   readonly because: string
-  /** Of the tests, or what the ids of all of them begin with: that ends with `*`. */
+  /** The ids of the tests, or a common prefix of ids, followed by `*`. */
   readonly ids: readonly string[]
 }
 
@@ -26,7 +25,7 @@ export const EXCEPTIONS: readonly Exception[] = [
   },
   {
     because:
-      'the origin closes the connection, and yet a field of its own is expected in the answer, which is a 5xx of the cache (RFC 9111 §4.2.4)',
+      'the origin closes the connection, but a field of the origin is expected in the response, which is a 5xx of the cache (RFC 9111 §4.2.4)',
     ids: [
       'stale-close-must-revalidate',
       'stale-close-proxy-revalidate',
@@ -35,27 +34,27 @@ export const EXCEPTIONS: readonly Exception[] = [
     ],
   },
   {
-    because: 'the origin sends a transfer coding that there is not, which is a bad response (RFC 9112 §6.1)',
+    because: 'the origin sends an unknown transfer coding, which makes the response invalid (RFC 9112 §6.1)',
     ids: ['headers-store-Transfer-Encoding'],
   },
   {
     because:
-      'Surrogate-Control is for caches that an origin has put in front of itself (W3C Edge Architecture); its successor CDN-Cache-Control (RFC 9213) is tested below',
+      'Surrogate-Control is for caches that belong to the origin (W3C Edge Architecture); its successor CDN-Cache-Control (RFC 9213) is tested below',
     ids: ['surrogate-*'],
   },
   {
     because:
-      'a response is expected for a request whose Accept-Language is another one, by its Content-Language, which is no match (RFC 9111 §4.1)',
+      'a response is expected to match a request with another Accept-Language by its Content-Language, which is not a match (RFC 9111 §4.1)',
     ids: ['vary-normalise-lang-select'],
   },
 ]
 
-/** @returns why a test is not counted; undefined when it is */
+/** @returns why a test does not count; undefined if it counts */
 export function exceptionOf(id: string): Exception | undefined {
   return EXCEPTIONS.find(({ ids }) => ids.some(own => matches(own, id)))
 }
 
-/** @returns the exceptions' ids that are none of any test */
+/** @returns the ids of exceptions for which there is no test */
 export function unknownIds(tests: readonly string[]): readonly string[] {
   return EXCEPTIONS.flatMap(({ ids }) => ids).filter(own => !tests.some(id => matches(own, id)))
 }

@@ -1,4 +1,4 @@
-/** The command line of the suite of caching tests. */
+/** The command line of the caching tests. */
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Store, STORES, type Way, WAYS } from './ways.js'
@@ -6,11 +6,11 @@ import { type Store, STORES, type Way, WAYS } from './ways.js'
 export interface Options {
   readonly ways: readonly Way[]
   readonly store: Store
-  /** The id of one test. */
+  /** The id of a single test to run. */
   readonly only: string | undefined
-  /** `http://host:port` of what is tested in place of Sluice. */
+  /** `http://host:port` of a cache to test instead of Sluice. */
   readonly peer: string | undefined
-  /** Of the suite's server; 0 is any. */
+  /** The port of the suite's server; 0 for any. */
   readonly port: number
   readonly node: string | undefined
   readonly program: string | undefined
@@ -19,7 +19,7 @@ export interface Options {
 
 export const USAGE = `usage: npm run conformance:cache -- [options]
   --way WAY       only one of ${WAYS.join(', ')}
-  --store STORE   where Sluice keeps responses: ${STORES.join(', ')}; redis is a server of the run's own
+  --store STORE   where Sluice stores responses: ${STORES.join(', ')}; for redis the run starts a server
   --only ID       one test, with its messages; what it depends on is not run
   --node FILE     runs Sluice with that Node in place of this one
   --program FILE  tests another build of Sluice than dist/bin.js
@@ -46,12 +46,12 @@ export function parseOptions(args: readonly string[]): Options {
     },
   })
   const { base, proxy, update, only, node, program } = values
-  if (base !== undefined && proxy !== undefined) throw new Error('--base and --proxy exclude each other')
+  if (base !== undefined && proxy !== undefined) throw new Error('--base and --proxy cannot be combined')
   const peer = base ?? proxy
   if (update && (peer !== undefined || only !== undefined))
-    throw new Error('--update writes what Sluice passes of the whole suite')
+    throw new Error('--update needs a run of the whole suite through Sluice')
   const port = Number(values.port)
-  if (!/^\d+$/.test(values.port) || port > 65_535) throw new Error(`"${values.port}" is no port`)
+  if (!/^\d+$/.test(values.port) || port > 65_535) throw new Error(`"${values.port}" is not a port`)
   return {
     ways: waysOf(values.way, base, proxy),
     store: oneOf(values.store, STORES),
@@ -76,6 +76,6 @@ function waysOf(
 
 function oneOf<T extends string>(asked: string, all: readonly T[]): T {
   const found = all.find(name => name === asked)
-  if (found === undefined) throw new Error(`"${asked}" is none of ${all.join(', ')}`)
+  if (found === undefined) throw new Error(`"${asked}" is not one of ${all.join(', ')}`)
   return found
 }

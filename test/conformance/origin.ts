@@ -1,6 +1,6 @@
 /**
- * The suite's server, as a process of its own: its handlers behind a port of 127.0.0.1, where its own entry point
- * listens on all addresses. Says `{ port }` to its parent.
+ * The suite's server, as a separate process. Its handlers are served on 127.0.0.1 here, as the suite's own entry point
+ * would listen on all addresses. Sends `{ port }` to its parent.
  *
  *     node origin.js FOLDER_OF_THE_SUITE PORT
  */

@@ -1,21 +1,21 @@
 /**
- * The suite http-cache-tests and what its client needs, fetched by npm into a folder: each package as a file that must
- * have the hash below, unpacked where Node finds it. No script of theirs is run, and what else the suite names (a page
- * in a browser, npm itself) is left away.
+ * Fetches the suite http-cache-tests, and the packages that its client needs, by npm into a folder. Each package is a file
+ * that must have the hash below, and is unpacked where Node finds it. None of their scripts is run, and further
+ * dependencies of the suite (for a page in a browser, npm itself) are not fetched.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { run } from '../kit/processes/command.js'
 
-/** Scores of two versions are not comparable, so there is one. */
+/** The version is fixed, as scores of different versions cannot be compared. */
 const VERSION = '0.4.5'
 export const SUITE = `http-cache-tests ${VERSION}`
 
 interface Package {
   readonly name: string
   readonly version: string
-  /** SHA-512 in base64 of the packed file. */
+  /** The SHA-512 digest of the packed file, in base64. */
   readonly sha512: string
 }
 
@@ -47,18 +47,18 @@ const PACKAGES: readonly Package[] = [
   },
 ]
 
-/** Of npm, which may meet a slow registry. */
+/** The timeout for npm, as the registry may be slow. */
 const FETCH_MS = 60_000
 
 /**
- * @param folder exists, and is empty
+ * @param folder an empty folder
  * @returns the folder of the suite
- * @throws Error when a package cannot be fetched, or is not the one that it was
+ * @throws Error if a package cannot be fetched, or does not have its hash
  */
 export async function fetchSuite(folder: string): Promise<string> {
   const specs = PACKAGES.map(({ name, version }) => `${name}@${version}`)
   const args = ['pack', '--silent', '--ignore-scripts', '--pack-destination', folder, ...specs]
-  // npm keeps and reads what is the user's own: its cache, and which registry there is.
+  // npm uses the user's own settings: its cache and its registry.
   const env = { HOME: process.env['HOME'] ?? folder, ...npmVariables() }
   const packed = await run('npm', args, { cwd: folder, env, timeoutMs: FETCH_MS })
   if (packed.code !== 0) throw new Error(`npm cannot fetch ${specs.join(', ')}: ${packed.stderr.trim()}`)

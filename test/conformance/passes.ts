@@ -1,4 +1,4 @@
-/** The lists of what passes, one for each way that Sluice is asked: an id a line, in alphabetical order. */
+/** The lists of tests that pass, one for each way to use Sluice: one id a line, in alphabetical order. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ROOT } from '../system/program.js'

@@ -1,4 +1,4 @@
-/** The score of the suite of caching tests. */
+/** The score of the caching tests. */
 import t from 'tap'
 import { EXCEPTIONS, exceptionOf, unknownIds } from './exceptions.js'
 import { compare, judge, passing, type Results, scoreOf, type SuiteTest } from './score.js'
@@ -18,7 +18,7 @@ function verdicts(results: Results): Record<string, string> {
   return Object.fromEntries(judge(TESTS, results).map(({ id, verdict }) => [id, verdict]))
 }
 
-t.test('a test passes when its result is true, and those of browsers are not counted', async t => {
+t.test('a test passes if its result is true, and tests for browsers are not counted', async t => {
   const outcomes = judge(TESTS, ALL)
   t.same(
     outcomes.map(({ id, verdict, message }) => [id, verdict, message]),
@@ -33,14 +33,14 @@ t.test('a test without a kind is required', async t => {
   t.equal(judge(TESTS, ALL)[0]?.kind, 'required')
 })
 
-t.test('what depends on a test that did not pass has not passed, at any distance', async t => {
+t.test('a test that depends on a failed one, directly or indirectly, has failed', async t => {
   const failed = { ...ALL, base: ['Assertion', 'no'] } as const
   t.same(verdicts(failed), { base: 'fail', above: 'dependency', top: 'dependency', look: 'pass' })
   t.same(judge(TESTS, failed)[2]?.message, 'not passed: above')
   t.match(verdicts({ ...ALL, look: ['Assertion', 'no'] }), { above: 'pass', top: 'dependency' })
 })
 
-t.test('a failure says what was found, and an error of the client its name', async t => {
+t.test('a failure says what was found, and an error of the client has its name', async t => {
   const outcomes = judge(TESTS, {
     base: ['Setup', 'retry'],
     above: ['Assertion', 'x'],
@@ -57,24 +57,24 @@ t.test('a failure says what was found, and an error of the client its name', asy
   t.match(judge(TESTS, { look: ['TypeError', undefined] })[3], { verdict: 'fail', message: 'TypeError: ' })
 })
 
-t.test('a suite whose dependencies do not hold together is refused', async t => {
+t.test('a suite with inconsistent dependencies is refused', async t => {
   const lacks = [{ id: 'a', name: 'a', depends_on: ['b'] }]
-  t.throws(() => judge(lacks, { a: true }), { message: 'a depends on b, which there is not' })
+  t.throws(() => judge(lacks, { a: true }), { message: 'a depends on b, which does not exist' })
   const circle = [...lacks, { id: 'b', name: 'b', depends_on: ['a'] }]
   t.throws(() => judge(circle, { a: true, b: true }), { message: 'a depends on itself' })
 })
 
-t.test('a cache is held to what it passed, but for checks', async t => {
+t.test('a cache must pass what it has passed before, except for checks', async t => {
   t.same(passing(judge(TESTS, ALL)), ['above', 'base', 'top'])
 })
 
-t.test('what passed once and does not now is lost, and what is new is gained', async t => {
+t.test('a test that passed before and fails now is lost, a newly passed one is gained', async t => {
   const outcomes = judge(TESTS, { ...ALL, top: ['Assertion', 'no'] })
   t.same(compare(['base', 'top', 'gone'], outcomes), { lost: ['top', 'gone'], gained: ['above'] })
 })
 
 t.test(
-  'what is not counted passes nothing, and is a test of its own or all whose ids begin alike',
+  'exceptions do not count as passed, and are single tests or all tests with a common prefix',
   async t => {
     const tests = ['age-parse-float', 'age-parse-suffix', 'surrogate-max-age'].map(id => ({ id, name: id }))
     const outcomes = judge(tests, Object.fromEntries(tests.map(({ id }) => [id, true])))
@@ -88,14 +88,11 @@ t.test(
   },
 )
 
-t.test(
-  'the tests of CDN-Cache-Control have ids of their own, and ask of caches in some ten ways each',
-  async t => {
-    const ids = TARGETED.map(({ id }) => id)
-    t.same(new Set(ids).size, ids.length)
-    t.ok(ids.every(id => id.startsWith('cdn-') && isTargeted(id) && exceptionOf(id) === undefined))
-    for (const kind of ['required', 'optimal']) {
-      t.ok(TARGETED.filter(test => test.kind === kind).length >= 10, kind)
-    }
-  },
-)
+t.test('the tests of CDN-Cache-Control have unique ids, and there are at least ten of each kind', async t => {
+  const ids = TARGETED.map(({ id }) => id)
+  t.same(new Set(ids).size, ids.length)
+  t.ok(ids.every(id => id.startsWith('cdn-') && isTargeted(id) && exceptionOf(id) === undefined))
+  for (const kind of ['required', 'optimal']) {
+    t.ok(TARGETED.filter(test => test.kind === kind).length >= 10, kind)
+  }
+})

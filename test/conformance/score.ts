@@ -1,42 +1,42 @@
-/** What the results of the suite amount to, counted as cache-tests.fyi does (lib/display.mjs of the suite). */
+/** Computes the score of the suite's results in the same way as cache-tests.fyi (lib/display.mjs of the suite). */
 
 import { exceptionOf } from './exceptions.js'
 
-/** `required` is asked by RFC 9111, `optimal` allowed by it, and a `check` only looks what a cache does. */
+/** `required` is required by RFC 9111, `optimal` is allowed by it, and a `check` only shows what a cache does. */
 export const KINDS = ['required', 'optimal', 'check'] as const
 export type Kind = (typeof KINDS)[number]
 
-/** A test of the suite, as its own files have it. */
+/** A test of the suite, as in its own files. */
 export interface SuiteTest {
   readonly id: string
   readonly name: string
-  /** Absent: required. */
+  /** `required` if absent. */
   readonly kind?: Kind
-  /** Tests without which this one says nothing. */
+  /** Tests that must pass for this one to be meaningful. */
   readonly depends_on?: readonly string[]
-  /** Of caches in browsers: not run. */
+  /** Whether it is for caches in browsers; then it is not run. */
   readonly browser_only?: boolean
 }
 
-/** What the suite says of a test that was run: true, or the name of an error and its message. */
+/** The suite's result of a test that was run: true, or the name of an error and its message. */
 export type Result = true | readonly [name: string, message: string | undefined]
 export type Results = Readonly<Record<string, Result>>
 
-/** `setup`: what a test presumes did not come about. `dependency`: a test that it depends on did not pass. */
+/** `setup`: a condition of the test was not met. `dependency`: a test that it depends on did not pass. */
 export type Verdict = 'pass' | 'fail' | 'setup' | 'retry' | 'dependency' | 'untested'
 
 export interface Outcome {
   readonly id: string
   readonly kind: Kind
   readonly verdict: Verdict
-  /** What was found in place of what was expected, or which dependencies did not pass; empty where it passed. */
+  /** What was found instead of what was expected, or which dependencies did not pass; empty if it passed. */
   readonly message: string
 }
 
 /**
- * @param tests all of the suite: those of browsers alone are left away
- * @returns in the order of `tests`
- * @throws Error when a test depends on one that there is not, or on itself
+ * @param tests all tests of the suite; those for browsers only are left out
+ * @returns the verdicts in the order of `tests`
+ * @throws Error if a test depends on one that does not exist, or on itself
  */
 export function judge(tests: readonly SuiteTest[], results: Results): readonly Outcome[] {
   const byId = new Map(tests.map(test => [test.id, test]))
@@ -47,7 +47,7 @@ export function judge(tests: readonly SuiteTest[], results: Results): readonly O
     if (above.includes(test.id)) throw new Error(`${test.id} depends on itself`)
     const lacking = (test.depends_on ?? []).filter(id => {
       const other = byId.get(id)
-      if (other === undefined) throw new Error(`${test.id} depends on ${id}, which there is not`)
+      if (other === undefined) throw new Error(`${test.id} depends on ${id}, which does not exist`)
       return judgeOne(other, [...above, test.id]).verdict !== 'pass'
     })
     const outcome = judged(test, results[test.id], lacking)
@@ -78,7 +78,7 @@ export function scoreOf(outcomes: readonly Outcome[], kind: Kind): Score {
   return { passed: those.filter(({ verdict }) => verdict === 'pass').length, of: those.length }
 }
 
-/** @returns the ids that a cache is held to: of what is required or optimal, and counted, what passes */
+/** @returns the ids that a cache must pass from now on: required or optimal tests that count and pass */
 export function passing(outcomes: readonly Outcome[]): readonly string[] {
   return outcomes
     .filter(
@@ -89,9 +89,9 @@ export function passing(outcomes: readonly Outcome[]): readonly string[] {
 }
 
 export interface Changes {
-  /** Passed once and do not now; a test that there is no more is among them. */
+  /** Tests that passed before and do not pass now, including removed ones. */
   readonly lost: readonly string[]
-  /** Pass now, and are not held to yet. */
+  /** Tests that pass now and are not in the list yet. */
   readonly gained: readonly string[]
 }
 

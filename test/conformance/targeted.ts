@@ -1,12 +1,12 @@
 /**
- * Tests of CDN-Cache-Control (RFC 9213), in the suite's own form: what targeted fields say to this cache comes before
- * Cache-Control and Expires, and one that cannot be read is as if it were not there.
+ * Tests of CDN-Cache-Control (RFC 9213) in the form of the suite: the targeted field takes precedence over Cache-Control
+ * and Expires, and is ignored if it cannot be parsed.
  *
- * In each of them a response is fetched, and three seconds later it is asked for again.
+ * Each test requests a response, and requests it again three seconds later.
  */
 import type { SuiteTest } from './score.js'
 
-/** `false`: how it arrives at the client is not looked at. A number is a date, in seconds from now. */
+/** A field of a response: a number is a date, in seconds from now; `false` means that the client does not check it. */
 type Field = readonly [name: string, value: string | number, compared?: boolean]
 
 interface SuiteRequest {
@@ -46,7 +46,7 @@ const mustNotReuse = (id: string, name: string, ...fields: Field[]) =>
 const mayReuse = (id: string, name: string, ...fields: Field[]) =>
   again(id, 'optimal', `An optimal cache reuses a response ${name}`, 'cached', fields)
 
-const STRUCTURED = 'that is no structured field, and falls back on'
+const STRUCTURED = 'that is not a structured field, and falls back on'
 
 export const TARGETED: readonly TargetedTest[] = [
   mayReuse('max-age', 'with CDN-Cache-Control: max-age (§2.1)', [FIELD, 'max-age=3600']),
@@ -64,23 +64,23 @@ export const TARGETED: readonly TargetedTest[] = [
   ),
   mayReuse(
     'max-age-over-expires-past',
-    'with CDN-Cache-Control: max-age and an Expires that has passed (§2.2)',
+    'with CDN-Cache-Control: max-age and an Expires in the past (§2.2)',
     [FIELD, 'max-age=3600'],
     ['Expires', -10_000],
     DATE,
   ),
   mayReuse(
     'max-age-over-expires-invalid',
-    'with CDN-Cache-Control: max-age and an Expires that is no date (§2.2)',
+    'with CDN-Cache-Control: max-age and an Expires that is not a date (§2.2)',
     [FIELD, 'max-age=3600'],
     ['Expires', '0', false],
     DATE,
   ),
-  mayReuse('unknown-directive', 'with a directive that there is not beside max-age (§2.1)', [
+  mayReuse('unknown-directive', 'with an unknown directive in addition to max-age (§2.1)', [
     FIELD,
     'foobar, max-age=3600, baz=9;p="q"',
   ]),
-  mayReuse('parameters', 'with parameters on max-age, which mean nothing (§2.1)', [
+  mayReuse('parameters', 'with parameters on max-age, which are ignored (§2.1)', [
     FIELD,
     'max-age=3600;foo=bar',
   ]),
@@ -90,7 +90,7 @@ export const TARGETED: readonly TargetedTest[] = [
     [FIELD, 'foobar'],
     [FIELD, 'max-age=3600'],
   ),
-  mayReuse('last-value', 'whose max-age is there twice, by the last one (RFC 9651 §3.2)', [
+  mayReuse('last-value', 'with max-age twice, by the last one (RFC 9651 §3.2)', [
     FIELD,
     'max-age=1, max-age=3600',
   ]),
@@ -120,14 +120,14 @@ export const TARGETED: readonly TargetedTest[] = [
   ),
   mustNotReuse(
     'max-age-0-expires',
-    'with CDN-Cache-Control: max-age=0 and an Expires to come (§2.2)',
+    'with CDN-Cache-Control: max-age=0 and an Expires in the future (§2.2)',
     [FIELD, 'max-age=0'],
     ['Expires', 10_000],
     DATE,
   ),
   mustNotReuse(
     'age',
-    'whose Age is above max-age of CDN-Cache-Control (§2.1)',
+    'whose Age is greater than max-age of CDN-Cache-Control (§2.1)',
     [FIELD, 'max-age=3600'],
     ['Age', '7200'],
     DATE,
@@ -153,7 +153,7 @@ export const TARGETED: readonly TargetedTest[] = [
   ),
   mustNotReuse(
     'type-string',
-    'whose max-age is a string, and thus is not there (§2.1)',
+    'whose max-age is a string, and so is ignored (§2.1)',
     ['Cache-Control', 'max-age=3600'],
     [FIELD, 'max-age="3600"'],
     ['Expires', 10_000],
@@ -161,13 +161,13 @@ export const TARGETED: readonly TargetedTest[] = [
   ),
   mustNotReuse(
     'type-token',
-    'whose max-age is a token, and thus is not there (§2.1)',
+    'whose max-age is a token, and so is ignored (§2.1)',
     ['Cache-Control', 'max-age=3600'],
     [FIELD, 'max-age=soon'],
   ),
   mustNotReuse(
     'type-decimal',
-    'whose max-age is a decimal, and thus is not there (§2.1)',
+    'whose max-age is a decimal, and so is ignored (§2.1)',
     ['Cache-Control', 'max-age=3600'],
     [FIELD, 'max-age=3600.5'],
   ),
@@ -183,7 +183,7 @@ export const TARGETED: readonly TargetedTest[] = [
     ['Cache-Control', 'no-store'],
     [FIELD, '', false],
   ),
-  mustNotReuse('last-value-0', 'whose max-age is there twice, by the first one (RFC 9651 §3.2)', [
+  mustNotReuse('last-value-0', 'with max-age twice, by the first one (RFC 9651 §3.2)', [
     FIELD,
     'max-age=3600, max-age=0',
   ]),
@@ -207,7 +207,7 @@ export const TARGETED: readonly TargetedTest[] = [
   {
     id: 'cdn-forwarded',
     kind: 'optimal',
-    name: 'An optimal cache passes CDN-Cache-Control on, for those behind it (§2.2)',
+    name: 'An optimal cache forwards CDN-Cache-Control to the caches after it (§2.2)',
     browser_skip: true,
     requests: [
       {
@@ -220,7 +220,7 @@ export const TARGETED: readonly TargetedTest[] = [
 
 const IDS: ReadonlySet<string> = new Set(TARGETED.map(({ id }) => id))
 
-/** Whether a test is of this suite. */
+/** Whether a test is one of these. */
 export function isTargeted(id: string): boolean {
   return IDS.has(id)
 }

@@ -1,6 +1,6 @@
 /**
- * Runs the suite through Sluice, or through another cache: its server, what is tested, and its client are a process
- * each, and all of loopback.
+ * Runs the suite through Sluice, or through another cache. The suite's server, the tested cache and the suite's client are
+ * separate processes, and all of them use loopback.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,7 +13,7 @@ import type { ClientOptions, ClientReport } from './client.js'
 import { fetchSuite } from './packages.js'
 import { judge, type Outcome } from './score.js'
 
-/** As a gateway it gets requests for a path, as a forward proxy those for a URL (RFC 9112 §3.2). */
+/** A gateway gets requests in origin-form, a forward proxy in absolute-form (RFC 9112 §3.2). */
 export const WAYS = ['gateway', 'forward'] as const
 export type Way = (typeof WAYS)[number]
 
@@ -21,20 +21,20 @@ export const STORES = ['memory', 'disk', 'redis'] as const
 export type Store = (typeof STORES)[number]
 
 export interface SuiteRun {
-  /** Folder of the suite. */
+  /** The folder of the suite. */
   readonly folder: string
-  /** Of the suite's server, on 127.0.0.1. */
+  /** The port of the suite's server on 127.0.0.1. */
   readonly port: number
-  /** The only test that is run, its messages printed by both ends. */
+  /** The only test to run; both sides print its messages. */
   readonly only?: string | undefined
 }
 
-/** Two ways side by side take 15 seconds, most of which the suite waits; what takes three minutes hangs. */
+/** Both ways in parallel take 15 seconds, mostly waits of the suite; a run that takes three minutes hangs. */
 const RUN_MS = 180_000
 
 /**
- * Fetches the suite and starts its server; both are gone when `t` ends.
- * @param port of the server, or 0
+ * Fetches the suite and starts its server; both are removed when `t` ends.
+ * @param port the port of the server, or 0
  */
 export async function startSuite(t: Owner, port: number, only?: string): Promise<SuiteRun> {
   const folder = await fetchSuite(await temporaryDirectory(t))
@@ -47,7 +47,7 @@ export async function startSuite(t: Owner, port: number, only?: string): Promise
   return { folder, port: (await told<{ port: number }>(child)).port, only }
 }
 
-/** Runs the suite through Sluice of its own. */
+/** Starts Sluice, and runs the suite through it. */
 export async function throughSluice(
   t: Owner,
   run: SuiteRun,
@@ -74,7 +74,7 @@ async function cacheOf(t: Owner, store: Store): Promise<string> {
   return `{ store: redis, url: "redis://127.0.0.1:${await startRedis(t, folder)}" }`
 }
 
-/** @returns its port, once it takes connections */
+/** @returns the port of Redis, once it accepts connections */
 async function startRedis(t: Owner, folder: string): Promise<number> {
   const port = await freePort()
   const args = [
@@ -113,14 +113,14 @@ export async function throughCache(run: SuiteRun, way: Way, url: string): Promis
   if (run.only === undefined) return judge(tests, results)
   const test = tests.find(({ id }) => id === run.only)
   if (test === undefined) throw new Error(`the suite has no test "${run.only}"`)
-  // What it depends on was not run.
+  // The tests that it depends on were not run.
   return judge([{ ...test, depends_on: [] }], results)
 }
 
-/** The suite prints what it likes to standard output: that is shown only where it was asked for. */
+/** The suite prints to standard output, which is shown only if that was requested. */
 function helper(file: string, args: readonly string[], shown: boolean): ChildProcess {
   return fork(join(import.meta.dirname, file), args, {
-    // Its packages are old, and Node says so.
+    // Its packages are old, which causes warnings of Node.
     execArgv: ['--no-warnings'],
     env: { PATH: process.env['PATH'] },
     stdio: ['ignore', shown ? 'inherit' : 'ignore', 'inherit', 'ipc'],
@@ -129,7 +129,7 @@ function helper(file: string, args: readonly string[], shown: boolean): ChildPro
   })
 }
 
-/** The first message of a helper. */
+/** The first message of a child process. */
 async function told<T>(child: ChildProcess): Promise<T> {
   return new Promise((resolve, reject) => {
     child.once('message', message => resolve(message as T))

@@ -1,4 +1,4 @@
-/** What the image is built on: one image, which whoever builds can pin by its digest. */
+/** The base of the image: a single image, which can be pinned by its digest. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -8,20 +8,20 @@ import { readmePaths, readReadme } from '../kit/readmes.js'
 
 const read = (file: string) => readFile(join(ROOT, 'docker', file), 'utf8')
 
-t.test('everything is built on NODE_IMAGE, and the image says which that was', async t => {
+t.test('everything is built on NODE_IMAGE, and a label of the image names it', async t => {
   const dockerfile = await read('Dockerfile')
   const bases = [...dockerfile.matchAll(/^FROM \$\{(\w+)\}(?: |$)/gm)].map(([, name]) => name)
   t.same(bases, ['NODE_IMAGE', 'NODE_IMAGE'])
   t.equal(dockerfile.match(/^FROM /gm)?.length, 2)
   t.match(dockerfile, /^ARG NODE_IMAGE=\S+$/m)
-  // An ARG in front of FROM is known behind it only where it is named again.
+  // An ARG before FROM is known after it only if it is declared again.
   t.match(
     dockerfile,
     /^FROM \$\{NODE_IMAGE\}\nARG NODE_IMAGE\nLABEL org\.opencontainers\.image\.base\.name=\$\{NODE_IMAGE\}$/m,
   )
 })
 
-t.test('compose builds on the same image, and takes another one from the environment', async t => {
+t.test('compose builds on the same image, which the environment can override', async t => {
   const [, base = ''] = /^ARG NODE_IMAGE=(\S+)$/m.exec(await read('Dockerfile')) ?? []
   const { services } = parse(await read('compose.yaml')) as {
     services: { sluice: { build: { args: unknown } }; app: { image: string } }
@@ -41,7 +41,7 @@ t.test(
   },
 )
 
-t.test('docker run of each README mounts by an absolute path, which older engines ask for', async t => {
+t.test('docker run in each README mounts an absolute path, which older engines require', async t => {
   const runs = readmePaths().flatMap(path => readReadme(path).match(/^docker run .*$/gm) ?? [])
   t.ok(runs.length > 0)
   for (const line of runs) t.notMatch(line, /(?:-v|--volume) \.\//)

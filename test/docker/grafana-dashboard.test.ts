@@ -1,4 +1,4 @@
-/** The dashboard: it shows every metric there is and names no other, and can be imported anywhere. */
+/** The dashboard shows every existing metric and no other, and can be imported anywhere. */
 import t from 'tap'
 import { readProjectFile } from './manifest.js'
 import { labelsOf, SLUICE_METRICS } from './metric-names.js'
@@ -40,7 +40,7 @@ const dashboard = JSON.parse(text) as {
 const panels = dashboard.panels.filter(panel => panel.type !== 'row')
 const targets = panels.flatMap(panel => (panel.targets ?? []).map(target => ({ panel, ...target })))
 
-t.test('every query is one, and its legend names labels that it has', async t => {
+t.test('every query is valid, and its legend uses labels that it has', async t => {
   t.ok(targets.length > 20)
   for (const { panel, expr, legendFormat } of targets) {
     const { labels } = readQuery(expr)
@@ -58,7 +58,7 @@ t.test('every metric of Sluice is shown', async t => {
   }
 })
 
-t.test('panels have ids and places of their own, and say what they show', async t => {
+t.test('panels have unique ids and positions, and a description', async t => {
   const ids = dashboard.panels.map(({ id }) => id)
   t.equal(new Set(ids).size, ids.length)
   const taken = new Set<string>()
@@ -66,7 +66,7 @@ t.test('panels have ids and places of their own, and say what they show', async 
     t.ok(gridPos.x + gridPos.w <= 24, title)
     for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
       for (let y = gridPos.y; y < gridPos.y + gridPos.h; y++) {
-        if (taken.has(`${x} ${y}`)) t.fail(`${title} lies on another panel`)
+        if (taken.has(`${x} ${y}`)) t.fail(`${title} overlaps another panel`)
         taken.add(`${x} ${y}`)
       }
     }
@@ -92,7 +92,7 @@ t.test('the data source, the job and the replicas are variables', async t => {
   }
 })
 
-t.test('it belongs to no installation and to no moment', async t => {
+t.test('it contains nothing that is specific to an installation or a time', async t => {
   t.equal(dashboard.id, null)
   t.same(dashboard.time, { from: 'now-6h', to: 'now' })
   for (const [, uid = ''] of text.matchAll(/"uid": "([^"]*)"/g)) {

@@ -31,7 +31,7 @@ const dockerfile = readProjectFile('docker/Dockerfile')
 const command = JSON.parse(/^CMD (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[]
 const optionOf = (name: string) => command[command.indexOf(name) + 1] ?? ''
 
-t.test('the Kubernetes API takes every document', async t => {
+t.test('the Kubernetes API accepts every document', async t => {
   t.equal(manifests.length, 6)
   for (const manifest of [...manifests, clients]) {
     t.same(await faultsOf(manifest), [], `${manifest.kind} ${manifest.metadata.name}`)
@@ -39,7 +39,7 @@ t.test('the Kubernetes API takes every document', async t => {
   }
 })
 
-t.test('so it does with the access to DNS that is commented out', async t => {
+t.test('the Kubernetes API also accepts the DNS access that is commented out', async t => {
   const [before = '', after = ''] = clientsText.split('    # Cluster DNS, if you need it:\n')
   const open = manifestOf<Manifest & INetworkPolicy>(
     parseManifests(before + after.replaceAll(/^ {4}# /gm, '    ')),
@@ -62,7 +62,7 @@ t.test('every selector finds the pods', async t => {
   }
 })
 
-t.test('the autoscaler keeps two or more of the Deployment, whose replicas are its own affair', async t => {
+t.test('the autoscaler keeps at least two replicas, and the Deployment sets none itself', async t => {
   const { apiVersion, kind, metadata } = deployment
   t.same(scaler.spec?.scaleTargetRef, { apiVersion, kind, name: metadata.name })
   t.ok((scaler.spec?.minReplicas ?? 0) >= 2)
@@ -71,7 +71,7 @@ t.test('the autoscaler keeps two or more of the Deployment, whose replicas are i
   t.same(deployment.spec?.strategy?.rollingUpdate, { maxSurge: 1, maxUnavailable: 0 }, 'new ones come first')
 })
 
-t.test('its configuration is a valid one, and is where the command of the image looks for it', async t => {
+t.test("its configuration is valid, and is where the image's command expects it", async t => {
   const { warnings } = parseConfig(sluiceYaml)
   t.same(warnings, [])
   const [mount] = container?.volumeMounts ?? []
@@ -83,7 +83,7 @@ t.test('its configuration is a valid one, and is where the command of the image 
   t.notOk(container?.command ?? container?.args, 'the command is the one of the image')
 })
 
-t.test('ports are those that are listened on, and what names one names one that is there', async t => {
+t.test('ports are those that Sluice listens on, and every named port exists', async t => {
   const { admin } = parseConfig(sluiceYaml).config.listen
   t.same(parseListenAddress(optionOf('--listen')), { host: '0.0.0.0', port: ports.get('proxy') })
   t.same(admin, { host: '0.0.0.0', port: ports.get('admin') })
@@ -105,7 +105,7 @@ t.test('a pod has the time to drain before it is killed', async t => {
   t.ok(graceMs > delayMs + drainMs, `${graceMs} > ${delayMs} + ${drainMs}`)
 })
 
-t.test('the image is that of this version, run as its own user', async t => {
+t.test('the image has this version, and runs as its own user', async t => {
   const { version } = JSON.parse(readProjectFile('package.json')) as { version: string }
   t.equal(container?.image, `sluice:${version}`)
   const [, user, group] = /^USER (\d+):(\d+)$/m.exec(dockerfile) ?? []
@@ -113,7 +113,7 @@ t.test('the image is that of this version, run as its own user', async t => {
   t.equal(String(pod?.spec?.securityContext?.runAsGroup), group)
 })
 
-t.test('the pod is what the restricted Pod Security Standard asks for, and more', async t => {
+t.test('the pod meets the restricted Pod Security Standard, and more', async t => {
   t.match(pod?.spec, {
     automountServiceAccountToken: false,
     securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
@@ -129,7 +129,7 @@ t.test('the pod is what the restricted Pod Security Standard asks for, and more'
   t.ok(container?.resources?.limits?.['memory'])
 })
 
-t.test('the environment of clients in the README leads to the Service', async t => {
+t.test('the environment of clients in the README points to the Service', async t => {
   const block = /^env:\n(?: {2}- .*\n)+/m.exec(readReadme('docker/README.md'))?.[0] ?? ''
   const { env } = parse(block) as { env: { name: string; value: string }[] }
   const values = new Map(env.map(({ name, value }) => [name, value]))
@@ -140,7 +140,7 @@ t.test('the environment of clients in the README leads to the Service', async t 
   t.same(await faultsOf(withEnvironment(env)), [])
 })
 
-/** The Deployment, its container with these variables. */
+/** The Deployment, with these variables in its container. */
 function withEnvironment(env: object[]): Manifest {
   const copy = structuredClone(deployment)
   Object.assign(copy.spec?.template?.spec?.containers[0] ?? {}, { env })

@@ -3,12 +3,12 @@ import { faultsOf, parseManifests } from './manifest.js'
 
 const service = (spec: object) => ({ apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' }, spec })
 
-t.test('a manifest with labels, lists and maps is one that the API takes', async t => {
+t.test('a manifest with labels, lists and maps is accepted by the API', async t => {
   const manifest = service({ selector: { 'any.name/at-all': 'b' }, ports: [{ port: 1 }, { port: 2 }] })
   t.same(await faultsOf(manifest), [])
 })
 
-t.test('finds a key that is misspelt, a value of another type, and a kind that is not there', async t => {
+t.test('finds a misspelt key, a value of the wrong type, and an unknown kind', async t => {
   t.same(await faultsOf(service({ ports: [{ port: 1 }, { port: 2, targetport: 3 }] })), [
     '/spec/ports/1/targetport is not known',
   ])

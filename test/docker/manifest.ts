@@ -1,4 +1,4 @@
-/** Kubernetes manifests: read, and judged by the schemas of the Kubernetes API. */
+/** Parses Kubernetes manifests, and validates them by the schemas of the Kubernetes API. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseAllDocuments } from 'yaml'
@@ -11,7 +11,7 @@ export interface Manifest {
   readonly metadata: { readonly name: string }
 }
 
-/** @throws the YAML parser's error, for a key that stands twice, too */
+/** @throws the YAML parser's error, also for a repeated key */
 export function parseManifests(text: string): Manifest[] {
   return parseAllDocuments(text).map(document => {
     if ('errors' in document) for (const error of [...document.errors, ...document.warnings]) throw error
@@ -25,8 +25,8 @@ export function readProjectFile(path: string): string {
 }
 
 /**
- * @param kind the document that is meant
- * @throws TypeError when there is none, or more than one
+ * @param kind the kind of the document
+ * @throws TypeError if there is no such document, or more than one
  */
 export function manifestOf<T extends Manifest>(manifests: readonly Manifest[], kind: T['kind']): T {
   const [found, ...more] = manifests.filter(manifest => manifest.kind === kind)
@@ -34,14 +34,14 @@ export function manifestOf<T extends Manifest>(manifests: readonly Manifest[], k
   return found as T
 }
 
-/** What the Kubernetes API would not take of a manifest, or not look at: a key that its schema does not know. */
+/** What the Kubernetes API would refuse in a manifest, or ignore: a key that its schema does not know. */
 export async function faultsOf(manifest: Manifest): Promise<string[]> {
   const models = (await import(`kubernetes-models/${manifest.apiVersion}`)) as Record<string, unknown>
   const model = models[manifest.kind]
   if (typeof model !== 'function') return [`${manifest.apiVersion} has no ${manifest.kind}`]
   const unread = new Set<string>()
   try {
-    // It validates `this`, whatever that is: here what notes down which keys the schema asks for.
+    // It validates `this`: here a copy that records which keys the schema reads.
     Reflect.apply(model.prototype.validate, watched(manifest, '', unread), [])
   } catch (error) {
     return [String(error)]
@@ -64,7 +64,7 @@ function watched(value: unknown, path: string, unread: Set<string>): unknown {
       unread.delete(`${path}/${String(key)}`)
       return Reflect.get(target, key)
     },
-    // Whoever lists the keys takes any: labels, and the data of a ConfigMap.
+    // If the keys are listed, any key is allowed: those of labels, and of the data of a ConfigMap.
     ownKeys(target) {
       for (const key of Object.keys(target)) unread.delete(`${path}/${key}`)
       return Reflect.ownKeys(target)

@@ -1,8 +1,8 @@
-/** What `/metrics` has: the metrics that the dashboard and the alerts may name, with their labels. */
+/** The metrics of `/metrics`, which the dashboard and the alerts may use, with their labels. */
 
 import { CACHE_RESULTS } from '../../src/outcome.js'
 
-/** Of Sluice, as the design of its metrics lists them. */
+/** The metrics of Sluice. */
 export const SLUICE_METRICS = {
   sluice_requests_total: ['kind', 'method', 'decision', 'code'],
   sluice_denied_total: ['reason'],
@@ -33,7 +33,7 @@ export const SLUICE_METRICS = {
   sluice_certificate_expiry_timestamp_seconds: ['key'],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
-/** Of every process, and of every target that is scraped. */
+/** Metrics of every process, and of every scraped target. */
 export const OTHER_METRICS = [
   'process_cpu_seconds_total',
   'process_resident_memory_bytes',
@@ -42,10 +42,10 @@ export const OTHER_METRICS = [
   'up',
 ]
 
-/** What a scrape adds to every metric. */
+/** Labels that a scrape adds to every metric. */
 export const TARGET_LABELS = ['job', 'instance']
 
-/** Labels whose values are few and known. */
+/** Labels with few, known values. */
 export const LABEL_VALUES: Readonly<Record<string, readonly string[]>> = {
   decision: ['allow', 'deny', 'would_deny'],
   direction: ['up', 'down'],
@@ -54,13 +54,13 @@ export const LABEL_VALUES: Readonly<Record<string, readonly string[]>> = {
 
 const HISTOGRAM_PART = /_(?:bucket|sum|count)$/
 
-/** @returns the labels of a metric, as a query names it; undefined for one that is not there */
+/** @returns the labels of a metric by its name in a query; undefined if it does not exist */
 export function labelsOf(name: string): readonly string[] | undefined {
   if (OTHER_METRICS.includes(name)) return TARGET_LABELS
   const all: Readonly<Record<string, readonly string[]>> = SLUICE_METRICS
   const base = name.replace(HISTOGRAM_PART, '')
   const labels = all[base]
-  // A histogram is there by its parts alone, and nothing else has parts.
+  // A histogram exists only by its parts, and only histograms have parts.
   if (labels === undefined || labels.includes('le') !== (base !== name)) return undefined
   const own = name.endsWith('_bucket') ? labels : labels.filter(label => label !== 'le')
   return [...own, ...TARGET_LABELS]

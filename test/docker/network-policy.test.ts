@@ -1,4 +1,4 @@
-/** What the NetworkPolicies leave open: to Sluice public addresses and DNS, to its clients Sluice alone. */
+/** What the NetworkPolicies allow: Sluice reaches public addresses and DNS, its clients reach only Sluice. */
 import type { INetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1'
 import t from 'tap'
 import { classifyAddress } from '../../src/net/address-class.js'
@@ -16,7 +16,7 @@ const blocks = peers
 
 const addressOf = (text: string) => {
   const ip = parseIpAddress(text)
-  if (ip === undefined) throw new TypeError(`${text} is no address`)
+  if (ip === undefined) throw new TypeError(`${text} is not an address`)
   return ip
 }
 
@@ -27,7 +27,7 @@ const isOpen = (text: string) => {
   )
 }
 
-/** First and last addresses of what is closed, with the neighbours just outside that are open. */
+/** The first and last addresses of blocked ranges, and the allowed addresses just outside. */
 const CLOSED: readonly (readonly [first: string, last: string, ...neighbours: string[]])[] = [
   ['10.0.0.0', '10.255.255.255', '9.255.255.255', '11.0.0.0'],
   ['100.64.0.0', '100.127.255.255', '100.63.255.255', '100.128.0.0'],
@@ -41,13 +41,13 @@ const CLOSED: readonly (readonly [first: string, last: string, ...neighbours: st
   ['4000::', 'ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff', '3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff'],
 ]
 
-/** Of each kind; the first is that of most clouds. */
+/** Metadata services of each kind; the first one is that of most clouds. */
 const METADATA = [
   ...['169.254.169.254', '169.254.170.2', '168.63.129.16', '192.0.0.192', '100.100.100.200', '192.80.8.124'],
   ...['fe80::a9fe:a9fe', 'fd00:ec2::254', 'fd20:ce::254'],
 ]
 
-t.test('Sluice reaches public addresses, and none of a cluster or of metadata services', async t => {
+t.test('Sluice can reach public addresses, but none of a cluster or of metadata services', async t => {
   for (const [first, last, ...neighbours] of CLOSED) {
     for (const text of [first, last]) t.notOk(isOpen(text), `${text} is closed`)
     for (const text of neighbours) t.ok(isOpen(text), `${text} is open`)
@@ -59,7 +59,7 @@ t.test('Sluice reaches public addresses, and none of a cluster or of metadata se
 })
 
 t.test(
-  'an exception lies inside its block, as the API asks, and holds nothing that Sluice lets out',
+  'an exception is inside its block, as the API requires, and contains no address that Sluice allows',
   async t => {
     for (const { cidr, except } of blocks) {
       for (const hole of except) {
@@ -71,7 +71,7 @@ t.test(
   },
 )
 
-t.test('beside that it reaches the DNS of the cluster, and is reached by labelled namespaces', async t => {
+t.test('Sluice can also reach the DNS of the cluster, and labelled namespaces can reach Sluice', async t => {
   t.same(spec?.policyTypes, ['Ingress', 'Egress'])
   const [dns, internet, ...more] = spec?.egress ?? []
   t.equal(dns?.to?.length, 1)
@@ -88,7 +88,7 @@ t.test('beside that it reaches the DNS of the cluster, and is reached by labelle
   ])
 })
 
-t.test('clients reach Sluice and nothing else', async t => {
+t.test('clients can reach Sluice and nothing else', async t => {
   const { spec } = policyIn('docker/kubernetes-clients.yaml')
   t.same(spec?.podSelector, {}, 'every pod of the namespace')
   t.same(spec?.policyTypes, ['Egress'])

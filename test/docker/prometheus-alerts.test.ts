@@ -17,7 +17,7 @@ const { groups } = parse(readProjectFile('docker/prometheus-alerts.yaml')) as {
 }
 const rules = groups.flatMap(group => group.rules)
 
-t.test('every alert is a query for metrics that are there, and says in words what it means', async t => {
+t.test('every alert is a query for existing metrics, and describes what it means', async t => {
   t.ok(rules.length >= 5)
   t.equal(new Set(rules.map(rule => rule.alert)).size, rules.length)
   for (const { alert, expr, for: pending, labels, annotations, ...others } of rules) {

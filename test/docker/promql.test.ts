@@ -1,7 +1,7 @@
 import t from 'tap'
 import { readQuery } from './promql.js'
 
-t.test('reads queries as the dashboard and the alerts have them', async t => {
+t.test('parses queries like those of the dashboard and the alerts', async t => {
   t.same(readQuery('sum by (reason) (rate(sluice_denied_total{job="$job"}[$__rate_interval]))'), {
     metrics: ['sluice_denied_total'],
     labels: ['reason'],
@@ -16,9 +16,9 @@ t.test('reads queries as the dashboard and the alerts have them', async t => {
   ])
 })
 
-t.test('refuses names and values that are not there', async t => {
+t.test('refuses unknown names and values', async t => {
   t.throws(() => readQuery('sluice_denied'), /no metric sluice_denied$/)
-  t.throws(() => readQuery('sluice_dns_seconds'), /no metric/, 'a histogram is there by its parts')
+  t.throws(() => readQuery('sluice_dns_seconds'), /no metric/, 'a histogram exists only by its parts')
   t.throws(() => readQuery('sluice_tunnels_active_sum'), /no metric/)
   t.throws(() => readQuery('sum by (host) (sluice_denied_total)'), /label host/)
   t.throws(() => readQuery('sum by (le) (rate(sluice_dns_seconds_sum[5m]))'), /label le/)
@@ -30,7 +30,7 @@ t.test('refuses names and values that are not there', async t => {
   t.throws(() => readQuery('irate(up[5m])'), /no metric irate/)
 })
 
-t.test('refuses what is no query', async t => {
+t.test('refuses text that is not a query', async t => {
   for (const text of [
     'sum(up',
     'up)',

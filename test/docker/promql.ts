@@ -1,21 +1,21 @@
-/** Reads as much of PromQL as the dashboard and the alerts need, and takes nothing that it does not know. */
+/** Parses the part of PromQL that the dashboard and the alerts use, and refuses everything else. */
 import { LABEL_VALUES, labelsOf } from './metric-names.js'
 
 const TOKEN =
   /\s*(?:(?<text>"[^"]*")|\[(?<range>[^\]]*)\]|(?<number>\d[\d.]*)(?![\w.])|(?<duration>\d+[smhd])(?!\w)|(?<word>[A-Za-z_]\w*)|(?<sign>=~|!~|!=|==|>=|<=|[-+*/<>=(){},]))/y
 const RANGE = /^(?:\d+[smhd]|\$__rate_interval)$/
 const FUNCTIONS = ['time', 'rate', 'increase', 'histogram_quantile', 'sum', 'count', 'min', 'max']
-/** What is followed by a list of labels. */
+/** Keywords that are followed by a list of labels. */
 const GROUPINGS = ['by', 'on']
 const OPERATORS = ['and', 'offset']
 
 export interface Query {
   readonly metrics: readonly string[]
-  /** Labels that its result has: those of the outermost `by`, or those of its metrics. */
+  /** The labels of its result: those of the outermost `by`, or those of its metrics. */
   readonly labels: readonly string[]
 }
 
-/** @throws SyntaxError when it is none, or names a metric, a label or a value that is not there */
+/** @throws SyntaxError if it is not a query, or uses an unknown metric, label or value */
 export function readQuery(text: string): Query {
   const tokens = tokensOf(text)
   const metrics: string[] = []
@@ -24,21 +24,22 @@ export function readQuery(text: string): Query {
   for (let at = 0; at < tokens.length; at++) {
     const word = tokens[at] ?? ''
     if (word === '(') depth++
-    if (word === ')' && --depth < 0) throw new SyntaxError(`a ) too many in ${text}`)
-    if (word === '{') throw new SyntaxError(`labels of no metric in ${text}`)
+    if (word === ')' && --depth < 0) throw new SyntaxError(`unmatched ) in ${text}`)
+    if (word === '{') throw new SyntaxError(`labels without a metric in ${text}`)
     if (!/^[A-Za-z_]/.test(word) || OPERATORS.includes(word)) continue
     if (GROUPINGS.includes(word)) {
       const end = tokens.indexOf(')', at)
       groupings.push({ word, labels: tokens.slice(at + 2, end).filter(label => label !== ',') })
       at = end
     } else if (FUNCTIONS.includes(word)) {
-      if (!['(', 'by'].includes(tokens[at + 1] ?? '')) throw new SyntaxError(`${word} of nothing in ${text}`)
+      if (!['(', 'by'].includes(tokens[at + 1] ?? ''))
+        throw new SyntaxError(`${word} without an argument in ${text}`)
     } else {
       metrics.push(word)
       if (tokens[at + 1] === '{') at = readSelector(word, tokens, at + 2)
     }
   }
-  if (depth !== 0) throw new SyntaxError(`a ( too many in ${text}`)
+  if (depth !== 0) throw new SyntaxError(`unmatched ( in ${text}`)
   const known = metrics.flatMap(knownLabels)
   for (const label of groupings.flatMap(({ labels }) => labels)) {
     if (!known.includes(label)) throw new SyntaxError(`no metric has a label ${label} in ${text}`)
@@ -52,7 +53,7 @@ function knownLabels(metric: string): readonly string[] {
   return labels
 }
 
-/** @returns where its } stands */
+/** @returns the position of its } */
 function readSelector(metric: string, tokens: readonly string[], start: number): number {
   const known = knownLabels(metric)
   let at = start
@@ -62,7 +63,7 @@ function readSelector(metric: string, tokens: readonly string[], start: number):
     if (!['=', '!=', '=~', '!~'].includes(sign)) throw new SyntaxError(`${label} ${sign}`)
     const values = LABEL_VALUES[label]
     const word = /^"(.*)"$/.exec(value)?.[1]
-    // A match by expression lists some of them.
+    // A regular expression lists some of the values.
     const words = sign.endsWith('~') ? word?.split('|') : word === undefined ? undefined : [word]
     if (words === undefined || words.some(each => values?.includes(each) === false)) {
       throw new SyntaxError(`${label} is never ${value}`)
@@ -81,7 +82,7 @@ function tokensOf(text: string): string[] {
     const found = token.exec(text)
     if (found === null) throw new SyntaxError(`not understood: ${text.slice(from)}`)
     const { range, ...others } = found.groups ?? {}
-    if (range !== undefined && !RANGE.test(range)) throw new SyntaxError(`[${range}] is no range`)
+    if (range !== undefined && !RANGE.test(range)) throw new SyntaxError(`[${range}] is not a range`)
     tokens.push(...Object.values(others).filter(word => word !== undefined))
   }
   return tokens

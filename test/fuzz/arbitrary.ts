@@ -1,4 +1,4 @@
-/** Arbitraries for fast-check: inputs that are nearly requests, and requests that are valid. */
+/** Arbitraries for fast-check: inputs that are almost requests, and valid requests. */
 import fc from 'fast-check'
 import { CORPUS, FRAGMENTS, type Mutation, mutate } from './mutation.js'
 
@@ -25,25 +25,25 @@ export const mutatedRequest: fc.Arbitrary<Buffer> = fc
   .tuple(fc.constantFrom(...CORPUS), fc.array(mutation, { minLength: 1, maxLength: 5 }))
   .map(([base, mutations]) => mutations.reduce(mutate, base))
 
-/** An input of any bytes, of grammar fragments, or nearly a request. */
+/** An input of random bytes, of fragments of the grammar, or one that is almost a request. */
 export const anyInput: fc.Arbitrary<Buffer> = fc.oneof(
   fc.uint8Array({ maxLength: 200 }).map(bytes => Buffer.from(bytes)),
   fc.array(fc.constantFrom(...FRAGMENTS), { maxLength: 20 }).map(parts => Buffer.concat(parts)),
   mutatedRequest,
 )
 
-/** Cuts the bytes up at the places given, as far as there are so many bytes. */
+/** Splits bytes at the given positions, as far as those exist. */
 export function cutAt(input: Buffer, places: readonly number[]): Buffer[] {
   const ends = [...places.filter(place => place < input.length), input.length].sort((a, b) => a - b)
   return ends.map((end, i) => input.subarray(ends[i - 1] ?? 0, end))
 }
 
-/** What a valid request says, however it is written down. */
+/** The meaning of a valid request, independent of its notation. */
 export interface RequestModel {
   readonly method: string
   readonly target: string
   readonly minor: 0 | 1
-  /** Without framing fields; Host among them. */
+  /** The fields except those for framing, including Host. */
   readonly fields: readonly (readonly [string, string])[]
   readonly body:
     | { readonly kind: 'none' }
@@ -80,7 +80,7 @@ const target = fc.oneof(
   pathChars.map(path => `http://h.example:8080/${path}`),
 )
 
-/** A valid request that Node's parser takes too: a method it knows, no field that it acts on. */
+/** A valid request that Node's parser also accepts: a method that it knows, no field that it acts upon. */
 export const requestModel: fc.Arbitrary<RequestModel> = fc
   .record({
     method: fc.constantFrom('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'TRACE', 'PATCH'),
@@ -107,9 +107,9 @@ export const requestModel: fc.Arbitrary<RequestModel> = fc
   })
   .map(({ host, fields, ...model }) => ({ ...model, fields: [['Host', host], ...fields] }))
 
-/** How the parts that may be written in several ways are written. */
+/** The notation of the parts that can be written in several ways. */
 export interface Style {
-  /** Put around field values. */
+  /** White space around field values. */
   readonly before: string
   readonly after: string
   readonly framingFirst: boolean
@@ -126,7 +126,7 @@ export const style: fc.Arbitrary<Style> = fc.record({
   sizeDigits: fc.integer({ min: 1, max: 6 }),
 })
 
-/** The field lines in the order they are sent, framing among them. */
+/** The field lines in the order in which they are sent, including those for framing. */
 export function fieldsOf(model: RequestModel, { framingFirst }: Style): string[] {
   const framing: (readonly [string, string])[] = []
   if (model.body.kind === 'length') framing.push(['Content-Length', String(model.body.content.length)])

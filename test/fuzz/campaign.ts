@@ -1,8 +1,8 @@
 /**
- * A long fuzz run over the request reader: `node .build/test/fuzz/campaign.js [inputs] [seed]`.
+ * A long fuzz run of the request reader: `node .build/test/fuzz/campaign.js [inputs] [seed]`.
  *
- * Each input is drawn from the seed and its number alone. On the first that breaks an invariant, seed, number and
- * bytes are printed and the exit code is 1.
+ * Each input depends only on the seed and its number. For the first input that violates an invariant, the seed, the number
+ * and the bytes are printed, and the exit code is 1.
  */
 import { checkReader } from './invariants.js'
 import { createRandom, drawInput, drawPieces } from '../kit/fakes/random.js'
@@ -14,7 +14,7 @@ let bytes = 0
 let messages = 0
 const ends = new Map<string, number>()
 
-/** Runs input number `index`; false when it broke something. */
+/** Runs input number `index`. @returns false if it violated an invariant */
 function run(index: number): boolean {
   const random = createRandom(seed + index)
   const input = drawInput(random)

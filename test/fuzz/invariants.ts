@@ -1,12 +1,12 @@
 /**
- * What must hold of the reader whatever it is given: it ends, with messages or one ProxyError and nothing else; the
- * cuts in the input make no difference; and what it lets through is well-formed.
+ * The invariants of the reader for any input: it terminates, with messages or a single ProxyError; how the input is split
+ * makes no difference; and accepted messages are well-formed.
  */
 import { isToken } from '../../src/http/token.js'
 import type { HeadLimits } from '../../src/http1/byte-queue.js'
 import { type ReadMessage, type Transcript, transcribe } from '../kit/peers/transcript.js'
 
-/** Low enough that short inputs come past them. */
+/** Limits that are low enough for short inputs to exceed them. */
 export const FUZZ_LIMITS: HeadLimits = { headerBytes: 120, headerFields: 6, targetBytes: 40 }
 
 const VALUE = /^(?![\t ])[\t\x20-\x7e\x80-\xff]*(?<![\t ])$/
@@ -14,8 +14,8 @@ const TARGET = /^[\x21-\x7e]+$/
 const ERROR = /^(?:400|414|431|501|505) [a-z_]+: [\x20-\x7e]+$/
 
 /**
- * @param pieces the same input, cut up
- * @throws Error saying which invariant does not hold
+ * @param pieces the same input, split
+ * @throws Error that says which invariant is violated
  */
 export function checkReader(input: Buffer, pieces: readonly Buffer[], limits = FUZZ_LIMITS): Transcript {
   const whole = transcribe([input], limits)
@@ -32,7 +32,7 @@ export function checkReader(input: Buffer, pieces: readonly Buffer[], limits = F
 
 function checkMessage(message: ReadMessage, limits: HeadLimits): void {
   const { method, target, fields, framing, content, trailers } = message
-  if (!isToken(method)) throw new Error('method is no token')
+  if (!isToken(method)) throw new Error('method is not a token')
   if (!TARGET.test(target) || target.length > limits.targetBytes) throw new Error('bad target')
   checkFields(fields, limits)
   checkFields(trailers ?? [], limits)
@@ -40,15 +40,15 @@ function checkMessage(message: ReadMessage, limits: HeadLimits): void {
   const framed = names.filter(name => name === 'content-length' || name === 'transfer-encoding')
   if (framed.length > 1) throw new Error('two framing fields')
   if (framing === 'chunked' && framed[0] !== 'transfer-encoding') throw new Error('chunked without its field')
-  if (framing !== 'chunked' && framed[0] === 'transfer-encoding') throw new Error('coding passed over')
+  if (framing !== 'chunked' && framed[0] === 'transfer-encoding') throw new Error('transfer coding ignored')
   if (
     framing.startsWith('length ') &&
     trailers !== undefined &&
     content.length !== Number(framing.slice(7))
   ) {
-    throw new Error('content is not as long as it says')
+    throw new Error('content does not have its declared length')
   }
-  if (framing === 'none' && content !== '') throw new Error('content that nothing announced')
+  if (framing === 'none' && content !== '') throw new Error('content without framing')
 }
 
 function checkFields(fields: readonly string[], limits: HeadLimits): void {

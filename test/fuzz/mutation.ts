@@ -1,11 +1,11 @@
 /**
- * Inputs that are nearly requests: a corpus of valid ones and of the borderline, and changes to make to them.
- * A change is plain data, so that it can be drawn by a cheap generator as well as shrunk by a clever one.
+ * Inputs that are almost requests: a corpus of valid and borderline requests, and mutations of them. A mutation is plain
+ * data, so that it can be drawn by a simple generator and shrunk by fast-check.
  */
 
 const lines = (...texts: string[]) => `${texts.join('\r\n')}\r\n`
 
-/** Requests that read to their end; a few hold several. */
+/** Valid requests; some entries contain several. */
 export const CORPUS: readonly Buffer[] = [
   lines('GET / HTTP/1.1', 'Host: a', ''),
   lines('GET /p?q=1 HTTP/1.0', 'User-Agent: x/1', 'Accept: */*', ''),
@@ -49,7 +49,7 @@ export const CORPUS: readonly Buffer[] = [
   ),
 ].map(text => Buffer.from(text, 'latin1'))
 
-/** Bytes that matter to the grammar, to be put where they do not belong. */
+/** Bytes that are significant in the grammar, to be inserted where they do not belong. */
 export const FRAGMENTS: readonly Buffer[] = [
   ...[
     '\r\n',
@@ -102,7 +102,7 @@ export const FRAGMENTS: readonly Buffer[] = [
   ],
 ].map(text => Buffer.from(text, 'latin1'))
 
-/** `at`, `from` and `count` are reduced to what the input has; `fragment` and `other` choose from the lists above. */
+/** `at`, `from` and `count` are reduced to the length of the input; `fragment` and `other` select from the lists above. */
 export type Mutation =
   | { readonly kind: 'flip'; readonly at: number; readonly bits: number }
   | { readonly kind: 'delete'; readonly at: number; readonly count: number }
@@ -113,7 +113,7 @@ export type Mutation =
 const pick = <T>(list: readonly [T, ...T[]] | readonly T[], index: number): T =>
   list[index % list.length] as T
 
-/** @returns the changed input; `input` is left as it is */
+/** @returns a mutated copy of the input */
 export function mutate(input: Buffer, mutation: Mutation): Buffer {
   const at = mutation.at % (input.length + 1)
   const before = input.subarray(0, at)

@@ -1,4 +1,4 @@
-/** Requests as Node's own HTTP server reads them, off a socket on the loopback interface. */
+/** Reads requests with Node's own HTTP server, from a socket on the loopback interface. */
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 
@@ -37,7 +37,7 @@ export class NodeParser {
     for (const event of ['request', 'checkContinue', 'checkExpectation'] as const) {
       server.on(event, (request, response) => receive(request, () => response.end()))
     }
-    // From here on Node parses nothing more: the rest of such a connection is not compared.
+    // Node parses nothing more from here on, so the rest of such a connection is not compared.
     server.on('connect', (_request, socket) => socket.destroy())
     server.on('upgrade', (_request, socket) => socket.destroy())
     server.on('clientError', (_error, socket) => socket.destroy())
@@ -49,7 +49,7 @@ export class NodeParser {
     return new NodeParser(server)
   }
 
-  /** The messages that Node reads whole from these bytes, up to the first error or the end. */
+  /** The complete messages that Node reads from these bytes, up to the first error or the end. */
   async read(input: Buffer): Promise<NodeMessage[]> {
     const messages: NodeMessage[] = []
     this.#received = message => messages.push(message)

@@ -1,6 +1,6 @@
 /**
- * The same bytes in answer to the sender of an origin, for which undici reads them, and to our own sender: both report
- * the same, and what one of them refuses the other does not take.
+ * The same response bytes are given to the sender of an origin, which parses them with undici, and to our own sender. Both
+ * must report the same, and refuse the same.
  */
 import { type AddressInfo, createServer } from 'node:net'
 import fc from 'fast-check'
@@ -43,7 +43,7 @@ const options: SenderOptions = {
 }
 const permit = permitConfigured('test', { kind: 'name', name: 'a.test' }, port, ['127.0.0.1'])
 
-/** What a sender reports of the bytes that are served; of a refusal its type, as the words are others. */
+/** What a sender reports for the served bytes; of an error only its type, as the messages differ. */
 async function reported(sender: Sender): Promise<string> {
   const recorder = new Recorder()
   sender.send(REQUEST, permit, recorder, false)
@@ -77,7 +77,7 @@ t.test(
     const property = fc.asyncProperty(mutatedResponse, async input => {
       served = input
       const { own, origin } = await bothReport()
-      // What is refused may be refused for another reason, and at another byte.
+      // Both may refuse it for different reasons, and at different bytes.
       if (/\nfailed \w+$/.test(own) && /\nfailed \w+$/.test(origin)) return
       taken += 1
       if (origin !== own) throw new Error(`own sender: ${own}\norigin: ${origin}`)

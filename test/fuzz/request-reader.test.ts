@@ -19,16 +19,16 @@ import { runs } from '../kit/runs.js'
 
 const places = fc.array(fc.nat(300), { maxLength: 12 })
 
-/** Fails with the smallest counterexample, and the seed that finds it again. */
+/** Fails with the smallest counterexample, and the seed to find it again. */
 function holds<T>(t: Test, property: fc.IProperty<T>, numRuns: number): void {
   t.doesNotThrow(() => fc.assert(property, { numRuns: runs(numRuns) }))
 }
 
-t.test('the requests that the mutations start from are valid', async t => {
+t.test('the requests that are mutated are valid', async t => {
   for (const input of CORPUS) t.match(transcribe([input]), { messages: [{}], error: undefined, buffered: 0 })
 })
 
-t.test('any input gives events or a ProxyError, the same however it is cut', async t => {
+t.test('any input results in events or a ProxyError, the same however it is split', async t => {
   holds(
     t,
     fc.property(anyInput, places, (input, at) => {
@@ -38,7 +38,7 @@ t.test('any input gives events or a ProxyError, the same however it is cut', asy
   )
 })
 
-t.test('the same holds with the limits of every day', async t => {
+t.test('the same is true with realistic limits', async t => {
   holds(
     t,
     fc.property(mutatedRequest, places, (input, at) => {
@@ -48,7 +48,7 @@ t.test('the same holds with the limits of every day', async t => {
   )
 })
 
-t.test('a start of the long campaign', async t => {
+t.test('the beginning of the long campaign', async t => {
   let refused = 0
   const inputs = runs(50_000)
   for (let seed = 0; seed < inputs; seed++) {
@@ -62,7 +62,7 @@ t.test('a start of the long campaign', async t => {
   )
 })
 
-t.test('valid requests, one behind the other, come out as they were meant (RFC 9112 §2)', async t => {
+t.test('valid requests in sequence are read correctly (RFC 9112 §2)', async t => {
   const requests = fc.array(fc.tuple(requestModel, style), { minLength: 1, maxLength: 4 })
   holds(
     t,

@@ -44,14 +44,14 @@ const MORE = [
   ' ',
 ]
 
-/** What looks like a target, and what does not. */
+/** Texts that look like a target, and others. */
 const text = fc.oneof(
   fc.string({ unit: fc.constantFrom(...PARTS, ...MORE), maxLength: 10 }),
   fc.string({ unit: fc.constantFrom(...PARTS, ...MORE), maxLength: 6 }).map(rest => `http://${rest}`),
   fc.string({ unit: 'binary', maxLength: 20 }),
 )
 
-/** The value, or undefined for a ProxyError 400; anything else is thrown on. */
+/** The value, or undefined for a ProxyError 400; other errors are thrown. */
 function attempt<T>(parse: () => T): T | undefined {
   try {
     return parse()
@@ -61,7 +61,7 @@ function attempt<T>(parse: () => T): T | undefined {
   }
 }
 
-/** Host and port as the URL parser of the platform has them, or undefined where it refuses what we take. */
+/** Host and port according to Node's URL parser; undefined if it refuses what our parser accepts. */
 function platformView(hostPort: string): { host: string; port: number } | undefined {
   try {
     const { hostname, port } = new URL(`http://${hostPort}/`)
@@ -72,7 +72,7 @@ function platformView(hostPort: string): { host: string; port: number } | undefi
   }
 }
 
-t.test('any text is a target or a ProxyError, in a form that its method takes (RFC 9112 §3.2)', async t => {
+t.test('any text is a target in a form that its method allows, or a ProxyError (RFC 9112 §3.2)', async t => {
   const property = fc.property(fc.constantFrom(...METHOD_NAMES), text, (method, target) => {
     const parsed = attempt(() => parseRequestTarget(method, target))
     if (parsed === undefined) return
@@ -84,7 +84,7 @@ t.test('any text is a target or a ProxyError, in a form that its method takes (R
   t.doesNotThrow(() => fc.assert(property, { numRuns: runs(20_000) }))
 })
 
-t.test('a host and port that is taken means the same to the URL parser (RFC 3986 §3.2.2)', async t => {
+t.test('an accepted host and port means the same to the URL parser (RFC 3986 §3.2.2)', async t => {
   let taken = 0
   const property = fc.property(text, candidate => {
     const authority = attempt(() => parseAuthority(candidate, 80))

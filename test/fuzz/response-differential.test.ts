@@ -1,6 +1,6 @@
 /**
- * The same bytes to our reader, to Node's and to undici's: what we take, we take as they do, and where one takes what
- * the other refuses, the list below says why.
+ * The same bytes are given to our reader, to Node's and to undici's. What our reader accepts must mean the same to the
+ * others, and if only one of them accepts a response, the list below says why.
  */
 import { request as httpRequest } from 'node:http'
 import { type AddressInfo, createServer } from 'node:net'
@@ -10,7 +10,7 @@ import { Client, type Dispatcher } from 'undici'
 import { type ReadResponse, transcribeResponses } from '../kit/peers/response-transcript.js'
 import { mutatedResponse, RESPONSES } from './responses.js'
 
-/** What we refuse and others may take, by our error, and the section that lets us or tells us to. */
+/** What our reader refuses and others may accept: by our error, with the section that allows or requires that. */
 const WE_ARE_STRICTER: readonly (readonly [RegExp, string])[] = [
   [/bare CR or LF/, 'RFC 9112 §2.2'],
   [/bad status line/, 'RFC 9112 §2.3, §4: HTTP/1.0 and HTTP/1.1 alone, and three digits'],
@@ -26,7 +26,7 @@ const WE_ARE_STRICTER: readonly (readonly [RegExp, string])[] = [
   [/response ended early|closed without a response/, 'RFC 9112 §8'],
 ]
 
-/** What others refuse of the corpus, and the section that allows it. */
+/** Entries of the corpus that others refuse, with the section that allows them. */
 const THEY_ARE_STRICTER: readonly {
   readonly peer: string
   readonly input: RegExp
@@ -72,7 +72,7 @@ const undici: Peer = async port => {
       onResponseStart: (controller, status) => {
         const raw = (controller.rawHeaders ?? []) as readonly (Buffer | string)[]
         if (status < 200) return
-        // It leaves the white space behind a value where it is, which is no part of it (RFC 9110 §5.5).
+        // It does not remove white space after a value, which is not part of the value (RFC 9110 §5.5).
         const fields = raw.map(text =>
           Buffer.from(text as string, 'latin1')
             .toString('latin1')

@@ -21,7 +21,7 @@ const REQUESTS = [
 const ERROR = /^502 (?:http|connection)_[a-z_]+: [\x20-\x7e]+$/
 const VALUE = /^(?![\t ])[\t\x20-\x7e\x80-\xff]*(?<![\t ])$/
 
-/** @throws Error saying which invariant does not hold */
+/** @throws Error that says which invariant is violated */
 function check(input: Buffer, pieces: readonly Buffer[], run: ResponseRun): ResponseTranscript {
   const whole = transcribeResponses([input], run)
   for (const pulls of ['all', 'one', 'none'] as const) {
@@ -37,7 +37,8 @@ function check(input: Buffer, pieces: readonly Buffer[], run: ResponseRun): Resp
 
 function checkResponse({ status, fields, length, content, trailers, interim }: ReadResponse): void {
   if (status < 100 || (status < 200 && status !== 101)) throw new Error(`final status ${status}`)
-  if (interim.some(code => code < 100 || code > 199 || code === 101)) throw new Error('no interim status')
+  if (interim.some(code => code < 100 || code > 199 || code === 101))
+    throw new Error('invalid interim status')
   for (const list of [fields, trailers ?? []]) {
     list.forEach((text, i) => {
       if (i % 2 === 0 ? !isToken(text) : !VALUE.test(text))
@@ -49,17 +50,17 @@ function checkResponse({ status, fields, length, content, trailers, interim }: R
   const hasContent = status !== 204 && status !== 304 && content !== ''
   if (framed.length > 1 && hasContent) throw new Error('two framing fields')
   if (length !== undefined && trailers !== undefined && hasContent && content.length !== length) {
-    throw new Error('content is not as long as it says')
+    throw new Error('content does not have its declared length')
   }
 }
 
-t.test('the responses that the mutations start from are valid', async t => {
+t.test('the responses that are mutated are valid', async t => {
   for (const input of RESPONSES) {
     t.match(transcribeResponses([input]), { responses: [{ trailers: [] }], error: undefined, buffered: 0 })
   }
 })
 
-t.test('any input gives events or a ProxyError of upstream, the same however it is cut', async t => {
+t.test('any input results in events or a ProxyError of upstream, the same however it is split', async t => {
   const places = fc.array(fc.nat(200), { maxLength: 12 })
   let refused = 0
   let runs = 0

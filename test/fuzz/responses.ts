@@ -1,10 +1,10 @@
-/** Inputs that are nearly responses: a corpus of valid ones, and changes to make to them. */
+/** Inputs that are almost responses: a corpus of valid ones, and mutations of them. */
 import fc from 'fast-check'
 import { FRAGMENTS, type Mutation, mutate } from './mutation.js'
 
 const lines = (...texts: string[]): string => `${texts.join('\r\n')}\r\n`
 
-/** Whole answers to a GET on a connection that ends behind them. */
+/** Complete responses to a GET, after which the connection is closed. */
 export const RESPONSES: readonly Buffer[] = [
   `${lines('HTTP/1.1 200 OK', 'Date: x', 'Content-Length: 5', '')}hello`,
   `${lines('HTTP/1.1 200 OK', 'Transfer-Encoding: chunked', '')}5;a="b"\r\nhello\r\n1\r\n!\r\n0\r\nX-T: a\r\n\r\n`,
@@ -32,7 +32,7 @@ export const mutatedResponse: fc.Arbitrary<Buffer> = fc
   .tuple(fc.constantFrom(...RESPONSES), fc.array(mutation, { minLength: 1, maxLength: 4 }))
   .map(([base, mutations]) => mutations.reduce(mutate, base))
 
-/** Any bytes, fragments of the grammar, or nearly a response. */
+/** Random bytes, fragments of the grammar, or an input that is almost a response. */
 export const anyResponse: fc.Arbitrary<Buffer> = fc.oneof(
   fc.uint8Array({ maxLength: 100 }).map(bytes => Buffer.from(bytes)),
   fc.array(fc.constantFrom(...FRAGMENTS), { maxLength: 20 }).map(parts => Buffer.concat(parts)),

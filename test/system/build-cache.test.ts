@@ -90,7 +90,7 @@ async function ask(peer: RawPeer, request: string): Promise<RawResponse> {
   return await readResponse(peer, request.slice(0, request.indexOf(' ')))
 }
 
-t.test('traffic as Gradle sends it', { skip }, async t => {
+t.test('traffic of Gradle', { skip }, async t => {
   const { proxyPort: port } = await startStore(t, ', max_object: 1MiB')
 
   await t.test('a miss, a PUT and a hit on one connection', async t => {
@@ -114,7 +114,7 @@ t.test('traffic as Gradle sends it', { skip }, async t => {
     }
   })
 
-  await t.test('useExpectContinue: content is asked for when it is wanted', async t => {
+  await t.test('useExpectContinue: 100 is sent if the content is accepted', async t => {
     const client = await rawClient(t, port)
     const put = { type: GRADLE_TYPES[1] ?? '', length: 100_000, expectContinue: true }
     for (const status of [201, 204]) {
@@ -126,7 +126,7 @@ t.test('traffic as Gradle sends it', { skip }, async t => {
     t.ok((await ask(client, gradle(port, KEY))).body === artifact(KEY, put.length))
   })
 
-  await t.test('an entry over max_object is 413, with Expect before any of it is sent', async t => {
+  await t.test('an entry larger than max_object is 413, with Expect before any of it is sent', async t => {
     const key = createHash('md5').update('large').digest('hex')
     const type = GRADLE_TYPES[1] ?? ''
     const waiting = await rawClient(t, port)
@@ -142,24 +142,20 @@ t.test('traffic as Gradle sends it', { skip }, async t => {
   })
 })
 
-t.test(
-  'traffic as Gradle sends it to a store that is full is 507, which costs that entry alone',
-  { skip },
-  async t => {
-    const { proxyPort: port } = await startStore(t, ', max_object: 100KiB, max_total: 100KiB')
-    const client = await rawClient(t, port)
-    const type = GRADLE_TYPES[1] ?? ''
-    const put = (key: string, length: number) =>
-      ask(client, gradle(port, key, { type, length, expectContinue: true }))
-    client.write(gradle(port, KEY, { type, length: 60_000 }) + artifact(KEY, 60_000))
-    t.equal((await readResponse(client)).status, 201)
-    t.equal((await put(KEY.replace(/^./, 'x'), 60_000)).status, 507)
-    const next = await rawClient(t, port)
-    t.ok((await ask(next, gradle(port, KEY))).body === artifact(KEY, 60_000), 'what it holds is served')
-  },
-)
+t.test('traffic of Gradle to a full store is 507 for the new entry only', { skip }, async t => {
+  const { proxyPort: port } = await startStore(t, ', max_object: 100KiB, max_total: 100KiB')
+  const client = await rawClient(t, port)
+  const type = GRADLE_TYPES[1] ?? ''
+  const put = (key: string, length: number) =>
+    ask(client, gradle(port, key, { type, length, expectContinue: true }))
+  client.write(gradle(port, KEY, { type, length: 60_000 }) + artifact(KEY, 60_000))
+  t.equal((await readResponse(client)).status, 201)
+  t.equal((await put(KEY.replace(/^./, 'x'), 60_000)).status, 507)
+  const next = await rawClient(t, port)
+  t.ok((await ask(next, gradle(port, KEY))).body === artifact(KEY, 60_000), 'what it holds is served')
+})
 
-t.test('traffic as Gradle sends it where it may not write is 403 for PUT alone', { skip }, async t => {
+t.test('traffic of Gradle without write access is 403 for PUT only', { skip }, async t => {
   const { proxyPort: port } = await startStore(t, ', write: []')
   const client = await rawClient(t, port)
   t.equal((await ask(client, gradle(port, KEY))).status, 404)
@@ -167,7 +163,7 @@ t.test('traffic as Gradle sends it where it may not write is 403 for PUT alone',
   t.match(await ask(client, gradle(port, KEY, put)), { status: 403, body: /origins\[\]\.store\.write/ })
 })
 
-t.test('traffic as Bazel sends it, on eight connections at once', { skip }, async t => {
+t.test('traffic of Bazel, on eight connections at once', { skip }, async t => {
   const { proxyPort: port } = await startStore(t)
   await Promise.all(
     Array.from({ length: 8 }, async (_, worker) => {
@@ -201,7 +197,7 @@ t.test('traffic as Bazel sends it, on eight connections at once', { skip }, asyn
 })
 
 t.test(
-  'a HEAD before a PUT, as caches ask what is there: 404, then 200 with the length',
+  'a HEAD before and after a PUT, as caches send it: 404, then 200 with the length',
   { skip },
   async t => {
     const { proxyPort: port } = await startStore(t)
@@ -215,7 +211,7 @@ t.test(
   },
 )
 
-t.test('entries are listed and deleted by whoever keeps the cache small', { skip }, async t => {
+t.test('entries can be listed and deleted to keep the cache small', { skip }, async t => {
   const { proxyPort: port } = await startStore(t, ', max_total: 140KiB')
   const client = await rawClient(t, port)
   const content = artifact('entry', 30_000)
@@ -237,19 +233,23 @@ t.test('entries are listed and deleted by whoever keeps the cache small', { skip
   t.equal((await ask(keeper, bazel(port, 'PUT', '/cas/d', content))).status, 201, 'there is room again')
 })
 
-t.test('with evict a full cache takes on entries, and those not used for longest go', { skip }, async t => {
-  const sluice = await startStore(
-    t,
-    ', max_total: 140KiB, evict: least-recently-used',
-    'log: { level: debug }\n',
-  )
-  const client = await rawClient(t, sluice.proxyPort)
-  const content = artifact('entry', 30_000)
-  for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
-    t.equal((await ask(client, bazel(sluice.proxyPort, 'PUT', `/cas/${name}`, content))).status, 201, name)
-  }
-  t.equal((await ask(client, bazel(sluice.proxyPort, 'GET', '/cas/a'))).status, 404)
-  t.ok((await ask(client, bazel(sluice.proxyPort, 'GET', '/cas/f'))).body === content, 'the same bytes')
-  const line = await sluice.logged({ event: 'store_evicted' })
-  t.match(line, { level: 'debug', directory: String, objects: Number, bytes: Number })
-})
+t.test(
+  'with evict a full cache accepts entries, and removes the least recently used ones',
+  { skip },
+  async t => {
+    const sluice = await startStore(
+      t,
+      ', max_total: 140KiB, evict: least-recently-used',
+      'log: { level: debug }\n',
+    )
+    const client = await rawClient(t, sluice.proxyPort)
+    const content = artifact('entry', 30_000)
+    for (const name of ['a', 'b', 'c', 'd', 'e', 'f']) {
+      t.equal((await ask(client, bazel(sluice.proxyPort, 'PUT', `/cas/${name}`, content))).status, 201, name)
+    }
+    t.equal((await ask(client, bazel(sluice.proxyPort, 'GET', '/cas/a'))).status, 404)
+    t.ok((await ask(client, bazel(sluice.proxyPort, 'GET', '/cas/f'))).body === content, 'the same bytes')
+    const line = await sluice.logged({ event: 'store_evicted' })
+    t.match(line, { level: 'debug', directory: String, objects: Number, bytes: Number })
+  },
+)

@@ -153,7 +153,7 @@ t.test('apt, through the proxy', { skip }, async t => {
     t.same(await second.downloaded(), await first.downloaded())
   })
 
-  await t.test('a new release is seen at once by all', async t => {
+  await t.test('a new release is seen at once by all machines', async t => {
     const newer = await buildPackage(t, 'small', '1.1', 1000)
     publish(files, ROOT, [newer, large], '2020-02-01')
     await first.apt('update')
@@ -168,7 +168,7 @@ t.test('apt, through the proxy', { skip }, async t => {
     }
   })
 
-  await t.test('a package that the mirror removes is there until it is purged', async t => {
+  await t.test('a package that the mirror removes is served until it is purged', async t => {
     const path = `${ROOT}/pool/main/small_1.1_all.deb`
     files.remove(path)
     const third = await machine(t, source, sluice)
@@ -183,7 +183,7 @@ t.test('apt, through the proxy', { skip }, async t => {
   })
 })
 
-t.test('apt, with the cache on disk, which outlives the process', { skip }, async t => {
+t.test('apt, with the cache on disk, which survives the process', { skip }, async t => {
   const { files, url, port } = await startMirror(t)
   const small = await buildPackage(t, 'small', '1.0', 1000)
   // All of it may wait for the disk: what is more than that and comes faster than the disk takes it is not stored.
@@ -215,7 +215,7 @@ t.test('apt, with the cache on disk, which outlives the process', { skip }, asyn
   await until('a machine that has all from the cache', () => hits(after))
 })
 
-t.test('apt, of a mirror by https:// that Sluice is the gateway to', { skip }, async t => {
+t.test('apt, from a mirror with https:// that Sluice is the gateway to', { skip }, async t => {
   const certificates = await makeCertificates(t)
   const mirror = await startMirror(t, certificates)
   const { files, url: forward } = mirror

@@ -68,7 +68,7 @@ function publish(files: Mirror, tarballs: Readonly<Record<string, Buffer>>): voi
   files.publish('/greeting', JSON.stringify(metadata), 'application/json')
 }
 
-t.test('npm, with Sluice as gateway', { skip }, async t => {
+t.test('npm, with Sluice as a gateway', { skip }, async t => {
   const certificates = await makeCertificates(t)
   const registry = await startMirror(t, certificates)
   const { files } = registry
@@ -87,7 +87,7 @@ t.test('npm, with Sluice as gateway', { skip }, async t => {
   })
 
   await t.test(
-    'the second one has everything from the cache, and a lock file that is good without',
+    'the second machine gets everything from the cache, and a lock file that is valid without it',
     async t => {
       const { npm, folder } = await client(t)
       await npm('install', 'greeting')
@@ -103,14 +103,14 @@ t.test('npm, with Sluice as gateway', { skip }, async t => {
     },
   )
 
-  await t.test('what installs asks for other metadata than what packs (Accept, RFC 9111 §4.1)', async t => {
+  await t.test('npm install and npm pack get different metadata (Accept, RFC 9111 §4.1)', async t => {
     const { npm, folder } = await client(t)
     await npm('pack', 'greeting')
     t.ok((await readFile(join(folder, 'greeting-1.0.0.tgz'))).equals(tarball))
     t.same(files.taken(), ['200 /greeting'])
   })
 
-  await t.test('a new version is seen once the metadata is purged, or not fresh any more', async t => {
+  await t.test('a new version is seen once the metadata is purged or stale', async t => {
     publish(files, { '1.0.0': tarball, '1.1.0': await pack(t, '1.1.0') })
     const before = await client(t)
     await before.npm('install', '--prefer-online', 'greeting')

@@ -61,7 +61,7 @@ function traffic(ask: (path: string) => Promise<boolean>) {
 }
 
 t.test(
-  'Redis is killed amid requests: none fails, all go to their origin, and it hits again',
+  'while Redis is killed no request fails, all go to their origins, and there are hits again afterwards',
   { skip },
   async t => {
     const { redis, origin, proxy, get } = await world(t)
@@ -87,7 +87,7 @@ t.test(
 )
 
 t.test(
-  'Redis that is stopped holds nobody up, and what it has is found when it goes on',
+  'a stopped Redis delays no request, and its entries are found when it continues',
   { skip },
   async t => {
     const { redis, origin, proxy, get } = await world(t)

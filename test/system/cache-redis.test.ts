@@ -83,7 +83,7 @@ t.test('everything has a time to live', { skip }, async t => {
 })
 
 t.test(
-  'finds nothing, at once, while Redis is killed, and finds again when it is back',
+  'finds nothing, without delay, while Redis is down, and finds entries again when it is back',
   { skip },
   async t => {
     const redis = await startRedis(t)
@@ -118,7 +118,7 @@ t.test(
 )
 
 t.test(
-  'what was forgotten while Redis could not be reached is not found afterwards (RFC 9111 §4.4)',
+  'what was invalidated while Redis could not be reached is not found afterwards (RFC 9111 §4.4)',
   { skip },
   async t => {
     const redis = await startRedis(t)
@@ -140,7 +140,7 @@ t.test(
   },
 )
 
-t.test('waits for one that hangs no longer than 50 ms, and then not at all', { skip }, async t => {
+t.test('waits at most 50 ms for a Redis that hangs, and then not at all', { skip }, async t => {
   const redis = await startRedis(t)
   const patient = redisStore(t, [redis.url])
   const { store, up, down, events } = redisStore(t, [redis.url], { timeoutMs: undefined })
@@ -182,7 +182,7 @@ t.test('waits for one that hangs no longer than 50 ms, and then not at all', { s
   ])
 })
 
-t.test('what Redis evicts is a miss or a failed reading, never anything else', { skip }, async t => {
+t.test('what Redis evicts is a miss or a failed read, never anything else', { skip }, async t => {
   const redis = await startRedis(t, { args: ['--maxmemory', '8mb', '--maxmemory-policy', 'allkeys-random'] })
   const { store, up } = redisStore(t, [redis.url])
   await up()
@@ -210,50 +210,50 @@ t.test('what Redis evicts is a miss or a failed reading, never anything else', {
   t.ok((await store.stats()).evictions > 0)
 })
 
+t.test('a full Redis that evicts nothing stores nothing more, but can be read', { skip }, async t => {
+  const redis = await startRedis(t, { args: ['--maxmemory', '4mb', '--maxmemory-policy', 'noeviction'] })
+  const { store, up, events } = redisStore(t, [redis.url])
+  await up()
+  t.ok(await write(store, keyOf(), contentOf(100)))
+  let refused = 0
+  for (let i = 0; i < 10; i++) {
+    const entry = await write(store, keyOf(`http://a.test:80/${i}`), contentOf(MIB))
+    if (entry === undefined) refused++
+  }
+  t.ok(refused > 0)
+  const [entry] = await store.find(keyOf())
+  t.ok(entry)
+  t.ok(store.up)
+  t.match(events, [{ event: 'cache_store_down', error: /maxmemory/ }])
+  t.equal(events.length, 1, 'one line')
+})
+
 t.test(
-  'one that is full and evicts nothing keeps nothing more, and is read all the same',
+  'connects with TLS only to a server whose certificate the given authorities have issued',
   { skip },
   async t => {
-    const redis = await startRedis(t, { args: ['--maxmemory', '4mb', '--maxmemory-policy', 'noeviction'] })
-    const { store, up, events } = redisStore(t, [redis.url])
+    const ca = Authority.make(t.testdir())
+    const { certFile, keyFile } = ca.issue({ san: 'IP:127.0.0.1' })
+    const files = ['--tls-cert-file', certFile, '--tls-key-file', keyFile, '--tls-ca-cert-file', ca.certFile]
+    const redis = await startRedis(t, {
+      tls: true,
+      args: [...files, '--tls-auth-clients', 'no'],
+      cli: ['--tls', '--cacert', ca.certFile],
+    })
+    const { store, up } = redisStore(t, [redis.url], { ca: ca.cert })
     await up()
-    t.ok(await write(store, keyOf(), contentOf(100)))
-    let refused = 0
-    for (let i = 0; i < 10; i++) {
-      const entry = await write(store, keyOf(`http://a.test:80/${i}`), contentOf(MIB))
-      if (entry === undefined) refused++
-    }
-    t.ok(refused > 0)
-    const [entry] = await store.find(keyOf())
-    t.ok(entry)
-    t.ok(store.up)
-    t.match(events, [{ event: 'cache_store_down', error: /maxmemory/ }])
-    t.equal(events.length, 1, 'one line')
+    const content = contentOf(200_000)
+    const entry = await write(store, keyOf(), content)
+    if (entry === undefined) throw new Error('not kept')
+    t.ok((await read(store, entry)).content.equals(content))
+    const other = redisStore(t, [redis.url])
+    const [event] = await until('the refusal', () => (other.events.length > 0 ? other.events : undefined))
+    t.match(event, { event: 'cache_store_down', error: /certificate/ })
+    t.notOk(other.store.up)
   },
 )
 
-t.test('speaks TLS to one that the authorities given vouch for, and to no other', { skip }, async t => {
-  const ca = Authority.make(t.testdir())
-  const { certFile, keyFile } = ca.issue({ san: 'IP:127.0.0.1' })
-  const files = ['--tls-cert-file', certFile, '--tls-key-file', keyFile, '--tls-ca-cert-file', ca.certFile]
-  const redis = await startRedis(t, {
-    tls: true,
-    args: [...files, '--tls-auth-clients', 'no'],
-    cli: ['--tls', '--cacert', ca.certFile],
-  })
-  const { store, up } = redisStore(t, [redis.url], { ca: ca.cert })
-  await up()
-  const content = contentOf(200_000)
-  const entry = await write(store, keyOf(), content)
-  if (entry === undefined) throw new Error('not kept')
-  t.ok((await read(store, entry)).content.equals(content))
-  const other = redisStore(t, [redis.url])
-  const [event] = await until('the refusal', () => (other.events.length > 0 ? other.events : undefined))
-  t.match(event, { event: 'cache_store_down', error: /certificate/ })
-  t.notOk(other.store.up)
-})
-
-t.test('logs in as its URL says, and logs no password', { skip }, async t => {
+t.test('authenticates with the credentials of its URL, and logs no password', { skip }, async t => {
   const redis = await startRedis(t, {
     args: [
       '--user',
@@ -285,7 +285,7 @@ t.test('logs in as its URL says, and logs no password', { skip }, async t => {
   }
 })
 
-t.test('a Unix socket and a database by its number', { skip }, async t => {
+t.test('connects to a Unix socket, and to a database by its number', { skip }, async t => {
   const redis = await startRedis(t)
   const [one, other] = [redisStore(t, [`unix://${redis.socket}?db=3`]), redisStore(t, [`${redis.url}/3`])]
   await Promise.all([one.up(), other.up()])
@@ -296,7 +296,7 @@ t.test('a Unix socket and a database by its number', { skip }, async t => {
 })
 
 t.test(
-  'a cluster: each URI is on one master, and one that is gone takes no other with it',
+  'in a cluster each URI is on one master, and the loss of one does not affect the others',
   { skip },
   async t => {
     const nodes = await startCluster(t)

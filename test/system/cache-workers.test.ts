@@ -47,7 +47,7 @@ async function cacheCommand(fleet: Fleet, ...args: string[]): Promise<Record<str
   return JSON.parse(stdout) as Record<string, unknown>
 }
 
-t.test('what one worker has stored on disk the other one finds', async t => {
+t.test('one worker finds what another has stored on disk', async t => {
   const directory = join(await temporaryDirectory(t), 'cache')
   const origin = await scriptedOrigin(t, () => fresh('content'))
   const fleet = await start(t, `{ store: disk, directory: ${JSON.stringify(directory)} }`)
@@ -66,7 +66,7 @@ t.test('what one worker has stored on disk the other one finds', async t => {
   t.equal(await fleet.exited, 0)
 })
 
-t.test('a worker that is killed while it stores leaves nothing half', async t => {
+t.test('a worker that is killed while it stores leaves no incomplete response', async t => {
   const directory = join(await temporaryDirectory(t), 'cache')
   const origin = await rawOrigin(t)
   const fleet = await start(t, `{ store: disk, directory: ${JSON.stringify(directory)} }`)
@@ -104,50 +104,46 @@ t.test('a worker that is killed while it stores leaves nothing half', async t =>
 
 for (const store of ['memory', 'disk', 'redis'] as const) {
   const skip = store === 'redis' && needs('redis-server', 'redis-cli')
-  t.test(
-    `stats and purge of two workers with a store in ${store}: nothing counts twice`,
-    { skip },
-    async t => {
-      const directory = join(await temporaryDirectory(t), 'cache')
-      let cache = '{ store: memory }'
-      if (store === 'disk') cache = `{ store: disk, directory: ${JSON.stringify(directory)} }`
-      if (store === 'redis') cache = `{ store: redis, url: "${(await startRedis(t)).url}" }`
-      const origin = await scriptedOrigin(t, ({ target }) => fresh(target))
-      const fleet = await start(t, cache)
-      const paths = ['/a', '/b', '/c', '/d']
-      const storeAll = async () => {
-        for (const path of paths) await get(t, fleet, origin.authority, path)
-      }
-      await until(
-        'hits in both workers',
-        async () => {
-          await storeAll()
-          return workersWith(fleet, 'hit').size === 2
-        },
-        { seen: () => [...workersWith(fleet, 'hit')] },
-      )
-      const misses = () => [...fleet.stdout.matchAll(/"cache":"uri_miss","cache_stored":true/g)].length
-      const isShared = store !== 'memory'
-      const stored = () => (isShared ? paths.length : misses())
-      await until(
-        'all of them, each once',
-        async () => (await cacheCommand(fleet, 'stats'))['entries'] === stored(),
-        { everyMs: OTHER_PROCESS_MS, seen: stored },
-      )
-      const url = `http://${origin.authority}/a`
-      const { purged: ofUrl } = await cacheCommand(fleet, 'purge', url)
-      t.ok(ofUrl === 1 || (ofUrl === 2 && !isShared), `${ofUrl} of one URL`)
-      t.equal((await cacheCommand(fleet, 'purge', url))['purged'], 0)
-      t.equal((await get(t, fleet, origin.authority, '/a')).isHit, false)
-      const { entries } = await cacheCommand(fleet, 'stats')
-      const { purged: all } = await cacheCommand(fleet, 'purge', '--all')
-      t.equal(all, entries)
-      if (isShared) t.equal(all, paths.length)
-      t.match(await cacheCommand(fleet, 'stats'), { entries: 0 })
-      t.equal((await get(t, fleet, origin.authority, '/a')).isHit, false)
-      t.equal((await cacheCommand(fleet, 'purge', '--host', 'other.test'))['purged'], 0)
-      t.equal((await cacheCommand(fleet, 'purge', '--host', '127.0.0.1'))['purged'], 1)
-      t.equal((await get(t, fleet, origin.authority, '/a')).isHit, false)
-    },
-  )
+  t.test(`stats and purge of two workers with a store in ${store} count nothing twice`, { skip }, async t => {
+    const directory = join(await temporaryDirectory(t), 'cache')
+    let cache = '{ store: memory }'
+    if (store === 'disk') cache = `{ store: disk, directory: ${JSON.stringify(directory)} }`
+    if (store === 'redis') cache = `{ store: redis, url: "${(await startRedis(t)).url}" }`
+    const origin = await scriptedOrigin(t, ({ target }) => fresh(target))
+    const fleet = await start(t, cache)
+    const paths = ['/a', '/b', '/c', '/d']
+    const storeAll = async () => {
+      for (const path of paths) await get(t, fleet, origin.authority, path)
+    }
+    await until(
+      'hits in both workers',
+      async () => {
+        await storeAll()
+        return workersWith(fleet, 'hit').size === 2
+      },
+      { seen: () => [...workersWith(fleet, 'hit')] },
+    )
+    const misses = () => [...fleet.stdout.matchAll(/"cache":"uri_miss","cache_stored":true/g)].length
+    const isShared = store !== 'memory'
+    const stored = () => (isShared ? paths.length : misses())
+    await until(
+      'all of them, each once',
+      async () => (await cacheCommand(fleet, 'stats'))['entries'] === stored(),
+      { everyMs: OTHER_PROCESS_MS, seen: stored },
+    )
+    const url = `http://${origin.authority}/a`
+    const { purged: ofUrl } = await cacheCommand(fleet, 'purge', url)
+    t.ok(ofUrl === 1 || (ofUrl === 2 && !isShared), `${ofUrl} of one URL`)
+    t.equal((await cacheCommand(fleet, 'purge', url))['purged'], 0)
+    t.equal((await get(t, fleet, origin.authority, '/a')).isHit, false)
+    const { entries } = await cacheCommand(fleet, 'stats')
+    const { purged: all } = await cacheCommand(fleet, 'purge', '--all')
+    t.equal(all, entries)
+    if (isShared) t.equal(all, paths.length)
+    t.match(await cacheCommand(fleet, 'stats'), { entries: 0 })
+    t.equal((await get(t, fleet, origin.authority, '/a')).isHit, false)
+    t.equal((await cacheCommand(fleet, 'purge', '--host', 'other.test'))['purged'], 0)
+    t.equal((await cacheCommand(fleet, 'purge', '--host', '127.0.0.1'))['purged'], 1)
+    t.equal((await get(t, fleet, origin.authority, '/a')).isHit, false)
+  })
 }

@@ -132,7 +132,7 @@ t.test('ccache compiles once for all machines', { skip }, async t => {
     t.same(second.objects, first.objects)
   })
 
-  await t.test('what a machine had before it had the store (reshare)', async t => {
+  await t.test('uploads what a machine compiled before it used the store (reshare)', async t => {
     const remote = storage(sluice, '/shared', 'flat')
     const cache = await temporaryDirectory(t)
     const before = await build(directory, cache, '')
@@ -146,7 +146,7 @@ t.test('ccache compiles once for all machines', { skip }, async t => {
   })
 })
 
-t.test('ccache compiles by itself where it may not write to the store', { skip }, async t => {
+t.test('ccache compiles locally if it may not write to the store', { skip }, async t => {
   const data = join(await temporaryDirectory(t), 'data')
   const sluice = await startSluice(
     t,

@@ -65,7 +65,7 @@ t.test('curl', { skip: needs('curl', 'openssl') || needsBuild() }, async t => {
       },
     )
 
-    await t.test(`without or with others it is told so (${scheme}//)`, async t => {
+    await t.test(`missing and wrong credentials are refused (${scheme}//)`, async t => {
       const status = scheme === 'https:' ? '%{http_connect}' : '%{http_code}'
       const without = await curl(sluice.proxyUrl, ...report, status, url)
       t.equal(without.stdout, '407')

@@ -68,7 +68,7 @@ rules:
     return docker.read('inspect', '--format', '{{.State.ExitCode}}', name)
   }
 
-  await t.test('runs as nobody in particular and holds nothing that only building needs', async t => {
+  await t.test('runs without privileges and contains nothing that only the build needs', async t => {
     t.equal(await docker.read('inspect', '--format', '{{.Config.User}}', 'sluice'), '10001:10001')
     const environment = await docker.read('inspect', '--format', '{{json .Config.Env}}', 'sluice')
     t.ok((JSON.parse(environment) as string[]).includes('UV_THREADPOOL_SIZE=64'))
@@ -92,7 +92,7 @@ rules:
   })
 
   await t.test(
-    'with no configuration: healthy, loopback targets refused, SIGTERM ends it with 0',
+    'without a configuration: is healthy, refuses loopback targets, and exits with 0 on SIGTERM',
     async t => {
       await start('defaults')
       const { stdout } = await curl(`${plain.url}/`)
@@ -104,7 +104,7 @@ rules:
   )
 
   await t.test(
-    'with a mounted configuration: what it allows is reached, by http:// and by CONNECT',
+    'with a mounted configuration: allowed hosts can be reached, by http:// and by CONNECT',
     async t => {
       await start('configured', ...mounted(config))
       for (const origin of [plain, secure]) {
@@ -117,19 +117,32 @@ rules:
     },
   )
 
-  await t.test('the health check asks where --admin says, and hints are commands of the image', async t => {
-    await docker.read(
-      ...['run', '--detach', '--name', 'moved', '--network', 'host', '--health-interval', '1s', ...HARDENED],
-      ...['sluice', 'run', '--listen', '127.0.0.1:3128', '--admin', '127.0.0.1:9129'],
-    )
-    await docker.firstLine(/"listening"/, 'logs', '--follow', 'moved')
-    t.ok(await healthy('moved'))
-    const health = ['exec', 'moved', 'sluice', 'health']
-    t.match(await docker(...health), { code: 1, stderr: 'nobody listens on 127.0.0.1:9128' })
-    t.equal(await docker.read(...health, '--pid', '1'), 'healthy: 127.0.0.1:9129')
-    t.match((await docker('exec', 'moved', 'sluice', 'nope')).stderr, /^Try sluice --help\.$/m)
-    t.equal(await stop('moved'), '0')
-  })
+  await t.test(
+    'the health check uses the address of --admin, and hints are commands of the image',
+    async t => {
+      await docker.read(
+        ...[
+          'run',
+          '--detach',
+          '--name',
+          'moved',
+          '--network',
+          'host',
+          '--health-interval',
+          '1s',
+          ...HARDENED,
+        ],
+        ...['sluice', 'run', '--listen', '127.0.0.1:3128', '--admin', '127.0.0.1:9129'],
+      )
+      await docker.firstLine(/"listening"/, 'logs', '--follow', 'moved')
+      t.ok(await healthy('moved'))
+      const health = ['exec', 'moved', 'sluice', 'health']
+      t.match(await docker(...health), { code: 1, stderr: 'nobody listens on 127.0.0.1:9128' })
+      t.equal(await docker.read(...health, '--pid', '1'), 'healthy: 127.0.0.1:9129')
+      t.match((await docker('exec', 'moved', 'sluice', 'nope')).stderr, /^Try sluice --help\.$/m)
+      t.equal(await stop('moved'), '0')
+    },
+  )
 
   await t.test('other commands of the program run by their names', async t => {
     const bad = join(directory, 'bad.yaml')
@@ -150,7 +163,7 @@ rules:
     t.match(await check(bad), { code: 78, stderr: '/etc/sluice/sluice.yaml:2:' })
   })
 
-  await t.test('exec --isolate holds a program in, where the container may make namespaces', async t => {
+  await t.test('exec --isolate isolates a program if the container may create namespaces', async t => {
     const script = `
       const { connect } = require('node:net')
       const { get } = require('node:http')

@@ -113,7 +113,7 @@ const setFlags = (flags: number) => `socket(S,2,2,0) && ioctl(S,0x8914,my $r=pac
 for (const [user, as] of USERS) {
   t.test(`started by ${user}`, { skip }, async t => {
     t.test(
-      'nothing but the proxy leads out: no address, no DNS, no raw socket, no socket of a service',
+      'the proxy is the only way out: no address, no DNS, no raw socket, no socket of a service',
       async t => {
         const origin = await scriptedOrigin(t, () => 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n')
         const host = createServer(socket => socket.end())
@@ -224,7 +224,7 @@ for (const [user, as] of USERS) {
     )
 
     t.test(
-      'it is a child of sluice with its streams, its variables, its user, and no capabilities',
+      'it is a child of sluice with the same streams, variables and user, and no capabilities',
       async t => {
         const script = `
         const { readdirSync, readFileSync } = require('node:fs')
@@ -264,7 +264,7 @@ for (const [user, as] of USERS) {
       },
     )
 
-    t.test('signals reach it, and it ends by them', async t => {
+    t.test('signals are passed on to it, and end it', async t => {
       const script =
         "process.on('SIGTERM', () => { console.log('term'); process.kill(process.pid, 'SIGKILL') }); setInterval(() => {}, 1000); console.log('ready')"
       const started = await start(t, as, ['--isolate', '--', process.execPath, '-e', script])
@@ -274,15 +274,17 @@ for (const [user, as] of USERS) {
       t.match(started.stdout, /term/)
     })
 
-    t.test('when sluice is killed, its connections end, and it reaches nothing any more', async t => {
-      const origin = await rawOrigin(t)
-      const directory = await publicDirectory(t)
-      const config = join(directory, 'sluice.yaml')
-      await writeFile(
-        config,
-        `version: 1\nrules: { local: { hosts: ["127.0.0.1"], ports: [${origin.port}], addresses: ["127.0.0.1"] } }\n`,
-      )
-      const script = `
+    t.test(
+      'when sluice is killed, its connections are closed, and it can reach nothing any more',
+      async t => {
+        const origin = await rawOrigin(t)
+        const directory = await publicDirectory(t)
+        const config = join(directory, 'sluice.yaml')
+        await writeFile(
+          config,
+          `version: 1\nrules: { local: { hosts: ["127.0.0.1"], ports: [${origin.port}], addresses: ["127.0.0.1"] } }\n`,
+        )
+        const script = `
         const { connect } = require('node:net')
         const { hostname, port } = new URL(process.env.HTTPS_PROXY)
         const socket = connect(port, hostname, () => socket.write('CONNECT ${origin.authority} HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n'))
@@ -290,23 +292,24 @@ for (const [user, as] of USERS) {
         socket.on('error', () => {}).on('close', () => {
           connect(port, hostname).on('error', error => console.log('then ' + error.code))
         })`
-      const started = await start(t, as, [
-        '--config',
-        config,
-        '--isolate',
-        '--',
-        process.execPath,
-        '-e',
-        script,
-      ])
-      const peer = await origin.accept()
-      await started.said(/ready/)
-      started.child.kill('SIGKILL')
-      await started.said(/then ECONNREFUSED/)
-      await peer.untilEnd()
-    })
+        const started = await start(t, as, [
+          '--config',
+          config,
+          '--isolate',
+          '--',
+          process.execPath,
+          '-e',
+          script,
+        ])
+        const peer = await origin.accept()
+        await started.said(/ready/)
+        started.child.kill('SIGKILL')
+        await started.said(/then ECONNREFUSED/)
+        await peer.untilEnd()
+      },
+    )
 
-    t.test('a socket that cannot be hidden is told, and the program runs', async t => {
+    t.test('a socket that cannot be hidden is reported, and the program runs', async t => {
       const directory = await publicDirectory(t)
       const path = join(directory, 'service.sock')
       const service = createServer(socket => socket.end())
@@ -331,7 +334,7 @@ for (const [user, as] of USERS) {
       t.match(started.stderr, path)
     })
 
-    t.test('a program that is not there is 127, and one that cannot be run 126', async t => {
+    t.test('a missing program is 127, one that cannot be run is 126', async t => {
       for (const [file, code] of [
         ['/no/such/program', 127],
         ['/', 126],
@@ -342,7 +345,7 @@ for (const [user, as] of USERS) {
       }
     })
 
-    t.test('where there is no unshare, or it is refused, the program is not run', async t => {
+    t.test('without unshare, or if it is refused, the program is not run', async t => {
       const directory = await publicDirectory(t)
       const without = async (path: string) => {
         const started = await start(
@@ -373,7 +376,7 @@ for (const [user, as] of USERS) {
   })
 }
 
-t.test('it has the terminal, whose Ctrl-C reaches it once', { skip: skip || needs('script') }, async t => {
+t.test('it has the terminal, and gets Ctrl-C once', { skip: skip || needs('script') }, async t => {
   const script =
     "process.on('SIGINT', () => { console.log('int'); process.exit(4) }); setInterval(() => {}, 1000); console.log([0, 1, 2].map(require('node:tty').isatty).join())"
   const words = [...program, 'exec', '--isolate', '--', process.execPath, '-e', script]

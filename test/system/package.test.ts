@@ -93,7 +93,7 @@ t.test('the package', { skip, timeout: 180_000 }, async t => {
   const tarball = join(home, packed.trim())
   const { version } = JSON.parse(await readFile(join(clone, 'package.json'), 'utf8'))
 
-  await t.test('npm i -g of the tarball gives the command sluice, which says so in its hints', async t => {
+  await t.test('npm i -g of the tarball installs the command sluice, which its hints name', async t => {
     const prefix = join(home, 'global')
     await succeed('npm', ['install', '--global', '--prefix', prefix, tarball], in_(home))
     const bin = join(prefix, 'bin')
@@ -120,7 +120,7 @@ t.test('the package', { skip, timeout: 180_000 }, async t => {
     t.same(shipped.sort(), ['LICENSE', 'README.md', 'config', 'dist', 'package.json'])
   })
 
-  await t.test('npm ci --omit=dev behind a build leaves what runs, and npx sluice runs it', async t => {
+  await t.test('npm ci --omit=dev after a build leaves what is needed, and npx sluice runs it', async t => {
     await succeed('npm', ['ci', '--omit=dev'], in_(clone))
     const modules = await readdir(join(clone, 'node_modules'))
     t.ok(modules.includes('yaml'))
@@ -143,7 +143,7 @@ t.test('the package', { skip, timeout: 180_000 }, async t => {
     })
   })
 
-  await t.test('npm ci --omit=dev without a build says what is missing', async t => {
+  await t.test('npm ci --omit=dev without a build reports what is missing', async t => {
     const bare = join(home, 'bare')
     await mkdir(bare)
     for (const name of ['package.json', 'package-lock.json']) await cp(join(clone, name), join(bare, name))

@@ -78,7 +78,7 @@ t.test('behind tinyproxy', { skip: needs('tinyproxy', 'curl', 'openssl') || need
     })
   }
 
-  await t.test('its refusals are 502, and say whose they are', async t => {
+  await t.test('its refusals are 502, and say that they come from tinyproxy', async t => {
     const sluice = await startSluice(
       t,
       `${allowing(plain.port, secure.port)}parent: { url: "http://127.0.0.1:${closed}" }\n`,

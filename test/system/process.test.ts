@@ -12,14 +12,14 @@ import { allowing, needsBuild, ROOT, runSluice, startSluice } from './program.js
 
 const skip = needsBuild()
 
-t.test('says where it listens, answers /health there, and stops with 0 on SIGTERM', { skip }, async t => {
+t.test('prints where it listens, serves /health there, and exits with 0 on SIGTERM', { skip }, async t => {
   const sluice = await startSluice(t, allowing(80))
   const response = await fetch(`${sluice.adminUrl}/health`)
   t.equal(response.status, 200)
   t.equal(await sluice.stop(), 0)
 })
 
-t.test('SIGTERM waits for the request under way and ends idle connections', { skip }, async t => {
+t.test('SIGTERM waits for the request in progress and closes idle connections', { skip }, async t => {
   const requests = new EventEmitter()
   const arrived = once(requests, 'arrived') as Promise<[ServerResponse]>
   const origin = await startOrigin(t, undefined, (_request, response) => requests.emit('arrived', response))
@@ -51,7 +51,7 @@ t.test('exits with 64 on a command line it does not understand', { skip }, async
   }
 })
 
-t.test('exits with 69 when it can not listen', { skip }, async t => {
+t.test('exits with 69 if it cannot listen', { skip }, async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => server.close())
@@ -66,7 +66,7 @@ t.test('exits with 69 when it can not listen', { skip }, async t => {
   t.match(stderr + stdout, new RegExp(`127\\.0\\.0\\.1:${port}`))
 })
 
-t.test('exits with 78 on a bad configuration and says where it is bad', { skip }, async t => {
+t.test('exits with 78 on an invalid configuration and prints where it is invalid', { skip }, async t => {
   const file = join(await temporaryDirectory(t), 'bad.yaml')
   await writeFile(file, 'version: 1\nconect: {}\n')
   for (const args of [

@@ -59,7 +59,7 @@ t.test('Python requests', { skip: missing || needs('openssl') || needsBuild() },
     })
   }
 
-  await t.test('shows the reason of a refused CONNECT, of which it hides the body', async t => {
+  await t.test('shows the reason of a refused CONNECT, but not its body', async t => {
     const { code, stderr } = await execute(GET, 'https://a.test/')
     t.equal(code, 1)
     t.match(stderr, /403 Sluice: .*a\.test:443/)

@@ -23,7 +23,7 @@ const overflow = (page: Page) =>
   page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
 t.test(
-  'shows what is refused with the YAML that allows it, and closes a tunnel by keyboard alone',
+  'shows refused requests with the YAML that would allow them, and closes a tunnel by keyboard only',
   {
     skip,
   },
@@ -87,7 +87,7 @@ t.test(
 const isFocused = (page: Page, tag: string) =>
   page.evaluate<boolean>(`document.activeElement?.tagName === ${JSON.stringify(tag)}`)
 
-t.test('fits 360 pixels, in light and in dark, and every control has a name', { skip }, async t => {
+t.test('fits 360 pixels, in light and dark mode, and every control has a name', { skip }, async t => {
   const origin = await rawOrigin(t)
   const sluice = await startSluice(t, allowing(origin.port))
   const browser = await startBrowser(t)
@@ -124,7 +124,7 @@ t.test('fits 360 pixels, in light and in dark, and every control has a name', { 
   t.equal(backgrounds.size, 2, 'light is not dark')
 })
 
-t.test('says that it is disconnected when the proxy is gone', { skip }, async t => {
+t.test('shows that it is disconnected when the proxy is gone', { skip }, async t => {
   const sluice = await startSluice(t, allowing(80))
   const browser = await startBrowser(t)
   const { page } = await openPage(t, browser, `${sluice.adminUrl}/`)

@@ -89,7 +89,7 @@ async function problemsOf(
   return problems
 }
 
-t.test('killed processes lose no acknowledged write and leave no torn one', async t => {
+t.test('killed processes lose no acknowledged write and leave no incomplete one', async t => {
   const directory = `${t.testdir()}/data`
   const journal = new Journal()
   const first = await storeServer(t, { now: Date.now }, directory)
@@ -155,50 +155,53 @@ function countedBytes(directory: string): number {
     .reduce((sum, status) => sum + FILE_BYTES + (status.isFile() ? status.size : 0), 0)
 }
 
-t.test('processes killed while they evict leave what was not evicted whole, and the limit kept', async t => {
-  const limit = 4_000_000
-  // So many of the last ones of each writer are far from being the oldest.
-  const recent = 5
-  const evicting = { now: Date.now, evict: 'least-recently-used', maxTotalBytes: limit } as const
-  const directory = `${t.testdir()}/data`
-  const journal = new Journal()
-  // The store is full before anybody is killed, however little they write until then.
-  const before = Array.from({ length: 36 }, (_, i) => `/before/${i}`)
-  const filled = await storeServer(t, evicting, directory)
-  for (const path of before) await put(filled, path, 'x'.repeat(100_000))
-  await filled.store.close()
-  for (let round = 0; round < 10; round++) {
-    const names = [`a${round}`, `b${round}`]
-    const said = await Promise.all(
-      names.map(name => killedWriter(directory, name, 300 + Math.random() * 400, `${limit}`)),
-    )
-    for (const text of said) journal.read(text)
-    const server = await storeServer(t, evicting, directory)
-    const own = journal.paths.filter(path => names.includes(path.split('/')[1] ?? ''))
-    for (const name of names) {
-      for (const writer of [0, 1, 2].map(i => `/${name}/${i}/`)) {
-        const paths = own.filter(path => path.startsWith(writer) && !journal.isPending(path))
-        const shown = await listed(server, writer)
-        for (const [index, path] of paths.entries()) {
-          const now = await held(server, path)
-          const mayBeGone = index < paths.length - recent
-          if (now === 'none' ? !mayBeGone : now === undefined || !journal.allows(path, now))
-            t.fail(`${path} holds ${now}`)
-          if (shown.includes(path) !== (now !== 'none')) t.fail(`${path} is listed wrongly`)
+t.test(
+  'processes that are killed while they evict leave all other resources intact, and the limit is kept',
+  async t => {
+    const limit = 4_000_000
+    // So many of the last ones of each writer are far from being the oldest.
+    const recent = 5
+    const evicting = { now: Date.now, evict: 'least-recently-used', maxTotalBytes: limit } as const
+    const directory = `${t.testdir()}/data`
+    const journal = new Journal()
+    // The store is full before anybody is killed, however little they write until then.
+    const before = Array.from({ length: 36 }, (_, i) => `/before/${i}`)
+    const filled = await storeServer(t, evicting, directory)
+    for (const path of before) await put(filled, path, 'x'.repeat(100_000))
+    await filled.store.close()
+    for (let round = 0; round < 10; round++) {
+      const names = [`a${round}`, `b${round}`]
+      const said = await Promise.all(
+        names.map(name => killedWriter(directory, name, 300 + Math.random() * 400, `${limit}`)),
+      )
+      for (const text of said) journal.read(text)
+      const server = await storeServer(t, evicting, directory)
+      const own = journal.paths.filter(path => names.includes(path.split('/')[1] ?? ''))
+      for (const name of names) {
+        for (const writer of [0, 1, 2].map(i => `/${name}/${i}/`)) {
+          const paths = own.filter(path => path.startsWith(writer) && !journal.isPending(path))
+          const shown = await listed(server, writer)
+          for (const [index, path] of paths.entries()) {
+            const now = await held(server, path)
+            const mayBeGone = index < paths.length - recent
+            if (now === 'none' ? !mayBeGone : now === undefined || !journal.allows(path, now))
+              t.fail(`${path} holds ${now}`)
+            if (shown.includes(path) !== (now !== 'none')) t.fail(`${path} is listed wrongly`)
+          }
         }
       }
+      for (const path of own.filter(path => journal.isPending(path))) {
+        const now = await held(server, path)
+        if (now === undefined || !journal.allows(path, now)) t.fail(`${path} holds ${now}`)
+      }
+      // As much as has to go for it, whatever the dead believed to be there.
+      await put(server, `/after/${round}`, 'x'.repeat(limit / 10))
+      await server.store.close()
+      t.ok(countedBytes(directory) <= limit, `${countedBytes(directory)} bytes`)
+      t.same(readdirSync(`${directory}/tmp`), [], 'nothing half-done is left')
     }
-    for (const path of own.filter(path => journal.isPending(path))) {
-      const now = await held(server, path)
-      if (now === undefined || !journal.allows(path, now)) t.fail(`${path} holds ${now}`)
-    }
-    // As much as has to go for it, whatever the dead believed to be there.
-    await put(server, `/after/${round}`, 'x'.repeat(limit / 10))
-    await server.store.close()
-    t.ok(countedBytes(directory) <= limit, `${countedBytes(directory)} bytes`)
-    t.same(readdirSync(`${directory}/tmp`), [], 'nothing half-done is left')
-  }
-  const server = await storeServer(t, evicting, directory)
-  const left = await Promise.all(before.map(path => held(server, path)))
-  t.ok(left.includes('none'), `of ${before.length} some were evicted`)
-})
+    const server = await storeServer(t, evicting, directory)
+    const left = await Promise.all(before.map(path => held(server, path)))
+    t.ok(left.includes('none'), `of ${before.length} some were evicted`)
+  },
+)

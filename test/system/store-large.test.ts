@@ -140,7 +140,7 @@ t.test(`${LARGE_MIB} MiB`, { skip: needsBuild() }, async t => {
     })
   }
 
-  await t.test('ranges from behind its middle and from its end', async t => {
+  await t.test('ranges after its middle and at its end', async t => {
     const client = await rawClient(t, place.port)
     for (const first of [Math.floor(TOTAL / 2), LARGE_MIB * MIB - 50, LARGE_MIB * MIB + 5, TOTAL - 100]) {
       client.write(get('/large', `Range: bytes=${first}-${first + 99}`))

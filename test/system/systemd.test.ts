@@ -27,14 +27,14 @@ async function install(t: Test, change: (service: string) => string = text => te
   return [join(directory, 'sluice.service'), join(directory, 'sluice.socket')]
 }
 
-t.test('systemd finds nothing to say of the units', { skip }, async t => {
+t.test('systemd has no complaints about the units', { skip }, async t => {
   const verify = (units: string[]) => run('systemd-analyze', ['verify', '--man=no', ...units])
   t.same(await verify(await install(t)), { code: 0, stdout: '', stderr: '' })
   const misspelt = await verify(await install(t, text => text.replace('PrivateTmp=', 'PrivateTemp=')))
   t.match(misspelt.stderr, /Unknown key .*'PrivateTemp'/)
 })
 
-t.test('systemd counts the service among the well protected ones', { skip }, async t => {
+t.test('systemd rates the service as well protected', { skip }, async t => {
   const judge = async (units: string[]) => {
     const options = ['--offline=true', '--no-pager', `--threshold=${MOST_EXPOSED}`]
     return run('systemd-analyze', ['security', ...options, ...units.slice(0, 1)])

@@ -49,7 +49,7 @@ t.test('curl reaches origins through TLS to the proxy', { skip }, async t => {
       t.match(stderr, /[Rr]e-?using existing/)
     })
 
-    await t.test(`uploads and downloads arrive whole (${scheme}//)`, async t => {
+    await t.test(`uploads and downloads arrive complete (${scheme}//)`, async t => {
       const content = randomBytes(3_000_001)
       const up = await curl([...trust, '--upload-file', '-', `${origin.url}/put`], content)
       t.equal(up.code, 0, up.stderr)
@@ -62,7 +62,7 @@ t.test('curl reaches origins through TLS to the proxy', { skip }, async t => {
     })
   }
 
-  await t.test('with a certificate of its own, which it is asked for', async t => {
+  await t.test('with a client certificate, if that is required', async t => {
     const { certFile, keyFile } = ca.issue({ subject: '/CN=ci' })
     const own = ['--proxy-cert', certFile, '--proxy-key', keyFile]
     const { code, stdout, stderr } = await curl([...trust, ...own, '--verbose', `${secure.url}/a`])
@@ -71,7 +71,7 @@ t.test('curl reaches origins through TLS to the proxy', { skip }, async t => {
     t.match(stderr, /TLS handshake, Request CERT/)
   })
 
-  await t.test('but not a proxy whose certificate it has no reason to trust: exit code 60', async t => {
+  await t.test('not through a proxy whose certificate it does not trust: exit code 60', async t => {
     const { code } = await curl([`${plain.url}/a`])
     t.equal(code, 60)
     // curl closes behind its alert, and the reset of that may be what is seen.

@@ -25,7 +25,7 @@ export function dialled(open: (options: TcpNetConnectOpts) => Socket = () => new
   }
 }
 
-/** ConnectionFactory to a port on loopback instead, with everything else as asked. */
+/** Connects to a port on loopback instead, with all other options unchanged. */
 export function toLoopback(port: number, host = '127.0.0.1'): (options: TcpNetConnectOpts) => Socket {
   return options => connect({ ...options, host, port, family: host.includes(':') ? 6 : 4 })
 }
