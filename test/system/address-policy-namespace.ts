@@ -1,6 +1,6 @@
 /**
  * Runs inside a network namespace that has every address of the table on `lo`; `address-policy.test.ts` starts it. The
- * built program resolves by a DNS server of the test's own, and an origin answers at every address.
+ * built program uses a DNS server of the test, and an origin listens on every address.
  */
 import { createServer, get } from 'node:http'
 import { isIPv4 } from 'node:net'
@@ -17,7 +17,7 @@ import { type Sluice, startSluice } from './program.js'
 const HTTP = 80
 const TUNNEL = 443
 
-/** Requests and connections that came to the origin, by the address and port they came to. */
+/** Requests and connections that the origin has received, by its address and port. */
 const arrivals: string[] = []
 
 const records = (address: string): NameRecords =>
@@ -39,7 +39,7 @@ async function origins(t: Test): Promise<void> {
   }
 }
 
-/** What the origin says to whoever comes without a proxy. */
+/** The response of the origin to a client without a proxy. */
 function direct(address: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const request = get({ host: address, port: HTTP, agent: false }, response => {
@@ -59,7 +59,7 @@ ${yaml}`,
   )
 }
 
-/** The status of a tunnel to the origin, and what came through it. */
+/** The status of a tunnel to the origin, and what was received through it. */
 async function byTunnel(t: Test, proxy: Sluice, host: string, port = TUNNEL) {
   const client = await rawClient(t, proxy.proxyPort)
   client.write(`CONNECT ${host}:${port} HTTP/1.1\r\nHost: ${host}:${port}\r\n\r\n`)
@@ -80,17 +80,17 @@ async function byHttp(t: Test, proxy: Sluice, host: string, port = HTTP) {
   return answer
 }
 
-/** How long a DNS server is silent before it is asked again, and an address before the next is dialled beside it. */
+/** The time before a DNS query is repeated, and before the next address is dialled in parallel. */
 const ASKED_AGAIN_MS = 1000
 const DIALLED_BESIDE_MS = 250
 
-/** Asks again until it took less than so long: nothing was done then that is done after that time alone. */
+/** Repeats a request until it takes less than that time, so that nothing was done that happens only after it. */
 async function within<T>(ms: number, ask: () => Promise<T>): Promise<T> {
   for (;;) {
     const startMs = performance.now()
     const result = await ask()
     if (performance.now() - startMs < ms) return result
-    // What was sent meanwhile comes before what is asked next.
+    // What was sent meanwhile arrives before the next request.
     await turns()
     arrivals.length = 0
   }
@@ -146,7 +146,7 @@ t.test('so it is with the addresses themselves, where rules name them all', asyn
   t.same(dns.queries, [], 'an address is not asked for')
 })
 
-/** Since the last look, the origin was reached at public addresses and at no others, each by both forms. */
+/** Checks that since the last check the origin was reached at public addresses only, each in both forms. */
 function checkArrivals(t: Test): void {
   const seen = new Set(arrivals.splice(0).map(arrival => arrival.split(' ')[0]))
   t.same(seen, new Set(REACHED.map(({ address }) => address)))
@@ -181,7 +181,7 @@ t.test('an answer that changes between two queries is judged each time, and dial
   t.equal(queries, 6 * 2, 'one question for A and one for AAAA each time: nothing is resolved twice')
 })
 
-/** The first question gets one IPv4 address, all others the next: whoever asks again to dial has that one. */
+/** The first query gets one IPv4 address, all others the next one, which a second resolution would use. */
 function changing(first: string, next: string): NameRecords {
   let answer = first
   return {
@@ -250,7 +250,7 @@ t.test('an exception is for the hosts of its rule, and for metadata only by its 
     'astray.test': 403,
   }
   for (const [name, status] of Object.entries(expected)) {
-    // By http:// twice, so that a connection that is kept could be used by whoever may not have one.
+    // Twice by http://, so that a kept connection could be reused for a request that must not use it.
     t.equal((await byHttp(t, proxy, name)).status, status, name)
     t.equal((await byTunnel(t, proxy, name)).status, status, name)
     t.equal((await byHttp(t, proxy, name)).status, status, name)

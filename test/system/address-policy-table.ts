@@ -1,12 +1,12 @@
-/** Addresses that exist in the test's network namespace, and what the proxy has to make of them. */
+/** Addresses that exist in the test's network namespace, and how the proxy must classify them. */
 
 interface Row {
   readonly address: string
-  /** The class that the refusal names. */
+  /** The class that the refusal must name. */
   readonly is: string
 }
 
-/** Public addresses, and IPv6 forms that hold one. */
+/** Public addresses, and IPv6 addresses that contain one. */
 export const REACHED: readonly Row[] = [
   { address: '93.184.216.34', is: 'global' },
   { address: '1.1.1.1', is: 'global' },

@@ -1,6 +1,6 @@
 /**
- * The address policy for real: in a network namespace of its own, where addresses of every class are up on `lo` and an
- * origin answers at each of them, so that whatever is refused could have been reached.
+ * The address policy in a separate network namespace, in which `lo` has addresses of every class and an origin listens on
+ * all of them. So every refused address could have been reached.
  */
 import { join } from 'node:path'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { REACHED, REFUSED } from './address-policy-table.js'
 
 const INNER = join(import.meta.dirname, 'address-policy-namespace.js')
 
-/** Brings up `lo` with the addresses, and becomes the test. */
+/** Brings up `lo` with the addresses, and executes the test. */
 const SETUP = `
 ip link set lo up
 for address in ${[...REACHED, ...REFUSED].map(({ address }) => address).join(' ')}; do

@@ -1,4 +1,4 @@
-/** A real Chromium, which reaches nothing beyond this machine. */
+/** A real Chromium, which can reach only this machine. */
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
@@ -11,7 +11,7 @@ export const BROWSER = 'chromium'
 
 export interface WatchedPage {
   readonly page: Page
-  /** What the browser had to find fault with: errors, and breaches of the page's Content-Security-Policy. */
+  /** The problems that the browser has reported: errors, and violations of the page's Content-Security-Policy. */
   readonly complaints: readonly string[]
 }
 
@@ -53,7 +53,7 @@ export async function openPage(
   return { page, complaints }
 }
 
-/** A folder for what is worth a look after a run: that of the environment, or one that is removed. */
+/** A folder for files to be inspected after a run: that of the environment, or one that is removed. */
 export async function artifactsFolder(t: Test): Promise<string> {
   const folder = process.env['SLUICE_TEST_ARTIFACTS']
   if (folder === undefined) return temporaryDirectory(t)

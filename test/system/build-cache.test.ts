@@ -1,11 +1,11 @@
 /**
- * The store as the cache of Gradle and of Bazel: the bytes that their HTTP clients send, and what they make of the
- * answers, over sockets. Neither program runs here.
+ * The store as the cache of Gradle and of Bazel: the tests send the bytes of their HTTP clients over sockets, and interpret
+ * the responses like them. Neither program runs here.
  *
- * Gradle (Apache's HttpClient): GET and PUT of `/cache/KEY`, every 2xx is success, 404 a miss; 413 and 5xx mean that
- * this entry is not kept, 400, 403 and 405 that the cache is switched off for the rest of the build.
- * Bazel (Netty): GET and PUT of `/ac/HASH` and `/cas/HASH`, field names in lower case, several connections; an answer
- * to GET needs a Content-Length or chunks, be it 404, and of the 2xx PUT takes 200, 201, 202 and 204.
+ * Gradle (Apache's HttpClient): GET and PUT of `/cache/KEY`. Every 2xx is success, 404 is a miss; after 413 and 5xx this
+ * entry is not stored, and 400, 403 and 405 disable the cache for the rest of the build.
+ * Bazel (Netty): GET and PUT of `/ac/HASH` and `/cas/HASH`, field names in lower case, several connections. A response to
+ * GET, even a 404, needs a Content-Length or chunked content, and a PUT succeeds with 200, 201, 202 and 204.
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
@@ -33,7 +33,7 @@ ${also}`,
   )
 }
 
-/** Bytes of every value, the same for the same seed; one character a byte. */
+/** Bytes of every value, the same for the same seed, with one character for each byte. */
 function artifact(seed: string, length: number): string {
   const pieces: Buffer[] = []
   for (let at = 0; at < length; at += 64) pieces.push(createHash('sha512').update(`${seed} ${at}`).digest())
@@ -169,7 +169,7 @@ t.test('traffic of Bazel, on eight connections at once', { skip }, async t => {
     Array.from({ length: 8 }, async (_, worker) => {
       const client = await rawClient(t, port)
       for (let action = 0; action < 6; action++) {
-        // All of them keep the same outputs, as builds of one source do, and each its own actions.
+        // All of them store the same outputs, like builds of the same source, and each its own actions.
         const output = artifact(`output ${action}`, [0, 1, 1000, 65_536, 300_000, 1_000_003][action] ?? 0)
         const cas = `/cas/${sha256(output)}`
         const ac = `/ac/${sha256(`action ${worker} ${action}`)}`
@@ -186,7 +186,7 @@ t.test('traffic of Bazel, on eight connections at once', { skip }, async t => {
           t.equal(got.status, 200)
           t.equal(got.fields['content-length'], String(content.length))
           t.ok(got.body === content, 'the same bytes')
-          // Another connection may write the same output meanwhile; what it is stays the same.
+          // Another connection may write the same output meanwhile; its content is the same.
           const { etag, 'content-length': length } = got.fields
           const head = await ask(client, bazel(port, 'HEAD', path))
           t.match(head, { status: 200, fields: { etag, 'content-length': length }, body: '' })

@@ -1,4 +1,4 @@
-/** apt through the cache of the proxy, as in config/examples/packages.yaml: one client downloads, the others do not. */
+/** apt through the cache of the proxy, as in config/examples/packages.yaml: only one client downloads from the mirror. */
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -17,8 +17,8 @@ const PACKAGES = '/dists/stable/main/binary-all/Packages'
 const MIB = 1024 * 1024
 
 /**
- * What `apt-get update` asks a mirror for. It can do without signatures where a source is trusted; that there are none is
- * not stored, as it says nothing of its time.
+ * The requests of `apt-get update` to a mirror. No signatures are needed for a trusted source; the 404 for them is not
+ * stored, as it has no lifetime.
  */
 function updates(root: string, status: 200 | 304): string[] {
   const indexes = [RELEASE, PACKAGES].map(path => `${status} ${root}${path}`)
@@ -30,7 +30,7 @@ interface Package {
   /** Below the root of the repository. */
   readonly path: string
   readonly content: Buffer
-  /** Its paragraph in Packages. */
+  /** The paragraph of a package in the file Packages. */
   readonly paragraph: string
 }
 
@@ -56,7 +56,7 @@ Description: made by a test
   return { name, path: `/${path}`, content, paragraph }
 }
 
-/** A repository below a path, with these packages, as of a day. */
+/** A repository at a path, with these packages, as of a certain day. */
 function publish(files: Mirror, root: string, packages: readonly Package[], day: string): void {
   const modified = new Date(`${day}T00:00:00Z`)
   const index = packages.map(({ paragraph }) => paragraph).join('\n')
@@ -77,13 +77,13 @@ SHA256:
 
 interface Client {
   apt(...args: string[]): Promise<string>
-  /** The packages that it has downloaded, by name of the file. */
+  /** The packages that it has downloaded, by file name. */
   downloaded(): Promise<Map<string, Buffer>>
 }
 
 /**
- * A machine with an empty cache of its own: nothing of the one that the test runs on is read or written by its apt.
- * @param source URL of a repository
+ * A machine with an empty cache of its own, whose apt reads and writes nothing of the machine that runs the test.
+ * @param source the URL of a repository
  */
 async function machine(t: Test, source: string, { proxyUrl }: Sluice, more = ''): Promise<Client> {
   const root = await temporaryDirectory(t)
@@ -130,7 +130,7 @@ t.test('apt, through the proxy', { skip }, async t => {
   const { files } = mirror
   const sluice = await startPackageCache(t, { repositoryPort: mirror.port })
   const source = mirror.url + ROOT
-  // The large one is larger than what is stored by default.
+  // The large package is larger than the default limit of stored responses.
   const small = await buildPackage(t, 'small', '1.0', 1000)
   const large = await buildPackage(t, 'large', '1.0', 20 * MIB)
   publish(files, ROOT, [small, large], '2020-01-01')
@@ -186,7 +186,7 @@ t.test('apt, through the proxy', { skip }, async t => {
 t.test('apt, with the cache on disk, which survives the process', { skip }, async t => {
   const { files, url, port } = await startMirror(t)
   const small = await buildPackage(t, 'small', '1.0', 1000)
-  // All of it may wait for the disk: what is more than that and comes faster than the disk takes it is not stored.
+  // All of it may wait for the disk: responses that arrive faster than the disk can write are not stored.
   const large = await buildPackage(t, 'large', '1.0', 3 * MIB)
   publish(files, ROOT, [small, large], '2020-01-01')
   const directory = join(await temporaryDirectory(t), 'cache')
@@ -200,7 +200,7 @@ t.test('apt, with the cache on disk, which survives the process', { skip }, asyn
     t.ok(archives.get('large_1.0_all.deb')?.equals(large.content))
     return files.taken()
   }
-  // A disk that is too busy to answer soon is not waited for, and the mirror is asked again.
+  // If the disk is too slow to respond in time, the request goes to the mirror again.
   const hits = async (sluice: Sluice) => (await downloads(sluice)).join() === updates(ROOT, 304).join()
 
   const before = await startPackageCache(t, options)

@@ -1,4 +1,4 @@
-/** The suite of cache-tests.fyi through the built program: what passed once passes, each test of it by its id. */
+/** The suite of cache-tests.fyi through the built program: tests that passed before still pass, one by one. */
 import t from 'tap'
 import { readPasses } from '../conformance/passes.js'
 import { startSuite, throughSluice, WAYS } from '../conformance/ways.js'
@@ -12,9 +12,9 @@ t.test(
   { skip, timeout: 180_000 },
   async t => {
     const suite = await startSuite(t, 0)
-    // Most of the time the suite waits for responses to become stale.
+    // The suite mostly waits for responses to become stale.
     const runs = WAYS.map(async way => [way, await throughSluice(t, suite, way, 'memory')] as const)
-    // What one of them has yet to start when another fails would outlive the test.
+    // If one fails, the others must have started their processes, or those would outlive the test.
     await Promise.allSettled(runs)
     for (const [way, outcomes] of await Promise.all(runs)) {
       await t.test(`as a ${way === 'forward' ? 'forward proxy' : way}`, async t => {

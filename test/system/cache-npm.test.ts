@@ -1,6 +1,6 @@
 /**
- * npm with Sluice as the gateway to its registry, as in config/examples/packages.yaml: Sluice speaks https:// to the
- * registry, and npm http:// to Sluice.
+ * npm with Sluice as the gateway to its registry, as in config/examples/packages.yaml: Sluice uses https:// to the
+ * registry, and npm uses http:// to Sluice.
  */
 import { createHash } from 'node:crypto'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
@@ -13,13 +13,13 @@ import { needsBuild } from './program.js'
 
 const skip = needs('npm', 'openssl') || needsBuild()
 
-/** What the registry calls itself; nobody ever asks that host for anything. */
+/** The name that the registry gives itself; no request is ever sent to that host. */
 const REGISTRY = 'https://registry.example.org'
 const TARBALL = '/greeting/-/greeting-1.0.0.tgz'
 
 type Npm = (...args: string[]) => Promise<string>
 
-/** A machine with nothing downloaded yet: no cache, and no configuration of the machine that the test runs on. */
+/** A machine without downloads: it has an empty cache, and no configuration of the machine that runs the test. */
 async function machine(t: Test, registry: string): Promise<{ readonly npm: Npm; readonly folder: string }> {
   const home = await temporaryDirectory(t)
   const folder = join(home, 'project')
@@ -116,7 +116,7 @@ t.test('npm, with Sluice as a gateway', { skip }, async t => {
     await before.npm('install', '--prefer-online', 'greeting')
     t.equal(await resolvedIn(before.folder), REGISTRY + TARBALL)
     t.same(files.taken(), [])
-    // One for those that install, and one for those that pack.
+    // One for npm install, and one for npm pack.
     t.equal(await purge(sluice, `${sluice.proxyUrl}/greeting`), '2 responses were purged')
     const after = await client(t)
     await after.npm('install', 'greeting')

@@ -1,6 +1,6 @@
 /**
- * pip with Sluice as the gateway to its index, as in config/examples/packages.yaml: Sluice speaks https:// to the index, and
- * pip http:// to Sluice.
+ * pip with Sluice as the gateway to its index, as in config/examples/packages.yaml: Sluice uses https:// to the index, and
+ * pip uses http:// to Sluice.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -21,7 +21,7 @@ with zipfile.ZipFile(sys.argv[1], 'w') as wheel:
     wheel.writestr(info + 'RECORD', 'greeting.py,,\\n')
 `
 
-/** An interpreter may have no pip. */
+/** A Python interpreter may have no pip. */
 async function lacksPip(): Promise<string | false> {
   const { code } = await run('python3', ['-m', 'pip', '--version'])
   return code === 0 || process.env['CI'] === 'true' ? false : 'Python has no pip'
@@ -35,7 +35,7 @@ async function makeWheel(t: Test): Promise<Buffer> {
   return readFile(file)
 }
 
-/** A machine with nothing downloaded yet: no cache, and no configuration of the machine that the test runs on. */
+/** A machine without downloads: it has an empty cache, and no configuration of the machine that runs the test. */
 async function pipDownload(t: Test, ...args: string[]): Promise<Buffer> {
   const folder = await temporaryDirectory(t)
   const env = {

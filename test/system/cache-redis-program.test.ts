@@ -13,7 +13,7 @@ import { startRedis } from './redis-program.js'
 const skip = needs('redis-server', 'redis-cli')
 const program = skip === false ? await installProgram(t) : []
 const CLIENTS = 4
-/** What is lost while it is read comes from the origin, which has to be known to have the same. */
+/** Content that is lost while it is read is fetched from the origin, which must be known to have the same. */
 const FIELDS = 'Cache-Control: max-age=60\r\nETag: "1"\r\n'
 const CONTENT = 'x'.repeat(100_000)
 
@@ -35,7 +35,7 @@ async function get(t: Test, proxy: Fleet, origin: ScriptedOrigin, path: string):
   return (fields['cache-status'] ?? '').startsWith('sluice;hit')
 }
 
-/** Clients that ask one after the other for the same few paths, until told to stop. */
+/** Clients that request the same few paths, one after another, until they are stopped. */
 function traffic(ask: (path: string) => Promise<boolean>) {
   let isOver = false
   const counts = { answered: 0, hits: 0 }
@@ -48,7 +48,7 @@ function traffic(ask: (path: string) => Promise<boolean>) {
   const failed = Promise.all(clients)
   return {
     counts,
-    /** Waits for so many more answers. */
+    /** Waits for this many more responses. */
     more: async (name: 'answered' | 'hits', count: number) => {
       const enough = counts[name] + count
       await Promise.race([until(`${count} ${name}`, () => counts[name] >= enough), failed])
@@ -69,7 +69,7 @@ t.test(
     await more('hits', 20)
     await redis.kill()
     await proxy.said(/"event":"cache_store_down"/)
-    // Those that were on their way.
+    // The requests that were in progress.
     await more('answered', 2 * CLIENTS)
     const [hits, asked] = [counts.hits, origin.requests.length]
     await more('answered', 40)

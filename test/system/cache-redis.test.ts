@@ -1,4 +1,4 @@
-/** The store in Redis against the real one: what becomes of it when Redis is killed, stopped, full, or several. */
+/** The store in Redis with a real Redis, which is killed, stopped, full, or a cluster. */
 import t from 'tap'
 import { namesOf, slotOf } from '../../src/upstream/cache/redis/keys.js'
 import { needs } from '../kit/processes/command.js'
@@ -126,7 +126,7 @@ t.test(
     await Promise.all([one.up(), other.up()])
     await write(one.store, keyOf(), contentOf(10))
     await write(one.store, keyOf('http://a.test:80/kept'), contentOf(10))
-    // Redis closes the connections, keeps what it has, and lets nobody in for now.
+    // Redis closes the connections, keeps its data, and accepts no logins for now.
     await redis.command('CONFIG', 'SET', 'requirepass', 'for-now')
     await redis.command('-a', 'for-now', '--no-auth-warning', 'CLIENT', 'KILL', 'TYPE', 'normal')
     await one.down()
@@ -157,7 +157,7 @@ t.test('waits at most 50 ms for a Redis that hangs, and then not at all', { skip
   const first = new Receiver()
   startReading(store, entry, first)
   const order: string[] = []
-  // What a busy machine delays, it delays for both timers: the order is what counts.
+  // A busy machine delays both timers, so only their order matters.
   const later = new Promise<void>(resolve => {
     setTimeout(() => setImmediate(() => resolve()), 55)
   })
@@ -347,7 +347,7 @@ t.test('a slot that moves to another master is followed', { skip }, async t => {
   const from = nodes[Math.floor(slot / 5461)]
   const [to, third] = nodes.filter(node => node !== from)
   if (from === undefined || to === undefined || third === undefined) throw new Error('no three nodes')
-  // One URL of a cluster does, too.
+  // One URL of a cluster is enough, too.
   const { store, up } = redisStore(t, [from.url])
   await up()
   t.ok(await write(store, keyOf(), contentOf(10)))

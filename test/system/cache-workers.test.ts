@@ -1,4 +1,4 @@
-/** Workers of one machine and the store that they share, or have each of their own; and what the command line makes of it. */
+/** Workers of one machine with a shared store, or one for each; and the command line for them. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { rawClient, type RawPeer } from '../kit/peers/raw-peer.js'
@@ -33,7 +33,7 @@ async function get(t: Test, fleet: Fleet, authority: string, path: string) {
   return { status, body, isHit: (fields['cache-status'] ?? '').startsWith('sluice;hit') }
 }
 
-/** The numbers of the workers in whose lines it says this of the cache. */
+/** The numbers of the workers whose log lines have this cache result. */
 function workersWith({ stdout }: Fleet, result: string): Set<string> {
   const lines = stdout.matchAll(/"event":"close","id":"[0-9a-f]+-([0-9a-z]+)-.*?"cache":"(\w+)"/g)
   return new Set([...lines].filter(([, , cache]) => cache === result).map(([, worker = '']) => worker))

@@ -1,4 +1,4 @@
-/** ccache with the store as its remote storage: what one machine has compiled, another one does not compile again. */
+/** ccache with the store as its remote storage: what one machine has compiled is not compiled again by another. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -12,7 +12,7 @@ const SOURCES: Readonly<Record<string, string>> = {
   'sum.h': 'int add(int a, int b);\nint sum(int n);\n',
 }
 const COMPILED = Object.keys(SOURCES).filter(name => name.endsWith('.c'))
-/** ccache asks the store for two entries each: the manifest, which knows the headers, and the result. */
+/** ccache requests two entries for each source: the manifest, which lists the headers, and the result. */
 const ENTRIES = 2
 
 const skip = needs('ccache', 'gcc') || needsBuild()
@@ -24,7 +24,7 @@ interface Build {
   readonly counts: Readonly<Record<string, number>>
 }
 
-/** ccache takes a storage that is slow for one that is gone; a busy machine is no reason to. */
+/** ccache treats a slow storage as unavailable, so its timeouts are raised for busy machines. */
 function storage(sluice: Sluice, path: string, layout: string): string {
   return `${sluice.proxyUrl}${path}|layout=${layout}|connect-timeout=10000|operation-timeout=30000`
 }
@@ -36,7 +36,7 @@ async function sources(t: Test): Promise<string> {
 }
 
 /**
- * Compiles everything as a machine does that has this local cache.
+ * Compiles everything on a machine with this local cache.
  * @param remote `CCACHE_REMOTE_STORAGE`
  */
 async function build(

@@ -1,4 +1,4 @@
-/** Clients that give a name and a password: curl in its ways to do so, and git with both in the URL of the proxy. */
+/** Clients with a name and a password: curl with its different options, and git with both in the URL of the proxy. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hashSync } from 'bcryptjs'

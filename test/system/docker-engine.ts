@@ -1,6 +1,6 @@
 /**
- * A Docker engine of the test's own, apart from any that the machine runs: its own data, socket and process, all gone
- * when the test ends. It needs no registry of images: the base image is made here, from Debian packages and a Node.
+ * A Docker engine for the test, separate from any other on the machine: its data, socket and process are removed when the
+ * test ends. It needs no image registry: the base image is made here, from Debian packages and a Node binary.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -13,27 +13,27 @@ import { type Finished, needs, run, temporaryDirectory } from '../kit/processes/
 export interface Docker {
   /** Runs one docker command to its end. */
   (...args: string[]): Promise<Finished>
-  /** Standard output of a command that must succeed, without its last line end. */
+  /** The standard output of a command that must succeed, without its last line end. */
   read(...args: string[]): Promise<string>
-  /** The first line of an endless command (`events`, `logs --follow`) that matches; the command is stopped then. */
+  /** The first matching line of an endless command (`events`, `logs --follow`), which is then stopped. */
   firstLine(pattern: RegExp, ...args: string[]): Promise<string>
 }
 
 const MINUTE = 60_000
 
-/** `skip` of a test of the engine: the programs, and the rights to start containers. */
+/** The `skip` of a test that needs the engine: its programs, and the permission to start containers. */
 export function needsDocker(): string | false {
   if (process.getuid?.() !== 0 && process.env['CI'] !== 'true') return 'only root can start a Docker engine'
   return needs('docker', 'dockerd', 'debootstrap', 'setpriv', 'unshare', 'tar')
 }
 
-/** Starts the engine and waits until it answers. */
+/** Starts the engine and waits until it responds. */
 export async function startDocker(t: Test): Promise<Docker> {
   const directory = await temporaryDirectory(t)
   const socket = `unix://${join(directory, 'socket')}`
   const where = ['--data-root', join(directory, 'data'), '--exec-root', join(directory, 'exec')]
   const network = ['--iptables=false', '--bridge=none']
-  // The kernel stops the engine when this process dies of whatever, and takes its mounts away when the engine ends.
+  // The kernel stops the engine whenever this process dies, and removes its mounts when the engine ends.
   const daemon = spawn(
     'unshare',
     [
@@ -43,7 +43,7 @@ export async function startDocker(t: Test): Promise<Docker> {
     { stdio: ['ignore', 'ignore', 'pipe'] },
   )
   const exited = once(daemon, 'exit')
-  // BuildKit needs a plug-in of its own; the builder that every engine has is enough for the Dockerfile.
+  // BuildKit needs a separate plug-in; the builder of every engine is enough for the Dockerfile.
   const env = { DOCKER_HOST: socket, DOCKER_BUILDKIT: '0', HOME: directory }
   const docker = (...args: string[]) => run('docker', args, { env, timeoutMs: 10 * MINUTE })
   t.teardown(async () => {
@@ -88,16 +88,16 @@ export async function startDocker(t: Test): Promise<Docker> {
 }
 
 /**
- * Makes a base image like the official one of Node: Debian, `node` and `npm` in /usr/local. npm asks the registry
- * that this machine's npm asks, and trusts whom it trusts.
+ * Makes a base image like the official one of Node: Debian, `node` and `npm` in /usr/local. npm uses the same registry and
+ * the same certificate authorities as that of this machine.
  *
- * @param tag the name under which the Dockerfile asks for it
- * @param node path of the `node` to put in
+ * @param tag the name of the image in the Dockerfile
+ * @param node the path of the `node` binary to install
  */
 export async function makeBaseImage(t: Test, docker: Docker, tag: string, node: string): Promise<void> {
   const directory = await temporaryDirectory(t)
   const root = join(directory, 'root')
-  // debootstrap mounts /proc in the new root; in a mount namespace of its own that ends with it.
+  // debootstrap mounts /proc in the new root; in a separate mount namespace that is removed with its process.
   const debootstrap = [
     'debootstrap',
     '--variant=minbase',
@@ -128,7 +128,7 @@ export async function makeBaseImage(t: Test, docker: Docker, tag: string, node: 
   await docker.read('import', image, tag)
 }
 
-/** The settings without which npm can not reach its registry; no others, and no credentials. */
+/** The settings that npm needs to reach its registry; no others, and no credentials. */
 async function npmSettings(root: string): Promise<string> {
   const setting = async (key: string) => {
     const value = (await succeed('npm', 'config', 'get', key)).trim()
@@ -147,7 +147,7 @@ async function npmSettings(root: string): Promise<string> {
   return `${lines.join('\n')}\n`
 }
 
-/** Runs a program with the whole environment, since the machine's settings for its registries may be there. */
+/** Runs a program with the complete environment, which may contain the machine's settings for registries. */
 async function succeed(file: string, ...args: string[]): Promise<string> {
   const { HOME = '/root', ...rest } = process.env
   const env = Object.fromEntries(Object.entries({ ...rest, HOME }).filter(([key]) => !key.startsWith('npm_')))

@@ -1,4 +1,4 @@
-/** The image: built by the engine's own builder, run as people are told to run it. */
+/** The image: built by the engine's own builder, and run as the README says. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -42,7 +42,7 @@ rules:
 `,
   )
   const mounted = (file: string) => ['--volume', `${file}:/etc/sluice/sluice.yaml:ro`]
-  /** Starts a container as a service; host networking, so that it is reached and reaches by loopback alone. */
+  /** Starts a container as a service, with host networking, so that only loopback is used in both directions. */
   const start = async (name: string, ...options: string[]) => {
     await docker.read(
       ...['run', '--detach', '--name', name, '--network', 'host', '--health-interval', '1s', ...HARDENED],

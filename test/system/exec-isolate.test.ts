@@ -1,6 +1,6 @@
 /**
- * `sluice exec --isolate` for real: programs that know nothing of a proxy, in a network namespace of their own, started by
- * root and by somebody who is not.
+ * `sluice exec --isolate` with real programs that have no proxy support, in a separate network namespace, started by root
+ * and by another user.
  */
 import { once } from 'node:events'
 import { chmod, lstat, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -15,7 +15,7 @@ import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { installCopy, startProgram } from '../kit/processes/program.js'
 
 const NOBODY = 65534
-/** Whoever starts sluice, and what makes it so. */
+/** The users who start sluice, and how they are switched to. */
 const USERS: readonly (readonly [string, readonly string[]])[] = [
   ['root', []],
   [
@@ -27,7 +27,7 @@ const USERS: readonly (readonly [string, readonly string[]])[] = [
 const program = await installCopy(t)
 await chmod(dirname(dirname(program[1] ?? '')), 0o755)
 
-/** A folder that others may look into. */
+/** A folder that other users can read. */
 async function publicDirectory(t: Test): Promise<string> {
   const directory = await temporaryDirectory(t)
   await chmod(directory, 0o755)
@@ -50,7 +50,7 @@ async function missing(): Promise<string | false> {
 }
 
 /**
- * Tries every way out that its first argument names, and prints what came of each. What is no Node's to do, perl does.
+ * Tries every way out that its first argument names, and prints the result of each. perl does what Node cannot do.
  */
 const PROBE = `
 const net = require('node:net'), dgram = require('node:dgram'), dns = require('node:dns')
@@ -65,7 +65,7 @@ const datagram = ({ host, port }) => new Promise(resolve => {
   const done = word => { resolve(word); socket.close() }
   socket.on('error', error => done(error.code))
   socket.on('message', () => done('answered'))
-  // Connected, so that it is told of refusals.
+  // It is connected, so that refusals are reported to it.
   socket.connect(port, host, error => {
     if (error) return done(error.code)
     socket.send(Buffer.from('123401000001000000000000076578616d706c6504746573740000010001', 'hex'))
@@ -317,7 +317,7 @@ for (const [user, as] of USERS) {
       await once(service, 'listening')
       t.teardown(() => service.close())
       await chmod(path, 0o777)
-      // Without ip, perl brings loopback up.
+      // Without `ip`, perl brings loopback up.
       for (const name of ['mount', 'ip']) {
         const fake = join(directory, name)
         await writeFile(fake, '#!/bin/sh\nexit 1\n')

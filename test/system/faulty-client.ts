@@ -1,6 +1,6 @@
 /**
- * A client of faulty traffic: it speaks in bytes, reads answers by their framing, and looks in all that it gets for what
- * another one was meant to get.
+ * A client for faulty traffic: it sends bytes, reads responses by their framing, and checks everything it receives for data
+ * of other clients.
  */
 import { connect } from 'node:net'
 import { RawPeer } from '../kit/peers/raw-peer.js'
@@ -8,7 +8,7 @@ import { within } from '../kit/until.js'
 import type { Random } from '../kit/fakes/random.js'
 import { contentFor, tagsIn } from './faulty-origin.js'
 
-/** Where things are. */
+/** The addresses of proxy and origins. */
 export interface Place {
   readonly proxyPort: number
   readonly adminPort: number
@@ -21,7 +21,7 @@ export interface Answer {
   readonly status: number
   /** By lower-case name. */
   readonly fields: ReadonlyMap<string, string>
-  /** Without its chunks. */
+  /** The content, without chunk framing. */
   readonly content: string
 }
 
@@ -34,7 +34,7 @@ export class FaultyClient {
   readonly random: Random
   readonly #number: number
   readonly #peers = new Set<RawPeer>()
-  /** Of the exchange that is under way. */
+  /** The tag of the exchange in progress. */
   #own = new Set<string>()
   #tags = 0
   #foreign: string | undefined
@@ -45,7 +45,7 @@ export class FaultyClient {
     this.place = place
   }
 
-  /** One that no other request has. */
+  /** Makes a unique tag. */
   tag(): string {
     const tag = `tag-${this.#number}-${this.#tags++}.`
     this.#own.add(tag)
@@ -56,13 +56,13 @@ export class FaultyClient {
     return list[this.random(list.length)] as T
   }
 
-  /** By whichever form of request: to the address, to a name that leads there, or through an entry of `origins`. */
+  /** A URL in any form: with the address, with a name that resolves to it, or for an entry of `origins`. */
   target(path: string): string {
     const host = this.pick(['127.0.0.1', 'good.test', undefined])
     return host === undefined ? `/up${path}` : `http://${host}:${this.place.port}${path}`
   }
 
-  /** The same for the origin that answers as no origin should. */
+  /** The same for the faulty origin. */
   badTarget(path: string): string {
     const host = this.pick(['127.0.0.1', 'good.test', undefined])
     return host === undefined ? `/bad${path}` : `http://${host}:${this.place.badPort}${path}`
@@ -85,7 +85,7 @@ export class FaultyClient {
     return peer
   }
 
-  /** Nothing of it is left when this resolves. @throws when something came that was another client's */
+  /** Resolves when the client is closed completely. @throws if it has received another client's data */
   async finish(): Promise<void> {
     for (const peer of this.#peers) {
       peer.destroy()
@@ -99,7 +99,7 @@ export class FaultyClient {
   }
 }
 
-/** A request head, or what is to be one. @param target a path alone goes to `localhost` */
+/** A request head, possibly a malformed one. @param target a path without a host is for `localhost` */
 export function head(method: string, target: string, ...fields: string[]): string {
   const [, host = 'localhost'] = /^http:\/\/([^/]+)/.exec(target) ?? []
   return [`${method} ${target} HTTP/1.1`, `Host: ${host}`, ...fields, '', ''].join('\r\n')
@@ -114,7 +114,7 @@ export function chunksOf(content: string, size: number): string {
   return `${text}0\r\n\r\n`
 }
 
-/** The final answer. @throws when it ends before it is whole */
+/** The final response. @throws if it is incomplete */
 export async function readAnswer(peer: RawPeer, method = 'GET'): Promise<Answer> {
   const text = await peer.until('\r\n\r\n')
   const status = Number(STATUS_LINE.exec(text)?.[1] ?? 0)
@@ -145,19 +145,19 @@ async function readContent(peer: RawPeer, fields: Answer['fields']): Promise<str
   }
 }
 
-/** @throws when it is none of these */
+/** @throws if it is not one of these */
 export function expectStatus({ status, content }: Answer, ...expected: number[]): void {
   if (!expected.includes(status))
     throw new Error(`answered ${status} instead of ${expected}: ${content.slice(0, 300)}`)
 }
 
-/** That of the origin to this request. */
+/** Checks that the response is the origin's for this request. */
 export function expectContent(answer: Answer, tag: string, bytes: number): void {
   expectStatus(answer, 200)
   if (answer.content !== contentFor(tag, bytes)) throw new Error(`got ${answer.content.slice(0, 100)}`)
 }
 
-/** @throws when there is more before the end */
+/** @throws if more bytes arrive before the end */
 export async function expectEnd(peer: RawPeer): Promise<void> {
   const rest = await peer.untilEnd()
   if (rest !== '') throw new Error(`more than was asked for: ${JSON.stringify(rest.slice(0, 300))}`)

@@ -1,26 +1,25 @@
 /**
- * What faulty traffic goes to: origins that answer as the path says, rightly or in a way that no origin should, and one
- * that sends back what it gets.
+ * The origins for faulty traffic: they respond as the path says, correctly or incorrectly, and one echoes what it receives.
  *
- * Every request has a tag, which is in its path and its content; what an origin gets must have one tag alone.
+ * Every request has a tag in its path and in its content; a request that an origin receives must contain a single tag.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import type { Test } from 'tap'
 
 export interface FaultyOrigin {
-  /** Of the origin that well-formed requests go to, and of the one that answers as no origin should. */
+  /** The ports of the well-behaved origin, and of the faulty one. */
   readonly port: number
   readonly badPort: number
-  /** Sends back what it gets, and obeys {@link RESET} and {@link CLOSE}. */
+  /** The port that echoes what it receives, and obeys {@link RESET} and {@link CLOSE}. */
   readonly echoPort: number
-  /** What has come that never should. */
+  /** Requests that must never have arrived. */
   readonly violations: string[]
-  /** Connections that are open. */
+  /** The number of open connections. */
   readonly open: number
 }
 
-/** In a tunnel: the far side resets, or closes, the connection when it gets this. */
+/** In a tunnel: the upstream resets, or closes, the connection when it receives this. */
 export const RESET = 'reset!'
 export const CLOSE = 'close!'
 
@@ -28,13 +27,13 @@ export const CLOSE = 'close!'
 export const LARGE_BYTES = 2_000_000
 /** Content of `/TAG/pieces`, in chunks of one byte. */
 const PIECES = 100
-/** Nobody has this tag: who gets it got what nobody asked for. */
+/** A tag of no client: whoever receives it has received unsolicited data. */
 const NOBODYS = 'tag-999-0.'
 
 const TAG = /tag-\d+-\d+\./g
 const PATH = /\/(tag-\d+-\d+\.)\/([a-z]+)(?:\/(\d+))?$/
 
-/** An answer's head that is not HTTP/1.1. */
+/** Heads of responses that are not HTTP/1.1. */
 const BAD_HEADS = [
   'HTTP/1.1 200 OK\r\nNo colon\r\n\r\n',
   'HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc',
@@ -48,12 +47,12 @@ const BAD_HEADS = [
 
 const BAD_CHUNKS = ['5\r\nhelloXX', 'zz\r\n', '5\nhello\r\n', 'fffffffffffffffff\r\n', '-1\r\n'] as const
 
-/** The tags in a text, each once. */
+/** The distinct tags in a text. */
 export function tagsIn(text: string): ReadonlySet<string> {
   return new Set(text.match(TAG))
 }
 
-/** The content of the answer to a request with so many bytes of content. */
+/** The content of the response to a request with this many bytes of content. */
 export function contentFor(tag: string, bytes: number): string {
   return `${tag} ${bytes} `.padEnd(PIECES, 'x')
 }
@@ -104,11 +103,11 @@ function httpOrigin(violations: string[]): Server {
     if (behave === undefined) violations.push(`${request.method} ${url} has come`)
     else behave(asked, violations)
   })
-  // Closing a connection as the next request comes would lose that.
+  // If the connection were closed as the next request arrives, that request would be lost.
   server.keepAliveTimeout = 0
   server.requestTimeout = 0
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
-    // Requests may be broken off; one that is not HTTP must not come through.
+    // Requests may be incomplete, but the proxy must not forward one that is not HTTP.
     if (error.code?.startsWith('HPE_') && error.code !== 'HPE_INVALID_EOF_STATE')
       violations.push(`${error.code} ${error.message}`)
     socket.destroy()
@@ -146,16 +145,16 @@ interface Asked {
   readonly response: ServerResponse
   readonly socket: Socket
   readonly tag: string
-  /** The last segment of the path; 0 when there is none. */
+  /** The last segment of the path as a number; 0 if there is none. */
   readonly number: number
 }
 
 type Behaviour = (asked: Asked, violations: string[]) => void
 
-/** By the second segment of the path. */
+/** The behaviours, by the second segment of the path. */
 const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
   echo: (asked, violations) => whenRead(asked, violations, text => asked.response.end(text)),
-  /** A chunk for each byte, with a turn of the loop between. */
+  /** One chunk for each byte, with a turn of the event loop between them. */
   pieces: (asked, violations) =>
     whenRead(asked, violations, text => {
       asked.socket.setNoDelay(true)
@@ -170,7 +169,7 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
     }),
   large: (asked, violations) =>
     whenRead(asked, violations, () => asked.response.end(asked.tag.padEnd(LARGE_BYTES, 'x'))),
-  /** Without being asked for them. */
+  /** Unsolicited interim responses. */
   informed: (asked, violations) =>
     whenRead(asked, violations, text => {
       asked.response.writeEarlyHints({ link: '</a>' })
@@ -181,7 +180,7 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
   silent: () => {},
   close: ({ socket }) => socket.destroy(),
   reset: ({ socket }) => void socket.resetAndDestroy(),
-  /** Before the content is there; what still comes of it is read, or not. */
+  /** Responds before it has received the content; the rest of that is read, or not. */
   early: ({ request, socket, tag, number }) => {
     socket.write(
       `HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Length: ${tag.length}\r\n\r\n${tag}`,
@@ -189,7 +188,7 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
     if (number === 0) socket.destroySoon()
     else request.resume().once('end', () => socket.end())
   },
-  /** Fewer bytes than it says. */
+  /** Fewer bytes than declared. */
   short: ({ socket, tag, number }) => {
     socket.write(`HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n${tag}`)
     if (number === 0) socket.end()
@@ -201,13 +200,13 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
     const bad = BAD_CHUNKS[number % BAD_CHUNKS.length]
     socket.write(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${chunk}${bad}`)
   },
-  /** In one piece, so that the second one is there before anybody can have asked for it. */
+  /** Two responses in one piece, so that the second one arrives before it can have been requested. */
   twice: ({ socket, tag }) => {
     const answer = (content: string): string =>
       `HTTP/1.1 200 OK\r\nContent-Length: ${content.length}\r\n\r\n${content}`
     socket.write(answer(contentFor(tag, 0)) + answer(NOBODYS))
   },
-  /** A right answer, and bytes when the connection is idle. */
+  /** A correct response, and bytes while the connection is idle. */
   garbage: (asked, violations) =>
     whenRead(asked, violations, text => {
       const { response, socket, number } = asked
@@ -216,7 +215,7 @@ const BEHAVIOURS: Readonly<Record<string, Behaviour>> = {
     }),
 }
 
-/** Reads the content, which must have the request's tag alone. */
+/** Reads the content, which must contain only the request's tag. */
 function whenRead({ request, tag }: Asked, violations: string[], answer: (text: string) => void): void {
   let bytes = 0
   let rest = ''

@@ -1,6 +1,6 @@
 /**
- * What clients do in faulty traffic, one connection or a few at a time. Each says what must come of it, and rejects when
- * something else does.
+ * The scenarios of faulty traffic, each with one or a few connections. Each checks its result, and rejects if that is not
+ * the expected one.
  */
 import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { turns } from '../kit/peers/settled.js'
@@ -17,11 +17,11 @@ import { CLOSE, LARGE_BYTES, RESET } from './faulty-origin.js'
 
 export type Scenario = (client: FaultyClient) => Promise<void>
 
-/** Names below this one nobody answers for, and names below that one nobody has. */
+/** DNS queries for names below the first one get no answer; names below the second one do not exist. */
 export const SILENT_NAMES = Array.from({ length: 500 }, (_, index) => `n${index}.silent.test`)
 const UNKNOWN = 'unknown.test'
 
-/** Content in chunks that is none; the first chunk of some is good. */
+/** Malformed chunked content; in some, the first chunk is valid. */
 const BAD_CONTENTS = [
   (tag: string) => `${tag.length.toString(16)}\r\n${tag}XX`,
   () => 'zz\r\n',
@@ -45,7 +45,7 @@ const BAD_REQUESTS = [
 
 const ADMIN_PATHS = ['/', '/health', '/ready', '/metrics', '/status.json', '/proxy.pac'] as const
 
-/** Those after which an answer must be right. */
+/** Scenarios that must get a correct response. */
 export const WELL_FORMED: Readonly<Record<string, Scenario>> = {
   async 'requests on one connection'(client) {
     const peer = await client.connect()
@@ -124,7 +124,7 @@ export const WELL_FORMED: Readonly<Record<string, Scenario>> = {
   },
 }
 
-/** Those that break off, send what is no HTTP, or go to who answers so. */
+/** Scenarios with incomplete requests, with bytes that are not HTTP, or with a faulty origin. */
 export const FAULTY: Readonly<Record<string, Scenario>> = {
   async 'malformed chunks in one piece with the head'(client) {
     await malformedChunks(client, client.target(`/${client.tag()}/echo`), 0)
@@ -165,7 +165,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await breakOff(client, peer)
   },
 
-  /** All of them are for nobody when the first is answered. */
+  /** The client has gone by the time the first response is sent. */
   async 'pipelined requests that are broken off'(client) {
     const peer = await client.connect()
     const requests = Array.from({ length: 10 }, () => head('GET', client.target(`/${client.tag()}/echo`)))
@@ -183,7 +183,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await breakOff(client, peer)
   },
 
-  /** A client that has ended while an answer is owed may be taken for gone. */
+  /** A client that half-closes before its response is complete may be taken for gone. */
   async 'request with an end behind'(client) {
     const tag = client.tag()
     const peer = await client.connect()
@@ -239,7 +239,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await expectEnd(peer)
   },
 
-  /** What is behind it must come nowhere. */
+  /** What follows it must not be forwarded anywhere. */
   async 'refused CONNECT with a request behind'(client) {
     const peer = await client.connect()
     const behind = head('GET', `http://127.0.0.1:${client.place.port}/${client.tag()}/never`)
@@ -299,7 +299,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     expectStatus(await readAnswer(peer, isTunnel ? 'CONNECT' : 'GET'), 502)
   },
 
-  /** 502 where the connection was a kept one, on which garbage came. */
+  /** 502 if the connection was a kept one, on which garbage arrived. */
   async 'origin that sends garbage when it is idle'(client) {
     const tag = client.tag()
     const answer = await ask(client, 'GET', client.badTarget(`/${tag}/garbage/${client.random(30)}`))
@@ -322,13 +322,13 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
   async 'origin that never answers'(client) {
     const peer = await client.connect()
     peer.write(head('GET', client.badTarget(`/${client.tag()}/silent`)))
-    // It may have come on a kept connection on which garbage was on its way.
+    // The request may have been sent on a kept connection on which garbage was in flight.
     if (client.random(4) === 0) expectStatus(await readAnswer(peer), 504, 502)
     else await turns(client.random(50))
     await breakOff(client, peer)
   },
 
-  /** 502 where its reset came before its answer was read. */
+  /** 502 if its reset arrived before its response was read. */
   async 'origin that answers before it has the content'(client) {
     const tag = client.tag()
     const content = tag.repeat(20_000)
@@ -343,7 +343,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     expectStatus(await ask(client, client.pick(['GET', 'POST']), target), 502)
   },
 
-  /** Its client must see that it is not whole, and get no more. */
+  /** The client must be able to see that it is incomplete, and receive nothing more. */
   async 'origin whose answer is never whole'(client) {
     const path = `${client.pick(['short', 'badchunk'])}/${client.random(100)}`
     const peer = await client.connect()
@@ -381,7 +381,7 @@ async function ask(client: FaultyClient, method: string, target: string) {
   return await readAnswer(peer, method)
 }
 
-/** @param after turns of the loop between the head and the content; 0: one piece */
+/** @param after turns of the event loop between the head and the content; 0 for one piece */
 async function malformedChunks(client: FaultyClient, target: string, after: number): Promise<void> {
   const peer = await client.connect()
   const tag = /tag-\d+-\d+\.?/.exec(target)?.[0] ?? ''
@@ -398,7 +398,7 @@ async function malformedChunks(client: FaultyClient, target: string, after: numb
   await expectEnd(peer)
 }
 
-/** By a reset, an end, or by closing; resolves when the connection is gone. */
+/** Ends the connection by a reset, a half-close or a close; resolves when it is closed. */
 async function breakOff(client: FaultyClient, peer: RawPeer): Promise<void> {
   const how = client.pick(['reset', 'end', 'close'])
   if (how === 'reset') peer.reset()

@@ -1,7 +1,7 @@
 /**
  * The program under faulty traffic of forty clients, for FAULTY_TRAFFIC_SECONDS (default 300; 15 with CI=true), while its
- * configuration changes: two of them send well-formed requests alone, which must all be answered rightly. Afterwards
- * nothing may be left of it. FAULTY_TRAFFIC_SEED has the clients choose as in another run.
+ * configuration is reloaded. Two of the clients send only well-formed requests, which must all get correct responses.
+ * Afterwards no connection, descriptor or memory may be left. FAULTY_TRAFFIC_SEED repeats the choices of another run.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { rename, writeFile } from 'node:fs/promises'
@@ -20,20 +20,20 @@ const SECONDS = Number(process.env['FAULTY_TRAFFIC_SECONDS'] ?? (process.env['CI
 const SEED = Number(process.env['FAULTY_TRAFFIC_SEED'] ?? Date.now() % 2 ** 31)
 const CLIENTS = 40
 const WELL_FORMED_CLIENTS = 2
-/** In all; the clients stop when there were so many. */
+/** The number of exchanges after which the clients stop. */
 const MAX_EXCHANGES = 1_000_000
-/** A reload may close what is left of the configuration before: in the last third of the time there is none. */
+/** A reload may close connections of the previous configuration, so there is none in the last third of the time. */
 const RELOAD_MS = 1000
 const RELOADING = 2 / 3
 const SAMPLE_MS = 200
 const MEBIBYTE = 2 ** 20
-/** How much more memory the process may have in the last third of the time than in the first. */
+/** How much the memory of the process may grow from the first third of the time to the last. */
 const GROWTH_BYTES = 64 * MEBIBYTE
 const MAX_PROBLEMS = 20
 
 const skip = process.platform === 'linux' ? needsBuild() : 'reads /proc, which Linux alone has'
 
-/** Each version has another rule, and other limits, none of which the traffic meets. */
+/** Each version has another rule and other limits, none of which affects the traffic. */
 function configuration({ origin, dns, directory }: Surroundings, version: number): string {
   const ports = [origin.port, origin.badPort, origin.echoPort].join(', ')
   return `version: 1
@@ -58,7 +58,7 @@ interface Surroundings {
   readonly directory: string
 }
 
-/** Of the log: each exchange has one decision and one close, and there are no faults of the program. */
+/** Checks the log: each exchange has one decision and one close, and there are no internal errors. */
 class Log {
   readonly problems: string[] = []
   readonly #open = new Set<unknown>()
@@ -69,12 +69,12 @@ class Log {
     return this.#exchanges
   }
 
-  /** Exchanges that are decided and not closed. */
+  /** Exchanges with a decision and no close yet. */
   get open(): number {
     return this.#open.size
   }
 
-  /** How the next reload ends. */
+  /** The result of the next reload. */
   reloaded(): Promise<unknown> {
     return new Promise(resolve => {
       this.#reloaded = resolve
@@ -96,7 +96,7 @@ class Log {
   }
 }
 
-/** What a client did, how often, and what was wrong with it. */
+/** What a client has done, how often, and its problems. */
 class Traffic {
   readonly problems: string[] = []
   readonly counts = new Map<string, number>()
@@ -111,7 +111,7 @@ class Traffic {
     this.#ended = true
   }
 
-  /** Chooses one after the other until the end. */
+  /** Runs random scenarios, one after another, until the end. */
   async run(client: FaultyClient, scenarios: Readonly<Record<string, Scenario>>): Promise<void> {
     const names = Object.keys(scenarios)
     while (!this.#ended && this.#exchanges < MAX_EXCHANGES && this.problems.length < MAX_PROBLEMS) {
@@ -134,7 +134,7 @@ class Traffic {
   }
 }
 
-/** By SIGHUP; every fifth file can not be used. @returns what came of it other than it should */
+/** Reloads by SIGHUP; every fifth file is invalid. @returns unexpected results */
 async function reload(sluice: Sluice, log: Log, surroundings: Surroundings, end: number): Promise<string[]> {
   const problems: string[] = []
   for (let version = 1; performance.now() < end; version++) {
@@ -151,7 +151,7 @@ async function reload(sluice: Sluice, log: Log, surroundings: Surroundings, end:
   return problems
 }
 
-/** Of a process, by what they are: how many sockets, pipes, files. */
+/** The descriptors of a process by kind: how many sockets, pipes, files. */
 function descriptors(pid: number): string {
   const counts = new Map<string, number>()
   for (const fd of readdirSync(`/proc/${pid}/fd`)) {
@@ -159,7 +159,7 @@ function descriptors(pid: number): string {
     try {
       kind = readlinkSync(`/proc/${pid}/fd/${fd}`).replace(/\[\d+\]$/, '')
     } catch {
-      // Closed meanwhile.
+      // It has been closed meanwhile.
       continue
     }
     counts.set(kind, (counts.get(kind) ?? 0) + 1)
@@ -175,7 +175,7 @@ function residentBytes(pid: number): number {
   return Number(kibibytes) * 1024
 }
 
-/** The median of what was measured from one part of the time to another, 0 to 1. */
+/** The median of the samples of a part of the time, given as fractions from 0 to 1. */
 function median(samples: readonly number[], from: number, to: number): number {
   const part = samples
     .slice(Math.floor(samples.length * from), Math.ceil(samples.length * to))
@@ -183,7 +183,7 @@ function median(samples: readonly number[], from: number, to: number): number {
   return part[part.length >> 1] ?? 0
 }
 
-/** Waits for what may be late: the program keeps idle connections for some seconds, and limits have to run out. */
+/** Waits for a condition with patience: the program keeps idle connections for some seconds, and timeouts must expire. */
 async function quiet(what: string, look: () => boolean, seen?: () => unknown): Promise<void> {
   await until(what, look, { everyMs: SAMPLE_MS, ...(seen === undefined ? {} : { seen }) })
 }
@@ -215,7 +215,7 @@ t.test(
         for (const client of asking) await rested.once(client, name, scenario)
       }
     }
-    // What the program does once, it has done then.
+    // The program has done by then what it does only once.
     await eachOnce(clients.slice(0, 1))
     await quiet('no connection to an origin', () => origin.open === 0)
     const before = descriptors(sluice.pid)

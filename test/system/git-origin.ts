@@ -1,5 +1,5 @@
 /**
- * A git server: hands requests to `git http-backend` by CGI (RFC 3875), which is all of git's smart protocol.
+ * A git server: passes requests to `git http-backend` by CGI (RFC 3875), which implements git's smart protocol.
  */
 import { spawn } from 'node:child_process'
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'

@@ -1,4 +1,4 @@
-/** Whose a connection is: which process has the socket at the other end of a client's, from /proc (Linux). */
+/** Finds out which process has the server's socket of a client's connection, from /proc (Linux). */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 /** Columns of /proc/net/tcp. */
@@ -9,10 +9,10 @@ const INODE = 9
 const LISTEN = '0A'
 
 /**
- * The clients of a server on 127.0.0.1, by the processes that have accepted them.
+ * The clients of a server on 127.0.0.1, by the process that has the server's socket.
  *
- * @param port of the server
- * @returns for each process the ports of the clients that it has; an empty set for one that is gone
+ * @param port the port of the server
+ * @returns for each process the ports of its clients; an empty set for a process that no longer exists
  */
 export function clientPorts(pids: readonly number[], port: number): Map<number, ReadonlySet<number>> {
   const ends = serverEnds(port).map(columns => [columns[INODE] ?? '', portOf(columns[REMOTE])] as const)
@@ -22,7 +22,7 @@ export function clientPorts(pids: readonly number[], port: number): Map<number, 
   )
 }
 
-/** Whether a process has the socket that is listened on. */
+/** Whether a process has the listening socket. */
 export function isListener(pid: number, port: number): boolean {
   const own = socketsOf(pid)
   return serverEnds(port).some(columns => columns[STATE] === LISTEN && own.includes(columns[INODE] ?? ''))
@@ -50,7 +50,7 @@ function socketsOf(pid: number): string[] {
     try {
       return /^socket:\[(\d+)\]$/.exec(readlinkSync(`${folder}/${name}`))?.[1] ?? []
     } catch {
-      // Closed meanwhile.
+      // It has been closed meanwhile.
       return []
     }
   })

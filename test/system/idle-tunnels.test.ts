@@ -1,10 +1,9 @@
 /**
- * IDLE_TUNNELS (default 9,000) that all stand in one process at once: each carries bytes, none costs much memory, and
- * when they have ended nothing of them is left, so that as many more need no more than they did.
+ * IDLE_TUNNELS (default 9,000) in one process at once: each carries bytes, none takes much memory, and when they are closed
+ * all memory is released, so that as many further tunnels need no more.
  *
- * 64 KiB for each is about four times what one takes, and half of what two sockets with a read buffer would. When V8
- * collects what is left of those that have ended is its own decision; so it has a heap in which all of them that there
- * ever were would have no room.
+ * 64 KiB for each is about four times what one takes, and half of what two sockets with a read buffer would take. V8
+ * decides when it collects closed tunnels, so the heap is too small for all tunnels that were ever open.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
@@ -19,14 +18,14 @@ const WARM = 200
 const AT_ONCE = 100
 const MOST_BYTES = 64 * 1024
 const ROUNDS = 4
-/** One takes 13 KiB of it, and the program itself 30 MiB. */
+/** The heap limit: a tunnel takes 13 KiB of it, and the program itself 30 MiB. */
 const HEAP_MIB = Math.ceil(40 + (1.1 * TUNNELS * 16) / 1024)
-/** Both ends of each are in this process, and a few files more. */
+/** Descriptors of this process: both ends of each tunnel, and a few more files. */
 const DESCRIPTORS = 2 * TUNNELS + 500
-/** What a process at rest has open, of which none is a tunnel's. */
+/** The descriptors of an idle process without tunnels. */
 const FEW_DESCRIPTORS = 100
 
-/** Clients have several addresses, as one may run out of ports. */
+/** Clients use several addresses, as a single one may run out of ports. */
 const ADDRESSES = Array.from({ length: 8 }, (_, index) => `127.0.0.${index + 2}`)
 
 function skip(): string | false {
@@ -35,7 +34,7 @@ function skip(): string | false {
   return mayHave ? needsBuild() : `needs ${DESCRIPTORS} file descriptors: ulimit -n ${DESCRIPTORS}`
 }
 
-/** Sends back what it gets. */
+/** Echoes what it receives. */
 async function echoServer(t: Test): Promise<number> {
   const sockets = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true, noDelay: true }, socket => {
@@ -75,7 +74,7 @@ class Tunnel {
     return !this.#socket.destroyed
   }
 
-  /** Takes so many characters, or all that came before the end. */
+  /** Reads this many characters, or all until the end. */
   async take(length: number): Promise<string> {
     const arrived = () => this.#received.length >= length || !this.stands
     await until(`${length} characters`, arrived, { changes: this.#changes, seen: () => this.#received })
@@ -104,7 +103,7 @@ class Tunnel {
 
 const ESTABLISHED = 'HTTP/1.1 200 Connection established\r\n\r\n'
 
-/** @throws Error when one does not come to stand */
+/** @throws Error if one cannot be established */
 async function open(sluice: Sluice, echoPort: number, count: number): Promise<Tunnel[]> {
   const tunnels: Tunnel[] = []
   while (tunnels.length < count) {
@@ -121,7 +120,7 @@ async function open(sluice: Sluice, echoPort: number, count: number): Promise<Tu
   return tunnels
 }
 
-/** @returns how many send back what they get */
+/** @returns how many of them echo what they receive */
 async function echoing(tunnels: readonly Tunnel[]): Promise<number> {
   const results = await Promise.all(tunnels.map((tunnel, index) => tunnel.echoes(`tunnel ${index}`)))
   return results.filter(Boolean).length

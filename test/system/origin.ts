@@ -1,6 +1,6 @@
 /**
- * The far side: servers of the tests' own on 127.0.0.1, by http:// and by https:// with a certificate authority
- * made for the run.
+ * The origins of the tests: servers on 127.0.0.1, with http:// and with https://, with a certificate authority that is
+ * generated for the run.
  */
 import { createHash } from 'node:crypto'
 import { readFile, writeFile } from 'node:fs/promises'
@@ -12,13 +12,13 @@ import type { Test } from 'tap'
 import { run, temporaryDirectory } from '../kit/processes/command.js'
 
 export interface Certificates {
-  /** Path of the authority's certificate, for the clients. */
+  /** The path of the authority's certificate, for clients. */
   readonly ca: string
   readonly cert: Buffer
   readonly key: Buffer
 }
 
-/** What the echoing origin answers, as JSON. */
+/** The JSON content of the echo origin's responses. */
 export interface Echo {
   readonly method: string
   readonly url: string
@@ -33,7 +33,7 @@ export interface Origin {
   readonly url: string
 }
 
-/** An authority and a certificate for 127.0.0.1 under it. */
+/** An authority and a certificate for 127.0.0.1 that it has issued. */
 export async function makeCertificates(t: Test): Promise<Certificates> {
   const directory = await temporaryDirectory(t)
   const path = (name: string) => join(directory, name)
@@ -70,7 +70,7 @@ export async function makeCertificates(t: Test): Promise<Certificates> {
   return { ca: path('ca.crt'), cert: await readFile(path('crt')), key: await readFile(path('key')) }
 }
 
-/** Starts an origin on a free port; it echoes unless it is given something else to do. */
+/** Starts an origin on a free port; it echoes requests unless it gets another handler. */
 export async function startOrigin(
   t: Test,
   certificates?: Certificates,
@@ -80,7 +80,7 @@ export async function startOrigin(
     certificates === undefined
       ? createServer(listener)
       : createTlsServer({ cert: certificates.cert, key: certificates.key }, listener)
-  // Closing a connection as the next request comes would lose that.
+  // If the connection were closed as the next request arrives, that request would be lost.
   server.keepAliveTimeout = 0
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
@@ -97,7 +97,7 @@ export function sha256(bytes: Buffer): string {
   return createHash('sha256').update(bytes).digest('hex')
 }
 
-/** Answers with what arrived; a path `/bytes/N` gets N bytes instead. */
+/** Responds with the request as received; the response for a path `/bytes/N` is N bytes instead. */
 const echo: RequestListener = (request, response) => {
   const size = /^\/bytes\/(\d+)$/.exec(request.url ?? '')?.[1]
   if (size !== undefined) {

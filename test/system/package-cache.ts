@@ -1,6 +1,6 @@
 /**
- * What caching of packages is tested with: an origin that keeps files as mirrors do and remembers what it was asked for, and
- * Sluice with the configuration of config/examples/packages.yaml, put on loopback.
+ * For tests of package caching: an origin that serves files like a mirror and records requests, and Sluice with the
+ * configuration of config/examples/packages.yaml, changed to loopback.
  */
 import { readFile } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -12,7 +12,7 @@ import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 import { type Certificates, type Origin, sha256, startOrigin } from './origin.js'
 import { ROOT, runSluice, type Sluice, startSluice } from './program.js'
 
-/** When everything was last modified, where nothing else is said: long ago, so that a guess at freshness is a day. */
+/** The default Last-Modified: long ago, so that the heuristic lifetime is a day. */
 const LONG_AGO = new Date('2020-01-01T00:00:00Z')
 
 interface Published {
@@ -39,7 +39,7 @@ export class Mirror {
     this.#files.delete(path)
   }
 
-  /** What has been asked for since the last call, sorted: `200 /path`. */
+  /** The requests since the last call, sorted: `200 /path`. */
   taken(): string[] {
     const asked = this.#asked.sort()
     this.#asked = []
@@ -68,7 +68,7 @@ export interface StartedMirror extends Origin {
   readonly files: Mirror
 }
 
-/** By https:// where there are certificates. */
+/** Starts the origin, with TLS if there are certificates. */
 export async function startMirror(t: Test, certificates?: Certificates): Promise<StartedMirror> {
   const files = new Mirror()
   return { ...(await startOrigin(t, certificates, files.listener)), files }
@@ -83,15 +83,15 @@ interface Example {
 }
 
 export interface PackageCacheOptions {
-  /** Of `store: disk`; without it the store is in memory, where nothing depends on how busy a disk is. */
+  /** The directory for `store: disk`; without it the store is in memory, which does not depend on the speed of a disk. */
   readonly directory?: string
-  /** Of the repository of apt. */
+  /** The URL of the repository for apt. */
   readonly repositoryPort?: number
-  /** What the entry of `origins` for a host and path leads to, which is asked for by the address of Sluice then. */
+  /** The upstream of the entry of `origins` for a host and path, which clients request at Sluice's own address. */
   readonly origins?: Readonly<Record<string, { readonly forward: string; readonly ca: string }>>
 }
 
-/** The example as it is but for names, addresses and where responses are stored. */
+/** The example, with only names, addresses and the store changed. */
 export async function startPackageCache(
   t: Owner,
   { directory, repositoryPort = 80, origins = {} }: PackageCacheOptions,
@@ -114,7 +114,7 @@ export async function startPackageCache(
   return startSluice(t, stringify({ ...example, cache: kept }))
 }
 
-/** Waits until that many responses are stored: one is a moment after its client has it. */
+/** Waits until that many responses are stored, which happens shortly after a client has received one. */
 export async function stored({ adminUrl }: Sluice, entries: number): Promise<void> {
   let seen: unknown
   const look = async () => {
@@ -125,7 +125,7 @@ export async function stored({ adminUrl }: Sluice, entries: number): Promise<voi
   await until(`${entries} responses that are stored`, look, { everyMs: OTHER_PROCESS_MS, seen: () => seen })
 }
 
-/** `sluice cache purge`, of a URL as clients ask for it. @returns what it says */
+/** `sluice cache purge` of a URL as clients request it. @returns its output */
 export async function purge({ adminUrl }: Sluice, url: string): Promise<string> {
   const args = ['cache', 'purge', url, '--admin', new URL(adminUrl).host]
   const { code, stdout, stderr } = await runSluice(args)
@@ -133,7 +133,7 @@ export async function purge({ adminUrl }: Sluice, url: string): Promise<string> 
   return stdout.trim()
 }
 
-/** Runs a program to its end, which has to be a good one. @returns what it printed */
+/** Runs a program, which must succeed. @returns its output */
 export async function succeed(...[file, args, options]: Parameters<typeof run>): Promise<string> {
   const { code, stdout, stderr } = await run(file, args, options)
   if (code !== 0) throw new Error(`${file} ${args.join(' ')}: exit code ${code}\n${stdout}${stderr}`)

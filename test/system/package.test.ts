@@ -1,6 +1,6 @@
 /**
- * The package as people install it: packed, installed for all and in a folder, and a clone that keeps what running needs alone.
- * npm asks a registry of the test's own on loopback, which has the packages of this clone.
+ * The package as users install it: packed, installed globally and in a folder, and a clone with production dependencies
+ * only. npm uses a registry of the test on loopback, which has the packages of this clone.
  */
 import { createHash } from 'node:crypto'
 import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
@@ -25,7 +25,7 @@ interface Lock {
 
 const lock = JSON.parse(await readFile(join(ROOT, 'package-lock.json'), 'utf8')) as Lock
 
-/** Every package that running needs, of this clone; of a name that lies there in two versions, both. */
+/** Every package of this clone that is needed at run time, in all of its versions. */
 async function publish(t: Test, files: Mirror, registry: string): Promise<void> {
   const folder = await temporaryDirectory(t)
   const published = new Map<string, { latest: string; readonly versions: Record<string, unknown> }>()
@@ -72,7 +72,7 @@ t.test('the package', { skip, timeout: 180_000 }, async t => {
   }
   const in_ = (cwd: string) => ({ env, cwd, timeoutMs: 60_000 })
 
-  /** A clone that is built, without its packages. */
+  /** A built clone without its packages. */
   const clone = join(home, 'clone')
   await mkdir(clone)
   for (const name of ['package.json', 'README.md', 'LICENSE', 'dist', 'config']) {

@@ -11,7 +11,7 @@ import { type Echo, makeCertificates, startOrigin } from './origin.js'
 import { allowing, needsBuild, startSluice } from './program.js'
 import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
-/** Whether something listens there; it says nothing of itself, so it is asked until it does. */
+/** Whether something listens on the port; tinyproxy prints nothing when it is ready, so this is polled. */
 async function listens(port: number): Promise<boolean> {
   const socket = connect({ host: '127.0.0.1', port })
   const stands = await once(socket, 'connect').then(
@@ -22,7 +22,7 @@ async function listens(port: number): Promise<boolean> {
   return stands
 }
 
-/** @returns its port, once it listens */
+/** @returns the port of tinyproxy, once it listens */
 async function startTinyproxy(t: Test, lines: string): Promise<number> {
   const file = join(await temporaryDirectory(t), 'tinyproxy.conf')
   const port = await freePort()

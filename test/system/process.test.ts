@@ -1,4 +1,4 @@
-/** The program as a process: what it prints, how it stops, with which code it exits. */
+/** The program as a process: its output, how it stops, and its exit codes. */
 import { EventEmitter, once } from 'node:events'
 import { readdir, writeFile } from 'node:fs/promises'
 import type { ServerResponse } from 'node:http'

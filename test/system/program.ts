@@ -1,5 +1,5 @@
 /**
- * Starts the built program (dist/bin.js) as people do, on free ports, and reads its log.
+ * Starts the built program (dist/bin.js) like a user, on free ports, and reads its log.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { type Owner, run, temporaryDirectory } from '../kit/processes/command.js'
 
-/** Tests run from .build/test/system, the program lies in dist: both below the project's root. */
+/** The project's root: tests run from .build/test/system, and the program is in dist. */
 export const ROOT = resolve(import.meta.dirname, '../../..')
 export const PROGRAM = join(ROOT, 'dist/bin.js')
 
@@ -22,7 +22,7 @@ export interface Sluice {
   readonly proxyPort: number
   readonly adminUrl: string
   readonly pid: number
-  /** The configuration that it was started with. */
+  /** The path of its configuration. */
   readonly configFile: string
   /** The first line of the log, past or future, that has all of these values. */
   logged(values: LogLine): Promise<LogLine>
@@ -30,7 +30,7 @@ export interface Sluice {
   stop(): Promise<number | null>
 }
 
-/** `skip` of a test of the built program. */
+/** The `skip` of a test that needs the built program. */
 export function needsBuild(): string | false {
   return existsSync(PROGRAM) || process.env['CI'] === 'true' ? false : 'not built: npm run build'
 }
@@ -40,7 +40,7 @@ export function runSluice(args: readonly string[], env: Record<string, string> =
   return run(process.execPath, [PROGRAM, ...args], { env, cwd: ROOT })
 }
 
-/** A configuration on free ports that allows 127.0.0.1 on these ports, by every form of request. */
+/** A configuration with free ports that allows 127.0.0.1 with these ports, for every form of request. */
 export function allowing(...ports: number[]): string {
   return `version: 1
 listen: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }
@@ -49,19 +49,19 @@ rules:
 `
 }
 
-/** Takes a line of the log, which is not kept then. @returns whether it did */
+/** Processes a line of the log instead of keeping it. @returns whether it did */
 export type TakesLine = (line: LogLine) => boolean
 
-/** What is started: another build, or on another Node. */
+/** Options to start another build, or another Node. */
 export interface Build {
   readonly node?: string | undefined
   readonly program?: string | undefined
 }
 
 /**
- * Starts the program with this configuration; it has stopped when the test has ended.
- * @param nodeArgs options of Node itself
- * @param takes is asked about each line before `logged` has it
+ * Starts the program with this configuration, and stops it at the end of the test.
+ * @param nodeArgs options for Node itself
+ * @param takes called with each line before `logged` gets it
  */
 export async function startSluice(
   t: Owner,

@@ -1,6 +1,6 @@
 /**
- * Python's requests behind the proxy. Up to Python 3.11 http.client asks for a tunnel by `CONNECT host:port HTTP/1.0`
- * without a Host field, which HTTP/1.0 allows (RFC 9112 §3.2).
+ * Python's requests with the proxy. Up to Python 3.11, http.client requests a tunnel with `CONNECT host:port HTTP/1.0` and
+ * no Host field, which HTTP/1.0 allows (RFC 9112 §3.2).
  */
 import t from 'tap'
 import { needs, proxyVariables, run, temporaryDirectory } from '../kit/processes/command.js'
@@ -21,7 +21,7 @@ def chunks():
 print(requests.post(sys.argv[1], data=chunks(), verify=sys.argv[2], timeout=20).text)
 `
 
-/** The first interpreter that has requests: distributions install it for their own, which need not be first. */
+/** The first interpreter with the package requests: distributions install it for their own, which may not be the first. */
 async function interpreter(): Promise<string | undefined> {
   for (const python of ['python3', '/usr/bin/python3']) {
     const found = await run('sh', ['-c', `${python} -c 'import requests, sys; print(sys.executable)'`], {

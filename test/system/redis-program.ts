@@ -1,4 +1,4 @@
-/** Starts Redis on loopback, with nothing on disk but its sockets and logs. */
+/** Starts Redis on loopback, which writes nothing to disk except sockets and logs. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
@@ -11,10 +11,10 @@ const ATTEMPTS = 3
 
 export interface RedisProgram {
   readonly port: number
-  /** `redis://127.0.0.1:port`, or as `scheme` says. */
+  /** `redis://127.0.0.1:port`, or with the given scheme. */
   readonly url: string
   readonly socket: string
-  /** One command with its answer, as redis-cli prints it. */
+  /** Runs one command, and returns its output of redis-cli. */
   command(...args: string[]): Promise<string>
   signal(name: NodeJS.Signals): void
   /** Ends it with SIGKILL. */
@@ -24,16 +24,16 @@ export interface RedisProgram {
 }
 
 export interface RedisOptions {
-  /** More of redis.conf, as arguments. */
+  /** Further settings of redis.conf, as arguments. */
   readonly args?: readonly string[]
-  /** Of redis-cli, to reach it. */
+  /** Arguments of redis-cli to connect to it. */
   readonly cli?: readonly string[]
-  /** With TLS the port is one for TLS alone. */
+  /** With TLS, the port accepts only TLS. */
   readonly tls?: boolean
   readonly credentials?: string
 }
 
-/** Three masters of a cluster, between which the slots are divided. */
+/** A cluster of three masters, among which the slots are divided. */
 export async function startCluster(t: Test): Promise<readonly RedisProgram[]> {
   const nodes: RedisProgram[] = []
   const busPorts: number[] = []
@@ -41,7 +41,7 @@ export async function startCluster(t: Test): Promise<readonly RedisProgram[]> {
     const busPort = await freePort()
     busPorts.push(busPort)
     const cluster = ['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`]
-    // A master that is gone takes its own slots with it and no others.
+    // Without a master, only its own slots are unavailable.
     const partial = ['--cluster-require-full-coverage', 'no', '--cluster-node-timeout', '1000']
     nodes.push(await startRedis(t, { args: [...cluster, ...partial, '--cluster-config-file', 'nodes.conf'] }))
   }
@@ -71,7 +71,7 @@ export async function startRedis(t: Test, options: RedisOptions = {}): Promise<R
     try {
       return await launch(t, options)
     } catch (error) {
-      // Somebody else may have taken the port between the look at it and the start.
+      // Another process may have taken the port between the check and the start.
       if (attempt === ATTEMPTS) throw error
     }
   }
@@ -79,7 +79,7 @@ export async function startRedis(t: Test, options: RedisOptions = {}): Promise<R
 
 async function launch(t: Test, options: RedisOptions): Promise<RedisProgram> {
   const directory = await temporaryDirectory(t)
-  // It has no port 0.
+  // Redis has no port 0 for a free port.
   const port = await freePort()
   const ports = options.tls === true ? ['--port', '0', '--tls-port', `${port}`] : ['--port', `${port}`]
   const fixed = ['--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--daemonize', 'no']

@@ -1,4 +1,4 @@
-/** A proxy in a process of its own, whose memory is watched while somebody reads very much and slowly. */
+/** A proxy in a separate process, whose memory is measured while a client reads a lot of data slowly. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
@@ -7,16 +7,16 @@ import type { Test } from 'tap'
 import { drain } from '../kit/peers/pour.js'
 
 const MIB = 1024 ** 2
-/** What has come through before the memory is first looked at, and between two looks. */
+/** Bytes before the first measurement of the memory, and between two measurements. */
 const LOOK_EVERY = 128 * MIB
 const MOST_GROWTH = 64 * MIB
-/** The reader rests this long after each so many bytes. */
+/** The reader pauses for this time after each so many bytes. */
 const REST_MS = 2
 const REST_EVERY = MIB / 2
 
 export interface ProxyProcess {
   readonly port: number
-  /** Bytes of memory that the process has now. */
+  /** The current memory of the process, in bytes. */
   rss(): Promise<number>
 }
 
@@ -37,7 +37,7 @@ export async function proxyProcess(t: Test): Promise<ProxyProcess> {
   }
 }
 
-/** Reads so many bytes slowly, and fails when the memory of the proxy grows with them. */
+/** Reads this many bytes slowly, and fails if the memory of the proxy grows with them. */
 export async function drainSlowly(
   t: Test,
   socket: Socket,

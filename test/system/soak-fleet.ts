@@ -1,4 +1,4 @@
-/** The program with workers, in a process group of its own: its log as it comes, and its workers, killed one by one. */
+/** Runs the program with workers in a separate process group, reads its log, and kills its workers one by one. */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
@@ -15,43 +15,43 @@ export interface Worker {
 }
 
 export interface Kill extends Worker {
-  /** When it was stopped, and when its end was told; milliseconds, monotonic. */
+  /** When it was killed, and when its end was logged; milliseconds, monotonic. */
   readonly stoppedAt: number
   endedAt: number
-  /** Ports of the clients that it had, and of those that the others had. */
+  /** The ports of the clients connected to it, and of those connected to the others. */
   readonly clients: ReadonlySet<number>
   readonly othersClients: ReadonlySet<number>
 }
 
-/** Something that a client was owed and did not get. */
+/** A response or an echo that a client did not get. */
 export interface Failure {
   readonly what: string
-  /** Of the client; undefined when it was not connected. */
+  /** The client's port; undefined if it was not connected. */
   readonly clientPort: number | undefined
   readonly connectedAt: number
   readonly failedAt: number
-  /** Of the request; undefined for a tunnel. */
+  /** The path of the request; undefined for a tunnel. */
   readonly path: string | undefined
 }
 
-/** Of these there are many, and what is in them is looked at as they come. */
+/** Events that occur in large numbers, and are checked as they arrive. */
 const EXCHANGES = new Set(['decision', 'close'])
 
-/** Of what the load does by itself: whole exchanges, and clients that were gone when the origin answered. */
+/** Close reasons that the load causes: complete exchanges, and clients that were gone when the origin responded. */
 const ENDS = new Set(['complete', 'client_gone'])
 
 export class SoakFleet {
   readonly exited: Promise<number | null>
   readonly kills: Kill[] = []
-  /** Lines that are no JSON. */
+  /** Lines that are not JSON. */
   readonly broken: string[] = []
-  /** All but those of exchanges. */
+  /** All events except those of exchanges. */
   readonly events: LogLine[] = []
-  /** Exchanges that did not end as the load lets them end. */
+  /** Exchanges that ended for another reason than the load causes. */
   readonly odd: LogLine[] = []
-  /** The configuration that each worker has decided by last. */
+  /** The configuration of each worker's last decision. */
   readonly decidedBy = new Map<number, string>()
-  /** The worker that has decided on a request, by its path. */
+  /** The worker that has decided a request, by path. */
   readonly #deciders = new Map<string, number>()
   readonly #child: ChildProcessByStdio<null, Readable, Readable>
   readonly #group: number
@@ -65,7 +65,7 @@ export class SoakFleet {
       env: { PATH: process.env['PATH'] },
       detached: true,
     })
-    // Where there is no process, there is no group either: 0 would be that of the test.
+    // Without a process there is no group: 0 would be the group of the test itself.
     this.#group = this.#child.pid ?? -1
     t.teardown(() => killGroup(this.#group))
     this.exited = once(this.#child, 'close').then(([code]) => {
@@ -87,13 +87,13 @@ export class SoakFleet {
     this.#child.kill(name)
   }
 
-  /** The `count`th event that has one of these names, past or future. */
+  /** The `count`th event with one of these names, past or future. */
   event(names: readonly string[], count = 1): Promise<LogLine> {
     const named = () => this.events.filter(({ event }) => names.includes(String(event)))
     return this.#until(`${names} ${count}`, () => named()[count - 1])
   }
 
-  /** Those that serve, the oldest first. */
+  /** The workers that serve clients, the oldest first. */
   get serving(): Worker[] {
     const gone = new Set([...this.#named('worker_exited'), ...this.kills].map(({ number }) => number))
     return this.#named('worker_started').filter(({ number }) => !gone.has(number))
@@ -103,7 +103,7 @@ export class SoakFleet {
     await this.#until(`${count} to serve`, () => this.serving.length >= count)
   }
 
-  /** Ends a worker by force, having seen which connections are its own; resolves when its end is told. */
+  /** Records the connections of a worker and kills it; resolves when its end is logged. */
   async kill({ number, pid }: Worker, port: number): Promise<void> {
     const others = this.serving.flatMap(worker => (worker.pid === pid ? [] : [worker.pid]))
     const stoppedAt = performance.now()
@@ -123,8 +123,8 @@ export class SoakFleet {
   }
 
   /**
-   * What a killed worker, and none of the others, had to do with it, when there was one while the connection stood: it
-   * had the connection, or this was on its way to a worker; undefined when there was none.
+   * Why a failure is excused by the end of a killed worker: that worker had the connection, or the connection was on its
+   * way to a worker. Undefined if no worker was killed while the connection was open.
    */
   excuse({ clientPort, connectedAt, failedAt, path }: Failure): 'held' | 'on its way' | undefined {
     if (clientPort === undefined) return undefined
@@ -138,17 +138,17 @@ export class SoakFleet {
     return unheld ? 'on its way' : undefined
   }
 
-  /** Whether the supervisor accepts the connections, and hands them to the workers. */
+  /** Whether the supervisor accepts connections and passes them to the workers. */
   isAcceptedFor(port: number): boolean {
     return isListener(this.#group, port)
   }
 
-  /** Processes of the group that have not ended. */
+  /** Processes of the group that are still running. */
   processes(): number[] {
     return processesOf(this.#group)
   }
 
-  /** Until what the events say is so. */
+  /** Waits until the events fulfil a condition. */
   #until<T>(what: string, look: () => T | false | undefined): Promise<T> {
     const lookOrFail = () => {
       const found = look()

@@ -1,4 +1,4 @@
-/** What the load of a soak goes to: an origin that answers at once, late, or in parts, and one that sends back what it gets. */
+/** The upstreams of a soak test: an origin that responds at once, late, or in parts, and an echo server. */
 import { createServer, type IncomingMessage, type RequestListener, type ServerResponse } from 'node:http'
 import { createServer as createTcpServer, type Server, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -7,21 +7,21 @@ import type { Test } from 'tap'
 export interface SoakOrigin {
   readonly port: number
   readonly echoPort: number
-  /** Whether a request for this path has come. */
+  /** Whether a request for this path has arrived. */
   saw(path: string): boolean
-  /** Resolves when one has. */
+  /** Resolves when one has arrived. */
   untilSeen(path: string): Promise<void>
-  /** Answers what is below /held/, now and from now on. */
+  /** Responds to requests below /held/, waiting and future ones. */
   release(): void
 }
 
 const LATE_MS = 300
 const PAUSE_MS = 100
-/** Of ten requests, by the last digit of their path. */
+/** The behaviours for ten requests, by the last digit of their path. */
 const LATE = '3'
 const IN_PARTS = '7'
 
-/** The content of the answer to a request with so many bytes of content. */
+/** The content of the response to a request with this many bytes of content. */
 export function answerTo(path: string, bytes: number): string {
   return `${path} ${bytes} `.padEnd(1000, 'x')
 }
@@ -48,10 +48,10 @@ export async function soakOrigin(t: Test): Promise<SoakOrigin> {
       response.end(content.slice(100))
     } else response.end(content)
   }
-  // A client that is gone is no matter here.
+  // It does not matter if the client has gone.
   const listener: RequestListener = (request, response) => void answer(request, response).catch(() => {})
   const server = createServer(listener)
-  // Closing a connection as the next request comes would lose that.
+  // If the connection were closed as the next request arrives, that request would be lost.
   server.keepAliveTimeout = 0
   server.requestTimeout = 0
   const echo = createTcpServer({ noDelay: true, allowHalfOpen: true }, socket => {

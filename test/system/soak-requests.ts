@@ -1,6 +1,6 @@
 /**
- * Requests at a rate that no answer changes: GET and POST, some with their content in chunks, on connections that are kept
- * and on new ones. Each has a path of its own, by which it is found in the log and at the origin.
+ * Requests at a rate that does not depend on responses: GET and POST, some with chunked content, on kept connections and on
+ * new ones. Each has a unique path, by which it is found in the log and at the origin.
  */
 import { Agent, type ClientRequest, type IncomingMessage, request } from 'node:http'
 import type { Socket } from 'node:net'
@@ -8,20 +8,20 @@ import type { Failure } from './soak-fleet.js'
 import { answerTo } from './soak-origin.js'
 
 export interface Answer {
-  /** Whether the connection ends with it. */
+  /** Whether the connection is closed after it. */
   readonly closes: boolean
 }
 
 export interface RequestOptions {
   readonly path: string
   readonly method: 'GET' | 'POST'
-  /** Sent one after the other, in chunks when there are several. */
+  /** Pieces of content, sent one after another; chunked if there are several. */
   readonly content?: readonly (Buffer | Promise<Buffer>)[]
-  /** On a connection that may be an earlier one's. */
+  /** Whether the connection may be reused. */
   readonly kept: boolean
 }
 
-/** Of each request, whatever becomes of it, one or the other. */
+/** The result of each request: it succeeds or fails. */
 export type Result = { readonly answer: Answer } | { readonly failure: Failure; readonly begun: boolean }
 
 const TICK_MS = 5
@@ -30,7 +30,7 @@ const LARGE = Buffer.alloc(200_000, 'l')
 
 export class SoakRequests {
   readonly failures: Failure[] = []
-  /** Failed without a byte of an answer. */
+  /** Whether it failed without a byte of a response. */
   readonly unanswered: Failure[] = []
   readonly #proxyPort: number
   readonly #originPort: number
@@ -62,12 +62,12 @@ export class SoakRequests {
     }, TICK_MS)
   }
 
-  /** Sends no more. */
+  /** Stops sending requests. */
   stop(): void {
     clearInterval(this.#timer)
   }
 
-  /** Resolves when each request so far is over. */
+  /** Resolves when all requests so far have ended. */
   async settled(): Promise<void> {
     await Promise.all(this.#open)
   }

@@ -1,9 +1,9 @@
-/** Tunnels that are open for as long as they may be, and carry a little now and then; one that is lost is opened again. */
+/** Long-lived tunnels that carry a few bytes from time to time; a lost one is opened again. */
 import { connect, type Socket } from 'node:net'
 import type { Failure } from './soak-fleet.js'
 import { Changes, until } from '../kit/until.js'
 
-/** Before one that was lost is opened again. */
+/** Milliseconds before a lost tunnel is opened again. */
 const PAUSE_MS = 20
 const HEAD = /^HTTP\/1\.1 200 [^\r\n]*\r\n\r\n/
 
@@ -12,7 +12,7 @@ interface Tunnel {
   readonly connectedAt: number
   port: number | undefined
   stands: boolean
-  /** What has come and was not looked at, and what is to come. */
+  /** Received bytes that have not been checked, and the expected ones. */
   received: string
   expected: string
 }
@@ -38,14 +38,14 @@ export class SoakTunnels {
     return this.#echoed
   }
 
-  /** Opens so many, and from then on sends something through each every `everyMs`. */
+  /** Opens this many tunnels, and sends something through each of them every `everyMs`. */
   start(count: number, everyMs: number): void {
     this.#count = count
     for (let i = 0; i < count; i++) this.#open()
     this.#timer = setInterval(() => this.#sayAll(), everyMs)
   }
 
-  /** Resolves when each stands, and all that was sent has come back. */
+  /** Resolves when all tunnels are established, and everything sent has been echoed. */
   async quiet(): Promise<void> {
     clearInterval(this.#timer)
     const quiet = () => this.#tunnels.size >= this.#count && [...this.#tunnels].every(isQuiet)
@@ -53,13 +53,13 @@ export class SoakTunnels {
     await until('all tunnels to be quiet', quiet, { changes: this.#changes, seen })
   }
 
-  /** Sends something through each, and resolves when it has come back. */
+  /** Sends something through each tunnel, and resolves when it has been echoed. */
   async echo(): Promise<void> {
     this.#sayAll()
     await this.quiet()
   }
 
-  /** Ends each from this side, and resolves when the other has ended it, too. */
+  /** Half-closes each tunnel, and resolves when the other side has closed it, too. */
   async close(): Promise<void> {
     this.#closing = true
     clearInterval(this.#timer)
@@ -109,7 +109,7 @@ export class SoakTunnels {
     })
   }
 
-  /** @returns what is wrong with what has come; the tunnel is ended then */
+  /** @returns what is wrong with the received bytes; the tunnel is closed then */
   #look(tunnel: Tunnel): string | undefined {
     if (!tunnel.stands) {
       if (!tunnel.received.includes('\r\n\r\n')) return undefined

@@ -1,8 +1,8 @@
 /**
- * The program with four workers under a steady load, of which one is killed every two seconds while the configuration
- * changes ten times, and that is drained at the end, for SOAK_SECONDS (default 120; 40 with CI=true).
+ * The program with four workers under a steady load, for SOAK_SECONDS (default 120; 40 with CI=true). One worker is killed
+ * every two seconds, the configuration is reloaded ten times, and the program is drained at the end.
  *
- * What a killed worker had is lost; nothing else may be. So each connection is told by the worker that has it.
+ * The connections of a killed worker are lost, but no others may be. So for each connection it is known which worker has it.
  */
 import { existsSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -25,10 +25,10 @@ const KILL_MS = 2000
 const REQUESTS_PER_SECOND = 200
 const TUNNELS = 200
 const ECHO_MS = 1000
-/** Requests that are under way when the program is told to stop, of each kind. */
+/** Requests of each kind that are in progress when the program is stopped. */
 const HELD = 12
 
-/** Beyond information. Whether the machine has as many descriptors as the limits need is not what this is about. */
+/** Lines above level info. Whether the machine has enough descriptors for the limits is not tested here. */
 const EXPECTED = new Set(['worker_exited', 'few_file_descriptors'])
 
 const skip = process.platform === 'linux' ? needsBuild() : 'reads /proc, which Linux alone has'
@@ -39,7 +39,7 @@ interface Place {
   readonly origin: SoakOrigin
 }
 
-/** Each version has another rule, none of which the load needs; every other one watches its file. */
+/** Each version has another rule, which the load does not need; every other version watches its file. */
 function configuration({ unixPath, origin }: Place, version: number): string {
   return `version: 1
 workers: ${WORKERS}
@@ -64,7 +64,7 @@ function replace(place: Place, version: number): void {
   renameSync(`${place.file}.new`, place.file)
 }
 
-/** Kills the oldest worker again and again, each when the end of the last is known; one is left to serve. */
+/** Kills the oldest worker repeatedly, each time after the end of the last one is known; one always keeps serving. */
 async function killWorkers(fleet: SoakFleet, port: number, signal: AbortSignal): Promise<void> {
   while (await paused(KILL_MS, signal)) {
     const [oldest, ...others] = fleet.serving
@@ -72,12 +72,12 @@ async function killWorkers(fleet: SoakFleet, port: number, signal: AbortSignal):
   }
 }
 
-/** @returns false when the signal came before the time was over */
+/** @returns false if the signal aborted before the time was over */
 async function paused(ms: number, signal: AbortSignal): Promise<boolean> {
   return delay(ms, true, { signal }).catch(() => false)
 }
 
-/** By SIGHUP and by a change of the file in turn. @returns the hashes of all configurations */
+/** Reloads by SIGHUP and by a file change in turn. @returns the hashes of all configurations */
 async function reload(t: Test, fleet: SoakFleet, place: Place): Promise<Set<unknown>> {
   const { config_hash: first } = await fleet.event(['listening'])
   const hashes = new Set([first])
@@ -97,7 +97,7 @@ function describe({ what, clientPort, connectedAt, failedAt }: Failure): string 
   return `${what} (from port ${clientPort}, ${times} ms)`
 }
 
-/** Requests that have come to the origin, whose content is not whole, or that are not answered yet. */
+/** Requests that the origin has received, and that are incomplete or have no response yet. */
 async function holdRequests(requests: SoakRequests, origin: SoakOrigin, rest: Promise<Buffer>) {
   const results: Promise<Result>[] = []
   for (let i = 0; i < HELD; i++) {
@@ -148,7 +148,7 @@ t.test(`${SECONDS} seconds`, { skip }, async t => {
   t.equal(hashes.size, RELOADS + 1, 'each was another one')
   t.equal(metrics.value('sluice_tunnels_active'), TUNNELS)
 
-  // Without a request that had begun none may be lost from here on.
+  // From here on no connection may be lost, unless a request had begun on it.
   const lost = tunnels.failures.length
   let give: (rest: Buffer) => void = () => {}
   const held = await holdRequests(
@@ -173,7 +173,7 @@ t.test(`${SECONDS} seconds`, { skip }, async t => {
   await tunnels.close()
   t.equal(await fleet.exited, 0)
 
-  // Once it is told to stop its listeners refuse, and a connection without a request may be closed by either side.
+  // After the stop, listeners refuse connections, and either side may close a connection without a request.
   const begun = requests.unanswered.filter(
     ({ failedAt, path }) => failedAt < stoppedAt || origin.saw(path ?? ''),
   )

@@ -1,4 +1,4 @@
-/** What the status page shows in a real browser while parents are down, of two worker processes. */
+/** The status page of two worker processes, in a real browser, while parents are down. */
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import type { Page } from 'playwright-core'
@@ -18,7 +18,7 @@ async function fail(t: Test, { proxyPort }: Sluice, authority: string): Promise<
   client.destroy()
 }
 
-/** A parent that agrees to every tunnel. */
+/** A parent that accepts every tunnel. */
 async function parentAt(t: Test, port: number): Promise<void> {
   const server = createServer(socket => {
     socket.on('error', () => {})
@@ -60,7 +60,7 @@ t.test(
     const first = failures.filter({ hasText: 'a.example:443' })
     await first.getByText(/^6×, \d+ s ago$/).waitFor()
     t.match(await first.textContent(), /connection_refused/)
-    t.match(await first.textContent(), `parent.url leads to ${parent}: connection refused`)
+    t.match(await first.textContent(), `parent.url points to ${parent}: connection refused`)
     t.match(await page.locator('#chart-requests .legend').textContent(), 'failed')
     t.match(await page.locator('#upstreams').textContent(), parent)
     await screenshot(page, folder, 'status-failures-light')
@@ -80,7 +80,7 @@ t.test(
     }
 
     await parentAt(t, port)
-    // Each worker finds out by a request of its own.
+    // Each worker finds this out by a request of its own.
     for (let tunnels = 0; (await stateOf(page).textContent()) !== 'ready' && tunnels < 100; tunnels++) {
       const client = await rawClient(t, sluice.proxyPort)
       client.write(connectTo('c.example:443'))

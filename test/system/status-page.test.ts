@@ -18,7 +18,7 @@ async function deny(t: Test, { proxyPort }: Sluice, authority: string): Promise<
 
 const ready = (page: Page) => page.getByText('ready', { exact: true }).waitFor()
 
-/** Whether the page would have to be moved sideways to be read. */
+/** Whether the page needs horizontal scrolling. */
 const overflow = (page: Page) =>
   page.evaluate<number>('document.documentElement.scrollWidth - document.documentElement.clientWidth')
 
@@ -72,7 +72,7 @@ t.test(
     t.equal(await isFocused(page, 'BUTTON'), true, 'Tab leads to the button')
     await page.keyboard.press('Enter')
     await button.waitFor({ state: 'detached' })
-    // By another connection than what took the row away, so that either may come first.
+    // It uses another connection than the removal of the row, so either may come first.
     await page
       .getByRole('status')
       .filter({ hasText: `The tunnel to ${origin.authority} is closed` })

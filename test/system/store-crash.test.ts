@@ -1,7 +1,7 @@
 /**
- * Processes that write to one store, two at a time, are killed at random moments, until they have begun
- * STORE_CRASH_WRITES writes in all (default 10,000; 1,000 with CI=true). What was acknowledged has to be there, what is
- * there has to be whole and listed, and nobody may be held up by the dead.
+ * Processes that write to one store, two at a time, are killed at random moments, until they have started
+ * STORE_CRASH_WRITES writes in total (default 10,000; 1,000 with CI=true). Acknowledged writes must be there, everything
+ * that is there must be complete and listed, and dead processes must not block others.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -14,11 +14,11 @@ import { put, type StoreServer, storeServer } from '../kit/proxies/store-server.
 import { contentOf, type Held, Journal, roundOf, SHARED } from './store-journal.js'
 
 const WRITER = fileURLToPath(new URL('store-writer.js', import.meta.url))
-/** The write of the test itself, after those of the dead. */
+/** The number of the test's own write, after those of the killed writers. */
 const AFTER = 1_000_000
 const WRITES = Number(process.env['STORE_CRASH_WRITES'] ?? (process.env['CI'] === 'true' ? 1000 : 10_000))
 
-/** Runs a writer for a while, kills it, and gives what it said. */
+/** Runs a writer for a while, kills it, and returns its output. */
 async function killedWriter(
   directory: string,
   name: string,
@@ -43,7 +43,7 @@ async function killedWriter(
   return said
 }
 
-/** All resources below a collection, by its listing. */
+/** All resources below a collection, according to listings. */
 async function listed(server: StoreServer, collection: string): Promise<string[]> {
   const paths: string[] = []
   for (let page: string | null = `${collection}?limit=1000`; page !== null; ) {
@@ -59,7 +59,7 @@ async function listed(server: StoreServer, collection: string): Promise<string[]
   return paths
 }
 
-/** What a path holds; undefined when that is torn. */
+/** The content of a path; undefined if it is incomplete. */
 async function held(server: StoreServer, path: string): Promise<Held | undefined> {
   const [resource = '', member] = path.split('#')
   const { status, body } = await server.request(resource)
@@ -68,7 +68,7 @@ async function held(server: StoreServer, path: string): Promise<Held | undefined
   return (JSON.parse(body) as Record<string, number>)[member] ?? 'none'
 }
 
-/** Looks at everything below a collection, and at these paths: whatever is not as it has to be. */
+/** Checks everything below a collection, and these paths. @returns the problems */
 async function problemsOf(
   server: StoreServer,
   journal: Journal,
@@ -130,7 +130,7 @@ t.test('killed processes lose no acknowledged write and leave no incomplete one'
     })
   }
 
-  // Once more everything, after all that has happened since, and that there is nothing else.
+  // Everything is checked again, after all rounds, and that there is nothing else.
   const server = await storeServer(t, { now: Date.now }, directory)
   t.same(await problemsOf(server, journal, ['/'], journal.paths), [])
   const resources = await listed(server, '/')
@@ -143,7 +143,7 @@ t.test('killed processes lose no acknowledged write and leave no incomplete one'
   t.same(await listed(server, '/'), [])
 })
 
-/** What the files and folders of a store count for. */
+/** The counted bytes of the files and folders of a store. */
 function countedBytes(directory: string): number {
   const below = (folder: string, depth: number): string[] =>
     readdirSync(folder, { recursive: true, encoding: 'utf8' })
@@ -159,12 +159,12 @@ t.test(
   'processes that are killed while they evict leave all other resources intact, and the limit is kept',
   async t => {
     const limit = 4_000_000
-    // So many of the last ones of each writer are far from being the oldest.
+    // This many of the last writes of each writer are certainly not the oldest.
     const recent = 5
     const evicting = { now: Date.now, evict: 'least-recently-used', maxTotalBytes: limit } as const
     const directory = `${t.testdir()}/data`
     const journal = new Journal()
-    // The store is full before anybody is killed, however little they write until then.
+    // The store is full before a writer is killed, even if the writers are slow.
     const before = Array.from({ length: 36 }, (_, i) => `/before/${i}`)
     const filled = await storeServer(t, evicting, directory)
     for (const path of before) await put(filled, path, 'x'.repeat(100_000))
@@ -194,7 +194,7 @@ t.test(
         const now = await held(server, path)
         if (now === undefined || !journal.allows(path, now)) t.fail(`${path} holds ${now}`)
       }
-      // As much as has to go for it, whatever the dead believed to be there.
+      // As much as necessary is evicted, regardless of what the killed processes had counted.
       await put(server, `/after/${round}`, 'x'.repeat(limit / 10))
       await server.store.close()
       t.ok(countedBytes(directory) <= limit, `${countedBytes(directory)} bytes`)

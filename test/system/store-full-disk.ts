@@ -1,4 +1,4 @@
-/** Fills the disk that holds the directory given, through a store. */
+/** Fills the disk of the given directory, through a store. */
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 import { put, storeServer } from '../kit/proxies/store-server.js'
@@ -18,7 +18,7 @@ t.test('a full disk is 507, loses nothing, and can be emptied', async t => {
   const left = readdirSync(`${directory}/tmp`).flatMap(name => readdirSync(`${directory}/tmp/${name}`))
   t.same(left, [])
 
-  // To the last block.
+  // Fills the disk to the last block.
   let filled = 0
   const fill = { method: 'PUT', body: 'z'.repeat(3000) }
   while ((await server.request(`/fill/${filled}`, fill)).status === 201) filled++

@@ -1,11 +1,11 @@
-/** Disks that are really full: small file systems, in a mount namespace that ends with its process. */
+/** Full disks: small file systems, in a mount namespace that is removed with its process. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 
 const RUN = 'exec "$0" "$2" "$1/data"'
 const NO_BLOCK = `mount -t tmpfs -o size=1m tmpfs "$1"; ${RUN}`
-/** One in memory counts each name as an inode, as no disk does. */
+/** A file system in memory counts each name as an inode, unlike one on a disk. */
 const MAKE = 'truncate -s 8m "$1/disk"; mkfs.ext4 -q -N 250 "$1/disk"; mount -o loop "$1/disk" "$1"'
 
 const directory = t.testdir()

@@ -1,19 +1,19 @@
-/** What writers to a store said before they were killed, and what may be there after that. */
+/** What writers to a store reported before they were killed, and what the store may contain after that. */
 import { createHash } from 'node:crypto'
 
-/** The document that every writer has a member in; a line about it has the member behind `#`. */
+/** The document in which every writer has a member; a line about it has the member after `#`. */
 export const SHARED = '/shared/document'
 
-/** POST names the collection before it is answered, and the new resource after. */
+/** For POST, a line has the collection before the response, and the new resource after it. */
 export type WriteMethod = 'PUT' | 'PATCH' | 'POST' | 'DELETE'
 
-/** JSON that says by itself which write it is of, and whether it is whole. */
+/** JSON that shows which write it is from, and whether it is complete. */
 export function contentOf(round: number): { round: number; filler: string; hash: string } {
   const filler = `${round} `.repeat((round % 7) * 3000 + 1)
   return { round, filler, hash: createHash('sha256').update(filler).digest('hex') }
 }
 
-/** The write that content is of; undefined when it is not whole. */
+/** The write that content is from; undefined if it is incomplete. */
 export function roundOf(body: string): number | undefined {
   try {
     const { round, filler, hash } = JSON.parse(body) as ReturnType<typeof contentOf>
@@ -28,7 +28,7 @@ export function line(mark: '?' | '!', method: WriteMethod, path: string, round: 
   return `${mark} ${method} ${path} ${round}\n`
 }
 
-/** The round of the write that a path holds now, or `none` when nothing is there. */
+/** The round of the write whose content a path has now, or `none` if there is none. */
 export type Held = number | 'none'
 
 interface State {
@@ -37,13 +37,13 @@ interface State {
 }
 
 export class Journal {
-  /** Writes that were begun. */
+  /** Writes that were started. */
   attempts = 0
   readonly #states = new Map<string, State>()
   /** POSTs that were not acknowledged, by collection. */
   readonly #posts = new Map<string, number>()
 
-  /** @param text all that a writer said; a line without its end was not said */
+  /** @param text the complete output of a writer; a line without its end is ignored */
   read(text: string): void {
     for (const said of text.slice(0, text.lastIndexOf('\n') + 1).split('\n')) {
       const [mark, method, path = '', round] = said.split(' ')
@@ -56,7 +56,7 @@ export class Journal {
     return [...this.#states.keys()]
   }
 
-  /** Whether a path may hold that: what was acknowledged last, or what was not acknowledged any more. */
+  /** Whether a path may have that content: that of the last acknowledged write, or of a later, unacknowledged one. */
   allows(path: string, held: Held): boolean {
     const state = this.#states.get(path)
     if (state !== undefined) return held === state.acknowledged || held === state.pending
@@ -66,7 +66,7 @@ export class Journal {
     return true
   }
 
-  /** From now on it holds that and nothing else. */
+  /** From now on only this content is correct. */
   settle(path: string, held: Held): void {
     this.#states.set(path, { acknowledged: held, pending: undefined })
   }

@@ -1,9 +1,9 @@
 /**
- * Content of more than 4 GiB (512 MiB with CI=true; STORE_LARGE_MIB says otherwise) through the program, into the store
- * and out of it, and to an origin and from it: the same bytes, and no more memory for more of them.
+ * Transfers content of more than 4 GiB (512 MiB with CI=true; or STORE_LARGE_MIB) through the program, to the store and from
+ * it, and to an origin and from it. The bytes must be the same, and the memory must not grow with them.
  *
- * 64 MiB is what the heap of Node and the buffers of a few sockets move by in themselves; a program that kept a fiftieth
- * of the content would need more.
+ * The heap of Node and the buffers of a few sockets vary by 64 MiB; a program that kept a fiftieth of the content would
+ * need more.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -19,9 +19,9 @@ import { allowing, needsBuild, type Sluice, startSluice } from './program.js'
 
 const MIB = 1024 ** 2
 const LARGE_MIB = Number(process.env['STORE_LARGE_MIB'] ?? (process.env['CI'] === 'true' ? 512 : 4096))
-/** No multiple of any buffer, and a little more than what 32 bits count. */
+/** Not a multiple of any buffer size, and a little more than 32 bits can count. */
 const TOTAL = LARGE_MIB * MIB + 1_000_003
-/** What has come through before the memory is first looked at. */
+/** Bytes before the first measurement of the memory. */
 const WARM = 64 * MIB
 const MOST_GROWTH = 64 * MIB
 
@@ -31,7 +31,7 @@ interface Download {
   readonly digest: string
 }
 
-/** Sends a request and reads the answer to the end that its Content-Length says, keeping nothing. */
+/** Sends a request, and reads and discards the response up to its Content-Length. */
 function download(port: number, request: string): Promise<Download> {
   return new Promise((resolve, reject) => {
     const socket = connect({ host: '127.0.0.1', port })
@@ -61,14 +61,14 @@ function download(port: number, request: string): Promise<Download> {
   })
 }
 
-/** The most memory that the program has had so far, in bytes. */
+/** The peak memory of the program so far, in bytes. */
 function mostMemory({ pid }: Sluice): number {
   const [, kib] = /^VmHWM:\s*(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'latin1')) ?? []
   if (kib === undefined) throw new Error('no VmHWM')
   return Number(kib) * 1024
 }
 
-/** What goes through the program, of `total` bytes each, in this order. */
+/** The transfers through the program, of `total` bytes each, in this order. */
 const WAYS = {
   'up to the store': async (t: Test, { port }: Place, total: number): Promise<void> => {
     const client = await rawClient(t, port)

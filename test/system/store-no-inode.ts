@@ -1,4 +1,4 @@
-/** Takes every inode of the file system that holds the directory given, through a store. */
+/** Uses up all inodes of the file system of the given directory, through a store. */
 import { readdirSync, writeFileSync } from 'node:fs'
 import t from 'tap'
 import { put, storeServer } from '../kit/proxies/store-server.js'
@@ -13,7 +13,7 @@ t.test('without an inode left a write is 507, and a deletion is not', async t =>
   t.ok(filled > 20)
   await server.store.close()
   let rounds = 0
-  /** What is given back is taken by somebody else. */
+  /** Inodes that are freed are used by another process. */
   const takeAll = (): void => {
     rounds++
     t.throws(
@@ -25,7 +25,7 @@ t.test('without an inode left a write is 507, and a deletion is not', async t =>
   }
   takeAll()
 
-  // In a process that has just been started.
+  // The process has just been started.
   const next = await storeServer(t, {}, directory)
   const etag = (await next.request('/fill/0')).fields['etag'] ?? ''
   const remove = (fields: string[]) => next.request('/fill/0', { method: 'DELETE', fields })

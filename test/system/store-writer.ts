@@ -1,7 +1,7 @@
 /**
- * A process that writes to a store over sockets of its own until it is killed, and says on its standard output what it
- * is about to write and what was acknowledged. Arguments: directory, a name of its own for its resources, and the limit
- * at which what was not used for longest goes; with that it only puts new resources, each of them once.
+ * A process that writes to a store until it is killed, and prints each write before it starts and when it is acknowledged.
+ * Arguments: the directory, a unique name for its resources, and optionally the limit above which the least recently used
+ * ones are evicted; with a limit it only PUTs new resources, each of them once.
  */
 import { createServer } from 'node:net'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
@@ -66,12 +66,12 @@ const address = server.address()
 if (address === null || typeof address === 'string') throw new Error('no port')
 const url = `http://127.0.0.1:${address.port}`
 
-/** Resolves when it is said: what waits in this process for a reader that is late ends with it. */
+/** Resolves when the line is written: output that waits for a slow reader would be lost with this process. */
 function say(text: string): Promise<void> {
   return new Promise(resolve => process.stdout.write(text, () => resolve()))
 }
 
-/** One write, announced and acknowledged on the standard output. */
+/** One write, announced and acknowledged on standard output. */
 async function write(method: WriteMethod, path: string, round: number): Promise<void> {
   await say(line('?', method, path, round))
   const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
@@ -83,13 +83,13 @@ async function write(method: WriteMethod, path: string, round: number): Promise<
   await say(line('!', method, response.headers.get('location') ?? path, round))
 }
 
-/** A resource of its own, over and over. */
+/** Writes its own resource repeatedly. */
 async function writeOn(path: string): Promise<never> {
   const methods = ['PUT', 'PATCH', 'PUT', 'PATCH', 'DELETE'] as const
   for (let round = 0; ; round++) await write(methods[round % methods.length] ?? 'PUT', path, round)
 }
 
-/** A new resource each time. */
+/** Writes a new resource each time. */
 async function fillOn(collection: string): Promise<never> {
   for (let round = 0; ; round++) await write('PUT', collection + round, round)
 }
@@ -98,7 +98,7 @@ async function postOn(collection: string): Promise<never> {
   for (let round = 0; ; round++) await write('POST', collection, round)
 }
 
-/** A member of its own in a document that all writers change: who loses another's change shows it. */
+/** Changes its own member of a document that all writers change, so that a lost change is detected. */
 async function shareOn(): Promise<never> {
   const path = `${SHARED}#${name}`
   for (let round = 0; ; round++) {

@@ -1,4 +1,4 @@
-/** The memory of the proxy while very much content is forwarded to somebody slow. */
+/** The memory of the proxy while a lot of content is forwarded to a slow receiver. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
@@ -11,7 +11,7 @@ import { rawClient } from '../kit/peers/raw-peer.js'
 const TOTAL = 1024 ** 3
 const WARM = 128 * 1024 ** 2
 const MOST_GROWTH = 64 * 1024 ** 2
-/** The reader rests this long after each so many bytes. */
+/** The reader pauses for this time after each so many bytes. */
 const REST_MS = 2
 const REST_EVERY = 256 * 1024
 const DIGEST = pouredDigest(TOTAL)
@@ -32,7 +32,7 @@ async function rss(child: ChildProcess): Promise<number> {
   return bytes
 }
 
-/** Reads everything slowly, and looks at the memory of the proxy now and then. */
+/** Reads everything slowly, and measures the memory of the proxy from time to time. */
 async function drainSlowly(t: Test, socket: Socket, child: ChildProcess): Promise<void> {
   let rested = 0
   let looked = 0

@@ -1,4 +1,4 @@
-/** A proxy in a process of its own, which says how much memory it uses when it is asked. */
+/** A proxy in a separate process, which reports its memory on request. */
 import { createLogger, parseConfig, startProxy } from '../../src/index.js'
 
 const loaded = parseConfig(`version: 1

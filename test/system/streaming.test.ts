@@ -1,4 +1,4 @@
-/** The memory of the proxy while very much goes through a tunnel to somebody slow. */
+/** The memory of the proxy while a lot of data passes through a tunnel to a slow receiver. */
 import t from 'tap'
 import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { pour, pouredDigest } from '../kit/peers/pour.js'

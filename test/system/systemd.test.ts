@@ -1,4 +1,4 @@
-/** The units for systemd, read by systemd's own tools; neither needs a systemd that runs. */
+/** The systemd units, checked by systemd's own tools, which need no running systemd. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -7,7 +7,7 @@ import { needs, run, temporaryDirectory } from '../kit/processes/command.js'
 import { ROOT } from './program.js'
 
 const FOLDER = join(ROOT, 'docker/systemd')
-/** In tenths of ten, as `--threshold` takes it. To be on the network at all counts for half of it. */
+/** The exposure level in the unit of `--threshold`. Network access alone accounts for half of it. */
 const MOST_EXPOSED = 20
 
 const skip = needs('systemd-analyze')
@@ -17,7 +17,7 @@ function values(unit: string, key: string): string[] {
   return [...unit.matchAll(new RegExp(`^${key}=(.*)$`, 'gm'))].map(match => match[1] ?? '')
 }
 
-/** Writes the units where systemd-analyze may read them, with the Node that there is here. */
+/** Writes the units, with the Node of this machine, to a folder for systemd-analyze. */
 async function install(t: Test, change: (service: string) => string = text => text): Promise<string[]> {
   const directory = await temporaryDirectory(t)
   const service = await readFile(join(FOLDER, 'sluice.service'), 'utf8')

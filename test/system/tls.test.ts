@@ -1,4 +1,4 @@
-/** curl that speaks TLS to the proxy: with the authority of its certificate, and with a certificate of its own. */
+/** curl with TLS to the proxy: with the authority of the proxy's certificate, and with a client certificate. */
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -74,7 +74,7 @@ t.test('curl reaches origins through TLS to the proxy', { skip }, async t => {
   await t.test('not through a proxy whose certificate it does not trust: exit code 60', async t => {
     const { code } = await curl([`${plain.url}/a`])
     t.equal(code, 60)
-    // curl closes behind its alert, and the reset of that may be what is seen.
+    // curl closes after its alert, and the reset that this causes may arrive first.
     t.match(await sluice.logged({ event: 'tls_client_error' }), {
       error: /^(?:ERR_SSL_.*ALERT_UNKNOWN_CA|ECONNRESET)$/,
     })

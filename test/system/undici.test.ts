@@ -1,6 +1,6 @@
 /**
- * undici's EnvHttpProxyAgent, which Node's fetch also uses: it asks for a tunnel for http:// URLs too, so that port
- * 80 meets connect.ports, and what it is told then must name that key.
+ * undici's EnvHttpProxyAgent, which Node's fetch also uses. It requests a tunnel for http:// URLs, too, so connect.ports
+ * applies to port 80, and the error must name that key.
  */
 import { readFile } from 'node:fs/promises'
 import { connect } from 'node:net'
