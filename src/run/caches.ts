@@ -1,13 +1,13 @@
 /**
- * The cache of the process. It outlasts the configuration that it began in for as long as the keys of its store stay as
- * they are, so that a reload costs nothing that is stored.
+ * The caches of the process. A cache remains open across reloads as long as the keys of its store do not change, so
+ * that a reload loses no stored responses.
  */
 import { isDeepStrictEqual } from 'node:util'
 import type { CacheConfig } from '../config/cache.js'
 import type { Loaded } from '../config/load.js'
 import type { CacheFiles, OpenCache, OpenCacheOptions } from '../upstream/cache/open-cache.js'
 
-/** What a store is made of; where none of it changes, it stays. */
+/** The options of a store; it is reused while none of them changes. */
 interface StoreKeys extends CacheFiles {
   readonly config: Omit<CacheConfig, 'sharedBy' | 'keyInStatus' | 'rules'>
 }
@@ -15,7 +15,7 @@ interface StoreKeys extends CacheFiles {
 interface UsedCache {
   readonly keys: StoreKeys
   readonly cache: OpenCache
-  /** Configurations that it serves. */
+  /** The number of configurations that use it. */
   users: number
 }
 
@@ -27,7 +27,7 @@ export class Caches {
     this.#options = options
   }
 
-  /** The cache for a configuration, until it is released; undefined where it has none. */
+  /** The cache for a configuration, until it is released; undefined if the configuration has none. */
   async use({
     config: { cache: config },
     files,
@@ -46,7 +46,7 @@ export class Caches {
     return used.cache
   }
 
-  /** One of the configurations that it serves is gone; with the last one it is closed. */
+  /** Called when a configuration that uses the cache has ended; closes it after the last one. */
   async release(cache: OpenCache): Promise<void> {
     for (const used of this.#used) {
       if (used.cache !== cache) continue

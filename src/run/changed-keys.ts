@@ -1,13 +1,13 @@
 /**
- * Which keys of a configuration another one has otherwise, and which of those are read once, at the start: a reload leaves
- * them as they are, and says so.
+ * Compares configurations: which keys differ, and which of those are read only once, at the start, so that a reload
+ * does not change them and reports that instead.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { deepFreeze } from '../config/freeze.js'
 import type { Config } from '../config/schema.js'
 import { DEFAULT_SAMPLE } from '../config/tracing.js'
 
-/** @returns keys at the top of the file, as the file has them: `rules`, `error_note` */
+/** @returns top-level keys, spelled as in the file: `rules`, `error_note` */
 export function changedKeys(before: Config, after: Config): string[] {
   const keys = new Set([...Object.keys(before), ...Object.keys(after)]) as Set<keyof Config>
   return [...keys].filter(key => !isDeepStrictEqual(before[key], after[key])).map(snakeCase)
@@ -17,30 +17,32 @@ function snakeCase(key: string): string {
   return key.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 }
 
-/** The keys that are read once, and of each the part that stays as it was at the start. */
+/** The keys that are read once, and the value of each that remains as it was at the start. */
 const READ_ONCE: Readonly<Record<string, (config: Config) => unknown>> = {
   'listen.proxy': config => config.listen.proxy,
   'listen.admin': config => config.listen.admin,
   'listen.tls.address': config => config.listen.tls?.address,
-  // Whether clients are asked for certificates at all; under which authorities is read again.
+  // Whether clients are asked for certificates at all; the authorities themselves are reloaded.
   'listen.tls.client_ca': config =>
     config.listen.tls !== undefined && config.listen.tls.clientCa !== undefined,
   'listen.socket_mode': config => config.listen.socketMode,
   workers: config => config.workers,
   'log.format': config => config.log.format,
   'tracing.otlp': config => config.tracing?.otlp,
-  // Left out of the file, it is the default; otlp cannot be left out.
+  // The default applies if it is omitted; otlp has no default.
   'tracing.sample': config => config.tracing?.sample ?? DEFAULT_SAMPLE,
 }
 
-/** @returns those that differ, in the order of the file's documentation */
+/** @returns the keys that differ, in the order of the documentation */
 export function restartKeys(before: Config, after: Config): string[] {
   return Object.entries(READ_ONCE)
     .filter(([, value]) => !isDeepStrictEqual(value(before), value(after)))
     .map(([key]) => key)
 }
 
-/** A configuration as a process that started with another one is to read it: what is read once is as it was there. */
+/**
+ * The configuration for a worker process that starts later: keys that are read once keep their values from the start.
+ */
 export function keepReadOnce(start: Config, next: Config): Config {
   const { workers, log } = start
   const { proxy, admin, socketMode, tls } = start.listen

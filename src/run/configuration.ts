@@ -1,6 +1,6 @@
 /**
- * The configuration a command works with: that of its `--config`, or what no file at all means; and what is said of it, on
- * standard error when it cannot be used, and in the log when it is usable but hardly meant.
+ * Reads the configuration of a command, from the file of `--config` or the built-in defaults. Problems are written to
+ * standard error, warnings to the log.
  */
 import type { Logger } from 'pino'
 import { decidesByAddress } from '../clients/identify.js'
@@ -19,9 +19,10 @@ export interface ConfigurationHost {
 }
 
 /**
- * @param sources gets the files that were read
- * @param override gives what the command line says in place of the file
- * @returns undefined when it cannot be used, and every reason is written: the command then ends with EXIT.config
+ * @param sources receives the files that were read
+ * @param override applies the options of the command line
+ * @returns undefined when the configuration cannot be used and every problem was written: the command ends with
+ *   EXIT.config
  */
 export async function readConfiguration(
   file: string | undefined,
@@ -41,7 +42,7 @@ export async function readConfiguration(
 
 /**
  * Writes the warnings of a configuration to the log: at the start, and after a reload.
- * @param served the addresses that clients are served on
+ * @param served the addresses of the listeners for clients
  */
 export function logWarnings(logger: Logger, loaded: Loaded, served: readonly ListenAddress[]): void {
   for (const { file, line, path, message } of loaded.warnings) {
@@ -55,8 +56,8 @@ export function logWarnings(logger: Logger, loaded: Loaded, served: readonly Lis
     event: 'open_listener',
     proxy: open.map(serializeListenAddress),
     message:
-      'listening beyond loopback without authentication: some clients are known by address alone, and behind NAT ' +
-      'a stranger can look like one of them; keep the port from being published, or give every entry of clients ' +
-      'basic or certificate',
+      'listening beyond loopback without authentication: some clients are identified by address alone, and behind NAT ' +
+      'a stranger can have the same address; do not publish the port, or add basic or certificate to every entry of ' +
+      'clients',
   })
 }

@@ -1,13 +1,13 @@
 /**
- * What a command gives to whoever started it: text on the standard streams, which it touches through this alone so that
- * tests can read it, and an exit code.
+ * The output of a command: text on the standard streams, only through this interface so that tests can read it, and an
+ * exit code.
  */
 
-/** Each call writes the text as it is; line ends belong to the text. */
+/** Each call writes the text unchanged; line ends are part of the text. */
 export interface Io {
   readonly stdout: (text: string) => void
   readonly stderr: (text: string) => void
-  /** Whether stderr takes colour. */
+  /** Whether stderr supports colour. */
   readonly color: boolean
 }
 
@@ -16,7 +16,7 @@ interface Sink {
   write(text: string): unknown
 }
 
-/** Colour goes to a terminal alone, and not there when NO_COLOR is set to anything (https://no-color.org). */
+/** Uses colour only on a terminal, and not if NO_COLOR is set to a non-empty value (https://no-color.org). */
 export function streamIo(stdout: Sink, stderr: Sink, env: Readonly<Record<string, string | undefined>>): Io {
   const noColor = env['NO_COLOR'] ?? ''
   return {
@@ -28,33 +28,33 @@ export function streamIo(stdout: Sink, stderr: Sink, env: Readonly<Record<string
 
 const CODES = { red: 31, green: 32, yellow: 33 } as const
 
-/** The text in a colour where `to` takes one, else the text. */
+/** The text in a colour if `to` supports colour, otherwise unchanged. */
 export function paint(to: Pick<Io, 'color'>, color: keyof typeof CODES, text: string): string {
   return to.color ? `\x1b[${CODES[color]}m${text}\x1b[39m` : text
 }
 
-/** Exit codes, as sysexits.h numbers them, and 1 for an answer that is no. */
+/** Exit codes: those of sysexits.h, and 1 for a negative answer. */
 export const EXIT = {
   ok: 0,
-  /** What was asked about would be refused. */
+  /** The request in question would be refused. */
   denied: 1,
   /** The command line is wrong. */
   usage: 64,
-  /** What was read is not what it should be. */
+  /** The input data are invalid. */
   data: 65,
-  /** A file to be read is not there, or cannot be read. */
+  /** An input file does not exist or cannot be read. */
   noInput: 66,
-  /** An address cannot be listened on, or nobody there does what was asked for. */
+  /** An address cannot be listened on, or the service at an address does not respond as expected. */
   unavailable: 69,
-  /** A fault of the program itself. */
+  /** A bug of the program. */
   software: 70,
-  /** The system has no file descriptor left to start with. */
+  /** The system has too few file descriptors for a start. */
   system: 71,
-  /** A file to be written cannot be. */
+  /** An output file cannot be written. */
   cannotCreate: 73,
-  /** What was to be printed could not be. */
+  /** Output was lost. */
   ioError: 74,
-  /** DNS did not answer; it may the next time. */
+  /** DNS did not answer; a retry may succeed. */
   temporary: 75,
   /** The configuration is wrong. */
   config: 78,

@@ -1,34 +1,34 @@
 /**
- * How many files a process may have open, and how many the limits need: where the system has fewer, it is the system
- * that refuses connections, without a word, before the limits would.
+ * The number of files that a process may have open, and the number that the limits need. If the system allows fewer, it
+ * refuses connections silently before the limits do.
  */
 import { deepFreeze } from '../config/freeze.js'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
 import { errorCode } from '../errors.js'
 
-/** Standard streams, listeners, the event loop, names that are resolved, files that are read. */
+/** Standard streams, listeners, the event loop, name resolution, configuration files. */
 const OWN_FILES = 64
 
 /**
- * @param text of /proc/self/limits
- * @returns the soft limit; undefined where there is none, or it is not told
+ * @param text the content of /proc/self/limits
+ * @returns the soft limit; undefined when there is none, or it cannot be found
  */
 export function parseOpenFilesLimit(text: string): number | undefined {
   const [, limit] = /^Max open files +(\d+) /m.exec(text) ?? []
   return limit === undefined ? undefined : Number(limit)
 }
 
-/** For a start: Node reads the modules of a program all at once. */
+/** Descriptors for a start: Node reads many modules at once. */
 const START_FILES = 256
 const OUT_OF_FILES = /\bE[MN]FILE\b/
 
 /**
- * Whether a start has failed for want of descriptors. Node takes a package whose files it cannot open for one that is
- * missing, or that has less in it.
+ * Whether a start has failed because of too few descriptors. Node reports a package whose files it cannot open as
+ * missing or incomplete.
  *
- * @param limit how many files the process may have open, if that is known
- * @returns what to tell of it, in one line; undefined when it has failed for another reason
+ * @param limit the number of files that the process may have open, if known
+ * @returns a message in one line; undefined when the start has failed for another reason
  */
 export function outOfFiles(error: unknown, limit: number | undefined): string | undefined {
   const isLow = limit !== undefined && limit < START_FILES
@@ -44,34 +44,34 @@ export function outOfFiles(error: unknown, limit: number | undefined): string | 
 }
 
 /**
- * How much more than its part a worker may come to have. When one of two dies, the other has one half, and gets one half
- * of what the clients of the dead one open again; with more workers it is less.
+ * By how much a worker may exceed its share. When one of two workers dies, the other has half of the connections, and
+ * gets half of those that the clients of the dead one open again; with more workers it is less.
  */
 const IMBALANCE = 1.5
 
 /**
- * In each process. A tunnel has two, one of which is that of its client's connection. Names are looked up by each for
- * itself.
- * @param lookupSockets that DNS may need in each process
- * @param workers how many have the connections that limits allow to all of them together
+ * The number of files that each process needs. A tunnel needs two, one of which is its client connection. Each process
+ * resolves names itself.
+ * @param lookupSockets the sockets that DNS may need in each process
+ * @param workers the number of processes that share the connections within the limits
  */
 export function neededOpenFiles(
   { connections, tunnels }: Pick<Config['limits'], 'connections' | 'tunnels'>,
   lookupSockets: number,
   workers: number,
 ): number {
-  return Math.ceil((connections + tunnels) * partOf(workers)) + lookupSockets + OWN_FILES
+  return Math.ceil((connections + tunnels) * shareOf(workers)) + lookupSockets + OWN_FILES
 }
 
-/** What a worker may come to have of all connections. */
-function partOf(workers: number): number {
+/** The largest share of all connections that a worker may have. */
+function shareOf(workers: number): number {
   return workers === 1 ? 1 : IMBALANCE / workers
 }
 
 /**
- * The configuration, with `limits.connections` and `limits.tunnels` as low as the descriptors make them, where the file
- * leaves them out: a default is to fit what there is. What the file says holds as it says.
- * @param openFiles how many files a process may have open, if that is known
+ * Lowers `limits.connections` and `limits.tunnels` to what the descriptors allow, if the file does not set them. Values
+ * in the file are not changed.
+ * @param openFiles the number of files that a process may have open, if known
  */
 export function fitLimits(
   loaded: Loaded,
@@ -81,8 +81,8 @@ export function fitLimits(
 ): Loaded {
   const { limits } = loaded.config
   if (openFiles === undefined || neededOpenFiles(limits, lookupSockets, workers) <= openFiles) return loaded
-  const room = Math.floor((openFiles - lookupSockets - OWN_FILES) / partOf(workers))
-  const fitting = shareRoom(room, limits, {
+  const capacity = Math.floor((openFiles - lookupSockets - OWN_FILES) / shareOf(workers))
+  const fitting = divide(capacity, limits, {
     connections: loaded.placeOf(['limits', 'connections']) !== undefined,
     tunnels: loaded.placeOf(['limits', 'tunnels']) !== undefined,
   })
@@ -93,19 +93,21 @@ export function fitLimits(
 type Counts = Pick<Config['limits'], 'connections' | 'tunnels'>
 
 /**
- * @param written which of both the file says
- * @returns undefined where it says both, or there is no room for the other one
+ * Divides the capacity between connections and tunnels.
+ * @param written which of the two the file sets
+ * @returns undefined when the file sets both, or nothing would be left for the other one
  */
-function shareRoom(
-  room: number,
+function divide(
+  capacity: number,
   { connections, tunnels }: Counts,
   written: { readonly [Key in keyof Counts]: boolean },
 ): Counts | undefined {
   if (written.connections && written.tunnels) return undefined
   if (written.connections)
-    return room - connections < 1 ? undefined : { connections, tunnels: room - connections }
+    return capacity - connections < 1 ? undefined : { connections, tunnels: capacity - connections }
   // Each tunnel is a connection, too.
-  if (written.tunnels) return room - tunnels < tunnels ? undefined : { connections: room - tunnels, tunnels }
-  const third = Math.floor(room / 3)
-  return third < 1 ? undefined : { connections: room - third, tunnels: third }
+  if (written.tunnels)
+    return capacity - tunnels < tunnels ? undefined : { connections: capacity - tunnels, tunnels }
+  const third = Math.floor(capacity / 3)
+  return third < 1 ? undefined : { connections: capacity - third, tunnels: third }
 }

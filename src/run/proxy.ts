@@ -1,4 +1,4 @@
-/** The composition root: from a configuration to a running proxy. Nothing else knows all the parts. */
+/** The composition root: creates a running proxy from a configuration. Only this file knows all parts. */
 import { setTimeout } from 'node:timers/promises'
 import { AdminAccess } from '../admin/access.js'
 import { AdminServer, type Control } from '../admin/server.js'
@@ -24,78 +24,79 @@ import { Current, type ServiceEnvironment, type Services, openServices } from '.
 
 export type { LoadedConfig } from './runtime.js'
 
-/** What the outside world is made of; tests put their own in. */
+/** The environment of a proxy, parts of which tests replace. */
 export interface ProxyEnvironment extends ServiceEnvironment {
-  /** Of this process, for its status. */
+  /** The id of this process, for its status. */
   readonly pid?: number
-  /** What systemd passed on. */
+  /** Listening sockets from systemd. */
   readonly passedSockets?: PassedSockets
-  /** Where clients connect in another network namespace, beside the addresses of the configuration. */
+  /** A listening socket in another network namespace, in addition to the addresses of the configuration. */
   readonly sent?: SentSocket
-  /** Absent for a proxy that is alone. */
-  readonly worker?: WorkerPlace
-  /** Waits so many milliseconds. */
+  /** Absent for a proxy without workers. */
+  readonly worker?: WorkerContext
+  /** Waits for a number of milliseconds. */
   readonly wait?: (ms: number) => Promise<void>
 }
 
-/** What a proxy has to know that is one of several worker processes. */
-export interface WorkerPlace {
-  /** From 1; no other worker of this start, before or after, has it. */
+/** What a proxy needs to know when it is one of several worker processes. */
+export interface WorkerContext {
+  /** From 1; unique among all workers since the start. */
   readonly number: number
-  /** Where the supervisor has the admin listener, which no worker has. */
+  /** The address of the supervisor's admin listener; workers have none. */
   readonly admin: ListenAddress | undefined
-  /** Whether each worker binds its TCP addresses itself; where they do not, node:cluster binds for all of them. */
+  /** Whether each worker binds its TCP addresses itself; otherwise node:cluster binds for all of them. */
   readonly reusePort: boolean
-  /** What the first of them listens on; undefined for that one. */
+  /** The listeners of the first worker; undefined for the first one itself. */
   readonly bound: Listeners | undefined
 }
 
 export interface Reloaded {
-  /** Keys that differ from those of the start, which has no effect before a restart. */
+  /** Keys that differ from those at the start and take effect only after a restart. */
   readonly needsRestart: readonly string[]
-  /** Tunnels that were closed as the new configuration does not allow them. */
+  /** Tunnels that were closed because the new configuration does not allow them. */
   readonly closedTunnels: number
 }
 
 export interface RunningProxy extends Listeners {
   /**
-   * Puts another configuration in place of the one that is in force, for everything that begins from now on. Tunnels
-   * that it does not allow are closed; requests under way and all other tunnels go on as they began.
+   * Replaces the configuration for everything that begins from now on. Tunnels that the new one does not allow are
+   * closed; requests in progress and all other tunnels continue as they began.
    *
-   * @throws OpenSSL's error when the files of the configuration are not those that were checked; nothing has changed then
+   * @throws OpenSSL's error when the TLS files are not usable, although they were checked; nothing has changed then
    */
   reload(loaded: LoadedConfig): Promise<Reloaded>
-  /** What has been counted so far, as plain JSON; one report for each process. */
+  /** All metrics, as plain JSON; one report for each process. */
   metrics(): Promise<readonly MetricsReport[]>
-  /** How each process that serves clients does, as plain JSON. */
+  /** The status of each process that serves clients, as plain JSON. */
   status(): Promise<readonly WorkerStatus[]>
   /**
-   * Ends a tunnel, as an operator asks for.
+   * Closes a tunnel at an operator's request.
    * @param id of its exchange
-   * @returns false when there is none, or none any more
+   * @returns false when there is no such open tunnel
    */
   closeTunnel(id: string): Promise<boolean>
   /**
-   * Forgets what is stored.
-   * @returns how many responses; undefined while the cache is off
+   * Removes stored responses from the cache.
+   * @returns how many; undefined when the cache is off
    */
   purgeCache(what: Purge): Promise<number | undefined>
-  /** To be told how a reload went, one that was rejected too: it is counted, and shown as the last one. */
+  /** Must be called after each reload, also a rejected one: it is counted, and shown as the last reload. */
   reloaded(state: ReloadState): void
   /**
-   * Is no longer ready, goes on for `shutdown.delay`, then stops accepting, waits for what is open as long as
-   * `shutdown.drain` says, and closes everything.
+   * Reports that it is not ready, continues for `shutdown.delay`, then stops accepting, waits for what is open at most
+   * as long as `shutdown.drain`, and closes everything.
    */
   drain(): Promise<void>
-  /** Resolves when it cannot go on; it is still to be drained. */
+  /** Resolves when the proxy cannot continue; it must still be drained. */
   readonly fault: Promise<Error>
 }
 
 /**
  * Starts a proxy.
  *
- * @throws the system's error when an address cannot be bound, those of bindables and removeStaleSocket, OpenSSL's when the files of `listen.tls` are not those
- *   that were checked, TracingUnavailable when the packages of `tracing` are not installed; nothing is left open then
+ * @throws the system's error when an address cannot be bound, the errors of bindables and removeStaleSocket, OpenSSL's
+ *   error when the files of `listen.tls` are not usable, TracingUnavailable when the packages of `tracing` are not
+ *   installed; nothing is left open then
  */
 export async function startProxy(loaded: LoadedConfig, environment: ProxyEnvironment): Promise<RunningProxy> {
   const { startId, worker } = environment
@@ -141,7 +142,7 @@ class SingleProxy implements RunningProxy, Control {
   readonly #server: ProxyServer
   readonly #admin: AdminServer
   readonly #runtime: Current<Runtime>
-  /** Those that still have exchanges, too. */
+  /** The current runtime, and replaced ones that still have exchanges. */
   readonly #runtimes: Set<Runtime>
   #listeners: Listeners
   #lastReload: ReloadState | undefined
@@ -181,7 +182,7 @@ class SingleProxy implements RunningProxy, Control {
     return this.#listeners.admin
   }
 
-  /** @throws as startProxy does; nothing is left open then */
+  /** @throws as startProxy; nothing is left open then */
   async listen(): Promise<void> {
     const { recorder } = this.#services
     try {
@@ -191,7 +192,7 @@ class SingleProxy implements RunningProxy, Control {
       throw error
     }
     recorder.start()
-    // Again, with the ports that were really bound: they are another thing where the file says 0.
+    // Again, with the ports that were bound, as the file may say 0.
     this.#runtime.value.listening(this.#listeners)
   }
 
@@ -209,7 +210,7 @@ class SingleProxy implements RunningProxy, Control {
     this.#runtimes.add(after)
     const needsRestart = restartKeys(this.#started.config, after.config)
     this.#needsRestart = needsRestart
-    // Not what is for a collector that is not asked yet.
+    // A changed collector takes effect only after a restart, and so do the headers for it.
     if (!needsRestart.includes('tracing.otlp')) services.spans?.authorize(loaded.files.tracingHeaders)
     this.#server.configure(after.settings)
     services.shares.configure(after.config.limits)
@@ -225,7 +226,7 @@ class SingleProxy implements RunningProxy, Control {
   }
 
   drain(): Promise<void> {
-    this.#stopped ??= this.#leave()
+    this.#stopped ??= this.#shutDown()
     return this.#stopped
   }
 
@@ -281,10 +282,10 @@ class SingleProxy implements RunningProxy, Control {
   }
 
   /**
-   * Whoever sends clients here has to see that it is not ready before they are turned away; for workers, the supervisor
-   * sees to that.
+   * Load balancers must see that it is not ready before connections are refused, so it waits first; for workers, the
+   * supervisor waits.
    */
-  async #leave(): Promise<void> {
+  async #shutDown(): Promise<void> {
     const { worker, wait = ms => setTimeout(ms) } = this.#environment
     const { delayMs } = this.#runtime.value.config.shutdown
     if (delayMs > 0 && worker === undefined) await wait(delayMs)
@@ -294,7 +295,7 @@ class SingleProxy implements RunningProxy, Control {
   async #stop(deadlineMs: number): Promise<void> {
     const { spans, passwords, metrics, recorder } = this.#services
     await this.#server.drain(deadlineMs)
-    // While names are still resolved and addresses dialled.
+    // While names can still be resolved and addresses dialled, so that the last spans can be exported.
     await spans?.close()
     for (const runtime of this.#runtimes) await runtime.close()
     await passwords.close()
@@ -313,14 +314,14 @@ async function bind(
   const addresses = bindables(config.listen, passedSockets)
   if (worker === undefined) await removeStaleSockets([...addresses.proxy, addresses.admin])
   const proxy: ListenAddress[] = []
-  // Where workers do not bind for themselves, node:cluster sees to it.
+  // If workers do not bind for themselves, node:cluster handles port 0.
   const known = worker?.reusePort === true ? worker.bound : undefined
   for (const address of samePorts(addresses.proxy, known?.proxy)) proxy.push(await server.listen(address))
-  // Its address is none of this namespace: whoever asks for the same one here means something else.
+  // Not added to the own listeners: the same address in this namespace is another one.
   if (sent !== undefined) await server.listen(sent)
   let tls: TcpAddress | undefined
   if (config.listen.tls !== undefined) {
-    if (files.tls === undefined) throw new TypeError('listen.tls, and nothing of its files')
+    if (files.tls === undefined) throw new TypeError('listen.tls without the content of its files')
     tls = await server.listenTls(known?.tls ?? config.listen.tls.address, files.tls)
   }
   if (worker !== undefined) return { proxy, tls, admin: worker.admin }

@@ -1,8 +1,8 @@
 /**
- * When the configuration is read again, and what becomes of it: a signal asks for it, or a change of the files does. It
- * is checked as a whole and applied as a whole; one that cannot be used changes nothing, and the log says where.
+ * Reloads the configuration on a signal or a change of the files. It is checked as a whole and applied as a whole; one
+ * that cannot be used changes nothing, and the log says what is wrong.
  *
- * What goes on with it is not known here: one proxy, or many of them.
+ * How it is applied is not known here: to one proxy, or to many workers.
  */
 import { resolve } from 'node:path'
 import type { Logger } from 'pino'
@@ -14,32 +14,32 @@ import { ConfigSources } from '../config/file-reader.js'
 import type { ReloadState } from '../observe/worker-status.js'
 import type { Reloaded } from './proxy.js'
 
-/** What a signal asks for is told at once; what a change of files led to may be half of a change. */
+/** A signal reloads at once; after a file change, an invalid configuration is read again, as it may be half written. */
 export type ReloadTrigger = 'change' | 'retry' | 'signal'
 
 export interface ReloaderOptions {
   readonly file: string
   /**
-   * Reads and checks the file, and what it names.
-   * @param sources gets what was read, also when it cannot be used
+   * Reads and checks the file, and the files that it names.
+   * @param sources receives what was read, also when it cannot be used
    */
   readonly load: (sources: ConfigSources) => Promise<Loaded>
-  /** Puts it in force, as a whole; when it throws, nothing has changed. */
+  /** Applies a configuration as a whole; when it throws, nothing has changed. */
   readonly apply: (loaded: Loaded) => Promise<Reloaded>
-  /** Tells what is odd about one that is in force now. */
+  /** Logs the warnings of a configuration that was applied. */
   readonly warn: (loaded: Loaded) => void
   readonly watch: Pick<FileWatch, 'watch' | 'close'>
   readonly logger: Logger
-  /** Counts reloads. */
+  /** Called after each reload. */
   readonly onReload?: (state: ReloadState) => void
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
   readonly schedule?: Schedule
 }
 
-/** A change that leaves the files unusable is looked at once more after so long, before it is said to be wrong. */
+/** After a change that leaves the files unusable they are read again after this time, before they are rejected. */
 const RETRY_MS = 1000
-/** Of a configuration that is wrong all over nobody reads everything in a log. */
+/** The most problems of one configuration that are logged. */
 const MAX_PROBLEMS = 20
 
 const URGENCY: readonly ReloadTrigger[] = ['change', 'retry', 'signal']
@@ -47,19 +47,19 @@ const URGENCY: readonly ReloadTrigger[] = ['change', 'retry', 'signal']
 export class Reloader {
   readonly #options: ReloaderOptions
   #current: Loaded
-  /** What the configuration in force was read from, and what was looked at last, usable or not. */
+  /** The sources of the current configuration, and those that were read last, usable or not. */
   #applied: ConfigSources
   #tried: ConfigSources
-  /** Unusable, and to be looked at once more. */
-  #doubtful: ConfigSources | undefined
-  #asked: ReloadTrigger | undefined
+  /** Unusable sources that are going to be read again. */
+  #unusable: ConfigSources | undefined
+  #requested: ReloadTrigger | undefined
   #running = false
   #closed = false
   #cancelRetry: () => void = () => {}
 
   /**
-   * @param current what is in force
-   * @param sources what that was read from
+   * @param current the current configuration
+   * @param sources from which it was read
    */
   constructor(options: ReloaderOptions, current: Loaded, sources: ConfigSources) {
     this.#options = options
@@ -69,15 +69,15 @@ export class Reloader {
     this.#watch(sources)
   }
 
-  /** Has it read again, now or when what is under way is over; however often that is asked for meanwhile, once. */
+  /** Requests a reload, now or after the one in progress; several requests in the meantime cause one. */
   request(trigger: ReloadTrigger): void {
     if (this.#closed) return
-    const asked = [trigger, this.#asked ?? trigger]
-    this.#asked = URGENCY.findLast(urgency => asked.includes(urgency))
+    const triggers = [trigger, this.#requested ?? trigger]
+    this.#requested = URGENCY.findLast(urgency => triggers.includes(urgency))
     if (!this.#running) void this.#run()
   }
 
-  /** Nothing is put in force from now on. */
+  /** No configuration is applied any more. */
   close(): void {
     this.#closed = true
     this.#cancelRetry()
@@ -86,9 +86,9 @@ export class Reloader {
 
   async #run(): Promise<void> {
     this.#running = true
-    while (this.#asked !== undefined && !this.#closed) {
-      const trigger = this.#asked
-      this.#asked = undefined
+    while (this.#requested !== undefined && !this.#closed) {
+      const trigger = this.#requested
+      this.#requested = undefined
       await this.#reload(trigger)
     }
     this.#running = false
@@ -106,11 +106,11 @@ export class Reloader {
     if (this.#closed) return
     const isNew = !sources.isSameAs(this.#tried)
     if (trigger === 'change' && isNew && loaded instanceof ConfigError) {
-      this.#lookAgain(sources)
+      this.#retryLater(sources)
       return
     }
     this.#cancelRetry()
-    this.#doubtful = undefined
+    this.#unusable = undefined
     this.#tried = sources
     const isSignal = trigger === 'signal'
     if (loaded instanceof ConfigError) {
@@ -120,11 +120,11 @@ export class Reloader {
     this.#watch(sources)
   }
 
-  /** A file may be half written, or gone for a moment: that is no answer yet. */
-  #lookAgain(sources: ConfigSources): void {
+  /** A file may be half written, or missing for a moment: it is not rejected yet. */
+  #retryLater(sources: ConfigSources): void {
     this.#watch(sources)
-    if (this.#doubtful?.isSameAs(sources) === true) return
-    this.#doubtful = sources
+    if (this.#unusable?.isSameAs(sources) === true) return
+    this.#unusable = sources
     this.#cancelRetry()
     this.#cancelRetry = this.#schedule(RETRY_MS, () => this.request('retry'))
   }
@@ -152,14 +152,14 @@ export class Reloader {
       needs_restart: reloaded.needsRestart,
     })
     for (const key of reloaded.needsRestart) {
-      const message = 'it has changed, which takes effect at the next start'
+      const message = 'the change takes effect only after a restart'
       logger.warn({ event: 'config_warning', ...loaded.placeOf(key.split('.')), path: key, message })
     }
     warn(loaded)
     this.#ended('applied', [])
   }
 
-  /** @param err a fault that nobody has foreseen: where it comes from goes into the log */
+  /** @param err an unexpected error, which is logged with its stack */
   #reject({ file, problems }: ConfigError, err?: unknown): void {
     if (this.#closed) return
     const { logger } = this.#options
@@ -174,7 +174,7 @@ export class Reloader {
     onReload?.({ result, timeMs: wallClock(), hash: this.#current.hash, problems })
   }
 
-  /** What is in force, and what was looked at last: any of it may be what has to change next. */
+  /** Watches the current files and those that were read last: a change of any of them may matter. */
   #watch(sources: ConfigSources): void {
     if (this.#closed) return
     const { watch } = this.#options
@@ -188,7 +188,7 @@ export class Reloader {
   }
 }
 
-/** A fault that checking has not found: OpenSSL's, or one of our own. */
+/** An error that the checks have not found: OpenSSL's, or a bug. */
 function unexpected(file: string, error: unknown): ConfigError {
   const message = error instanceof Error ? error.message : String(error)
   return new ConfigError(file, [{ line: 0, column: 0, path: '', message }], { cause: error })

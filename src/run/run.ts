@@ -1,4 +1,4 @@
-/** The proxy in the foreground, until a signal ends it: what `sluice run` does. */
+/** `sluice run`: the proxy in the foreground, until a signal ends it. */
 import { statSync } from 'node:fs'
 import type { Logger } from 'pino'
 import {
@@ -36,28 +36,28 @@ export interface RunArguments {
   readonly logFormat?: 'json' | 'pretty' | undefined
 }
 
-/** What the process gives to a command that runs until it is told to stop. */
+/** The parts of the process that a command uses which runs until it is stopped. */
 export interface RunHost extends StartHost {
   /** Whether standard output is a terminal. */
   readonly terminal: boolean
-  /** Whether standard output takes colour. */
+  /** Whether standard output supports colour. */
   readonly color: boolean
   readonly notifyService: NotifyService
-  /** Called once, before anything is listened on; resolves with the name of the signal that asks for a stop. */
+  /** Called once, before any address is bound; resolves with the name of the signal that requests a stop. */
   awaitStop(): Promise<string>
-  /** Called once, before anything else; from then on the listener is called each time that a reload is asked for. */
+  /** Called once, first of all; from then on the listener is called for each reload signal. */
   onReload(listener: () => void): void
-  /** What became of an exception that nobody caught goes here. */
+  /** Registers a handler for uncaught exceptions. */
   onUncaught(report: (error: unknown) => void): void
-  /** Called at the end of the process, when nothing can be waited for any more. */
+  /** Registers a handler for the exit of the process, in which nothing can be awaited. */
   onExit(listener: () => void): void
 }
 
-/** @returns the exit code, once everything is closed */
+/** @returns the exit code, after everything was closed */
 export async function run(args: RunArguments, host: RunHost): Promise<number> {
-  let asked = false
+  let requested = false
   let reload = (): void => {
-    asked = true
+    requested = true
   }
   host.onReload(() => reload())
   const sources = new ConfigSources()
@@ -80,10 +80,10 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
   } catch (error) {
     sockets.closed()
     await log.flush()
-    // Which ends a start in which nobody serves yet.
+    // A signal ended the start, so it is no failure.
     if (error instanceof WorkerEnded && (signal !== undefined || (await isForAll(error, stop))))
       return EXIT.ok
-    return tellWhyNot(error, host, loaded.config)
+    return reportStartFailure(error, host, loaded.config)
   }
   sockets.created()
   const reloader = createReloader(args, proxy, log.logger, loaded, sources, host)
@@ -92,7 +92,7 @@ export async function run(args: RunArguments, host: RunHost): Promise<number> {
     if (reloader === undefined) log.logger.warn({ event: 'config_unchanged', message: READ_ONCE })
     else reloader.request('signal')
   }
-  if (asked) reload()
+  if (requested) reload()
   const notify = async (state: ServiceState): Promise<void> => {
     const problem = await host.notifyService(state)
     if (problem !== undefined) log.logger.warn({ event: 'notify_failed', error: problem })
@@ -114,16 +114,16 @@ function socketPaths({ listen: { proxy, admin } }: Config): string[] {
   return [...proxy, admin].flatMap(address => (address !== false && 'path' in address ? address.path : []))
 }
 
-/** A terminal sends its signal to all processes: it may have ended a worker that just begins, and be heard here later. */
+/** A terminal sends signals to all processes: a signal may have ended a starting worker and only then arrive here. */
 function isForAll({ signal }: WorkerEnded, stop: Promise<unknown>): boolean | Promise<boolean> {
   return (signal === 'SIGINT' || signal === 'SIGTERM') && isSettledWithin(stop, 1, pause)
 }
 
-/** @returns the exit code of a program that could not start */
-function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost, { listen }: Config): number {
-  const few = outOfFiles(error, openFilesLimit())
-  if (few !== undefined) {
-    io.stderr(`sluice: ${few}\n`)
+/** @returns the exit code of a start that failed */
+function reportStartFailure(error: unknown, { io, openFilesLimit }: RunHost, { listen }: Config): number {
+  const noFiles = outOfFiles(error, openFilesLimit())
+  if (noFiles !== undefined) {
+    io.stderr(`sluice: ${noFiles}\n`)
     return EXIT.system
   }
   const message = error instanceof Error ? error.message : String(error)
@@ -136,17 +136,17 @@ function tellWhyNot(error: unknown, { io, openFilesLimit }: RunHost, { listen }:
 }
 
 /**
- * Which key the address comes from that the system's error ends with, and the option that beats it. From a worker comes the
- * text of an error alone.
+ * The configuration key, and the option that overrides it, of the address at the end of the system's error message. An
+ * error from a worker has no more than its message.
  */
 function keyInMessage(message: string, { proxy, admin, tls }: Config['listen']): string | undefined {
-  const ofKeys = [
+  const candidates = [
     ...proxy.map(address => ({ key: 'listen.proxy (--listen)', address })),
     { key: 'listen.tls.address', address: tls?.address },
     { key: 'listen.admin (--admin)', address: admin === false ? undefined : admin },
   ]
   const place = message.slice(message.lastIndexOf(' ') + 1)
-  const found = ofKeys.find(({ address }) => {
+  const found = candidates.find(({ address }) => {
     if (address === undefined || !isTcp(address)) return false
     const { host, port } = address
     if (port === 0) return place === host
@@ -155,10 +155,9 @@ function keyInMessage(message: string, { proxy, admin, tls }: Config['listen']):
   return found?.key
 }
 
-const READ_ONCE =
-  'there is nothing to read again: no file was given with --config, or what was is no regular file'
+const READ_ONCE = 'nothing can be reloaded: no file was given with --config, or it is not a regular file'
 
-/** @returns undefined where nothing can be read a second time */
+/** @returns undefined when the configuration cannot be read a second time */
 function createReloader(
   args: RunArguments,
   proxy: RunningProxy,
@@ -189,12 +188,12 @@ function createReloader(
   return reloader
 }
 
-/** A pipe is at its end once it was read. One that is gone for the moment may be a file again. */
+/** A pipe can be read only once. A missing file may return. */
 function isRegularFile(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() !== false
 }
 
-/** The command line beats the file. */
+/** The command line takes precedence over the file. */
 function override(config: Config, { listen, admin, logFormat }: RunArguments): Config {
   const addresses = {
     proxy: listen === undefined ? config.listen.proxy : listen.map(parseListenAddress),
@@ -207,7 +206,7 @@ function override(config: Config, { listen, admin, logFormat }: RunArguments): C
   }
 }
 
-/** With limits that fit the descriptors, where the file leaves them out. */
+/** Lowers limits that the file does not set to what the descriptors allow. */
 function fitted(loaded: Loaded, { openFilesLimit }: RunHost): Loaded {
   const { config } = loaded
   const sockets = neededSockets(config.dns.servers, config.limits.dnsLookups)
@@ -223,15 +222,15 @@ function formatOf({ format }: Config['log'], { terminal }: Pick<RunHost, 'termin
   return terminal ? 'pretty' : 'json'
 }
 
-interface Announcing extends Pick<RunHost, 'terminal' | 'io' | 'openFilesLimit'> {
+interface AnnounceOptions extends Pick<RunHost, 'terminal' | 'io' | 'openFilesLimit'> {
   readonly log: Log
-  /** Whether limits were lowered to what the process may open. */
+  /** Whether limits were lowered because of the descriptors. */
   readonly isFitted: boolean
-  /** The configuration file, as it was given. */
+  /** The configuration file as given on the command line. */
   readonly file: string | undefined
 }
 
-async function announce(proxy: RunningProxy, loaded: Loaded, host: Announcing): Promise<void> {
+async function announce(proxy: RunningProxy, loaded: Loaded, host: AnnounceOptions): Promise<void> {
   const { log, file, isFitted } = host
   const { logger } = log
   logger.info({
@@ -269,18 +268,18 @@ async function announce(proxy: RunningProxy, loaded: Loaded, host: Announcing): 
   if (host.terminal || formatOf(loaded.config.log, host) === 'pretty') host.io.stdout(banner(proxy, file))
 }
 
-/** For people: where it is, what to paste, and what it goes by. */
+/** For people: the address, the variables to set, the status page and the configuration. */
 function banner(proxy: RunningProxy, file: string | undefined): string {
   const { tls, admin } = proxy
   const page = admin !== undefined && isTcp(admin) ? [`Status page: ${urlOf('http', admin)}/`] : []
   const configuration = file ?? 'no file, the defaults hold; --config FILE names one'
-  const lines = [...toPaste(proxy), ...page, `Configuration: ${configuration}`]
+  const lines = [...exportCommands(proxy), ...page, `Configuration: ${configuration}`]
   if (tls !== undefined) lines.push(`By TLS it is at ${urlOf('https', tls)}`)
   return `\n${lines.join('\n')}\n\n`
 }
 
-/** curl reads http_proxy in lower case alone, others in upper case. No URL names a Unix socket. */
-function toPaste({ proxy }: RunningProxy): string[] {
+/** curl reads only the lower-case http_proxy, other programs the upper-case one. A Unix socket has no such URL. */
+function exportCommands({ proxy }: RunningProxy): string[] {
   const [first] = proxy.filter(isTcp)
   if (first === undefined) return []
   const url = urlOf('http', first)
@@ -305,7 +304,7 @@ function reachable(address: TcpAddress): TcpAddress {
   return address
 }
 
-/** Where clients are served. */
+/** The addresses of the listeners for clients. */
 function served({ proxy, tls }: RunningProxy): readonly ListenAddress[] {
   return tls === undefined ? proxy : [...proxy, tls]
 }

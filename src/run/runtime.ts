@@ -1,7 +1,7 @@
 /**
- * What one configuration comes to: policy, clients, names, connections to upstreams and origins, all of it replaced at
- * once when another configuration takes its place. An exchange belongs to the runtime that it began in to its end,
- * so that no request is judged half by the one and half by the other.
+ * Everything that is created from one configuration: policy, clients, names, connections to upstreams and origins. A
+ * reload replaces all of it at once. An exchange belongs to the runtime in which it began until it ends, so that no
+ * request is judged partly by one configuration and partly by another.
  */
 import { randomBytes } from 'node:crypto'
 import { type AdminRules, adminRules } from '../admin/access.js'
@@ -29,15 +29,15 @@ import { Dialer } from '../upstream/dial.js'
 import { Http1Sender } from '../upstream/http1-sender.js'
 import { createParents, type Parents } from '../upstream/parents.js'
 import { logUpstream } from '../upstream/availability.js'
-import type { RuntimeInForce, Services } from './services.js'
+import type { CurrentRuntime, Services } from './services.js'
 
-/** A configuration as it was loaded: what a runtime is made of. */
+/** A loaded configuration, from which a runtime is created. */
 export type LoadedConfig = Pick<Loaded, 'config' | 'hash' | 'fromFile' | 'files' | 'folder'>
 
-/** Milliseconds an open connection to an origin waits for its next request; most origins wait five seconds. */
+/** Milliseconds for which an idle connection to an origin is kept open; most origins close it after five seconds. */
 const UPSTREAM_KEEP_ALIVE_MS = 4000
 
-export class Runtime implements TunnelRules, RuntimeInForce {
+export class Runtime implements TunnelRules, CurrentRuntime {
   readonly hash: string
   readonly settings: ServerSettings
   readonly dialer: Dialer
@@ -47,24 +47,24 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   readonly #origins: Origins
   readonly #parents: Parents | undefined
   readonly #sender: Http1Sender
-  /** Undefined where nothing is cached. */
+  /** Undefined without a cache. */
   readonly #cache: OpenCache | undefined
   readonly #observers: ObserverList
   readonly #serving: Serving
-  /** Read when they are asked for. */
+  /** Parsed when they are first needed. */
   #certificates: readonly CertificateExpiry[] | undefined
-  /** What is large of it; dropped once nothing but tunnels is left that began in it. */
+  /** The large parts; released once only tunnels are left of its exchanges. */
   #loaded: LoadedConfig | undefined
-  /** How many of its exchanges have become tunnels. */
+  /** The number of its exchanges that have become tunnels. */
   #tunnels = 0
   #isRetired = false
   #closed: Promise<void> | undefined
   #onClosed: () => void = () => {}
 
   /**
-   * @param listeners the proxy's own: no request may lead back to them
-   * @param before the one whose place it takes; passwords that are still right are not asked for again
-   * @throws OpenSSL's error when the files of the configuration are not those that were checked
+   * @param listeners the proxy's own, to which no request may lead back
+   * @param before the previous runtime, from which successful password checks are adopted
+   * @throws OpenSSL's error when the files of the configuration are not usable, although they were checked
    */
   static async open(
     loaded: LoadedConfig,
@@ -143,7 +143,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     return adminRules(this.#inForce)
   }
 
-  /** Judges from now on with these as the proxy's own: port 0 of a configuration has become another one. */
+  /** Replaces the proxy's own listeners in the policy: port 0 of a configuration has become another one. */
   listening(listeners: Listeners): void {
     this.#serving.policy = createPolicy(this.#inForce, listeners)
   }
@@ -172,8 +172,8 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   }
 
   /**
-   * Whether a tunnel of another runtime could be had in this one, too. Certificates and credentials are checked
-   * again; the latter are not counted when they are wrong: nobody has sent them now.
+   * Returns a function that decides whether a tunnel of another runtime would be allowed in this one. Certificates and
+   * credentials are checked again; wrong credentials are not counted, as nobody has sent them now.
    */
   judge(): (tunnel: OpenTunnel) => Promise<boolean> {
     const loaded = this.#inForce
@@ -196,7 +196,7 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     this.#tunnels -= 1
   }
 
-  /** Closes it when its last exchange is over, and what of it is idle at once. */
+  /** Closes idle connections at once, and the runtime after its last exchange. */
   retire(): Promise<void> {
     this.#isRetired = true
     this.#serving.ended = () => this.#endIfUnused()
@@ -210,23 +210,23 @@ export class Runtime implements TunnelRules, RuntimeInForce {
     })
   }
 
-  /** Closes what it has open, whoever may still use it. */
+  /** Closes everything, even if it is still in use. */
   close(): Promise<void> {
     this.#closed ??= this.#close()
     return this.#closed
   }
 
   get #inForce(): LoadedConfig {
-    if (this.#loaded === undefined) throw new TypeError('asked of a configuration that is gone')
+    if (this.#loaded === undefined) throw new TypeError('the configuration has been released')
     return this.#loaded
   }
 
-  /** A tunnel may live for a day, and the rules that it began under can be large. */
+  /** Releases the rules, which can be large, once only tunnels are left: a tunnel may stay open for days. */
   #endIfUnused(): void {
     const { exchanges } = this.#serving
     if (exchanges <= this.#tunnels && this.#loaded !== undefined) {
       this.#loaded = undefined
-      this.#serving.policy = policyOfNothing()
+      this.#serving.policy = emptyPolicy()
     }
     if (exchanges === 0) void this.close()
   }
@@ -241,8 +241,8 @@ export class Runtime implements TunnelRules, RuntimeInForce {
   }
 }
 
-/** In place of a policy that nobody asks any more: it would deny everything. */
-function policyOfNothing(): Policy {
+/** Replaces a released policy; it would deny everything, but is not asked any more. */
+function emptyPolicy(): Policy {
   const deny = { hosts: [], addresses: [] }
   return new Policy({ connectPorts: [], forwardPorts: [], sni: 'none', rules: new Map(), deny })
 }
@@ -295,7 +295,7 @@ function openOrigins(
   })
 }
 
-/** What all handlers go by that the configuration and the services say. */
+/** The options of the handlers that depend on the configuration and the services. */
 function handlingOf(
   { limits, forward, via }: Config,
   { date, now, buffers, startId }: Services,
@@ -315,7 +315,7 @@ function handlingOf(
   }
 }
 
-/** The log is none where it would write nothing, not even refusals. */
+/** The access log is omitted if its level would suppress everything, even refusals. */
 function observersOf({ log }: Config, { logger, wallClock, observers }: Services): ObserverList {
   if (!logger.isLevelEnabled('warn')) return new ObserverList(observers)
   return new ObserverList([new AccessLog({ logger, query: log.query, wallClock }), ...observers])

@@ -1,4 +1,4 @@
-/** What lives as long as the process: made once, and shared by all configurations that are in force one after another. */
+/** Services live as long as the process: created once, and shared by all configurations that follow each other. */
 import { randomBytes } from 'node:crypto'
 import type { Logger } from 'pino'
 import { BcryptThread } from '../clients/bcrypt-thread.js'
@@ -24,18 +24,18 @@ import { TunnelRegistry } from '../tunnel/registry.js'
 import type { SocketFactory, Dialer } from '../upstream/dial.js'
 import { Caches } from './caches.js'
 
-/** What the outside world is made of; tests put their own in. */
+/** The environment of the services, parts of which tests replace. */
 export interface ServiceEnvironment extends NameEnvironment {
   readonly logger: Logger
-  /** A random text, made once a start; names this proxy in Via and begins every exchange's id. */
+  /** A random text, generated at the start; part of the name in Via and of every exchange id. */
   readonly startId: string
-  /** Named in the metrics. */
+  /** Shown in the metrics. */
   readonly build?: BuildInfo
-  /** Metrics of the process, of `createProcessMetrics`, which go out with those of this proxy. */
+  /** Metrics of the process, from `createProcessMetrics`, reported with those of this proxy. */
   readonly processMetrics?: () => Promise<MetricsReport>
-  /** How many lines the log has lost; absent where that is not known. */
+  /** The number of lines that the log has lost; absent when unknown. */
   readonly lostLogLines?: () => number
-  /** In place of its own count of wrong credentials. */
+  /** Instead of a count of failed attempts of its own. */
   readonly attempts?: FailedAttempts
   readonly connector?: SocketFactory
   readonly descriptors?: Descriptors
@@ -43,27 +43,27 @@ export interface ServiceEnvironment extends NameEnvironment {
   readonly now?: () => number
   /** Milliseconds since the epoch. */
   readonly wallClock?: () => number
-  /** Where limits are counted; by itself, each proxy has its own. */
+  /** Where reservations are counted; by default in this process. */
   readonly ledger?: Ledger
 }
 
-/** What is asked of the configuration in force by what outlasts it. */
-export interface RuntimeInForce {
+/** The parts of the current runtime that the services use. */
+export interface CurrentRuntime {
   readonly config: Config
   readonly hash: string
   readonly dialer: Dialer
-  /** Undefined while nothing is stored anywhere. */
+  /** Undefined without a cache. */
   readonly cache: OperatedCache | undefined
   upstreamHealth(): readonly UpstreamHealth[]
   certificates(): readonly CertificateExpiry[]
 }
 
-/** The one of several, one after another, that is current. */
+/** Holds the current one of several values that follow each other. */
 export class Current<T> {
   #value: T | undefined
 
   get value(): T {
-    if (this.#value === undefined) throw new TypeError('asked for before there is one')
+    if (this.#value === undefined) throw new TypeError('no current value yet')
     return this.#value
   }
 
@@ -86,7 +86,7 @@ export interface Services {
   readonly lookups: Lookups
   readonly passwords: BcryptThread
   readonly attempts: FailedAttempts
-  /** Random bytes, made once a start. */
+  /** Random bytes, generated at the start. */
   readonly credentialKey: Uint8Array
   readonly shares: Shares
   readonly buffers: ReadBuffers
@@ -94,21 +94,21 @@ export interface Services {
   readonly caches: Caches
   readonly metrics: Metrics
   readonly recorder: StatusRecorder
-  /** Undefined where nothing is traced. */
+  /** Undefined when nothing is traced. */
   readonly spans: SpanExport | undefined
-  /** Of every exchange, behind the log. */
+  /** Notified of every exchange, after the log. */
   readonly observers: readonly ExchangeObserver[]
 }
 
 /**
- * @param runtime has a value before anything is served
- * @param instance what tells this process from others of its kind
+ * @param runtime must have a value before anything is served
+ * @param instance distinguishes this process from others of the same start
  * @throws TracingUnavailable when the packages of `tracing` are not installed
  */
 export async function openServices(
   { config, files }: Pick<Loaded, 'config' | 'files'>,
   environment: ServiceEnvironment,
-  runtime: Current<RuntimeInForce>,
+  runtime: Current<CurrentRuntime>,
   instance: string,
 ): Promise<Services> {
   const { logger, startId, build, connector, descriptors = NO_DESCRIPTOR_KEPT } = environment

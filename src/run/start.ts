@@ -1,4 +1,4 @@
-/** Whether `sluice run` is one proxy in this process, or a supervisor of several in others. */
+/** Starts `sluice run` as one proxy in this process, or as a supervisor of several worker processes. */
 import { availableParallelism, platform } from 'node:os'
 import type { Loaded } from '../config/load.js'
 import type { Config } from '../config/schema.js'
@@ -12,31 +12,31 @@ import { startSupervisor } from '../supervisor/supervisor.js'
 import type { WorkerProcess } from '../supervisor/worker-process.js'
 import type { Io } from './io.js'
 
-/** What the process gives to it. */
+/** The parts of the process that a start uses. */
 export interface StartHost {
   readonly io: Io
   readonly startId: string
   readonly build: BuildInfo
-  /** Of this process. */
+  /** The id of this process. */
   readonly pid: number
-  /** What systemd passed on. */
+  /** Listening sockets from systemd. */
   readonly passedSockets: PassedSockets
-  /** How many files the process may have open; undefined where that is not known. */
+  /** The number of files that the process may have open; undefined when unknown. */
   openFilesLimit(): number | undefined
-  /** Variables of the process. */
+  /** Environment variables. */
   readonly environment: Readonly<Record<string, string | undefined>>
-  /** Starts one worker process more. */
+  /** Starts another worker process. */
   fork(): WorkerProcess
 }
 
-/** How many processes serve clients. */
+/** The number of processes that serve clients. */
 export function countWorkers({ workers }: Config): number {
   return workers === 'auto' ? availableParallelism() : workers
 }
 
 /**
- * @param interrupt ends a start that takes its time, or what of it is not done by then
- * @throws what startProxy and startSupervisor throw
+ * @param interrupt aborts a start in progress
+ * @throws the errors of startProxy and startSupervisor
  */
 export function startProxies(
   loaded: Loaded,

@@ -1,20 +1,20 @@
 /**
- * Notices that files have changed, whichever way: written in place, replaced by a rename, gone and back, or behind a
- * symbolic link that leads elsewhere now, as Kubernetes swaps the folder `..data` of a volume.
+ * Detects changes of files: written in place, replaced by a rename, removed and created again, or behind a symbolic
+ * link whose target changes, as when Kubernetes swaps the folder `..data` of a volume.
  *
- * What counts is what the paths lead to, compared by its state (device, inode, size, times). Events of the folders only
- * say when to compare: there are none on network file systems, from the other side of a container's mount, and of links
- * further up the path, so the state is also read every few seconds without them. A change is reported when two readings a
- * while apart are alike, so that a file that is being written is left alone until it rests.
+ * The files at the end of all links are compared by their state (device, inode, size, times). Events of the folders
+ * only trigger a comparison: there are none on network file systems, from outside a container's mount, and for links
+ * further up the path, so the state is also polled every few seconds. A change is reported when two readings some time
+ * apart are equal, so that a file that is being written is not read too early.
  */
 import { errorCode } from '../errors.js'
 import { watch as watchByEvents } from 'node:fs'
 import { readlink, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute } from 'node:path'
 
-/** A change is reported when the files have rested for so long. */
+/** A change is reported when the files have not changed for this time. */
 const QUIET_MS = 200
-/** Between two looks while there are no events. */
+/** The polling interval while there are no events. */
 const POLL_MS = 5000
 
 export interface FileWatchOptions {
@@ -26,10 +26,10 @@ export interface FileWatchOptions {
   readonly watchFolder?: (folder: string, onEvent: () => void) => { close(): void }
 }
 
-interface Look {
-  /** Of all files in one text. */
+interface Snapshot {
+  /** The state of all files as one text. */
   readonly state: string
-  /** Those that the files, and the links to them, lie in; of files that are missing, too. */
+  /** The folders of the files and of all links to them, also of missing files. */
   readonly folders: ReadonlySet<string>
 }
 
@@ -37,11 +37,11 @@ export class FileWatch {
   readonly #options: Required<FileWatchOptions>
   #paths: readonly string[] = []
   #folders: { close(): void }[] = []
-  /** The state at the last look, and the one that was reported last. */
+  /** The state when it was read last, and the one that was reported last. */
   #seen: string | undefined
   #reported: string | undefined
-  #looking = false
-  /** Whether the next look is the one after `quietMs`. */
+  #reading = false
+  /** Whether the next reading is due after `quietMs`. */
   #soon = false
   #cancel: () => void = () => {}
 
@@ -56,10 +56,10 @@ export class FileWatch {
   }
 
   /**
-   * Watches these files, in place of those before. That is reported as a change, once, because they may have changed
+   * Watches these files instead of the previous ones. It reports a change once, because the files may have changed
    * since they were read.
    *
-   * @param paths absolute; none ends it
+   * @param paths absolute paths; an empty list stops watching
    */
   watch(paths: readonly string[]): void {
     if (paths.length === this.#paths.length && paths.every(path => this.#paths.includes(path))) return
@@ -67,7 +67,7 @@ export class FileWatch {
     this.#seen = undefined
     this.#reported = undefined
     if (paths.length > 0) {
-      this.#lookSoon()
+      this.#readSoon()
       return
     }
     this.#cancel()
@@ -79,25 +79,25 @@ export class FileWatch {
     this.watch([])
   }
 
-  readonly #lookSoon = (): void => {
-    // An event may come when nothing is watched any more.
+  readonly #readSoon = (): void => {
+    // An event may arrive after watching has stopped.
     if (this.#soon || this.#paths.length === 0) return
     this.#soon = true
-    if (!this.#looking) this.#next()
+    if (!this.#reading) this.#next()
   }
 
   #next(): void {
     const { schedule, quietMs, pollMs } = this.#options
     this.#cancel()
-    this.#cancel = schedule(this.#soon ? quietMs : pollMs, () => void this.#look())
+    this.#cancel = schedule(this.#soon ? quietMs : pollMs, () => void this.#read())
   }
 
-  async #look(): Promise<void> {
-    this.#looking = true
+  async #read(): Promise<void> {
+    this.#reading = true
     this.#soon = false
     const paths = this.#paths
-    const { state, folders } = await lookAt(paths)
-    this.#looking = false
+    const { state, folders } = await readState(paths)
+    this.#reading = false
     if (this.#paths.length === 0) return
     if (paths !== this.#paths) this.#soon = true
     else if (state !== this.#seen) {
@@ -108,24 +108,24 @@ export class FileWatch {
       this.#reported = state
       this.#options.onChange()
     }
-    // The listener may have closed it.
+    // The listener may have stopped watching.
     if (this.#paths.length > 0) this.#next()
   }
 
-  /** Anew with each change: what is at a path now may not be the folder that was there before. */
+  /** Watches the folders again after each change: another folder may be at the same path now. */
   #arm(folders: ReadonlySet<string>): void {
     for (const folder of this.#folders.splice(0)) folder.close()
     for (const folder of folders) {
       try {
-        this.#folders.push(this.#options.watchFolder(folder, this.#lookSoon))
+        this.#folders.push(this.#options.watchFolder(folder, this.#readSoon))
       } catch {
-        // No such folder, or no more watches to be had: then the looks without events have to do.
+        // The folder does not exist, or the system allows no more watches: polling must suffice.
       }
     }
   }
 }
 
-async function lookAt(paths: readonly string[]): Promise<Look> {
+async function readState(paths: readonly string[]): Promise<Snapshot> {
   const folders = new Set<string>()
   const states = await Promise.all(
     paths.map(async path => {
@@ -142,10 +142,10 @@ async function lookAt(paths: readonly string[]): Promise<Look> {
   return { state: states.join('\n'), folders }
 }
 
-/** As many links in a row as Linux follows. */
+/** The most links that Linux follows in a row. */
 const MOST_LINKS = 40
 
-/** Those of a path and of the links that it leads over, and of the end of them, which need not be there. */
+/** The folders of a path, of all links that it leads through, and of its target, which may be missing. */
 async function* foldersOf(path: string): AsyncGenerator<string> {
   let at = path
   try {
@@ -153,11 +153,11 @@ async function* foldersOf(path: string): AsyncGenerator<string> {
       const folder = await realpath(dirname(at))
       yield folder
       const link = await readlink(at)
-      // Not normalized: `..` behind a link is another folder than the text says.
+      // Not normalised: `..` after a link leads to another folder than the text suggests.
       at = isAbsolute(link) ? link : `${folder}/${link}`
     }
   } catch {
-    // No such folder, or no link any more.
+    // The folder does not exist, or the path is not a link.
   }
 }
 
@@ -168,12 +168,11 @@ function watchFolder(folder: string, onEvent: () => void): { close(): void } {
 }
 
 /**
- * One timer, which tests replace by one that they move: calls the function once after so many milliseconds, unless what it
- * returns is called before.
+ * Starts a timer; tests replace it by one that they control. The returned function cancels the call.
  */
 export type Schedule = (ms: number, call: () => void) => () => void
 
-/** Keeps no process alive. */
+/** Its timers do not keep the process alive. */
 export const systemSchedule: Schedule = (ms, call) => {
   const timer = setTimeout(call, ms).unref()
   return () => clearTimeout(timer)

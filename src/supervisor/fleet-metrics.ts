@@ -1,6 +1,6 @@
 /**
- * The metrics of all processes together: each worker is asked when somebody wants to know. What is told never falls: of a
- * worker that has ended, or does not answer in time, it is what it told last.
+ * The metrics of all processes together; each worker is asked when the metrics are read. Totals never fall: for a
+ * worker that has ended, or does not answer in time, its last report is used.
  */
 import type { MetricsReport, ReportedMetric } from '../observe/exposition.js'
 import { type BuildInfo, Metrics, type RELOAD_RESULTS } from '../observe/metrics.js'
@@ -9,18 +9,18 @@ import { ANSWER_SECONDS, isSettledWithin, type Pause } from './waits.js'
 export interface FleetMetricsOptions {
   readonly configHash: () => string
   readonly build: BuildInfo | undefined
-  /** Of the supervisor's own log, through which those of the workers go. */
+  /** Lines lost by the supervisor's own log, which also carries those of the workers. */
   readonly lostLogLines: () => number
-  /** Of the supervisor's process. */
+  /** Metrics of the supervisor's process. */
   readonly process: (() => Promise<MetricsReport>) | undefined
   readonly pause: Pause
 }
 
-/** A worker, as far as this is concerned. */
+/** The parts of a worker that are used here. */
 export interface Reporter {
-  /** What it told last; undefined when it has not been asked. */
+  /** Its last report; undefined if it was never asked. */
   readonly lastReport: MetricsReport | undefined
-  /** Asks it. Never rejects. */
+  /** Requests a report. Never rejects. */
   report(): Promise<void>
 }
 
@@ -45,7 +45,7 @@ export class FleetMetrics {
     this.#pause = pause
   }
 
-  begun(worker: Reporter): void {
+  started(worker: Reporter): void {
     this.#reporters.add(worker)
   }
 
@@ -67,7 +67,7 @@ export class FleetMetrics {
     const asked = Promise.all([...this.#reporters].map(worker => worker.report()))
     const answered = isSettledWithin(asked, ANSWER_SECONDS, this.#pause)
     const [own] = await Promise.all([this.#own.report(), answered])
-    // From here on without a pause: a worker that ends meanwhile would be counted twice.
+    // No await from here on: a worker that ended meanwhile would be counted twice.
     const workers = [...this.#reporters].flatMap(({ lastReport }) =>
       lastReport === undefined ? [] : [lastReport],
     )
@@ -82,8 +82,8 @@ export class FleetMetrics {
 const COUNTED: ReadonlySet<string> = new Set<ReportedMetric['type']>(['counter', 'histogram'])
 
 /**
- * What workers that are gone have counted: a total that fell with each of them would look like one that had begun anew,
- * and be counted twice. What they measured (gauges) has gone with them.
+ * The counters of workers that have ended. A total that fell with each of them would look like a restarted counter, and
+ * be counted twice. Their gauges are dropped.
  */
 export class PastCounts {
   readonly #metrics = new Map<string, { of: ReportedMetric; values: Map<string, ReportedValue> }>()
@@ -96,7 +96,7 @@ export class PastCounts {
       for (const value of metric.values) {
         const key = JSON.stringify([value.metricName, value.labels])
         const before = known.values.get(key)?.value ?? 0
-        // What all workers tell of something that they share is no more for a second one.
+        // A value that all workers report of something shared is not added up.
         const total = metric.aggregator === 'max' ? Math.max(before, value.value) : before + value.value
         known.values.set(key, { ...value, value: total })
       }

@@ -1,13 +1,12 @@
 /**
- * The workers, each in a place of its own: there is one in every place until the end, and another takes the place of one
- * that dies.
+ * The workers. Each occupies a slot: every slot has a worker until the end, and a worker that dies is replaced.
  */
 import { setMaxListeners } from 'node:events'
 import type { Logger } from 'pino'
 import { FailedAttempts } from '../clients/failed-attempts.js'
 import type { LocalLedger } from '../limits/ledger.js'
 import type { Listeners } from '../pipeline/create-policy.js'
-import type { WorkerPlace } from '../run/proxy.js'
+import type { WorkerContext } from '../run/proxy.js'
 import { Backoff, isSettledWithin, keepBeating, type Pause } from './waits.js'
 import type { WorkerStart } from './messages.js'
 import { WorkerHandle } from './worker-handle.js'
@@ -16,7 +15,7 @@ import type { WorkerExit, WorkerProcess } from './worker-process.js'
 export interface FleetOptions {
   readonly logger: Logger
   readonly fork: () => WorkerProcess
-  /** Get whole lines that a worker wrote to its standard output, and to its standard error. */
+  /** Receive whole lines that a worker wrote to its standard output, and to its standard error. */
   readonly passLog: (lines: string) => void
   readonly passError: (lines: string) => void
   readonly pause: Pause
@@ -25,21 +24,21 @@ export interface FleetOptions {
   /** Milliseconds since the epoch. */
   readonly wallClock: () => number
   readonly ledger: LocalLedger
-  /** What is the same for all that begin from now on; `loaded` is the configuration in force. */
-  readonly start: () => Omit<WorkerStart, 'place' | 'failures'>
-  readonly place: () => Omit<WorkerPlace, 'number' | 'bound'>
-  /** Called when the first worker is about to listen. @throws why it may not */
+  /** The data common to all workers that start from now on; `loaded` is the current configuration. */
+  readonly start: () => Omit<WorkerStart, 'context' | 'failures'>
+  readonly context: () => Omit<WorkerContext, 'number' | 'bound'>
+  /** Called before the first worker binds its addresses. @throws when they are not available */
   readonly probe: () => Promise<void>
-  readonly begun: (worker: WorkerHandle) => void
-  /** Called when a worker begins in the place of one that has ended. */
+  readonly started: (worker: WorkerHandle) => void
+  /** Called when a worker replaces one that has ended. */
   readonly restarted: () => void
   readonly ended: (worker: WorkerHandle) => void
 }
 
-/** Seconds in which a worker has to serve. */
+/** Seconds within which a worker must serve. */
 const START_SECONDS = 30
 
-/** The first worker ended before it served, and has not told why. */
+/** The first worker ended before it served, without reporting an error. */
 export class WorkerEnded extends Error {
   override readonly name = 'WorkerEnded'
   /** The signal that ended it. */
@@ -57,23 +56,23 @@ export class Fleet {
   readonly #attempts: FailedAttempts
   readonly #stopping = new AbortController()
   #forked = 0
-  /** What the first worker listens on. */
+  /** The listeners of the first worker. */
   #bound: Listeners | undefined
-  #places: readonly Promise<void>[] = []
+  #slots: readonly Promise<void>[] = []
 
   constructor(options: FleetOptions) {
     this.#options = options
     this.#attempts = new FailedAttempts(options.now)
-    // Every place may be waiting for its next worker.
+    // Every slot may be waiting for its next worker.
     setMaxListeners(0, this.#stopping.signal)
   }
 
-  /** No process is left. */
+  /** No worker process is left. */
   get isEmpty(): boolean {
     return this.#workers.size === 0
   }
 
-  /** Those that serve, and are known to do anything at all. */
+  /** The workers that serve and respond. */
   get answering(): WorkerHandle[] {
     return this.serving.filter(({ answering }) => answering)
   }
@@ -83,12 +82,13 @@ export class Fleet {
   }
 
   /**
-   * The first worker alone, as what it cannot do the others cannot do either; and then all others at once.
+   * Starts the first worker alone, because errors of its start would occur in the others as well, and then all others
+   * in parallel.
    *
-   * @param count how many
-   * @param interrupt ends those that do not serve by then, whatever they do; the others are to be stopped
-   * @returns what the first listens on
-   * @throws what it could not do, or WorkerEnded, when it was interrupted before it served too; no process is left then
+   * @param count the number of workers
+   * @param interrupt kills the workers that do not serve yet; the others must be stopped
+   * @returns the listeners of the first worker
+   * @throws the error of the first worker, or WorkerEnded, also when interrupted before it served; no process is left
    */
   async start(count: number, interrupt: AbortSignal): Promise<Listeners> {
     const end = (): void => {
@@ -110,20 +110,20 @@ export class Fleet {
     try {
       bound = this.#bound = await this.#inTime(first, this.#bringUpFirst(first))
     } catch (error) {
-      const isTold = first.alive
+      const isReported = first.alive
       first.kill()
       const exit = await first.exited
-      if (isTold) throw error
+      if (isReported) throw error
       throw new WorkerEnded(exit)
     }
     const others = this.#stopping.signal.aborted ? [] : Array.from({ length: count - 1 }, () => this.#fork())
     const up = others.map(worker => this.#bringUpOrKill(worker))
-    this.#places = [first, ...others].map(worker => this.#keepUp(worker))
+    this.#slots = [first, ...others].map(worker => this.#occupySlot(worker))
     await Promise.all(up)
     return bound
   }
 
-  /** Nobody is replaced from here on: ends those that serve in order, and all others at once. */
+  /** No worker is replaced from here on: drains the workers that serve, and kills the others. */
   stop(): void {
     this.#stopping.abort()
     for (const worker of this.#workers) {
@@ -136,13 +136,13 @@ export class Fleet {
     for (const worker of this.#workers) worker.kill(fault)
   }
 
-  /** Resolves when the last one is gone, after a stop. */
-  async gone(): Promise<void> {
-    await Promise.all(this.#places)
+  /** Resolves when the last worker has ended, after a stop. */
+  async ended(): Promise<void> {
+    await Promise.all(this.#slots)
   }
 
   #fork(): WorkerHandle {
-    const { fork, passLog, passError, ledger, begun, ended, now } = this.#options
+    const { fork, passLog, passError, ledger, started, ended, now } = this.#options
     this.#forked += 1
     const failedAttempt = (from: WorkerHandle, source: string): void => {
       this.#attempts.count(source)
@@ -151,7 +151,7 @@ export class Fleet {
     const owner = { passLog, passError, ledger, failedAttempt }
     const worker = new WorkerHandle(this.#forked, fork(), owner, now())
     this.#workers.add(worker)
-    begun(worker)
+    started(worker)
     void worker.exited.then(() => {
       this.#workers.delete(worker)
       ended(worker)
@@ -165,10 +165,10 @@ export class Fleet {
     return this.#bringUp(first)
   }
 
-  /** Rejects when it cannot serve, or ends before it does. */
+  /** Rejects when the worker cannot serve, or ends before it does. */
   async #bringUp(worker: WorkerHandle): Promise<Listeners> {
-    const { logger, start, place, pause } = this.#options
-    // What it is told before it listens is lost.
+    const { logger, start, context, pause } = this.#options
+    // Messages sent before the worker listens would be lost.
     await worker.ready
     const begin = start()
     const { number } = worker
@@ -176,7 +176,7 @@ export class Fleet {
     const bound = await worker.start({
       ...begin,
       failures,
-      place: { ...place(), number, bound: this.#bound },
+      context: { ...context(), number, bound: this.#bound },
     })
     let { loaded } = begin
     while (loaded !== start().loaded) {
@@ -197,15 +197,15 @@ export class Fleet {
     }
   }
 
-  /** Ends it when it takes too long. */
+  /** Kills a worker that takes too long. */
   async #inTime(worker: WorkerHandle, up: Promise<Listeners>): Promise<Listeners> {
     const isInTime = await isSettledWithin(up, START_SECONDS, this.#options.pause)
     if (!isInTime) worker.kill(`it did not serve within ${START_SECONDS} s`)
     return up
   }
 
-  /** Sees to it that there is a worker in this place until the end; resolves when the last one is gone. */
-  async #keepUp(first: WorkerHandle): Promise<void> {
+  /** Replaces the worker of this slot whenever it ends, until the stop; resolves when the last one has ended. */
+  async #occupySlot(first: WorkerHandle): Promise<void> {
     const { pause, now, restarted } = this.#options
     const { signal } = this.#stopping
     const backoff = new Backoff()

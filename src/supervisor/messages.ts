@@ -1,7 +1,7 @@
 /**
- * What the supervisor and its workers say to each other, as questions and answers. All of it is plain data, which the
- * structured clone of the channel between processes takes as it is. What is said within one turn of the event loop goes out
- * as one message: a message between processes costs far more than what is in it.
+ * The messages between the supervisor and its workers: calls and answers. They are plain data, which the structured
+ * clone of the channel between processes preserves. All messages of one turn of the event loop are sent as one batch,
+ * because sending costs far more than the content.
  */
 import type { RecentFailures } from '../clients/failed-attempts.js'
 import type { LoadedConfig } from '../run/runtime.js'
@@ -10,64 +10,64 @@ import type { MetricsReport } from '../observe/exposition.js'
 import type { BuildInfo } from '../observe/metrics.js'
 import type { WorkerStatus } from '../observe/worker-status.js'
 import type { Listeners } from '../pipeline/create-policy.js'
-import type { Reloaded, WorkerPlace } from '../run/proxy.js'
+import type { Reloaded, WorkerContext } from '../run/proxy.js'
 import type { Purge } from '../upstream/cache/store.js'
 
-/** What a worker begins with. */
+/** The data with which a worker starts. */
 export interface WorkerStart {
-  /** The configuration in force, whatever its file says by now. */
+  /** The current configuration, even if its file has changed meanwhile. */
   readonly loaded: LoadedConfig
-  /** The same in all workers. */
+  /** The same for all workers. */
   readonly startId: string
   readonly build: BuildInfo | undefined
-  /** Wrong credentials that other workers were sent, as far as they count still. */
+  /** Recent failed attempts at other workers, which still count. */
   readonly failures: RecentFailures
-  /** Open in the supervisor, which binds for its workers. */
+  /** Sockets of the supervisor, which binds for its workers. */
   readonly passedSockets: PassedSockets | undefined
-  readonly place: WorkerPlace
+  readonly context: WorkerContext
 }
 
-/** What is asked of the other side, by its name: what goes with it, and what comes back. */
+/** A call of the other side: its argument and its result. */
 export interface Call {
   readonly content: unknown
   readonly answer: unknown
 }
 
-/** What the supervisor asks of a worker. */
+/** The calls from the supervisor to a worker. */
 export type WorkerCalls = {
-  /** First of all, and once; answered with what is listened on. */
+  /** The first call, made once; the answer is what the worker listens on. */
   start: { content: WorkerStart; answer: Listeners }
   reload: { content: LoadedConfig; answer: Reloaded }
-  /** What it has counted, its process included. */
+  /** The metrics of the worker, including those of its process. */
   metrics: { content: undefined; answer: MetricsReport }
-  /** Answered at once by a worker that does anything at all. */
+  /** Answered at once unless the worker hangs. */
   beat: { content: undefined; answer: undefined }
-  /** How it does. */
+  /** The status of the worker. */
   status: { content: undefined; answer: WorkerStatus }
-  /** Ends the tunnel of an exchange; answered with whether there was one. */
+  /** Closes the tunnel of an exchange; the answer is whether there was one. */
   closeTunnel: { content: string; answer: boolean }
-  /** Forgets what is stored; answered with how many responses, or with null while the cache is off. */
+  /** Removes cached responses; the answer is how many, or null while the cache is off. */
   purgeCache: { content: Purge; answer: number | null }
   /** Answered when everything is closed; the worker then ends. */
   drain: { content: undefined; answer: undefined }
-  /** Another worker was sent wrong credentials from this source. */
+  /** Another worker received wrong credentials from this source. */
   failedAttempt: { content: string; answer: undefined }
 }
 
-/** What a worker asks of the supervisor. */
+/** The calls from a worker to the supervisor. */
 export type SupervisorCalls = {
-  /** It listens to what is said; before that nothing is kept for it. */
+  /** The worker is ready for calls; earlier ones would be lost. */
   ready: { content: undefined; answer: undefined }
-  /** Wrong credentials came from this source; the other workers are to count them. */
+  /** This worker received wrong credentials from this source; the other workers must count them. */
   failedAttempt: { content: string; answer: undefined }
-  // What limits are counted in, each as Ledger has it.
+  // The methods of Ledger.
   acquire: { content: { readonly key: string; readonly limit: number }; answer: boolean }
   release: { content: string; answer: undefined }
   take: { content: { readonly key: string; readonly rate: number; readonly burst: number }; answer: number }
   spend: { content: { readonly key: string; readonly bytes: number; readonly limit: number }; answer: number }
 }
 
-/** One thing said; `id` is the asking side's own, and joins question and answer; 0 asks for none. */
+/** A message; `id` is chosen by the caller and identifies the answer; 0 means that no answer is expected. */
 export type Message =
   | { readonly type: 'call'; readonly id: number; readonly name: string; readonly content: unknown }
   | { readonly type: 'answer'; readonly id: number; readonly value: unknown }
@@ -81,14 +81,14 @@ export interface Port {
 type Calls = Record<string, Call>
 type Name<Of extends Calls> = Extract<keyof Of, string>
 
-/** What this side does when it is asked; what it throws is the asking side's error. */
+/** The implementation of the calls on this side; an error that is thrown rejects the call on the other side. */
 export type Handlers<Of extends Calls> = {
   readonly [Each in keyof Of]: (
     content: Of[Each]['content'],
   ) => Of[Each]['answer'] | Promise<Of[Each]['answer']>
 }
 
-/** In place of the id of a question. */
+/** The id of a call that is not answered. */
 const UNANSWERED = 0
 
 interface Pending {
@@ -96,7 +96,7 @@ interface Pending {
   reject(error: Error): void
 }
 
-/** `Asked` is what the other side can be asked, `Answered` what this side can. */
+/** `Asked` are the calls to the other side, `Answered` those from it. */
 export class Conversation<Asked extends Calls, Answered extends Calls> {
   readonly #port: Port
   readonly #handlers: Handlers<Answered>
@@ -110,9 +110,9 @@ export class Conversation<Asked extends Calls, Answered extends Calls> {
     this.#handlers = handlers
   }
 
-  /** Rejects with what the other side threw, or when it is gone before it has answered. */
+  /** Rejects with the error of the other side, or when its process ends before it has answered. */
   ask<Each extends Name<Asked>>(name: Each, content: Asked[Each]['content']): Promise<Asked[Each]['answer']> {
-    if (this.#over) return Promise.reject(new Error('the other process is gone'))
+    if (this.#over) return Promise.reject(new Error('the other process has ended'))
     const id = ++this.#asked
     return new Promise((resolve, reject) => {
       this.#pending.set(id, { resolve, reject })
@@ -120,12 +120,12 @@ export class Conversation<Asked extends Calls, Answered extends Calls> {
     })
   }
 
-  /** Says what needs no answer, and has none to give. */
+  /** Sends a call without an answer. */
   tell<Each extends Name<Asked>>(name: Each, content: Asked[Each]['content']): void {
     this.#say({ type: 'call', id: UNANSWERED, name, content })
   }
 
-  /** To be called with what the port brings. */
+  /** Must be called with the messages from the port. */
   receive(messages: readonly Message[]): void {
     for (const message of messages) {
       if (message.type === 'call') void this.#answer(message.id, message.name, message.content)
@@ -133,10 +133,10 @@ export class Conversation<Asked extends Calls, Answered extends Calls> {
     }
   }
 
-  /** The other side is gone: nothing that is open will be answered. */
+  /** The other process has ended: all pending calls fail. */
   end(): void {
     this.#over = true
-    for (const { reject } of this.#pending.values()) reject(new Error('the other process is gone'))
+    for (const { reject } of this.#pending.values()) reject(new Error('the other process has ended'))
     this.#pending.clear()
   }
 
@@ -150,7 +150,7 @@ export class Conversation<Asked extends Calls, Answered extends Calls> {
   async #answer(id: number, asked: string, content: unknown): Promise<void> {
     try {
       const handler = this.#handlers[asked]
-      if (handler === undefined) throw new TypeError(`nothing is known of ${asked}`)
+      if (handler === undefined) throw new TypeError(`unknown call ${asked}`)
       const value = await handler(content)
       if (id !== UNANSWERED) this.#say({ type: 'answer', id, value })
     } catch (error) {

@@ -1,7 +1,6 @@
 /**
- * How workers come to serve on the same port. Where the system shares a port between sockets that all say so
- * (SO_REUSEPORT), each worker has one of its own and nobody stands between it and its clients; elsewhere node:cluster
- * accepts in the supervisor and hands connections on.
+ * How workers serve the same port. If the system supports sharing a port (SO_REUSEPORT), each worker binds a socket of
+ * its own and accepts its clients directly; otherwise node:cluster accepts in the supervisor and passes connections on.
  */
 import { createServer } from 'node:net'
 import { isTcp } from '../config/listen-address.js'
@@ -9,10 +8,10 @@ import type { Config } from '../config/schema.js'
 import { bindServer } from '../listener/bind.js'
 
 /**
- * Whether Node has `reusePort`, and the system spreads connections evenly over those who share a port: Linux does, by
- * a hash of both ends.
+ * Whether Node has `reusePort`, and the system distributes connections evenly among the processes that share a port:
+ * Linux does, by a hash of both addresses.
  *
- * @param platform as node:os calls it
+ * @param platform as in node:os
  * @param version of Node, without a `v`
  */
 export function canReusePort(platform: string, version: string): boolean {
@@ -22,11 +21,11 @@ export function canReusePort(platform: string, version: string): boolean {
 }
 
 /**
- * That nobody else has one of the addresses. To be asked before a port is shared, as the system lets any process of the
- * same user share it: connections would go to two programs in turn, without a word. All are held at once, as one may
- * hold what another asks for.
+ * Checks that no other process uses one of the addresses. Needed before a port is shared, as the system lets any
+ * process of the same user share it: connections would silently go to two programs in turn. All are bound at the same
+ * time, as they may conflict with each other.
  *
- * @throws the system's error for the first that cannot be bound; none is left bound in either case
+ * @throws the system's error for the first that cannot be bound; none remains bound in either case
  */
 export async function probePorts({ proxy, tls }: Config['listen']): Promise<void> {
   const servers = []

@@ -1,13 +1,13 @@
 /**
- * The ledger that all workers share: it is the supervisor's, which each worker asks for what limits are counted in, and which
- * gets back what a worker held when that ends.
+ * The ledger that all workers share. It belongs to the supervisor; each worker sends its reservations there, and those
+ * of a worker are released when it ends.
  */
 import type { Ledger, LocalLedger } from '../limits/ledger.js'
 import { TUNNELS } from '../limits/shares.js'
 import type { Conversation, SupervisorCalls, WorkerCalls } from './messages.js'
 
-/** What one worker has reserved: when it ends, nobody else releases it. */
-export class Holdings {
+/** The reservations of one worker, which are released when it ends. */
+export class WorkerReservations {
   readonly #ledger: LocalLedger
   readonly #held = new Map<string, number>()
   #tunnels: number | undefined
@@ -30,7 +30,7 @@ export class Holdings {
     this.#ledger.release(key)
   }
 
-  /** How many tunnels it has reserved; of one that has ended, had. */
+  /** The number of tunnels that it has reserved, or had when it ended. */
   get tunnels(): number {
     return this.#tunnels ?? this.#held.get(TUNNELS) ?? 0
   }
@@ -42,7 +42,7 @@ export class Holdings {
   }
 }
 
-/** The ledger as a worker sees it. Without a supervisor a worker ends; what is asked in between is allowed. */
+/** The ledger in a worker. Without a supervisor the worker ends; until then everything is allowed. */
 export class RemoteLedger implements Ledger {
   readonly #supervisor: Conversation<SupervisorCalls, WorkerCalls>
 

@@ -1,8 +1,8 @@
 /**
- * The supervisor of worker processes, each of which is a whole proxy on the same addresses. It serves no clients: it
- * has the admin listener, and tells all workers of a reload and of the end.
+ * The supervisor of worker processes, each of which is a complete proxy on the same addresses. The supervisor serves no
+ * clients: it runs the admin listener, and passes reloads and the stop on to all workers.
  *
- * To whoever starts it, it is a proxy like one that is alone.
+ * It has the same interface as a proxy without workers.
  */
 import { AdminAccess, adminRules } from '../admin/access.js'
 import { AdminServer, type Control } from '../admin/server.js'
@@ -28,34 +28,34 @@ import type { WorkerHandle } from './worker-handle.js'
 export interface SupervisorOptions
   extends Pick<FleetOptions, 'logger' | 'fork' | 'passLog' | 'passError'>,
     Partial<Pick<FleetOptions, 'pause' | 'now' | 'wallClock'>> {
-  /** A random text, made once a start, that all workers share. */
+  /** A random text, generated at the start, which all workers share. */
   readonly startId: string
-  /** Named in the metrics. */
+  /** Shown in the metrics. */
   readonly build?: BuildInfo
   /** How many lines the log has lost; absent where that is not known. */
   readonly lostLogLines?: () => number
   /** Metrics of this process. */
   readonly processMetrics?: () => Promise<MetricsReport>
-  /** How many. */
+  /** The number of workers. */
   readonly workers: number
-  /** Whether each binds its TCP addresses itself: see canReusePort. */
+  /** Whether each worker binds its TCP addresses itself: see canReusePort. */
   readonly reusePort: boolean
-  /** What systemd passed on. */
+  /** Listening sockets from systemd. */
   readonly passedSockets?: PassedSockets
-  /** Ends a start that is under way, whatever a worker does. */
+  /** Aborts a start in progress, whatever the workers do. */
   readonly interrupt?: AbortSignal
-  /** Of this process. */
+  /** The descriptors of this process. */
   readonly descriptors?: Descriptors
 }
 
-/** They close with the last worker that has them, and systemd alone can open them again. */
+/** They are closed with the last worker that uses them, and only systemd can open them again. */
 const LOST_SOCKETS = 'all workers have ended at once, and the sockets of systemd with them'
 
 /** How much longer than the deadline of a drain a worker may take to end. */
 const GRACE_MS = 5000
 
 /**
- * @throws what startProxy throws, here or in the first worker, or WorkerEnded; no process is left then
+ * @throws the errors of startProxy, from here or from the first worker, or WorkerEnded; no process is left then
  */
 export async function startSupervisor(
   loaded: LoadedConfig,
@@ -82,32 +82,32 @@ class Supervisor {
   readonly #options: SupervisorOptions
   readonly #pause: FleetOptions['pause']
   readonly #admin: AdminServer
-  /** Of those who ask the admin listener; workers check those of clients. */
+  /** Checks passwords for the admin listener; workers check those of clients. */
   readonly #passwords = new BcryptThread()
   readonly #fleet: Fleet
   readonly #start: LoadedConfig
-  /** What a worker begins with from now on. */
-  #inForce: LoadedConfig
+  /** The configuration for workers that start from now on. */
+  #current: LoadedConfig
   #adminAddress: Listeners['admin']
   #listeners: Listeners | undefined
   #lastReload: ReloadState | undefined
   #needsRestart: readonly string[] = []
-  /** Whether workers listen on sockets of systemd. */
+  /** Whether workers use sockets from systemd. */
   #hasPassed = false
   #onFault: (error: Error) => void = () => {}
-  #leaving = false
+  #stopping = false
   #drained: Promise<void> | undefined
 
   constructor(loaded: LoadedConfig, options: SupervisorOptions) {
     this.#options = options
     this.#pause = options.pause ?? pause
     this.#start = loaded
-    this.#inForce = loaded
+    this.#current = loaded
     this.fault = new Promise(resolve => {
       this.#onFault = resolve
     })
     this.metrics = new FleetMetrics({
-      configHash: () => this.#inForce.hash,
+      configHash: () => this.#current.hash,
       build: options.build,
       lostLogLines: options.lostLogLines ?? (() => 0),
       process: options.processMetrics,
@@ -121,16 +121,16 @@ class Supervisor {
       wallClock,
       pause: this.#pause,
       ledger: new LocalLedger(now),
-      start: () => ({ loaded: this.#inForce, startId, build, passedSockets }),
-      place: () => ({ admin: this.#adminAddress, reusePort }),
+      start: () => ({ loaded: this.#current, startId, build, passedSockets }),
+      context: () => ({ admin: this.#adminAddress, reusePort }),
       probe: async () => {
         if (reusePort) await probePorts(loaded.config.listen)
       },
-      begun: worker => this.metrics.begun(worker),
+      started: worker => this.metrics.started(worker),
       restarted: () => this.metrics.workerRestarted(),
       ended: worker => this.#ended(worker),
     })
-    const access = new AdminAccess(() => adminRules(this.#inForce), this.#passwords, now)
+    const access = new AdminAccess(() => adminRules(this.#current), this.#passwords, now)
     this.#admin = new AdminServer(this.#control(wallClock()), access, {
       wallClock,
       descriptors: options.descriptors ?? NO_DESCRIPTOR_KEPT,
@@ -153,15 +153,15 @@ class Supervisor {
     return this.#listeners
   }
 
-  /** One worker before all others: what it cannot apply has never been in force. Another that cannot is replaced. */
+  /** Reloads one worker first: if that fails, the reload is rejected. Any other worker that fails is replaced. */
   async reload(loaded: LoadedConfig): Promise<Reloaded> {
     const needsRestart = restartKeys(this.#start.config, loaded.config)
     let closedTunnels = 0
     const fleet = this.#fleet
-    const late = await this.#late()
+    const unresponsive = await this.#unresponsive()
     let done: WorkerHandle | undefined
     for (const first of fleet.serving) {
-      if (late.has(first)) continue
+      if (unresponsive.has(first)) continue
       try {
         closedTunnels += (await first.reload(loaded)).closedTunnels
         done = first
@@ -170,8 +170,8 @@ class Supervisor {
         if (first.alive && first.serving) throw error
       }
     }
-    // From here on whoever starts to serve does it under this one.
-    this.#inForce = likeStarted(this.#start, this.#inForce, loaded)
+    // Workers that start from here on use the new configuration.
+    this.#current = configForNewWorker(this.#start, this.#current, loaded)
     this.#needsRestart = needsRestart
     const others = fleet.serving.filter(worker => worker !== done)
     const counts = await Promise.all(
@@ -183,22 +183,22 @@ class Supervisor {
             return 0
           },
         )
-        // One that does nothing does it first of all when it wakes up, or is replaced.
-        return late.has(worker) ? 0 : reloaded
+        // An unresponsive worker reloads first of all when it continues, or is replaced; it is not waited for.
+        return unresponsive.has(worker) ? 0 : reloaded
       }),
     )
     for (const count of counts) closedTunnels += count
     return { needsRestart, closedTunnels }
   }
 
-  /** Those that do not answer within the time. */
-  async #late(): Promise<ReadonlySet<WorkerHandle>> {
-    const late = new Set<WorkerHandle>()
+  /** The workers that do not answer in time. */
+  async #unresponsive(): Promise<ReadonlySet<WorkerHandle>> {
+    const unresponsive = new Set<WorkerHandle>()
     const asked = this.#fleet.serving.map(async worker => {
-      if (!(await isSettledWithin(worker.beat(), ANSWER_SECONDS, this.#pause))) late.add(worker)
+      if (!(await isSettledWithin(worker.beat(), ANSWER_SECONDS, this.#pause))) unresponsive.add(worker)
     })
     await Promise.all(asked)
-    return late
+    return unresponsive
   }
 
   reloaded(state: ReloadState): void {
@@ -215,30 +215,30 @@ class Supervisor {
   }
 
   /**
-   * Also in workers that do not answer for the moment: what they are told they do when they go on.
+   * Purges in all workers, including those that do not respond at the moment: they purge when they continue.
    * @returns how many responses; undefined while the cache is off
-   * @throws when one of them has not answered in time, or there is none
+   * @throws when a worker has not answered in time, or there is none
    */
   async purgeCache(what: Purge): Promise<number | undefined> {
-    if (this.#inForce.config.cache === undefined) return undefined
+    if (this.#current.config.cache === undefined) return undefined
     const { serving } = this.#fleet
     if (serving.length === 0) throw new Error('no worker serves that could purge anything')
     const purges = serving.map(async worker => {
       const purge = worker.purgeCache(what)
       const isInTime = await isSettledWithin(purge, PURGE_SECONDS, this.#pause)
       if (!isInTime) throw new Error('a worker has not purged its cache in time')
-      // What a worker had that has ended is gone, or purged by another one.
+      // The cache of a worker that has ended is gone, or is purged by another worker.
       return purge.catch(error => {
         if (worker.alive) throw error
         return null
       })
     })
     const counts = (await Promise.all(purges)).filter(count => count !== null)
-    // Each has memory of its own; of a store that they share each entry is purged by one of them.
+    // Each worker has its own memory store; of a shared store each entry is purged by one of them.
     return counts.length === 0 ? undefined : counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** What those say that answer in time. */
+  /** The answers of the workers that answer in time. */
   async #ask<T extends WorkerStatus | boolean>(question: (worker: WorkerHandle) => Promise<T>): Promise<T[]> {
     const answers = this.#fleet.answering.map(async worker => {
       const asked = question(worker).catch(() => undefined)
@@ -253,16 +253,16 @@ class Supervisor {
   }
 
   async #drain(): Promise<void> {
-    this.#leaving = true
-    const { delayMs, drainMs } = this.#inForce.config.shutdown
+    this.#stopping = true
+    const { delayMs, drainMs } = this.#current.config.shutdown
     const ended = new AbortController()
-    // Until then all goes on, and a worker that dies is replaced.
+    // During the delay everything continues, and a worker that dies is replaced.
     if (delayMs > 0 && this.#fleet.serving.length > 0) await this.#pause(delayMs, ended.signal)
     this.#fleet.stop()
     const late = this.#pause(drainMs + GRACE_MS, ended.signal).then(() => {
       if (!ended.signal.aborted) this.#fleet.kill('it did not end in time')
     })
-    await this.#fleet.gone()
+    await this.#fleet.ended()
     ended.abort()
     await late
     await this.#close()
@@ -283,9 +283,9 @@ class Supervisor {
   #control(startedMs: number): Control {
     const { build } = this.#options
     return {
-      ready: () => !this.#leaving && this.#fleet.answering.length > 0,
+      ready: () => !this.#stopping && this.#fleet.answering.length > 0,
       facts: () => {
-        const { config, hash: configHash } = this.#inForce
+        const { config, hash: configHash } = this.#current
         const [lastReload, needsRestart] = [this.#lastReload, this.#needsRestart]
         const listeners = this.#listeners ?? configuredListeners(this.#start.config)
         return { build, startedMs, config, configHash, listeners, lastReload, needsRestart }
@@ -299,20 +299,20 @@ class Supervisor {
 }
 
 /**
- * What a worker begins with that comes after a reload: the configuration in force, but what is read once, at the start,
- * as it was for the workers that it is to be like.
- * @param start what the first workers began with
- * @param inForce what the last ones would have begun with
- * @param loaded what was read since
+ * The configuration for a worker that starts after a reload: the new one, except for keys that are read only once, at
+ * the start, which must be the same as in the other workers.
+ * @param start the configuration of the first workers
+ * @param current the configuration before this reload
+ * @param loaded the configuration of this reload
  */
-function likeStarted(start: LoadedConfig, inForce: LoadedConfig, loaded: LoadedConfig): LoadedConfig {
-  const { tls: before } = inForce.files
+function configForNewWorker(start: LoadedConfig, current: LoadedConfig, loaded: LoadedConfig): LoadedConfig {
+  const { tls: before } = current.files
   const { tls: now } = loaded.files
   const fits = before === undefined || (now !== undefined && !before.clientCa === !now.clientCa)
   const tls = fits || before === undefined ? {} : { tls: before }
-  // Those of a collector that is not asked yet are not for the one that is.
+  // The headers of a changed collector must not be sent to the previous one, which is used until a restart.
   const tracingHeaders = restartKeys(start.config, loaded.config).includes('tracing.otlp')
-    ? inForce.files.tracingHeaders
+    ? current.files.tracingHeaders
     : loaded.files.tracingHeaders
   const files = { ...loaded.files, ...tls, tracingHeaders }
   return { ...loaded, config: keepReadOnce(start.config, loaded.config), files }

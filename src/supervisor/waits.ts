@@ -1,23 +1,23 @@
 /**
- * How long the supervisor waits: for an answer of a worker, between two questions whether it still does anything, and until
- * another worker takes the place of one that has ended.
+ * The waits of the supervisor: for the answer of a worker, between two heartbeats, and before a worker that has ended
+ * is replaced.
  */
 
-/** The pause of src/pause.ts, or one that a test ends. */
+/** The pause of src/pause.ts; tests pass one that they control. */
 export type Pause = (ms: number, signal: AbortSignal) => Promise<void>
 
-/** Seconds in which a worker has to answer for whoever looks: far more than takes one that is of use. */
+/** Seconds within which a worker must answer a request for information: far more than a healthy one takes. */
 export const ANSWER_SECONDS = 2
 
-/** Seconds in which a worker has to have purged its cache, which may be many files. */
+/** Seconds within which a worker must have purged its cache, which may be many files. */
 export const PURGE_SECONDS = 50
 
-/** One step of the wait. */
+/** One step of a wait. */
 const STEP_MS = 1000
 
 /**
- * Whether there is an answer, be it a failure, within so many seconds. They are waited for one by one: when this process
- * itself was stopped for a while, as the other one may have been, that counts as one second.
+ * Whether a promise settles, also by a rejection, within this many seconds. It waits in steps of one second: if this
+ * process itself was suspended, that counts as one second, as the worker may have been suspended too.
  *
  * Never rejects.
  */
@@ -40,23 +40,23 @@ export async function isSettledWithin(
 }
 
 const BEAT_MS = 4000
-/** Seconds after those. A worker that is merely busy looks up from its work far sooner. */
+/** Seconds after ANSWER_SECONDS. A worker that is merely busy answers far sooner. */
 const STUCK_SECONDS = 13
 
-/** A worker, as far as this is concerned. */
+/** The parts of a worker that the heartbeat uses. */
 export interface Beating {
-  /** Whether it is known to answer. */
+  /** Whether its last heartbeat was answered. */
   answering: boolean
-  /** Resolves when it does; rejects when it is gone. */
+  /** Resolves when the worker answers; rejects when it ends. */
   beat(): Promise<void>
   kill(fault: string): void
 }
 
 /**
- * Asks a worker every few seconds whether it still does anything, and ends it when it does not answer. One whose event loop
- * is blocked, because the process was stopped or is in an endless loop, does not end by itself; what the supervisor asks of
- * all workers would wait for it.
- * @param gone aborted when it has ended
+ * Sends a heartbeat to a worker every few seconds, and kills it when it does not answer. A worker whose event loop is
+ * blocked, because the process was suspended or is in an endless loop, does not end by itself, and calls to all workers
+ * would wait for it.
+ * @param gone aborts when the worker has ended
  */
 export async function keepBeating(worker: Beating, pause: Pause, gone: AbortSignal): Promise<void> {
   for (;;) {
@@ -72,15 +72,15 @@ export async function keepBeating(worker: Beating, pause: Pause, gone: AbortSign
 
 const FIRST_RESTART_MS = 100
 const LONGEST_RESTART_MS = 5000
-/** A worker that has lived as long was well; what ended it has nothing to do with how the one before it ended. */
+/** A worker that ran at least this long was healthy; its end has nothing to do with those before. */
 const HEALTHY_MS = 10_000
 
-/** How long a place stays empty before the next worker takes it: a worker that dies at once must not be all we do. */
+/** The delay before a worker is replaced: restarting workers that die at once must not take all the time. */
 export class Backoff {
   #nextMs = FIRST_RESTART_MS
 
   /**
-   * @param livedMs how long the worker lived
+   * @param livedMs how long the worker ran, in milliseconds
    * @returns milliseconds to wait for the next one
    */
   delayMs(livedMs: number): number {

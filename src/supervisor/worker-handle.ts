@@ -1,6 +1,5 @@
-/** A worker as its supervisor sees it: the process, what is said to it, and how far it has come. */
+/** A worker as seen by its supervisor: the process, the calls to it, its output, and its state. */
 import type { LoadedConfig } from '../run/runtime.js'
-/** A worker as its supervisor sees it: the process, what is said to it, what it writes, and how far it has come. */
 import type { Readable } from 'node:stream'
 import type { LocalLedger } from '../limits/ledger.js'
 import type { MetricsReport } from '../observe/exposition.js'
@@ -9,37 +8,37 @@ import type { Listeners } from '../pipeline/create-policy.js'
 import type { Reloaded } from '../run/proxy.js'
 import { Conversation, type SupervisorCalls, type WorkerCalls, type WorkerStart } from './messages.js'
 import { OpenExchanges } from './open-exchanges.js'
-import { Holdings } from './shared-ledger.js'
+import { WorkerReservations } from './shared-ledger.js'
 import type { Purge } from '../upstream/cache/store.js'
 import type { Beating } from './waits.js'
 import type { WorkerExit, WorkerProcess } from './worker-process.js'
 
 export interface WorkerOwner {
-  /** Whole lines of its log, and of its standard error. */
+  /** Receive whole lines of its log, and of its standard error. */
   passLog(lines: string): void
   passError(lines: string): void
-  /** The books that the limits of all workers are kept in. */
+  /** Where the reservations of all workers are counted. */
   readonly ledger: LocalLedger
-  /** Wrong credentials came to it from this source. */
+  /** The worker received wrong credentials from this source. */
   failedAttempt(worker: WorkerHandle, source: string): void
 }
 
 export class WorkerHandle implements Beating {
   readonly number: number
   readonly startedAt: number
-  /** Whether it serves clients, under the configuration in force. */
+  /** Whether it serves clients, with the current configuration. */
   serving = false
   answering = true
-  /** What it reported last of what it has counted. */
+  /** The last metrics that it reported. */
   lastReport: MetricsReport | undefined
-  /** As far as its log says. */
+  /** Its open exchanges, according to its log. */
   readonly exchanges = new OpenExchanges()
-  /** Resolves when it can be told something; rejects when it ends before. */
+  /** Resolves when the worker accepts calls; rejects when it ends before. */
   readonly ready: Promise<void>
   readonly exited: Promise<WorkerExit>
   readonly #process: WorkerProcess
   readonly #worker: Conversation<WorkerCalls, SupervisorCalls>
-  readonly #holdings: Holdings
+  readonly #reservations: WorkerReservations
   #onReady: () => void = () => {}
   #onGone: (error: Error) => void = () => {}
   readonly #gone = new AbortController()
@@ -50,7 +49,7 @@ export class WorkerHandle implements Beating {
     this.number = number
     this.startedAt = startedAt
     this.#process = child
-    this.#holdings = new Holdings(owner.ledger)
+    this.#reservations = new WorkerReservations(owner.ledger)
     this.ready = new Promise((resolve, reject) => {
       this.#onReady = resolve
       this.#onGone = reject
@@ -65,9 +64,9 @@ export class WorkerHandle implements Beating {
         owner.failedAttempt(this, source)
         return undefined
       },
-      acquire: ({ key, limit }) => this.#holdings.acquire(key, limit),
+      acquire: ({ key, limit }) => this.#reservations.acquire(key, limit),
       release: key => {
-        this.#holdings.release(key)
+        this.#reservations.release(key)
         return undefined
       },
       take: ({ key, rate, burst }) => owner.ledger.take(key, rate, burst),
@@ -86,22 +85,22 @@ export class WorkerHandle implements Beating {
     return this.#process.pid
   }
 
-  /** False once its end is known. */
+  /** False once it is known to have ended. */
   get alive(): boolean {
     return !this.#gone.signal.aborted
   }
 
-  /** How many tunnels it has, or had when it ended: each is reserved here. */
+  /** The number of its tunnels, or how many it had when it ended: each has a reservation. */
   get tunnels(): number {
-    return this.#holdings.tunnels
+    return this.#reservations.tunnels
   }
 
-  /** Aborted then. */
+  /** Aborts when the worker has ended. */
   get gone(): AbortSignal {
     return this.#gone.signal
   }
 
-  /** To be called when it is ready. */
+  /** Must be called only when the worker is ready. */
   start(start: WorkerStart): Promise<Listeners> {
     this.exchanges.serves(start.loaded)
     return this.#worker.ask('start', { ...start, loaded: plain(start.loaded) })
@@ -129,18 +128,18 @@ export class WorkerHandle implements Beating {
     return this.#worker.ask('purgeCache', what)
   }
 
-  /** Has it tell what it has counted. Never rejects. */
+  /** Requests its metrics. Never rejects. */
   async report(): Promise<void> {
     if (!this.serving) return
     try {
       this.lastReport = await this.#worker.ask('metrics', undefined)
     } catch {
-      // It is gone.
+      // The worker has ended.
     }
   }
 
   drain(): void {
-    // Its answer is its end.
+    // No answer is needed: the worker ends.
     this.#worker.tell('drain', undefined)
   }
 
@@ -148,7 +147,7 @@ export class WorkerHandle implements Beating {
     this.#worker.tell('failedAttempt', source)
   }
 
-  /** Ends it at once; what it could not do goes into the log with its end. */
+  /** Kills the process; the fault is logged as the reason of its end. */
   kill(fault?: unknown): void {
     if (fault !== undefined) this.#fault ??= fault instanceof Error ? fault.message : String(fault)
     this.serving = false
@@ -159,25 +158,25 @@ export class WorkerHandle implements Beating {
     this.#gone.abort()
     this.serving = false
     this.#worker.end()
-    this.#holdings.releaseAll()
+    this.#reservations.releaseAll()
     this.#onGone(new Error('the worker has ended'))
     return { ...exit, error: exit.error ?? this.#fault }
   }
 }
 
-/** What the channel can carry: of a loaded configuration the data alone, and no function. */
+/** The data of a loaded configuration, without its functions, which the channel cannot carry. */
 function plain({ config, hash, fromFile, files, folder }: LoadedConfig): LoadedConfig {
   return { config, hash, fromFile, files, folder }
 }
 
 const LINE_FEED = 0x0a
-/** No line of a log comes near it; what is longer is passed on in parts, rather than kept. */
+/** Far longer than any log line; a longer line is passed on in parts and not kept. */
 const MAX_LINE_BYTES = 1024 * 1024
 
 /**
- * Passes on what a worker writes in whole lines: of two that write to one place, neither may write into the middle of the
- * other's line. What is of several lines stays together.
- * @param write gets whole lines, one or more, with their line ends; a last line without one gets it
+ * Passes on the output of a worker in whole lines, so that no process writes into the middle of another's line. Lines
+ * that were written together stay together.
+ * @param write receives one or more whole lines with their line ends; one is added to a last line without it
  */
 export function passWholeLines(stream: Readable, write: (lines: string) => void): void {
   let rest: Buffer[] = []
@@ -197,6 +196,6 @@ export function passWholeLines(stream: Readable, write: (lines: string) => void)
     if (restBytes > MAX_LINE_BYTES) pass()
   })
   stream.on('end', () => pass())
-  // Its end is all that there is to know.
+  // The end of the stream is handled by the exit of the process.
   stream.on('error', () => {})
 }

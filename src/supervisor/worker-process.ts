@@ -1,17 +1,17 @@
 /**
- * A worker as a process, by node:cluster.
+ * A worker process, started by node:cluster.
  *
- * Of what workers do not bind themselves (see port-sharing) the supervisor accepts the connections and hands them to the
- * workers in turn. Where all of them accept from one socket (SCHED_NONE) less is done for each connection, but those that
- * are idle, or first, take as many as they like: the tunnels of one minute, which stay for hours, may then all be in one
- * process, and all that wait in it are lost with it.
+ * For addresses that workers do not bind themselves (see port-sharing), the supervisor accepts connections and passes
+ * them to the workers in turn. If all workers accepted from one socket (SCHED_NONE), each connection would cost less,
+ * but an idle worker, or the first one, would take as many as it can: the tunnels opened in one minute, which stay for
+ * hours, could all be in one process, and all would be lost with it.
  */
 import type { ChildProcess } from 'node:child_process'
 import cluster, { type Worker } from 'node:cluster'
 import { Readable } from 'node:stream'
 import type { Message, Port } from './messages.js'
 
-/** How a process ended: by itself with a code, by a signal, or before it began. */
+/** How a process ended: with an exit code, by a signal, or because it could not be started. */
 export interface WorkerExit {
   readonly code?: number | undefined
   readonly signal?: string | undefined
@@ -22,16 +22,16 @@ export interface WorkerProcess extends Port {
   readonly pid: number | undefined
   readonly stdout: Readable
   readonly stderr: Readable
-  /** Resolves when it has ended and all that it wrote was read. */
+  /** Resolves when the process has ended and all of its output was read. */
   readonly exited: Promise<WorkerExit>
   onMessage(listener: (messages: readonly Message[]) => void): void
-  /** Ends it at once. */
+  /** Kills the process. */
   kill(): void
 }
 
 /**
  * @param program the file of the program itself
- * @returns starts one process more
+ * @returns a function that starts another process
  */
 export function createFork(program: string): () => WorkerProcess {
   const handed = new HandedConnections()
@@ -42,7 +42,7 @@ export function createFork(program: string): () => WorkerProcess {
   }
 }
 
-/** Ends all there are at once; for the end of the process itself, which waits for nothing any more. */
+/** Kills all workers; for the exit of this process, in which nothing can be awaited. */
 export function killWorkers(): void {
   for (const worker of Object.values(cluster.workers ?? {})) worker?.process.kill('SIGKILL')
 }
@@ -80,7 +80,7 @@ class ClusterProcess implements WorkerProcess {
   }
 
   send(messages: readonly Message[]): void {
-    // Its end shows that it can no longer be reached.
+    // If the channel is closed, the process ends, which is reported otherwise.
     if (this.#worker.isConnected()) this.#worker.process.send([...messages], () => {})
   }
 
@@ -89,43 +89,43 @@ class ClusterProcess implements WorkerProcess {
   }
 }
 
-/** What node:cluster hands on: a connection that has no object of net.Socket yet. */
+/** A connection that node:cluster passes on, before it has an object of net.Socket. */
 interface Handle {
-  /** Negative once it is closed. */
+  /** Negative when the connection is closed. */
   readonly fd: number
   close(): void
 }
 
-/** Who was asked last to take a connection, and by which message. */
+/** The worker to which a connection was sent last, and the sequence number of that message. */
 interface Asked {
   readonly worker: ChildProcess
   readonly seq: unknown
 }
 
 /**
- * Connections on their way to a worker that does not accept them itself.
+ * Connections that are on their way to a worker.
  *
- * node:cluster keeps a connection that it hands on until the worker has said that it has it. When the worker dies before
- * that, it forgets the connection and leaves it open; and so it does when the worker refuses it, as it is draining, and
- * no other is left to be asked. The client would wait for an answer for ever, where a closed connection tells it to try
- * again.
+ * node:cluster keeps a connection that it passes on until the worker has acknowledged it. If the worker dies before
+ * that, node:cluster forgets the connection and leaves it open; likewise if the worker refuses it, because it is
+ * draining, and no other worker is left. The client would wait for a response for ever, whereas it can retry after the
+ * connection was closed.
  */
 export class HandedConnections {
   readonly #handed = new Map<Handle, Asked>()
 
-  /** Closes what is handed to this worker and does not arrive there, nor at another. */
+  /** Closes connections that were sent to this worker and were accepted neither by it nor by another. */
   watch(worker: ChildProcess): void {
     const send = worker.send as (message: unknown, handle?: unknown, ...rest: unknown[]) => boolean
     worker.send = (message: unknown, handle?: unknown, ...rest: unknown[]): boolean => {
       if (isHandle(handle)) {
-        // It was refused while this worker was busy, and waited for it. This one is about to refuse it as well.
+        // It was closed while it waited for this busy worker, which is about to refuse it as well.
         if (handle.fd < 0) return true
         for (const earlier of this.#handed.keys()) if (earlier.fd < 0) this.#handed.delete(earlier)
         this.#handed.set(handle, { worker, seq: member(message, 'seq') })
       }
       return send.call(worker, message, handle, ...rest)
     }
-    // By now node:cluster has handed it to another worker, when there is one that waits for work.
+    // At this time node:cluster has already sent it to another worker, if one is free.
     worker.on('internalMessage', (reply: unknown) => {
       if (member(reply, 'accepted') !== false) return
       const ack = member(reply, 'ack')

@@ -1,6 +1,6 @@
 /**
- * A worker: a proxy in a process of its own, that does what its supervisor says. Its log goes to standard output as
- * JSON, which the supervisor passes on.
+ * A worker: a proxy in a process of its own, controlled by the supervisor. It writes its log as JSON to standard
+ * output, which the supervisor passes on.
  */
 import { FailedAttempts } from '../clients/failed-attempts.js'
 import { deepFreeze } from '../config/freeze.js'
@@ -22,20 +22,20 @@ import {
 } from './messages.js'
 import { RemoteLedger } from './shared-ledger.js'
 
-/** What the process gives to it. */
+/** The parts of the process that a worker uses. */
 export interface WorkerHost extends Port {
   onMessage(listener: (messages: readonly Message[]) => void): void
-  /** What became of an exception that nobody caught goes here. */
+  /** Registers a handler for uncaught exceptions. */
   onUncaught(report: (error: unknown) => void): void
-  /** Of its process. */
+  /** The id of this process. */
   readonly pid: number
-  /** How many files the process may have open; undefined where that is not known. */
+  /** The number of files that the process may have open; undefined when unknown. */
   openFilesLimit(): number | undefined
-  /** Variables of the process. */
+  /** Environment variables. */
   readonly environment: Readonly<Record<string, string | undefined>>
 }
 
-/** Resolves when it was drained, and nothing is left to do but to end. */
+/** Resolves when the worker was drained and can end. */
 export function runWorker(host: WorkerHost): Promise<void> {
   return new Promise(resolve => {
     const worker = new Worker(host, resolve)
@@ -81,7 +81,14 @@ class Worker {
     this.#supervisor.receive(messages)
   }
 
-  async #start({ loaded, startId, build, failures, passedSockets, place }: WorkerStart): Promise<Listeners> {
+  async #start({
+    loaded,
+    startId,
+    build,
+    failures,
+    passedSockets,
+    context,
+  }: WorkerStart): Promise<Listeners> {
     const log = createLog({ level: loaded.config.log.level, format: 'json', color: false })
     this.#host.onUncaught(error =>
       log.logger.fatal({ event: 'internal_error', err: error }, 'uncaught exception'),
@@ -91,7 +98,7 @@ class Worker {
       source => this.#supervisor.tell('failedAttempt', source),
     )
     attempts.adopt(failures)
-    // What comes while it starts counts, too.
+    // Failed attempts that are reported during the start must be counted.
     this.#attempts = attempts
     const proxy = await startProxy(deepFreeze(loaded), {
       logger: log.logger,
@@ -102,7 +109,7 @@ class Worker {
       processMetrics: createProcessMetrics(),
       ...(passedSockets === undefined ? {} : { passedSockets }),
       attempts,
-      worker: place,
+      worker: context,
       descriptors: new LimitedDescriptors(this.#host.openFilesLimit, () => performance.now()),
       system: { environment: this.#host.environment },
       ledger: new RemoteLedger(this.#supervisor),

@@ -307,7 +307,7 @@ t.test('nor while it starts, from a pipe, which can be read once', { skip: needs
   starting.child.kill('SIGHUP')
   await writer.write('version: 1\n')
   await writer.close()
-  await starting.said(/"event":"config_unchanged","message":"[^"]*no regular file"/)
+  await starting.said(/"event":"config_unchanged","message":"[^"]*not a regular file"/)
   starting.child.kill('SIGTERM')
   t.equal(await starting.exited, 0)
   t.notMatch(starting.stdout, '"config_rejected"')

@@ -59,7 +59,7 @@ async function world(t: Test, body: string, fields = 'Cache-Control: max-age=60\
   return { directory, origin, proxy }
 }
 
-t.test('what is stored on disk is there after a restart (RFC 9111 §4)', async t => {
+t.test('responses stored on disk are available after a restart (RFC 9111 §4)', async t => {
   const { directory, origin, proxy } = await world(t, 'one')
   await hit(t, proxy, origin)
   await proxy.drain()
@@ -88,7 +88,7 @@ for (const length of [1000, 300_000]) {
   })
 }
 
-t.test('content that is shorter than it was, or is not there, is a miss', async t => {
+t.test('content that is truncated or missing is a miss', async t => {
   const content = contentOf(300_000)
   for (const damage of [unlinkSync, (file: string) => truncateSync(file, 1000)]) {
     const { directory, origin, proxy } = await world(t, content)
@@ -99,7 +99,7 @@ t.test('content that is shorter than it was, or is not there, is a miss', async 
   }
 })
 
-t.test('a content of 30 MiB from an origin that is fast is stored', async t => {
+t.test('content of 30 MiB from a fast origin is stored', async t => {
   const content = contentOf(30 * MIB)
   const directory = join(await temporaryDirectory(t), 'cache')
   const origin = await scriptedOrigin(t, () => fresh(content))
@@ -123,26 +123,32 @@ async function lostOnTheWay(t: Test, answer: (content: string) => string) {
   return { content, client, origin, asked }
 }
 
-t.test('content lost while it is read comes from the origin, from the byte on (RFC 9110 §8.8.1)', async t => {
-  const { content, client, origin, asked } = await lostOnTheWay(t, content =>
-    fresh(content, 'Cache-Control: max-age=60\r\nETag: "1"\r\n'),
-  )
-  const { status, body } = await readResponse(client)
-  t.same([status, body === content], [200, true])
-  t.equal(origin.requests.length, asked + 1)
-})
-
-t.test('content lost while it is read is broken off where the origin has another (RFC 9112 §8)', async t => {
-  const { client, content } = await lostOnTheWay(t, () =>
-    fresh(contentOf(3.75 * MIB, 1), 'Cache-Control: max-age=60\r\nETag: "2"\r\n'),
-  )
-  const received = await client.untilEnd()
-  const got = received.slice(received.indexOf('\r\n\r\n') + 4)
-  t.ok(got.length < content.length && content.startsWith(got), 'only bytes of the first')
-})
+t.test(
+  'content lost while it is read continues from the origin, from the same byte (RFC 9110 §8.8.1)',
+  async t => {
+    const { content, client, origin, asked } = await lostOnTheWay(t, content =>
+      fresh(content, 'Cache-Control: max-age=60\r\nETag: "1"\r\n'),
+    )
+    const { status, body } = await readResponse(client)
+    t.same([status, body === content], [200, true])
+    t.equal(origin.requests.length, asked + 1)
+  },
+)
 
 t.test(
-  'a reload keeps the store where only its use changes, and replaces it where it changes itself',
+  'content lost while it is read is cut off if the origin has another version (RFC 9112 §8)',
+  async t => {
+    const { client, content } = await lostOnTheWay(t, () =>
+      fresh(contentOf(3.75 * MIB, 1), 'Cache-Control: max-age=60\r\nETag: "2"\r\n'),
+    )
+    const received = await client.untilEnd()
+    const got = received.slice(received.indexOf('\r\n\r\n') + 4)
+    t.ok(got.length < content.length && content.startsWith(got), 'only bytes of the first')
+  },
+)
+
+t.test(
+  'a reload keeps the store if only its use changes, and replaces it if its own keys change',
   async t => {
     const { directory, origin, proxy } = await world(t, 'one')
     await hit(t, proxy, origin)
@@ -159,7 +165,7 @@ t.test(
   },
 )
 
-t.test('a store that is replaced goes on for who is being answered from it, and is closed then', async t => {
+t.test('a replaced store continues for responses in progress, and is closed then', async t => {
   const content = contentOf(3.75 * MIB)
   const { directory, origin, proxy } = await world(t, content)
   await hit(t, proxy, origin)
@@ -176,7 +182,7 @@ t.test('a store that is replaced goes on for who is being answered from it, and 
   await until('the first store to be closed', () => readdirSync(join(directory, 'tmp')).length === 0)
 })
 
-t.test('a reload of who shares what is stored keeps the store', async t => {
+t.test('a reload of the key that says who shares responses keeps the store', async t => {
   for (const store of ['memory', 'disk']) {
     const directory = join(await temporaryDirectory(t), 'cache')
     const yaml = (sharedBy: string): string =>
@@ -196,7 +202,7 @@ t.test('a reload of who shares what is stored keeps the store', async t => {
   }
 })
 
-t.test('on a full disk all responses are passed on, and the log says so once', async t => {
+t.test('on a full disk all responses are forwarded, and the log says so once', async t => {
   const mountPoint = await temporaryDirectory(t)
   const args = ['-t', 'tmpfs', '-o', 'size=2m', 'none', mountPoint]
   const mounted = await run('mount', args).catch(() => undefined)

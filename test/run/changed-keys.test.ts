@@ -6,7 +6,7 @@ import { needs } from '../kit/processes/command.js'
 
 const config = (yaml: string) => parseConfig(`version: 1\n${yaml}`).config
 
-t.test('names the keys at the top whose meaning is another one', async t => {
+t.test('names the top-level keys whose value differs', async t => {
   const text = `
 mode: observe
 clients: [{ name: a, cidr: ["10.0.0.0/8"], rules: [web] }]
@@ -26,13 +26,13 @@ error_note: Ask.
   t.same(changedKeys(before, config(text.replace('/x', '/y'))), ['origins'])
 })
 
-t.test('keys that come and go are changed ones, named as in the file', async t => {
+t.test('keys that were added or removed are changed ones, named as in the file', async t => {
   t.same(changedKeys(config(''), config('error_note: Ask.\n')), ['error_note'])
   t.same(changedKeys(config('error_note: Ask.\nvia: a\n'), config('')).sort(), ['error_note', 'via'])
   t.same(changedKeys(config(''), config('mode: enforce\n')), [], 'the default, written out')
 })
 
-t.test('what is read at the start alone is named', async t => {
+t.test('names the keys that are read only at the start', async t => {
   const before = config('')
   const traced = (path: string, rest = '') => config(`tracing: { otlp: "http://c.test:4318/${path}"${rest} }`)
   t.same(restartKeys(before, before), [])
@@ -59,7 +59,7 @@ t.test('what is read at the start alone is named', async t => {
   t.same(restartKeys(traced('a'), traced('a', ', sample: 1')), [])
 })
 
-t.test('a process that starts later reads the rest alone', async t => {
+t.test('a process that starts later reads only the others', async t => {
   const start = config('workers: 2\nlog: { format: json }')
   const next = config('listen: { admin: false }\nrules: {}\nlog: { format: pretty, level: warn }')
   const kept = keepReadOnce(start, next)
@@ -69,7 +69,7 @@ t.test('a process that starts later reads the rest alone', async t => {
   t.throws(() => Object.assign(kept, { mode: 'observe' }), TypeError)
 })
 
-t.test('it reads what of listen can change, and traces as the others do', async t => {
+t.test('it uses the parts of listen that can change, and traces as the others do', async t => {
   const traced = (name: string) => config(`tracing: { otlp: "http://${name}.test:4318/v1" }`)
   const next = config(
     'listen: { admin: false, admin_hosts: [a.test], proxy_protocol: { from: ["10.0.0.1"] } }',
@@ -88,7 +88,7 @@ t.test('it reads what of listen can change, and traces as the others do', async 
 })
 
 t.test(
-  'of listen.tls the address, and whether clients show certificates',
+  'of listen.tls it keeps the address, and whether clients present certificates',
   { skip: needs('openssl') },
   async t => {
     const ca = Authority.make(t.testdir())

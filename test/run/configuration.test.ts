@@ -17,7 +17,7 @@ function world() {
   return { said, io }
 }
 
-t.test('without a file the defaults hold', async t => {
+t.test('without a file the defaults apply', async t => {
   const { said, io } = world()
   const loaded = await readConfiguration(undefined, { io })
   t.same(loaded?.config, defaultConfig().config)
@@ -25,7 +25,7 @@ t.test('without a file the defaults hold', async t => {
   t.same(said, { stdout: '', stderr: '' })
 })
 
-t.test('a file is read, and every problem of it is reported', async t => {
+t.test('a file is read, and all of its problems are reported', async t => {
   const { said, io } = world()
   const folder = t.testdir({ 'good.yaml': 'version: 1\nvia: egress\n', 'bad.yaml': 'version: 2\nvai: x\n' })
   t.equal((await readConfiguration(join(folder, 'good.yaml'), { io }))?.config.via, 'egress')

@@ -6,7 +6,7 @@ const sink = (isTTY: boolean) => {
   return { isTTY, written, write: (text: string) => written.push(text) }
 }
 
-t.test('writes each text to its stream as it is', t => {
+t.test('writes each text to its stream unchanged', t => {
   const [stdout, stderr] = [sink(false), sink(false)]
   const io = streamIo(stdout, stderr, {})
   io.stdout('out\n')
@@ -15,7 +15,7 @@ t.test('writes each text to its stream as it is', t => {
   t.end()
 })
 
-t.test('colours where stderr is a terminal and NO_COLOR is unset or empty', t => {
+t.test('uses colour when stderr is a terminal and NO_COLOR is unset or empty', t => {
   for (const [isTTY, env, color] of [
     [true, {}, true],
     [true, { NO_COLOR: '' }, true],

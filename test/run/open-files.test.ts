@@ -15,24 +15,27 @@ const proc = (soft: string) =>
     'Max locked memory         8388608              8388608              bytes     ',
   ].join('\n')
 
-t.test('the soft limit is what counts', async t => {
+t.test('the soft limit applies', async t => {
   t.equal(parseOpenFilesLimit(proc('1024')), 1024)
   t.equal(parseOpenFilesLimit(proc('unlimited')), undefined)
   t.equal(parseOpenFilesLimit(''), undefined)
 })
 
-t.test('every connection needs one, a tunnel a second, and the process has some of its own', async t => {
-  const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
-  t.equal(neededBy(config, 1), 174)
-})
+t.test(
+  'every connection needs one descriptor, a tunnel a second, and the process some of its own',
+  async t => {
+    const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
+    t.equal(neededBy(config, 1), 174)
+  },
+)
 
-t.test('of several workers each needs its part, and half of that more', async t => {
+t.test('each of several workers needs its share, and half of that in addition', async t => {
   const { config } = parseConfig('version: 1\nlimits: { connections: 100, tunnels: 10 }\n')
   t.equal(neededBy(config, 2), 64 + 83)
   t.equal(neededBy(config, 4), 64 + 42)
 })
 
-t.test('each process has the sockets of the names that it asks dns.servers for', async t => {
+t.test('each process needs the sockets for the names that it resolves by dns.servers', async t => {
   const needed = (keys: string, workers: number): number =>
     neededBy(
       parseConfig(
@@ -45,7 +48,7 @@ t.test('each process has the sockets of the names that it asks dns.servers for',
   t.equal(needed(', dns_lookups: 10', 1), 174 + 10 * 4)
 })
 
-t.test('a start that failed for want of descriptors is told as that, whatever Node takes it for', async t => {
+t.test('a start that failed because of descriptors is reported as such, whatever Node reports', async t => {
   const failed = (message: string, code: string, cause?: Error) =>
     Object.assign(new Error(message, { cause }), { code })
   const missing = failed("Cannot find package '/a/index.js'", 'ERR_MODULE_NOT_FOUND')
@@ -78,7 +81,7 @@ t.test('a start that failed for want of descriptors is told as that, whatever No
   }
 })
 
-t.test('limits that the file leaves out fit the descriptors, those that it says hold', async t => {
+t.test('limits that the file does not set are lowered to the descriptors, others are not', async t => {
   const fit = (yaml: string, openFiles: number | undefined, workers = 1, sockets = 0) => {
     const loaded = parseConfig(`version: 1\n${yaml}\n`)
     const fitted = fitLimits(loaded, openFiles, sockets, workers)

@@ -70,7 +70,7 @@ t.test('a request to the proxy itself is 508, a CONNECT to it 403', async t => {
 })
 
 t.test(
-  'what no rule names and leads to a listener of the proxy is told to set NO_PROXY, and no key',
+  'a request without a rule that leads to a listener of the proxy is advised to set NO_PROXY, and no key',
   async t => {
     const proxy = await testProxy(t, 'rules: { web: { hosts: ["*"] } }')
     for (const host of [
@@ -101,7 +101,7 @@ t.test(
   },
 )
 
-t.test('the admin listener cannot be reached through the proxy, whatever the rules say', async t => {
+t.test('the admin listener cannot be reached through the proxy, whatever the rules allow', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { lookup: async () => ['127.0.0.1'] })
   const port = proxy.adminPort
   for (const request of [
@@ -117,7 +117,7 @@ t.test('the admin listener cannot be reached through the proxy, whatever the rul
   t.equal((await fetch(`http://127.0.0.1:${port}/health`)).status, 200, 'but directly')
 })
 
-t.test('a listener on every interface is itself at each address of the machine', async t => {
+t.test('a listener on every interface is recognised at each address of the machine', async t => {
   const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["0.0.0.0:0"], admin: false }\nshutdown: { drain: 0s }
 rules: { local: { hosts: ["127.0.0.0/8"], ports: [any], addresses: ["127.0.0.0/8"] } }\n`,
@@ -131,14 +131,14 @@ rules: { local: { hosts: ["127.0.0.0/8"], ports: [any], addresses: ["127.0.0.0/8
   }
 })
 
-t.test('does not leave a TLS listener out whose files it was not given', async t => {
+t.test('does not start without a TLS listener whose files are missing', async t => {
   const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\n')
   const tls = { address: { host: '127.0.0.1', port: 0 }, cert: 'a', key: 'b' }
   const config = { ...loaded.config, listen: { ...loaded.config.listen, tls } }
   await t.rejects(startProxy({ ...loaded, config }, environment), TypeError)
 })
 
-t.test('drains once, however often it is told to', async t => {
+t.test('drains once, however often it is called', async t => {
   const origin = await rawOrigin(t)
   const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\nshutdown: { drain: 1h }\n${LOOPBACK_RULES}`,
@@ -159,7 +159,7 @@ t.test('drains once, however often it is told to', async t => {
   t.ok(await isFree(port, '127.0.0.1'))
 })
 
-t.test('at a stop it is not ready at first, and goes on as before for shutdown.delay', async t => {
+t.test('at a stop it is not ready at first, and continues for shutdown.delay', async t => {
   const waits: number[] = []
   let goOn = (): void => {}
   const wait = (ms: number): Promise<void> => {

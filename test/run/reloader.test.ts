@@ -94,7 +94,7 @@ async function world(t: Test, files: Record<string, string> = { 'a.yaml': FIRST 
   return made
 }
 
-t.test('a new content is applied once, logged and counted; one that is not new is not', async t => {
+t.test('a new content is applied once, logged and counted; an unchanged one is not', async t => {
   const { reloader, applied, events, states, write, rest } = await world(t)
   reloader.request('change')
   await rest()
@@ -138,40 +138,43 @@ t.test('a signal is always answered', async t => {
   t.same(applied, [])
 })
 
-t.test('one that cannot be used changes nothing and says where, after a second look', async t => {
-  const { reloader, applied, events, states, write, rest, timers, watched } = await world(t)
-  const { hash } = parseConfig(FIRST)
-  write('a.yaml', 'version: 1\nmode: of\nvai: x\n')
-  reloader.request('change')
-  await rest()
-  t.same(events, [], 'it may be half written')
-  t.same(timers.running, [1000])
-  reloader.request('change')
-  await rest()
-  t.same([events.length, timers.running], [0, [1000]], 'the same again is no reason to hurry')
-  timers.fire()
-  await rest()
-  t.match(events, [{ event: 'config_rejected', level: 'error', config_hash: hash }])
-  const problems = events[0]?.['problems'] as string[]
-  t.match(problems, [/a\.yaml:2:7: mode: expected /, /a\.yaml:3:1: vai: /])
-  t.strictSame(states, [{ result: 'rejected', timeMs: 1234, hash, problems }])
-  t.same(watched(), ['a.yaml'])
-  reloader.request('change')
-  await rest()
-  t.equal(events.length, 1, 'once')
-  write('a.yaml', FIRST)
-  reloader.request('change')
-  await rest()
-  t.match(
-    events[1],
-    { event: 'config_reloaded', config_hash: hash, changed: [] },
-    'also when it is as before',
-  )
-  t.match(states.at(-1), { result: 'applied' })
-  t.equal(applied.length, 1)
-})
+t.test(
+  'an invalid configuration changes nothing and is reported with positions, after a second reading',
+  async t => {
+    const { reloader, applied, events, states, write, rest, timers, watched } = await world(t)
+    const { hash } = parseConfig(FIRST)
+    write('a.yaml', 'version: 1\nmode: of\nvai: x\n')
+    reloader.request('change')
+    await rest()
+    t.same(events, [], 'it may be half written')
+    t.same(timers.running, [1000])
+    reloader.request('change')
+    await rest()
+    t.same([events.length, timers.running], [0, [1000]], 'the same again is no reason to hurry')
+    timers.fire()
+    await rest()
+    t.match(events, [{ event: 'config_rejected', level: 'error', config_hash: hash }])
+    const problems = events[0]?.['problems'] as string[]
+    t.match(problems, [/a\.yaml:2:7: mode: expected /, /a\.yaml:3:1: vai: /])
+    t.strictSame(states, [{ result: 'rejected', timeMs: 1234, hash, problems }])
+    t.same(watched(), ['a.yaml'])
+    reloader.request('change')
+    await rest()
+    t.equal(events.length, 1, 'once')
+    write('a.yaml', FIRST)
+    reloader.request('change')
+    await rest()
+    t.match(
+      events[1],
+      { event: 'config_reloaded', config_hash: hash, changed: [] },
+      'also when it is as before',
+    )
+    t.match(states.at(-1), { result: 'applied' })
+    t.equal(applied.length, 1)
+  },
+)
 
-t.test('a file that is half written, empty or gone for a moment is none that is wrong', async t => {
+t.test('a file that is half written, empty or missing for a moment is not rejected', async t => {
   for (const broken of ['version: 1\nrules: { a: { ho', '', undefined]) {
     const { reloader, applied, events, write, remove, rest, timers } = await world(t)
     if (broken === undefined) remove('a.yaml')
@@ -187,7 +190,7 @@ t.test('a file that is half written, empty or gone for a moment is none that is 
   }
 })
 
-t.test('one that comes right before the second look has none', async t => {
+t.test('a change right before the second reading has none', async t => {
   const { reloader, applied, events, write, rest, timers } = await world(t)
   write('a.yaml', '')
   reloader.request('change')
@@ -198,7 +201,7 @@ t.test('one that comes right before the second look has none', async t => {
   t.same([timers.running, applied, events], [[], [], []])
 })
 
-t.test('a file that stays away is said to be missing, and what was in force goes on', async t => {
+t.test('a file that remains missing is reported, and the current configuration stays', async t => {
   const { reloader, events, remove, rest, timers, watched } = await world(t)
   remove('a.yaml')
   reloader.request('change')
@@ -210,7 +213,7 @@ t.test('a file that stays away is said to be missing, and what was in force goes
   t.same(watched(), ['a.yaml'])
 })
 
-t.test('files that it names count, and are watched', async t => {
+t.test('files named by the configuration count, and are watched', async t => {
   const yaml = 'version: 1\nclients: [{ name: a, basic: { htpasswd_file: users } }]\n'
   const { reloader, applied, events, write, rest, watched, timers } = await world(t, {
     'a.yaml': yaml,
@@ -243,7 +246,7 @@ t.test('files that it names count, and are watched', async t => {
   t.same(watched(), ['a.yaml', 'other-users'])
 })
 
-t.test('two never run at once, and what comes meanwhile leads to one more', async t => {
+t.test('two reloads never run at once, and requests meanwhile cause one more', async t => {
   const made = await world(t)
   const { reloader, applied, events, write, rest } = made
   let finish = (): void => {}
@@ -279,7 +282,7 @@ t.test('two never run at once, and what comes meanwhile leads to one more', asyn
   ])
 })
 
-t.test('a store whose directory is a file is rejected, and taken when the file is gone', async t => {
+t.test('a store whose directory is a file is rejected, and accepted when the file is removed', async t => {
   const { reloader, applied, events, write, remove, rest, watched, timers } = await world(t, {
     'a.yaml': FIRST,
     data: 'a file',
@@ -299,7 +302,7 @@ t.test('a store whose directory is a file is rejected, and taken when the file i
   t.match(applied, [{ config: { origins: [{ kind: 'store' }] } }])
 })
 
-t.test('what cannot be applied is rejected, and can be tried again', async t => {
+t.test('a configuration that cannot be applied is rejected, and can be tried again', async t => {
   const made = await world(t)
   const { reloader, applied, events, states, write, rest } = made
   made.apply = async () => {
@@ -326,7 +329,7 @@ t.test('what cannot be applied is rejected, and can be tried again', async t => 
   t.match(states[1], { result: 'applied', hash: applied[1]?.hash })
 })
 
-t.test('keys that need a restart are told, with their lines', async t => {
+t.test('keys that need a restart are reported, with their lines', async t => {
   const made = await world(t)
   const { reloader, events, write, rest } = made
   made.apply = async () => ({ needsRestart: ['listen.proxy', 'log.format'], closedTunnels: 0 })
@@ -335,14 +338,14 @@ t.test('keys that need a restart are told, with their lines', async t => {
   await rest()
   t.match(events, [
     { event: 'config_reloaded', needs_restart: ['listen.proxy', 'log.format'] },
-    { event: 'config_warning', level: 'warn', path: 'listen.proxy', line: 3, message: /next start/ },
-    { event: 'config_warning', level: 'warn', path: 'log.format', message: /next start/ },
+    { event: 'config_warning', level: 'warn', path: 'listen.proxy', line: 3, message: /after a restart/ },
+    { event: 'config_warning', level: 'warn', path: 'log.format', message: /after a restart/ },
     { event: 'warned' },
   ])
   t.notOk('line' in (events[2] ?? {}))
 })
 
-t.test('reload.watch decides whether changes are looked for, from one reload to the next', async t => {
+t.test('reload.watch decides whether changes are watched, from one reload to the next', async t => {
   const { reloader, write, rest, watched } = await world(t)
   t.same(watched(), ['a.yaml'])
   write('a.yaml', `${FIRST}reload: { watch: false }\n`)
@@ -355,7 +358,7 @@ t.test('reload.watch decides whether changes are looked for, from one reload to 
   t.same(watched(), ['a.yaml'])
 })
 
-t.test('once it is closed nothing is read, applied or told any more', async t => {
+t.test('after it is closed nothing is read, applied or reported', async t => {
   const made = await world(t)
   const { reloader, applied, events, states, write, rest, watched, timers } = made
   write('a.yaml', '')
@@ -384,7 +387,7 @@ t.test('once it is closed nothing is read, applied or told any more', async t =>
   t.same([late.events, late.states, late.watched()], [[], [], undefined])
 })
 
-t.test('of a long list of problems the log has the beginning', async t => {
+t.test('the log has the beginning of a long list of problems', async t => {
   const { reloader, events, write, rest } = await world(t)
   write('a.yaml', `version: 1\n${Array.from({ length: 25 }, (_, i) => `unknown${i}: 1\n`).join('')}`)
   reloader.request('signal')

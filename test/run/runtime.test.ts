@@ -42,14 +42,14 @@ function exchange(): { exchange: ReceivedExchange; responded: Promise<void> } {
   return { exchange: fake as unknown as ReceivedExchange, responded }
 }
 
-t.test('one that nobody uses is closed as soon as it is retired', async t => {
+t.test('an unused runtime is closed as soon as it is retired', async t => {
   const made = await runtime(t)
   t.equal(made.config.via, 'here')
   await made.retire()
   await made.close()
 })
 
-t.test('one that is used is closed behind its last exchange', async t => {
+t.test('a runtime in use is closed after its last exchange', async t => {
   const made = await runtime(t)
   const asked = exchange()
   made.settings.serve(asked.exchange)
@@ -60,10 +60,10 @@ t.test('one that is used is closed behind its last exchange', async t => {
   t.same(order, ['responded', 'closed'])
 })
 
-t.test('one that has nothing left but tunnels keeps nothing of its rules', async t => {
+t.test('a runtime with nothing but tunnels releases its rules', async t => {
   const made = await runtime(t)
   t.equal(made.config.via, 'here')
   const retired = made.retire()
-  t.throws(() => made.config, /gone/)
+  t.throws(() => made.config, /released/)
   await retired
 })

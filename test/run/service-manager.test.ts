@@ -14,7 +14,7 @@ async function program(t: Test, script: string): Promise<{ PATH: string; OUT: st
   return { PATH: folder, OUT: join(folder, 'out') }
 }
 
-t.test('nobody is told where nobody asks', async t => {
+t.test('without a socket nothing is sent', async t => {
   const env = await program(t, 'echo called > "$OUT"')
   for (const socket of [undefined, '']) {
     t.equal(await createNotify(socket, env)('READY=1'), undefined)
@@ -30,7 +30,7 @@ t.test('systemd’s own program gets the state, and the socket in its environmen
   t.equal(await readFile(env.OUT, 'utf8'), 'READY=1 /run/notify\nSTOPPING=1 /run/notify\n')
 })
 
-t.test('a program that fails or is missing is told of, and nothing else', async t => {
+t.test('a program that fails or is missing is reported, and nothing else', async t => {
   const failing = await program(t, 'exit 3')
   t.equal(await createNotify('/run/notify', failing)('READY=1'), 'systemd-notify READY=1: ended with 3')
   const killed = await program(t, 'kill -KILL $$')

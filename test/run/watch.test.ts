@@ -76,7 +76,7 @@ for (const [how, options] of [
       await change()
     })
 
-    t.test('of a file that another one is renamed to', async t => {
+    t.test('of a file that is replaced by a rename', async t => {
       const folder = t.testdir({ a: 'one' })
       const path = join(folder, 'a')
       const { change } = watching(t, [path], options)
@@ -88,7 +88,7 @@ for (const [how, options] of [
       }
     })
 
-    t.test('of a file that goes and comes back', async t => {
+    t.test('of a file that is removed and created again', async t => {
       const path = join(t.testdir({ a: 'one' }), 'a')
       const { change } = watching(t, [path], options)
       await change()
@@ -108,7 +108,7 @@ for (const [how, options] of [
       }
     })
 
-    t.test('of a file behind a link that lies elsewhere', async t => {
+    t.test('of a file behind a link to another folder', async t => {
       const folder = t.testdir({ here: {}, there: { a: 'one' } })
       symlinkSync('../there/a', join(folder, 'here/link'))
       const { change } = watching(t, [join(folder, 'here/link')], options)
@@ -117,7 +117,7 @@ for (const [how, options] of [
       await change()
     })
 
-    t.test('of a file behind links that goes and comes back', async t => {
+    t.test('of a file behind links that is removed and created again', async t => {
       const folder = t.testdir({ here: {}, between: {}, there: { a: 'one' } })
       symlinkSync(join(folder, 'between/link'), join(folder, 'here/link'))
       symlinkSync('../there/a', join(folder, 'between/link'))
@@ -129,7 +129,7 @@ for (const [how, options] of [
       await change()
     })
 
-    t.test('of any one of several files, also of one that is not there yet', async t => {
+    t.test('of any of several files, also of a missing one', async t => {
       const folder = t.testdir({ one: { a: '' }, two: { b: '' } })
       const paths = [join(folder, 'one/a'), join(folder, 'two/b'), join(folder, 'two/c')]
       const { change } = watching(t, paths, options)
@@ -142,7 +142,7 @@ for (const [how, options] of [
   })
 }
 
-t.test('notices a folder that comes back, and a link further up, at the next look', async t => {
+t.test('detects a folder that returns, and a link further up, at the next reading', async t => {
   const folder = t.testdir({ one: { a: '1' }, two: { a: '2' } })
   symlinkSync('one', join(folder, 'link'))
   const { change } = watching(t, [join(folder, 'link/a')], { quietMs: 10, pollMs: 20 })
@@ -197,7 +197,7 @@ function watchingByHand(t: Test, ...paths: string[]) {
   }
 }
 
-t.test('a file that is being written is left alone until it rests', async t => {
+t.test('a file that is being written is not reported before it stops changing', async t => {
   const path = join(t.testdir({ a: '' }), 'a')
   const watched = watchingByHand(t, path)
   const { timers } = watched
@@ -219,7 +219,7 @@ t.test('a file that is being written is left alone until it rests', async t => {
   t.same(timers.running, [5000])
 })
 
-t.test('a storm of events is one look, and no change is none', async t => {
+t.test('many events cause one reading, and without a change no report', async t => {
   const path = join(t.testdir({ a: '' }), 'a')
   const watched = watchingByHand(t, path)
   const { timers } = watched
@@ -233,7 +233,7 @@ t.test('a storm of events is one look, and no change is none', async t => {
   t.equal(watched.told, 1)
 })
 
-t.test('many changes at once are told once', async t => {
+t.test('many changes at once are reported once', async t => {
   const folder = t.testdir({ a: '', b: '', c: '' })
   const paths = ['a', 'b', 'c'].map(name => join(folder, name))
   const watched = watchingByHand(t, ...paths)
@@ -250,7 +250,7 @@ t.test('many changes at once are told once', async t => {
   t.same(timers.running, [5000])
 })
 
-t.test('a change during a look leads to another one soon', async t => {
+t.test('a change during a reading causes another one soon', async t => {
   const path = join(t.testdir({ a: '' }), 'a')
   const watched = watchingByHand(t, path)
   const { timers } = watched
@@ -263,7 +263,7 @@ t.test('a change during a look leads to another one soon', async t => {
   t.same(timers.running, [200])
 })
 
-t.test('a content of the same size and time is another file all the same', async t => {
+t.test('content of the same size and time in another file is a change', async t => {
   const folder = t.testdir({ a: 'one', b: 'two' })
   for (const name of ['a', 'b']) utimesSync(join(folder, name), 1, 1)
   const watched = watchingByHand(t, join(folder, 'a'))
@@ -275,7 +275,7 @@ t.test('a content of the same size and time is another file all the same', async
   t.equal(watched.told, 2)
 })
 
-t.test('watches the folders of a file and of what it leads to, each once, and lets go of them', async t => {
+t.test('watches the folders of a file and of its links, each once, and releases them', async t => {
   const { path } = volume(t)
   const watched = watchingByHand(t, path)
   const { timers, watch } = watched
@@ -299,7 +299,7 @@ t.test('watches the folders of a file and of what it leads to, each once, and le
   t.same(timers.running, [], 'an event that comes late')
 })
 
-t.test('what is ended in the middle of a look stays so', async t => {
+t.test('watching that is stopped during a reading stays stopped', async t => {
   const path = join(t.testdir({ a: '' }), 'a')
   const watched = watchingByHand(t, path)
   const { timers, watch } = watched
@@ -315,7 +315,7 @@ t.test('what is ended in the middle of a look stays so', async t => {
   t.same(timers.running, [])
 })
 
-t.test('calls once, unless that is taken back', async t => {
+t.test('calls once, unless it is cancelled', async t => {
   const called: string[] = []
   const alive = setTimeout(() => {}, 60_000)
   t.teardown(() => clearTimeout(alive))

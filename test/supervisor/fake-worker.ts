@@ -46,7 +46,7 @@ export class FakeWorker {
           this.started = start
           await onStart?.(start)
           this.hash = start.loaded.hash
-          return { proxy: start.loaded.config.listen.proxy, tls: undefined, admin: start.place.admin }
+          return { proxy: start.loaded.config.listen.proxy, tls: undefined, admin: start.context.admin }
         },
         reload: async loaded => {
           this.told.push('reload')
@@ -58,7 +58,7 @@ export class FakeWorker {
         beat: () => undefined,
         status: () =>
           workerStatus({
-            worker: this.started?.place.number ?? 0,
+            worker: this.started?.context.number ?? 0,
             configHash: this.hash ?? '',
             tunnels: { open: 1, listed: [] },
           }),

@@ -35,13 +35,13 @@ function fleet() {
   })
   t.teardown(() => metrics.close())
   const workers = [new FakeReporter(), new FakeReporter()] as const
-  for (const worker of workers) metrics.begun(worker)
+  for (const worker of workers) metrics.started(worker)
   const scrape = async (): Promise<Exposition> =>
     parseExposition((await serializeMetrics(await metrics.reports(), 'text')).text, 'text')
   return { metrics, workers, scrape, late }
 }
 
-t.test('the numbers of all are added up, and what the supervisor counts is there once', async t => {
+t.test('the metrics of all workers are added up, with those of the supervisor once', async t => {
   const { metrics, workers, scrape } = fleet()
   workers[0].count = 2
   workers[1].count = 3
@@ -69,7 +69,7 @@ t.test('no total falls when a worker ends, and no part of it is counted twice', 
   t.equal(after.value('a_total'), 5, 'what it counted after it was asked is lost')
   t.equal(after.value('a_now'), 3)
   const next = new FakeReporter()
-  metrics.begun(next)
+  metrics.started(next)
   next.count = 1
   t.equal((await scrape()).value('a_total'), 6)
   // While the others are asked.
@@ -84,7 +84,7 @@ t.test('no total falls when a worker ends, and no part of it is counted twice', 
   t.equal((await scraping).value('a_total'), 6)
 })
 
-t.test('one that does not answer is waited for no longer than so long', async t => {
+t.test('a worker that does not answer is waited for only a limited time', async t => {
   const { workers, scrape, late } = fleet()
   const [first, second] = workers
   first.count = 2
@@ -98,7 +98,7 @@ t.test('one that does not answer is waited for no longer than so long', async t 
   t.equal((await scraping).value('a_total'), 7)
 })
 
-t.test('a worker that was never asked and has ended has told nothing', async t => {
+t.test('a worker that was never asked and has ended adds nothing', async t => {
   const { metrics, workers, scrape } = fleet()
   metrics.ended(workers[0])
   metrics.ended(workers[1])
@@ -118,7 +118,7 @@ async function report(label: string, count: number): Promise<MetricsReport> {
   return structuredClone(await registers[0]?.getMetricsAsJSON()) as unknown as MetricsReport
 }
 
-t.test('counts add up by label and bucket, and what was only measured is gone', async t => {
+t.test('counters add up by label and bucket, and gauges are dropped', async t => {
   const past = new PastCounts()
   t.same(past.report(), [])
   const first = await report('a', 2)

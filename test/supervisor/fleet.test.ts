@@ -3,11 +3,11 @@ import t from 'tap'
 import { parseConfig } from '../../src/index.js'
 import { fleet, fleetThat, load } from './fake-fleet.js'
 
-t.test('all workers begin with the same, but for their number', async t => {
+t.test('all workers start with the same data, except their number', async t => {
   const { start, workers, events } = fleet()
   const running = await start(load(), 3)
   t.same(
-    workers.map(({ started }) => [started?.startId, started?.place.number, started?.place.admin]),
+    workers.map(({ started }) => [started?.startId, started?.context.number, started?.context.admin]),
     [1, 2, 3].map(number => ['start', number, undefined]),
   )
   t.equal(running.proxy[0]?.port, 3128)
@@ -22,7 +22,7 @@ t.test('all workers begin with the same, but for their number', async t => {
   )
 })
 
-t.test('what the first worker cannot do is told once, and no other is started', async t => {
+t.test('an error of the first worker is reported once, and no other is started', async t => {
   const { start, workers } = fleet({
     onStart: () => {
       throw new Error('listen EADDRINUSE: address already in use 127.0.0.1:1')
@@ -33,7 +33,7 @@ t.test('what the first worker cannot do is told once, and no other is started', 
   t.same(workers[0]?.told, ['start', 'kill'])
 })
 
-t.test('a first worker that ends without a word is told too', async t => {
+t.test('a first worker that ends without an error is reported too', async t => {
   const { start, workers, until } = fleet({ onStart: () => new Promise(() => {}) })
   const starting = start()
   await until(() => workers[0]?.told.length === 1)
@@ -44,7 +44,7 @@ t.test('a first worker that ends without a word is told too', async t => {
   })
 })
 
-t.test('how it ended is told', async t => {
+t.test('its exit code or signal is reported', async t => {
   for (const [exit, told] of [
     [{ code: 1 }, 'exit code 1'],
     [{ error: 'spawn EAGAIN' }, 'spawn EAGAIN'],
@@ -96,7 +96,7 @@ t.test('a worker that dies is replaced, later each time', async t => {
   t.equal(workers.length, 5, 'nobody is replaced at the end')
 })
 
-t.test('a later worker that cannot start is tried again', async t => {
+t.test('a later worker that cannot start is started again', async t => {
   let tries = 0
   const failing = {
     onStart: () => {
@@ -114,7 +114,7 @@ t.test('a later worker that cannot start is tried again', async t => {
   await running.drain()
 })
 
-t.test('wrong credentials that one was sent the others count', async t => {
+t.test('failed attempts at one worker are counted by the others', async t => {
   const { start, workers, pauses, advance, until } = fleet()
   const running = await start(load(), 3)
   t.same(workers[2]?.started?.failures, [])
@@ -131,7 +131,7 @@ t.test('wrong credentials that one was sent the others count', async t => {
   await running.drain()
 })
 
-t.test('what workers write goes on in whole lines', async t => {
+t.test('the output of workers is passed on in whole lines', async t => {
   const { start, workers, passed, until } = fleet()
   const running = await start()
   workers[0]?.stdout.write('{"a":')
@@ -144,7 +144,7 @@ t.test('what workers write goes on in whole lines', async t => {
   await running.drain()
 })
 
-t.test('why the first worker could not start keeps its name', async t => {
+t.test('the error of the first worker keeps its name', async t => {
   const { start } = fleet({
     onStart: () => {
       throw Object.assign(new Error('not installed'), { name: 'TracingUnavailable' })
@@ -153,7 +153,7 @@ t.test('why the first worker could not start keeps its name', async t => {
   await t.rejects(start(), { name: 'TracingUnavailable', message: 'not installed' })
 })
 
-t.test('what the first listens on is told to all others, and to those that come later', async t => {
+t.test('the listeners of the first worker are passed to all others, and to later ones', async t => {
   const { start, workers, pauses, until } = fleetThat({ reusePort: true })
   const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: false }\n')
   const running = await start(loaded, 3)
@@ -163,7 +163,7 @@ t.test('what the first listens on is told to all others, and to those that come 
   await until(() => workers[3]?.hash !== undefined)
   const bound = { proxy: [{ host: '127.0.0.1', port: 0 }], tls: undefined, admin: undefined }
   t.same(
-    workers.map(({ started }) => started?.place),
+    workers.map(({ started }) => started?.context),
     [undefined, bound, bound, bound].map((known, index) => ({
       number: index + 1,
       admin: undefined,
@@ -174,7 +174,7 @@ t.test('what the first listens on is told to all others, and to those that come 
   await running.drain()
 })
 
-t.test('where workers share a port, nobody else may have it when the first is about to listen', async t => {
+t.test('where workers share a port, it must be free when the first one is about to bind it', async t => {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as { port: number }
@@ -195,7 +195,7 @@ t.test('where workers share a port, nobody else may have it when the first is ab
 })
 
 t.test(
-  'of a worker that is killed each exchange gets its close, and its end says how many they were',
+  'when a worker is killed each of its exchanges gets its close, and its exit says how many there were',
   async t => {
     const { start, workers, events, passed, until, pauses } = fleet()
     const running = await start()

@@ -37,7 +37,7 @@ function pair() {
   return { asking, answering, sent, answered }
 }
 
-t.test('each question gets its own answer, and what is asked in one turn goes as one message', async t => {
+t.test('each call gets its own answer, and the calls of one turn are sent as one batch', async t => {
   const { asking, sent } = pair()
   const answers = [asking.ask('add', [1, 2]), asking.ask('add', [3, 4]), asking.ask('add', [])]
   t.same(await Promise.all(answers), [3, 7, 0])
@@ -49,7 +49,7 @@ t.test('each question gets its own answer, and what is asked in one turn goes as
   t.equal(sent.length, 2)
 })
 
-t.test('what needs no answer gets none, whatever becomes of it', async t => {
+t.test('a call without an answer gets none, whatever happens', async t => {
   const { asking, answered, sent } = pair()
   asking.tell('add', [1])
   asking.tell('fail', undefined)
@@ -61,27 +61,27 @@ t.test('what needs no answer gets none, whatever becomes of it', async t => {
   )
 })
 
-t.test('what the other side throws is thrown here', async t => {
+t.test('an error on the other side rejects the call', async t => {
   const { asking } = pair()
   await t.rejects(asking.ask('fail', undefined), { name: 'RangeError', message: 'it cannot be' })
 })
 
-t.test('a question that the other side does not know fails', async t => {
+t.test('a call that the other side does not know fails', async t => {
   const { answering } = pair()
   const other = answering as unknown as Conversation<Sum, Nothing>
-  await t.rejects(other.ask('add', [1]), { message: 'nothing is known of add' })
+  await t.rejects(other.ask('add', [1]), { message: 'unknown call add' })
 })
 
-t.test('when the other side is gone, what is open fails, and so does what comes', async t => {
+t.test('when the other process has ended, pending and later calls fail', async t => {
   const { asking, sent } = pair()
   const open = asking.ask('add', [1])
   asking.end()
-  await t.rejects(open, { message: 'the other process is gone' })
-  await t.rejects(asking.ask('add', [1]), { message: 'the other process is gone' })
+  await t.rejects(open, { message: 'the other process has ended' })
+  await t.rejects(asking.ask('add', [1]), { message: 'the other process has ended' })
   t.same(sent, [], 'nothing is sent to it')
 })
 
-t.test('an answer to nothing that was asked is left alone', async t => {
+t.test('an answer without a call is ignored', async t => {
   const { asking } = pair()
   asking.receive([{ type: 'answer', id: 7, value: 1 }])
   t.equal(await asking.ask('add', [1]), 1)

@@ -46,31 +46,28 @@ function worker(level: LogLevel = 'info') {
   }
 }
 
-t.test(
-  'those are open whose decision is there and whose close is not, in whatever pieces they come',
-  async t => {
-    const { exchanges, begin, end, pass } = worker()
-    begin('x-1')
-    begin('x-2')
-    end('x-1')
-    begin('x-10')
-    pass()
-    t.equal(exchanges.size, 2)
-    begin('x-3')
-    end('x-2')
-    end('x-none')
-    pass()
-    t.equal(exchanges.size, 2)
-    t.same(
-      exchanges.end(1500).map(({ id }) => id),
-      ['x-10', 'x-3'],
-    )
-    t.equal(exchanges.size, 0)
-    t.same(exchanges.end(1500), [])
-  },
-)
+t.test('exchanges with a decision and no close are open, in whatever pieces the log arrives', async t => {
+  const { exchanges, begin, end, pass } = worker()
+  begin('x-1')
+  begin('x-2')
+  end('x-1')
+  begin('x-10')
+  pass()
+  t.equal(exchanges.size, 2)
+  begin('x-3')
+  end('x-2')
+  end('x-none')
+  pass()
+  t.equal(exchanges.size, 2)
+  t.same(
+    exchanges.end(1500).map(({ id }) => id),
+    ['x-10', 'x-3'],
+  )
+  t.equal(exchanges.size, 0)
+  t.same(exchanges.end(1500), [])
+})
 
-t.test('the close of one that was open has what it is known by, and nothing that nobody knows', async t => {
+t.test('the close of a lost exchange identifies it, and contains nothing unknown', async t => {
   const { exchanges, begin, pass } = worker()
   begin('x-1', ALLOW, {
     kind: 'forward',
@@ -98,7 +95,7 @@ t.test('the close of one that was open has what it is known by, and nothing that
   ])
 })
 
-t.test('what is refused was over at once, and other events say nothing', async t => {
+t.test('a refused exchange is not open, and other events are ignored', async t => {
   const { exchanges, logger, begin, pass } = worker()
   begin('x-1', {
     decision: 'deny',
@@ -119,7 +116,7 @@ t.test('what is refused was over at once, and other events say nothing', async t
   t.equal(cut.exchanges.size, 0)
 })
 
-t.test('what is only observed is open where its close will be logged, too', async t => {
+t.test('an observed denial is open if its close will be logged', async t => {
   const observed: DecisionEvent = { decision: 'would_deny', reason: 'no_rule', wouldDeny: 'no' }
   for (const [level, size] of [
     ['info', 1],
@@ -135,7 +132,7 @@ t.test('what is only observed is open where its close will be logged, too', asyn
   }
 })
 
-t.test('where lines were lost nobody knows what is open', async t => {
+t.test('after lost lines it is unknown what is open', async t => {
   const { exchanges, logger, begin, pass } = worker()
   begin('x-1')
   pass()

@@ -39,7 +39,7 @@ async function taken(t: Test, reusePort: boolean) {
   return { port, free: () => new Promise(resolve => server.close(resolve)) }
 }
 
-t.test('what somebody has is in use, be it shared or not, and what nobody has is left free', async t => {
+t.test('a port in use is in use, shared or not, and a free one is left free', async t => {
   for (const reusePort of NO_REUSE_PORT === false ? [false, true] : [false]) {
     const { port, free } = await taken(t, reusePort)
     const addresses = listen(`{ proxy: ["127.0.0.1:0", "127.0.0.1:${port}"] }`)
@@ -50,14 +50,14 @@ t.test('what somebody has is in use, be it shared or not, and what nobody has is
   }
 })
 
-t.test('one that conflicts with another is in use', async t => {
+t.test('an address that conflicts with another is in use', async t => {
   const port = await freePort()
   const conflicting = listen(`{ proxy: ["127.0.0.1:${port}", "0.0.0.0:${port}"] }`)
   await t.rejects(probePorts(conflicting), { code: 'EADDRINUSE', message: new RegExp(` 0.0.0.0:${port}$`) })
   await probePorts(listen(`{ proxy: ["127.0.0.1:${port}"] }`))
 })
 
-t.test('what is not listened on over TCP is left alone', async t => {
+t.test('addresses other than TCP are not bound', async t => {
   const path = await socketPath(t)
   await probePorts(listen(`{ proxy: ["unix:${path}", "systemd"] }`))
 })

@@ -1,13 +1,13 @@
 import t from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import { Conversation, type SupervisorCalls, type WorkerCalls } from '../../src/supervisor/messages.js'
-import { Holdings, RemoteLedger } from '../../src/supervisor/shared-ledger.js'
+import { WorkerReservations, RemoteLedger } from '../../src/supervisor/shared-ledger.js'
 import { WorkerHandle } from '../../src/supervisor/worker-handle.js'
 import { FakeWorker } from './fake-worker.js'
 
-t.test('what one holds is given back when it ends, and nothing of the others', async t => {
+t.test('the reservations of a worker are released when it ends, and no others', async t => {
   const ledger = new LocalLedger(() => 0)
-  const [one, other] = [new Holdings(ledger), new Holdings(ledger)]
+  const [one, other] = [new WorkerReservations(ledger), new WorkerReservations(ledger)]
   t.same(
     [one.acquire('a', 4), one.acquire('a', 4), other.acquire('a', 4), one.acquire('b', 1)],
     [true, true, true, true],
@@ -22,9 +22,9 @@ t.test('what one holds is given back when it ends, and nothing of the others', a
   t.equal(ledger.held('a'), 1)
 })
 
-t.test('nobody gives back what another holds', async t => {
+t.test('no worker releases reservations of another', async t => {
   const ledger = new LocalLedger(() => 0)
-  const [one, other] = [new Holdings(ledger), new Holdings(ledger)]
+  const [one, other] = [new WorkerReservations(ledger), new WorkerReservations(ledger)]
   one.acquire('a', 1)
   other.release('a')
   t.equal(ledger.held('a'), 1)
@@ -43,7 +43,7 @@ function workers() {
   return { ledger, one, other }
 }
 
-t.test('all workers have the same books', async t => {
+t.test('all workers use the same ledger', async t => {
   const { ledger, one, other } = workers()
   t.equal(await one.remote.acquire('a', 2), true)
   t.equal(await other.remote.acquire('a', 2), true)
@@ -57,7 +57,7 @@ t.test('all workers have the same books', async t => {
   t.equal(ledger.held('a'), 2)
 })
 
-t.test('what a worker holds is given back when it dies', async t => {
+t.test('the reservations of a worker are released when it dies', async t => {
   const { ledger, one, other } = workers()
   await one.remote.acquire('a', 2)
   await other.remote.acquire('a', 2)
@@ -66,7 +66,7 @@ t.test('what a worker holds is given back when it dies', async t => {
   t.equal(ledger.held('a'), 1)
 })
 
-t.test('without a supervisor everything is let through', async t => {
+t.test('without a supervisor everything is allowed', async t => {
   const alone = new Conversation<SupervisorCalls, WorkerCalls>({ send: () => {} }, {} as never)
   const remote = new RemoteLedger(alone)
   alone.end()

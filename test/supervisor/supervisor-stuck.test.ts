@@ -20,7 +20,7 @@ async function second({ steps }: ReturnType<typeof fleet>): Promise<void> {
   await turns()
 }
 
-t.test('who looks, or closes a tunnel, waits two seconds for a worker that does nothing', async t => {
+t.test('status and closing a tunnel wait two seconds for an unresponsive worker', async t => {
   const fake = fleet()
   const { start, workers } = fake
   const running = await start(load())
@@ -48,7 +48,7 @@ t.test('who looks, or closes a tunnel, waits two seconds for a worker that does 
   await running.drain()
 })
 
-t.test('a purge waits longer for it, and says that it is not done', async t => {
+t.test('a purge waits longer for it, and reports that it is not done', async t => {
   const fake = fleet({ onPurge: () => 1 })
   const { start, workers } = fake
   const running = await start(load('cache: memory'))
@@ -68,44 +68,41 @@ t.test('a purge waits longer for it, and says that it is not done', async t => {
   await running.drain()
 })
 
-t.test(
-  'one that does nothing any more is killed and replaced, and a reload goes on with the others',
-  async t => {
-    const fake = fleet()
-    const { start, workers, events, pauses, until } = fake
-    const running = await start()
+t.test('an unresponsive worker is killed and replaced, and a reload continues with the others', async t => {
+  const fake = fleet()
+  const { start, workers, events, pauses, until } = fake
+  const running = await start()
+  await second(fake)
+  const [first] = workers
+  if (first !== undefined) first.frozen = true
+  const loaded = load('deny: { hosts: [a.test] }')
+  await beat(fake)
+  let reloaded = false
+  const reload = running.reload(loaded).then(() => {
+    reloaded = true
+  })
+  await turns()
+  for (let passed = 0; passed < 15; passed++) {
+    t.equal(workers[1]?.hash === loaded.hash, passed >= 2, `${passed} s`)
+    t.equal(reloaded, passed >= 2)
+    t.equal(first?.told.includes('kill'), false, `${passed} s`)
     await second(fake)
-    const [first] = workers
-    if (first !== undefined) first.frozen = true
-    const loaded = load('deny: { hosts: [a.test] }')
-    await beat(fake)
-    let reloaded = false
-    const reload = running.reload(loaded).then(() => {
-      reloaded = true
-    })
-    await turns()
-    for (let passed = 0; passed < 15; passed++) {
-      t.equal(workers[1]?.hash === loaded.hash, passed >= 2, `${passed} s`)
-      t.equal(reloaded, passed >= 2)
-      t.equal(first?.told.includes('kill'), false, `${passed} s`)
-      await second(fake)
-    }
-    t.equal(first?.told.includes('kill'), true)
-    await reload
-    await until(() => pauses.length === 1)
-    t.match(
-      events.find(({ event }) => event === 'worker_exited'),
-      { worker: 1, signal: 'SIGKILL', error: 'it did not answer for 15 s', restart_ms: 100 },
-    )
-    pauses[0]?.end()
-    await until(() => workers.length === 3 && workers[2]?.hash !== undefined)
-    t.equal(workers[2]?.hash, loaded.hash)
-    await until(() => events.filter(({ event }) => event === 'worker_started').length === 3)
-    await running.drain()
-  },
-)
+  }
+  t.equal(first?.told.includes('kill'), true)
+  await reload
+  await until(() => pauses.length === 1)
+  t.match(
+    events.find(({ event }) => event === 'worker_exited'),
+    { worker: 1, signal: 'SIGKILL', error: 'it did not answer for 15 s', restart_ms: 100 },
+  )
+  pauses[0]?.end()
+  await until(() => workers.length === 3 && workers[2]?.hash !== undefined)
+  t.equal(workers[2]?.hash, loaded.hash)
+  await until(() => events.filter(({ event }) => event === 'worker_started').length === 3)
+  await running.drain()
+})
 
-t.test('is not ready while no worker does anything', async t => {
+t.test('is not ready while no worker responds', async t => {
   const fake = fleet()
   const { start, workers } = fake
   const running = await start(parseConfig('version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\n'))
@@ -128,7 +125,7 @@ t.test('is not ready while no worker does anything', async t => {
 
 const NEVER = { onStart: () => new Promise<void>(() => {}) }
 
-t.test('a first worker that does not serve within half a minute is the end of the start', async t => {
+t.test('a first worker that does not serve within half a minute ends the start', async t => {
   const fake = fleet(NEVER)
   const { start, workers } = fake
   const starting = t.rejects(start(), {
@@ -144,7 +141,7 @@ t.test('a first worker that does not serve within half a minute is the end of th
   t.equal(workers.length, 1)
 })
 
-t.test('another one is replaced then', async t => {
+t.test('another worker is replaced then', async t => {
   const fake = fleet({}, NEVER, {})
   const { start, workers, events, pauses, until } = fake
   const starting = start()
@@ -161,7 +158,7 @@ t.test('another one is replaced then', async t => {
   await running.drain()
 })
 
-t.test('a start is interrupted whatever the first worker does, and none is left', async t => {
+t.test('a start can be interrupted whatever the first worker does, and no process is left', async t => {
   const { start, workers, interrupt, until } = fleet(NEVER)
   const starting = t.rejects(start(), { name: 'WorkerEnded' })
   await until(() => workers[0]?.told.includes('start') === true)
@@ -178,7 +175,7 @@ t.test('a start that is interrupted before it begins starts nothing', async t =>
   t.equal(workers.length, 0)
 })
 
-t.test('a start that is interrupted when one serves leaves that one to be stopped in order', async t => {
+t.test('a start that is interrupted when a worker serves leaves it to be drained', async t => {
   const { start, workers, interrupt, until } = fleet({}, NEVER, NEVER)
   const starting = start(load(), 3)
   await until(() => workers[2]?.told.includes('start') === true)

@@ -6,7 +6,7 @@ import { fleet, load } from './fake-fleet.js'
 import type { Script } from './fake-worker.js'
 import { until as waitUntil } from '../kit/until.js'
 
-t.test('a reload is for all, and for those that come later', async t => {
+t.test('a reload applies to all workers, and to later ones', async t => {
   const { start, workers, pauses, until } = fleet({ onReload: () => 3 })
   const running = await start()
   const next = load('rules: {}\nlog: { format: json }')
@@ -25,7 +25,7 @@ t.test('a reload is for all, and for those that come later', async t => {
   await running.drain()
 })
 
-t.test('what no worker can apply changes nothing', async t => {
+t.test('a configuration that no worker can apply changes nothing', async t => {
   const { start, workers, pauses, until } = fleet({
     onReload: () => {
       throw new Error('bad key')
@@ -58,35 +58,38 @@ t.test('a worker that cannot apply what another could is replaced', async t => {
   await running.drain()
 })
 
-t.test('one that dies over it leaves it to the next, and one that is just starting has it too', async t => {
-  let release = () => {}
-  const dies: Script = {
-    onReload: () => {
-      workers[0]?.exit({ signal: 'SIGKILL' })
-      return new Promise<number>(() => {})
-    },
-  }
-  const slow: Script = {
-    onStart: () =>
-      new Promise(resolve => {
-        release = resolve
-      }),
-  }
-  const { start, workers, pauses, until } = fleet(dies, {}, slow)
-  const running = await start()
-  workers[1]?.told.splice(0)
-  t.equal((await running.reload({ ...load(), hash: 'second' })).closedTunnels, 0)
-  t.equal(workers[1]?.hash, 'second')
-  pauses[0]?.end()
-  await until(() => workers[2]?.told.length === 1)
-  await running.reload({ ...load(), hash: 'third' })
-  release()
-  await until(() => workers[2]?.hash === 'third')
-  t.same(workers[2]?.told, ['start', 'reload'])
-  await running.drain()
-})
+t.test(
+  'if a worker dies during a reload the next one reloads, and a starting one has the new configuration too',
+  async t => {
+    let release = () => {}
+    const dies: Script = {
+      onReload: () => {
+        workers[0]?.exit({ signal: 'SIGKILL' })
+        return new Promise<number>(() => {})
+      },
+    }
+    const slow: Script = {
+      onStart: () =>
+        new Promise(resolve => {
+          release = resolve
+        }),
+    }
+    const { start, workers, pauses, until } = fleet(dies, {}, slow)
+    const running = await start()
+    workers[1]?.told.splice(0)
+    t.equal((await running.reload({ ...load(), hash: 'second' })).closedTunnels, 0)
+    t.equal(workers[1]?.hash, 'second')
+    pauses[0]?.end()
+    await until(() => workers[2]?.told.length === 1)
+    await running.reload({ ...load(), hash: 'third' })
+    release()
+    await until(() => workers[2]?.hash === 'third')
+    t.same(workers[2]?.told, ['start', 'reload'])
+    await running.drain()
+  },
+)
 
-t.test('a worker that does not end by the deadline is ended', async t => {
+t.test('a worker that does not end by the deadline is killed', async t => {
   const { start, workers, pauses, events, until } = fleet({}, { drains: false })
   const running = await start()
   const drained = running.drain()
@@ -99,12 +102,12 @@ t.test('a worker that does not end by the deadline is ended', async t => {
   t.equal(running.drain(), drained, 'it ends once')
 })
 
-t.test('the admin listener is the own of the supervisor, and ready while a worker serves', async t => {
+t.test('the supervisor has the admin listener, and is ready while a worker serves', async t => {
   const { start, workers, pauses, until } = fleet()
   const loaded = parseConfig('version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\n')
   const running = await start(loaded)
   const { port = 0 } = running.admin ?? {}
-  t.same(workers[1]?.started?.place.admin, { host: '127.0.0.1', port }, 'and the workers know where it is')
+  t.same(workers[1]?.started?.context.admin, { host: '127.0.0.1', port }, 'and the workers know where it is')
   const ready = async () => (await fetch(`http://127.0.0.1:${port}/ready`)).status
   t.equal(await ready(), 200)
   workers[0]?.exit({ code: 1 })
@@ -121,7 +124,7 @@ t.test('the admin listener is the own of the supervisor, and ready while a worke
   await t.resolves(untilFree(port))
 })
 
-t.test('a worker that comes later has keys and certificates that fit the listener of the others', async t => {
+t.test('a later worker has keys and certificates that fit the listener of the others', async t => {
   const { start, workers, pauses, until } = fleet()
   const loaded = load()
   const of = (tls: object | undefined) =>
@@ -144,7 +147,7 @@ t.test('a worker that comes later has keys and certificates that fit the listene
   await running.drain()
 })
 
-t.test('before the drain it goes on for shutdown.delay, and is no longer ready at once', async t => {
+t.test('before the drain it continues for shutdown.delay, and is not ready at once', async t => {
   const { start, workers, pauses, until, events } = fleet()
   const running = await start(
     parseConfig(
@@ -167,7 +170,7 @@ t.test('before the drain it goes on for shutdown.delay, and is no longer ready a
   t.same(workers[2]?.told, ['start', 'drain'])
 })
 
-t.test('sockets of systemd are gone with the last worker that has them', async t => {
+t.test('sockets of systemd are lost with the last worker that uses them', async t => {
   const { start, workers, until } = fleet()
   const loaded = parseConfig('version: 1\nlisten: { proxy: ["systemd"], admin: false }\n')
   const passed = { sockets: [{ fd: 9, name: 'proxy' }], absence: '' }
@@ -186,7 +189,7 @@ t.test('sockets of systemd are gone with the last worker that has them', async t
   await running.drain()
 })
 
-t.test('a worker that comes later has the fields that are for the collector it asks', async t => {
+t.test('a later worker has the headers for the collector that it uses', async t => {
   const { start, workers, pauses, until } = fleet()
   const loaded = load('tracing: { otlp: "http://127.0.0.1:1/a" }')
   const of = (next: Loaded, value: string) => ({
@@ -211,7 +214,7 @@ t.test('a worker that comes later has the fields that are for the collector it a
   await running.drain()
 })
 
-t.test('how all workers do is asked of each, and a tunnel is closed wherever it is', async t => {
+t.test('the status is requested from each worker, and a tunnel is closed wherever it is', async t => {
   const { start } = fleet()
   const loaded = parseConfig(
     'version: 1\nworkers: 2\nlisten: { admin: "127.0.0.1:0" }\nshutdown: { drain: 0s }\n',
@@ -232,7 +235,7 @@ t.test('how all workers do is asked of each, and a tunnel is closed wherever it 
   await running.drain()
 })
 
-t.test('a purge of the cache reaches every worker, and is told from a cache that is off', async t => {
+t.test('a purge of the cache reaches every worker, and differs from a cache that is off', async t => {
   const purged: Purge[] = []
   const onPurge = (what: Purge) => {
     purged.push(what)
@@ -251,7 +254,7 @@ t.test('a purge of the cache reaches every worker, and is told from a cache that
   await without.drain()
 })
 
-t.test('a worker that cannot purge its cache is told, one that has ended has none any more', async t => {
+t.test('a worker that cannot purge its cache is reported, one that has ended has none', async t => {
   const failing = fleet({
     onPurge: () => {
       throw new Error('cannot')

@@ -12,21 +12,18 @@ function pauses(ends: boolean) {
   return { signals, pause }
 }
 
-t.test(
-  'an answer within the time is one, and so is a failure; nothing is waited for any more then',
-  async t => {
-    for (const asked of [Promise.resolve(1), Promise.reject(new Error('gone'))]) {
-      const { signals, pause } = pauses(false)
-      t.equal(await isSettledWithin(asked, 2, pause), true)
-      t.same(
-        signals.map(({ aborted }) => aborted),
-        [true],
-      )
-    }
-  },
-)
+t.test('an answer in time is one, and so is a failure; nothing is waited for after it', async t => {
+  for (const asked of [Promise.resolve(1), Promise.reject(new Error('gone'))]) {
+    const { signals, pause } = pauses(false)
+    t.equal(await isSettledWithin(asked, 2, pause), true)
+    t.same(
+      signals.map(({ aborted }) => aborted),
+      [true],
+    )
+  }
+})
 
-t.test('so many seconds are waited for, one by one', async t => {
+t.test('the seconds are waited for one by one', async t => {
   const { signals, pause } = pauses(true)
   t.equal(await isSettledWithin(new Promise(() => {}), 3, pause), false)
   t.equal(signals.length, 3)
@@ -81,7 +78,7 @@ t.test('a worker that answers is asked every few seconds until it has ended', as
   t.equal(answers.length, 3)
 })
 
-t.test('one that is slow is known not to answer, and lives', async t => {
+t.test('a slow worker counts as unresponsive, and is not killed', async t => {
   const { worker, gone, kills, over, pass, answer } = beating()
   await pass(4000)
   await pass(1000)
@@ -99,7 +96,7 @@ t.test('one that is slow is known not to answer, and lives', async t => {
   t.same(kills, [])
 })
 
-t.test('one that does not answer is killed after 15 seconds, and not before', async t => {
+t.test('a worker that does not answer is killed after 15 seconds, and not before', async t => {
   const { worker, kills, over, pass } = beating()
   await pass(4000)
   for (let second = 1; second < 15; second++) await pass(1000)
@@ -110,23 +107,23 @@ t.test('one that does not answer is killed after 15 seconds, and not before', as
   t.equal(worker.answering, false)
 })
 
-t.test('one that ends while it is asked is left alone', async t => {
+t.test('a worker that ends while it is asked is not killed', async t => {
   const { gone, answers, kills, over, pass } = beating()
   await pass(4000)
   await pass(1000)
   gone.abort()
-  answers[0]?.reject(new Error('the other process is gone'))
+  answers[0]?.reject(new Error('the other process has ended'))
   await over
   t.same(kills, [])
 })
 
-t.test('the wait for the next worker doubles from 100 ms to 5 s', async t => {
+t.test('the delay of the next worker doubles from 100 ms to 5 s', async t => {
   const backoff = new Backoff()
   const delays = Array.from({ length: 8 }, () => backoff.delayMs(9999))
   t.same(delays, [100, 200, 400, 800, 1600, 3200, 5000, 5000])
 })
 
-t.test('a worker that lived for ten seconds begins anew', async t => {
+t.test('after a worker that ran for ten seconds it begins again', async t => {
   const backoff = new Backoff()
   backoff.delayMs(0)
   backoff.delayMs(0)

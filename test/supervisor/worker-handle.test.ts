@@ -14,7 +14,7 @@ const start = {
   build: undefined,
   failures: [],
   passedSockets: undefined,
-  place: { number: 1, admin: undefined, reusePort: false, bound: undefined },
+  context: { number: 1, admin: undefined, reusePort: false, bound: undefined },
 }
 
 function handle(script?: Script) {
@@ -29,7 +29,7 @@ function handle(script?: Script) {
   return { fake, failed, worker: new WorkerHandle(1, fake.process, owner, 0) }
 }
 
-t.test('of what was loaded the data is sent, which is all that a channel takes', async t => {
+t.test('only the data of a loaded configuration are sent, as a channel carries no functions', async t => {
   const { fake, worker } = handle()
   await worker.start(start)
   t.same(fake.started?.loaded.config, loaded.config)
@@ -38,7 +38,7 @@ t.test('of what was loaded the data is sent, which is all that a channel takes',
   t.equal(fake.hash, 'next')
 })
 
-t.test('when it ends, whatever was asked of it fails, and its fault is told with its end', async t => {
+t.test('when a worker ends, all calls to it fail, and its fault is reported with its exit', async t => {
   const { fake, worker } = handle({ onReload: () => new Promise(() => {}) })
   await worker.start(start)
   worker.serving = true
@@ -47,28 +47,28 @@ t.test('when it ends, whatever was asked of it fails, and its fault is told with
   worker.kill('later')
   t.equal(worker.serving, false)
   t.same(await worker.exited, { signal: 'SIGKILL', error: 'no memory' })
-  await t.rejects(reloading, /gone/)
-  await t.rejects(worker.reload(loaded), /gone/)
+  await t.rejects(reloading, /has ended/)
+  await t.rejects(worker.reload(loaded), /has ended/)
   t.equal(worker.alive, false)
   worker.drain()
   worker.countFailedAttempt('a')
   t.same(fake.told.slice(1), ['kill', 'kill'])
 })
 
-t.test('one that ends before it listens cannot be started', async t => {
+t.test('a worker that ends before it is ready cannot be started', async t => {
   const { fake, worker } = handle()
   const starting = worker.start(start)
   fake.exit({ code: 1 })
   await t.rejects(starting, /ended|gone/)
 })
 
-t.test('what it says of wrong credentials goes to its owner', async t => {
+t.test('its failed attempts go to its owner', async t => {
   const { fake, failed } = handle()
   await fake.supervisor.ask('failedAttempt', '192.0.2.1')
   t.same(failed, ['192.0.2.1'])
 })
 
-t.test('what it told last of its metrics is kept, when it cannot be asked any more', async t => {
+t.test('its last metrics are kept when it cannot be asked any more', async t => {
   let count = 0
   const { worker } = handle({ onMetrics: () => [counter(++count)] })
   await worker.start(start)
@@ -99,22 +99,22 @@ async function passed(chunks: readonly (string | Buffer)[]): Promise<string[]> {
   return lines
 }
 
-t.test('what ends a line goes on, what does not waits', async t => {
+t.test('complete lines are passed on, the rest waits', async t => {
   t.same(await passed(['a\nb\n']), ['a\nb\n'])
   t.same(await passed(['a\nb', 'c', 'd\ne\n']), ['a\n', 'bcd\ne\n'])
   t.same(await passed([]), [])
 })
 
-t.test('a character may come in two parts', async t => {
+t.test('a character may arrive in two parts', async t => {
   const bytes = Buffer.from('ü\n')
   t.same(await passed([bytes.subarray(0, 1), bytes.subarray(1)]), ['ü\n'])
 })
 
-t.test('a last line without an end gets one', async t => {
+t.test('a last line without a line end gets one', async t => {
   t.same(await passed(['a\nb']), ['a\n', 'b\n'])
 })
 
-t.test('a mebibyte without a line end is passed on as it is', async t => {
+t.test('a mebibyte without a line end is passed on unchanged', async t => {
   const half = 'x'.repeat(512 * 1024)
   t.same(await passed([half, half]), [`${half}${half}\n`], 'a line of just that is kept')
   t.same(await passed([half, half, 'yz\n']), [`${half}${half}yz\n`])

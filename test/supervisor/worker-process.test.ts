@@ -22,7 +22,7 @@ function worker() {
   return { child, sent, hand }
 }
 
-t.test('what was on its way to a worker is closed when that ends', async t => {
+t.test('connections on their way to a worker are closed when it ends', async t => {
   const { child, sent, hand } = worker()
   new HandedConnections().watch(child)
   const [arrived, first, second] = [new Handle(), new Handle(), new Handle()]
@@ -43,7 +43,7 @@ t.test('what was on its way to a worker is closed when that ends', async t => {
   t.same(close(), [], 'what has arrived is left alone')
 })
 
-t.test('what a worker refuses is closed, unless another has it by then', async t => {
+t.test('a connection that a worker refuses is closed, unless another has it by then', async t => {
   const handed = new HandedConnections()
   const [first, second] = [worker(), worker()]
   const [moved, refused, other] = [new Handle(), new Handle(), new Handle()]
@@ -68,7 +68,7 @@ t.test('what a worker refuses is closed, unless another has it by then', async t
   t.equal(moved.fd, -1)
 })
 
-t.test('what is closed is handed to nobody', async t => {
+t.test('a closed connection is passed to nobody', async t => {
   const { child, sent, hand } = worker()
   new HandedConnections().watch(child)
   const handle = new Handle()

@@ -83,7 +83,7 @@ t.test('is a proxy without an admin listener of its own, and ends when it was dr
     build: undefined,
     failures: [],
     passedSockets: undefined,
-    place: { ...FIRST, number: 2, admin },
+    context: { ...FIRST, number: 2, admin },
   }
   const bound = await conversation.ask('start', start)
   t.same(bound.admin, admin)
@@ -94,7 +94,7 @@ t.test('is a proxy without an admin listener of its own, and ends when it was dr
   await t.resolves(untilFree(port))
 })
 
-t.test('listens where the first one does, when it binds for itself', { skip: NO_REUSE_PORT }, async t => {
+t.test('listens where the first worker does, if it binds for itself', { skip: NO_REUSE_PORT }, async t => {
   const [first, second] = [await worker(), await worker()]
   const start = {
     loaded: load(''),
@@ -102,11 +102,11 @@ t.test('listens where the first one does, when it binds for itself', { skip: NO_
     build: undefined,
     failures: [],
     passedSockets: undefined,
-    place: { ...FIRST, reusePort: true },
+    context: { ...FIRST, reusePort: true },
   }
   const bound = await first.conversation.ask('start', start)
   t.same(
-    await second.conversation.ask('start', { ...start, place: { ...start.place, number: 2, bound } }),
+    await second.conversation.ask('start', { ...start, context: { ...start.context, number: 2, bound } }),
     bound,
   )
   await first.conversation.ask('drain', undefined)
@@ -115,14 +115,14 @@ t.test('listens where the first one does, when it binds for itself', { skip: NO_
   await Promise.all([first.ended, second.ended])
 })
 
-t.test('tells what it cannot do', async t => {
+t.test('reports its errors', async t => {
   const { conversation, ended } = await worker()
   await t.rejects(conversation.ask('reload', load('')), { message: 'a worker that was not started' })
   await conversation.ask('drain', undefined)
   await ended
 })
 
-t.test('reloads, tells of wrong passwords, and counts those of others', async t => {
+t.test('reloads, reports failed attempts, and counts those of others', async t => {
   const folder = t.testdir({ users: 'alice:$2y$05$/OK.fbVrR/bpIqNJ5ianF.CE5elHaaO4EbggVDjb8P19RukzXSM3e\n' })
   const { conversation, ended, failed } = await worker()
   const start = {
@@ -131,7 +131,7 @@ t.test('reloads, tells of wrong passwords, and counts those of others', async t 
     build: undefined,
     failures: [['127.0.0.1', [59_999, 20, 10]]] as const,
     passedSockets: undefined,
-    place: FIRST,
+    context: FIRST,
   }
   const starting = conversation.ask('start', start)
   const meanwhile = conversation.ask('failedAttempt', '127.0.0.1')
@@ -152,7 +152,7 @@ t.test('reloads, tells of wrong passwords, and counts those of others', async t 
   await ended
 })
 
-t.test('tells what it has counted, and what its process takes', async t => {
+t.test('reports its metrics, with those of its process', async t => {
   const { conversation, ended } = await worker()
   await t.rejects(conversation.ask('metrics', undefined), { message: 'a worker that was not started' })
   const build = { version: '1.2.3', node: '20.0.0' }
@@ -162,7 +162,7 @@ t.test('tells what it has counted, and what its process takes', async t => {
     build,
     failures: [],
     passedSockets: undefined,
-    place: FIRST,
+    context: FIRST,
   }
   const bound = await conversation.ask('start', start)
   await answer(t, bound.proxy[0]?.port ?? 0, '')
@@ -175,7 +175,7 @@ t.test('tells what it has counted, and what its process takes', async t => {
   await ended
 })
 
-t.test('limits are counted in the books of its supervisor', async t => {
+t.test('limits are counted in the ledger of its supervisor', async t => {
   const { conversation, ended, ledger } = await worker()
   const limits = load('limits: { connections_per_client: 2 }')
   const start = {
@@ -184,7 +184,7 @@ t.test('limits are counted in the books of its supervisor', async t => {
     build: undefined,
     failures: [],
     passedSockets: undefined,
-    place: FIRST,
+    context: FIRST,
   }
   const port = (await conversation.ask('start', start)).proxy[0]?.port ?? 0
   // Held by another worker.

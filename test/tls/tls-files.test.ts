@@ -114,7 +114,7 @@ t.test('a file with other content is reported with that', { skip }, async t => {
   )
 })
 
-t.test('a file that is damaged says which part of it', { skip }, async t => {
+t.test('a damaged file is reported with its damaged part', { skip }, async t => {
   const { folder, ca, host, write } = folderOf(t)
   const damaged = (pem: string) => pem.replace(/\n....[^\n]*\n/, '\nAAAA\n')
   const cut = (pem: string) => pem.slice(0, -30)
@@ -156,7 +156,7 @@ t.test('a file that is damaged says which part of it', { skip }, async t => {
   t.same(problems(folder), [])
 })
 
-t.test('a key with a passphrase is refused with the way out, in either form', { skip }, async t => {
+t.test('a key with a passphrase is refused with a solution, in either format', { skip }, async t => {
   const { folder, write } = folderOf(t)
   for (const args of [
     ['pkcs8', '-topk8', '-in', 'tls.key', '-passout', 'pass:secret'],
@@ -169,7 +169,7 @@ t.test('a key with a passphrase is refused with the way out, in either form', { 
   }
 })
 
-t.test('certificate and key have to belong together', { skip }, async t => {
+t.test('certificate and key must belong together', { skip }, async t => {
   const { folder, ca, host, write } = folderOf(t)
   const { key } = ca.issue()
   write('tls.key', key)
@@ -183,7 +183,7 @@ t.test('certificate and key have to belong together', { skip }, async t => {
   ])
 })
 
-t.test('a key that TLS does not take is found before the first client comes', { skip }, async t => {
+t.test('a key that TLS does not accept is found before the first client connects', { skip }, async t => {
   const { folder, write } = folderOf(t)
   const short = ['-newkey', 'rsa:512', '-nodes', '-subj', '/CN=x', '-config', 'settings']
   write('tls.crt', openssl(folder, 'req', '-x509', ...short, '-keyout', 'tls.key'))
@@ -191,7 +191,7 @@ t.test('a key that TLS does not take is found before the first client comes', { 
   t.same(problems(folder), ['listen.tls.cert: tls.crt cannot be used for TLS: ee key too small'])
 })
 
-t.test('a certificate that is used too early or too late is a warning with its date', { skip }, async t => {
+t.test('a certificate that is not yet, or no longer, valid is a warning with its date', { skip }, async t => {
   const { folder } = folderOf(t)
   const now = Date.now()
   const found = (nowMs: number) => lines(load(folder, TLS, nowMs).warnings)
@@ -206,7 +206,7 @@ t.test('a certificate that is used too early or too late is a warning with its d
   ])
 })
 
-t.test('the very second a certificate ends counts as valid', { skip }, async t => {
+t.test('in its very last second a certificate is valid', { skip }, async t => {
   const { folder } = folderOf(t)
   const [, end = ''] =
     /notAfter=(.*)/.exec(openssl(folder, 'x509', '-in', 'tls.crt', '-noout', '-enddate')) ?? []
@@ -219,7 +219,7 @@ t.test('the very second a certificate ends counts as valid', { skip }, async t =
   t.equal(warned(Date.parse(end) + 1), 1)
 })
 
-t.test('an authority that has expired, or is none, is a warning', { skip }, async t => {
+t.test('an authority that has expired, or is not an authority, is a warning', { skip }, async t => {
   const { folder, ca, write } = folderOf(t)
   write('ca', ca.cert + ca.issue({ subject: '/CN=old', isAuthority: true, days: -1 }).cert)
   const [expired = '', ...more] = lines(load(folder).warnings)
