@@ -44,6 +44,8 @@ export interface HostList {
 const MAX_HOSTS = 1_000_000
 /** What begins a comment behind a pattern. No pattern holds one of them. */
 const COMMENT = /\s#.*$/
+/** Characters of a line that a message shows. */
+const MAX_SHOWN = 100
 /** An error, because a list that was cut off by a failed download would open what it is to deny. */
 const NO_HOSTS = 'it lists no host, as a file does that was cut off; to list none, leave hosts_file out'
 
@@ -80,7 +82,9 @@ export function parseHostLines(
 /** @throws RangeError with a clause that says what was expected */
 function parseLine(written: string): HostPattern {
   const [first = '', second] = written.split(/\s+/, 2)
-  if (second === undefined) return parseHostPattern(first)
+  // A file of another kind may hold secrets, in long lines as a rule.
+  const shown = first.length > MAX_SHOWN ? `${first.slice(0, MAX_SHOWN)}...` : first
+  if (second === undefined) return parseHostPattern(first, { written: shown })
   const hint =
     parseIpAddress(first) === undefined ? 'write each on a line of its own' : `write "${second}" alone`
   throw new RangeError(`expected one host, found several words; ${hint}`)

@@ -94,11 +94,13 @@ function denyHostsStep(compiled: CompiledRules, host: Host, ip: IpAddress | unde
   const denied = deniedPattern(compiled, host, ip, ip === undefined ? [] : embeddedIpv4(ip))
   if (denied === undefined) {
     const { hosts, hostLists = [] } = compiled.deny
-    const keys = [
-      ...(hosts.length > 0 || hostLists.length === 0 ? ['deny.hosts does'] : []),
-      ...hostLists.map(({ file }) => `${file} does`),
+    const holders = [
+      ...(hosts.length > 0 || hostLists.length === 0 ? ['deny.hosts'] : []),
+      ...hostLists.map(({ file }) => file),
     ]
-    const text = `${keys.join(' not, ')} not hold ${host.name}`
+    const [only, ...more] = holders
+    const subject = more.length === 0 ? `${only} does not hold` : `none of ${holders.join(', ')} holds`
+    const text = `${subject} ${host.name}`
     return { verdict: 'pass', path: ['deny', hostLists.length === 0 ? 'hosts' : 'hosts_file'], text }
   }
   const text = `${deniedHolder(denied)}, which matches ${host.name}`

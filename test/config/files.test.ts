@@ -88,7 +88,7 @@ t.test(
       if (!(error instanceof ConfigError)) throw error
       t.match(error.message.split('\n'), [
         `sluice.yaml:3:29: rules.web.hosts_file[1]: bad:2: ${expected}, found "a*.b.example", where * is not the whole first label`,
-        `sluice.yaml:3:29: rules.web.hosts_file[1]: bad:4: ${expected}, found "https://c.example/", a URL; write its host alone`,
+        `sluice.yaml:3:29: rules.web.hosts_file[1]: bad:4: ${expected}, found "https://c.example/", a URL; write only its host`,
         `sluice.yaml:3:34: rules.web.hosts_file[2]: none: no such file; a relative path starts at the configuration file, this is ${folder}/none`,
         'sluice.yaml:4:21: deny.hosts_file: empty:1: it lists no host, as a file does that was cut off; to list none, leave hosts_file out',
       ])

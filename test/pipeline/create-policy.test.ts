@@ -144,7 +144,7 @@ t.test('a trace says in which file and line a host is', async t => {
       .steps.filter(({ path }) => path?.includes('addresses') !== true)
       .map(({ text, path }) => `${path?.join('.')}: ${text}`)
   t.same(steps('CONNECT x.b.example:443').slice(0, 2), [
-    'deny.hosts_file: deny.hosts does not, denied.txt does not hold x.b.example',
+    'deny.hosts_file: none of deny.hosts, denied.txt holds x.b.example',
     'rules.web.hosts_file: rules.web names x.b.example with "*.b.example", in hosts.txt:2',
   ])
   t.same(steps('CONNECT d.example:443').slice(1, 2), [

@@ -33,7 +33,7 @@ t.test('only the data of a loaded configuration are sent, as a channel carries n
   const { fake, worker } = handle()
   await worker.start(start)
   t.same(fake.started?.loaded.config, loaded.config)
-  t.notOk(fake.started !== undefined && 'lineOf' in fake.started.loaded)
+  t.notOk(fake.started !== undefined && 'placeOf' in fake.started.loaded)
   await worker.reload({ ...loaded, hash: 'next' })
   t.equal(fake.hash, 'next')
 })
