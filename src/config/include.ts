@@ -47,21 +47,28 @@ interface IncludingFile {
   readonly chain: readonly { readonly path: string; readonly name: string }[]
 }
 
-/** @returns the configuration with all that it includes, and what is wrong with the included files by themselves */
-export function mergeIncluded(
-  root: Located,
-  options: IncludeOptions,
-): { readonly root: Located; readonly faults: readonly Fault[] } {
-  if (!root.children.has('include')) return { root, faults: [] }
+export interface MergedConfig {
+  /** The configuration with all that it includes. */
+  readonly root: Located
+  /** What is wrong with the included files by themselves. */
+  readonly faults: readonly Fault[]
+  /** False where a file could not be read: what it holds may be what another one names. */
+  readonly isComplete: boolean
+}
+
+export function mergeIncluded(root: Located, options: IncludeOptions): MergedConfig {
+  if (!root.children.has('include')) return { root, faults: [], isComplete: true }
   const { name, folder, path } = options
   const merger = new Merger(root, options)
   const chain = path === undefined ? [] : [{ path: realPath(path), name }]
   merger.follow({ root, folder, prefix: '', chain })
-  return { root: merger.root, faults: merger.faults }
+  return { root: merger.root, faults: merger.faults, isComplete: merger.isComplete }
 }
 
 class Merger {
   readonly faults: Fault[] = []
+  /** Whether all files could be read. */
+  isComplete = true
   readonly #options: IncludeOptions
   /** Where each file is included first, by its path. */
   readonly #included = new Map<string, number>()
@@ -104,6 +111,8 @@ class Merger {
     if (before !== undefined) return `${written} is included already, at ${this.#placeText(before)}`
     if (this.#included.size === MAX_FILES) return `more than ${MAX_FILES} files are included`
     this.#included.set(path, offset)
+    const wasComplete = this.isComplete
+    this.isComplete = false
 
     const reader = new FileReader(file.root, file.folder, sources, 'the file that names it')
     const read = reader.read(at, written)
@@ -124,6 +133,7 @@ class Merger {
     if (root === undefined) return undefined
     const problems = checkKeys(root)
     this.faults.push(...problems)
+    this.isComplete = wasComplete
     const prefix = within(file.prefix, dirname(written))
     this.#merge(withPrefix(root, prefix))
     this.follow({ root, folder: dirname(name), prefix, chain: [...file.chain, { path, name }] })

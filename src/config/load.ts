@@ -145,7 +145,8 @@ function parseText(
   const merged = mergeIncluded(read.root, { name, folder, path, texts, sources, variables })
   const { root, result } = parseTyped(merged.root)
   const issues = result.success ? [] : faultsOfIssues(result.error.issues, root)
-  const found = [...issues, ...checkReferences(root, folder, texts)]
+  const references = merged.isComplete ? checkReferences(root, folder, texts) : []
+  const found = [...issues, ...references]
   const all = [...read.faults, ...merged.faults, ...asWritten(root, found)]
   if (!result.success || all.length > 0) throw configError(name, texts, all)
   const config: Config = deepFreeze(override(result.data))

@@ -144,6 +144,13 @@ t.test('a file that is missing, no file, or not UTF-8 is a problem of the entry'
   )
 })
 
+t.test('what a file that is missing may define is not missed too', async t => {
+  const yaml =
+    'version: 1\ninclude: [none.yaml]\nclients: [{ name: a, unix: true, rules: [packages] }]\nworkers: many'
+  t.match(await problems(t, { 'sluice.yaml': yaml }), [/^sluice\.yaml:2:11: include\[0\]/, /4:10: workers/])
+  t.equal((await problems(t, { 'sluice.yaml': yaml })).length, 2)
+})
+
 t.test('files that include each other, or one file twice, are a problem', async t => {
   t.same(
     await problems(t, {
