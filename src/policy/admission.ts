@@ -1,17 +1,16 @@
 /**
- * Admission: what policy says to a host, a method and a port, made of the rules and the request alone, before any
- * DNS query.
+ * Admission: the decision on host, method and port, from the rules and the request alone, before any DNS query.
  *
- * A denial wins over every rule, and nothing is allowed that no rule allows. One rule has to match host, method and
- * port together: the columns of different rules never combine. Several may match; then each stands by itself, what
- * is reported is the most specific (address or exact name, longest suffix, `*`, then by rule name), and the order in
- * the file has no meaning. A rule with `addresses_only` binds its hosts whichever rule allows them.
+ * A denial takes precedence over every rule, and a request that no rule allows is denied. One rule has to match host,
+ * method and port together: columns of different rules never combine. If several rules match, each applies separately;
+ * the most specific one is reported (address or exact name, longest suffix, `*`, then by rule name), and the order in
+ * the file has no meaning. A rule with `addresses_only` restricts its hosts whichever rule allows them.
  *
- * In mode `observe` what no rule allows passes all the same, and carries the denial it would have met. Nothing else
- * is loosened: not what `deny` says, not localhost, and no rule has matched, so none lifts the guard on addresses.
+ * In mode `observe` a request that no rule allows passes, and carries the denial it would have received. Nothing else
+ * is relaxed: not `deny`, not localhost, and since no rule has matched, none makes an exception for addresses.
  *
- * What no rule allows and leads to a listener of Sluice itself, as far as a host says so without DNS, is refused for
- * that: a key that would allow the host leads to the next refusal and nowhere else.
+ * A request that no rule allows and that leads to a listener of Sluice itself, as far as the host shows that without
+ * DNS, is denied for that reason: allowing the host in a rule would only lead to this denial.
  */
 import type { Host } from '../http/authority.js'
 import { embeddedIpv4 } from '../net/address-class.js'
@@ -22,7 +21,7 @@ import { literalAddress } from './host-index.js'
 import { type AddressGuard, denyOwnListener, findDeniedBlock, type Grant } from './permit.js'
 import type { CompiledRule, CompiledRules, PlacedPattern, RequestForm } from './rules.js'
 
-/** `rules` names those the client may use; a name that no rule has allows nothing. */
+/** `rules` names the rules that the client may use; names of rules that do not exist are ignored. */
 export interface PolicyRequest {
   readonly form: RequestForm
   readonly method: string
@@ -31,22 +30,22 @@ export interface PolicyRequest {
   readonly rules: readonly string[] | 'all'
 }
 
-/** What policy lets pass: because a rule allows it, or because denials by the rules are only observed. */
+/** A request that passes, because a rule allows it or because mode `observe` does not enforce the rules. */
 export interface Admitted {
   readonly kind: 'allow'
-  /** The rule to name in logs: the most specific that matches; when none does, the one that came nearest. */
+  /** The rule to name in logs: the most specific one that matches; if none matches, the nearest one. */
   readonly rule: string | undefined
   readonly grant: Grant
-  /** In mode `observe`: what would have been said to it. */
+  /** In mode `observe`: the denial that `enforce` would give. */
   readonly wouldDeny?: Denial
 }
 
 export type Decision = Admitted | Denial
 
-/** The rules a client may use. */
+/** The rules that a client may use. */
 export type UsableRules = ReadonlySet<CompiledRule> | 'all'
 
-/** A name that no rule has is no rule. */
+/** Names of rules that do not exist are ignored. */
 export function usableRules({ byName }: CompiledRules, names: readonly string[]): UsableRules {
   return new Set(names.flatMap(name => byName.get(name) ?? []))
 }
@@ -84,7 +83,7 @@ function decideByRules(compiled: CompiledRules, usable: UsableRules, request: Po
     rule,
     terms: found.matching ?? [],
     pins: found.pins ?? [],
-    // Where no rule matches, none looks into methods either.
+    // Without a matching rule there are no methods to check.
     upgradable: found.upgradable || denial !== undefined,
     verifyServerName: found.verifies || (compiled.sni === 'verify' && !found.exempt),
   }
@@ -92,21 +91,21 @@ function decideByRules(compiled: CompiledRules, usable: UsableRules, request: Po
   return { kind: 'allow', rule: denial.rule, grant, wouldDeny: denial }
 }
 
-/** What the rules that name a host and that the client may use say to a request, most specific first. */
+/** How the rules that name a host and that the client may use judge a request; rules are visited most specific first. */
 interface Answers {
-  /** The first, whatever it allows. */
+  /** The first rule, whatever it allows. */
   nearest: CompiledRule | undefined
-  /** Of those that allow the method, the first, and the first whose ports are those of all rules. */
+  /** The first rule that allows the method, and the first of those that uses the shared port lists. */
   byMethod: CompiledRule | undefined
   sharesPorts: CompiledRule | undefined
-  /** Those that allow method and port. */
+  /** The rules that allow method and port. */
   matching: CompiledRule[] | undefined
   pins: CompiledRule[] | undefined
-  /** Whether one of those that match does not look into methods. */
+  /** Whether one of the matching rules allows every method. */
   upgradable: boolean
-  /** A rule that says `verify` binds the hosts it names whichever rule allows them ... */
+  /** A rule with `sni: verify` applies to its hosts whichever rule allows them ... */
   verifies: boolean
-  /** ... and one that says `none` speaks for what it allows itself. */
+  /** ... and one with `sni: none` only to the requests that it allows itself. */
   exempt: boolean
 }
 
@@ -127,7 +126,7 @@ function askRules(
     exempt: false,
   }
   for (const rule of rulesNaming(compiled, request.host, ip)) {
-    // These bind a host for everybody: who may use fewer rules must not reach more than who may use all.
+    // These restrict a host for every client: one with fewer rules must not reach more than one with all.
     if (rule.addressesOnly) found.pins = extended(found.pins, rule)
     if (rule.sni === 'verify') found.verifies = true
     if (usable !== 'all' && !usable.has(rule)) continue
@@ -143,7 +142,7 @@ function askRules(
   return found
 }
 
-/** Most lists stay empty or get one rule: they are made when there is something to put in. */
+/** Most lists stay empty or get one rule, so a list is created with its first rule. */
 function extended(list: CompiledRule[] | undefined, rule: CompiledRule): CompiledRule[] {
   if (list === undefined) return [rule]
   list.push(rule)
@@ -165,10 +164,10 @@ function denialBy(
 }
 
 /**
- * The entry of deny.hosts, or of a file of deny.hosts_file, that matches a host, when there is one.
+ * The entry of deny.hosts, or of a file of deny.hosts_file, that matches a host, if there is one.
  *
- * @param ip the address that the host is written as; it is looked for in every spelling
- * @param inside the IPv4 addresses that it holds
+ * @param ip the address that the host is written as; every notation of it is looked up
+ * @param inside the IPv4 addresses that `ip` embeds
  */
 export function deniedPattern(
   { denyHosts }: CompiledRules,
@@ -195,14 +194,14 @@ export function rulesNaming(
 }
 
 /**
- * Whether `*` in the hosts of a rule covers a name. It does not cover a single label: what that leads to is not its own
- * doing but that of the search domains of whoever resolves it. `invalid` leads nowhere (RFC 6761 §6.4).
+ * Whether `*` in the hosts of a rule matches a name. It does not match a single label, because the search domains of the
+ * resolver decide which name that becomes. `invalid` never resolves (RFC 6761 §6.4).
  */
 function isCoveredByAny(host: Host): boolean {
   return (host.name.includes('.') || host.name === 'invalid') && !isLocalhost(host)
 }
 
-/** Names of the machine the proxy runs on, whatever a resolver may say (RFC 6761 §6.3). */
+/** Names of the machine that the proxy runs on, whatever a resolver may answer (RFC 6761 §6.3). */
 export function isLocalhost({ kind, name }: Host): boolean {
   return kind === 'name' && (name === 'localhost' || name.endsWith('.localhost'))
 }
@@ -214,7 +213,7 @@ export function allowsMethod(
   return rule.methods === undefined || (form === 'forward' && rule.methods.has(method))
 }
 
-/** Whether the rule's ports are those of `connect` and `forward`. */
+/** Whether the rule uses the port lists of `connect` and `forward`. */
 export function hasSharedPorts(rule: CompiledRule): boolean {
   return rule.portsKey.connect === 'connect.ports'
 }

@@ -1,9 +1,9 @@
-/** What `cache.rules` says of a host: the entry of the most specific pattern that names it, `*` last. */
+/** The entry of `cache.rules` for a host: that of the most specific pattern that matches, `*` last. */
 import type { Host } from '../http/authority.js'
 import type { CacheRule } from '../config/cache.js'
 import { literalAddress, HostIndex } from './host-index.js'
 
-/** @returns undefined for a host of which nothing is said */
+/** @returns undefined for a host without an entry */
 export type CacheRules = (host: Host) => CacheRule | undefined
 
 export function compileCacheRules(rules: readonly CacheRule[]): CacheRules {

@@ -1,6 +1,6 @@
 /**
- * What the resolver's search domains make of a host that is a single label: judged as the host itself was, before it is
- * asked for. Otherwise a short name would pass what `deny.hosts` says of the long one.
+ * The name that the resolver's search domains make of a single-label host. It is judged like the host itself, before it is
+ * looked up; otherwise a short name would bypass a denial of the long one.
  */
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { deniedPattern, rulesNaming } from './admission.js'
@@ -9,10 +9,10 @@ import type { Grant } from './permit.js'
 import type { CompiledRules, PlacedPattern } from './rules.js'
 
 /**
- * A denial holds for it, and so does what rules say of their hosts whichever rule allows them. A rule has allowed the
- * host by its own name, and none has to name what it is completed to.
+ * Denials apply to it, and so do `addresses_only` and `sni: verify` of the rules that name it. No rule has to allow it: a rule
+ * has allowed the host by its short name.
  *
- * @param completed a name in lower case, without a dot at its end
+ * @param completed a name in lower case, without a trailing dot
  */
 export function judgeCompleted(compiled: CompiledRules, grant: Grant, completed: string): Grant | Denial {
   const host: Host = { kind: 'name', name: completed }

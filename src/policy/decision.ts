@@ -1,6 +1,6 @@
 /**
  * The policy: one decision function for every form of request. `admit` judges host, method and port before any DNS
- * query; what it allows is a Grant, which `vet` turns into a Permit once addresses are known.
+ * query and gives a Grant, which `vet` turns into a Permit once the addresses are known.
  */
 import type { IpAddress } from '../net/ip-address.js'
 import {
@@ -31,44 +31,44 @@ import { type AddressTrace, type Trace, type TraceOptions, traceAddresses, trace
 export type { Decision, PolicyRequest } from './admission.js'
 
 export interface PolicyOptions {
-  /** Sluice's own listeners, which no rule opens. */
+  /** Sluice's own listeners, to which no rule gives access. */
   readonly ownListeners?: readonly OwnListener[]
-  /** Of the parent proxies. */
+  /** The hosts of the parent proxies. */
   readonly parentHosts?: readonly Host[]
 }
 
-/** Decisions remembered, and how many of them about one host: by port, method and client. */
+/** Decisions that are cached, in all and for one host (they differ by port, method and client). */
 const MAX_DECISIONS = 4096
 const MAX_OF_HOST = 64
-/** Verdicts remembered for each grant, and how many of them on lists that begin alike. */
+/** Verdicts that are cached for each grant, in all and for address lists with the same first address. */
 const MAX_VERDICTS = 16
 const MAX_OF_ADDRESS = 4
-/** Completions remembered for each grant: more than a search list has domains. */
+/** Completed names that are cached for each grant: more than a search list has domains. */
 const MAX_COMPLETIONS = 64
-/** Addresses in all verdicts together: a few names of somebody's own, with ever new addresses, must not fill the memory. */
+/** Addresses in all cached verdicts: names whose addresses change all the time must not fill the memory. */
 export const MAX_JUDGED_ADDRESSES = 32_768
 
-/** Where the policy is looked up that is in force: another one may take its place. */
+/** Holds the policy in force, which may be replaced. */
 export interface PolicyInForce {
   readonly policy: Policy
 }
 
-/** What was found of one grant. */
+/** The cached verdicts on one grant. */
 interface Verdicts {
   readonly memo: Memo<readonly string[], Permit | Denial>
-  /** What was asked last, and answered: a list that is kept in a cache is the very same one again and again. */
+  /** The last list and its verdict: the DNS cache returns the same array each time. */
   addresses: readonly string[] | undefined
   verdict: Permit | Denial
 }
 
-/** An immutable policy; a reload makes a new one. */
+/** An immutable policy; a reload creates a new one. */
 export class Policy {
   readonly #compiled: CompiledRules
   readonly #guard: AddressGuard
-  /** By the list of the client's entry in the configuration. */
+  /** By the `rules` array of the client's entry in the configuration. */
   readonly #usable = new WeakMap<object, UsableRules>()
   readonly #decisions = new Memo<PolicyRequest, Decision>(isSameBesideName, MAX_DECISIONS, MAX_OF_HOST)
-  /** By grant and completion: verdicts are remembered by grant. */
+  /** By grant and completed name: verdicts are cached by grant. */
   readonly #completed = new WeakMap<Grant, Map<string, Grant | Denial>>()
   #verdicts = new WeakMap<Grant, Verdicts>()
   #judgedAddresses = 0
@@ -82,7 +82,7 @@ export class Policy {
     }
   }
 
-  /** Decides on host, method and port. Nothing is resolved and nothing throws. */
+  /** Decides on host, method and port. Resolves nothing and never throws. */
   admit(request: PolicyRequest): Decision {
     const kept = this.#decisions.get(request.host.name, request)
     if (kept !== undefined) return kept
@@ -93,9 +93,9 @@ export class Policy {
   }
 
   /**
-   * Decides on what the resolver's search domains make of a granted host, before that is asked for.
+   * Decides on the name that the resolver's search domains make of a granted host, before it is looked up.
    *
-   * @returns the grant for it, or the denial
+   * @returns the grant for the completed name, or the denial
    */
   judgeCompleted(grant: Grant, completed: string): Grant | Denial {
     let judged = this.#completed.get(grant)
@@ -105,7 +105,7 @@ export class Policy {
     }
     const kept = judged.get(completed)
     if (kept !== undefined) return kept
-    // The search domains have changed again and again.
+    // The search domains have changed many times.
     if (judged.size >= MAX_COMPLETIONS) judged.clear()
     const found = judgeCompleted(this.#compiled, grant, completed)
     judged.set(completed, found)
@@ -113,10 +113,10 @@ export class Policy {
   }
 
   /**
-   * Decides on what a granted host resolved to: every address, or none.
+   * Decides on the addresses of a granted host: one denied address denies all.
    *
-   * @param addresses IP addresses as text; undefined for an address literal, which is its own
-   * @throws RangeError when there are none
+   * @param addresses IP addresses as text; undefined if the host is an address itself
+   * @throws RangeError when the list is empty
    */
   vet(grant: Grant, addresses: readonly string[] | undefined): Permit | Denial {
     const known = this.#verdicts.get(grant)
@@ -126,41 +126,41 @@ export class Policy {
   }
 
   /**
-   * Decides on a connection that has turned out to lead to this machine itself, by an address that `vet` may not have
-   * known for one.
+   * Decides on a connection that turned out to lead to this machine, by an address that was not known to be one of its own
+   * when `vet` was called.
    */
   vetOwnAddress(grant: Grant, address: IpAddress): Denial | undefined {
     return judgeOwnAddress(this.#guard, grant, address)
   }
 
   /**
-   * Decides on what an upstream of the configuration resolved to: every address is as good as another, but for our own.
+   * Decides on the addresses of an upstream that the configuration names: all are allowed except our own listeners.
    *
-   * @param source the configuration key that names it
-   * @throws RangeError when there are none
+   * @param source the configuration key that names the upstream
+   * @throws RangeError when the list is empty
    */
   vetConfigured(source: string, host: Host, port: number, addresses: readonly string[]): Permit | Denial {
     return vetConfigured(this.#guard, source, host, port, addresses)
   }
 
-  /** Decides, without its addresses, on a granted host that a parent proxy is to reach. */
+  /** Decides on a granted host that a parent proxy will connect to, so that its addresses are not known. */
   vetBehindParent(grant: Grant): Denial | undefined {
     return judgeBehindParent(this.#guard, grant)
   }
 
-  /** What `admit` decides, and how it comes to that. */
+  /** The decision of `admit`, with the steps that lead to it. */
   trace(request: PolicyRequest, options: TraceOptions = {}): Trace {
     return traceAdmission(this.#compiled, this.#usableBy(request), request, this.admit(request), options)
   }
 
-  /** What `vet` finds for each address by itself; it refuses them all when one is denied. */
+  /** The verdict on each address separately; `vet` denies all when one is denied. */
   traceAddresses(grant: Grant, addresses: readonly string[]): readonly AddressTrace[] {
     return traceAddresses(this.#guard, this.#compiled, grant, addresses)
   }
 
   /**
-   * Finds the verdict on another list than the last one.
-   * @param known what was found of the grant before; when the addresses of all verdicts are too many, all are forgotten
+   * The verdict on another list than the last one.
+   * @param known the cached verdicts on the grant; all verdicts are dropped when they contain too many addresses
    */
   #judge(
     grant: Grant,

@@ -1,9 +1,8 @@
 /**
- * Denials: the closed list of reasons for which policy refuses, and the words for them.
+ * Denials: the closed list of reasons, and their texts.
  *
- * `message` goes into the reason phrase and `detail` into the body. Each names what was refused and the
- * configuration key that decides it, because whoever reads it has a failed build in front of them and not the
- * configuration file.
+ * `message` goes into the reason phrase and `detail` into the body. Each names what was denied and the configuration key
+ * that decides it, because its reader sees a failed build and not the configuration file.
  */
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type AddressClass, classifyAddress } from '../net/address-class.js'
@@ -13,7 +12,7 @@ import { parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
 import { type CompiledRule, listPlace, type PlacedPattern, type RequestForm } from './rules.js'
 
-/** `address` and `parent` come from vetting alone, `deny_address` and `own_address` from either, the others from admitting. */
+/** Vetting gives `address` and `parent`, admission most others; both give `deny_address` and `own_address`. */
 export const DENY_REASONS = [
   'deny_host',
   'localhost',
@@ -30,25 +29,25 @@ export const DENY_REASONS = [
 
 export type DenyReason = (typeof DENY_REASONS)[number]
 
-/** A refusal, as a value. 508 is for requests that would come back to the proxy itself. */
+/** A denial, as a value. 508 is for requests that would come back to the proxy itself. */
 export interface Denial {
   readonly kind: 'deny'
   readonly reason: DenyReason
-  /** The rule that came nearest to allowing it, when one named the host. */
+  /** The nearest rule; undefined if no rule names the host. */
   readonly rule: string | undefined
   readonly status: 403 | 508
   /** One short clause in printable ASCII. */
   readonly message: string
   /** One to three sentences. */
   readonly detail: string
-  /** The address refused, in canonical text, when it is one. */
+  /** The denied address in canonical text, if an address is the reason. */
   readonly address: string | undefined
   readonly addressClass: AddressClass | undefined
-  /** The file of deny.hosts_file that lists the host, when one does. */
+  /** The file of deny.hosts_file that lists the host, if one does. */
   readonly hostsFile: string | undefined
 }
 
-/** What was asked for, as far as the words need it. */
+/** The request, as far as the texts need it. */
 export interface Asked {
   readonly form: RequestForm
   readonly method: string
@@ -69,7 +68,7 @@ interface Circumstances {
   readonly hostsFile?: string | undefined
 }
 
-/** A denial whose words are made when they are read: making them would cost more than deciding. */
+/** A denial whose texts are created when they are read: creating them costs more than the decision. */
 class DescribedDenial implements Denial {
   readonly kind = 'deny'
   readonly reason: DenyReason
@@ -123,12 +122,12 @@ export function denyHost({ host, port }: Asked, denied: PlacedPattern): Denial {
   return deny('deny_host', describe, { hostsFile: denied.list?.file })
 }
 
-/** The key that denies a host, itself or by a file. */
+/** The key that denies a host. */
 export function deniedKey({ list }: PlacedPattern): 'deny.hosts' | 'deny.hosts_file' {
   return list === undefined ? 'deny.hosts' : 'deny.hosts_file'
 }
 
-/** What holds the pattern that denies a host, and the pattern. */
+/** The key or the line that holds the pattern that denies a host, and the pattern. */
 export function deniedHolder(denied: PlacedPattern): string {
   const place = listPlace(denied)
   const holder = place === undefined ? 'deny.hosts' : `${place}, of deny.hosts_file,`
@@ -140,7 +139,7 @@ export function deniedRemedy({ pattern, list }: PlacedPattern): string {
   return `Remove "${serializeHostPattern(pattern)}" from ${list?.file ?? 'deny.hosts'} to allow it.`
 }
 
-/** @param host the host asked for, which is the address itself or a name that resolves to it */
+/** @param host the requested host, which is the address itself or a name that resolves to it */
 export function denyAddress(host: Host, port: number, address: string, cidr: Cidr): Denial {
   const describe = (): Words => ({
     message: `deny.addresses refuses ${serializeHostPort(host, port)}`,
@@ -152,8 +151,8 @@ export function denyAddress(host: Host, port: number, address: string, cidr: Cid
 /**
  * No rule that the client may use names the host.
  *
- * @param localhost the host is the proxy's own machine
- * @param hasAny whether one of those has `*`
+ * @param localhost whether the host is the proxy's own machine
+ * @param hasAny whether one of these rules has `*`
  * @param usable the rules the client may use
  */
 export function denyUnnamed(
@@ -191,7 +190,7 @@ export function denyUnnamed(
   }))
 }
 
-/** What more an address needs that is not public. */
+/** What else an address needs if it is not public. */
 function closedRemedy({ name }: Host): string {
   const ip = parseIpAddress(name)
   const found = ip === undefined ? 'global' : classifyAddress(ip)
@@ -202,7 +201,7 @@ function closedRemedy({ name }: Host): string {
 
 const MAX_NAMES = 10
 
-/** A body is no place for a thousand names. */
+/** At most ten names: a body must not have a thousand. */
 function listed(rules: Iterable<CompiledRule>, count: number): string {
   const shown: string[] = []
   for (const rule of rules) if (shown.push(nameWithFiles(rule)) === MAX_NAMES) break
@@ -231,14 +230,14 @@ export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRu
     const allowed = [...(rule.methods ?? [])].join(', ') || 'no method'
     const detail =
       form === 'connect'
-        ? `${key} allows ${allowed}; what goes through a CONNECT tunnel can not be seen, so a rule with methods refuses CONNECT. Remove ${key}, or add a rule without methods that names the host, to allow it.`
+        ? `${key} allows ${allowed}; what goes through a CONNECT tunnel cannot be seen, so a rule with methods refuses CONNECT. Remove ${key}, or add a rule without methods that names the host, to allow it.`
         : `${key} allows ${allowed}. Add ${method} to ${key} to allow it.`
     return { message: `${key} does not allow ${method} ${serializeHostPort(host, port)}`, detail }
   }
   return deny('method', describe, { rule: rule.name })
 }
 
-/** @param rule the rule that names the host; its port list is the one spoken of */
+/** @param rule the rule that names the host; the texts are about its port list */
 export function denyPort({ form, host, port }: Asked, rule: CompiledRule): Denial {
   const describe = (): Words => {
     const key = rule.portsKey[form]
@@ -256,18 +255,19 @@ export function denyPort({ form, host, port }: Asked, rule: CompiledRule): Denia
   return deny('port', describe, { rule: rule.name })
 }
 
-/** Where an address stood when it was refused: the class it has, and what could lift that, if anything could. */
+/** A denied address: its class, and whether the configuration could allow it. */
 export interface Refused {
   readonly text: string
-  /** The block of just this address, or undefined for text that is not an address. */
+  /** The block of only this address; undefined for text that is not an address. */
   readonly exact: string | undefined
   readonly addressClass: AddressClass | undefined
-  /** Whose metadata service it is, when it is one. */
+  /** The provider whose metadata service it is, if it is one. */
   readonly service: string | undefined
+  /** Whether no configuration can allow it. */
   readonly never: boolean
 }
 
-/** @param rule the rule that allowed the host; undefined when none did and it was only observed */
+/** @param rule the rule that allowed the host; undefined if none did, which is possible in mode `observe` */
 export function denyUnsafeAddress(
   host: Host,
   port: number,
@@ -293,7 +293,7 @@ export function denyUnsafeAddress(
   return deny('address', describe, { rule, address: text, addressClass })
 }
 
-/** @param rule the rule that pins the host to its addresses; @param exact the block of just the address refused */
+/** @param rule the rule that restricts the host to its addresses */
 export function denyUnpinnedAddress(
   host: Host,
   port: number,
@@ -332,7 +332,7 @@ function remedy({ addressClass, never }: Refused, exact: string, key: string): s
   return `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
 }
 
-/** What clients on the proxy's own machine ask directly: their own servers, and those of the proxy. */
+/** Hosts that clients on the proxy's machine have to reach directly: their own servers, and the proxy's listeners. */
 export const NO_PROXY: readonly string[] = ['localhost', '127.0.0.1', '::1']
 
 function askDirectly({ name }: Host): string {
@@ -340,7 +340,7 @@ function askDirectly({ name }: Host): string {
   return `No configuration key allows it: set NO_PROXY=${hosts.join(',')} where the client runs, so that it asks directly.`
 }
 
-/** @param role which of Sluice's own listeners the request would have reached */
+/** @param role the listener of Sluice that the request would have reached */
 export function denyOwnAddress(host: Host, port: number, role: 'proxy' | 'admin', address: string): Denial {
   const target = serializeHostPort(host, port)
   if (role === 'proxy') {

@@ -1,9 +1,9 @@
 /**
- * Which entries of the configuration name a host: patterns compiled so that a look-up costs the labels of the host,
- * or the bits of the address, and not the number of patterns.
+ * An index of host patterns. The cost of a lookup depends on the labels of the host, or the bits of the address, and not
+ * on the number of patterns.
  *
- * `*` is kept apart. Whether it reaches a host is for the caller to say: a rule's `*` is neither an address nor
- * localhost, while a denial's `*` is everything.
+ * `*` is stored separately. The caller decides whether it matches a host: `*` in a rule matches neither addresses nor
+ * localhost, while `*` in `deny` matches everything.
  */
 import type { Host } from '../http/authority.js'
 import { cidrOfAddress } from '../net/cidr.js'
@@ -11,13 +11,13 @@ import { CidrTree } from '../net/cidr-tree.js'
 import type { HostPattern } from '../net/host-pattern.js'
 import { type IpAddress, parseIpAddress } from '../net/ip-address.js'
 
-/** Of a suffix with its dot: a name has 253 characters at most. */
+/** The longest suffix, with its dot: a name has at most 253 characters. */
 const MAX_NAME = 254
 
 export class HostIndex<T> {
   readonly #names = new Map<string, T[]>()
   readonly #suffixes = new Map<string, T[]>()
-  /** 1 for each length that a suffix has: of most names no part needs to be cut off and looked up. */
+  /** 1 for each length of a suffix, so that most names need no substring and no lookup. */
   readonly #suffixLengths = new Uint8Array(MAX_NAME + 1)
   readonly #addresses = new CidrTree<T>()
   readonly #any: T[] = []
@@ -49,17 +49,17 @@ export class HostIndex<T> {
   }
 
   /**
-   * The values of every pattern but `*` that matches, most specific first: the name itself, then suffixes from the
-   * longest; for an address the longest prefix first. Where one pattern matches, it is that one's own list, and
-   * nothing is allocated.
+   * The values of all matching patterns except `*`, most specific first: the exact name, then suffixes from the longest;
+   * for an address the longest prefix first. If only one pattern matches, its own list is returned and nothing is
+   * allocated.
    *
-   * @param ip the address that the host is written as, when it is one
+   * @param ip the address, if the host is written as one
    */
   matching(host: Host, ip: IpAddress | undefined): readonly T[] {
     return ip === undefined ? this.#naming(host.name) : this.holding(ip)
   }
 
-  /** The values of the address and CIDR patterns that hold an address, longest prefix first. */
+  /** The values of the address and CIDR patterns that contain an address, longest prefix first. */
   holding(ip: IpAddress): readonly T[] {
     return this.#addresses.find(ip)
   }
@@ -77,7 +77,7 @@ export class HostIndex<T> {
 
 const NOTHING: readonly never[] = []
 
-/** The address a host is written as, or undefined for a name. */
+/** The address that a host is written as; undefined for a name. */
 export function literalAddress(host: Host): IpAddress | undefined {
   return host.kind === 'name' ? undefined : parseIpAddress(host.name)
 }
@@ -88,7 +88,7 @@ function append<T>(map: Map<string, T[]>, key: string, value: T): void {
   else push(list, value)
 }
 
-/** One value may come under one pattern twice in a row: a host that a rule lists twice. */
+/** A rule may list a host twice, so the same value may be added twice in a row. */
 function push<T>(list: T[], value: T): void {
   if (list[list.length - 1] !== value) list.push(value)
 }

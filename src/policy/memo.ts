@@ -1,18 +1,17 @@
 /**
- * Answers already given. A policy never changes, so neither do its answers; the same are asked for again and again,
- * and looking one up costs a fraction of deciding.
+ * A cache of answers. A policy never changes, so its answers do not either; a lookup costs a fraction of a decision.
  */
 
 interface Answer<Question, T> {
   readonly question: Question
   readonly answer: T
-  /** The one given before it under the same key. */
+  /** The previous answer under the same key. */
   readonly before: Answer<Question, T> | undefined
-  /** How many there are under the key. */
+  /** The number of answers under the key. */
   readonly count: number
 }
 
-/** Answers under keys that are cheap to look up, such as names, and few questions to tell apart under each. */
+/** Answers by key, such as a host name; the few questions under one key are compared one by one. */
 export class Memo<Question, T> {
   #answers = new Map<string, Answer<Question, T>>()
   readonly #isSame: (a: Question, b: Question) => boolean
@@ -21,8 +20,8 @@ export class Memo<Question, T> {
   #kept = 0
 
   /**
-   * @param max answers kept; one more and all are forgotten, so that a flood of questions costs time and not memory
-   * @param maxOfKey answers kept under one key; one more and those of the key are forgotten
+   * @param max answers in all; one more drops them all, so that a flood of questions costs time and not memory
+   * @param maxOfKey answers under one key; one more drops those of the key
    */
   constructor(isSame: (a: Question, b: Question) => boolean, max: number, maxOfKey: number) {
     this.#isSame = isSame
@@ -36,10 +35,10 @@ export class Memo<Question, T> {
     return kept?.answer
   }
 
-  /** Keeps an answer and gives it back. */
+  /** Stores an answer and returns it. */
   keep(key: string, question: Question, answer: T): T {
     if (this.#kept >= this.#max) {
-      // Not clear(): the tables a Map has outgrown lead to its later ones, and kept all of them alive for long.
+      // Not clear(): a Map links its outgrown tables to later ones, which kept all of them in memory for long.
       this.#answers = new Map()
       this.#kept = 0
     }

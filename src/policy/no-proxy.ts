@@ -1,4 +1,4 @@
-/** Which hosts are reached directly although there is a parent proxy: those that `parent.no_proxy` names. */
+/** The hosts that are reached directly although there is a parent proxy: those that `parent.no_proxy` names. */
 import type { Host } from '../http/authority.js'
 import type { HostPattern } from '../net/host-pattern.js'
 import { HostIndex, literalAddress } from './host-index.js'
@@ -11,8 +11,8 @@ export class NoProxy {
   }
 
   /**
-   * The most specific entry that names the host; undefined when it is the parent's. Addresses and CIDRs name hosts that
-   * are written as addresses: no name is resolved to find out.
+   * The most specific entry that matches the host; undefined if it goes through the parent. Addresses and CIDRs match only
+   * hosts that are written as addresses: no name is resolved to find out.
    */
   entryFor(host: Host): HostPattern | undefined {
     return this.#patterns.matching(host, literalAddress(host))[0]

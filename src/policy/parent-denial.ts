@@ -1,8 +1,8 @@
-/** What is refused because a parent proxy, and not this one, would find out where a name leads. */
+/** Denials of requests whose host a parent proxy, and not this one, would resolve. */
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { type Denial, deny, type Words } from './denial.js'
 
-/** @param rule the rule that pins the host to its addresses, which a parent proxy would find out by itself */
+/** @param rule the rule that restricts the host to its addresses, which a parent proxy would not respect */
 export function denyPinnedBehindParent(host: Host, port: number, rule: string): Denial {
   const describe = (): Words => ({
     message: `rules.${rule}.addresses_only refuses ${serializeHostPort(host, port)} through parent`,

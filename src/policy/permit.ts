@@ -1,10 +1,10 @@
 /**
- * Vetting: which resolved addresses a request may connect to, and the Permit that says so.
+ * Vetting: the decision on the addresses that a host resolved to. The result is a Permit or a denial.
  *
- * Every address is judged by each matching rule for itself; it passes when it is global or one of them lists it, and
- * when it lies within the rules that pin the host. So the order of rules and addresses has no meaning. One address that does not
- * pass refuses the name: a name that leads to the internet and to a private network at once is an attack or a
- * mistake. A Permit can be made here and nowhere else, and nothing connects without one.
+ * An address is allowed if it is global or one of the matching rules lists it; if rules pin the host to addresses, one of
+ * them has to list it. So the order of rules and addresses has no meaning. One address that is not allowed denies the
+ * request: a name that leads to the internet and to a private network at once is an attack or a mistake. A Permit can
+ * only be created here, and no connection is opened without one.
  */
 import type { Host } from '../http/authority.js'
 import {
@@ -20,52 +20,52 @@ import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { type Denial, denyAddress, denyOwnAddress, denyUnpinnedAddress, denyUnsafeAddress } from './denial.js'
 import { denyOwnPortBehindParent, denyPinnedBehindParent } from './parent-denial.js'
 
-/** What one matching rule says about addresses. */
+/** The addresses of one matching rule. */
 export interface AddressTerms {
   readonly name: string
   readonly addresses: readonly Cidr[]
 }
 
-/** What admit allowed, before anything was resolved. `terms` are those of every matching rule. */
+/** What `admit` allowed, before any name was resolved. `terms` are those of all matching rules. */
 export interface Grant {
   readonly host: Host
   readonly port: number
-  /** What the resolver's search domains made of a host that is a single label; absent where they made nothing of it. */
+  /** The name that the resolver's search domains made of a single-label host; absent if they did not change it. */
   readonly completed?: string
-  /** Of the rules that match, the most specific; undefined when there is none, and it is only observed. */
+  /** The most specific of the matching rules; undefined if there is none, which is possible in mode `observe`. */
   readonly rule: string | undefined
   readonly terms: readonly AddressTerms[]
-  /** Rules with `addresses_only` that name the host, whether or not they match: nothing outside them is reached. */
+  /** Rules with `addresses_only` that name the host, whether or not they match: only their addresses are allowed. */
   readonly pins: readonly AddressTerms[]
-  /** Whether a matching rule does not look into methods: what follows an Upgrade has none to look at. */
+  /** Whether a matching rule allows every method: after an Upgrade there are no methods to check. */
   readonly upgradable: boolean
   /** Whether a tunnel has to begin with TLS whose server name is the host. */
   readonly verifyServerName: boolean
 }
 
 /**
- * One of Sluice's own listeners; for one on all interfaces, the blocks of the machine's own addresses as far as they are
- * known.
+ * An address of one of Sluice's own listeners. A listener on all interfaces has one entry for each address of the machine
+ * that is known.
  */
 export interface OwnListener {
   readonly cidr: Cidr
   readonly port: number
-  /** Whether it listens on all interfaces, so that addresses of the machine that are not known yet lead to it too. */
+  /** Whether it listens on all interfaces, also on addresses of the machine that are not known yet. */
   readonly wildcard: boolean
   readonly role: 'proxy' | 'admin'
 }
 
-/** What is refused whatever the rules say. */
+/** What is denied whatever the rules say. */
 export interface AddressGuard {
   readonly denyAddresses: CidrTree<Cidr>
   readonly ownListeners: readonly OwnListener[]
-  /** Of the parent proxies, which resolve names where they are. */
+  /** The hosts of the parent proxies, which resolve names on their own machines. */
   readonly parentHosts: readonly Host[]
 }
 
 class VettedPermit {
   readonly grant: Grant
-  /** In the order they were resolved, mapped ones as IPv4. Never empty. */
+  /** In the order of the DNS answer, mapped addresses as IPv4. Never empty. */
   readonly addresses: readonly IpAddress[]
   readonly #vetted = true
 
@@ -79,15 +79,15 @@ class VettedPermit {
   }
 }
 
-/** Leave to connect to these addresses at this port. Only vetAddresses, permitConfigured and vetConfigured make one. */
+/** Permission to connect to these addresses. Only vetAddresses, permitConfigured and vetConfigured create one. */
 export type Permit = VettedPermit
 
-/** True for a real Permit, false for anything shaped like one. */
+/** True for a real Permit, false for an object of the same shape. */
 export const isPermit = VettedPermit.isPermit
 
 /**
- * @param addresses everything the host resolved to, as text; for an address literal, itself
- * @throws RangeError when the list is empty: a resolver that found nothing has failed, and has to say so itself
+ * @param addresses all addresses that the host resolved to, as text; for an address literal, itself
+ * @throws RangeError when the list is empty: the resolver has to report that itself
  */
 export function vetAddresses(
   guard: AddressGuard,
@@ -104,7 +104,7 @@ export function vetAddresses(
   return new VettedPermit(grant, vetted)
 }
 
-/** @returns the address, a mapped one as IPv4, when the grant leads there; otherwise the denial */
+/** @returns the address, a mapped one as IPv4, if the grant allows it; otherwise the denial */
 export function judgeAddress(guard: AddressGuard, grant: Grant, text: string): IpAddress | Denial {
   const address = parseIpAddress(text)
   if (address === undefined) return refuse(grant, text)
@@ -113,10 +113,9 @@ export function judgeAddress(guard: AddressGuard, grant: Grant, text: string): I
 }
 
 /**
- * A Permit for an upstream that the operator wrote into the configuration, which needs no vetting: whoever wrote it
- * may reach it. Never for a host that came from a client.
+ * A Permit for an upstream that the configuration names, which needs no vetting. Never for a host that a client sent.
  *
- * @param source the configuration key it comes from, such as `origins[0].forward`; it stands where a rule would
+ * @param source the configuration key that names it, such as `origins[0].forward`; it takes the place of the rule
  * @throws RangeError when the list is empty or holds something that is not an address
  */
 export function permitConfigured(
@@ -137,7 +136,7 @@ export function permitConfigured(
   )
 }
 
-/** The same, unless one of the addresses is where Sluice itself listens. */
+/** The same, but a denial if Sluice itself listens on one of the addresses. */
 export function vetConfigured(
   guard: AddressGuard,
   source: string,
@@ -154,9 +153,9 @@ export function vetConfigured(
 }
 
 /**
- * What can be said of a host whose addresses a parent proxy is to find: one written as an address is judged as ever, and
- * of a name nobody knows here where it leads. What a parent on this machine resolves to loopback is this machine, so that
- * no name leads through one to a port of our own listeners.
+ * The decision on a host that a parent proxy will resolve. A host that is written as an address is judged as usual; the
+ * addresses of a name are not known here. A parent on this machine may resolve a name to loopback, which is this machine:
+ * through such a parent no name may be used with a port of our own listeners.
  */
 export function judgeBehindParent(guard: AddressGuard, grant: Grant): Denial | undefined {
   const { host, port, pins } = grant
@@ -171,7 +170,7 @@ export function judgeBehindParent(guard: AddressGuard, grant: Grant): Denial | u
   return 'kind' in judged ? judged : undefined
 }
 
-/** As far as that can be told without DNS. */
+/** As far as that is known without DNS. */
 function isThisMachine({ ownListeners }: AddressGuard, { name }: Host): boolean {
   const address = parseIpAddress(name)
   if (address === undefined) return name === 'localhost' || name.endsWith('.localhost')
@@ -181,9 +180,9 @@ function isThisMachine({ ownListeners }: AddressGuard, { name }: Host): boolean 
 }
 
 /**
- * The entry of `denyAddresses` that holds `ip`, in whatever spelling, when there is one.
+ * The entry of `denyAddresses` that contains `ip`, in any notation, if there is one.
  *
- * @param inside the IPv4 addresses that it holds, for a caller who knows them
+ * @param inside the IPv4 addresses that `ip` embeds, if the caller knows them
  */
 export function findDeniedBlock(
   denyAddresses: CidrTree<Cidr>,
@@ -216,9 +215,9 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
 }
 
 /**
- * The refusal of a connection to this machine itself, when one of Sluice's own listeners is what it leads to.
+ * The denial of a connection to this machine that leads to one of Sluice's own listeners.
  *
- * @param ip known to be an address of this machine, even if it was none when the listeners were bound
+ * @param ip an address of this machine, possibly one that it did not have when the listeners were bound
  */
 export function judgeOwnAddress(
   guard: AddressGuard,
@@ -232,9 +231,9 @@ export function judgeOwnAddress(
 }
 
 /**
- * The refusal of a host that leads to one of Sluice's own listeners, as far as that is known without DNS.
+ * The denial of a host that leads to one of Sluice's own listeners, as far as that is known without DNS.
  *
- * @param localhost the host is a name of this machine (RFC 6761 §6.3)
+ * @param localhost whether the host is a name of this machine (RFC 6761 §6.3)
  */
 export function denyOwnListener(
   guard: AddressGuard,
@@ -253,7 +252,7 @@ export function denyOwnListener(
   return undefined
 }
 
-/** What names of this machine stand for. */
+/** The addresses of names of this machine. */
 const LOOPBACK = ['127.0.0.1', '::1']
 
 function findOwnListener(
@@ -265,14 +264,14 @@ function findOwnListener(
   return ownListeners.find(listener => port === listener.port && reaches(listener, ip, addressClass))
 }
 
-/** 0.0.0.0 and :: are ways to write loopback to connect(), and so reach every listener of this machine. */
+/** connect() takes 0.0.0.0 and :: for loopback, so they reach every listener of this machine. */
 function reaches(listener: OwnListener, ip: IpAddress, addressClass: AddressClass): boolean {
   return addressClass === 'unspecified' || cidrContains(listener.cidr, ip)
 }
 
 /**
- * The block of `addresses` that counts for an address, when there is one. A block may lift any class but `metadata`:
- * a wide one was not written with credentials in mind.
+ * The block of `addresses` that allows an address, if there is one. A block allows every class except `metadata`, which has
+ * to be listed as a single address: the author of a wide block did not think of credentials.
  */
 export function listing(
   { addresses }: AddressTerms,

@@ -1,9 +1,7 @@
 /**
- * The rules in the form decisions are made from: what the configuration says, indexed by host once, when it is
- * loaded.
+ * The rules in the form that decisions use: those of the configuration, indexed by host when it is loaded.
  *
- * Rules are compiled in the order of their names, so that nothing that follows can depend on the order in which the
- * file has them.
+ * Rules are compiled in the order of their names, so that no decision can depend on their order in the file.
  */
 import type { HostList } from '../config/line-files.js'
 import type { Cidr } from '../net/cidr.js'
@@ -12,35 +10,35 @@ import type { HostPattern } from '../net/host-pattern.js'
 import type { PortSet } from '../net/ports.js'
 import { HostIndex } from './host-index.js'
 
-/** One rule. `ports` replace both port lists; without `methods` every method and CONNECT are allowed. */
+/** One rule. `ports` replaces both port lists; without `methods` every method and CONNECT are allowed. */
 export interface RuleInput {
   readonly hosts: readonly HostPattern[]
-  /** More hosts, out of files. */
+  /** More hosts, from files. */
   readonly hostLists?: readonly HostList[]
   readonly ports?: PortSet
   readonly methods?: readonly string[]
-  /** Addresses that may be reached although they are not global. */
+  /** Addresses that are allowed although they are not global. */
   readonly addresses: readonly Cidr[]
-  /** True: this rule allows `addresses` and no other, global or not. */
+  /** True: only `addresses` are allowed, not even other global addresses. */
   readonly addressesOnly: boolean
-  /** In place of the policy's own `sni`. */
+  /** Replaces the `sni` of the policy. */
   readonly sni?: 'none' | 'verify'
 }
 
-/** `observe` lets pass what no rule allows. */
+/** In `observe` requests that no rule allows pass. */
 export type PolicyMode = 'enforce' | 'observe'
 
 export interface PolicyInput {
-  /** Without it, `enforce`. */
+  /** `enforce` if absent. */
   readonly mode?: PolicyMode
   readonly connectPorts: PortSet
   readonly forwardPorts: PortSet
-  /** Whether tunnels have to name their host in TLS, where no rule says anything else. */
+  /** Whether tunnels have to name their host in TLS, unless a rule has its own `sni`. */
   readonly sni: 'none' | 'verify'
   readonly rules: ReadonlyMap<string, RuleInput>
   readonly deny: {
     readonly hosts: readonly HostPattern[]
-    /** More hosts, out of files. */
+    /** More hosts, from files. */
     readonly hostLists?: readonly HostList[]
     readonly addresses: readonly Cidr[]
   }
@@ -62,7 +60,7 @@ export interface CompiledRule {
   readonly sni: 'none' | 'verify' | undefined
 }
 
-/** A pattern of a rule or of `deny`, and where the configuration has it. */
+/** A pattern of a rule or of `deny`, with its place in the configuration. */
 export interface PlacedPattern {
   readonly pattern: HostPattern
   /** The file that lists it; undefined for the key `hosts` itself. */
@@ -71,7 +69,7 @@ export interface PlacedPattern {
   readonly position: number
 }
 
-/** `byName` is in the order of the names. Denials are held under themselves, so that a match can be named. */
+/** `byName` is sorted by name. */
 export interface CompiledRules {
   readonly byName: ReadonlyMap<string, CompiledRule>
   readonly hosts: HostIndex<CompiledRule>
@@ -116,7 +114,7 @@ export function* placedPatterns({
   }
 }
 
-/** Where a pattern out of a file is, as `hosts.txt:17`; undefined for one of the key `hosts`. */
+/** The place of a pattern from a file, such as `hosts.txt:17`; undefined for one of the key `hosts`. */
 export function listPlace({ list, position }: PlacedPattern): string | undefined {
   return list === undefined ? undefined : `${list.file}:${list.lines[position]}`
 }

@@ -1,9 +1,8 @@
 /**
- * How a decision comes about, step by step, for people: which entry of deny matches, which rules name the host and by
- * which pattern, and what each of them says to client, method and port.
+ * The steps that lead to a decision, for people: which entry of `deny` matches, which rules name the host and by which
+ * pattern, and how each rule judges client, method and port.
  *
- * The decision itself is made by admission and vetting alone. A trace only looks at the same things again, and ends
- * with what was decided.
+ * Admission and vetting alone make the decision. A trace looks at the same data again, and ends with that decision.
  */
 import type { Path } from '../config/problem.js'
 import { type Host, serializeHostPort } from '../http/authority.js'
@@ -34,28 +33,28 @@ import {
 } from './rules.js'
 
 /**
- * `pass`: what the step looks at is no obstacle; `skip`: it does not count for this request; `deny` and `allow`: it
- * decides, for a rule's step as far as that rule goes.
+ * `pass`: the step is no obstacle; `skip`: it does not apply to this request; `deny` and `allow`: it decides (in the steps
+ * of a rule, for that rule).
  */
 export type StepVerdict = 'allow' | 'deny' | 'pass' | 'skip'
 
 export interface TraceStep {
   readonly verdict: StepVerdict
-  /** What the step looks at in the configuration; it may be a default that the file does not write. */
+  /** The key that the step is about; the file may leave it out, so that its default applies. */
   readonly path?: Path
   readonly text: string
 }
 
 export interface Trace {
-  /** The last is the decision. */
+  /** The last step is the decision. */
   readonly steps: readonly TraceStep[]
   readonly decision: Decision
 }
 
 export interface AddressTrace {
-  /** As it was given. */
+  /** As given. */
   readonly address: string
-  /** Undefined for what is not an IP address. */
+  /** Undefined if it is not an IP address. */
   readonly addressClass: AddressClass | undefined
   readonly verdict: 'allow' | 'deny'
   readonly text: string
@@ -63,11 +62,11 @@ export interface AddressTrace {
 }
 
 export interface TraceOptions {
-  /** Whether a parent proxy resolves the name: then no address is judged, and nothing is said of one. */
+  /** Whether a parent proxy resolves the name, so that no address is judged. */
   readonly isBehindParent?: boolean
 }
 
-/** @param decision what admission said to the request */
+/** @param decision that of admission */
 export function traceAdmission(
   compiled: CompiledRules,
   usable: UsableRules,
@@ -125,7 +124,7 @@ function denyAddressesStep(
   }
 }
 
-/** What one rule that names the host says, up to the first thing that it does not allow. */
+/** How one rule that names the host judges the request, up to the first condition that is not met. */
 function ruleSteps(
   rule: CompiledRule,
   usable: UsableRules,
@@ -172,7 +171,7 @@ function addressesText({ addresses }: CompiledRule): string {
   return `, and lists the addresses ${addresses.map(({ text }) => text).join(', ')}`
 }
 
-/** What a rule imposes on its hosts, whichever rule allows the request and whoever may use this one. */
+/** The restrictions that a rule puts on its hosts, whichever rule allows the request. */
 function bindingSteps({ name, addressesOnly, sni }: CompiledRule): TraceStep[] {
   const steps: TraceStep[] = []
   if (addressesOnly) {
@@ -186,7 +185,7 @@ function bindingSteps({ name, addressesOnly, sni }: CompiledRule): TraceStep[] {
   return steps
 }
 
-/** The most specific pattern of a rule that names the host. */
+/** The most specific pattern of a rule that matches the host. */
 function namingPattern(rule: CompiledRule, host: Host): PlacedPattern | undefined {
   const index = new HostIndex<PlacedPattern>()
   for (const placed of placedPatterns(rule)) index.add(placed.pattern, placed)
@@ -205,7 +204,7 @@ function patternPath(section: Path, { list, position }: PlacedPattern): Path {
   return list === undefined ? [...section, 'hosts', position] : [...section, 'hosts_file']
 }
 
-/** The rules that do not name the host, counted; why `*` does not, where it could be thought to. */
+/** The number of rules that do not name the host; and why `*` does not match it, if a rule has it. */
 function otherRules(
   { byName, hosts }: CompiledRules,
   naming: readonly CompiledRule[],
@@ -247,7 +246,7 @@ function decisionSteps(
   return [denied, { verdict: 'allow', path: ['mode'], text: passes }]
 }
 
-/** The key that a denial speaks of, where there is one. */
+/** The key that a denial is about, if there is one. */
 function pathOf(
   { deny, denyAddresses, byName }: CompiledRules,
   { reason, rule, address, hostsFile }: Denial,
@@ -283,7 +282,7 @@ function pathOf(
   }
 }
 
-/** What vetting finds for each address by itself. */
+/** The verdict of vetting on each address separately. */
 export function traceAddresses(
   guard: AddressGuard,
   compiled: CompiledRules,
