@@ -1,15 +1,16 @@
 /**
- * `tracing`: where spans are sent, and of how many traces. The collector's URL is that of the OTLP/HTTP endpoint itself,
- * path included: nothing is added to it.
+ * `tracing`: where spans are sent, and for which share of the traces. The URL of the collector is that of the OTLP/HTTP
+ * endpoint itself, with its path: nothing is appended.
  */
 import * as z from 'zod'
 import { type Authority, parseAuthority } from '../http/authority.js'
 import { filePath, parsed, section, text } from './fields.js'
+import { withoutUserinfo } from './upstream-url.js'
 
 export interface CollectorUrl {
   readonly scheme: 'http' | 'https'
   readonly authority: Authority
-  /** As it was written. */
+  /** As written. */
   readonly text: string
 }
 
@@ -19,7 +20,7 @@ const PATH = /^\/[!"$->@-~]+$/
 const PORTS = { http: 80, https: 443 } as const
 const EXPECTED_URL = 'expected a URL such as "http://127.0.0.1:4318/v1/traces"'
 
-/** @throws RangeError with a clause that says what was expected */
+/** @throws RangeError whose message says what was expected, without credentials */
 export function parseCollectorUrl(text: string): CollectorUrl {
   const [, scheme = '', written = '', path = ''] = URL_PARTS.exec(text) ?? []
   if (scheme === '') throw refused(text, 'which does not begin with http:// or https://')
@@ -36,7 +37,7 @@ export function parseCollectorUrl(text: string): CollectorUrl {
 }
 
 function refused(text: string, clause: string): RangeError {
-  return new RangeError(`${EXPECTED_URL}, found "${text}", ${clause}`)
+  return new RangeError(`${EXPECTED_URL}, found "${withoutUserinfo(text)}", ${clause}`)
 }
 
 /** `tracing.sample` when the key is absent. */

@@ -50,3 +50,10 @@ t.test('what is wrong is told with its key', async t => {
   t.match(problems(`${url}, sample: "10%"`), [/tracing\.sample: expected a number from 0 to 1/])
   t.match(problems(`${url}, headers: x`), [/unknown key .*headers_file/])
 })
+
+t.test('no message shows the password of a URL', async t => {
+  for (const url of ['http://me:hunter2@c.test/v1', 'grpc://me:hunter2@c.test/']) {
+    t.throws(() => parseCollectorUrl(url), { message: /found "\w+:\/\/\.\.\.@c\.test/ }, url)
+    t.throws(() => parseCollectorUrl(url), { message: /^(?!.*hunter2)/s }, url)
+  }
+})
