@@ -1,8 +1,7 @@
 /**
- * `cache`: where responses are stored, who shares them, and for which hosts the operator's word is put above that of the
- * origin.
+ * `cache`: where responses are stored, who shares them, and for which hosts the configuration overrides the origin.
  *
- * Credentials of Redis are not in its URL: configurations are committed, shown and logged, so the password has a file of its
+ * The URL of Redis holds no credentials: configurations are committed, shown and logged, so the password has a file of its
  * own.
  */
 import * as z from 'zod'
@@ -29,20 +28,20 @@ import { parseRedisUrl } from './redis-url.js'
 const STORES = ['memory', 'disk', 'redis'] as const
 
 const SHARED_BY = ['user', 'client', 'everyone'] as const
-/** Who sees what was stored for whom. */
+/** Which clients share stored responses. */
 export type SharedBy = (typeof SHARED_BY)[number]
 
-/** Where the cache of `store: disk` is that names no directory. */
+/** The directory of `store: disk` when the key is absent. */
 export const DEFAULT_CACHE_DIRECTORY = './cache'
 
-/** What the operator says of some hosts; of the entries that name a host the most specific pattern's is the one. */
+/** An entry of `cache.rules`. If several entries name a host, the one with the most specific pattern applies. */
 export interface CacheRule {
   readonly hosts: readonly HostPattern[]
-  /** False: nothing of these hosts is stored, and nothing that is stored is used. */
+  /** False: responses of these hosts are neither stored nor answered from the cache. */
   readonly store: boolean
-  /** A response that may be stored is fresh for as long at least, whatever it says. */
+  /** The least freshness lifetime of a response that may be stored, whatever the response says. */
   readonly minTtlMs?: number
-  /** And no longer than that. */
+  /** The greatest freshness lifetime. */
   readonly maxTtlMs?: number
 }
 
@@ -50,7 +49,7 @@ interface Common {
   /** The largest content of one response. */
   readonly maxObjectBytes: number
   readonly sharedBy: SharedBy
-  /** Whether Cache-Status tells the key (RFC 9211 §2.7). */
+  /** Whether Cache-Status includes the key (RFC 9211 §2.7). */
   readonly keyInStatus: boolean
   readonly rules: readonly CacheRule[]
 }
@@ -59,13 +58,13 @@ export type CacheConfig = Common &
   (
     | {
         readonly store: 'memory'
-        /** What is stored is at most as large, heads included. */
+        /** The most bytes that are stored, heads included. */
         readonly sizeBytes: number
       }
     | { readonly store: 'disk'; readonly sizeBytes: number; readonly directory: string }
     | {
         readonly store: 'redis'
-        /** `scheme://host:port/database` of one server, or of nodes of one cluster. */
+        /** `scheme://host:port/database` of one server, or of the nodes of one cluster. */
         readonly urls: readonly string[]
         readonly user?: string
         readonly passwordFile?: string
@@ -84,7 +83,7 @@ interface RedisPlace {
   readonly url: string
 }
 
-/** @throws RangeError with a clause that says what was expected, and never what was written before an `@` */
+/** @throws RangeError whose message says what was expected, and never repeats what precedes an `@` */
 function parseRedisPlace(written: string): RedisPlace {
   if (written.includes('@')) {
     throw new RangeError(
@@ -105,9 +104,9 @@ function parseRedisPlace(written: string): RedisPlace {
 }
 
 /**
- * A URL of Redis as clients of it take it, credentials included: not for logs.
+ * A URL of Redis with credentials, as Redis clients take it: not for logs.
  *
- * @param url one of the configuration's
+ * @param url one of the configuration
  */
 export function redisUrlWithCredentials(
   url: string,
@@ -150,10 +149,10 @@ const redisUser = parsed(text(EXPECTED_USER, { pattern: USER_PATTERN }), value =
 
 const off = z.literal('off', { error: 'expected off; leave the key out to store what its origin allows' })
 
-/** A problem of a key of the map that is being read. */
+/** Reports a problem with a key of the map that is being parsed. */
 type Refuse = (key: string, message: string) => void
 
-/** What the keys of a map say about each other; the problems are those of a key each. */
+/** Checks the keys of a map against each other; each problem belongs to one key. */
 function checked<Input extends z.ZodType, T>(
   input: Input,
   read: (value: z.output<Input>, refuse: Refuse) => T,
@@ -204,7 +203,7 @@ const rule = checked(
   },
 )
 
-/** The keys that one store alone has. */
+/** The keys that apply to one store only. */
 const KEYS_OF_STORES = {
   disk: ['directory'],
   redis: ['url', 'user', 'password_file', 'ca'],
@@ -328,7 +327,7 @@ function redisOf(
   }
 }
 
-/** The stores that need no other key, and may be written in place of the map. */
+/** The stores that need no other key: their name may replace the map. */
 const shortForm = z
   .enum(['memory', 'disk'])
   .transform((store): z.input<typeof written> => ({ store }))

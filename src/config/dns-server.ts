@@ -1,7 +1,7 @@
 /**
  * A DNS server as the configuration names it: `10.0.0.2`, `10.0.0.2:5353`, `[fd00::1]:53`.
  *
- * By address alone: a name would have to be resolved by the server that it stands for.
+ * It is an address, because a name would have to be resolved by the very server.
  */
 import { parseIpAddress } from '../net/ip-address.js'
 
@@ -20,7 +20,7 @@ const DNS_PORT = 53
 
 /**
  * @param text an IP address, IPv6 in brackets, and a port or none for 53
- * @throws RangeError with a clause that says what was expected
+ * @throws RangeError whose message says what was expected
  */
 export function parseDnsServer(text: string): DnsServer {
   const [, ipv4, ipv6, digits] = SERVER.exec(text) ?? []
@@ -32,7 +32,7 @@ export function parseDnsServer(text: string): DnsServer {
   return { host: ip.text, port }
 }
 
-/** The text that parseDnsServer reads, port included. */
+/** The text that parseDnsServer parses, with the port. */
 export function serializeDnsServer({ host, port }: DnsServer): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }

@@ -1,9 +1,9 @@
 /**
- * The building blocks of the schema: what a port list, a duration, a list of hosts is, each with its messages, its
- * JSON Schema and its parser in one place.
+ * The building blocks of the schema, such as port lists, durations and lists of hosts, each with its messages, its JSON
+ * Schema and its parser.
  *
- * Every message that says `expected ...` without saying what was found gets that added where the value's position
- * is known; a parser's own message is already whole.
+ * A message `expected ...` of the schema gets `, found ...` added where the position of the value is known; messages of
+ * parsers are already complete.
  */
 import * as z from 'zod'
 import { parseCidr } from '../net/cidr.js'
@@ -23,7 +23,7 @@ import { nearest } from './nearest.js'
 import { quoteKey } from './problem.js'
 import { hasVariables } from './variables.js'
 
-/** A RangeError that `parse` throws becomes a problem of the value; any other error is a defect and passes. */
+/** A RangeError of `parse` becomes a problem with the value; any other error is a defect and is rethrown. */
 export function parsed<Input extends z.ZodType, T>(input: Input, parse: (value: z.output<Input>) => T) {
   return input.transform((value, context): T => {
     try {
@@ -36,7 +36,7 @@ export function parsed<Input extends z.ZodType, T>(input: Input, parse: (value: 
   })
 }
 
-/** A map with these keys and no others; unknown ones get one line each in the issue's message. */
+/** A map with these keys and no others; the issue's message has one line for each unknown key. */
 export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const known = Object.keys(shape)
   const expected = `expected a map of ${known.join(', ')}`
@@ -58,12 +58,12 @@ export function nonEmptyList<Item extends z.ZodType>(item: Item, expected: strin
   return list(item, expected).min(1, { error: `expected ${expected}` })
 }
 
-/** Text, as far as the type goes; `parsed` says the rest. */
+/** Any text for the type; `parsed` checks the rest. */
 export function text(expected: string, meta: { pattern?: string; maxLength?: number } = {}) {
   return z.string({ error: `expected ${expected}` }).meta({ title: expected, ...meta })
 }
 
-/** A relative one starts at the configuration file. */
+/** Relative paths start at the configuration file. */
 export const filePath = path('the path of a file')
 export const directoryPath = path('the path of a directory')
 
@@ -74,14 +74,14 @@ function path(expected: string) {
   })
 }
 
-/** Who somebody is by name and password. */
+/** Identification by name and password. */
 export const basic = section({
   htpasswd_file: filePath
     .describe('A file with a name and a bcrypt hash on each line, as `htpasswd -B` writes it.')
     .meta({ examples: ['users.htpasswd'] }),
 }).transform(({ htpasswd_file: htpasswdFile }) => ({ htpasswdFile }))
 
-/** Names that people give to rules and clients; they go into logs and messages as they are. */
+/** Names of rules and clients; they are written into logs and messages unchanged. */
 export const NAME_PATTERN = '^[a-z0-9][a-z0-9_-]{0,62}$'
 const NAME = new RegExp(NAME_PATTERN)
 const NAME_TITLE = 'a name of lower-case letters, digits, - and _, at most 63, a letter or digit first'
@@ -159,14 +159,14 @@ export function ports() {
   return list(port, EXPECTED_PORTS).transform(parsePorts)
 }
 
-/** A PortSet that holds something. */
+/** A PortSet that is not empty. */
 export function somePorts() {
   return nonEmptyList(port, `${EXPECTED_PORTS}; a rule without ports can never match`).transform(parsePorts)
 }
 
 export const hostPattern = parsed(text(EXPECTED_PATTERN), value => parseHostPattern(value))
 
-/** As a rule has them, which has a key for ports too. */
+/** A host pattern of a rule, which has its own key for ports. */
 export const ruleHostPattern = parsed(text(EXPECTED_PATTERN), value =>
   parseHostPattern(value, { ports: "ports go into the rule's ports" }),
 )

@@ -1,6 +1,6 @@
 /**
- * Reads the files that keys of the configuration name, and looks at the directories. What is wrong with one is a fault of
- * the key that names it. What was read is kept as digests, which show whether a file is new since.
+ * Reads the files that the configuration names, and checks the directories. A problem with one is a fault at the key that
+ * names it. Digests of the content are kept, to see later whether a file has changed.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
@@ -20,10 +20,10 @@ export interface FileText {
   readonly isPublic: boolean
 }
 
-/** Why nothing can ever be at a path. What is missing can be made, and what may not be seen can be there. */
+/** Errors for which nothing can be created at a path. Something missing can be created, and something unreadable may exist. */
 const NO_PLACE: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is not a directory',
-  ELOOP: 'its symbolic links lead in a circle',
+  ELOOP: 'its symbolic links form a circle',
   ENAMETOOLONG: 'it is too long',
 }
 
@@ -34,9 +34,9 @@ const READ_BY_OTHERS = 0o004
 const MAX_LINE_FAULTS = 100
 
 export class FileReader {
-  /** What makes the configuration unusable. */
+  /** Problems that make the configuration unusable. */
   readonly faults: Fault[] = []
-  /** What does not, but is hardly meant. */
+  /** Problems that do not, but are probably mistakes. */
   readonly warnings: Fault[] = []
   readonly #root: Located
   readonly #folder: string
@@ -44,8 +44,8 @@ export class FileReader {
   readonly #start: string
 
   /**
-   * @param folder what relative paths start from
-   * @param sources gets what is read
+   * @param folder where relative paths start
+   * @param sources records what is read
    * @param start what messages call the folder
    */
   constructor(root: Located, folder: string, sources: ConfigSources, start = 'the configuration file') {
@@ -79,7 +79,7 @@ export class FileReader {
   /**
    * @param path the key that names the file
    * @param name the file, as the key has it
-   * @returns undefined when it cannot be read, which is a fault then
+   * @returns undefined if it cannot be read, which is then a fault
    */
   read(path: Path, name: string): FileText | undefined {
     const full = this.#fullPath(name)
@@ -90,7 +90,7 @@ export class FileReader {
     try {
       const stat = statSync(full)
       if (!stat.isFile() && !stat.isDirectory()) {
-        // A device may never end, and a pipe that nobody writes to never begin.
+        // Reading a device may never end, and reading a pipe without a writer never begins.
         return unusable(`${name} is not a regular file`)
       }
       const { size, mode } = stat
@@ -106,7 +106,7 @@ export class FileReader {
   }
 
   /**
-   * A directory has not to be there yet, but what is there has to be one.
+   * A directory need not exist yet, but nothing else may be at its path.
    *
    * @param path the key that names the directory
    * @param name the directory, as the key has it
@@ -132,7 +132,7 @@ export class FileReader {
     return valueAt(this.#root, ...path) !== undefined
   }
 
-  /** Of a key that is left out, that of the one it belongs to. */
+  /** For a key that is left out, the offset of the key that it belongs to. */
   #offset(path: Path): number {
     return valueAt(this.#root, ...path)?.start ?? valueAt(this.#root, ...path.slice(0, -1))?.key ?? 0
   }
@@ -156,8 +156,8 @@ const READ_ERRORS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Why a file could not be read, for people.
- * @param error what reading threw
+ * Describes why a file could not be read.
+ * @param error the one that reading threw
  */
 export function readErrorText(error: unknown): string {
   if (error instanceof RangeError) return error.message
@@ -166,21 +166,21 @@ export function readErrorText(error: unknown): string {
 }
 
 /**
- * What a configuration was read from: its own file and those that it names. Their paths are watched, and their content
- * shows whether one of them has changed.
+ * The files that a configuration was read from: its own and those that it names. Their paths are watched, and their content
+ * is compared to see whether one has changed.
  */
 export class ConfigSources {
-  /** By absolute path. Some are of secrets, so they are compared here and given to nobody. */
+  /** By absolute path. Private, because some are digests of secrets. */
   readonly #digests = new Map<string, string>()
 
   /**
    * @param path absolute
-   * @param content what was read, or why nothing could be
+   * @param content what was read, or the reason why nothing could be read
    */
   add(path: string, content: string | Uint8Array): void {
     const digest = createHash('sha256').update(content).digest('hex')
     const before = this.#digests.get(path)
-    // Two keys may name one file, which changes between the two times that it is read: that is another content again.
+    // Two keys may name one file, and it may change between the two reads: the content is then both.
     this.#digests.set(path, before === undefined || before === digest ? digest : `${before} ${digest}`)
   }
 
@@ -192,7 +192,7 @@ export class ConfigSources {
     return this.#digests.size === other.#digests.size && this.changedSince(other).length === 0
   }
 
-  /** @returns the paths whose content is not what it was then, or which were not read then */
+  /** @returns the paths whose content differs from that in `other`, or that are not in it */
   changedSince(other: ConfigSources): string[] {
     return this.paths.filter(path => this.#digests.get(path) !== other.#digests.get(path))
   }

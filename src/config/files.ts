@@ -1,7 +1,8 @@
 /**
- * The files that a configuration names, read with it: who may log in, what the TLS listener needs, which authorities
- * vouch for upstreams, what a parent proxy and Redis ask for, and what the collector of spans does. A file that is missing or wrong
- * is a problem of the key that names it, reported with all others, and so is a place that can hold no store.
+ * The files that a configuration names, which are read with it: lists of hosts, passwords of clients, certificates and keys
+ * of the TLS listener, authorities of upstreams, credentials for a parent proxy, for Redis and for the collector of spans. A
+ * file that is missing or invalid is a problem of the key that names it, reported with all others, and so is an unusable
+ * directory of a store.
  */
 import { createHash } from 'node:crypto'
 import { serializeBasic } from '../http/basic-credentials.js'
@@ -38,7 +39,7 @@ export interface CacheFiles {
 }
 
 export interface ConfigFiles {
-  /** What `hosts_file` names, by the path as the configuration has it. */
+  /** The lists that `hosts_file` names, by the path as the configuration has it. */
   readonly hosts: ReadonlyMap<string, HostList>
   /** Names and bcrypt hashes, by the path as the configuration has it. */
   readonly htpasswd: ReadonlyMap<string, ReadonlyMap<string, string>>
@@ -48,13 +49,13 @@ export interface ConfigFiles {
   readonly tls?: TlsFiles
   /** Absent when there is no parent proxy. */
   readonly parent?: ParentFiles
-  /** Absent when the cache needs none. */
+  /** Absent unless the cache is in Redis. */
   readonly cache?: CacheFiles
-  /** Fields for the collector of spans; none when no file is named. */
+  /** Fields for the collector of spans; empty when no file is named. */
   readonly tracingHeaders: Readonly<Record<string, string>>
 }
 
-/** Of a configuration that names none. */
+/** The files of a configuration that names none. */
 export const NO_FILES: ConfigFiles = {
   hosts: new Map(),
   htpasswd: new Map(),
@@ -71,8 +72,8 @@ export interface ReadFiles {
 }
 
 /**
- * @param reader of the configuration's files
- * @param nowMs when certificates have to be valid, in milliseconds since the epoch
+ * @param reader for the files of the configuration
+ * @param nowMs the time at which certificates have to be valid, in milliseconds since the epoch
  */
 export function readConfigFiles(config: Config, reader: FileReader, nowMs: number): ReadFiles {
   const listDigests: string[] = []
@@ -97,7 +98,7 @@ export function readConfigFiles(config: Config, reader: FileReader, nowMs: numbe
   return { files, listDigests, faults: reader.faults, warnings: reader.warnings }
 }
 
-/** Each file once, however many keys name it. */
+/** Reads each file once, even if several keys name it. */
 function readHosts(
   { rules, deny }: Config,
   reader: FileReader,
@@ -183,7 +184,7 @@ function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFile
 
 const BASIC_FILE: Path = ['parent', 'basic_file']
 
-/** @param nowMs when certificates have to be valid, in milliseconds since the epoch */
+/** @param nowMs the time at which certificates have to be valid, in milliseconds since the epoch */
 function readParentFiles(
   { basicFile, ca }: NonNullable<Config['parent']>,
   reader: FileReader,
@@ -197,7 +198,7 @@ function readParentFiles(
   }
 }
 
-/** No message holds any of the file. */
+/** No message repeats the content of the file. */
 function readBasic(name: string, reader: FileReader): string | undefined {
   const file = reader.read(BASIC_FILE, name)
   if (file === undefined) return undefined
@@ -212,7 +213,7 @@ function readBasic(name: string, reader: FileReader): string | undefined {
 
 const PASSWORD_FILE: Path = ['cache', 'password_file']
 
-/** @param nowMs when certificates have to be valid, in milliseconds since the epoch */
+/** @param nowMs the time at which certificates have to be valid, in milliseconds since the epoch */
 function readCacheFiles(
   { passwordFile, ca }: Extract<NonNullable<Config['cache']>, { store: 'redis' }>,
   reader: FileReader,
@@ -226,7 +227,7 @@ function readCacheFiles(
   }
 }
 
-/** No message holds any of the file. */
+/** No message repeats the content of the file. */
 function readPassword(name: string, reader: FileReader): string | undefined {
   const file = reader.read(PASSWORD_FILE, name)
   if (file === undefined) return undefined

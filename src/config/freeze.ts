@@ -1,6 +1,6 @@
 /**
- * Freezing a parsed configuration all through: it is shared by every connection, and a change made by one of them
- * would be a change of policy.
+ * Deep freezing of a parsed configuration. All connections share it, and a change made by one of them would change the
+ * policy.
  */
 
 export type DeepReadonly<T> =
@@ -10,7 +10,7 @@ export type DeepReadonly<T> =
       ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
       : T
 
-/** Freezes plain objects, lists and maps in place, to any depth; a frozen Map refuses to be changed. */
+/** Freezes plain objects, lists and maps in place, to any depth; a frozen Map throws when it is changed. */
 export function deepFreeze<T>(value: T): DeepReadonly<T> {
   freeze(value)
   return value as DeepReadonly<T>
@@ -19,7 +19,7 @@ export function deepFreeze<T>(value: T): DeepReadonly<T> {
 function freeze(value: unknown): void {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return
   if (value instanceof Map) {
-    // Object.freeze does not reach a Map's entries.
+    // Object.freeze does not freeze the entries of a Map.
     for (const method of ['set', 'delete', 'clear']) Object.defineProperty(value, method, { value: refuse })
     for (const entry of value.values()) freeze(entry)
   }

@@ -1,9 +1,9 @@
 /**
- * `include`: rules, denials and clients out of other files, merged into the configuration before it is checked as a whole.
+ * `include`: rules, denials and clients from other files, merged into the configuration before it is checked as a whole.
  * Each value keeps its place in its own file.
  *
- * Rules are one map, in which no name may appear twice; the lists of `deny` are joined; the clients of an included file come
- * after those of the file that includes it, in the order in which files are included.
+ * Rules are merged into one map, in which no name may appear twice; the lists of `deny` are concatenated; the clients of an
+ * included file follow those of the file that includes it, in the order in which files are included.
  */
 import { realpathSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
@@ -17,17 +17,17 @@ import { collection, type Fault, type Located, mapScalars, readYaml, valueAt } f
 
 const INCLUDED = { noun: 'an included file', beginning: '`rules:`, `deny:`, `clients:` or `include:`' }
 const KEYS = ['version', 'include', 'clients', 'rules', 'deny']
-/** Included files in all: each is opened, and watched. */
+/** The most included files: each is opened and watched. */
 const MAX_FILES = 1000
-/** Characters of all included files. */
+/** The most characters of all included files. */
 const MAX_CHARACTERS = 16 * 1024 * 1024
 
 export interface IncludeOptions {
   /** The configuration file, as messages call it. */
   readonly name: string
-  /** What its relative paths start from. */
+  /** Where its relative paths start. */
   readonly folder: string
-  /** Its absolute path; undefined when it is no file. */
+  /** Its absolute path; undefined if it is not a file. */
   readonly path: string | undefined
   /** Gets the text of each included file. */
   readonly texts: Texts
@@ -39,9 +39,9 @@ export interface IncludeOptions {
 /** A file whose `include` is followed. */
 interface IncludingFile {
   readonly root: Located
-  /** What its relative paths start from. */
+  /** Where its relative paths start. */
   readonly folder: string
-  /** The same from the folder of the configuration file on; empty for that itself. */
+  /** The same folder relative to that of the configuration file; empty for the configuration file. */
   readonly prefix: string
   /** Itself and the files that lead to it, the configuration file first. */
   readonly chain: readonly { readonly path: string; readonly name: string }[]
@@ -50,9 +50,9 @@ interface IncludingFile {
 export interface MergedConfig {
   /** The configuration with all that it includes. */
   readonly root: Located
-  /** What is wrong with the included files by themselves. */
+  /** Problems of the included files themselves. */
   readonly faults: readonly Fault[]
-  /** False where a file could not be read: what it holds may be what another one names. */
+  /** False if a file could not be read: another file may refer to its content. */
   readonly isComplete: boolean
 }
 
@@ -70,7 +70,7 @@ class Merger {
   /** Whether all files could be read. */
   isComplete = true
   readonly #options: IncludeOptions
-  /** Where each file is included first, by its path. */
+  /** The offset at which each file is first included, by path. */
   readonly #included = new Map<string, number>()
   #root: Located
   #characters = 0
@@ -88,7 +88,7 @@ class Merger {
   /** Merges the files that a file includes, and those that they include. */
   follow(file: IncludingFile): void {
     for (const [position, { value, start }] of file.root.children.get('include')?.children ?? []) {
-      // What is no path is a problem for the schema.
+      // The schema reports what is not a path.
       if (!includedFiles.safeParse([value]).success) continue
       const fault = this.#include(file, String(value), ['include', position])
       if (fault !== undefined)
@@ -96,7 +96,7 @@ class Merger {
     }
   }
 
-  /** @returns what is wrong with the entry, where that is not reported by now */
+  /** @returns the problem with the entry, if it is not reported yet */
   #include(file: IncludingFile, written: string, at: Path): string | undefined {
     const { sources, texts, variables } = this.#options
     const offset = valueAt(file.root, ...at)?.start ?? 0
@@ -155,7 +155,7 @@ class Merger {
   }
 
   #joinMaps(before: Located | undefined, added: Located, key: 'rules' | 'deny'): Located {
-    // What is no map is a problem for the schema, where it stands alone.
+    // The schema reports a value of another type.
     if (before !== undefined && !isMap(before)) return before
     if (!isMap(added)) return this.#only(before, added, [key], 'a map')
     const children = new Map(before?.children)
@@ -181,7 +181,7 @@ class Merger {
     return { ...(before ?? added), ...collection(children, true) }
   }
 
-  /** Of two values that cannot be joined the first; the second is a problem then. */
+  /** The first of two values that cannot be merged; the second is then a problem. */
   #only(before: Located | undefined, added: Located, path: Path, expected: string): Located {
     if (before === undefined) return added
     const message = `expected ${expected}, found ${showValue(added.value)}`
@@ -196,7 +196,7 @@ class Merger {
   }
 }
 
-/** What an included file says beside what is merged. */
+/** Checks the keys of an included file that are not merged. */
 function checkKeys(root: Located): Fault[] {
   if (!isMap(root)) {
     const message = `expected a map of ${KEYS.join(', ')}, found ${showValue(root.value)}`
@@ -223,7 +223,7 @@ function checkKeys(root: Located): Fault[] {
   return faults
 }
 
-/** The tree of an included file with its relative paths as they are from the configuration file on. */
+/** The tree of an included file, with its relative paths made relative to the configuration file. */
 function withPrefix(root: Located, prefix: string): Located {
   if (prefix === '' || prefix === '.') return root
   return mapScalars(root, ({ value }, path) =>
@@ -238,12 +238,12 @@ function isPath([section, second, third, fourth]: Path): boolean {
   return section === 'clients' && third === 'basic' && fourth === 'htpasswd_file'
 }
 
-/** A path that starts at a folder, as it is from where the folder starts. */
+/** Resolves a path against a folder, which may be relative itself. */
 function within(folder: string, path: string): string {
   return isAbsolute(path) ? path : join(folder, path)
 }
 
-/** The path without symbolic links; of a file that is missing, as it is. */
+/** The path without symbolic links; unchanged if the file is missing. */
 function realPath(path: string): string {
   try {
     return realpathSync(path)
@@ -252,7 +252,7 @@ function realPath(path: string): string {
   }
 }
 
-/** The items of a list, each with its position; `hosts_file` may be one item without a list. */
+/** The items of a list with their positions; `hosts_file` may be one item without a list. */
 function itemsOf(node: Located, path: Path): Located[] | undefined {
   if (isList(node)) {
     return [...node.children.values()].map((item, position) => ({ position, ...item }))

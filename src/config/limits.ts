@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import { duration, section, size, wholeNumber } from './fields.js'
 
-/** Timers count in 32 bits; past 24 days they would fire at once. */
+/** Node's timers have 32 bits: beyond 24 days they would fire at once. */
 const LONGEST = '24d'
 
 const count = () => wholeNumber(1, 1_000_000)

@@ -8,21 +8,21 @@ import { isToken } from '../http/token.js'
 import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress } from '../net/ip-address.js'
 
-/** What is wrong, and in which line of the file (from 1). */
+/** A problem in a line of the file (from 1). */
 export interface LineFault {
   readonly line: number
   readonly message: string
 }
 
 interface TextLine {
-  /** From 1 on. */
+  /** From 1. */
   readonly number: number
   readonly text: string
 }
 
 /**
- * The lines that hold an entry: not those that are blank, nor those that begin with `#`.
- * @param text the content of a file, with line ends and a byte order mark as any system makes them
+ * The lines with an entry: those that are neither blank nor begin with `#`.
+ * @param text the content of a file, with the line ends of any system, with or without a byte order mark
  */
 export function textLines(text: string): TextLine[] {
   const lines = text.replace(/^\ufeff/, '').split('\n')
@@ -40,9 +40,9 @@ export interface HostList {
   readonly lines: readonly number[]
 }
 
-/** Hosts of one file: each costs memory in every process, and a file of another kind may have any number of lines. */
+/** The most hosts of one file: each takes memory in every process, and a file of another kind may have any number of lines. */
 const MAX_HOSTS = 1_000_000
-/** What begins a comment behind a pattern. No pattern holds one of them. */
+/** A comment after a pattern. No pattern contains white space. */
 const COMMENT = /\s#.*$/
 /** Characters of a line that a message shows. */
 const MAX_SHOWN = 100
@@ -50,8 +50,8 @@ const MAX_SHOWN = 100
 const NO_HOSTS = 'it lists no host, as a file does that was cut off; to list none, leave hosts_file out'
 
 /**
- * @param text the content of the file: a pattern a line, as in `hosts`; `#` and what follows it is a comment
- * @param file what the configuration calls it
+ * @param text the content of the file: one pattern a line, as in `hosts`; `#` begins a comment
+ * @param file its name in the configuration
  */
 export function parseHostLines(
   text: string,
@@ -79,7 +79,7 @@ export function parseHostLines(
   return { list: { file, patterns, lines }, faults }
 }
 
-/** @throws RangeError with a clause that says what was expected */
+/** @throws RangeError whose message says what was expected */
 function parseLine(written: string): HostPattern {
   const [first = '', second] = written.split(/\s+/, 2)
   // A file of another kind may hold secrets, in long lines as a rule.
@@ -91,8 +91,8 @@ function parseLine(written: string): HostPattern {
 }
 
 /**
- * An htpasswd file, a name and a hash a line. Of the formats that have been in use only bcrypt is read: the others can be
- * tried out by the billion.
+ * An htpasswd file, with a name and a hash a line. Of the formats in use only bcrypt is accepted: hashes of the others can
+ * be tried by the billion.
  */
 export interface Htpasswd {
   /** Names and their bcrypt hashes. */
@@ -100,11 +100,11 @@ export interface Htpasswd {
   readonly faults: readonly LineFault[]
 }
 
-/** Salt and hash, whose last characters carry four and two bits that are always clear: set, nothing would match. */
+/** Salt and hash; four and two bits of their last characters are always clear: if they are set, no password matches. */
 const BCRYPT = /^\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{30}[.CGKOSWaeimquy26]$/
-/** Controls, and what decoding puts in place of bytes that are not UTF-8. */
+/** Control characters, and the replacement character for bytes that are not UTF-8. */
 export const UNREADABLE = /[\p{Cc}\ufffd]/u
-/** A hash of this cost takes seconds; each further step doubles that. */
+/** Checking a hash of this cost takes seconds, and each step more doubles that. */
 const MAX_COST = 15
 const MIN_COST = 4
 
@@ -124,7 +124,7 @@ export function parseHtpasswd(text: string): Htpasswd {
   return { users, faults }
 }
 
-/** Never the line itself, which may hold a password. */
+/** Never repeats the line itself, which may hold a password. */
 function userFault(
   colon: number,
   name: string,
@@ -143,15 +143,15 @@ function userFault(
   return undefined
 }
 
-/** A text without the byte order mark and the line end that systems put around its line. */
+/** A text of one line without its byte order mark and its line end. */
 export function onlyLine(text: string): string {
   return text.replace(/^\ufeff/, '').replace(/\r?\n$/, '')
 }
 
-/** What is said of a file that parseUserPassword cannot read. */
+/** The clause of messages about a file that parseUserPassword does not accept. */
 export const NO_USER_PASSWORD = 'is not one line of user:password in UTF-8'
 
-/** A file of one line, `user:password`; undefined when it is another one. */
+/** Parses a file of one line, `user:password`; undefined if it is anything else. */
 export function parseUserPassword(text: string): BasicCredentials | undefined {
   const line = onlyLine(text)
   const colon = line.indexOf(':')
@@ -159,14 +159,14 @@ export function parseUserPassword(text: string): BasicCredentials | undefined {
   return { user: line.slice(0, colon), password: line.slice(colon + 1) }
 }
 
-/** A file of fields, `Name: value` a line. */
+/** A file of fields, with `Name: value` a line. */
 export interface HeaderLines {
   /** Values by name, as written. */
   readonly headers: Readonly<Record<string, string>>
   readonly faults: readonly LineFault[]
 }
 
-/** Fields that the sender of the request writes itself. */
+/** Fields that Sluice writes itself. */
 const OWN_FIELDS = new Set([
   'connection',
   'content-encoding',

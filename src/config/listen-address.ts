@@ -1,8 +1,8 @@
 /**
  * Where to listen: `127.0.0.1:3128`, `[::1]:3128`, `localhost:0`; `unix:/run/sluice/proxy.sock`; `systemd:proxy`.
  *
- * A host is an IP literal or localhost, never another name: what a name resolves to at start would decide who can
- * reach the proxy. Port 0 asks the system for any free port.
+ * A host is an IP address or localhost, and no other name: its DNS answer at the start would decide who can reach the
+ * proxy. Port 0 means any free port.
  */
 import { normalize } from 'node:path'
 import { parseHost } from '../http/authority.js'
@@ -15,14 +15,14 @@ export interface TcpAddress {
   readonly port: number
 }
 
-/** A Unix socket; `path` is absolute, and short enough for the system. */
+/** A Unix socket; `path` is absolute, and no longer than the system allows. */
 export interface UnixAddress {
   readonly path: string
   readonly host?: never
   readonly port?: never
 }
 
-/** Sockets that systemd opened; undefined is those that nothing else is said of. */
+/** Sockets that systemd opened; an undefined name means those that no other key names. */
 export interface SystemdAddress {
   readonly descriptorName: string | undefined
   readonly host?: never
@@ -32,7 +32,7 @@ export interface SystemdAddress {
 export type ListenAddress = TcpAddress | UnixAddress | SystemdAddress
 
 const TCP_PATTERN = '(localhost|[0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}'
-/** For the JSON Schema; the parsers decide. */
+/** For the JSON Schema; the parsers are stricter. */
 export const TCP_ADDRESS_PATTERN = `^${TCP_PATTERN}$`
 export const LISTEN_PATTERN = `^(${TCP_PATTERN}|unix:/.+|systemd(:[!-9;-~]+)?)$`
 export const TCP_ADDRESS_TITLE = 'an address such as "127.0.0.1:3128" or "[::1]:3128"'
@@ -46,14 +46,14 @@ export const DEFAULT_ADMIN = '127.0.0.1:9128'
 const UNIX = 'unix:'
 const SYSTEMD = 'systemd'
 const PORT = /^(?:0|[1-9]\d{0,4})$/
-/** What `sun_path` takes beside the NUL at its end. */
+/** The size of `sun_path`, without its final NUL. */
 const MAX_PATH_BYTES = 107
-/** As FileDescriptorName= of systemd.socket(5) takes it, less the colon that LISTEN_FDNAMES puts between two. */
+/** The syntax of FileDescriptorName= of systemd.socket(5), without the colon, which separates names in LISTEN_FDNAMES. */
 const DESCRIPTOR_NAME = /^[!-9;-~]{1,255}$/
 
 /**
  * @param text `host:port` with IPv6 in brackets, `unix:` and an absolute path, or `systemd` with or without a name
- * @throws RangeError with a clause that says what was expected
+ * @throws RangeError whose message says what was expected
  */
 export function parseListenAddress(text: string): ListenAddress {
   if (text.startsWith(UNIX)) return { path: socketPath(text.slice(UNIX.length)) }
@@ -64,7 +64,7 @@ export function parseListenAddress(text: string): ListenAddress {
   throw new RangeError(`expected systemd:NAME with the FileDescriptorName= of a socket unit, found "${text}"`)
 }
 
-/** The same for a listener that there is one of. */
+/** The same for a key that takes a single listener. */
 export function parseSingleAddress(text: string): ListenAddress {
   if (text === SYSTEMD) throw new RangeError('expected systemd:NAME, found "systemd", which can be several')
   return parseListenAddress(text)
@@ -72,7 +72,7 @@ export function parseSingleAddress(text: string): ListenAddress {
 
 /**
  * @param text `host:port`, IPv6 in brackets
- * @throws RangeError with a clause that says what was expected
+ * @throws RangeError whose message says what was expected
  */
 export function parseTcpAddress(text: string): TcpAddress {
   const colon = text.lastIndexOf(':')
@@ -89,13 +89,13 @@ export function isTcp(address: ListenAddress): address is TcpAddress {
   return 'host' in address
 }
 
-/** Whether it can be reached from this machine alone. */
+/** Whether only this machine can reach it. */
 export function isLoopback({ host }: TcpAddress): boolean {
   const ip = parseIpAddress(host)
   return ip === undefined ? host === 'localhost' : classifyAddress(ip) === 'loopback'
 }
 
-/** The text that parseListenAddress reads. */
+/** The text that parseListenAddress parses. */
 export function serializeListenAddress(address: ListenAddress): string {
   if ('path' in address) return UNIX + address.path
   if ('descriptorName' in address) {
@@ -105,13 +105,13 @@ export function serializeListenAddress(address: ListenAddress): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
-/** Absolute: the command line has no configuration file that a relative one could start at. */
+/** The path is absolute: on the command line there is no configuration file where a relative one could start. */
 function socketPath(path: string): string {
   const bytes = Buffer.byteLength(path)
   if (!path.startsWith('/') || path.includes('\0')) {
     throw new RangeError(`expected unix: and an absolute path, found "${UNIX}${path}"`)
   }
-  // One spelling, so that it shows when two keys have the same.
+  // Normalized, so that two keys with the same path are found.
   if (bytes <= MAX_PATH_BYTES) return normalize(path)
   throw new RangeError(`expected a path of at most ${MAX_PATH_BYTES} bytes, found ${bytes}: "${UNIX}${path}"`)
 }

@@ -1,4 +1,4 @@
-/** `listen`: where clients and the admin listener are served, and whose word on a client's address is taken. */
+/** `listen`: the addresses of the proxy and of the admin listener, and the load balancers whose PROXY headers are trusted. */
 import * as z from 'zod'
 import {
   basic,
@@ -47,7 +47,7 @@ const guardedAdmin = section({
     ),
 }).transform(({ read_only: readOnly, ...rest }) => ({ ...rest, readOnly }))
 
-/** Who may ask the admin listener for what. */
+/** Who may use the admin listener, and for what. */
 type AdminAccess = Omit<z.output<typeof guardedAdmin>, 'address'>
 
 const OPEN: AdminAccess = { readOnly: false }
@@ -57,7 +57,7 @@ const adminValue = z
   .union([z.literal(false), listenText, guardedAdmin], { error: `expected ${ADMIN_TITLE}` })
   .meta({ title: ADMIN_TITLE })
 
-/** With whom it speaks, beside where. */
+/** The address, and who may use it. */
 const admin = parsed(adminValue, (value): { address: ListenAddress | false; access: AdminAccess } => {
   if (value === false) return { address: false, access: OPEN }
   if (typeof value === 'string') return { address: parseSingleAddress(value), access: OPEN }
@@ -94,7 +94,7 @@ const EXPECTED_ADMIN_HOST = 'a host name'
 
 const adminHost = parsed(text(EXPECTED_ADMIN_HOST), value => {
   const refused = (hint = '') => new RangeError(`expected ${EXPECTED_ADMIN_HOST}, found "${value}"${hint}`)
-  // What is said of wildcards and blocks is of how to write them.
+  // The messages of parseHostPattern say how to write wildcards and blocks, which are not accepted here.
   if (value.includes('*') || (value.includes('/') && !value.includes('://'))) throw refused()
   const pattern = parseHostPattern(value, { expected: EXPECTED_ADMIN_HOST })
   if (pattern.kind === 'exact') return pattern.name

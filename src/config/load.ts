@@ -34,15 +34,15 @@ export interface Loaded {
    * the lists of hosts that it names, and of the values that it takes from the environment.
    */
   readonly hash: string
-  /** False for what no file means. */
+  /** False for the defaults without a file. */
   readonly fromFile: boolean
-  /** What is not wrong but hardly meant, in file order. */
+  /** What is valid but probably a mistake, in file order. */
   readonly warnings: readonly Problem[]
-  /** What the relative paths in it start from. */
+  /** Where its relative paths start. */
   readonly folder: string
   /** The content of the files it names. */
   readonly files: ConfigFiles
-  /** Where a key stands, such as `['rules', 'web', 'hosts', 0]`; undefined when it is left out. */
+  /** The place of a key, such as `['rules', 'web', 'hosts', 0]`; undefined if it is left out. */
   placeOf(path: Path): KeyPlace | undefined
 }
 
@@ -57,9 +57,9 @@ export interface KeyPlace {
 export interface LoadOptions extends ReadOptions, ParseOptions {}
 
 export interface ParseOptions {
-  /** What beats the file, before it is looked at as a whole. */
+  /** Changes the configuration before it is checked as a whole, such as by options of the command line. */
   readonly override?: Override
-  /** The variables that `${NAME}` stands for; absent, none is set. */
+  /** The environment variables that `${NAME}` refers to; if absent, none is set. */
   readonly variables?: Variables | undefined
 }
 
@@ -67,7 +67,7 @@ export type Override = (config: Config) => Config
 
 /**
  * @param path a YAML file in UTF-8
- * @param sources gets what is read, also when it cannot be used
+ * @param sources records what is read, even if it cannot be used
  * @throws ConfigError with every problem, or with one when the file cannot be read
  */
 export async function loadConfig(
@@ -93,10 +93,10 @@ export async function loadConfig(
 
 /**
  * @param text YAML
- * @param name what messages call it
- * @param folder what the relative paths in it start from
- * @param nowMs when the certificates it names have to be valid, in milliseconds since the epoch
- * @param sources gets the files it names
+ * @param name its name in messages
+ * @param folder where its relative paths start
+ * @param nowMs the time at which its certificates have to be valid, in milliseconds since the epoch
+ * @param sources records the files that it names
  * @throws ConfigError with every problem, those of the files it names included
  */
 export function parseConfig(
@@ -110,12 +110,12 @@ export function parseConfig(
   return parseSource({ text, name, folder, path: undefined }, nowMs, sources, options)
 }
 
-/** What a configuration is read from. */
+/** The text of a configuration, and where it comes from. */
 interface Source {
   readonly text: string
-  /** What messages call it. */
+  /** Its name in messages. */
   readonly name: string
-  /** What the relative paths in it start from. */
+  /** Where its relative paths start. */
   readonly folder: string
   /** Absolute; undefined when it is no file. */
   readonly path: string | undefined
@@ -169,8 +169,8 @@ function parseText(
 }
 
 /**
- * What the schema makes of a configuration. A value that names variables is text; where a key takes a number or a boolean
- * and no text, it is read as that.
+ * Parses a configuration by the schema. A value with variables is text first; if its key takes no such text but a number or a
+ * boolean, it is converted.
  */
 function parseTyped(root: Located): { root: Located; result: ReturnType<typeof configSchema.safeParse> } {
   const result = configSchema.safeParse(root.value)
@@ -183,7 +183,7 @@ function parseTyped(root: Located): { root: Located; result: ReturnType<typeof c
   return typed === root ? { root, result } : parseTyped(typed)
 }
 
-/** The same with the paths of the files that they are in, and with what values name in place of what is secret in them. */
+/** The faults with paths as in their own files, and without secrets from variables. */
 function asWritten(root: Located, faults: readonly Fault[]): Fault[] {
   return faults.map(fault => {
     const expansion = valueAt(root, ...fault.path)?.expansion
@@ -198,9 +198,9 @@ function placeOf(texts: Texts, offset: number): KeyPlace {
 }
 
 /**
- * What no file at all means: that nothing is configured, but for a store to try things with. A page that a browser
- * shows can have any name lead to this machine, so it is for requests that name it by its address, or as localhost.
- * Where its directory cannot be, all but the store works.
+ * The configuration without a file: the defaults, and a store to try things with. A web page can let any name resolve to this
+ * machine, so the store answers only requests for localhost or an address. If its directory cannot be created, everything
+ * but the store works.
  */
 export function defaultConfig(override?: Override): Loaded {
   const origins =
@@ -212,7 +212,7 @@ export function defaultConfig(override?: Override): Loaded {
   return Object.freeze({ ...parsed, hash: 'default', fromFile: false, placeOf: () => undefined })
 }
 
-/** Of one file that takes nothing from elsewhere it is the digest of its text. */
+/** For a single file without variables and lists of hosts it is the digest of its text. */
 function hashOf(texts: Texts, root: Located, listDigests: readonly string[]): string {
   const parts = [...texts.all, ...listDigests]
   if (texts.all.some(hasVariables)) {

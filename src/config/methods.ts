@@ -1,9 +1,8 @@
 /**
- * The keys that say which methods pass: those of rules and origins, `trace`, and `methods.extra` (RFC 9110 §9.1,
- * §9.3.8, §16.1).
+ * The keys that select methods: `methods` of rules and origins, `trace`, and `methods.extra` (RFC 9110 §9.1, §9.3.8,
+ * §16.1).
  *
- * Whether a method in such a list passes at all depends on `methods.extra`, so that is asked where keys are held against
- * each other.
+ * Whether such a list may name an extension method depends on `methods.extra`, so references.ts checks that.
  */
 import { isExtensionMethod, isMethod, METHOD_NAMES } from '../http/method.js'
 import { isToken } from '../http/token.js'
@@ -11,10 +10,10 @@ import { list, parsed, section, text, trueOrFalse } from './fields.js'
 
 export const TOKEN_PATTERN = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"
 
-/** What a rule or an origin may list without more. */
+/** The methods that a rule or an origin may list without `methods.extra`. */
 export const RESOURCE_METHODS: readonly string[] = METHOD_NAMES.filter(method => method !== 'CONNECT')
 
-/** @param noConnect why CONNECT is no member of this list */
+/** @param noConnect why the list must not contain CONNECT */
 export function resourceMethod(noConnect: string) {
   return parsed(
     text(`one of ${RESOURCE_METHODS.join(', ')}`, { pattern: TOKEN_PATTERN.replace('^', '^(?!CONNECT$)') }),

@@ -1,8 +1,6 @@
-/**
- * The nearest known word to a misspelt one, for `did you mean`.
- */
+/** The known word that is nearest to a misspelt one, for `did you mean`. */
 
-/** @returns the candidate few edits away, the first of equals; undefined when none is near enough to be meant */
+/** @returns the candidate with the fewest edits, the first of several; undefined if none is near enough */
 export function nearest(word: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
@@ -16,7 +14,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Insertions, deletions, replacements, and exchanges of two neighbours (optimal string alignment). */
+/** Counts insertions, deletions, substitutions and transpositions of neighbours (optimal string alignment). */
 export function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, j) => j)

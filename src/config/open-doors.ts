@@ -1,6 +1,6 @@
 /**
- * Warnings of what a configuration opens to more than its author may think of: an admin listener that strangers reach,
- * clients of any address, rules that lift the guard on every address.
+ * Warnings about a configuration that gives more access than its author may intend: an admin listener that anybody reaches,
+ * clients of any address, rules that allow every address.
  */
 import { type Cidr, parseCidr } from '../net/cidr.js'
 import { CidrTree } from '../net/cidr-tree.js'
@@ -18,7 +18,7 @@ const EVERYTHING = [
   { family: 'IPv6', block: parseCidr('::/0') },
 ]
 
-/** @returns such as `every address of IPv4`; undefined where some of each are left out */
+/** @returns for example `every address of IPv4`; undefined if no family is covered completely */
 function everyAddress(blocks: readonly Cidr[]): string | undefined {
   const tree = new CidrTree<true>()
   for (const block of blocks) tree.add(block, true)

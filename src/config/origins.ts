@@ -1,6 +1,6 @@
 /**
- * `origins`: what answers the requests that name no other server in their target, by host and path. Each entry leads
- * to upstreams (`forward`) or to the embedded store.
+ * `origins`: routes, by host and path, for requests whose target is a path alone. Each entry leads to upstreams (`forward`) or
+ * to the embedded store.
  */
 import * as z from 'zod'
 import { FORWARDED_STYLES } from '../http/forwarded.js'
@@ -64,7 +64,7 @@ const forward = parsed(
 
 const EVICT = ['never', 'least-recently-used'] as const
 
-/** Where a store is that names no directory. */
+/** `directory` of a store when the key is absent. */
 export const DEFAULT_DIRECTORY = './data'
 
 const store = section({

@@ -1,8 +1,7 @@
 /**
- * `parent`: the proxy that stands between this one and the rest of the world, or several of them, of which the first
- * that can be reached is used.
+ * `parent`: the proxy that requests are sent through, or several, of which the first that can be reached is used.
  *
- * Credentials do not stand in the URL: configurations are committed, shown and logged, so they have a file of their own.
+ * The URL holds no credentials: configurations are committed, shown and logged, so credentials have a file of their own.
  */
 import * as z from 'zod'
 import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
@@ -22,7 +21,7 @@ const url = parsed(
   (value): readonly UpstreamUrl[] => [value].flat().map(parseParentUrl),
 )
 
-/** @throws RangeError with a clause that says what was expected, and never what was written before an `@` */
+/** @throws RangeError whose message says what was expected, and never repeats what precedes an `@` */
 function parseParentUrl(written: string): UpstreamUrl {
   if (written.includes('@')) {
     throw new RangeError(
@@ -34,7 +33,7 @@ function parseParentUrl(written: string): UpstreamUrl {
 
 const direct = parsed(text(EXPECTED_DIRECT), parseDirectHost)
 
-/** `.example.com`, as other programs write it in NO_PROXY, is `*.example.com`. */
+/** `.example.com`, as in the NO_PROXY of other programs, means `*.example.com`. */
 function parseDirectHost(written: string): HostPattern {
   const isBelow = written.startsWith('.') && !written.includes('/')
   const pattern = parseHostPattern(isBelow ? `*${written}` : written, { expected: EXPECTED_DIRECT, written })

@@ -1,16 +1,16 @@
 /**
- * What is wrong with a configuration file, and where: one Problem a mistake, all of them in one ConfigError.
+ * Problems of a configuration file with their places: one Problem for each mistake, all of them in one ConfigError.
  */
 
-/** The way from the top of the file to a value: keys and list positions. */
+/** The path from the top of the file to a value: keys and list positions. */
 export type Path = readonly (string | number)[]
 
 export interface Problem {
   /** The included file that it is in; absent for the configuration file itself. */
   readonly file?: string
-  /** From 1; 0 when the whole file is meant (it could not be read). */
+  /** From 1; 0 for the whole file, when it could not be read. */
   readonly line: number
-  /** From 1, in UTF-16 units; 0 when the whole file is meant. */
+  /** From 1, in UTF-16 units; 0 for the whole file. */
   readonly column: number
   /** `rules.web.hosts[0]`; empty for the file itself. */
   readonly path: string
@@ -18,7 +18,7 @@ export interface Problem {
   readonly message: string
 }
 
-/** A configuration that cannot be used; `problems` is never empty and stands in file order. */
+/** A configuration that cannot be used; `problems` is never empty and is in file order. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly file: string
@@ -45,10 +45,10 @@ export function formatProblem(main: string, { file = main, line, column, path, m
   return text.length > MAX_LINE ? `${text.slice(0, MAX_LINE)}...` : text
 }
 
-/** What a value out of a file may add to a message: nobody reads a megabyte of it. */
+/** The longest line: a message may repeat a value of the file, which may be a megabyte. */
 const MAX_LINE = 1000
 
-/** `['rules', 'web', 'hosts', 0]` as `rules.web.hosts[0]`; a key that is not plain goes in brackets and quotes. */
+/** `['rules', 'web', 'hosts', 0]` becomes `rules.web.hosts[0]`; unusual keys are written in brackets and quotes. */
 export function formatPath(path: Path): string {
   let text = ''
   for (const step of path) {
@@ -59,12 +59,12 @@ export function formatPath(path: Path): string {
   return text
 }
 
-/** A key for a message: in backticks, or in JSON's quotes when it holds anything unusual. */
+/** A key for a message: in backticks, or as a JSON string if it contains unusual characters. */
 export function quoteKey(key: string): string {
   return PLAIN_KEY.test(key) ? `\`${key}\`` : JSON.stringify(key)
 }
 
-/** What the file's author writes must not steer the terminal of whoever reads the message. */
+/** The content of a file must not control the terminal on which the message is shown. */
 export function escapeUnprintable(text: string): string {
   return text.replace(UNPRINTABLE, char => `\\u{${(char.codePointAt(0) ?? 0).toString(16)}}`)
 }

@@ -1,5 +1,5 @@
 /**
- * Where Redis or Valkey is: `redis://[user[:password]@]host[:port][/database]`, `rediss://` with TLS, as registered with
+ * The URL of a Redis or Valkey server: `redis://[user[:password]@]host[:port][/database]`, `rediss://` with TLS, as registered with
  * IANA, and `unix://[user[:password]@]/path[?db=number]` for a Unix socket.
  */
 import { withoutUserinfo } from './upstream-url.js'
@@ -9,7 +9,7 @@ export interface RedisUrl {
   /** A name or an address, without brackets. */
   readonly host: string
   readonly port: number
-  /** Of a Unix socket, which is dialled in place of host and port. */
+  /** The path of a Unix socket, which is used instead of host and port. */
   readonly path: string | undefined
   readonly username: string | undefined
   /** Never logged. */
@@ -24,7 +24,7 @@ const DEFAULT_PORT = 6379
 const UNIX_URL = /^unix:\/\/(?:([^:@/]*)(?::([^@/]*))?@)?(\/[^?#]+)(?:\?db=(\d{1,9}))?$/
 const DATABASE_PATH = /^\/?(\d{0,9})$/
 
-/** @throws RangeError with a clause that says what was expected; it holds no credentials */
+/** @throws RangeError whose message says what was expected, and holds no credentials */
 export function parseRedisUrl(text: string): RedisUrl {
   if (text.startsWith('unix:')) return parseUnixUrl(text)
   let url: URL

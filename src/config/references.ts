@@ -1,9 +1,9 @@
 /**
- * What one key says about another: rules that clients name, methods that rules and origins name, names, addresses and
- * directories used twice, entries that can never hold.
+ * Checks of keys against each other: rules that clients name, methods that rules and origins name, names, addresses and
+ * directories that are used twice, entries that can never match.
  *
- * Most of it is found in the file as it is written, so that these mistakes are reported together with all others, however
- * broken the rest is.
+ * Most checks use the file as it is written, so that these mistakes are reported together with all others, even if other
+ * parts of the file are invalid.
  */
 import { realpathSync } from 'node:fs'
 import { basename, dirname, join, resolve, sep } from 'node:path'
@@ -32,8 +32,8 @@ import type { Texts } from './yaml-file.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 /**
- * @param folder what relative paths start from
- * @param texts what the tree was read from
+ * @param folder where relative paths start
+ * @param texts those that the tree was read from
  */
 export function checkReferences(root: Located, folder: string, texts: Texts): Fault[] {
   return [
@@ -58,7 +58,7 @@ export function checkReferences(root: Located, folder: string, texts: Texts): Fa
   ]
 }
 
-/** Here and not in the schema, which would not look into a rule whose name is wrong. */
+/** Here and not in the schema, which would not check a rule with an invalid name. */
 function ruleNames(root: Located): Fault[] {
   return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
     if (rule === 'all') {
@@ -71,7 +71,7 @@ function ruleNames(root: Located): Fault[] {
   })
 }
 
-/** Of two keys either is enough, which the schema cannot say of one that is missing. */
+/** Either of two keys is required; the schema could not name them in its message. */
 function rulesWithoutHosts(root: Located): Fault[] {
   return entries(valueAt(root, 'rules')).flatMap(([rule, { key, value, children }]) => {
     const isMap = typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -109,7 +109,7 @@ function extraTwice(root: Located): Fault[] {
   return repeated(words, word => `${word} is listed twice under methods.extra`)
 }
 
-/** A rule or an origin may list what passes here and nothing else. */
+/** Methods of rules and origins that would not pass at all. */
 function unknownMethods(root: Located): Fault[] {
   const extra = extraMethods(root).map(([, { value }]) => String(value))
   return (['rules', 'origins'] as const).flatMap(section =>
@@ -153,10 +153,10 @@ function clientNames(root: Located, texts: Texts): Fault[] {
   })
 }
 
-/** Beside `certificate`; `users` without `basic` is a fault of its own. */
+/** The conditions other than `certificate`; `users` without `basic` is reported separately. */
 const CONDITIONS = ['cidr', 'unix', 'basic', 'users'] as const
 
-/** An entry without a condition would be everybody, and one on certificates that nobody asks for nobody. */
+/** An entry without a condition would match every client; one with `certificate` none, if no certificates are requested. */
 function clientConditions(root: Located): Fault[] {
   const asksForCertificates = valueAt(root, 'listen', 'tls', 'client_ca') !== undefined
   return entries(valueAt(root, 'clients')).flatMap(([client, node]) => {
@@ -182,7 +182,7 @@ function clientConditions(root: Located): Fault[] {
   })
 }
 
-/** An entry that would never hold: what comes over a Unix socket has neither address nor certificate. */
+/** Entries that never match: a connection over a Unix socket has neither an address nor a certificate. */
 function unixAndAddress(root: Located): Fault[] {
   return [...(valueAt(root, 'clients')?.children ?? [])].flatMap(([client, { children }]) => {
     const unix = children.get('unix')
@@ -193,7 +193,7 @@ function unixAndAddress(root: Located): Fault[] {
   })
 }
 
-/** Without a file whose names they are they would let everybody in whom the rest of the entry does. */
+/** `users` without a password file, which would have no effect. */
 function usersWithoutFile(root: Located): Fault[] {
   return entries(valueAt(root, 'clients')).flatMap(([client, { children }]) => {
     const users = children.get('users')
@@ -235,7 +235,7 @@ function listenTwice(root: Located): Fault[] {
   )
 }
 
-/** Where the file says what the address of the admin listener is, and whether it leaves that out. */
+/** The path and the value of the address of the admin listener, and whether the file leaves it out. */
 function adminAddress(root: Located): { path: Path; node: Located | undefined; isImplied: boolean } {
   const path = ['listen', 'admin']
   const node = valueAt(root, ...path)
@@ -245,7 +245,7 @@ function adminAddress(root: Located): { path: Path; node: Located | undefined; i
   return { path: [...path, 'address'], node: address, isImplied: address === undefined }
 }
 
-/** Who connects to a Unix socket has no address. */
+/** `cidr` of an admin listener on a Unix socket, whose clients have no address. */
 function cidrOfUnixAdmin(root: Located): Fault[] {
   const { node } = adminAddress(root)
   const cidr = valueAt(root, 'listen', 'admin', 'cidr')
@@ -273,7 +273,7 @@ function emptyPins(root: Located): Fault[] {
   })
 }
 
-/** Which of two entries for the same requests would answer is nobody's guess. */
+/** Entries for the same requests: it would be unclear which one answers. */
 function originsTwice(root: Located): Fault[] {
   const places = entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
     const path = node.children.get('path')
@@ -303,8 +303,8 @@ function hostText(text: string): string {
 }
 
 /**
- * Stores that share a directory: each counts what it holds by itself, so two in one place would let in twice of
- * max_total. Places are compared as the disk has them, because a link makes one place of two names.
+ * Stores that share a directory: each counts only its own content, so two in one directory would take twice max_total.
+ * Symbolic links are resolved before the comparison.
  */
 function sharedDirectories(root: Located, folder: string): Fault[] {
   const first = new Map<string, string | number>()
@@ -326,7 +326,10 @@ function sharedDirectories(root: Located, folder: string): Fault[] {
   })
 }
 
-/** A store would list the files of a cache in or above its directory, and a cache evicts what is in its own. */
+/**
+ * A cache directory within that of a store, or around it: the store would list the files of the cache, or the cache evict
+ * those of the store.
+ */
 function directoryOfCache(root: Located, folder: string): Fault[] {
   const cache = valueAt(root, 'cache')
   const kind = cache?.children.get('store')?.value ?? cache?.value
@@ -356,7 +359,7 @@ function isWithin(path: string, folder: string): boolean {
   return path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)
 }
 
-/** Which of two entries for the same hosts would hold is nobody's guess. */
+/** Entries for the same hosts: it would be unclear which one applies. */
 function cacheHostsTwice(root: Located): Fault[] {
   const hosts = entries(valueAt(root, 'cache', 'rules')).flatMap(([index, node]) =>
     entries(node.children.get('hosts')).flatMap(([position, { value, start }]) => {
@@ -368,7 +371,7 @@ function cacheHostsTwice(root: Located): Fault[] {
   return repeated(hosts, word => `${word} is listed twice under cache.rules`)
 }
 
-/** A store that removes things by itself does so below a limit that somebody has chosen. */
+/** Eviction requires an explicit limit. */
 function evictionWithoutLimit(root: Located): Fault[] {
   return entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
     const store = node.children.get('store')
@@ -380,7 +383,7 @@ function evictionWithoutLimit(root: Located): Fault[] {
   })
 }
 
-/** Where a path leads; of one that is not there yet, where what there is of it does. */
+/** The path without symbolic links; of a path that does not exist yet, its existing part is resolved. */
 function placeOf(path: string): string {
   try {
     return realpathSync(path)
@@ -390,7 +393,7 @@ function placeOf(path: string): string {
   }
 }
 
-/** A parent that is a listener of the same configuration, as far as that can be told without DNS. */
+/** Parents that are listeners of the same configuration, as far as that is known without DNS. */
 export function checkParentLoop(root: Located, { parent, listen }: Config): Fault[] {
   const own = [...listen.proxy, listen.tls?.address, listen.admin === false ? undefined : listen.admin]
   return (parent?.urls ?? []).flatMap(({ authority, text }, index) => {
@@ -420,8 +423,8 @@ interface Word {
 }
 
 /**
- * A fault for every word that is there before, in file order.
- * @param message about a word, from where it is first, and where again
+ * A fault for every repetition of a word, in file order.
+ * @param message about a word, its first offset and that of the repetition
  */
 function repeated(
   words: readonly Word[],

@@ -1,9 +1,9 @@
 /**
  * The configuration's schema: the one source of its types, its defaults and its JSON Schema.
  *
- * The file is written in snake_case with units in the values; the parsed Config is camelCase with units in the names
- * (milliseconds and bytes), hosts, ports and address blocks parsed. Defaults are written as the file would write
- * them, so that they pass through the same parsers.
+ * The file uses snake_case and has units in the values; the parsed Config uses camelCase and has units in the names
+ * (milliseconds and bytes), with hosts, ports and address blocks parsed. Defaults are written as in the file, so that
+ * they pass through the same parsers.
  */
 import * as z from 'zod'
 import { isToken } from '../http/token.js'
@@ -39,7 +39,7 @@ import { parent } from './parent.js'
 import { parseSubject } from '../tls/client-certificate.js'
 import { tracing } from './tracing.js'
 
-/** Far more than processors help a proxy; a slip of the finger should not start thousands. */
+/** More processes than any machine needs; a typing error must not start thousands. */
 const MAX_WORKERS = 256
 
 /** `rules` when the key is absent. */
@@ -110,14 +110,14 @@ const certificate = section({
     .meta({ examples: [['CN=ci']] }),
 })
 
-/** As an htpasswd file may have one: before its first colon, without controls, and white space around it. */
+/** A name as in an htpasswd file: without colons, control characters and surrounding white space. */
 const USER_PATTERN =
   '^[^\\s:\\x00-\\x1f\\x7f-\\x9f]([^:\\x00-\\x1f\\x7f-\\x9f]*[^\\s:\\x00-\\x1f\\x7f-\\x9f])?$'
 const USER = new RegExp(USER_PATTERN)
 
 const user = parsed(text('a name, such as alice', { pattern: USER_PATTERN }), value => {
   if (USER.test(value)) return value
-  // What was written may be a password.
+  // The value may be a password, so the message does not repeat it.
   throw new RangeError(
     'expected a name as its htpasswd_file has it: no password, no colon, no space around it',
   )
@@ -386,5 +386,5 @@ export const includedSchema = section({
   deny: z.exactOptional(deny).describe('What no rule can allow.'),
 })
 
-/** A whole configuration, every default filled in; frozen all through. */
+/** A complete configuration with all defaults, deeply frozen. */
 export type Config = DeepReadonly<z.output<typeof configSchema>>

@@ -1,6 +1,6 @@
 /**
- * Warnings of entries of `clients`, or addresses in them, that no client ever comes to, because entries above hold all of
- * them: the first whose conditions a client meets decides.
+ * Warnings about entries of `clients`, or addresses in them, that never apply, because earlier entries cover them: the first
+ * entry whose conditions a client meets decides.
  */
 import { isDeepStrictEqual } from 'node:util'
 import { type Cidr, parseCidr } from '../net/cidr.js'
@@ -12,11 +12,11 @@ import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 type ClientEntry = Config['clients'][number]
 
-/** Entries that ask for the same credentials: the addresses that they hold together, each with the name of its entry. */
+/** Entries that require the same credentials, with the addresses of all of them and the name of the entry for each. */
 interface Group {
   readonly first: ClientEntry
   readonly addresses: CidrTree<string>
-  /** The one that is for Unix sockets. */
+  /** The name of the entry for Unix sockets. */
   unix?: string
 }
 
@@ -25,7 +25,7 @@ const EVERY_ADDRESS = [parseCidr('0.0.0.0/0'), parseCidr('::/0')]
 export function findShadowedClients(root: Located, { clients }: Config): Fault[] {
   const groups: Group[] = []
   return clients.flatMap((entry, index) => {
-    // Whoever meets this one has what those of these groups ask for.
+    // A client that meets this entry also meets the credentials of these groups.
     const above = groups.filter(({ first }) => asksForNoMore(first, entry))
     const faults = judge(root, entry, index, above)
     add(groups, entry)
@@ -58,13 +58,13 @@ function judge(root: Located, entry: ClientEntry, index: number, above: readonly
   })
 }
 
-/** @returns the name of an entry that holds a block, or with others of its group does */
+/** @returns the name of an entry that covers a block, alone or with others of its group */
 function holderOf(block: Cidr, groups: readonly Group[]): string | undefined {
   const group = groups.find(({ addresses }) => addresses.holdsAll(block))
   return group?.addresses.first(ipAddressFromBytes(block.bytes))
 }
 
-/** Of users by name there is a warning of its own for each. */
+/** Whether an entry requires no more than another one. Entries with `users` have a warning of their own for each name. */
 function asksForNoMore(first: ClientEntry, entry: ClientEntry): boolean {
   if (first.users !== undefined || (entry.users !== undefined && first.basic !== undefined)) return false
   return (['basic', 'certificate'] as const).every(
@@ -84,7 +84,7 @@ function add(groups: Group[], entry: ClientEntry): void {
   if (isForUnix(entry)) group.unix ??= entry.name
 }
 
-/** One that names neither addresses nor Unix sockets is for all. */
+/** An entry that names neither addresses nor Unix sockets is for all. */
 function blocksOf({ cidr, unix }: ClientEntry): readonly Cidr[] {
   if (unix === true) return []
   return cidr ?? EVERY_ADDRESS

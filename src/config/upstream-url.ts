@@ -1,6 +1,6 @@
 /**
- * The URL of an upstream: `http://10.0.0.5:8080`, `https://api.example`. Scheme, host and port alone: paths are passed
- * on as they come, so there is nothing that one in the configuration could mean.
+ * The URL of an upstream: `http://10.0.0.5:8080`, `https://api.example`. It has a scheme, a host and a port, but no path:
+ * the paths of requests are forwarded unchanged.
  */
 import { type Authority, parseAuthority, serializeHostPort } from '../http/authority.js'
 
@@ -11,14 +11,14 @@ export interface UpstreamUrl {
   readonly text: string
 }
 
-/** For the JSON Schema; parseUpstreamUrl decides. */
+/** For the JSON Schema; parseUpstreamUrl is stricter. */
 export const UPSTREAM_PATTERN = '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@]+/?$'
 export const EXPECTED_UPSTREAM = 'expected a URL such as "http://10.0.0.5:8080" or "https://api.example"'
 
 const URL_PARTS = /^(https?):\/\/([^/?#]*)(.*)$/i
 const PORTS = { http: 80, https: 443 } as const
 
-/** @throws RangeError with a clause that says what was expected */
+/** @throws RangeError whose message says what was expected, without credentials */
 export function parseUpstreamUrl(text: string): UpstreamUrl {
   const [, scheme = '', written = '', rest = ''] = URL_PARTS.exec(text) ?? []
   if (scheme === '') throw refused(text, 'which does not begin with http:// or https://')
@@ -41,7 +41,7 @@ function refused(text: string, clause: string): RangeError {
   return new RangeError(`${EXPECTED_UPSTREAM}, found "${withoutUserinfo(text)}", ${clause}`)
 }
 
-/** A text for messages: what stands before the host of a URL may be a password. */
+/** A URL for messages, without its userinfo, which may contain a password. */
 export function withoutUserinfo(text: string): string {
   return text.replace(/:\/\/.*@/s, '://...@')
 }

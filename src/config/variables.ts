@@ -6,30 +6,30 @@
 /** Variables by name, such as those of a process. */
 export type Variables = Readonly<Record<string, string | undefined>>
 
-/** What a value was made of that names variables. */
+/** A value with variables. */
 export interface Expansion {
-  /** With the values of the variables in it. */
+  /** The value with the variables replaced. */
   readonly text: string
-  /** The variables, each once, as `${NAME}`: what messages call the value. */
+  /** The variables as `${NAME}`, each once, for messages; empty if the value has only `$${`. */
   readonly names: string
   /** Whether no message may repeat the value. */
   readonly isSecret: boolean
 }
 
-/** What is wrong with a reference to a variable. */
+/** A problem with a reference to a variable. */
 export interface VariableFault {
   /** The reference, as it is written in the text. */
   readonly written: string
   readonly message: string
 }
 
-/** `$${`, or `${` and what follows it up to a brace. */
+/** `$${`, or `${` with the text up to the next brace. */
 const REFERENCE = /\$\$\{|\$\{([^}]*)(\}?)/g
 const NAME_AND_DEFAULT = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s
 // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
 const EXPECTED = 'expected ${NAME} or ${NAME:-default}; $${ is the two characters themselves'
 
-/** Names of variables that hold secrets. */
+/** Matches names of variables that hold secrets. */
 const SECRET_NAME = /pass|pwd|secret|token|key|cred|auth/i
 
 /** Whether a text names a variable, or escapes what would. */
@@ -71,14 +71,14 @@ function faultOf(
 }
 
 /**
- * The message of a problem with a value that names variables: it says so, and never repeats one that may be a secret.
+ * A message about a value with variables: it names them, and never repeats a value that may be a secret.
  *
- * @param message about the value as it was expanded
+ * @param message about the expanded value
  */
 export function describeExpanded(message: string, { text, names, isSecret }: Expansion): string {
   if (names === '') return message
   if (!isSecret) return `${message} (from ${names})`
-  // What was found is quoted behind this word, and parts of it in the hints that follow.
+  // The value follows this word, and the hints after it may repeat parts of it.
   const [expected = ''] = message.split(', found ')
   const clause = expected.length < message.length ? `${expected}, found another value` : message
   return `${text === '' ? clause : clause.replaceAll(text, '...')} (from ${names})`
@@ -90,7 +90,7 @@ const BOOLEANS: ReadonlyMap<string, boolean> = new Map([
   ['false', false],
 ])
 
-/** @returns the number or the boolean that YAML has for a text; undefined where it has text */
+/** @returns the number or boolean that YAML reads a text as; undefined if it reads it as text */
 export function numberOrBoolean(text: string): number | boolean | undefined {
   return NUMBER.test(text) ? Number(text) : BOOLEANS.get(text)
 }

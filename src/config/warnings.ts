@@ -1,4 +1,4 @@
-/** The warnings of a configuration: what is not wrong in it, but hardly meant. */
+/** The warnings of a configuration: what is valid, but probably a mistake. */
 import { classifyAddress } from '../net/address-class.js'
 import { type Cidr, cidrContains, isExact, parseCidr } from '../net/cidr.js'
 import { type HostPattern, serializeHostPattern } from '../net/host-pattern.js'
@@ -35,8 +35,8 @@ function nobody(root: Located, { clients }: Config): Fault[] {
 }
 
 /**
- * A page that a browser shows can have a name of its own lead to this machine, and is then of the site that it asks
- * (DNS rebinding). An upstream that is sent the Host of the client can tell; one that is sent another cannot.
+ * The owner of a web page can let a name of their own resolve to this machine, and the browser then takes both for the same
+ * site (DNS rebinding). An upstream can detect that by the Host of the client, but not if it gets another Host.
  */
 function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
   return origins.flatMap((origin, index): Fault[] => {
@@ -63,7 +63,7 @@ function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
 const NAME_HOSTS =
   'name those that clients use in host, such as [localhost, "0.0.0.0/0", "::/0", cache.example]'
 
-/** An address that is not public is reached by the `addresses` of a rule alone, whoever names it. */
+/** Hosts that are not public, and not in the `addresses` of their rule, so that they are never reached. */
 function closedHosts(root: Located, { rules }: Config): Fault[] {
   return [...rules].flatMap(([rule, { hosts, addresses }]) =>
     hosts.flatMap((host, index) => {
@@ -77,7 +77,7 @@ function closedHosts(root: Located, { rules }: Config): Fault[] {
 
 const CLOSED = 'and not reached unless addresses of the rule holds it too'
 
-/** One warning a file, which may list any number of them. */
+/** The same for lists of hosts: one warning for each file, however many such hosts it has. */
 function closedListedHosts(root: Located, { rules }: Config, { hosts }: Pick<ConfigFiles, 'hosts'>): Fault[] {
   return [...rules].flatMap(([rule, { hostsFiles, addresses }]) =>
     hostsFiles.flatMap(name => {
@@ -97,7 +97,7 @@ function closedListedHosts(root: Located, { rules }: Config, { hosts }: Pick<Con
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128'].map(parseCidr)
 
-/** @returns a clause, where nothing that a pattern stands for can be reached with these exceptions */
+/** @returns a clause if no host that the pattern matches can be reached with these exceptions */
 function whyClosed(host: HostPattern, addresses: readonly Cidr[]): string | undefined {
   switch (host.kind) {
     case 'any':
@@ -152,7 +152,7 @@ function unusedRules(root: Located, config: Config): Fault[] {
   })
 }
 
-/** A Unix socket that nobody may use. */
+/** Unix sockets that no client may use. */
 function unusedSockets(root: Located, { clients }: Config): Fault[] {
   if (clients.length === 0) return []
   const usable = clients.some(({ cidr, certificate }) => cidr === undefined && certificate === undefined)
@@ -165,7 +165,7 @@ function unusedSockets(root: Located, { clients }: Config): Fault[] {
   })
 }
 
-/** Names that an entry further up takes already, which is for all of the same file, or for these too, from anywhere. */
+/** Names of `users` that an earlier entry with the same file, and without other conditions, always takes. */
 function usersTaken(root: Located, { clients }: Config): Fault[] {
   return clients.flatMap(({ basic, users }, index) =>
     (users ?? []).flatMap((name, position) => {
@@ -188,8 +188,8 @@ function usersTaken(root: Located, { clients }: Config): Fault[] {
 }
 
 /**
- * Keys that do not hold for what goes through the parent: it resolves names by itself, so nothing that speaks of addresses
- * holds for names that go through it.
+ * Keys without effect on requests that go through the parent: it resolves names itself, so keys about addresses do not apply
+ * to names.
  */
 function withoutEffectBehindParent(
   root: Located,
@@ -222,7 +222,7 @@ function withoutEffectBehindParent(
   return faults
 }
 
-/** Whether no host that a pattern names is resolved by the parent. */
+/** Whether the parent resolves none of the hosts that a pattern matches. */
 function goesDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean {
   switch (host.kind) {
     case 'any':
@@ -241,7 +241,7 @@ function goesDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean
   }
 }
 
-/** What is put above the word of origins, who may have meant a response for one user, or for less time. */
+/** Keys that override origins, which may have meant a response for one user only, or for a shorter time. */
 function overridesOfCache(root: Located, { cache }: Config): Fault[] {
   const faults: Fault[] = []
   const warn = (path: Path, message: string): void => {

@@ -1,6 +1,6 @@
 /**
- * A file in YAML as its author meets it: its text, what a schema says to it, and every problem with line and column. Nothing
- * is known here of what it configures.
+ * A YAML file, the issues that a schema reports for it, and all problems with line and column. It does not depend on what the
+ * file configures.
  */
 import { constants, createReadStream, type ReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
@@ -11,26 +11,26 @@ import { ConfigError, formatPath, type Path, type Problem, quoteKey } from './pr
 import { withoutUserinfo } from './upstream-url.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
-/** Ten thousand rules have about one. */
+/** Ten thousand rules take about one MiB. */
 const MAX_BYTES = 16 * 1024 * 1024
 
-/** What stands for a file, such as standard input. */
+/** Is read instead of a file, such as standard input. */
 export type Input = AsyncIterable<Uint8Array>
 
 export interface ReadOptions {
-  /** `regular` refuses all else, for whoever cannot wait: a pipe that nobody writes to never begins. */
+  /** `regular` rejects everything else, for a caller that cannot wait: a pipe without a writer would block. */
   readonly kind?: 'any' | 'regular'
-  /** Read in place of the file: the path is what messages call it then. */
+  /** Is read instead of the file; the path is then its name in messages. */
   readonly input?: Input | undefined
 }
 
-/** @throws the system's error, or a RangeError when there are too many bytes, or it is not of that kind */
+/** @throws the system's error, or a RangeError if the file is too large or not of that kind */
 export async function readBytes(path: string, { kind = 'any', input }: ReadOptions = {}): Promise<Buffer> {
   if (input !== undefined) return readLimited(input)
   return readLimited(kind === 'any' ? createReadStream(path) : await openRegular(path))
 }
 
-/** @returns what messages have that a file could not be read, for the reason that reading threw */
+/** @returns the error for a file that could not be read, from the one that reading threw */
 export function unreadable(path: string, error: unknown): ConfigError {
   const problem = { line: 0, column: 0, path: '', message: readErrorText(error) }
   return new ConfigError(path, [problem], { cause: error })
@@ -48,15 +48,15 @@ async function readLimited(stream: Input): Promise<Buffer> {
 }
 
 /**
- * Without waiting for whoever may write to it; what was opened is looked at, so that nothing takes its place in between.
+ * Opens a file without waiting for a writer. The open file is checked, not the path, so that nothing can replace it between.
  *
- * @throws the system's error, or a RangeError when it is not a regular file
+ * @throws the system's error, or a RangeError if it is not a regular file
  */
 async function openRegular(path: string): Promise<ReadStream> {
   const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
     const stat = await handle.stat()
-    // Reading says what is wrong with a folder.
+    // Reading a directory fails with a better message.
     if (!stat.isFile() && !stat.isDirectory()) throw new RangeError('not a regular file')
   } catch (error) {
     await handle.close()
@@ -68,8 +68,8 @@ async function openRegular(path: string): Promise<ReadStream> {
 type Issue = z.core.$ZodIssue
 
 /**
- * The schema's issues as faults with a place in the file: which key or value each one means, and what was found there.
- * @param issues what safeParse of `root.value` reported
+ * Converts the issues of a schema into faults: the place of each in the file, and what was found there.
+ * @param issues those that safeParse reported for `root.value`
  */
 export function faultsOfIssues(issues: readonly Issue[], root: Located): Fault[] {
   return issues
@@ -89,7 +89,7 @@ function faultsOf(issue: Issue, path: Path, root: Located): Fault[] {
     })
   }
   if (issue.code === 'invalid_union') {
-    // The alternative that got into the value is the one that was meant.
+    // The intended alternative is the one with issues below the value itself.
     const inner = issue.errors.find(branch =>
       branch.some(({ path: below, code }) => below.length > 0 || code === 'unrecognized_keys'),
     )
@@ -134,7 +134,7 @@ interface SourceText {
   /** The offset that it begins at. */
   readonly base: number
   readonly text: string
-  /** Made when the first place in it is asked for. */
+  /** Created when the first place is needed. */
   lines?: LineCounter
 }
 
@@ -183,7 +183,7 @@ export function configError(name: string, texts: Texts, faults: readonly Fault[]
   return new ConfigError(name, problems(texts, faults))
 }
 
-/** In file order, a map before what is in it; where one place and path has several faults, the first found says it. */
+/** Sorted by place, a map before its values; of several faults at one place and path only the first is kept. */
 export function problems(texts: Texts, faults: readonly Fault[]): Problem[] {
   const byPlace = new Map<string, Fault & { readonly text: string }>()
   for (const fault of faults) {
@@ -196,7 +196,7 @@ export function problems(texts: Texts, faults: readonly Fault[]): Problem[] {
     .map(({ offset, text: path, message }) => ({ ...texts.place(offset), path, message }))
 }
 
-/** @throws ConfigError where it is not UTF-8 */
+/** @throws ConfigError if it is not UTF-8 */
 export function decodeUtf8(bytes: Uint8Array, name: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)

@@ -1,8 +1,8 @@
 /**
- * The file's text as a tree of plain values that know where they stand (YAML 1.2, core schema).
+ * The text of a file as a tree of plain values with their offsets (YAML 1.2, core schema).
  *
- * Values are built here rather than by the YAML library, so that every key and value keeps its offset, a key written
- * twice is an error and not the last one's victory, and aliases cannot blow a small file up into a large value.
+ * Values are built here and not by the YAML library, so that every key and value keeps its offset, a key that is written
+ * twice is an error, and aliases cannot expand a small file to a huge value.
  */
 import {
   Composer,
@@ -19,57 +19,57 @@ import {
 import { type Path, quoteKey } from './problem.js'
 import { type Expansion, expandVariables, hasVariables, type Variables } from './variables.js'
 
-/** A mistake at an offset into the text (UTF-16 units); where there are several texts, into all of them, one after the other. */
+/** A mistake at an offset into the text (in UTF-16 units), or into several texts one after the other. */
 export interface Fault {
   readonly offset: number
   readonly path: Path
   readonly message: string
-  /** Whether it is one of several in a file that the key at the path names. */
+  /** Whether it is about a line of a file that the key names, so that several at one place are distinct. */
   readonly ofFile?: boolean
 }
 
 export interface Located {
-  /** What the schema sees: maps have no prototype. */
+  /** The value for the schema; maps have no prototype. */
   readonly value: unknown
-  /** Where the value starts; where its key starts when the value is not written out. */
+  /** The offset of the value, or of its key if the value is left out. */
   readonly start: number
-  /** Where its key starts; for a list item, the item. */
+  /** The offset of the key; for a list item, of the item. */
   readonly key: number
   readonly children: ReadonlyMap<string | number, Located>
-  /** Values in it, itself included, aliases counted in full. */
+  /** The number of values in it, including itself; aliases count as what they expand to. */
   readonly size: number
-  /** Of a scalar that names variables. */
+  /** Present for a scalar that names variables. */
   readonly expansion?: Expansion
-  /** Of an item of a list that several files make: its position in the list of its own file ... */
+  /** For an item of a list that is merged from several files: its position in its own file. */
   readonly position?: number | undefined
-  /** ... or that it is no item there, but what stands in place of the list. */
+  /** Whether such an item is written without a list in its own file. */
   readonly isAlone?: boolean
   /** Whether a problem with it is reported already. */
   readonly isFaulty?: boolean
 }
 
-/** `root` is undefined when the text is no YAML at all; then `faults` says why. */
+/** `root` is undefined if the text is not YAML; then `faults` says why. */
 export interface YamlTree {
   readonly root: Located | undefined
   readonly faults: readonly Fault[]
 }
 
-/** Open collections the parser may hold; the library's composer is recursive, and a stack overflow there is fatal. */
+/** The deepest nesting: the composer of the library is recursive, and a stack overflow in it is fatal. */
 const MAX_DEPTH = 64
-/** Values that all aliases together may stand for. */
+/** The most values that all aliases may expand to. */
 const MAX_ALIASED = 100_000
-/** Characters that all variables together may stand for. */
+/** The most characters that all values with variables may expand to. */
 const MAX_EXPANDED = 16 * 1024 * 1024
 
 const QUOTE_HINT = 'a value that begins with * goes in quotes, as in "*.example.com"'
 // biome-ignore lint/suspicious/noTemplateCurlyInString: ${NAME} is what configurations write
 const VARIABLE_HINT = 'within [ ] and { } a value that names a variable goes in quotes, as in ["${NAME}"]'
 
-/** What messages say of the kind of file that it is. */
+/** The kind of file, for messages. */
 export interface FileKind {
-  /** What it is, with its article. */
+  /** The kind, with its article. */
   readonly noun: string
-  /** What it begins with, for who has an empty one. */
+  /** What such a file begins with, for the message about an empty one. */
   readonly beginning: string
 }
 
@@ -88,13 +88,13 @@ const OPTIONS = {
 export interface YamlOptions {
   /** A configuration when left out. */
   readonly kind?: FileKind
-  /** What values may name; absent, `${` has no meaning. */
+  /** The variables that values may name; if absent, `${` is ordinary text. */
   readonly variables?: Variables | undefined
   /** The offset that the text begins at. */
   readonly base?: number
 }
 
-/** Never throws on bad input: everything wrong is in `faults`. */
+/** Never throws on invalid input: all mistakes are in `faults`. */
 export function readYaml(text: string, options: YamlOptions = {}): YamlTree {
   const { base = 0 } = options
   const { root, faults } = readText(text, options)
@@ -126,7 +126,7 @@ function readText(
     const hint = code === 'BAD_ALIAS' ? `; ${QUOTE_HINT}` : variableHint(text, pos[0])
     const clause = code === 'NON_STRING_KEY' ? 'a key is text, not a list or a map' : lowerFirst(message)
     faults.push({ offset: pos[0], path: [], message: `not valid YAML: ${clause}${hint}` })
-    // All that follows in the text is read wrongly for it.
+    // Errors in the rest of the text are consequences of this one.
     if (hint.endsWith(VARIABLE_HINT)) break
   }
   if (faults.length > 0) return { root: undefined, faults }
@@ -137,14 +137,14 @@ function readText(
   return { root, faults: reader.faults }
 }
 
-/** For a mistake in a line up to which a variable stands without quotes in a list or a map that is written in one line. */
+/** A hint for a syntax error in a line that has a variable without quotes in a list or a map with brackets. */
 function variableHint(text: string, offset: number): string {
   const end = text.indexOf('\n', offset)
   const line = text.slice(text.lastIndexOf('\n', offset - 1) + 1, end === -1 ? undefined : end)
   return /[[{,:]\s*[^"'\s]*\$\{/.test(line) ? `; ${VARIABLE_HINT}` : ''
 }
 
-/** The value at a path; undefined when the file has none there. */
+/** The value at a path; undefined if the file has none. */
 export function valueAt(root: Located | undefined, ...path: Path): Located | undefined {
   return path.reduce<Located | undefined>((node, step) => node?.children.get(step), root)
 }
@@ -185,7 +185,7 @@ class TreeReader {
   read(node: unknown, path: Path, key: number): Located {
     if (isAlias(node)) return this.#alias(node.source, path, key, node.range?.[0] ?? key)
     const located = this.#collectionOrScalar(node, path, key)
-    // After its content, so that nothing can hold itself.
+    // After its content, so that no value can contain itself.
     if ((isMap(node) || isSeq(node) || isScalar(node)) && node.anchor !== undefined) {
       this.#anchors.set(node.anchor, located)
     }

@@ -94,7 +94,7 @@ t.test('a directory that can never be one is a fault, and watched', async t => {
       `file is not a directory${hint('file')}`,
       `link is not a directory${hint('link')}`,
       `file/below: a part of its path is not a directory${hint('file/below')}`,
-      `loop: its symbolic links lead in a circle${hint('loop')}`,
+      `loop: its symbolic links form a circle${hint('loop')}`,
       `${long}: it is too long${hint(long)}`,
       `${join(folder, 'file')} is not a directory`,
     ],

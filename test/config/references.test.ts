@@ -45,7 +45,7 @@ t.test('links are followed, of a directory that is not there yet those above it'
   t.same(storeProblems(folder, 'data/a/b', 'link/a/b'), [again('4:37', path, 'link/a/b')])
   t.same(storeProblems(folder, 'data', 'other', 'data/other'), [])
   t.match(storeProblems(folder, 'data', 'circle'), [
-    /^4:37 origins\[1\]\.store\.directory: circle: its symbolic links lead in a circle; /,
+    /^4:37 origins\[1\]\.store\.directory: circle: its symbolic links form a circle; /,
   ])
 })
 
