@@ -32,7 +32,7 @@ function openAdmin(root: Located, { listen: { admin, adminAccess } }: Config): F
   if (cidr !== undefined && everyAddress(cidr) === undefined) return []
   const path: Path = ['listen', 'admin']
   const power = readOnly ? '' : ', and may close tunnels'
-  const message = `whoever reaches ${serializeListenAddress(admin)} sees which hosts are asked for${power}; say who may ask, with cidr or basic of listen.admin`
+  const message = `anyone who reaches ${serializeListenAddress(admin)} sees which hosts are requested${power}; restrict it with cidr or basic of listen.admin`
   return [{ offset: valueAt(root, ...path)?.key ?? root.start, path, message }]
 }
 
@@ -51,7 +51,7 @@ function openAddresses(root: Located, { rules }: Config): Fault[] {
     const every = everyAddress(addresses)
     if (every === undefined) return []
     const path: Path = ['rules', rule, 'addresses']
-    const message = `lets its hosts lead to ${every}, loopback and private networks among them; list the networks that are meant`
+    const message = `lets its hosts lead to ${every}, also in loopback and private networks; list the intended networks`
     return [{ offset: valueAt(root, ...path)?.key ?? 0, path, message }]
   })
 }

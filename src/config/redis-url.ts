@@ -1,6 +1,6 @@
 /**
- * The URL of a Redis or Valkey server: `redis://[user[:password]@]host[:port][/database]`, `rediss://` with TLS, as registered with
- * IANA, and `unix://[user[:password]@]/path[?db=number]` for a Unix socket.
+ * The URL of a Redis or Valkey server: `redis://[user[:password]@]host[:port][/database]`, `rediss://` with TLS, as
+ * registered with IANA, and `unix://[user[:password]@]/path[?db=number]` for a Unix socket.
  */
 import { withoutUserinfo } from './upstream-url.js'
 

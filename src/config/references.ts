@@ -172,12 +172,13 @@ function clientConditions(root: Located): Fault[] {
           },
         ]
       }
-      const message = 'certificates are not asked for; set client_ca in listen.tls'
+      const message = 'certificates are not requested; set client_ca in listen.tls'
       return asksForCertificates ? [] : [{ offset: certificate.key, path, message }]
     }
     if (node.children.size === 0 || CONDITIONS.some(key => node.children.has(key))) return []
     const path: Path = ['clients', client]
-    const message = 'expected cidr, unix, basic or certificate: it would be everybody'
+    const message =
+      'expected cidr, unix, basic or certificate: without one the entry would match every client'
     return [{ offset: node.key, path, message }]
   })
 }
@@ -188,7 +189,7 @@ function unixAndAddress(root: Located): Fault[] {
     const unix = children.get('unix')
     const other = (['cidr', 'certificate'] as const).find(key => children.has(key))
     if (unix?.value !== true || other === undefined) return []
-    const message = `nobody meets it together with ${other}: a connection over a Unix socket has none`
+    const message = `no client meets it together with ${other}: a connection over a Unix socket has none`
     return [{ offset: unix.key, path: ['clients', client, 'unix'], message }]
   })
 }
@@ -199,7 +200,7 @@ function usersWithoutFile(root: Located): Fault[] {
     const users = children.get('users')
     if (users === undefined || children.has('basic')) return []
     const message =
-      'names count with a password alone; add basic: { htpasswd_file: FILE }, which several entries may share'
+      'users needs passwords; add basic: { htpasswd_file: FILE }, which several entries may share'
     return [{ offset: users.key, path: ['clients', client, 'users'], message }]
   })
 }
@@ -208,7 +209,7 @@ function crlWithoutAuthority(root: Located): Fault[] {
   const tls = valueAt(root, 'listen', 'tls')
   const crl = tls?.children.get('crl')
   if (crl === undefined || tls?.children.has('client_ca')) return []
-  const message = 'no certificate is asked for that could be revoked; set client_ca too'
+  const message = 'no certificates are requested that could be revoked; set client_ca too'
   return [{ offset: crl.key, path: ['listen', 'tls', 'crl'], message }]
 }
 
@@ -230,7 +231,7 @@ function listenTwice(root: Located): Fault[] {
   })
   return repeated([...implied, ...addresses], word =>
     isImplied && word === DEFAULT_ADMIN
-      ? `${word} is the address of listen.admin, where the file says no other`
+      ? `${word} is the default of listen.admin`
       : `${word} is listed twice under listen`,
   )
 }
@@ -252,7 +253,7 @@ function cidrOfUnixAdmin(root: Located): Fault[] {
   const address = addressOf(node?.value)
   if (cidr === undefined || address === undefined || !('path' in address)) return []
   const message =
-    'nobody meets it: a connection over a Unix socket has no address; socket_mode is for who may open it'
+    'no client meets it: a connection over a Unix socket has no address; socket_mode says who may open it'
   return [{ offset: cidr.key, path: ['listen', 'admin', 'cidr'], message }]
 }
 

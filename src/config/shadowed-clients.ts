@@ -47,14 +47,18 @@ function judge(root: Located, entry: ClientEntry, index: number, above: readonly
   if (holders.every(name => name !== undefined) && (!isForUnix(entry) || unix !== undefined)) {
     const names = [...new Set([...holders, ...(isForUnix(entry) ? [unix] : [])])].join(', ')
     return [
-      warn(path, node?.start, `never decides: ${names} above holds whoever could meet it; put it first`),
+      warn(
+        path,
+        node?.start,
+        `never applies: ${names} above covers every client that could meet it; put it first`,
+      ),
     ]
   }
   if (entry.cidr === undefined) return []
   return holders.flatMap((name, position): Fault[] => {
     if (name === undefined) return []
     const at: Path = [...path, 'cidr', position]
-    return [warn(at, valueAt(root, ...at)?.start, `never counts here: ${name} above holds all of it`)]
+    return [warn(at, valueAt(root, ...at)?.start, `never applies: ${name} above covers all of it`)]
   })
 }
 

@@ -49,13 +49,13 @@ function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
       if (origin.store.write.length === 0) return []
       return warning(
         'store',
-        `for every Host, so that any web page may have its own name lead here; ${NAME_HOSTS}`,
+        `for every Host, so that any web page can let its own name lead here; ${NAME_HOSTS}`,
       )
     }
     if (origin.hostHeader === 'keep') return []
     return warning(
       'host_header',
-      `hides from the upstream that a web page has its own name lead here; ${NAME_HOSTS}`,
+      `keeps the upstream from detecting a web page whose own name leads here; ${NAME_HOSTS}`,
     )
   })
 }
@@ -75,7 +75,7 @@ function closedHosts(root: Located, { rules }: Config): Fault[] {
   )
 }
 
-const CLOSED = 'and not reached unless addresses of the rule holds it too'
+const CLOSED = 'and not reached unless addresses of the rule lists it too'
 
 /** The same for lists of hosts: one warning for each file, however many such hosts it has. */
 function closedListedHosts(root: Located, { rules }: Config, { hosts }: Pick<ConfigFiles, 'hosts'>): Fault[] {
@@ -181,7 +181,7 @@ function usersTaken(root: Located, { clients }: Config): Fault[] {
         )
       if (taker === undefined) return []
       const path: Path = ['clients', index, 'users', position]
-      const message = `the entry ${taker.name} further up takes this name already; put this one before it`
+      const message = `the entry ${taker.name} above takes this name already; put this one before it`
       return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message }]
     }),
   )
@@ -256,7 +256,7 @@ function overridesOfCache(root: Located, { cache }: Config): Fault[] {
     if (minTtlMs === undefined) continue
     warn(
       ['cache', 'rules', index, 'min_ttl'],
-      'puts itself above what these origins say of how long their responses may be used; clients can be answered with what is no longer so',
+      'overrides how long these origins allow their responses to be used; clients may get outdated responses',
     )
   }
   return faults

@@ -155,7 +155,7 @@ t.test('problems and warnings of included files are said with their places, vari
   t.strictSame(await sluiceOn({ environment: { WORKERS: '2' } }, 'check', file), {
     code: 0,
     stdout: `${file}: ok\n`,
-    stderr: `warning: ${join(folder, 'sub/a.yaml')}:2:17: rules.db.hosts[0]: 10.0.0.1 is of class private, and not reached unless addresses of the rule holds it too\n`,
+    stderr: `warning: ${join(folder, 'sub/a.yaml')}:2:17: rules.db.hosts[0]: 10.0.0.1 is of class private, and not reached unless addresses of the rule lists it too\n`,
   })
   const { code, stderr } = await sluice('check', file)
   t.equal(code, 78)

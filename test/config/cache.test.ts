@@ -315,7 +315,7 @@ t.test('what is put above the word of origins is a warning', async t => {
   t.same(warnings('{ shared_by: client, rules: [{ hosts: ["*"], max_ttl: 1h }] }'), [])
   t.match(warnings('{ shared_by: everyone }'), [/^2:10 cache\.shared_by: every client is answered from /])
   t.match(warnings('{ rules: [{ hosts: [a.test], store: off }, { hosts: ["*"], min_ttl: 1h }] }'), [
-    /^2:67 cache\.rules\[1\]\.min_ttl: puts itself above /,
+    /^2:67 cache\.rules\[1\]\.min_ttl: overrides how long /,
   ])
 })
 

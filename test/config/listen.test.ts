@@ -52,7 +52,7 @@ t.test('what is wrong in that map is told of the key in it', t => {
     ['listen: { admin: { read_only: 1 } }', '2:31 listen.admin.read_only: expected true or false, found 1'],
     [
       'listen: { admin: { address: "unix:/run/a.sock", cidr: ["10.0.0.0/8"] } }',
-      '2:49 listen.admin.cidr: nobody meets it: a connection over a Unix socket has no address; socket_mode is for who may open it',
+      '2:49 listen.admin.cidr: no client meets it: a connection over a Unix socket has no address; socket_mode says who may open it',
     ],
     [
       'listen: { proxy: ["127.0.0.1:1"], admin: { address: "127.0.0.1:1" } }',
@@ -60,7 +60,7 @@ t.test('what is wrong in that map is told of the key in it', t => {
     ],
     [
       'listen: { proxy: ["127.0.0.1:9128"], admin: { read_only: true } }',
-      '2:19 listen.proxy[0]: 127.0.0.1:9128 is the address of listen.admin, where the file says no other',
+      '2:19 listen.proxy[0]: 127.0.0.1:9128 is the default of listen.admin',
     ],
   ])
   for (const [yaml, problem] of [

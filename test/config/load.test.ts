@@ -171,7 +171,7 @@ t.test('warns about an origin that any web page can be of the site of', t => {
       column: 16,
       path: 'origins[0].store',
       message:
-        /^for every Host, so that any web page may have its own name lead here; name those .* in host, /,
+        /^for every Host, so that any web page can let its own name lead here; name those .* in host, /,
     },
   ])
   t.equal(warnings('{ path: /, store: { write: ["10.0.0.0/8"] } }').length, 1)
@@ -183,7 +183,7 @@ t.test('warns about an origin that any web page can be of the site of', t => {
       line: 3,
       column: 44,
       path: 'origins[0].host_header',
-      message: /^hides from the upstream that a web page /,
+      message: /^keeps the upstream from detecting a web page /,
     },
   ])
   t.same(warnings('{ host: a.test, path: /, forward: "http://10.0.0.5", host_header: rewrite }'), [])
@@ -198,7 +198,7 @@ t.test('warns about an address in hosts that is not public, and in no addresses 
       line: 2,
       column: 31,
       path: 'rules.a.hosts[1]',
-      message: '10.0.0.1 is of class private, and not reached unless addresses of the rule holds it too',
+      message: '10.0.0.1 is of class private, and not reached unless addresses of the rule lists it too',
     },
   ])
   t.same(warnings('{ hosts: ["10.0.0.1"], addresses: ["10.0.0.0/8"] }'), [])

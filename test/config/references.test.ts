@@ -82,7 +82,7 @@ t.test('unix: true is a condition of its own', t => {
     ['clients: [{ name: a, unix: false }]', '2:28 clients[0].unix: expected true, found false'],
     [
       'clients: [{ name: a, cidr: ["10.0.0.0/8"], unix: true }]',
-      '2:44 clients[0].unix: nobody meets it together with cidr: a connection over a Unix socket has none',
+      '2:44 clients[0].unix: no client meets it together with cidr: a connection over a Unix socket has none',
     ],
   ])
   t.end()

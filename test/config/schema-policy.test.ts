@@ -35,7 +35,7 @@ t.test('clients', t => {
     ['clients: [{ cidr: ["::1"] }]', `2:11 clients[0].name: the key \`name\` is missing; ${NAME}`],
     [
       'clients: [{ name: ci }]',
-      '2:11 clients[0]: expected cidr, unix, basic or certificate: it would be everybody',
+      '2:11 clients[0]: expected cidr, unix, basic or certificate: without one the entry would match every client',
     ],
     ['clients: [{ name: ci, cidr: [] }]', `2:29 clients[0].cidr: ${CIDRS}, found an empty list`],
     ['clients: [{ name: ci, cidr: "::1" }]', `2:29 clients[0].cidr: ${CIDRS}, found "::1"`],
@@ -81,11 +81,11 @@ t.test('users are names as an htpasswd file has them; no message repeats what ma
     ),
     [
       'clients: [{ name: a, cidr: ["::1"], users: [alice] }]',
-      '2:37 clients[0].users: names count with a password alone; add basic: { htpasswd_file: FILE }, which several entries may share',
+      '2:37 clients[0].users: users needs passwords; add basic: { htpasswd_file: FILE }, which several entries may share',
     ],
     [
       'clients: [{ name: a, users: [alice] }]',
-      '2:22 clients[0].users: names count with a password alone; add basic: { htpasswd_file: FILE }, which several entries may share',
+      '2:22 clients[0].users: users needs passwords; add basic: { htpasswd_file: FILE }, which several entries may share',
     ],
   ])
   t.end()

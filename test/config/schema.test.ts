@@ -81,7 +81,7 @@ t.test('listen', t => {
     ],
     [
       'listen: { proxy: ["127.0.0.1:9128"] }',
-      '2:19 listen.proxy[0]: 127.0.0.1:9128 is the address of listen.admin, where the file says no other',
+      '2:19 listen.proxy[0]: 127.0.0.1:9128 is the default of listen.admin',
     ],
   ])
   t.same(problems('listen: { proxy: ["127.0.0.1:0", "127.0.0.1:0"] }'), [], 'port 0 is another one each time')

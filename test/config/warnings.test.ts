@@ -89,7 +89,7 @@ t.test('a name that the htpasswd_file does not hold is worth a warning', t => {
 t.test('so is one that an entry further up takes in any case', t => {
   const users = (name: string, more: string) => `name: ${name}, basic: { htpasswd_file: team }${more}`
   const taken = (column: number, index: number) =>
-    `4:${column} clients[1].users[${index}]: the entry first further up takes this name already; put this one before it`
+    `4:${column} clients[1].users[${index}]: the entry first above takes this name already; put this one before it`
   const second = users('second', ', users: [alice, bob]')
   t.same(ofClients(users('first', ''), second), [taken(61, 0), taken(68, 1)])
   t.same(ofClients(users('first', ', users: [bob]'), second), [taken(68, 1)])
@@ -102,7 +102,7 @@ t.test('so is one that an entry further up takes in any case', t => {
 })
 
 const ADMIN_OPEN = (where: string, power = ', and may close tunnels') =>
-  `listen.admin: whoever reaches ${where} sees which hosts are asked for${power}; say who may ask, with cidr or basic of listen.admin`
+  `listen.admin: anyone who reaches ${where} sees which hosts are requested${power}; restrict it with cidr or basic of listen.admin`
 
 t.test('an admin listener that strangers reach is worth a warning', t => {
   for (const address of [
@@ -152,7 +152,7 @@ t.test('clients of every address without a password are worth a warning', t => {
 t.test('a rule whose hosts may lead to every address is worth a warning', t => {
   const rule = (rest: string) => warnings(`rules: { a: { hosts: ["*"], ${rest} } }`)
   const said = (every: string) => [
-    `2:29 rules.a.addresses: lets its hosts lead to ${every}, loopback and private networks among them; list the networks that are meant`,
+    `2:29 rules.a.addresses: lets its hosts lead to ${every}, also in loopback and private networks; list the intended networks`,
   ]
   t.same(rule('addresses: ["0.0.0.0/0"]'), said('every address of IPv4'))
   t.same(rule('addresses: ["0.0.0.0/0", "::/0"]'), said('every address of IPv4 and IPv6'))
@@ -164,7 +164,7 @@ t.test('an entry of clients that entries above hold whole is worth a warning', t
   const clients = (...entries: string[]) =>
     warnings(`clients:\n${entries.map((entry, i) => `  - { name: c${i}, ${entry} }\n`).join('')}`)
   const never = (line: number, names = 'c0') =>
-    `${line}:5 clients[${line - 3}]: never decides: ${names} above holds whoever could meet it; put it first`
+    `${line}:5 clients[${line - 3}]: never applies: ${names} above covers every client that could meet it; put it first`
   const users = 'basic: { htpasswd_file: users }'
   t.same(clients('cidr: ["10.0.0.0/8"]', 'cidr: ["10.1.0.0/16"]'), [never(4)])
   t.same(clients('cidr: ["10.1.0.0/16"]', 'cidr: ["10.0.0.0/8"]'), [], 'the other way round is what is meant')
@@ -187,8 +187,8 @@ t.test('an entry of clients that entries above hold whole is worth a warning', t
   t.same(clients(users, `unix: true, ${users}`), [never(4)])
   t.same(clients('cidr: ["10.0.0.0/8"]', 'unix: true'), [])
   t.same(clients('cidr: ["10.0.0.0/8", "fd00::/8"]', 'cidr: ["192.0.2.0/24", "10.1.0.0/16", "fd00::1"]'), [
-    '4:40 clients[1].cidr[1]: never counts here: c0 above holds all of it',
-    '4:55 clients[1].cidr[2]: never counts here: c0 above holds all of it',
+    '4:40 clients[1].cidr[1]: never applies: c0 above covers all of it',
+    '4:55 clients[1].cidr[2]: never applies: c0 above covers all of it',
   ])
   t.end()
 })
@@ -196,7 +196,7 @@ t.test('an entry of clients that entries above hold whole is worth a warning', t
 t.test('localhost in hosts, which leads to this machine, needs its address', t => {
   const rule = (rest: string) => warnings(`rules: { a: { ${rest} } }`)
   const said = (host: string) => [
-    `2:23 rules.a.hosts[0]: ${host} is this machine, at 127.0.0.1 or ::1, and not reached unless addresses of the rule holds it too`,
+    `2:23 rules.a.hosts[0]: ${host} is this machine, at 127.0.0.1 or ::1, and not reached unless addresses of the rule lists it too`,
   ]
   t.same(rule('hosts: [localhost]'), said('localhost'))
   t.same(rule('hosts: [LOCALHOST.]'), said('localhost'))
@@ -231,7 +231,7 @@ t.test('so are they in a file of hosts, with its line, once a file', async t => 
   t.same(
     parseConfig(text, 'f', folder).warnings.map(({ line, path, message }) => `${line} ${path}: ${message}`),
     [
-      '2 rules.a.hosts_file: hosts:2: 10.0.0.1 is of class private, and not reached unless addresses of the rule holds it too; so are 2 more of the file',
+      '2 rules.a.hosts_file: hosts:2: 10.0.0.1 is of class private, and not reached unless addresses of the rule lists it too; so are 2 more of the file',
       '3 deny.hosts_file: all:2: denies every host, whatever rules allow: without an entry here, what no rule allows is denied too',
     ],
   )

@@ -80,7 +80,7 @@ t.test('missing files are all reported at once', { skip }, async t => {
 t.test('a revocation list without client_ca is a problem', { skip }, async t => {
   const { folder } = folderOf(t)
   t.same(problems(folder, `${TLS}, crl: crl`), [
-    'listen.tls.crl: no certificate is asked for that could be revoked; set client_ca too',
+    'listen.tls.crl: no certificates are requested that could be revoked; set client_ca too',
   ])
 })
 
