@@ -82,30 +82,37 @@ const BLOCKS: readonly (readonly [cidr: string, is: AddressClass | 'nat64'])[] =
   ['ff00::/8', 'multicast'],
 ]
 
-/** Metadata services by address. They reveal the machine's own credentials or configuration to any client. */
-const METADATA_SERVICES: ReadonlyMap<string, string> = new Map([
-  ['169.254.169.254', 'AWS, Azure, Google, Oracle, OpenStack and most others'],
-  ['fe80::a9fe:a9fe', 'OpenStack, Akamai and Hetzner'], // the same service, by an IPv6 link-local address
-  ['169.254.170.2', 'AWS ECS'], // task credentials
-  ['169.254.170.23', 'AWS EKS'], // pod identity
-  ['fd00:ec2::254', 'AWS'],
-  ['fd00:ec2::23', 'AWS EKS'],
-  ['169.254.169.252', 'Google GKE'],
-  ['fd20:ce::254', 'Google'],
-  ['168.63.129.16', 'Azure'], // wire server; a public address
-  ['192.0.0.192', 'Oracle Classic'],
-  ['fd00:c1::a9fe:a9fe', 'Oracle'],
-  ['100.100.100.200', 'Alibaba'],
-  ['fd00:100::100:200', 'Alibaba'],
-  ['169.254.0.23', 'Tencent'],
-  ['100.88.222.5', 'Tencent'],
-  ['100.96.0.96', 'Volcano Engine'],
-  ['100.80.80.80', 'UCloud'],
-  ['169.254.42.42', 'Scaleway'],
-  ['fd00:42::42', 'Scaleway'],
-  ['fd00:a9fe:a9fe::1', 'Akamai'],
-  ['192.80.8.124', 'Equinix Metal'], // a public address
-  ['169.254.169.250', 'Rancher'],
+/** What most services reveal to any client on the machine. */
+const MACHINE = 'the cloud credentials and the user data of the machine that the proxy runs on'
+
+/** Metadata services by address: the provider, and what it hands out where that is not MACHINE. */
+const METADATA_SERVICES: ReadonlyMap<string, readonly [owner: string, contents?: string]> = new Map([
+  ['169.254.169.254', ['AWS, Azure, Google, Oracle, OpenStack and most others']],
+  ['fe80::a9fe:a9fe', ['OpenStack, Akamai and Hetzner']], // the same, by IPv6 link-local
+  ['169.254.170.2', ['AWS ECS', 'the cloud credentials of the task that the proxy runs in']],
+  ['169.254.170.23', ['AWS EKS', 'the cloud credentials of the pod that the proxy runs in']],
+  ['fd00:ec2::254', ['AWS']],
+  ['fd00:ec2::23', ['AWS EKS', 'the cloud credentials of the pod that the proxy runs in']],
+  ['169.254.169.252', ['Google GKE', 'the cloud credentials of the pod that the proxy runs in']],
+  ['fd20:ce::254', ['Google']],
+  // The wire server; a public address.
+  [
+    '168.63.129.16',
+    ['Azure', 'the configuration, certificates and secrets of the machine that the proxy runs on'],
+  ],
+  ['192.0.0.192', ['Oracle Classic']],
+  ['fd00:c1::a9fe:a9fe', ['Oracle']],
+  ['100.100.100.200', ['Alibaba']],
+  ['fd00:100::100:200', ['Alibaba']],
+  ['169.254.0.23', ['Tencent']],
+  ['100.88.222.5', ['Tencent']],
+  ['100.96.0.96', ['Volcano Engine']],
+  ['100.80.80.80', ['UCloud']],
+  ['169.254.42.42', ['Scaleway']],
+  ['fd00:42::42', ['Scaleway']],
+  ['fd00:a9fe:a9fe::1', ['Akamai']],
+  ['192.80.8.124', ['Equinix Metal']], // a public address
+  ['169.254.169.250', ['Rancher', 'what the cluster knows of its containers, which may hold secrets']],
 ])
 
 /** The byte positions of the IPv4 address in each block. Local NAT64 may use any prefix length of RFC 6052 §2.2. */
@@ -134,16 +141,28 @@ for (const [cidr, is] of BLOCKS) TREE.add(parseCidr(cidr), is)
  */
 export function classifyAddress(address: IpAddress): AddressClass {
   const ip = unmapIpv4(address)
-  if (metadataService(ip) !== undefined) return 'metadata'
+  if (findService(ip) !== undefined) return 'metadata'
   const block = blockOf(ip)
   const [inside] = block === 'nat64' ? embeddedIpv4(ip) : []
   if (block === 'nat64') return inside === undefined ? 'reserved' : classifyAddress(inside)
   return isIsatap(ip) ? 'embedded_isatap' : block
 }
 
-/** The provider whose metadata service has this address, also as an embedded one; undefined for other addresses. */
-export function metadataService(address: IpAddress): string | undefined {
-  const ip = unmapIpv4(address)
+/** The provider of a metadata service, and a noun phrase for what the service hands out. */
+export interface MetadataService {
+  readonly owner: string
+  readonly contents: string
+}
+
+/** The metadata service at this address, also as an embedded one; undefined for other addresses. */
+export function metadataService(address: IpAddress): MetadataService | undefined {
+  const service = findService(unmapIpv4(address))
+  if (service === undefined) return undefined
+  const [owner, contents = MACHINE] = service
+  return { owner, contents }
+}
+
+function findService(ip: IpAddress): readonly [owner: string, contents?: string] | undefined {
   const service = METADATA_SERVICES.get(ip.text)
   if (service !== undefined) return service
   const inside = embeddedIpv4(ip).find(({ text }) => METADATA_SERVICES.has(text))

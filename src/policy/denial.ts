@@ -5,8 +5,14 @@
  * that decides it, because its reader sees a failed build and not the configuration file.
  */
 import { type Host, serializeHostPort } from '../http/authority.js'
-import { type AddressClass, classifyAddress } from '../net/address-class.js'
-import type { Cidr } from '../net/cidr.js'
+import {
+  type AddressClass,
+  classifyAddress,
+  isNeverPermitted,
+  type MetadataService,
+  metadataService,
+} from '../net/address-class.js'
+import { type Cidr, cidrOfAddress } from '../net/cidr.js'
 import { serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress } from '../net/ip-address.js'
 import { portsContain, serializePorts } from '../net/ports.js'
@@ -175,7 +181,9 @@ export function denyUnnamed(
   if (host.kind !== 'name') {
     return deny('literal', () => ({
       message: message(),
-      detail: `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${closedRemedy(host)}`,
+      detail:
+        metadataDetail(host) ??
+        `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${closedRemedy(host)}`,
     }))
   }
   if (hasAny && !host.name.includes('.')) {
@@ -188,6 +196,21 @@ export function denyUnnamed(
     message: message(),
     detail: `No rule that this client may use names ${host.name}. ${remedy()}`,
   }))
+}
+
+/** Says what a metadata service hands out and what a rule for it looks like, without advising to add one. */
+function metadataDetail({ name }: Host): string | undefined {
+  const ip = parseIpAddress(name)
+  const service = ip && metadataService(ip)
+  if (ip === undefined || service === undefined) return undefined
+  const reached = isNeverPermitted(ip)
+    ? NEVER
+    : `It is reached only where a rule has ${name} in hosts and exactly ${cidrOfAddress(ip).text} in addresses.`
+  return `${name} is the metadata service of ${service.owner}, and no rule of this client names it. ${handsOut(service)} ${reached}`
+}
+
+function handsOut({ contents }: MetadataService): string {
+  return `It hands out ${contents} to whoever asks.`
 }
 
 /** What else an address needs if it is not public. */
@@ -261,8 +284,6 @@ export interface Refused {
   /** The block of only this address; undefined for text that is not an address. */
   readonly exact: string | undefined
   readonly addressClass: AddressClass | undefined
-  /** The provider whose metadata service it is, if it is one. */
-  readonly service: string | undefined
   /** Whether no configuration can allow it. */
   readonly never: boolean
 }
@@ -287,7 +308,7 @@ export function denyUnsafeAddress(
     const key = rule === undefined ? `the addresses of a rule that allows ${target}` : addressesKey(rule)
     return {
       message: `${target} is at an address of class ${addressClass}`,
-      detail: `${found(host, text, addressClass, refused.service)}. ${remedy(refused, exact, key)}`,
+      detail: `${found(host, text, addressClass)}. ${remedy(refused, exact, key)}`,
     }
   }
   return deny('address', describe, { rule, address: text, addressClass })
@@ -306,9 +327,12 @@ export function denyUnpinnedAddress(
 ): Denial {
   const describe = (): Words => {
     const key = addressesKey(rule)
+    const service = serviceAt(text)
+    const allowing =
+      service === undefined ? `Add ${exact} to ${key} to allow it.` : metadataRemedy(service, exact, key)
     return {
       message: `${serializeHostPort(host, port)} is outside ${key}`,
-      detail: `${found(host, text, addressClass)}. rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone. Add ${exact} to ${key} to allow it.`,
+      detail: `${found(host, text, addressClass)}. rules.${rule}.addresses_only is true, so its hosts are reached at its addresses alone. ${allowing}`,
     }
   }
   return deny('address', describe, { rule, address: text, addressClass })
@@ -318,18 +342,31 @@ function addressesKey(rule: string): string {
   return `rules.${rule}.addresses`
 }
 
-function found(host: Host, address: string, addressClass: AddressClass, service?: string): string {
+function found(host: Host, address: string, addressClass: AddressClass): string {
   const what = host.kind === 'name' ? `${host.name} resolved to ${address}` : `The address is ${address}`
-  const whose = service === undefined ? '' : ` (the metadata service of ${service})`
+  const service = serviceAt(address)
+  const whose = service === undefined ? '' : ` (the metadata service of ${service.owner})`
   return `${what}, which is of class ${addressClass}${whose}`
 }
 
-function remedy({ addressClass, never }: Refused, exact: string, key: string): string {
-  if (never)
-    return 'Addresses of tunnels and translators with IPv4 inside are refused always; no configuration key allows it.'
-  if (addressClass === 'metadata')
-    return `A metadata service is allowed by its own address alone, not by a block. Add exactly ${exact} to ${key} to allow it.`
-  return `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
+function serviceAt(address: string): MetadataService | undefined {
+  const ip = parseIpAddress(address)
+  return ip && metadataService(ip)
+}
+
+const NEVER =
+  'Addresses of tunnels and translators with IPv4 inside are refused always; no configuration key allows it.'
+
+function remedy({ text, never }: Refused, exact: string, key: string): string {
+  if (never) return NEVER
+  const service = serviceAt(text)
+  return service === undefined
+    ? `Only global addresses are allowed unless a rule lists them. Add ${exact} to ${key} to allow it.`
+    : metadataRemedy(service, exact, key)
+}
+
+function metadataRemedy(service: MetadataService, exact: string, key: string): string {
+  return `${handsOut(service)} It is reached only where ${key} holds exactly ${exact}: a block around it does not count.`
 }
 
 /** Hosts that clients on the proxy's machine have to reach directly: their own servers, and the proxy's listeners. */

@@ -7,13 +7,7 @@
  * only be created here, and no connection is opened without one.
  */
 import type { Host } from '../http/authority.js'
-import {
-  type AddressClass,
-  classifyAddress,
-  embeddedIpv4,
-  isNeverPermitted,
-  metadataService,
-} from '../net/address-class.js'
+import { type AddressClass, classifyAddress, embeddedIpv4, isNeverPermitted } from '../net/address-class.js'
 import { type Cidr, cidrContains, cidrOfAddress, isExact } from '../net/cidr.js'
 import type { CidrTree } from '../net/cidr-tree.js'
 import { type IpAddress, parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
@@ -286,7 +280,6 @@ function refuse(grant: Grant, text: string, ip?: IpAddress, addressClass?: Addre
     text,
     exact: ip === undefined ? undefined : cidrOfAddress(ip).text,
     addressClass,
-    service: ip === undefined ? undefined : metadataService(ip),
     never: ip !== undefined && isNeverPermitted(ip),
   })
 }

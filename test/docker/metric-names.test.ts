@@ -16,6 +16,7 @@ t.test('dashboards and alerts may use exactly the existing metrics with their la
         upstream: 'http://a.test:80',
         up: false,
         downSinceMs: 1,
+        lastTriedMs: 1,
         error: 'no address',
         failures: new Map([['dns_error', 1]]),
       },

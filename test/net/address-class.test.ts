@@ -142,7 +142,8 @@ t.test('knows the metadata services of the clouds, and not the neighbouring addr
   for (const [name, addresses] of SERVICES) {
     for (const text of addresses) {
       t.equal(classOf(text), 'metadata', text)
-      t.match(metadataService(ip(text)), name, text)
+      t.match(metadataService(ip(text))?.owner, name, text)
+      t.match(metadataService(ip(text))?.contents, /credentials|secrets/, text)
       const { bytes } = ip(text)
       for (const step of [-1, 1]) {
         const beside = ipAddressFromBytes(besideOf(bytes, step))
@@ -163,7 +164,7 @@ t.test('names the service through mapping, translation and tunnels', async t => 
     '2002:a83f:8110::1',
     '::168.63.129.16',
   ]) {
-    t.equal(metadataService(ip(text)), 'Azure', text)
+    t.equal(metadataService(ip(text))?.owner, 'Azure', text)
   }
   for (const text of ['::ffff:168.63.129.17', '64:ff9b::168.63.129.15', '2002:a83f:8111::1', '::1'])
     t.equal(metadataService(ip(text)), undefined, text)

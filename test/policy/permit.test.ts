@@ -280,7 +280,7 @@ t.test('names the class and the key that would lift it', async t => {
       {},
       '169.254.169.254',
       'a.test:443 is at an address of class metadata',
-      /of class metadata \(the metadata service of AWS, Azure, .*\)\. .* Add exactly 169\.254\.169\.254\/32 to rules\.r\.addresses/,
+      /of class metadata \(the metadata service of AWS, Azure, .*\)\. It hands out the cloud credentials and the user data of the machine that the proxy runs on to whoever asks\. It is reached only where rules\.r\.addresses holds exactly 169\.254\.169\.254\/32: a block around it does not count\.$/,
     ],
     [
       {},
