@@ -190,7 +190,7 @@ function describeDenial(group: DenialGroup): DocumentDenial {
     reason: group.reason,
     rule: group.rule ?? null,
     detail: group.detail ?? null,
-    yaml: group.yaml ?? null,
+    remedy: group.remedy.map(({ text, yaml = null }) => ({ text, yaml })),
     count: group.count,
     first: isoTime(group.firstMs),
     last: isoTime(group.lastMs),

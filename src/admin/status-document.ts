@@ -110,8 +110,12 @@ export interface DocumentDenial {
   readonly reason: string
   readonly rule: string | null
   readonly detail: string | null
-  /** What the configuration would have to say. */
-  readonly yaml: string | null
+  /** What the configuration would have to say, step by step; empty where no line would allow it, or none is drafted. */
+  readonly remedy: readonly {
+    readonly text: string
+    /** To paste; null where there is nothing to copy. */
+    readonly yaml: string | null
+  }[]
   readonly count: number
   readonly first: string
   readonly last: string

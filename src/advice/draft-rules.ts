@@ -8,6 +8,7 @@
  * A rule without `methods` is the least that allows a tunnel or a change of protocol. It allows http:// requests to
  * the same port as well, so no second rule is drafted for those.
  */
+import { createHash } from 'node:crypto'
 import { Document, type Scalar, type YAMLSeq } from 'yaml'
 import { inTableOrder, type Method, methodProperties } from '../http/method.js'
 import { parseIpAddress } from '../net/ip-address.js'
@@ -28,6 +29,8 @@ export interface DraftOptions {
   readonly groupFrom?: number | undefined
   /** Names that rules have already. */
   readonly taken?: Iterable<string>
+  /** Whether names tell the hosts too, so that drafts made apart from each other can stand in one file; default false. */
+  readonly namesHosts?: boolean
 }
 
 /** Ways to use a port, in the order in which their rules are written. */
@@ -56,9 +59,11 @@ export function draftRules(sightings: Sightings, options: DraftOptions = {}): Dr
   return [...columns.values()].sort(inReadingOrder).map(column => {
     const { ports, methods, hosts, form } = column
     const grouped = options.groupFrom === undefined ? hosts : groupSubdomains(hosts, options.groupFrom)
+    const drafted = [...grouped].sort()
+    const use = { form, ports, methods, hosts: drafted }
     return {
-      name: freeName(nameOf(column), taken),
-      hosts: [...grouped].sort(),
+      name: freeName(options.namesHosts === true ? nameWithHosts(use) : nameOf(column), taken),
+      hosts: drafted,
       ports,
       methods: form === 'http' ? methods : undefined,
     }
@@ -112,10 +117,13 @@ function compareTexts(a: string, b: string): number {
 /** Port ranges that a name spells out. */
 const MAX_RANGES = 3
 
-function nameOf({ form, ports, methods }: Column): string {
+function nameOf({ form, ports, methods }: Omit<Column, 'hosts'>): string {
+  return nameOfUse(form === 'http' ? (methods.every(isSafe) ? 'http-read' : 'http-write') : form, form, ports)
+}
+
+function nameOfUse(use: string, form: Column['form'], ports: PortSet): string {
   const text = serializePorts(ports)
   if (form === 'tunnel' && text === '443') return 'https'
-  const use = form === 'http' ? (methods.every(isSafe) ? 'http-read' : 'http-write') : form
   if (form === 'http' && text === '80') return use
   const spelled = text.split(', ').slice(0, MAX_RANGES).join('-')
   return `${use}-${spelled}${ports.length > MAX_RANGES ? '-and-more' : ''}`
@@ -125,8 +133,56 @@ function isSafe(method: Method): boolean {
   return methodProperties(method).safe
 }
 
+/** What a rule is for, as its name tells it. */
+export interface RuleUse {
+  readonly form: (typeof FORMS)[number]
+  readonly ports: PortSet
+  readonly methods: readonly Method[]
+  readonly hosts: readonly string[]
+  /** The address that its hosts resolve to, where the rule is about that. */
+  readonly address?: string | undefined
+}
+
+/** As names of rules may be. */
+const MAX_NAME = 63
+/** Hosts and methods that a name spells out without becoming that of another host or method. */
+const PLAIN_HOST = /^(?!\d+-)[a-z0-9.-]+$/
+const PLAIN_METHOD = /^[A-Z]+$/
+
+/**
+ * A name that a rule for another use does not have: `https-a_test`, `http-get-8080-a_test`. What does not fit into one in
+ * full has a digest at its end.
+ */
+export function nameWithHosts({ form, ports, methods, hosts, address }: RuleUse): string {
+  const [host = ''] = hosts
+  const [method = '', ...more] = methods
+  const isOneMethod = form === 'http' && more.length === 0
+  const use = isOneMethod
+    ? nameOfUse(`http-${method.toLowerCase()}`, form, ports)
+    : nameOf({ form, ports, methods })
+  const where = [
+    hosts.length === 1 ? host : `${hosts.length}-hosts`,
+    ...(address === undefined ? [] : ['at', address]),
+  ]
+  const name = [use, ...where].join('-').replace(/[^a-z0-9-]/g, '_')
+  const isPlain =
+    hosts.length === 1 &&
+    PLAIN_HOST.test(host) &&
+    PLAIN_HOST.test(address ?? 'none') &&
+    ports.every(({ first, last }) => first === last) &&
+    ports.length === 1 &&
+    (form !== 'http' || (isOneMethod && PLAIN_METHOD.test(method)))
+  if (isPlain && name.length <= MAX_NAME) return name
+  const digest = createHash('sha256')
+    .update(JSON.stringify([form, ports, methods, hosts, address]))
+    .digest('hex')
+  return `${name.slice(0, MAX_NAME - DIGITS - 1)}-${digest.slice(0, DIGITS)}`
+}
+
+const DIGITS = 6
+
 /** The name itself, or with the first number behind it that makes it one of its own; taken from then on. */
-function freeName(name: string, taken: Set<string>): string {
+export function freeName(name: string, taken: Set<string>): string {
   let free = name
   for (let n = 2; taken.has(free); n++) free = `${name}-${n}`
   taken.add(free)
@@ -191,6 +247,7 @@ export interface WrittenRule {
   readonly methods?: readonly Method[] | undefined
   /** Blocks, as parseCidr reads them. */
   readonly addresses?: readonly string[] | undefined
+  readonly addressesOnly?: boolean | undefined
 }
 
 /**
@@ -224,13 +281,19 @@ function setInline(list: YAMLSeq, inline: boolean): void {
   list.flow = inline
 }
 
-function sectionOf({ hosts, ports, methods, addresses }: WrittenRule) {
+function sectionOf({ hosts, ports, methods, addresses, addressesOnly }: WrittenRule) {
   return {
     ...(hosts === undefined ? {} : { hosts }),
     ...(ports === undefined ? {} : { ports: portList(ports) }),
     ...(methods === undefined ? {} : { methods }),
     ...(addresses === undefined ? {} : { addresses }),
+    ...(addressesOnly === true ? { addresses_only: true } : {}),
   }
+}
+
+/** The same without the line `rules:`, to be put below one that is there. */
+export function serializeRuleLines(rules: readonly WrittenRule[]): string {
+  return serializeRules(rules).replace(/^rules:.*\n/, '')
 }
 
 /** As parsePorts reads them. */

@@ -1,17 +1,12 @@
-/**
- * What refused a request, and what a configuration would have to say for it to pass. `exec` prints both for all that
- * its proxy refused, the status page for each refusal.
- */
-import { type Config, DEFAULT_RULES } from '../config/schema.js'
+/** What refused a request, in one clause, and the summary of refusals that `exec` prints with rules that would allow them. */
+import type { Config } from '../config/schema.js'
 import { serializeHostPort } from '../http/authority.js'
-import { classifyAddress, isNeverPermitted } from '../net/address-class.js'
-import { cidrOfAddress } from '../net/cidr.js'
-import { serializeHostPattern } from '../net/host-pattern.js'
-import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
-import { parsePorts, type PortSet } from '../net/ports.js'
+import { classifyAddress, metadataService } from '../net/address-class.js'
+import { parseIpAddress } from '../net/ip-address.js'
 import { NO_PROXY } from '../policy/denial.js'
-import { draftRules, serializeRules, type WrittenRule } from './draft-rules.js'
+import { draftRules, serializeRuleLines, serializeRules } from './draft-rules.js'
 import { type LoggedTarget, parseLogLine, Sightings } from './log-reader.js'
+import { KEPT_RULES } from './remedy.js'
 
 /** A request that was refused, or would be. */
 export interface RefusedRequest {
@@ -46,9 +41,7 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
     case 'no_rule':
       return 'no rule names the host'
     case 'literal':
-      return target !== undefined && isPrivateLiteral(target)
-        ? 'no rule names the address, which is not public and so would have to be in its addresses as well'
-        : 'no rule names the address'
+      return `no rule names the address${target === undefined ? '' : addressClause(target)}`
     case 'single_label':
       return 'no rule names the host, which is a single label'
     case 'port':
@@ -83,91 +76,20 @@ function denyingKeys({ deny: { hosts, hostsFiles } }: Config): string {
   return `${keys.join(' or ')} holds`
 }
 
+/** What is special about an address that a request has in place of a name. */
+function addressClause(target: LoggedTarget): string {
+  const ip = parseIpAddress(target.host.name)
+  const service = ip && metadataService(ip)
+  if (service !== undefined) return `, a metadata service, which hands out ${service.contents}`
+  return isPrivateLiteral(target)
+    ? ', which is not public and so would have to be in its addresses as well'
+    : ''
+}
+
 function portsKey(rule: string | undefined, target: LoggedTarget | undefined, config: Config): string {
   const own = rule === undefined ? undefined : config.rules.get(rule)?.ports
   if (rule !== undefined && own !== undefined) return `rules.${rule}.ports`
   return `${target?.form ?? 'connect'}.ports`
-}
-
-export interface RefusedByPolicy extends RefusedRequest {
-  /** The address that was refused, when it is one. */
-  readonly address: string | undefined
-  /** The name of the client entry. */
-  readonly client: string | undefined
-}
-
-/** What the system may say for localhost. */
-const LOOPBACK = ['127.0.0.1/32', '::1/128']
-
-/**
- * What a configuration would have to say for a refused request to pass, as YAML to copy: a further rule for just this
- * host, port and method where one is enough, else the keys of the rule that refuses it, with what they lack.
- * @returns undefined where no line that is added would allow it
- */
-export function draftRemedy(refused: RefusedByPolicy, config: Config): string | undefined {
-  if (refused.reason === 'trace_off') return 'trace: { enabled: true }\n'
-  const { target } = refused
-  if (target === undefined) return undefined
-  const change = changedRule(refused, target, config)
-  if (change !== undefined) return serializeRules([change])
-  const addresses = addressesFor(refused, target)
-  if (addresses === undefined && !isLiftable(refused, config)) return undefined
-  const sightings = new Sightings()
-  sightings.add(target)
-  const drafted = draftRules(sightings, { taken: config.rules.keys() }).map(rule => ({ ...rule, addresses }))
-  const yaml = serializeRules(isDefault(config) ? [...DEFAULTS, ...drafted] : drafted)
-  const lister = config.clients.find(({ name }) => name === refused.client)
-  if (lister === undefined || lister.rules === 'all') return yaml
-  const names = drafted.map(({ name }) => name).join(', ')
-  return `# and in rules of the client ${lister.name}: ${names}\n${yaml}`
-}
-
-const DEFAULTS: WrittenRule[] = Object.entries(DEFAULT_RULES).map(([name, { hosts }]) => ({ name, hosts }))
-
-/** Whether the rules are those that hold while the configuration has none, which others would replace. */
-function isDefault({ rules }: Config): boolean {
-  const web = rules.get('web')
-  if (rules.size !== 1 || web === undefined) return false
-  const { hosts, hostsFiles, ports, methods, addresses } = web
-  const isPlain =
-    hostsFiles.length === 0 && ports === undefined && methods === undefined && addresses.length === 0
-  return isPlain && hosts.map(serializeHostPattern).join() === '*'
-}
-
-/** Addresses that a further rule needs: undefined for none, or where none would help. */
-function addressesFor({ reason, address }: RefusedByPolicy, target: LoggedTarget): string[] | undefined {
-  if (reason === 'localhost') return LOOPBACK
-  if (reason === 'literal' && isPrivateLiteral(target)) return blockOf(target.host.name)
-  return reason === 'address' && address !== undefined ? blockOf(address) : undefined
-}
-
-function blockOf(address: string): string[] | undefined {
-  const parsed = parseIpAddress(address)
-  const ip = parsed && unmapIpv4(parsed)
-  return ip === undefined || isNeverPermitted(ip) ? undefined : [cidrOfAddress(ip).text]
-}
-
-/** The keys to replace of the rule that refuses, where a further rule would not have its addresses. */
-function changedRule(
-  { reason, rule: name, address }: RefusedByPolicy,
-  target: LoggedTarget,
-  config: Config,
-): WrittenRule | undefined {
-  const rule = name === undefined ? undefined : config.rules.get(name)
-  if (name === undefined || rule === undefined || rule.addresses.length === 0) return undefined
-  const { method, form, port } = target
-  if (reason === 'port') return { name, ports: withPort(rule.ports ?? config[form].ports, port) }
-  // A rule with methods refuses every tunnel, so this takes another one.
-  if (reason === 'method' && form === 'forward') return { name, methods: [...(rule.methods ?? []), method] }
-  if (reason === 'method') return undefined
-  if (reason !== 'address' || address === undefined || !rule.addressesOnly) return undefined
-  const block = blockOf(address)
-  return block && { name, addresses: [...rule.addresses.map(({ text }) => text), ...block] }
-}
-
-function withPort(ports: PortSet, port: number): PortSet {
-  const items = ports.map(({ first, last }) => (first === last ? first : `${first}-${last}`))
-  return parsePorts([...items, port])
 }
 
 /** What the rules that are there have to do with the ones that are drafted. */
@@ -248,15 +170,15 @@ export class Refusals {
 
   #remedy(): string[] {
     const { config, defaultRules, listedClient } = this.#context
-    const rules = draftRules(this.#liftable, { taken: config.rules.keys() })
+    const rules = draftRules(this.#liftable, { taken: config.rules.keys(), namesHosts: true })
     if (rules.length === 0) return []
     const names = rules.map(({ name }) => name).join(', ')
-    const kept = Object.entries(DEFAULT_RULES).map(([name, { hosts }]) => ({ name, hosts }))
-    const yaml = serializeRules(defaultRules ? [...kept, ...rules] : rules)
+    const lines = serializeRuleLines(rules)
+    const yaml = defaultRules ? `${serializeRules(KEPT_RULES)}${BELOW_KEPT}${lines}` : lines
     return [
       defaultRules
         ? 'Rules that would allow it, with the one that holds while the configuration has none:'
-        : 'Rules that would allow it, to be added to those of the configuration:',
+        : 'Rules that would allow it, to be added below `rules:` of the configuration:',
       ...(listedClient === undefined
         ? []
         : [`(and their names to rules of the client ${listedClient}: ${names})`]),
@@ -265,6 +187,9 @@ export class Refusals {
     ]
   }
 }
+
+/** A second list of this kind is pasted into the same file without the lines that both have. */
+const BELOW_KEPT = '  # Where `rules:` is there already, add only the lines below this one.\n'
 
 function requests(count: number): string {
   return count === 1 ? '1 request' : `${count} requests`

@@ -95,8 +95,8 @@ function mergeTunnels(all: readonly ListedTunnels[]): ListedTunnels {
 }
 
 function keyOfDenial(group: DenialGroup): readonly unknown[] {
-  const { client, user, kind, method, host, port, decision, reason, rule, yaml } = group
-  return [client, user, kind, method, host, port, decision, reason, rule, yaml]
+  const { client, user, kind, method, host, port, decision, reason, rule, remedy } = group
+  return [client, user, kind, method, host, port, decision, reason, rule, remedy]
 }
 
 function keyOfFailure({ kind, host, port, rule, reason, parent }: FailureGroup): readonly unknown[] {

@@ -5,7 +5,7 @@ import type { Config } from '../config/schema.js'
 import type { ServerNameRefusal } from '../outcome.js'
 import type { DecisionEvent, Subject } from '../pipeline/exchange-observer.js'
 import { parseLoggedTarget } from '../advice/log-reader.js'
-import { draftRemedy, type RefusedByPolicy } from '../advice/refusal-advice.js'
+import { draftRemedy, type RefusedByPolicy } from '../advice/remedy.js'
 import { describeCut } from './access-log.js'
 import { ownText, RecentGroups } from './recent-groups.js'
 import type { DenialGroup, Denials } from './worker-status.js'
@@ -16,13 +16,16 @@ const MAX_DETAIL = 2000
 
 type Decided = Pick<DecisionEvent, 'rule' | 'reason' | 'refusal'> & { decision: DenialGroup['decision'] }
 
-interface Described extends Omit<DenialGroup, 'yaml' | 'clientAddress' | 'count' | 'firstMs' | 'lastMs'> {
+interface Described extends Omit<DenialGroup, 'remedy' | 'clientAddress' | 'count' | 'firstMs' | 'lastMs'> {
   readonly address: string | undefined
   readonly configHash: string
   clientAddress: string
-  /** Drafted when the status is requested. */
-  yaml: string | undefined
-  isDrafted: boolean
+interface Described extends Omit<DenialGroup, 'remedy' | 'clientAddress' | 'count' | 'firstMs' | 'lastMs'> {
+  readonly address: string | undefined
+  readonly configHash: string
+  clientAddress: string
+  /** Drafted when the status is requested, for the configuration in force at that time. */
+  draft: { readonly config: Config; readonly remedy: DenialGroup['remedy'] } | undefined
 }
 
 export class RecentDenials {
@@ -47,12 +50,10 @@ export class RecentDenials {
   /** @param config the configuration that the drafts are for */
   report(config: Config): Denials {
     const listed = this.#groups.listed.map(group => {
-      if (!group.isDrafted) {
-        group.isDrafted = true
-        group.yaml = draftRemedy(refusedOf(group), config)
-      }
-      const { configHash, isDrafted, address, ...rest } = group
-      return { ...rest, yaml: group.yaml }
+      if (group.draft?.config !== config)
+        group.draft = { config, remedy: draftRemedy(refusedOf(group), config) }
+      const { configHash, draft, address, ...rest } = group
+      return { ...rest, remedy: draft.remedy }
     })
     return { dropped: this.#groups.dropped, listed }
   }
@@ -81,8 +82,7 @@ export class RecentDenials {
         detail: (refusal?.detail ?? refusal?.message)?.slice(0, MAX_DETAIL),
         address,
         configHash,
-        yaml: undefined,
-        isDrafted: false,
+        draft: undefined,
       }
     })
   }

@@ -2,6 +2,7 @@
  * The status of one worker: plain JSON values, so that it can be passed between processes. merge-status merges the status of
  * several workers.
  */
+import type { RemedyStep } from '../advice/remedy.js'
 import type { CacheReport } from './cache-report.js'
 import type { DecisionEvent, ExchangeKind } from '../pipeline/exchange-observer.js'
 import type { ListedTunnels, TunnelShare } from '../tunnel/registry.js'
@@ -24,8 +25,8 @@ export interface DenialGroup extends Counted {
   readonly rule: string | undefined
   /** Sentences: what refused it, and what would allow it. */
   readonly detail: string | undefined
-  /** The change of the configuration that would allow it. */
-  readonly yaml: string | undefined
+  /** What the configuration would have to say; empty where no line would allow it, or none is drafted. */
+  readonly remedy: readonly RemedyStep[]
 }
 
 export type Denials = Grouped<DenialGroup>

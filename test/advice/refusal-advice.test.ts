@@ -1,7 +1,6 @@
 import t from 'tap'
 import { parseLoggedTarget } from '../../src/advice/log-reader.js'
 import {
-  draftRemedy,
   isLiftable,
   isPrivateLiteral,
   type RefusalContext,
@@ -9,9 +8,7 @@ import {
   refusalText,
 } from '../../src/advice/refusal-advice.js'
 import { defaultConfig, parseConfig } from '../../src/config/load.js'
-import type { Config } from '../../src/config/schema.js'
 import { parseHost } from '../../src/http/authority.js'
-import { isPermit } from '../../src/policy/permit.js'
 import { policyOf } from '../kit/proxies/policy-of.js'
 
 const { config } = parseConfig(`version: 1
@@ -74,144 +71,6 @@ t.test('the key that decides is named', async t => {
   t.equal(say('something_new'), 'something_new')
 })
 
-interface Asked {
-  readonly method: string
-  readonly host: string
-  readonly port: number
-  /** What the host resolves to. */
-  readonly address?: string
-}
-
-/** What a policy of this configuration says, as a refusal that a remedy is drafted for; undefined when it passes. */
-function refused(config: Config, { method, host: text, port, address = '192.88.98.1' }: Asked) {
-  const policy = policyOf(config)
-  const form = method === 'CONNECT' ? 'connect' : 'forward'
-  const host = parseHost(text)
-  const target = parseLoggedTarget(form, { method, host: host.name, port })
-  const verdict = policy.admit({ form, method, host, port, rules: 'all' })
-  if (verdict.kind === 'deny') return { ...verdict, target, client: undefined }
-  const vetted = policy.vet(verdict.grant, [host.kind === 'name' ? address : host.name])
-  return isPermit(vetted) ? undefined : { ...vetted, target, client: undefined }
-}
-
-/** The configuration with keys of one rule replaced, or with a rule more, as the remedy says. */
-function amended(yaml: string, remedy: string): Config {
-  const [first = '', ...rest] = remedy.split('\n').filter(line => !line.startsWith('#'))
-  t.equal(first, 'rules:')
-  const name = rest[0]?.trim().replace(':', '') ?? ''
-  const lines = yaml.split('\n').flatMap(line => {
-    if (!line.startsWith(`  ${name}: {`)) return [line]
-    const changed = rest
-      .slice(1)
-      .filter(Boolean)
-      .map(text => text.trim())
-    const keys = changed.map(text => text.slice(0, text.indexOf(':')))
-    const kept = line
-      .slice(line.indexOf('{') + 1, line.lastIndexOf('}'))
-      .split(/, (?=[a-z_]+:)/)
-      .map(text => text.trim())
-      .filter(text => !keys.some(key => text.startsWith(`${key}:`)))
-    return [`  ${name}: { ${[...kept, ...changed].join(', ')} }`]
-  })
-  const isChange = lines.join('\n') !== yaml
-  return parseConfig(`version: 1\n${isChange ? lines.join('\n') : `${yaml.trimEnd()}\n${rest.join('\n')}`}`)
-    .config
-}
-
-const YAML = `
-rules:
-  web: { hosts: [a.test, "*.b.test"] }
-  read: { hosts: [r.test], methods: [GET] }
-  inner: { hosts: [c.test], ports: [80], addresses: ["10.0.0.1"], methods: [GET] }
-  pinned: { hosts: [p.test], ports: [443, 8000-8010], addresses: ["10.0.0.1", "10.1.0.0/16"], addresses_only: true }
-`
-
-const ALLOWED_BY_A_LINE: [string, Asked][] = [
-  ['no_rule', { method: 'CONNECT', host: 'x.test', port: 443 }],
-  ['no_rule', { method: 'POST', host: 'x.test', port: 8080 }],
-  ['port', { method: 'CONNECT', host: 'a.test', port: 8443 }],
-  ['method', { method: 'POST', host: 'r.test', port: 80 }],
-  ['method', { method: 'CONNECT', host: 'r.test', port: 443 }],
-  ['no_rule', { method: 'CONNECT', host: 'db', port: 5432 }],
-  ['literal', { method: 'CONNECT', host: '192.88.98.1', port: 443 }],
-  ['literal', { method: 'CONNECT', host: '10.2.3.4', port: 443 }],
-  ['literal', { method: 'GET', host: '[fd00::1]', port: 80 }],
-  ['literal', { method: 'GET', host: '169.254.169.254', port: 80 }],
-  ['localhost', { method: 'GET', host: 'localhost', port: 80, address: '127.0.0.1' }],
-  ['address', { method: 'CONNECT', host: 'a.test', port: 443, address: '10.2.3.4' }],
-  ['address', { method: 'CONNECT', host: 'a.test', port: 443, address: '::ffff:10.2.3.4' }],
-  ['port', { method: 'GET', host: 'c.test', port: 81, address: '10.0.0.1' }],
-  ['method', { method: 'POST', host: 'c.test', port: 80, address: '10.0.0.1' }],
-  ['address', { method: 'GET', host: 'c.test', port: 80, address: '10.0.0.2' }],
-  ['port', { method: 'CONNECT', host: 'p.test', port: 8011, address: '10.0.0.1' }],
-  ['address', { method: 'CONNECT', host: 'p.test', port: 443, address: '10.9.0.1' }],
-  ['address', { method: 'CONNECT', host: 'p.test', port: 443 }],
-]
-
-t.test(
-  'with the YAML in it, the configuration allows what it refused before, and nothing beside',
-  async t => {
-    const { config } = parseConfig(`version: 1\n${YAML}`)
-    for (const [reason, asked] of ALLOWED_BY_A_LINE) {
-      const name = JSON.stringify(asked)
-      const before = refused(config, asked)
-      t.equal(before?.reason, reason, name)
-      const yaml = before === undefined ? undefined : draftRemedy(before, config)
-      t.type(yaml, 'string', name)
-      if (yaml === undefined) continue
-      const after = amended(YAML, yaml)
-      t.equal(refused(after, asked), undefined, `${name}\n${yaml}`)
-      for (const other of [
-        { ...asked, host: 'other.test' },
-        { ...asked, port: asked.port + 4000 },
-      ]) {
-        t.not(refused(after, other), undefined, `${name} but ${JSON.stringify(other)}`)
-      }
-    }
-  },
-)
-
-t.test('there is none where no line that is added would allow it', async t => {
-  const { config } = parseConfig(`version: 1\n${YAML}`)
-  const target = parseLoggedTarget('connect', { method: 'CONNECT', host: 'a.test', port: 443 })
-  const draft = (reason: string, rule?: string, address?: string) =>
-    draftRemedy({ reason, rule, target, address, client: undefined }, config)
-  for (const reason of ['deny_host', 'deny_address', 'own_address', 'client', 'malformed', 'other']) {
-    t.equal(draft(reason), undefined, reason)
-  }
-  t.equal(draft('address', 'web', '2002:a00:1::1'), undefined, 'a tunnel address is refused always')
-  t.equal(draft('address', 'web', 'nonsense'), undefined)
-  t.equal(draft('method', 'inner'), undefined, 'a rule with methods has no tunnels')
-  t.equal(
-    draftRemedy(
-      { reason: 'no_rule', rule: undefined, target: undefined, address: undefined, client: undefined },
-      config,
-    ),
-    undefined,
-    'no target',
-  )
-  t.equal(draft('trace_off'), 'trace: { enabled: true }\n')
-})
-
-t.test(
-  'the rule that holds while there are none is kept, and a client with a list gets the name',
-  async t => {
-    const target = parseLoggedTarget('connect', { method: 'CONNECT', host: '10.0.0.1', port: 443 })
-    const asked = { reason: 'literal', rule: undefined, target, address: undefined, client: 'ci' }
-    t.equal(
-      draftRemedy(asked, defaultConfig().config),
-      'rules:\n  web:\n    hosts: ["*"]\n  https:\n    hosts: [10.0.0.1]\n    ports: [443]\n    addresses: [10.0.0.1/32]\n',
-    )
-    const listed = parseConfig(
-      `version: 1\nrules: { a: { hosts: [a.test] } }\nclients: [{ name: ci, cidr: ["10.0.0.0/8"], rules: [a] }]`,
-    )
-    t.match(
-      draftRemedy(asked, listed.config),
-      /^# and in rules of the client ci: https\nrules:\n {2}https:\n/,
-    )
-  },
-)
-
 function decision(method: string, authority: string, more: object): string {
   const colon = authority.lastIndexOf(':')
   return JSON.stringify({
@@ -264,27 +123,26 @@ t.test('each target once, with its count and what refused it, and the rules that
   b.test:80  PUT: the port is not in rules.upload.ports
   b.test:8443  CONNECT: the method is not in rules.upload.methods
   1.1.1.1:80  GET: no rule names the address
-Rules that would allow it, to be added to those of the configuration:
+Rules that would allow it, to be added below \`rules:\` of the configuration:
 
-rules:
-  tunnel-22:
+  tunnel-22-a_test:
     hosts: [a.test]
     ports: [22]
-  https:
+  https-n_test:
     hosts: [n.test]
     ports: [443]
-  tunnel-8443:
+  tunnel-8443-b_test:
     hosts: [b.test]
     ports: [8443]
-  http-read:
+  http-get-1_1_1_1:
     hosts: [1.1.1.1]
     ports: [80]
     methods: [GET]
-  http-write:
+  http-put-b_test:
     hosts: [b.test]
     ports: [80]
     methods: [PUT]
-  http-read-8080:
+  http-get-8080-a_test:
     hosts: [a.test]
     ports: [8080]
     methods: [GET]
@@ -324,6 +182,11 @@ t.test('what no further rule lifts is told with its key, and nothing is drafted 
     [
       '169.254.169.254:80',
       { reason: 'literal' },
+      'no rule names the address, a metadata service, which hands out the cloud credentials and the user data of the machine that the proxy runs on',
+    ],
+    [
+      '10.0.0.9:80',
+      { reason: 'literal' },
       'no rule names the address, which is not public and so would have to be in its addresses as well',
     ],
     ['c.test:443', { reason: 'method', rule: 'inner' }, 'the method is not in rules.inner.methods'],
@@ -354,7 +217,7 @@ t.test('what passes in observe mode is told as that, upgrades included', async t
   const close = decision('GET', 'w.test:80', { event: 'close', status: 101 })
   const one = report([decision('GET', 'w.test:80', shown), close], RULES)
   t.match(one, /^sluice: 1 request would be denied if mode were enforce:\n/)
-  t.match(one, 'rules:\n  upgrade-80:\n    hosts: [w.test]\n    ports: [80]\n')
+  t.match(one, '\n  upgrade-80-w_test:\n    hosts: [w.test]\n    ports: [80]\n')
   const both = report(
     [decision('GET', 'w.test:80', shown), decision('GET', 'v.test:80', { reason: 'deny_host' })],
     RULES,
@@ -373,12 +236,13 @@ Rules that would allow it, with the one that holds while the configuration has n
 rules:
   web:
     hosts: ["*"]
-  tunnel-8443:
+  # Where \`rules:\` is there already, add only the lines below this one.
+  tunnel-8443-a_test:
     hosts: [a.test]
     ports: [8443]
 `,
   )
-  const { config } = parseConfig(`version: 1\n${text.slice(text.indexOf('rules:'))}`)
+  const { config } = parseConfig(`version: 1\n${text.slice(text.indexOf('rules:\n'))}`)
   const admit = (name: string, port: number) =>
     policyOf(config).admit({ form: 'connect', method: 'CONNECT', host: parseHost(name), port, rules: 'all' })
       .kind
@@ -389,12 +253,12 @@ rules:
 })
 
 t.test('a drafted rule has a name of its own, and is to be added to the client’s list', async t => {
-  const yaml = 'rules: { https: { hosts: [x.test] } }'
+  const yaml = 'rules: { https-a_test: { hosts: [x.test] } }'
   const text = report([decision('CONNECT', 'a.test:443', { reason: 'no_rule' })], yaml, {
     listedClient: 'ci',
   })
-  t.match(text, '\n(and their names to rules of the client ci: https-2)\n')
-  t.match(text, '\n  https-2:\n')
+  t.match(text, '\n(and their names to rules of the client ci: https-a_test-2)\n')
+  t.match(text, '\n  https-a_test-2:\n')
 })
 
 t.test('a hundred targets are told one by one', async t => {
@@ -404,3 +268,26 @@ t.test('a hundred targets are told one by one', async t => {
   t.notMatch(report(lines.slice(1)), 'more')
   t.match(report(lines), '  n99.test:443  CONNECT: deny.hosts holds the host\n  and 1 more\n')
 })
+
+t.test(
+  'what two runs print can be pasted below each other, whether or not there are rules already',
+  async t => {
+    const runs = [
+      ['CONNECT a.test:443', 'CONNECT b.test:443', 'GET c.test:80', 'HEAD c.test:80'],
+      ['CONNECT c.test:443', 'CONNECT b.test:443', 'GET d.test:80'],
+      ['CONNECT c.test:443', 'CONNECT a.test:443'],
+    ].map(lines =>
+      lines.map(line => {
+        const [method = '', authority = ''] = line.split(' ')
+        return decision(method, authority, { reason: 'no_rule' })
+      }),
+    )
+    const added = runs.map(lines => report(lines, RULES).split('\n\n')[1] ?? '')
+    const base = 'version: 1\nrules:\n  web: { hosts: [x.test] }\n'
+    const { rules } = parseConfig(base + added.join('')).config
+    t.equal(rules.size, 6)
+    const [first = '', ...more] = runs.map(lines => report(lines).split('\n\n')[1] ?? '')
+    const below = more.map(text => text.slice(text.indexOf('\n', text.indexOf('  # Where')) + 1))
+    t.equal(parseConfig(`version: 1\n${[first, ...below].join('')}`).config.rules.size, 6)
+  },
+)

@@ -92,20 +92,20 @@ t.test('the program reaches what the file allows, and what it did not reach is t
   a.test:443  CONNECT, 2 times: no rule names the host
   b.test:80  GET: no rule names the host
   bad.test:80  GET: deny.hosts holds the host
-Rules that would allow it, to be added to those of the configuration:
+Rules that would allow it, to be added below \`rules:\` of the configuration:
 
-rules:
-  https:
+  https-a_test:
     hosts: [a.test]
     ports: [443]
-  http-read:
+  http-get-b_test:
     hosts: [b.test]
     ports: [80]
     methods: [GET]
 `,
   )
   t.equal(code, 0)
-  t.doesNotThrow(() => parseConfig(`version: 1\n${stderr.slice(stderr.indexOf('rules:'))}`))
+  const yaml = `version: 1\nrules:\n${stderr.slice(stderr.indexOf('  https-'))}`
+  t.same([...parseConfig(yaml).config.rules.keys()], ['https-a_test', 'http-get-b_test'])
 })
 
 t.test('--client gives it the rules of that client', async t => {
@@ -121,7 +121,8 @@ t.test('--client gives it the rules of that client', async t => {
     ])
   t.match(await ask('ci'), {
     stdout: `CONNECT ${origin.authority} 200\nCONNECT o.test:1 403\n`,
-    stderr: /o\.test:1 {2}CONNECT: no rule names the host[\s\S]*names to rules of the client ci: tunnel-1\)/,
+    stderr:
+      /o\.test:1 {2}CONNECT: no rule names the host[\s\S]*names to rules of the client ci: tunnel-1-o_test\)/,
   })
   t.match(await ask('none'), { stdout: `CONNECT ${origin.authority} 403\nCONNECT o.test:1 403\n` })
 })
@@ -140,7 +141,8 @@ t.test(
     )
     t.match(await run(t, client('CONNECT a.test:8443')), {
       stdout: 'CONNECT a.test:8443 403\n',
-      stderr: 'rules:\n  web:\n    hosts: ["*"]\n  tunnel-8443:\n',
+      stderr:
+        'rules:\n  web:\n    hosts: ["*"]\n  # Where `rules:` is there already, add only the lines below this one.\n  tunnel-8443-a_test:\n',
     })
   },
 )

@@ -30,7 +30,7 @@ const denial = (host: string, more: Partial<DenialGroup> = {}): DenialGroup => (
   reason: 'no_rule',
   rule: undefined,
   detail: undefined,
-  yaml: undefined,
+  remedy: [],
   count: 1,
   firstMs: 1,
   lastMs: 1,

@@ -51,7 +51,12 @@ t.test(
       reason: 'no_rule',
       rule: undefined,
       detail: 'No rule names it.',
-      yaml: 'rules:\n  https:\n    hosts: [b.test]\n    ports: [443]\n',
+      remedy: [
+        {
+          text: 'For just this host, port and method, add a rule below `rules:`:',
+          yaml: '  https-b_test:\n    hosts: [b.test]\n    ports: [443]\n',
+        },
+      ],
       count: 2,
       firstMs: 1000,
       lastMs: 3000,
@@ -109,7 +114,7 @@ t.test('a long method is cut, a message stands in for a detail that is not there
   const [found] = denials.report(config).listed
   t.equal(found?.method, 'X'.repeat(32))
   t.equal(found?.detail, 'malformed request')
-  t.equal(found?.yaml, undefined)
+  t.same(found?.remedy, [])
 })
 
 t.test('a tunnel that was cut for its server name is among them, whatever bytes the name has', async t => {

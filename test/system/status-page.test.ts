@@ -1,6 +1,6 @@
 /** The status page in a real browser. */
 import t, { type Test } from 'tap'
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -50,15 +50,15 @@ t.test(
     await yaml.waitFor()
     t.equal(
       await yaml.textContent(),
-      'rules:\n  https:\n    hosts: [packages.example.test]\n    ports: [443]',
+      '  https-packages_example_test:\n    hosts: [packages.example.test]\n    ports: [443]',
       'as text',
     )
 
-    await page.getByRole('button', { name: 'Copy the YAML that would allow it' }).click()
+    await page.getByRole('button', { name: 'Copy the YAML: For just this host' }).click()
     await page.getByText('Copied', { exact: true }).first().waitFor()
     t.equal(
       await page.evaluate<string>('navigator.clipboard.readText()'),
-      'rules:\n  https:\n    hosts: [packages.example.test]\n    ports: [443]\n',
+      '  https-packages_example_test:\n    hosts: [packages.example.test]\n    ports: [443]\n',
     )
 
     const { client } = await openTunnel(t, { port: sluice.proxyPort }, origin)
@@ -67,9 +67,17 @@ t.test(
     await button.waitFor()
     await screenshot(page, folder, 'status-light')
     await page.getByRole('searchbox', { name: 'Filter' }).focus()
-    for (let tabs = 0; tabs < 10 && !(await isFocused(page, 'BUTTON')); tabs++)
-      await page.keyboard.press('Tab')
-    t.equal(await isFocused(page, 'BUTTON'), true, 'Tab leads to the button')
+    for (let tabs = 0; tabs < 12 && !(await isFocused(button)); tabs++) await page.keyboard.press('Tab')
+    t.equal(await isFocused(button), true, 'Tab leads to the button')
+    await page.keyboard.press('Enter')
+    const dialog = page.getByRole('dialog', { name: 'Close this tunnel?' })
+    await dialog.getByText(`${origin.authority} for private (127.0.0.1): 10 B in `).waitFor()
+    t.equal(await isFocused(dialog.getByRole('button', { name: 'Keep it' })), true)
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'hidden' })
+    t.equal(await isFocused(button), true, 'Escape leads back, and closes nothing')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
     await button.waitFor({ state: 'detached' })
     // It uses another connection than the removal of the row, so either may come first.
@@ -84,8 +92,7 @@ t.test(
   },
 )
 
-const isFocused = (page: Page, tag: string) =>
-  page.evaluate<boolean>(`document.activeElement?.tagName === ${JSON.stringify(tag)}`)
+const isFocused = (locator: Locator) => locator.evaluate(element => element.matches(':focus'))
 
 t.test('fits 360 pixels, in light and dark mode, and every control has a name', { skip }, async t => {
   const origin = await rawOrigin(t)
@@ -107,7 +114,7 @@ t.test('fits 360 pixels, in light and dark mode, and every control has a name', 
       await page.getByRole('button', { name: 'Close the tunnel' }).waitFor()
       t.equal(await overflow(page), 0, `${colorScheme} ${width}`)
       backgrounds.add(await page.evaluate<string>('getComputedStyle(document.body).backgroundColor'))
-      for (const role of ['button', 'link', 'searchbox', 'region', 'table', 'img'] as const) {
+      for (const role of ['button', 'link', 'searchbox', 'region', 'table', 'slider'] as const) {
         const all = await page.getByRole(role).count()
         const named = await page.getByRole(role, { name: /\S/ }).count()
         t.ok(all > 0, role)

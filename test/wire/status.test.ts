@@ -85,20 +85,27 @@ t.test('refusals are listed with the YAML that would allow them, whichever part 
   await refuse('CONNECT out.test:443 HTTP/1.1')
   await refuse('FOO http://out.test/ HTTP/1.1')
   const { denials } = await statusOf(proxy)
-  const found = denials.listed.map(({ host, reason, count, yaml }) => ({ host, reason, count, yaml }))
+  const found = denials.listed.map(({ host, reason, count, remedy }) => ({
+    host,
+    reason,
+    count,
+    yaml: remedy.map(({ yaml }) => yaml),
+  }))
   t.same(found, [
-    { host: null, reason: 'method_not_implemented', count: 1, yaml: null },
+    { host: null, reason: 'method_not_implemented', count: 1, yaml: [] },
     {
       host: 'out.test',
       reason: 'no_rule',
       count: 2,
-      yaml: 'rules:\n  https:\n    hosts: [out.test]\n    ports: [443]\n',
+      yaml: ['  https-out_test:\n    hosts: [out.test]\n    ports: [443]\n'],
     },
     {
       host: 'in.test',
       reason: 'address',
       count: 1,
-      yaml: 'rules:\n  https:\n    hosts: [in.test]\n    ports: [443]\n    addresses: [10.1.2.3/32]\n',
+      yaml: [
+        '  https-in_test-at-10_1_2_3:\n    hosts: [in.test]\n    ports: [443]\n    addresses: [10.1.2.3/32]\n',
+      ],
     },
   ])
   for (const { detail } of denials.listed) t.type(detail, 'string')

@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { FAILURES_SECTION, FAILURES_STYLE, TROUBLE } from './failures-section.js'
+import { STATUS_STYLE } from './style.js'
 
 export interface StatusPage {
   readonly html: string
@@ -13,7 +14,18 @@ export interface StatusPage {
 }
 
 /** Compiled from client/, in the order in which one uses what another has: they share one scope. */
-const SCRIPTS = ['format', 'elements', 'charts', 'figures', 'denials', 'failures', 'tunnels', 'main']
+const SCRIPTS = [
+  'format',
+  'elements',
+  'held-order',
+  'ask',
+  'charts',
+  'figures',
+  'denials',
+  'failures',
+  'tunnels',
+  'main',
+]
 
 /** @throws the system's error when a file of it is not there */
 export function readStatusPage(): StatusPage {
@@ -83,24 +95,37 @@ const TILES: readonly [id: string, label: string][] = [
   ['down', 'down, bytes/s'],
 ]
 
-/** @param columns `#` before those that hold numbers, `~` before those that a narrow screen does without */
+/**
+ * @param columns `#` before those that hold numbers, `~` before those that a narrow screen does without; `:` and a key behind
+ *   those that the table can be sorted by
+ */
 function table(id: string, caption: string, columns: readonly string[], empty: string): string {
   const heads = columns.map(column => {
-    const isNumber = column.includes('#')
-    const isWide = column.includes('~')
-    const classes = [...(isNumber ? ['number'] : []), ...(isWide ? ['wide'] : [])].join(' ')
-    const text = column.replace(/[#~]/g, '')
-    return `<th scope="col"${classes === '' ? '' : ` class="${classes}"`}>${text}</th>`
+    const [, marks = '', text = '', key] = /^([#~]*)(.*?)(?::(\w+))?$/.exec(column) ?? []
+    const classes = [...(marks.includes('#') ? ['number'] : []), ...(marks.includes('~') ? ['wide'] : [])]
+    const sort = key === undefined ? '' : ` data-sort="${key}"`
+    const content = key === undefined ? text : `<button type="button" class="sort">${text}</button>`
+    const className = classes.length === 0 ? '' : ` class="${classes.join(' ')}"`
+    return `<th scope="col" role="columnheader"${className}${sort}>${content}</th>`
   })
-  return `<div class="scroll" role="region" aria-label="${caption}, table" tabindex="0">
-<table id="${id}">
+  return `<table id="${id}" role="table">
 <caption class="unseen">${caption}</caption>
-<thead><tr>${heads.join('')}</tr></thead>
-<tbody></tbody>
+<thead role="rowgroup"><tr role="row">${heads.join('')}</tr></thead>
+<tbody role="rowgroup"></tbody>
 </table>
-</div>
 <p class="empty" id="${id}-empty">${empty}</p>`
 }
+
+const TUNNEL_COLUMNS: readonly string[] = [
+  'target:target',
+  'client:client',
+  'rule:rule',
+  '#age:age',
+  '#up:up',
+  '#down:down',
+  '#total:bytes',
+  '<span class="unseen">close</span>',
+]
 
 const STATUS_MARKUP = `<a class="skip" href="#main">Skip to the status</a>
 <header>
@@ -110,17 +135,27 @@ const STATUS_MARKUP = `<a class="skip" href="#main">Skip to the status</a>
 </header>
 <p id="news" class="unseen" role="status" aria-live="polite"></p>
 <main id="main" tabindex="-1">
-<section aria-labelledby="now-title">
-<h2 id="now-title" class="unseen">Now</h2>
+<div id="banners" class="banners">
 ${TROUBLE}
-<p id="alert" class="alert" hidden></p>
+${TROUBLE}
+${TROUBLE}
+<div id="observe-banner" class="banner warning" hidden>
+<p><strong>Observe mode: the rules are not enforced.</strong> What they would refuse passes, and is listed below as “would be refused”. <code>mode: enforce</code> in the configuration enforces them.</p>
+</div>
+<div id="rejected-banner" class="banner bad" hidden>
+<p><strong>A change of the configuration was rejected.</strong> <span id="rejected-text"></span></p>
+<ul id="problems" class="problems"></ul>
+</div>
+</div>
+<section class="now" aria-labelledby="now-title">
+<h2 id="now-title" class="unseen">Now</h2>
 <dl class="tiles">
 ${TILES.map(([id, label]) => `<div><dt>${label}</dt><dd id="tile-${id}">–</dd></div>`).join('\n')}
 </dl>
 <div class="charts">
 ${CHARTS.map(
   ([id, title]) =>
-    `<figure id="${id}"><figcaption>${title}<span class="legend"></span></figcaption><div class="plot" role="img" aria-label="${title}"></div></figure>`,
+    `<figure id="${id}"><figcaption>${title}<span class="legend"></span></figcaption><div class="plot" role="slider" tabindex="0" aria-label="${title}" aria-valuemin="0" aria-valuemax="0" aria-valuenow="0"></div></figure>`,
 ).join('\n')}
 </div>
 </section>
@@ -131,9 +166,10 @@ ${FAILURES_SECTION}
 <p class="empty" id="denials-empty">Nothing was refused.</p>
 </section>
 <section aria-labelledby="tunnels-title">
-<div class="head"><h2 id="tunnels-title">Open tunnels</h2><p id="tunnels-note" class="note"></p>
+<div class="head"><h2 id="tunnels-title" tabindex="-1">Open tunnels</h2><p id="tunnels-note" class="note"></p>
 <label class="filter">Filter <input id="tunnels-filter" type="search" autocomplete="off" spellcheck="false" placeholder="host, user, rule"></label></div>
-${table('tunnels', 'Open tunnels', ['target', 'client', '~rule', '#age', '#~up', '#down', '<span class="unseen">close</span>'], 'No tunnel is open.')}
+${table('tunnels', 'Open tunnels', TUNNEL_COLUMNS, 'No tunnel is open.')}
+<button id="tunnels-more" class="more" type="button" hidden>Show all</button>
 </section>
 <div class="columns">
 <section aria-labelledby="latency-title">
@@ -155,127 +191,15 @@ ${table('upstreams', 'Parents and upstreams', ['upstream', 'route', 'state', '#f
 <section aria-labelledby="config-title">
 <h2 id="config-title">Configuration</h2>
 <dl id="config" class="facts"></dl>
-<ul id="problems" class="problems"></ul>
 <details><summary>Limits</summary>
 ${table('limits', 'Limits', ['key', '#value', 'most used by'], '')}
 </details>
 </section>
 </div>
 </main>
+<dialog id="ask" class="ask" aria-labelledby="ask-title" aria-describedby="ask-text">
+<h2 id="ask-title">Close this tunnel?</h2>
+<p id="ask-text"></p>
+<div class="actions"><button id="ask-no" type="button" autofocus>Keep it</button><button id="ask-yes" class="danger" type="button">Close it</button></div>
+</dialog>
 <footer><p>The same as JSON: <a href="/status.json">/status.json</a>. Numbers: <a href="/metrics">/metrics</a>. For browsers: <a href="/proxy.pac">/proxy.pac</a>.</p></footer>`
-
-/** How the status page looks: by light and by dark, from 360 pixels on. */
-const STATUS_STYLE = `
-:root {
-  color-scheme: light dark;
-  --back: #f6f7f8; --card: #fff; --line: #dde1e5; --text: #1b2126; --soft: #58636d; --accent: #0b63a8;
-  --good: #17723b; --bad: #b42318; --warn: #8a5300; --code: #f1f3f5;
-  --one: #0b63a8; --two: #c2410c; --three: #17723b; --grid: #e8ebee;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --back: #12161a; --card: #1a2026; --line: #2e373f; --text: #e4e8ec; --soft: #9aa6b1; --accent: #6cb6f5;
-    --good: #57c785; --bad: #ff8578; --warn: #eab35b; --code: #12161a;
-    --one: #6cb6f5; --two: #ff9d5c; --three: #57c785; --grid: #262e35;
-  }
-}
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--back); color: var(--text); font: 14px/1.45 system-ui, sans-serif; }
-header, main, footer { max-width: 1280px; margin: 0 auto; padding: 0 16px; }
-header { display: flex; flex-wrap: wrap; align-items: center; gap: 8px 16px; padding-top: 16px; padding-bottom: 12px; }
-h1 { font-size: 20px; margin: 0; letter-spacing: -0.01em; }
-h2 { font-size: 14px; margin: 0; }
-main { display: grid; gap: 16px; grid-template-columns: minmax(0, 1fr); outline: none; }
-section { min-width: 0; }
-footer { color: var(--soft); padding-top: 8px; padding-bottom: 24px; }
-a { color: var(--accent); }
-:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
-.unseen { position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-.skip { position: absolute; left: 8px; top: -60px; background: var(--card); padding: 8px; z-index: 1; }
-.skip:focus { top: 8px; }
-.state { margin: 0; padding: 1px 10px; border-radius: 10px; border: 1px solid currentColor; color: var(--soft); font-weight: 600; font-size: 12px; }
-.state[data-state="ready"] { color: var(--good); }
-.state[data-state="draining"] { color: var(--warn); }
-.state[data-state="lost"] { color: var(--bad); }
-.facts { display: flex; flex-wrap: wrap; gap: 2px 16px; margin: 0; color: var(--soft); min-width: 0; }
-.facts div { display: flex; gap: 6px; min-width: 0; }
-.facts dt::after { content: ":"; }
-.facts dd { margin: 0; color: var(--text); overflow-wrap: anywhere; }
-.alert { margin: 0 0 12px; padding: 8px 12px; border: 1px solid var(--bad); border-left-width: 4px; border-radius: 4px; background: var(--card); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 8px; margin: 0 0 8px; }
-.tiles div { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 8px 12px; display: flex; flex-direction: column-reverse; }
-.tiles dt { color: var(--soft); font-size: 12px; }
-.tiles dd { margin: 0; font-size: 22px; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.2; }
-.tiles dd[data-bad="true"] { color: var(--bad); }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 320px), 1fr)); gap: 8px; }
-figure { margin: 0; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 8px 8px 2px; min-width: 0; }
-figcaption { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 12px; padding: 0 4px 4px; font-size: 12px; font-weight: 600; }
-.legend { display: flex; gap: 10px; font-weight: 400; color: var(--soft); }
-.legend span::before { content: ""; display: inline-block; width: 10px; height: 2px; margin-right: 5px; vertical-align: middle; background: var(--one); }
-.legend span:nth-child(2)::before { background: var(--two); }
-.plot { height: 150px; min-width: 0; overflow: hidden; }
-main > section:not(:first-child), .columns > section { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 12px; }
-.head { display: flex; flex-wrap: wrap; align-items: baseline; gap: 2px 12px; }
-.note, .empty { margin: 0; color: var(--soft); font-size: 12px; }
-.empty { margin-top: 8px; }
-.filter { margin-left: auto; color: var(--soft); font-size: 12px; }
-input { font: inherit; color: inherit; background: var(--back); border: 1px solid var(--line); border-radius: 4px; padding: 3px 8px; width: 190px; max-width: 100%; }
-input::placeholder { color: var(--soft); opacity: 1; }
-.columns { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); align-items: start; }
-.scroll { overflow-x: auto; margin-top: 8px; }
-.scroll.filled { max-height: 440px; overflow-y: auto; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { text-align: left; padding: 4px 10px 4px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-thead th { color: var(--soft); font-size: 12px; font-weight: 500; white-space: nowrap; position: sticky; top: 0; background: var(--card); }
-tbody th { font-weight: 500; }
-tbody tr:last-child > * { border-bottom: 0; }
-.number { text-align: right; white-space: nowrap; }
-td.name, th.name { overflow-wrap: anywhere; min-width: 9em; }
-td small, th small { display: block; color: var(--soft); font-size: 12px; font-weight: 400; }
-td:last-child, th:last-child { padding-right: 0; }
-button { font: inherit; font-size: 12px; color: var(--accent); background: var(--card); border: 1px solid var(--line); border-radius: 4px; padding: 2px 10px; cursor: pointer; min-height: 24px; }
-button:hover { border-color: currentColor; }
-button:disabled { color: var(--soft); cursor: default; }
-button.danger { color: var(--bad); }
-.read-only button.danger { display: none; }
-.denials { list-style: none; margin: 8px 0 0; padding: 0; }
-.denials > li { border-bottom: 1px solid var(--line); }
-.denials > li:last-child { border-bottom: 0; }
-.denials summary { display: flex; flex-wrap: wrap; align-items: baseline; gap: 0 10px; padding: 5px 0 5px 18px; position: relative; cursor: pointer; list-style: none; }
-.denials summary::-webkit-details-marker { display: none; }
-.denials summary::before { content: "▸"; color: var(--soft); position: absolute; left: 2px; }
-.denials details[open] > summary::before { content: "▾"; }
-.denials .target { font-weight: 600; overflow-wrap: anywhere; min-width: 0; }
-.denials .why { color: var(--bad); }
-.denials .why[data-decision="would_deny"] { color: var(--warn); }
-.denials .who { color: var(--soft); overflow-wrap: anywhere; }
-.denials .times { margin-left: auto; color: var(--soft); font-variant-numeric: tabular-nums; white-space: nowrap; }
-[hidden] { display: none; }
-.remedy { padding: 0 0 10px 18px; max-width: 900px; }
-.remedy p { margin: 0 0 6px; overflow-wrap: anywhere; }
-.code { position: relative; }
-pre { margin: 0; padding: 8px 76px 8px 10px; background: var(--code); border: 1px solid var(--line); border-radius: 4px; overflow-x: auto; font: 12.5px/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
-.code button { position: absolute; right: 6px; top: 6px; }
-details > summary { cursor: pointer; }
-.problems { margin: 4px 0 8px; padding-left: 20px; color: var(--bad); overflow-wrap: anywhere; }
-.problems:empty { display: none; }
-.up { color: var(--good); }
-.down { color: var(--bad); font-weight: 600; }
-.stale main { opacity: 0.6; }
-.u-axis, .u-over { cursor: default; }
-@media (max-width: 640px) {
-  header, main, footer { padding-left: 10px; padding-right: 10px; }
-  .wide { display: none; }
-  .filter { margin-left: 0; }
-  .tiles { grid-template-columns: repeat(3, minmax(0, 1fr)); }
-  .tiles div { padding: 6px 8px; }
-  .tiles dd { font-size: 18px; }
-  .denials .times { margin-left: 0; }
-  th, td { padding-right: 6px; }
-  th.name { min-width: 6.5em; }
-  td.name { min-width: 4.5em; }
-}
-@media (prefers-reduced-motion: no-preference) {
-  .stale main { transition: opacity 0.3s; }
-}
-`

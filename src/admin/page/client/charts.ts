@@ -59,6 +59,8 @@ interface ChartPlan {
   readonly id: string
   readonly series: readonly { readonly name: SeriesName; readonly label: string; readonly color: string }[]
   readonly format: (value: number) => string
+  /** What stands behind a value where it is told by itself. */
+  readonly unit: string
   /** The scale reaches up to here at least. */
   readonly least: number
   /** What may lie between two lines of the grid. */
@@ -85,6 +87,7 @@ const CHART_PLANS: readonly ChartPlan[] = [
       { name: 'failed', label: 'failed', color: '--failed' },
     ],
     format: formatNumber,
+    unit: '/s',
     least: 1,
     steps: STEPS,
   },
@@ -95,6 +98,7 @@ const CHART_PLANS: readonly ChartPlan[] = [
       { name: 'bytes_up', label: 'up', color: '--two' },
     ],
     format: formatBytes,
+    unit: '/s',
     least: 1024,
     steps: BYTE_STEPS,
   },
@@ -102,17 +106,36 @@ const CHART_PLANS: readonly ChartPlan[] = [
     id: 'chart-tunnels',
     series: [{ name: 'tunnels_open', label: 'open', color: '--one' }],
     format: formatNumber,
+    unit: '',
     least: 1,
     steps: STEPS,
   },
 ]
 
-/** One chart; it is made anew when its colours change. */
+/** How far a key moves the cursor of a chart, in seconds. */
+const KEY_SECONDS: Readonly<Record<string, number>> = {
+  ArrowLeft: -1,
+  ArrowDown: -1,
+  ArrowRight: 1,
+  ArrowUp: 1,
+  PageDown: -60,
+  PageUp: 60,
+  Home: -CHART_SECONDS,
+  End: CHART_SECONDS,
+}
+
+/**
+ * One chart; it is made anew when its colours change. It tells the values of a second that is pointed at, or chosen with
+ * the keys of a slider (WAI-ARIA Authoring Practices, "Slider Pattern").
+ */
 class TrafficChart {
   readonly #plan: ChartPlan
   readonly #place: HTMLElement
+  readonly #reading = made('div', 'reading')
   #plot: uPlot | undefined
   #data: uPlot.AlignedData = [[]]
+  /** The second that was chosen by keyboard. */
+  #chosen: number | undefined
 
   constructor(plan: ChartPlan) {
     const place = found(plan.id).querySelector<HTMLElement>('.plot')
@@ -120,20 +143,78 @@ class TrafficChart {
     if (place === null || legend === null) throw new Error(`no place for ${plan.id}`)
     this.#plan = plan
     this.#place = place
+    this.#reading.hidden = true
     if (plan.series.length > 1) legend.append(...plan.series.map(({ label }) => made('span', '', label)))
     new ResizeObserver(() => this.#plot?.setSize(this.#size())).observe(place)
+    place.addEventListener('keydown', event => this.#press(event))
+    place.addEventListener('pointermove', () => {
+      this.#chosen = undefined
+    })
+    place.addEventListener('blur', () => this.#choose(undefined))
   }
 
   show(history: TrafficHistory): void {
     this.#data = history.data(this.#plan.series.map(({ name }) => name))
     if (this.#plot === undefined) this.draw()
     else this.#plot.setData(this.#data)
-    const last = this.#plan.series.map(({ label }, i) => {
-      const values = this.#data[i + 1] ?? []
-      return `${label} ${this.#plan.format(Number(values[values.length - 1] ?? 0))}`
-    })
-    const title = this.#place.closest('figure')?.querySelector('figcaption')?.firstChild?.textContent ?? ''
-    this.#place.setAttribute('aria-label', `${title}, last: ${last.join(', ')}`)
+    const times = this.#data[0]
+    this.#place.setAttribute('aria-valuemax', String(times.length - 1))
+    const [first = 0] = times
+    // uPlot moves its scale in a microtask.
+    if (this.#chosen !== undefined) queueMicrotask(() => this.#choose(this.#chosen, first))
+    else if (this.#reading.hidden) this.#describe(times.length - 1)
+  }
+
+  #press(event: KeyboardEvent): void {
+    if (event.key === 'Escape') this.#choose(undefined)
+    const step = KEY_SECONDS[event.key]
+    if (step === undefined || event.ctrlKey || event.altKey || event.metaKey) return
+    event.preventDefault()
+    const times = this.#data[0]
+    const [first = 0, last = 0] = [times[0], times[times.length - 1]]
+    const from = this.#chosen ?? (step < 0 ? last + 1 : last)
+    this.#choose(Math.min(last, Math.max(first, from + step)))
+  }
+
+  /**
+   * @param second undefined to show no values
+   * @param first the earliest second that there is
+   */
+  #choose(second: number | undefined, first = 0): void {
+    this.#chosen = second === undefined ? undefined : Math.max(second, first)
+    const left = this.#chosen === undefined ? -10 : this.#plot?.valToPos(this.#chosen, 'x')
+    this.#plot?.setCursor({ left: left ?? -10, top: 0 })
+  }
+
+  /** Shows the values of the second that the cursor is at. */
+  #read({ cursor, over }: uPlot): void {
+    const { left = 0 } = cursor
+    const [first = 0] = this.#data[0]
+    const idx = this.#chosen === undefined || left < 0 ? cursor.idx : this.#chosen - first
+    this.#reading.hidden = idx === null || idx === undefined || left < 0
+    if (this.#reading.hidden || idx === null || idx === undefined) return
+    const lines = this.#plan.series.map(({ label }, i) =>
+      made('div', '', made('span', 'label', label), made('b', '', this.#valueAt(i, idx))),
+    )
+    this.#reading.replaceChildren(made('div', 'at', formatClock(this.#data[0][idx] ?? 0, true)), ...lines)
+    this.#describe(idx)
+    const isRight = left > over.clientWidth / 2
+    this.#reading.style.left = isRight ? '' : `${over.offsetLeft + left + 10}px`
+    this.#reading.style.right = isRight ? `${this.#place.clientWidth - over.offsetLeft - left + 10}px` : ''
+  }
+
+  #valueAt(series: number, idx: number): string {
+    const value = this.#data[series + 1]?.[idx]
+    return value === null || value === undefined ? '–' : `${this.#plan.format(value)}${this.#plan.unit}`
+  }
+
+  #describe(idx: number): void {
+    const values = this.#plan.series.map(({ label }, i) => `${label} ${this.#valueAt(i, idx)}`)
+    this.#place.setAttribute('aria-valuenow', String(idx))
+    this.#place.setAttribute(
+      'aria-valuetext',
+      `${formatClock(this.#data[0][idx] ?? 0, true)}: ${values.join(', ')}`,
+    )
   }
 
   /** With the colours that hold now. */
@@ -147,7 +228,8 @@ class TrafficChart {
       {
         ...this.#size(),
         legend: { show: false },
-        cursor: { show: false },
+        cursor: { y: false, drag: { x: false, y: false }, points: { size: 7 } },
+        hooks: { setCursor: [plot => this.#read(plot)] },
         padding: [6, 20, 0, 0],
         scales: { y: { range: (_plot, _min, max) => [0, Math.max(this.#plan.least, (max ?? 0) * 1.15)] } },
         axes: [
@@ -156,7 +238,7 @@ class TrafficChart {
             grid: { show: false },
             space: 70,
             size: 24,
-            values: (_plot, times) => times.map(clockTime),
+            values: (_plot, times) => times.map(time => formatClock(time, false)),
             incrs: [60, 120, 300, 900],
           },
           {
@@ -181,13 +263,10 @@ class TrafficChart {
       this.#data,
       this.#place,
     )
+    this.#place.append(this.#reading)
   }
 
   #size(): { width: number; height: number } {
     return { width: Math.max(160, this.#place.clientWidth), height: 150 }
   }
-}
-
-function clockTime(seconds: number): string {
-  return new Date(seconds * 1000).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })
 }

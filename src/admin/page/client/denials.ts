@@ -6,8 +6,13 @@ const ANNOUNCE_MS = 10_000
 type StatusDenial = import('../../status-document.js').DocumentDenial
 
 function createDenials(): (denials: Status['denials'], now: number) => void {
+  const element = found('denials')
+  const held = new HeldOrder<StatusDenial>(keyOfDenial)
   let now = 0
-  const list = new KeyedList<StatusDenial>(found('denials'), keyOfDenial, denial => {
+  let uses: ReadonlyMap<string, number> = new Map()
+  /** How many other refusals suggest the same YAML. */
+  const others = (yaml: string | null): number => (yaml === null ? 0 : (uses.get(yaml) ?? 1) - 1)
+  const list = new KeyedList<StatusDenial>(element, keyOfDenial, denial => {
     const target = made('span', 'target')
     const why = made('span', 'why')
     const who = made('span', 'who')
@@ -15,42 +20,65 @@ function createDenials(): (denials: Status['denials'], now: number) => void {
     const remedy = made('div', 'remedy')
     const details = made('details', '', made('summary', '', target, why, who, times), remedy)
     const update = (item: StatusDenial): void => {
-      setText(target, formatTarget(item.host, item.port))
-      setText(why, whyOf(item))
+      setBreakable(target, formatTarget(item.host, item.port))
+      setBreakable(why, whyOf(item))
       why.dataset['decision'] = item.decision
-      setText(who, `${item.method} from ${formatClient(item.client, item.user, item.client_address)}`)
+      setBreakable(who, `${item.method} from ${formatClient(item.client, item.user, item.client_address)}`)
       const ago = formatAge((now - Date.parse(item.last)) / 1000)
       setText(times, `${item.count.toLocaleString('en')}×, ${ago} ago`)
-      const text = JSON.stringify([item.detail, item.yaml])
+      times.title = `first ${formatTime(item.first)}, last ${formatTime(item.last)}`
+      const text = JSON.stringify([
+        item.detail,
+        item.remedy.map(({ text, yaml }) => [text, yaml, others(yaml)]),
+      ])
       if (remedy.dataset['of'] === text) return
       remedy.dataset['of'] = text
-      remedy.replaceChildren(...remedyOf(item))
+      remedy.replaceChildren(...remedyOf(item, others))
     }
     update(denial)
     return { element: made('li', '', details), update }
   })
-  let known = new Map<string, number>()
+  let latest: Status['denials'] = { dropped: 0, listed: [] }
+  let known: ReadonlySet<string> = new Set()
   let announcedAt = 0
+  const show = (): void => {
+    // By when a kind came up first, which never changes: a request that is refused again moves nothing.
+    const ordered = [...latest.listed].sort((a, b) => compareDenials(a, b))
+    const { shown, waiting } = held.next(ordered, isInUse(element))
+    list.show(shown.map(({ item }) => item))
+    found('denials-empty').hidden = shown.length > 0
+    setText(found('denials-note'), denialsNote(latest, waiting))
+  }
+  onLeave(element, show)
   return (denials, time) => {
     now = time
-    // What somebody is about to click on, or reads, stays where it is; what is new comes first.
-    const isInUse = found('denials').matches(':hover, :focus-within')
-    const placeOf = (denial: StatusDenial): number => known.get(keyOfDenial(denial)) ?? -1
-    const listed = isInUse ? [...denials.listed].sort((a, b) => placeOf(a) - placeOf(b)) : denials.listed
-    list.show(listed)
-    found('denials-empty').hidden = denials.listed.length > 0
-    const dropped =
-      denials.dropped === 0 ? '' : `, ${denials.dropped.toLocaleString('en')} older kinds left out`
-    const kinds = listed.length === 1 ? '1 kind' : `${listed.length} kinds`
-    const note = `${kinds}${dropped}; open one for what allows it`
-    setText(found('denials-note'), listed.length === 0 ? '' : note)
-    const fresh = listed.find(denial => !known.has(keyOfDenial(denial)))
+    latest = denials
+    uses = countUses(denials.listed)
+    show()
+    const fresh = denials.listed.find(denial => !known.has(keyOfDenial(denial)))
     if (fresh !== undefined && now > announcedAt + ANNOUNCE_MS) {
       announcedAt = now
       announce(`Refused: ${formatTarget(fresh.host, fresh.port)}, ${whyOf(fresh)}`)
     }
-    known = new Map(listed.map((denial, i) => [keyOfDenial(denial), i]))
+    known = new Set(denials.listed.map(keyOfDenial))
   }
+}
+
+/** What came up last comes first. */
+function compareDenials(a: StatusDenial, b: StatusDenial): number {
+  if (a.first !== b.first) return a.first < b.first ? 1 : -1
+  return keyOfDenial(a) < keyOfDenial(b) ? -1 : 1
+}
+
+function denialsNote({ listed, dropped }: Status['denials'], waiting: number): string {
+  if (listed.length === 0) return ''
+  const kinds = listed.length === 1 ? '1 kind' : `${listed.length} kinds`
+  const older = dropped === 0 ? '' : `, ${dropped.toLocaleString('en')} older left out`
+  const action =
+    waiting === 0
+      ? 'the newest first; open one to see what would allow it'
+      : `${waiting} new, shown when you leave the list`
+  return `${kinds}${older}; ${action}`
 }
 
 function keyOfDenial({
@@ -63,9 +91,9 @@ function keyOfDenial({
   decision,
   reason,
   rule,
-  yaml,
+  remedy,
 }: StatusDenial): string {
-  return JSON.stringify([client, user, kind, method, host, port, decision, reason, rule, yaml])
+  return JSON.stringify([client, user, kind, method, host, port, decision, reason, rule, remedy])
 }
 
 function whyOf({ decision, reason, rule }: StatusDenial): string {
@@ -73,16 +101,31 @@ function whyOf({ decision, reason, rule }: StatusDenial): string {
   return `${prefix}${reason}${rule === null ? '' : ` (${rule})`}`
 }
 
-function remedyOf({ detail, yaml }: StatusDenial): Node[] {
-  const words = made('p', '', detail ?? 'No more is known about why.')
+function countUses(denials: readonly StatusDenial[]): Map<string, number> {
+  const uses = new Map<string, number>()
+  for (const { yaml } of denials.flatMap(({ remedy }) => remedy)) {
+    if (yaml !== null) uses.set(yaml, (uses.get(yaml) ?? 0) + 1)
+  }
+  return uses
+}
+
+function remedyOf({ detail, remedy }: StatusDenial, others: (yaml: string | null) => number): Node[] {
+  const words = made('p', '', ...breakable(detail ?? 'No more is known about why.'))
+  return [words, ...remedy.flatMap(({ text, yaml }) => stepOf(text, yaml, others(yaml)))]
+}
+
+function stepOf(text: string, yaml: string | null, others: number): Node[] {
+  const words = made('p', 'step', ...prose(text))
   if (yaml === null) return [words]
+  if (others > 0) {
+    const who = others === 1 ? 'Another refusal suggests' : `${others} other refusals suggest`
+    words.append(` (${who} the same: add it once.)`)
+  }
   const button = made('button', '', 'Copy')
   button.type = 'button'
-  button.setAttribute('aria-label', 'Copy the YAML that would allow it')
+  button.setAttribute('aria-label', `Copy the YAML: ${text.replace(/`|:$/g, '')}`)
   button.addEventListener('click', () => void copy(yaml, button))
-  const code = made('pre', '', yaml.trimEnd())
-  code.tabIndex = 0
-  return [words, made('div', 'code', code, button)]
+  return [words, made('div', 'code', made('pre', '', ...breakable(yaml.trimEnd())), button)]
 }
 
 async function copy(text: string, button: HTMLButtonElement): Promise<void> {
@@ -92,7 +135,7 @@ async function copy(text: string, button: HTMLButtonElement): Promise<void> {
   )
   // Only pages that are not from elsewhere on the network may use the clipboard; the text can be copied by hand.
   button.textContent = copied ? 'Copied' : 'Select it'
-  announce(copied ? 'Copied' : 'It can not be copied from here')
+  announce(copied ? 'Copied' : 'It cannot be copied from here')
   if (!copied && button.previousElementSibling !== null) {
     getSelection()?.selectAllChildren(button.previousElementSibling)
   }

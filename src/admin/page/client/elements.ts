@@ -22,13 +22,35 @@ function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text
 }
 
+/** Where a host, an address, a URL or YAML may be broken: behind what separates its words. */
+const BREAKS = /(?<=[-.:/_,@=?&;])(?=[^-.:/_,@=?&;\s])/
+
+/** Text that is broken between its words alone, where a line is too short for it. */
+function breakable(text: string): (Node | string)[] {
+  return text.split(BREAKS).flatMap((part, i) => (i === 0 ? [part] : [document.createElement('wbr'), part]))
+}
+
+/** The same of a sentence in which backticks stand around what is in a configuration. */
+function prose(text: string): (Node | string)[] {
+  return text
+    .split('`')
+    .flatMap((part, i) => (i % 2 === 1 ? [made('code', '', ...breakable(part))] : breakable(part)))
+}
+
+/** As setText, broken between words. */
+function setBreakable(element: Element, text: string): void {
+  if (element.textContent !== text) element.replaceChildren(...breakable(text))
+}
+
 /** Pairs of a term and what it is, in a `dl`. */
 function setFacts(list: HTMLElement, facts: readonly (readonly [string, string])[]): void {
   const text = JSON.stringify(facts)
   if (list.dataset['facts'] === text) return
   list.dataset['facts'] = text
   list.replaceChildren(
-    ...facts.map(([term, value]) => made('div', '', made('dt', '', term), made('dd', '', value))),
+    ...facts.map(([term, value]) =>
+      made('div', '', made('dt', '', term), made('dd', '', ...breakable(value))),
+    ),
   )
 }
 
@@ -69,14 +91,17 @@ class KeyedList<Item> {
   }
 }
 
-/** A row of cells that hold text; the first names the row. */
+/** A row of cells that hold text; the first names the row. Roles are set, as a style may make the row no table row. */
 function textRow(columns: readonly string[]): { row: HTMLTableRowElement; cells: HTMLElement[] } {
   const cells = columns.map((className, i) => {
     const cell = made(i === 0 ? 'th' : 'td', className)
-    if (cell instanceof HTMLTableCellElement && i === 0) cell.scope = 'row'
+    cell.setAttribute('role', i === 0 ? 'rowheader' : 'cell')
+    if (i === 0) cell.setAttribute('scope', 'row')
     return cell
   })
-  return { row: made('tr', '', ...cells), cells }
+  const row = made('tr', '', ...cells)
+  row.setAttribute('role', 'row')
+  return { row, cells }
 }
 
 /** Rows of text alone: `columns` are the classes of the cells, `textsOf` what stands in them. */
@@ -95,7 +120,7 @@ function textTable<Item>(
       update: item => {
         for (const [i, text] of textsOf(item).entries()) {
           const cell = cells[i]
-          if (cell !== undefined) setText(cell, text)
+          if (cell !== undefined) setBreakable(cell, text)
         }
       },
     }
@@ -106,14 +131,13 @@ function textTable<Item>(
   }
 }
 
-/** Shows the table, or what stands in its place when there is nothing in it. */
+/** Shows the table, or the sentence that takes its place when it is empty. */
 function setFilled(id: string, filled: boolean): void {
-  const region = found(id).closest<HTMLElement>('.scroll')
-  if (region !== null) region.hidden = !filled
+  found(id).hidden = !filled
   found(`${id}-empty`).hidden = filled
 }
 
-/** Tells those who can not see the page; and those who can, nothing. */
+/** Announces something to those who cannot see the page. */
 function announce(text: string): void {
   setText(found('news'), text)
 }

@@ -16,8 +16,8 @@ function createFailures(): (status: Status) => string | undefined {
       const what = made('strong', '')
       const details = made('span', '')
       const update = (trouble: Trouble): void => {
-        setText(what, trouble.what)
-        setText(details, trouble.details)
+        setBreakable(what, trouble.what)
+        setBreakable(details, trouble.details)
       }
       return { element: made('li', '', what, ' ', details), update }
     },
@@ -29,13 +29,13 @@ function createFailures(): (status: Status) => string | undefined {
     const times = made('span', 'times')
     const words = made('p', 'words')
     const update = (failure: StatusFailure): void => {
-      setText(target, formatTarget(failure.host, failure.port))
-      setText(why, failure.reason)
+      setBreakable(target, formatTarget(failure.host, failure.port))
+      setBreakable(why, failure.reason)
       const through = failure.parent === null ? '' : `through ${failure.parent}, `
-      setText(who, `${through}last for ${formatClient(failure.client, failure.user, failure.client_address)}`)
+      setBreakable(who, `${through}last for ${formatClient(failure.client, failure.user, failure.client_address)}`)
       const ago = formatAge((now - Date.parse(failure.last)) / 1000)
       setText(times, `${failure.count.toLocaleString('en')}×, ${ago} ago`)
-      setText(words, failure.detail)
+      setBreakable(words, failure.detail)
     }
     return { element: made('li', '', made('div', 'line', target, why, who, times), words), update }
   })

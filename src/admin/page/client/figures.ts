@@ -1,4 +1,4 @@
-/** What stands in the head of the page, in its tiles, and in the tables that hold text alone. */
+/** The head of the page, its banners and tiles, and the tables that hold text alone. */
 
 type Status = import('../../status-document.js').StatusDocument
 type StatusLatency = import('../../status-document.js').DocumentLatency
@@ -43,6 +43,7 @@ function createFigures(): (status: Status) => void {
   )
   return status => {
     showHead(status)
+    showBanners(status)
     showTiles(status)
     showConfiguration(status)
     setText(found('latency-note'), `milliseconds, last ${formatAge(status.latency.window_seconds)}`)
@@ -106,22 +107,28 @@ function showConfiguration({ config, node, workers }: Status): void {
     ['in force', config.hash],
     [
       'last reload',
-      reload === null
-        ? 'none since the start'
-        : `${reload.result}, ${new Date(reload.time).toLocaleString()}`,
+      reload === null ? 'none since the start' : `${reload.result}, ${formatTime(reload.time)}`,
     ],
     ...(needsRestart.length === 0 ? [] : [['waits for a restart', needsRestart.join(', ')] as const]),
     ...(behind === 0 ? [] : [['workers with another one', String(behind)] as const]),
     ['Node', node ?? 'unknown'],
   ])
-  const problems = reload?.problems ?? []
-  const list = found('problems')
-  if (list.textContent !== problems.join(''))
-    list.replaceChildren(...problems.map(text => made('li', '', text)))
-  const alert = found('alert')
-  alert.hidden = reload?.result !== 'rejected'
+}
+
+/** What nobody should have to look for: that nothing is enforced, and what is wrong with a file that was rejected. */
+function showBanners({ config: { mode, hash, last_reload: reload } }: Status): void {
+  found('observe-banner').hidden = mode !== 'observe'
+  document.body.classList.toggle('observe', mode === 'observe')
+  const banner = found('rejected-banner')
+  const wasHidden = banner.hidden
+  banner.hidden = reload?.result !== 'rejected'
+  if (reload === null || banner.hidden) return
   setText(
-    alert,
-    alert.hidden ? '' : 'The last change of the configuration was rejected; the one before is in force.',
+    found('rejected-text'),
+    `Read at ${formatTime(reload.time)}; the configuration before it, ${hash}, stays in force.`,
   )
+  const list = found('problems')
+  if (list.textContent !== reload.problems.join(''))
+    list.replaceChildren(...reload.problems.map(text => made('li', '', ...breakable(text))))
+  if (wasHidden) announce(`A change of the configuration was rejected: ${reload.problems[0] ?? ''}`)
 }

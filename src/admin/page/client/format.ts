@@ -28,6 +28,30 @@ function formatAge(seconds: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`
 }
 
+/** A date that reads the same everywhere, with its zone: `2026-11-22 09:05:07 +01:00`, `2026-11-22 08:05:07 UTC`. */
+function formatTime(iso: string): string {
+  const date = new Date(iso)
+  const minutes = -date.getTimezoneOffset()
+  const [day = '', time = ''] = new Date(date.getTime() + minutes * 60_000)
+    .toISOString()
+    .slice(0, 19)
+    .split('T')
+  return `${day} ${time} ${minutes === 0 ? 'UTC' : formatOffset(minutes)}`
+}
+
+function formatOffset(minutes: number): string {
+  const size = Math.abs(minutes)
+  const [hours, rest] = [Math.floor(size / 60), size % 60].map(part => String(part).padStart(2, '0'))
+  return `${minutes < 0 ? '-' : '+'}${hours}:${rest}`
+}
+
+/** The hour of a chart, in the zone of the browser: `09:05` or `09:05:07`. */
+function formatClock(seconds: number, withSeconds: boolean): string {
+  const options = { hour: '2-digit', minute: '2-digit' } as const
+  const date = new Date(seconds * 1000)
+  return date.toLocaleTimeString('en-GB', withSeconds ? { ...options, second: '2-digit' } : options)
+}
+
 function formatMs(ms: number | null): string {
   if (ms === null) return '–'
   if (ms < 10) return ms.toFixed(1)

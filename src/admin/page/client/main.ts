@@ -19,9 +19,7 @@ function start(): void {
     showTunnels(status.tunnels)
     const trouble = showFailures(status)
     document.body.classList.toggle('read-only', status.listen.read_only)
-    if (!status.ready) setState('draining', 'draining')
-    else if (trouble === undefined) setState('ready', 'ready')
-    else setState('failing', trouble)
+    setState(...stateOf(status, trouble))
   }
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
     for (const chart of charts) chart.draw()
@@ -50,7 +48,19 @@ function connect(show: (status: Status) => void): void {
   wait()
 }
 
-function setState(state: 'ready' | 'failing' | 'draining' | 'lost', text: string): void {
+type PageState = 'ready' | 'observe' | 'failing' | 'draining' | 'lost'
+
+/** @param trouble what is wrong, in a word or two */
+function stateOf(
+  { ready, config: { mode } }: Status,
+  trouble: string | undefined,
+): [state: PageState, text: string] {
+  if (!ready) return ['draining', 'draining']
+  if (trouble !== undefined) return ['failing', trouble]
+  return mode === 'observe' ? ['observe', 'observe mode: nothing is enforced'] : ['ready', 'ready']
+}
+
+function setState(state: PageState, text: string): void {
   const element = found('state')
   if (element.dataset['state'] === state && element.textContent === text) return
   element.dataset['state'] = state
