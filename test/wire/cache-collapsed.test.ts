@@ -8,9 +8,12 @@ import type { RawPeer } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { settled } from '../kit/peers/settled.js'
 import { bothWays, fresh, type HeldCached, heldCached, told, toldOf } from '../kit/proxies/cached.js'
+import { until } from '../kit/until.js'
 
 /** Milliseconds that a client waits for the response to the request of another one. */
 const WAIT_MS = 5000
+/** Likewise when it comes behind the head of that response. */
+const LATE_WAIT_MS = 1000
 
 const MIB = 1024 * 1024
 /** Content in which no two places look alike. */
@@ -112,35 +115,127 @@ bothWays(
   },
 )
 
-for (const [what, etag] of [
-  ['is broken off', ''],
-  ['gets the rest from the origin by its entity tag', 'ETag: "a"\r\n'],
+/** A response in one chunk, so that its length is known at its end alone. */
+function chunked(content: string, fields = ''): string {
+  const head = `HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n${fields}Transfer-Encoding: chunked\r\n\r\n`
+  return `${head}${content.length.toString(16)}\r\n${content}\r\n0\r\n\r\n`
+}
+
+/** Milliseconds in all for which those who share a response wait for a slow one. */
+const PATIENCE_MS = 5000
+
+for (const [what, etag, isWaitedFor] of [
+  ['its bytes', '', true],
+  ['its entity tag', 'ETag: "a"\r\n', false],
 ] as const) {
   bothWays(
     t,
-    `a client that has fallen behind what turns out too large to be stored ${what} (RFC 9112 §8)`,
+    `a client that has fallen behind what turns out too large to be stored gets the rest from the origin by ${what} (RFC 9110 §8.8.1)`,
     async (t, way) => {
+      const timers = holdTimers(t, PATIENCE_MS)
       const world = await heldCached(t, way, 'cache: { max_object: 1MiB }\n')
       const [slow, fast] = (await sendMany(world, 2)) as [RawPeer, RawPeer]
+      const waiting = timers.running
       slow.socket.pause()
       const peer = await world.taken()
       const content = bigContent(8 * MIB)
-      const response = `HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n${etag}Transfer-Encoding: chunked\r\n\r\n${content.length.toString(16)}\r\n${content}\r\n0\r\n\r\n`
-      peer.write(response)
+      peer.write(chunked(content, etag))
       await fast.until('\r\n\r\n')
-      t.ok(unchunked(await fast.until('\r\n0\r\n\r\n')) === content)
-      slow.socket.resume()
-      if (etag === '') t.notOk((await slow.untilEnd()).endsWith('\r\n0\r\n\r\n'))
-      else {
-        const again = await world.taken()
-        again.write(response)
-        await slow.until('\r\n\r\n')
-        t.ok(unchunked(await slow.until('\r\n0\r\n\r\n')) === content)
+      if (isWaitedFor) {
+        await until('the others to wait', () => timers.running === waiting)
+        await timers.fire()
       }
-      t.equal(world.origin.accepted, etag === '' ? 1 : 2)
+      t.ok(unchunked(await fast.until('\r\n0\r\n\r\n')) === content)
+      const again = await world.taken()
+      again.write(chunked(content, etag))
+      slow.socket.resume()
+      await slow.until('\r\n\r\n')
+      t.ok(unchunked(await slow.until('\r\n0\r\n\r\n')) === content)
+      t.equal(world.origin.accepted, 2)
+      t.equal(timers.running, 0)
     },
   )
 }
+
+for (const [what, other] of [
+  ['other bytes', (content: string) => chunked(`x${content.slice(1)}`)],
+  [
+    'another Last-Modified',
+    (content: string) => chunked(content, 'Last-Modified: Sun, 01 Jan 2023 00:00:00 GMT\r\n'),
+  ],
+  ['an end that is that of its connection', (content: string) => `HTTP/1.1 200 OK\r\n\r\n${content}`],
+  ['too few bytes', (content: string) => chunked(content.slice(0, 1000))],
+  ['another status', (content: string) => chunked(content).replace('200 OK', '203 OK')],
+] as const) {
+  bothWays(
+    t,
+    `a client that has fallen behind is cut off when the origin has ${what} by now, and sees that (RFC 9112 §8)`,
+    async (t, way) => {
+      const timers = holdTimers(t, PATIENCE_MS)
+      const world = await heldCached(t, way, 'cache: { max_object: 1MiB }\n')
+      const [slow, fast] = (await sendMany(world, 2)) as [RawPeer, RawPeer]
+      const waiting = timers.running
+      slow.socket.pause()
+      const peer = await world.taken()
+      const content = bigContent(8 * MIB)
+      peer.write(chunked(content))
+      await fast.until('\r\n\r\n')
+      await until('the others to wait', () => timers.running === waiting)
+      await timers.fire()
+      t.ok(unchunked(await fast.until('\r\n0\r\n\r\n')) === content)
+      const again = await world.taken()
+      again.write(other(content))
+      again.end()
+      slow.socket.resume()
+      t.notOk((await slow.untilEnd()).endsWith('\r\n0\r\n\r\n'))
+      t.equal(world.origin.accepted, 2)
+    },
+  )
+}
+
+bothWays(
+  t,
+  'when a response is not stored any more the slowest client sets the pace, and gets every byte (RFC 9111 §4)',
+  async (t, way) => {
+    const world = await heldCached(t, way, 'cache: { max_object: 1MiB }\n')
+    const [slow, fast] = (await sendMany(world, 2)) as [RawPeer, RawPeer]
+    slow.socket.pause()
+    const peer = await world.taken()
+    const content = bigContent(12 * MIB)
+    peer.write(chunked(content))
+    await settled(() => peer.socket.bytesWritten - peer.socket.writableLength)
+    t.ok(peer.socket.writableLength > 0, 'the origin is held back')
+    slow.socket.resume()
+    for (const client of [slow, fast]) {
+      await client.until('\r\n\r\n')
+      t.ok(unchunked(await client.until('\r\n0\r\n\r\n')) === content)
+    }
+    t.equal(world.origin.accepted, 1)
+  },
+)
+
+bothWays(
+  t,
+  'who waits for what turns out too large to be stored asks for it (RFC 9111 §4)',
+  async (t, way) => {
+    const timers = holdTimers(t, LATE_WAIT_MS)
+    const world = await heldCached(t, way, 'cache: { max_object: 1KiB }\n')
+    const first = await world.send()
+    const peer = await world.taken()
+    const head = 'HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n'
+    peer.write(`${head}3\r\none\r\n`)
+    await first.until('one')
+    const [late] = (await sendMany(world, 1)) as [RawPeer]
+    t.equal(timers.running, 1)
+    peer.write(`800\r\n${'x'.repeat(2048)}\r\n`)
+    const own = await world.taken()
+    own.write(fresh('two', CLOSE))
+    t.equal((await readResponse(late)).body, 'two')
+    t.equal(timers.running, 0)
+    peer.write('0\r\n\r\n')
+    await first.until('0\r\n\r\n')
+  },
+)
 
 /** The content of chunks. */
 function unchunked(text: string): string {

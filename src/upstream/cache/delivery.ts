@@ -3,8 +3,10 @@
  * part of it that was asked for.
  *
  * A store that loses content while it is being read does not fail the request: the rest is fetched from the origin, if that
- * still has the same representation.
+ * still has the same representation. If it has not, the connection is closed: the client sees a message that is incomplete,
+ * and never one that looks whole.
  */
+import { crc32 } from 'node:zlib'
 import { currentAgeSeconds } from '../../cache/age.js'
 import type { StoredResponse } from '../../cache/freshness.js'
 import type { PartDecision } from '../../cache/partial.js'
@@ -12,7 +14,7 @@ import { answerFor, CONDITIONS, notModifiedFields } from '../../cache/validation
 import { ProxyError } from '../../errors.js'
 import { isStrongMatch, parseEntityTag } from '../../http/etag.js'
 import { FieldSection } from '../../http/field-section.js'
-import { type Fields, fieldValue, withoutFields } from '../../http/fields.js'
+import { type Fields, fieldValue, fieldValues, withoutFields } from '../../http/fields.js'
 import { serializeUnsatisfiedRange } from '../../http/range.js'
 import { registeredPhrase } from '../../http/reason-phrase.js'
 import type { ReceivedHead } from '../../http1/response-reader.js'
@@ -20,6 +22,7 @@ import type { CacheOutcome } from '../../outcome.js'
 import type { Cancel, Flow, UpstreamEvents } from '../sender.js'
 import type { CacheRun } from './cache.js'
 import type { CacheEntry, ContentReceiver, Reading } from './store.js'
+import { isDelimited } from './storing.js'
 
 /** What is delivered, and what is said of it. */
 export interface Delivered {
@@ -101,11 +104,29 @@ function withContentRange(fields: Fields, contentRange: string): Fields {
   return [...withoutFields(fields, CONTENT_RANGE), 'Content-Range', contentRange]
 }
 
+/** Whether two responses with the entity tag of this one are the same, byte for byte (RFC 9110 §8.8.1). */
+export function hasStrongTag({ etag }: StoredResponse): boolean {
+  return etag?.weak === false
+}
+
+/**
+ * @param sum CRC-32 of what comes before a chunk
+ * @returns CRC-32 of both
+ */
+export function addToSum(sum: number, chunk: Uint8Array): number {
+  // crc32 of an empty view of no memory, such as undici hands on, is 0 whatever the sum was.
+  return chunk.length === 0 ? sum : crc32(chunk, sum)
+}
+
 /** The content of an entry on its way to one client, from a store that gives it out in pieces. */
 export class Delivery implements ContentReceiver, Flow {
   readonly #run: CacheRun
   readonly #entry: CacheEntry
   readonly #last: number
+  /** Of the first byte that the client gets of it. */
+  readonly #first: number
+  /** CRC-32 of what the client has had; undefined where an entity tag is enough, or nothing can be lost. */
+  #sum: number | undefined
   /** Of the next byte. */
   #position: number
   #reading: Reading | undefined
@@ -117,12 +138,19 @@ export class Delivery implements ContentReceiver, Flow {
   /** What ends the request that has gone to its origin in place of this. */
   #cancelElsewhere: Cancel | undefined
 
-  /** @param first position in the stored content, as `last` */
-  constructor(run: CacheRun, entry: CacheEntry, first: number, last: number) {
+  /**
+   * @param first position in the stored content, as `last`
+   * @param sum CRC-32 of all content before `first`, which the client has had already; undefined: it has had none, or there
+   *   is no need of it
+   */
+  constructor(run: CacheRun, entry: CacheEntry, first: number, last: number, sum?: number) {
     this.#run = run
     this.#entry = entry
     this.#position = first
+    this.#first = sum === undefined ? first : 0
     this.#last = last
+    const isSummed = run.cache.store.losesContent && !hasStrongTag(entry.response)
+    this.#sum = sum ?? (isSummed ? 0 : undefined)
   }
 
   /** Responds once there is content to send: until then the request can still go to its origin. */
@@ -169,6 +197,7 @@ export class Delivery implements ContentReceiver, Flow {
     if (this.#isOver) return
     this.#begin?.()
     this.#position += chunk.length
+    if (this.#sum !== undefined) this.#sum = addToSum(this.#sum, chunk)
     this.#run.events.data(chunk)
   }
 
@@ -188,13 +217,19 @@ export class Delivery implements ContentReceiver, Flow {
       return
     }
     const { response } = this.#entry
-    const { etag, head } = response
-    if (etag === undefined || etag.weak) {
+    if (this.#sum === undefined && !hasStrongTag(response)) {
       this.lost()
       return
     }
-    const skipped = (head.range?.first ?? 0) + this.#position
-    this.#recovery = new Recovery(this.#run, response, skipped, this.#last - this.#position + 1, this)
+    const recovered = {
+      stored: response,
+      length: this.#entry.length,
+      skip: (response.head.range?.first ?? 0) + this.#position,
+      had: this.#position - this.#first,
+      sum: this.#sum,
+      left: this.#last - this.#position + 1,
+    }
+    this.#recovery = new Recovery(this.#run, recovered, this)
   }
 
   /** Neither the store nor the origin has the rest. */
@@ -209,23 +244,40 @@ export class Delivery implements ContentReceiver, Flow {
   }
 }
 
-/** The rest of a representation, fetched from the origin, if that has the same one still. */
+/** What is to be recovered. */
+interface Recovered {
+  readonly stored: StoredResponse
+  /** Bytes of the stored content; Infinity where that is not known. */
+  readonly length: number
+  /** Bytes of the representation in front of what the client is still to get. */
+  readonly skip: number
+  /** The last of these that it has had, and their CRC-32, where there is no strong entity tag. */
+  readonly had: number
+  readonly sum: number | undefined
+  /** Bytes that it is still to get; Infinity: all that there are. */
+  readonly left: number
+}
+
+/**
+ * The rest of a representation, fetched from the origin, if that has the same one still: with the same strong entity tag,
+ * or else with the same bytes where the client has had some. Those and the rest are one representation then, although it
+ * may have been made anew.
+ */
 class Recovery implements UpstreamEvents {
   flow: Flow | undefined
-  readonly #stored: StoredResponse
+  readonly #recovered: Recovered
   readonly #delivery: Delivery
   readonly #timer: NodeJS.Timeout
   #cancel: Cancel | undefined
-  /** Bytes of the representation that the client has, and that it is still to get. */
   #skip: number
   #left: number
+  #sum = 0
   #isOver = false
 
-  /** @param stored has a strong entity tag */
-  constructor(run: CacheRun, stored: StoredResponse, skip: number, left: number, delivery: Delivery) {
-    this.#stored = stored
-    this.#skip = skip
-    this.#left = left
+  constructor(run: CacheRun, recovered: Recovered, delivery: Delivery) {
+    this.#recovered = recovered
+    this.#skip = recovered.skip
+    this.#left = recovered.left
     this.#delivery = delivery
     this.#timer = setTimeout(() => this.#lose(), RECOVERY_MS)
     const { request, permit, sender } = run
@@ -247,7 +299,8 @@ class Recovery implements UpstreamEvents {
 
   responded(head: ReceivedHead, flow: Flow): void {
     clearTimeout(this.#timer)
-    if (!isSame(this.#stored, head)) {
+    const { left } = this.#recovered
+    if (!isSame(this.#recovered, head) || (left === Number.POSITIVE_INFINITY && !isDelimited(head))) {
       this.#lose()
       return
     }
@@ -258,7 +311,7 @@ class Recovery implements UpstreamEvents {
   data(chunk: Uint8Array): void {
     if (this.#isOver) return
     const skipped = Math.min(this.#skip, chunk.length)
-    this.#skip -= skipped
+    if (skipped > 0 && !this.#skipBytes(chunk.subarray(0, skipped))) return
     const rest = chunk.subarray(skipped, skipped + this.#left)
     this.#left -= rest.length
     if (rest.length > 0) this.#delivery.data(rest)
@@ -268,7 +321,11 @@ class Recovery implements UpstreamEvents {
   }
 
   ended(): void {
-    this.#lose()
+    if (this.#skip > 0 || this.#left !== Number.POSITIVE_INFINITY) this.#lose()
+    else if (!this.#isOver) {
+      this.cancel()
+      this.#delivery.ended()
+    }
   }
 
   failed(): void {
@@ -277,6 +334,18 @@ class Recovery implements UpstreamEvents {
 
   upgraded(): void {
     this.#lose()
+  }
+
+  /** @returns whether it goes on: what the client has had is the same, as far as it has come */
+  #skipBytes(bytes: Uint8Array): boolean {
+    const { had, sum } = this.#recovered
+    const before = Math.max(0, this.#skip - had)
+    this.#skip -= bytes.length
+    if (sum === undefined) return true
+    this.#sum = addToSum(this.#sum, bytes.subarray(Math.min(before, bytes.length)))
+    if (this.#skip > 0 || this.#sum === sum) return true
+    this.#lose()
+    return false
   }
 
   #lose(): void {
@@ -289,11 +358,29 @@ class Recovery implements UpstreamEvents {
   }
 }
 
-/** Whether a new response has the representation that is stored, byte for byte (RFC 9110 §8.8.1). */
-function isSame({ head: stored }: StoredResponse, head: ReceivedHead): boolean {
+/** The fields that would differ if it were another representation, or the same in another form. */
+const OF_REPRESENTATION = ['etag', 'last-modified', 'content-type', 'content-encoding', 'content-language']
+
+/**
+ * Whether a new response has the representation that is stored, byte for byte (RFC 9110 §8.8.1); or whether it may have it,
+ * where nothing but its bytes can tell.
+ */
+function isSame({ stored: { head: stored }, length, sum }: Recovered, head: ReceivedHead): boolean {
   if (head.status !== 200 || stored.status > 206) return false
   const [a, b] = [stored.fields, head.fields.list].map(fields =>
     parseEntityTag(fieldValue(fields, 'etag') ?? ''),
   )
-  return a !== undefined && b !== undefined && isStrongMatch(a, b)
+  if (a !== undefined && b !== undefined && isStrongMatch(a, b)) return true
+  if (sum === undefined || a?.weak === false) return false
+  const whole = stored.range === undefined ? length : stored.completeLength
+  const isOfLength =
+    head.contentLength === undefined ||
+    whole === undefined ||
+    !Number.isFinite(whole) ||
+    head.contentLength === whole
+  return isOfLength && OF_REPRESENTATION.every(name => isSameField(name, stored.fields, head.fields.list))
+}
+
+function isSameField(name: string, a: Fields, b: Fields): boolean {
+  return fieldValues(a, name).join() === fieldValues(b, name).join()
 }

@@ -77,6 +77,7 @@ interface Search {
 }
 
 export class DiskStore implements CacheStore {
+  readonly losesContent = true
   readonly #options: DiskStoreOptions
   readonly #maxObjectBytes: number
   readonly #layout: Layout

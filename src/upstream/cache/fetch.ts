@@ -2,8 +2,8 @@
  * A request upstream on behalf of the cache: its response is passed on, stored where that is allowed (RFC 9111 §3), and
  * shared by whoever asked for the same in the meantime (collapsed forwarding, §4).
  *
- * All who receive a response are alike. The fastest of them sets the pace of the origin; one that is far behind it gets the
- * rest from the store once that is complete. The request ends when nobody is left who waits for it.
+ * All who receive a response are alike: none of them gets less than all of it, or waits for ever for a slower one (see
+ * receivers.ts). The request ends when nobody is left who waits for it.
  */
 import type { Socket } from 'node:net'
 import { serializeCacheStatus } from '../../cache/cache-status.js'
@@ -21,8 +21,8 @@ import type { ReceivedHead } from '../../http1/response-reader.js'
 import type { CacheOutcome } from '../../outcome.js'
 import type { Cancel, Flow, Retry, UpstreamEvents } from '../sender.js'
 import type { CacheRun, SharedFetch } from './cache.js'
-import { deliver } from './delivery.js'
 import { Receiver, type ResponseSource } from './receiver.js'
+import { Receivers, type StoredAnswer } from './receivers.js'
 import type { CacheEntry } from './store.js'
 import { beginsBehind, restIncomplete, StoredBeginning } from './stored-beginning.js'
 import { Storing, type Unstored } from './storing.js'
@@ -36,15 +36,6 @@ const LATE_WAIT_MS = 1000
 /** Milliseconds in which a response that nobody waits for has to be complete. */
 const BACKGROUND_MS = 60_000
 
-/** What is said of a stored response that is delivered in the end. */
-interface StoredAnswer {
-  readonly result: 'revalidated' | 'stale_hit'
-  /** The status that the origin has answered with; undefined where it has not. */
-  readonly fwdStatus: number | undefined
-  /** Who alone may have it; undefined where all may. */
-  readonly whose: Receiver | undefined
-}
-
 export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   readonly #run: CacheRun
   readonly #reason: FetchReason
@@ -52,7 +43,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   /** What may be served stale if the origin fails. */
   readonly #selected: CacheEntry | undefined
   readonly #leader: Receiver
-  readonly #receivers = new Set<Receiver>()
+  readonly #receivers: Receivers
   /** They came when the response was on its way, and wait for it to be stored. */
   readonly #late = new Set<Receiver>()
   /** What is validated; undefined where nothing is. */
@@ -72,6 +63,9 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   #cancel: Cancel | undefined
   #attempts = 0
   #flow: Flow | undefined
+  /** Whether content is being passed on, and whether somebody has paused or gone on in that moment. */
+  #isPassing = false
+  #isFlowChanged = false
   /** Whether the origin is held back. */
   #isHeld = false
 
@@ -90,7 +84,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#storing = new Storing(run, found, () => this.flowChanged())
     this.#selected = selected
     this.#leader = new Receiver(this, run)
-    this.#receivers.add(this.#leader)
+    this.#receivers = new Receivers(this.#leader, () => this.flowChanged())
     if (run.asked.method !== 'GET' || selected === undefined) return
     const isPart = selected.response.range !== undefined
     if (reason === 'partial' && !run.asked.fields.has(FIELD.range)) this.#beginning = selected
@@ -151,16 +145,14 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#releaseLate()
   }
 
-  isSharedWithOthersThan(receiver: Receiver): boolean {
-    for (const other of this.#receivers) if (other !== receiver && !other.isBehind) return true
-    return false
-  }
-
   flowChanged(): void {
-    if (this.#state !== 'responding') return
-    const fastest = [...this.#receivers].filter(({ isBehind }) => !isBehind)
-    const isPaused = fastest.length > 0 && fastest.every(receiver => receiver.isPaused)
-    const isHeld = isPaused || this.#storing.isBehind
+    // An origin that goes on may send more at once, which is for nobody before all have what is being passed on.
+    this.#isFlowChanged = this.#isPassing
+    if (this.#state !== 'responding' || this.#isPassing) return
+    const { isKept, isBehind } = this.#storing
+    if (!isKept) this.#recoverBehind()
+    if (this.#receivers.size === 0) return
+    const isHeld = this.#receivers.isHolding(isKept) || isBehind
     if (isHeld === this.#isHeld) return
     this.#isHeld = isHeld
     if (isHeld) this.#flow?.pause()
@@ -174,15 +166,25 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   left(receiver: Receiver): void {
     this.#late.delete(receiver)
     if (!this.#receivers.delete(receiver) || this.#state === 'over') return
-    if (this.#receivers.size > 0) {
-      this.flowChanged()
-      return
-    }
+    if (this.#receivers.size > 0) this.flowChanged()
+    else this.#abandon()
+  }
+
+  /** Nobody is left who waits for it. */
+  #abandon(): void {
     this.#end()
     this.#cancel?.()
     this.#whole?.cancel()
     this.#storing.abort()
     this.#releaseLate()
+  }
+
+  /** Those who cannot get the rest from the store, as it is not kept there, get it from the origin. */
+  #recoverBehind(): void {
+    const { response, length } = this.#storing
+    if (response === undefined) return
+    this.#receivers.recoverBehind(response, length)
+    if (this.#receivers.size === 0) this.#abandon()
   }
 
   connected(address: string, connectMs: number | undefined, isSent: boolean): void {
@@ -232,8 +234,20 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
       this.failed(restIncomplete(), 'never')
       return
     }
+    this.#isPassing = true
     this.#storing.write(chunk)
-    for (const receiver of this.#receivers) receiver.data(chunk)
+    const { isKept } = this.#storing
+    this.#receivers.data(chunk, isKept)
+    this.#isPassing = false
+    if (!isKept && this.#isShared) this.#unshare()
+    if (this.#isFlowChanged || (!isKept && this.#receivers.areSeveral)) this.flowChanged()
+  }
+
+  /** It turns out not to be stored: nobody waits for that any longer, or the next time. */
+  #unshare(): void {
+    const { cache, asked } = this.#run
+    cache.unshared(asked.key)
+    this.outdated()
   }
 
   #contentEnded(trailers: Fields): void {
@@ -290,6 +304,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   #end(): void {
     this.#state = 'over'
     clearTimeout(this.#timer)
+    this.#receivers.end()
     this.#unlist()
   }
 
@@ -367,27 +382,9 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     return true
   }
 
-  /** To the first receiver, whose request has selected it, and to whoever else selects it. */
-  #deliverStored(
-    entry: CacheEntry,
-    response: StoredResponse,
-    { result, fwdStatus, whose }: StoredAnswer,
-  ): void {
-    const now = this.#run.cache.wallClock()
-    for (const receiver of [...this.#receivers]) {
-      const { asked } = receiver.run
-      const isLeader = receiver === this.#leader
-      const part = decidePart(asked, response, entry.length, now)
-      const isFor = whose === undefined ? isLeader || matchesVary(response, asked.fields) : receiver === whose
-      if (isLeader && this.#isInBackground) receiver.cancel()
-      else if (part.kind === 'miss' || !isFor) receiver.goAlone()
-      else {
-        const key = asked.showsKey ? asked.key.uri : undefined
-        const status = serializeCacheStatus({ result, fwdStatus, key, collapsed: !isLeader })
-        const outcome = { result, stored: false }
-        receiver.goElsewhere(run => deliver(run, { entry, response, part, now, outcome, status }))
-      }
-    }
+  #deliverStored(entry: CacheEntry, response: StoredResponse, answer: StoredAnswer): void {
+    if (this.#isInBackground) this.#leader.cancel()
+    this.#receivers.deliverStored(entry, response, answer)
     this.#releaseLate()
   }
 
@@ -409,6 +406,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
         this.#respond(receiver, head, 'collapsed', undefined)
       } else receiver.goAlone()
     }
+    this.#receivers.begin(storing.response)
   }
 
   #respond(

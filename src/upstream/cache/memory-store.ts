@@ -80,6 +80,7 @@ export class MemoryEntry extends Evictable implements CacheEntry, CacheKey {
 }
 
 export class MemoryStore implements CacheStore {
+  readonly losesContent = false
   readonly #options: MemoryStoreOptions
   #index = new MemoryIndex<MemoryEntry>()
   #policy: S3Fifo<MemoryEntry>
@@ -360,6 +361,10 @@ class MemoryWriter implements EntryWriter, Indexed {
     this.response = response
     this.#maxBytes = maxBytes
     this.#room = room
+  }
+
+  get isGivenUp(): boolean {
+    return this.#over
   }
 
   reserve(bytes: number): boolean {

@@ -11,8 +11,6 @@ import type { CacheEntry } from './store.js'
 
 /** Where a response comes from that several receive. */
 export interface ResponseSource {
-  /** Whether somebody else receives it as it comes. */
-  isSharedWithOthersThan(receiver: Receiver): boolean
   /** One more takes nothing now, or goes on. */
   flowChanged(): void
   /** @returns whether all who wait were answered with something stale, as the origin has had its time */
@@ -31,12 +29,15 @@ export class Receiver implements Flow {
   #cancelElsewhere: Cancel | undefined
   #delivery: Delivery | undefined
   #timer: NodeJS.Timeout | undefined
-  /** Bytes of content passed on. */
+  /** Bytes of content passed on, and the CRC-32 of them where it is computed. */
   #received = 0
+  #sum: number | undefined
   #isPaused = false
-  /** What has come since it was paused. */
-  #backlog: Uint8Array[] = []
+  /** What has come since it was paused, each piece with the CRC-32 of all content up to its end. */
+  #backlog: (readonly [chunk: Uint8Array, sum: number | undefined])[] = []
   #backlogBytes = 0
+  /** Whether what has come since is being passed on: what comes meanwhile is behind it. */
+  #isDraining = false
   /** Of the response, where all of it has come and is not passed on yet. */
   #trailers: Fields | undefined
   /** Whether it does not receive content as it comes any more, and gets the rest from the store. */
@@ -85,24 +86,34 @@ export class Receiver implements Flow {
     this.run.events.responded(head, this)
   }
 
-  data(chunk: Uint8Array): void {
+  /** @param sum CRC-32 of all content up to the end of this piece, where it is computed */
+  data(chunk: Uint8Array, sum: number | undefined): void {
     if (this.#isBehind) return
-    if (!this.#isPaused) {
-      this.#pass(chunk)
+    if (!this.#isPaused && !this.#isDraining) {
+      this.#pass(chunk, sum)
       return
     }
-    this.#backlog.push(chunk)
+    this.#backlog.push([chunk, sum])
     this.#backlogBytes += chunk.length
-    if (this.#backlogBytes <= MAX_BACKLOG || !this.#source.isSharedWithOthersThan(this)) return
+  }
+
+  /** Whether as much waits for it as may. */
+  get isFull(): boolean {
+    return this.#backlogBytes > MAX_BACKLOG
+  }
+
+  /** It gets no more content as it comes; what waits for it is given up. */
+  fallBehind(): void {
     this.#isBehind = true
     this.#backlog = []
+    this.#backlogBytes = 0
   }
 
   /** @returns whether it has, or holds, all of the response */
   ended(trailers: Fields): boolean {
     if (this.#isBehind) return false
     this.#trailers = trailers
-    if (!this.#isPaused) this.#end(trailers)
+    if (!this.#isPaused && !this.#isDraining) this.#end(trailers)
     return true
   }
 
@@ -113,13 +124,14 @@ export class Receiver implements Flow {
   }
 
   /**
-   * Gets the rest of the content, which is complete by now, from the store; or from the origin, where it was not kept.
-   * @param length bytes of all of it
+   * Gets the rest of the content from the store, or from the origin where it was not kept.
+   * @param length bytes of all of it; Infinity where that is not known
    */
   catchUp(response: StoredResponse, kept: CacheEntry | undefined, length: number): void {
     if (this.#isGone) return
     const entry = kept ?? { key: this.run.asked.key, response, length }
-    this.#delivery = new Delivery(this.run, entry, this.#received, length - 1)
+    const sum = this.#received === 0 ? 0 : this.#sum
+    this.#delivery = new Delivery(this.run, entry, this.#received, length - 1, sum)
     if (this.#isPaused) this.#delivery.pause()
     if (kept === undefined) this.#delivery.failed()
     else this.#delivery.start()
@@ -146,20 +158,24 @@ export class Receiver implements Flow {
       this.#delivery.resume()
       return
     }
-    // It may be paused again by each piece.
-    for (const chunk of this.#backlog.splice(0)) {
-      if (this.isPaused) this.#backlog.push(chunk)
-      else this.#pass(chunk)
+    // Each piece may pause it again, and more may come meanwhile.
+    this.#isDraining = true
+    while (!this.isPaused) {
+      const waiting = this.#backlog.shift()
+      if (waiting === undefined) break
+      this.#backlogBytes -= waiting[0].length
+      this.#pass(...waiting)
     }
-    this.#backlogBytes = this.#backlog.reduce((bytes, { length }) => bytes + length, 0)
-    if (this.isPaused || this.#isGone) return
+    this.#isDraining = false
+    if (this.#isGone) return
     if (this.#trailers === undefined) this.#source.flowChanged()
-    else this.#end(this.#trailers)
+    else if (!this.isPaused) this.#end(this.#trailers)
   }
 
-  #pass(chunk: Uint8Array): void {
+  #pass(chunk: Uint8Array, sum: number | undefined): void {
     if (this.#isGone) return
     this.#received += chunk.length
+    this.#sum = sum
     this.run.events.data(chunk)
   }
 

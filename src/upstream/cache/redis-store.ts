@@ -65,8 +65,11 @@ const STATS_MS = 1_000
 /** Content that is written and was not taken yet, of all writers. */
 const MOST_QUEUED_BYTES = 4 * 1024 * 1024
 const NOTHING: readonly CacheEntry[] = Object.freeze([])
+/** The server could not be reached. */
+const UNKNOWN = new RedisMark(Promise.resolve(undefined))
 
 export class RedisStore implements CacheStore {
+  readonly losesContent = true
   readonly #options: RedisStoreOptions
   readonly #servers: RedisServers
   readonly #queue = new WriteQueue(MOST_QUEUED_BYTES)
@@ -108,8 +111,7 @@ export class RedisStore implements CacheStore {
     if (seen !== undefined) return seen
     const names = namesOf(key)
     const server = this.#serverOf(names.uri.tag)
-    const unknown = Promise.resolve(undefined)
-    return new RedisMark(server === undefined ? unknown : readState(server.records, names))
+    return server === undefined ? UNKNOWN : new RedisMark(readState(server.records, names))
   }
 
   create(
@@ -121,7 +123,7 @@ export class RedisStore implements CacheStore {
   ): EntryWriter | undefined {
     const names = namesOf(key)
     const server = this.#serverOf(names.uri.tag)
-    if (server === undefined || this.#queue.full) return undefined
+    if (server === undefined || this.#queue.full || since === UNKNOWN) return undefined
     const { freshForMs, wallClock } = this.#options
     const failed = (error: unknown) => this.#servers.answered(error, server)
     const ours = replaces.filter(isOurs)

@@ -48,6 +48,8 @@ export interface EntryWriter {
    * @returns the entry, as soon as it can be read; undefined when it was not kept
    */
   end(): CacheEntry | undefined | Promise<CacheEntry | undefined>
+  /** Whether it has given up: nothing of it is kept. */
+  readonly isGivenUp: boolean
   /** Nothing of it is kept. */
   abort(): void
 }
@@ -73,6 +75,8 @@ export interface CacheStats {
 }
 
 export interface CacheStore {
+  /** Whether content can be lost while it is being read. */
+  readonly losesContent: boolean
   /**
    * All responses stored under a key; at once where that needs no waiting. Never rejects. It waits 50 ms at most, of which
    * a turn of the event loop counts for 2 at most: longer turns are the process', and the store is no reason for them.

@@ -113,6 +113,16 @@ export class Storing {
     if (caughtUp !== undefined && !this.#isBehind && this.#patienceMs > 0) this.#waitFor(caughtUp)
   }
 
+  /** Whether the content is being stored, as far as is known. */
+  get isKept(): boolean {
+    return this.#writer?.isGivenUp === false
+  }
+
+  /** Bytes of content in all; Infinity where that is not known. */
+  get length(): number {
+    return this.#length ?? Number.POSITIVE_INFINITY
+  }
+
   /** Bytes of content that are still to come; undefined where that is not known. */
   get left(): number | undefined {
     return this.#length === undefined ? undefined : this.#length - this.#bytes
@@ -181,6 +191,6 @@ export class Storing {
  * Whether the end of the content can be told from a connection that broke: content that ends with its connection cannot
  * (RFC 9112 §8), and is never stored as complete.
  */
-function isDelimited({ contentLength, fields, status }: ReceivedHead): boolean {
+export function isDelimited({ contentLength, fields, status }: ReceivedHead): boolean {
   return contentLength !== undefined || fields.has(FIELD['transfer-encoding']) || status === 204
 }

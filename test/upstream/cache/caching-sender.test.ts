@@ -208,6 +208,7 @@ function behind(t: Test) {
     get catchingUp() {
       return new Promise<void>(resolve => caughtUp.push(resolve))
     },
+    isGivenUp: false,
     end: () => undefined,
     abort: () => {},
   }

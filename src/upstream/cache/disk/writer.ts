@@ -93,6 +93,10 @@ export class DiskWriter implements EntryWriter {
     return this.#entry.key
   }
 
+  get isGivenUp(): boolean {
+    return this.#isGivenUp
+  }
+
   get catchingUp(): Promise<void> | undefined {
     return this.#catchingUp
   }

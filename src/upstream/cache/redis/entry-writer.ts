@@ -93,6 +93,10 @@ export class RedisEntryWriter implements EntryWriter {
     this.#ending = ending
   }
 
+  get isGivenUp(): boolean {
+    return this.#state === 'given up'
+  }
+
   get catchingUp(): Promise<void> | undefined {
     return this.#state === 'open' ? this.#queue.catchingUp : undefined
   }
