@@ -27,15 +27,16 @@ import { DiskWriter, type WriterContext } from './disk/writer.js'
 import { lateAfter } from './late.js'
 import { isPurged } from './purged.js'
 import type { StoreFailures } from './store-failures.js'
-import type {
-  CacheEntry,
-  CacheStats,
-  CacheStore,
-  ContentReceiver,
-  EntryWriter,
-  Mark,
-  Purge,
-  Reading,
+import {
+  type CacheEntry,
+  type CacheStats,
+  type CacheStore,
+  type ContentReceiver,
+  type EntryWriter,
+  type Mark,
+  NOTHING_HELD,
+  type Purge,
+  type Reading,
 } from './store.js'
 
 export interface DiskStoreOptions {
@@ -236,6 +237,10 @@ export class DiskStore implements CacheStore {
       await told
       await this.#removeInvalid(place)
     })
+  }
+
+  hold(): () => void {
+    return NOTHING_HELD
   }
 
   read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {

@@ -23,7 +23,7 @@ import type { Cancel, Flow, Retry, UpstreamEvents } from '../sender.js'
 import type { CacheRun, SharedFetch } from './cache.js'
 import { Receiver, type ResponseSource } from './receiver.js'
 import { Receivers, type StoredAnswer } from './receivers.js'
-import type { CacheEntry } from './store.js'
+import { type CacheEntry, NOTHING_HELD } from './store.js'
 import { beginsBehind, restIncomplete, StoredBeginning } from './stored-beginning.js'
 import { Storing, type Unstored } from './storing.js'
 
@@ -57,6 +57,8 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
   #isShared = false
   #isInBackground = false
   #timer: NodeJS.Timeout | undefined
+  /** Releases what was found. */
+  #release: () => void
   #isConnected = false
   /** Whether the request is to be sent again, without condition, once this response is over. */
   #isToBeRepeated = false
@@ -83,6 +85,7 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#reason = reason
     this.#storing = new Storing(run, found, () => this.flowChanged())
     this.#selected = selected
+    this.#release = run.cache.store.hold(found)
     this.#leader = new Receiver(this, run)
     this.#receivers = new Receivers(this.#leader, () => this.flowChanged())
     if (run.asked.method !== 'GET' || selected === undefined) return
@@ -305,6 +308,8 @@ export class Fetch implements UpstreamEvents, ResponseSource, SharedFetch {
     this.#state = 'over'
     clearTimeout(this.#timer)
     this.#receivers.end()
+    this.#release()
+    this.#release = NOTHING_HELD
     this.#unlist()
   }
 

@@ -15,14 +15,15 @@ import { ContentBuilder, PIECE_OVERHEAD, PieceReading } from './memory-content.j
 import { MemoryIndex } from './memory-index.js'
 import { Evictable, S3Fifo } from './s3-fifo.js'
 import { isOfHost, isPurged } from './purged.js'
-import type {
-  CacheEntry,
-  CacheStats,
-  CacheStore,
-  ContentReceiver,
-  EntryWriter,
-  Purge,
-  Reading,
+import {
+  type CacheEntry,
+  type CacheStats,
+  type CacheStore,
+  type ContentReceiver,
+  type EntryWriter,
+  NOTHING_HELD,
+  type Purge,
+  type Reading,
 } from './store.js'
 
 export interface MemoryStoreOptions {
@@ -167,6 +168,7 @@ export class MemoryStore implements CacheStore {
     })
   }
 
+<<<<<<< HEAD
   /** The URI is often a part of what was received, all of which would be kept. */
   #ownKey({ partition, uri }: CacheKey): CacheKey {
     let own = this.#partitions.get(partition)
@@ -175,6 +177,17 @@ export class MemoryStore implements CacheStore {
       this.#partitions.set(own, own)
     }
     return { partition: own, uri: ownText(uri) }
+  }
+
+=======
+  hold(entries: readonly CacheEntry[]): () => void {
+    if (entries.length === 0) return NOTHING_HELD
+    const held = entries.filter(entry => entry instanceof MemoryEntry)
+    for (const entry of held) this.#hold(entry)
+    return () => {
+      for (const entry of held) this.#release(entry)
+    }
+>>>>>>> a6cd519 (cache: what is found counts in memory until its origin has answered)
   }
 
   #hold(entry: MemoryEntry): void {

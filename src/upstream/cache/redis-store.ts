@@ -34,15 +34,16 @@ import {
   timeToLive,
 } from './redis/time-to-live.js'
 import type { StoreFailures } from './store-failures.js'
-import type {
-  CacheEntry,
-  CacheStats,
-  CacheStore,
-  ContentReceiver,
-  EntryWriter,
-  Mark,
-  Purge,
-  Reading,
+import {
+  type CacheEntry,
+  type CacheStats,
+  type CacheStore,
+  type ContentReceiver,
+  type EntryWriter,
+  type Mark,
+  NOTHING_HELD,
+  type Purge,
+  type Reading,
 } from './store.js'
 
 export interface RedisStoreOptions {
@@ -169,6 +170,10 @@ export class RedisStore implements CacheStore {
       this.#forgotten.add(key)
       this.#servers.answered(error, server)
     })
+  }
+
+  hold(): () => void {
+    return NOTHING_HELD
   }
 
   read(entry: CacheEntry, first: number, last: number, receiver: ContentReceiver): Reading {

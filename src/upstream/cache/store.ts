@@ -74,6 +74,9 @@ export interface CacheStats {
   readonly up: boolean
 }
 
+/** For stores whose entries take no room in this process. */
+export const NOTHING_HELD = (): void => {}
+
 export interface CacheStore {
   /** Whether content can be lost while it is being read. */
   readonly losesContent: boolean
@@ -108,6 +111,12 @@ export interface CacheStore {
   remove(entries: readonly CacheEntry[]): void
   /** Forgets whatever is stored under a key: it was invalidated (RFC 9111 §4.4). */
   invalidate(key: CacheKey): void
+  /**
+   * Keeps entries that were found, which are to be read or replaced once their origin has answered. Where they take room in
+   * this process they count until they are released, stored or not, and are not evicted.
+   * @returns what releases them, to be called once
+   */
+  hold(entries: readonly CacheEntry[]): () => void
   /**
    * Reads content of an entry.
    * @param first position of the first byte, from 0 at the first byte of what is stored
