@@ -21,15 +21,47 @@ export interface EntryTarget {
 const BEHIND = 0.75
 const CAUGHT_UP = 0.5
 
-/** How many bytes of pieces wait to be taken, of all entries that are written. */
+/** Bytes of pieces that are being filled, of all entries, in parts of the limit. */
+const FILLING = 4
+
+/**
+ * The pieces of all entries that are being written: how many bytes of them are being filled, and wait to be taken.
+ *
+ * Their buffers are used again. New ones would be given back only when the collector comes, which at the rate of a fast
+ * origin is 40 MiB later.
+ */
 export class WriteQueue {
   readonly #limit: number
+  readonly #free: Buffer[] = []
+  #filling = 0
   #bytes = 0
   #catchingUp: Promise<void> | undefined
   #caughtUp = (): void => {}
 
   constructor(limit: number) {
     this.#limit = limit
+  }
+
+  /**
+   * Room for a piece, to be filled from PIECE_HEAD_BYTES on.
+   * @param bytes of content
+   * @returns undefined when too many bytes are being filled
+   */
+  take(bytes: number): Buffer | undefined {
+    if (this.#filling + bytes > FILLING * this.#limit) return undefined
+    this.#filling += bytes
+    return (bytes === PIECE_BYTES ? this.#free.pop() : undefined) ?? newPiece(bytes)
+  }
+
+  /** A piece is filled no longer: it is sent, or not wanted. */
+  filled(piece: Buffer): void {
+    this.#filling -= piece.length - PIECE_HEAD_BYTES
+  }
+
+  /** Nobody refers to a piece any more. */
+  giveBack(piece: Buffer): void {
+    if (piece.length !== PIECE_HEAD_BYTES + PIECE_BYTES) return
+    if (this.#free.length * PIECE_BYTES < this.#limit) this.#free.push(piece)
   }
 
   get full(): boolean {
@@ -61,8 +93,10 @@ export class WriteQueue {
   }
 }
 
-/** The least room that is made for a piece; it doubles as more comes. */
+/** The least room that is made for a piece; it doubles as more comes, and is a whole piece from the second piece on. */
 const FIRST_ROOM = 4 * 1024
+/** Room beyond that is a whole piece at once. */
+const MOST_ROOM = 16 * 1024
 
 export interface EntryWriterOptions {
   readonly target: EntryTarget
@@ -108,7 +142,12 @@ export class RedisEntryWriter implements EntryWriter {
       if (this.#filled === PIECE_BYTES) this.#send()
       if (!this.#isOpen()) return
       const taken = rest.subarray(0, PIECE_BYTES - this.#filled)
-      this.#room(taken.length).set(taken, PIECE_HEAD_BYTES + this.#filled)
+      const room = this.#room(taken.length)
+      if (room === undefined) {
+        this.#giveUp()
+        return
+      }
+      room.set(taken, PIECE_HEAD_BYTES + this.#filled)
       this.#filled += taken.length
       this.#length += taken.length
       rest = rest.subarray(taken.length)
@@ -133,8 +172,7 @@ export class RedisEntryWriter implements EntryWriter {
     }
     let inline: Buffer | undefined
     if (this.#length <= INLINE_BYTES) {
-      const piece = this.#room(0)
-      inline = piece.subarray(PIECE_HEAD_BYTES, PIECE_HEAD_BYTES + this.#filled)
+      inline = this.#piece?.subarray(PIECE_HEAD_BYTES, PIECE_HEAD_BYTES + this.#filled) ?? Buffer.alloc(0)
     } else this.#send()
     if (!this.#isOpen()) return undefined
     const bytes = this.#target.recordBytes + (inline?.length ?? 0)
@@ -143,7 +181,7 @@ export class RedisEntryWriter implements EntryWriter {
       return undefined
     }
     this.#state = 'ended'
-    this.#piece = undefined
+    const last = this.#takePiece()
     try {
       await Promise.all(this.#sent)
       return await this.#target.commit(this.#length, inline)
@@ -151,6 +189,7 @@ export class RedisEntryWriter implements EntryWriter {
       this.#target.discard()
       return undefined
     } finally {
+      if (last !== undefined) this.#queue.giveBack(last)
       this.#queue.leave(bytes)
     }
   }
@@ -159,38 +198,61 @@ export class RedisEntryWriter implements EntryWriter {
     return this.#state === 'open'
   }
 
-  /** The piece, with room for so many bytes more. */
-  #room(bytes: number): Buffer {
+  /** The piece, with room for so many bytes more; undefined when there is none. */
+  #room(bytes: number): Buffer | undefined {
     const needed = this.#filled + bytes
     const old = this.#piece
     if (old !== undefined && old.length - PIECE_HEAD_BYTES >= needed) return old
-    const toCome = this.#expected === undefined ? FIRST_ROOM : this.#expected - this.#pieces * PIECE_BYTES
-    const doubled = old === undefined ? toCome : 2 * (old.length - PIECE_HEAD_BYTES)
-    const piece = newPiece(Math.min(Math.max(doubled, needed), PIECE_BYTES))
+    const piece = this.#queue.take(this.#roomFor(needed, old))
+    if (piece === undefined) return undefined
     old?.copy(piece, 0, 0, PIECE_HEAD_BYTES + this.#filled)
+    if (old !== undefined) this.#queue.filled(old)
     this.#piece = piece
     return piece
   }
 
+  #roomFor(needed: number, old: Buffer | undefined): number {
+    if (this.#expected !== undefined) {
+      const toCome = this.#expected - this.#pieces * PIECE_BYTES
+      return Math.min(Math.max(toCome, needed), PIECE_BYTES)
+    }
+    if (this.#pieces > 0 || needed > MOST_ROOM) return PIECE_BYTES
+    return Math.max(old === undefined ? FIRST_ROOM : 2 * (old.length - PIECE_HEAD_BYTES), needed)
+  }
+
   #send(): void {
-    const piece = this.#piece?.subarray(0, PIECE_HEAD_BYTES + this.#filled)
-    if (piece === undefined) return
+    const whole = this.#piece
+    if (whole === undefined) return
+    const piece = whole.subarray(0, PIECE_HEAD_BYTES + this.#filled)
     if (!this.#queue.enter(piece.length)) {
       this.#giveUp()
       return
     }
+    this.#takePiece()
     sealPiece(piece)
     const sent = this.#target.putPiece(this.#pieces, piece).finally(() => this.#queue.leave(piece.length))
-    sent.catch(() => this.abort())
+    // One that could not be sent may still be in the hands of the connection.
+    void sent.then(
+      () => this.#queue.giveBack(whole),
+      () => this.abort(),
+    )
     this.#sent.push(sent)
     this.#pieces++
-    this.#piece = undefined
     this.#filled = 0
   }
 
   #giveUp(): void {
     this.#state = 'given up'
-    this.#piece = undefined
+    const piece = this.#takePiece()
+    if (piece !== undefined) this.#queue.giveBack(piece)
     this.#target.discard()
+  }
+
+  /** The piece that was being filled, which is the writer's no more. */
+  #takePiece(): Buffer | undefined {
+    const piece = this.#piece
+    this.#piece = undefined
+    if (piece !== undefined) this.#queue.filled(piece)
+    return piece
   }
 }
