@@ -20,10 +20,6 @@ interface Described extends Omit<DenialGroup, 'remedy' | 'clientAddress' | 'coun
   readonly address: string | undefined
   readonly configHash: string
   clientAddress: string
-interface Described extends Omit<DenialGroup, 'remedy' | 'clientAddress' | 'count' | 'firstMs' | 'lastMs'> {
-  readonly address: string | undefined
-  readonly configHash: string
-  clientAddress: string
   /** Drafted when the status is requested, for the configuration in force at that time. */
   draft: { readonly config: Config; readonly remedy: DenialGroup['remedy'] } | undefined
 }

@@ -168,7 +168,6 @@ export class MemoryStore implements CacheStore {
     })
   }
 
-<<<<<<< HEAD
   /** The URI is often a part of what was received, all of which would be kept. */
   #ownKey({ partition, uri }: CacheKey): CacheKey {
     let own = this.#partitions.get(partition)
@@ -179,7 +178,6 @@ export class MemoryStore implements CacheStore {
     return { partition: own, uri: ownText(uri) }
   }
 
-=======
   hold(entries: readonly CacheEntry[]): () => void {
     if (entries.length === 0) return NOTHING_HELD
     const held = entries.filter(entry => entry instanceof MemoryEntry)
@@ -187,7 +185,6 @@ export class MemoryStore implements CacheStore {
     return () => {
       for (const entry of held) this.#release(entry)
     }
->>>>>>> a6cd519 (cache: what is found counts in memory until its origin has answered)
   }
 
   #hold(entry: MemoryEntry): void {

@@ -32,7 +32,10 @@ function createFailures(): (status: Status) => string | undefined {
       setBreakable(target, formatTarget(failure.host, failure.port))
       setBreakable(why, failure.reason)
       const through = failure.parent === null ? '' : `through ${failure.parent}, `
-      setBreakable(who, `${through}last for ${formatClient(failure.client, failure.user, failure.client_address)}`)
+      setBreakable(
+        who,
+        `${through}last for ${formatClient(failure.client, failure.user, failure.client_address)}`,
+      )
       const ago = formatAge((now - Date.parse(failure.last)) / 1000)
       setText(times, `${failure.count.toLocaleString('en')}×, ${ago} ago`)
       setBreakable(words, failure.detail)
