@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync, statSync } from 'node:fs'
 import { isAbsolute, resolve } from 'node:path'
 import { errorCode } from '../errors.js'
+import { cacheDirectoryFault, foreignFilesIn } from './cache-directory.js'
 import type { LineFault } from './line-files.js'
 import type { Path } from './problem.js'
 import { type Fault, type Located, valueAt } from './yaml-tree.js'
@@ -116,6 +117,18 @@ export class FileReader {
     if (problem === undefined) return
     this.#sources.add(this.#fullPath(name), problem)
     this.fault(path, `${name}${problem}${this.#where(name)}`)
+  }
+
+  /** The same for a directory that has to be the cache's alone. */
+  checkCacheDirectory(path: Path, name: string): void {
+    const full = this.#fullPath(name)
+    const faults = this.faults.length
+    this.checkDirectory(path, name)
+    if (this.faults.length > faults) return
+    const fault = cacheDirectoryFault(full)
+    const foreign = fault === undefined ? foreignFilesIn(full) : undefined
+    if (fault !== undefined) this.fault(path, `${name} ${fault}`)
+    else if (foreign !== undefined) this.warn(path, `${name} ${foreign}`)
   }
 
   #fullPath(name: string): string {

@@ -168,7 +168,8 @@ function checkDirectories(config: Config, reader: FileReader): void {
     if (origin.kind !== 'store') continue
     reader.checkDirectory(['origins', index, 'store', 'directory'], origin.store.directory)
   }
-  if (config.cache?.store === 'disk') reader.checkDirectory(['cache', 'directory'], config.cache.directory)
+  if (config.cache?.store === 'disk')
+    reader.checkCacheDirectory(['cache', 'directory'], config.cache.directory)
 }
 
 function readTracingHeaders({ tracing }: Config, reader: FileReader): ConfigFiles['tracingHeaders'] {
