@@ -27,7 +27,7 @@ t.test('requests that fail alike are one kind, with a count and what the last cl
   clock.ms = 2000
   failures.add(subject('c.test'), REFUSED, ALLOWED, undefined)
   clock.ms = 3000
-  const again = REFUSED.with({ detail: 'parent.url leads to it.' })
+  const again = REFUSED.with({ detail: 'parent.url points to it.' })
   failures.add(subject('b.test', { clientAddress: '10.0.0.2', user: 'alice' }), again, ALLOWED, undefined)
   const { dropped, listed } = failures.report()
   t.equal(dropped, 0)
@@ -42,7 +42,7 @@ t.test('requests that fail alike are one kind, with a count and what the last cl
     client: 'ci',
     user: 'alice',
     clientAddress: '10.0.0.2',
-    detail: 'parent.url leads to it.',
+    detail: 'parent.url points to it.',
     count: 2,
     firstMs: 1000,
     lastMs: 3000,

@@ -97,7 +97,7 @@ t.test(
     ])
     for (const failure of listed) {
       t.ok([first, second].includes(failure.parent ?? ''))
-      t.match(failure.detail, /^parent\.url leads to http:\/\/127\.0\.0\.1:\d+: connection refused/)
+      t.match(failure.detail, /^parent\.url points to http:\/\/127\.0\.0\.1:\d+: connection refused/)
       t.match(failure, { client: 'private', client_address: '127.0.0.1' })
     }
     const closes = proxy.events.filter(({ event }) => event === 'close')
