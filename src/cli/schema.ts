@@ -78,38 +78,32 @@ export function withVariables(schema: Record<string, unknown>): Record<string, u
 
 type JsonNode = Readonly<Record<string, unknown>>
 
+/** Keywords about a value, which hold for a text with variables too. */
+const ANNOTATIONS = new Set(['title', 'description', 'default', 'examples'])
+/** Keywords whose values are no schemas of values; a key cannot name a variable. */
+const PLAIN_WORDS = new Set(['default', 'examples', 'enum', 'const', 'required', 'propertyNames'])
+
 /** @param isOneOfSeveral whether the text is put beside it where the others are */
 function besideScalars(node: unknown, isOneOfSeveral = false): unknown {
   if (Array.isArray(node)) return node.map(item => besideScalars(item))
   if (typeof node !== 'object' || node === null) return node
   const own = node as JsonNode
   const below = Object.entries(own).map(([word, value]): [string, unknown] => {
-    if (
-      word === 'default' ||
-      word === 'examples' ||
-      word === 'enum' ||
-      word === 'const' ||
-      word === 'required'
-    )
-      return [word, value]
+    if (PLAIN_WORDS.has(word)) return [word, value]
     if (word === 'properties') {
       const keys = Object.entries(value as JsonNode).map(([key, each]) => [key, besideScalars(each)])
       return [word, Object.fromEntries(keys)]
     }
-    // A key is never a variable.
-    if (word === 'propertyNames') return [word, value]
     if (word !== 'anyOf' || !Array.isArray(value)) return [word, besideScalars(value)]
     const items = value.map(item => besideScalars(item, true))
     return [word, value.some(isNarrowScalar) ? [...items, VARIABLE] : items]
   })
   const made = Object.fromEntries(below)
   if (isOneOfSeveral || !isNarrowScalar(own)) return made
-  const { description, default: fallback, ...rest } = made
-  return {
-    ...(description === undefined ? {} : { description }),
-    ...(fallback === undefined ? {} : { default: fallback }),
-    anyOf: [rest, VARIABLE],
-  }
+  const words = Object.entries(made)
+  const about = words.filter(([word]) => ANNOTATIONS.has(word))
+  const rest = words.filter(([word]) => !ANNOTATIONS.has(word))
+  return { ...Object.fromEntries(about), anyOf: [Object.fromEntries(rest), VARIABLE] }
 }
 
 /** Whether it is a scalar, and not any text. */

@@ -193,6 +193,15 @@ t.test('a variable may stand in place of every scalar, and of nothing else', asy
   }
 })
 
+t.test('what is said of a key is said of its variables too', async t => {
+  const { properties } = withVariables(jsonSchema()) as {
+    properties: Record<string, Record<string, unknown>>
+  }
+  const { anyOf, ...about } = properties['via'] ?? {}
+  t.match(about, { description: String, title: String })
+  t.match(anyOf, [{ type: 'string', description: undefined }, { $ref: String }])
+})
+
 t.test('--included is the schema of what include names', async t => {
   const included = validatorOf(includedJsonSchema())
   t.ok(

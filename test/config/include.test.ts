@@ -256,3 +256,25 @@ t.test('a key says where it is, and a warning too', async t => {
     { file: /a\.yaml$/, line: 4, column: 3, path: 'rules.unused', message: /no client may use/ },
   ])
 })
+
+t.test('warnings about clients of an included file are in that file', async t => {
+  const { warnings } = await load(t, {
+    'sluice.yaml': 'version: 1\ninclude: [a.yaml]\nclients: [{ name: first, cidr: ["10.0.0.0/8"] }]',
+    'a.yaml': [
+      'clients:',
+      '  - { name: covered, cidr: ["10.1.0.0/16"] }',
+      '  - { name: open, cidr: ["0.0.0.0/0"] }',
+      'rules:',
+      '  web: { hosts: [a.b], addresses: ["::/0"] }',
+    ].join('\n'),
+  })
+  const folder = `${t.testdirName}/`
+  t.same(
+    warnings.map(problem => formatProblem('main', problem).replaceAll(folder, '')),
+    [
+      'a.yaml:2:5: clients[0]: never applies: first above covers every client that could meet it; put it first',
+      'a.yaml:3:19: clients[1].cidr: every address of IPv4 may use the proxy without a password; list those of your clients, or add basic or certificate',
+      'a.yaml:5:24: rules.web.addresses: lets its hosts lead to every address of IPv6, also in loopback and private networks; list the intended networks',
+    ],
+  )
+})
