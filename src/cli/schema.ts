@@ -10,14 +10,14 @@ import { configSchema, includedSchema } from '../config/schema.js'
 import { EXIT, type Io } from '../run/io.js'
 import type { Command } from './command.js'
 
-/** Names the schema wherever a copy of it is; the number is `version` of the file that it describes. */
-export const SCHEMA_ID = 'urn:sluice:configuration:1'
-const INCLUDED_ID = 'urn:sluice:included:1'
-
 interface SchemaArguments {
   /** Whether it is that of files that `include` names. */
   readonly included: boolean
 }
+
+/** Name the schemas wherever a copy of them is; the number is `version` of the file that they describe. */
+const SCHEMA_ID = 'urn:sluice:configuration:1'
+const INCLUDED_SCHEMA_ID = 'urn:sluice:included-file:1'
 
 /** @returns the exit code, 0 */
 function runSchema({ included }: SchemaArguments, io: Io): number {
@@ -46,7 +46,7 @@ export function jsonSchema(): Record<string, unknown> {
 
 /** The same for a file that `include` names. */
 export function includedJsonSchema(): Record<string, unknown> {
-  return written(includedSchema, INCLUDED_ID, 'Included file of a Sluice configuration')
+  return written(includedSchema, INCLUDED_SCHEMA_ID, 'Included file of a Sluice configuration')
 }
 
 function written(schema: z.ZodType, id: string, title: string): Record<string, unknown> {

@@ -134,7 +134,9 @@ export const listen = section({
     ),
   admin_hosts: list(adminHost, 'a list of host names, such as [sluice.example]')
     .prefault([])
-    .describe('Names that `Host` may have at the admin listener, besides localhost and every IP address.'),
+    .describe(
+      'Names, such as sluice.example, that `Host` may have at the admin listener, besides localhost and every IP address.',
+    ),
   tls: z
     .exactOptional(tls)
     .describe(

@@ -37,7 +37,9 @@ export const trace = section({
     ),
   exclude: list(fieldName, 'a list of field names, such as [X-Api-Key]')
     .prefault([])
-    .describe('Fields that the echo leaves out, besides Authorization, Proxy-Authorization and Cookie.'),
+    .describe(
+      'Fields, such as X-Api-Key, that the echo leaves out besides Authorization, Proxy-Authorization and Cookie.',
+    ),
 })
 
 const extensionMethod = parsed(text('a method, such as PROPFIND', { pattern: TOKEN_PATTERN }), value => {
@@ -53,6 +55,6 @@ export const methods = section({
   extra: list(extensionMethod, 'a list of methods, such as [PROPFIND, REPORT]')
     .prefault([])
     .describe(
-      'Methods besides the nine that `http://` requests, and those to upstreams of `origins`, may have, byte for byte. All others are answered with 501.',
+      'Methods besides the nine, such as PROPFIND, that `http://` requests, and those to upstreams of `origins`, may have, byte for byte. All others are answered with 501.',
     ),
 })

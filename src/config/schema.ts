@@ -160,24 +160,20 @@ const clients = list(client, 'a list of clients, each with name and cidr, unix, 
   )
 
 /** One file or several. */
-const hostsFile = () =>
-  z
-    .exactOptional(
-      z.union([filePath, nonEmptyList(filePath, EXPECTED_FILES)], {
-        error: `expected the path of a file, or ${EXPECTED_FILES}`,
-      }),
-    )
-    .meta({ title: `the path of a file, or ${EXPECTED_FILES}`, examples: ['hosts.txt'] })
+const hostsFile = (example: string) => {
+  const title = `the path of a file, or ${EXPECTED_FILES}`
+  const files = z.union([filePath, nonEmptyList(filePath, EXPECTED_FILES)], { error: `expected ${title}` })
+  return z.exactOptional(files).meta({ title, examples: [example] })
+}
 
 const rule = section({
   hosts: z
     .exactOptional(nonEmptyList(ruleHostPattern, EXPECTED_HOSTS))
     .describe(
       'Hosts that the rule allows: names, `"*.example.com"` (all names below, not itself), `"*"` (every name except localhost and single labels), IP addresses, CIDRs. A single label, such as db, has to be listed by itself; letters beyond ASCII stand for their `xn--` form.',
-    )
-    .meta({ examples: [['example.com', '*.example.com']] }),
-  hosts_file: hostsFile().describe(
-    'A file, or a list of files, with more hosts of the rule: one a line, as in `hosts`; `#` begins a comment.',
+    ),
+  hosts_file: hostsFile('hosts.txt').describe(
+    'A file with more of its hosts, or a list of files: one host a line, written as in `hosts`; `#` begins a comment.',
   ),
   ports: z
     .exactOptional(somePorts())
@@ -232,7 +228,9 @@ const deny = section({
   hosts: list(hostPattern, EXPECTED_HOSTS)
     .prefault([])
     .describe('Hosts that no rule can allow, written as in `rules`.'),
-  hosts_file: hostsFile().describe('A file, or a list of files, with more such hosts, as in `rules`.'),
+  hosts_file: hostsFile('denied.txt').describe(
+    'A file with more such hosts, or a list of files, as in `rules`.',
+  ),
   addresses: list(cidr, EXPECTED_CIDRS)
     .prefault([])
     .describe('Addresses that no rule can allow: IP addresses and CIDRs.'),
@@ -243,7 +241,9 @@ const dnsServer = parsed(text('a DNS server', { pattern: DNS_SERVER_PATTERN }), 
 const dns = section({
   servers: list(dnsServer, `a list of DNS servers; each ${EXPECTED_DNS_SERVER}`)
     .prefault([])
-    .describe('DNS servers, by address. `[]` is the resolver of the system.'),
+    .describe(
+      'DNS servers by address, such as `"10.0.0.2:53"` or `"[fd00::1]:53"`. `[]` is the resolver of the system.',
+    ),
   timeout: duration('10ms', '1h').prefault('3s').describe('Longest wait for a name to be resolved.'),
   min_ttl: duration('0s', '1h')
     .prefault('1s')
@@ -329,7 +329,7 @@ export const configSchema = section({
   include: includedFiles
     .prefault([])
     .describe(
-      'Files with more `rules`, `deny`, `clients` and `include`, each named by itself. A relative path starts at the file that names it.',
+      'Files with more `rules`, `deny`, `clients` and `include`, such as `[rules/packages.yaml, team.yaml]`. Relative paths in a file start at that file.',
     ),
   listen: listen.prefault({}),
   workers,

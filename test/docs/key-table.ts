@@ -10,6 +10,8 @@ interface Key {
 
 /** Sections of config/README.md and of others that have more to say of a key and all below it. */
 const MORE: Readonly<Record<string, string>> = {
+  include: '[Several files](#several-files)',
+  'rules.<name>.hosts_file': '[Lists of hosts](#lists-of-hosts)',
   'listen.proxy': '[Listeners](#listeners)',
   'listen.admin': '[Who may ask the admin listener](../src/admin/README.md#who-may-ask-the-admin-listener)',
   'listen.tls': '[TLS to the proxy](#tls-to-the-proxy)',
