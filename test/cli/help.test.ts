@@ -1,6 +1,7 @@
 /** `--help` as users ask for it: behind whatever else they have typed. */
 import t from 'tap'
 import { installProgram, startProgram } from '../kit/processes/program.js'
+import { codeBlocks, readSection } from '../kit/readmes.js'
 
 const ASKED: readonly (readonly [args: string, says: readonly string[]])[] = [
   [
@@ -61,5 +62,31 @@ t.test('--help names what a command takes, whatever stands in front of it, and e
     const code = await run.exited
     t.strictSame([code, run.stderr], [0, ''], given.join(' '))
     for (const word of says) t.match(run.stdout, word, `${given.join(' ')}: ${word}`)
+  }
+})
+
+t.test('the README shows the options that each command takes, and no others', async t => {
+  const program = await installProgram(t)
+  const help = async (...command: string[]) => {
+    const run = startProgram(t, [...program, ...command, '--help'])
+    await run.exited
+    return run.stdout
+  }
+  const [commands = ''] = codeBlocks(readSection('src/cli/README.md', 'Commands'), '')
+  const shown = new Map<string, Set<string>>()
+  for (const [, name = '', rest = ''] of commands.matchAll(/^sluice \[?(\w+)\]?(.*)$/gm)) {
+    const options = shown.get(name) ?? new Set()
+    for (const [option] of rest.replace(/ -- .*/, '').matchAll(/--[a-z-]+/g)) options.add(option)
+    shown.set(name, options)
+  }
+  const listed = (await help()).matchAll(/^ {2}([a-z]+)(?: [[<]\S+)* {2,}/gm)
+  t.same(new Set(shown.keys()), new Set([...listed].map(([, name]) => name)))
+  for (const [name, options] of shown) {
+    const taken = [...(await help(name)).matchAll(/^ +(?:-\w, )?(--[a-z-]+) /gm)].map(([, option]) => option)
+    t.same(
+      [...options].sort(),
+      taken.filter(option => option !== '--help' && option !== '--version').sort(),
+      name,
+    )
   }
 })
