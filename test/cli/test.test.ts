@@ -185,7 +185,7 @@ t.test('names are resolved with --dns alone', async t => {
 
 t.test('the cases of the README are as they expect, with the configuration of its tour', async t => {
   const [cases = ''] = codeBlocks(readSection('src/cli/README.md', 'test'), '')
-  const [config = ''] = codeBlocks(readSection('README.md', '60 seconds'), 'yaml')
+  const [, config = ''] = /<<'END'\n(.*?)^END$/ms.exec(readSection('README.md', '60 seconds')) ?? []
   const { file } = world(t, config, { 'readme.yaml': cases })
   const { code, stdout } = await sluice('test', file('readme.yaml'), '-c', file('sluice.yaml'))
   t.equal(code, 0, stdout)

@@ -12,7 +12,6 @@ const skip = needs('bash', 'curl')
 const TOUR = readSection('README.md', '60 seconds')
 const [exports = '', metadata = '', otherPort = '', check = ''] = codeBlocks(TOUR, 'sh')
 const [metadataAnswer = '', otherPortAnswer = '', pretty = ''] = codeBlocks(TOUR, '')
-const [file = ''] = codeBlocks(TOUR, 'yaml')
 const [event = ''] = codeBlocks(TOUR, 'json')
 
 /** A proxy on free ports, and a shell in its folder that has what the tour exports. */
@@ -47,10 +46,10 @@ t.test('the tour says what is refused, and so does the log', { skip }, async t =
 })
 
 t.test('the file of the tour is valid, and the log has the event that the tour shows', { skip }, async t => {
-  const folder = await temporaryDirectory(t)
-  await writeFile(join(folder, 'sluice.yaml'), file)
-  const { paste, said } = await tour(t, '--config', join(folder, 'sluice.yaml'), '--log-format', 'json')
-  t.match(await paste(`cd ${folder}\n${check}`), { code: 0 })
+  const written = await tour(t)
+  t.match(await written.paste(check), { code: 0 })
+  const file = join(written.folder, 'sluice.yaml')
+  const { paste, said } = await tour(t, '--config', file, '--log-format', 'json')
   t.match(await paste('curl -sv https://example.org/ 2>&1'), {
     stdout: /403 Sluice: no rule allows example\.org:443/,
   })
