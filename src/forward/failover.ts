@@ -27,40 +27,66 @@ export interface NextHops<Hop> {
   markDown(hop: Hop, error: ProxyError): void
 }
 
+/** What the result of an attempt means for the next one. */
+export interface AttemptRules<Result> {
+  /** Whether another hop may be tried after this result. */
+  mayTryNext(result: Result): boolean
+  /** Whether the hop has accepted a connection: then its result is more informative than a failure to connect to another. */
+  isFromHop(result: Result): boolean
+}
+
+/**
+ * Tries one next hop after another, each at most once.
+ * @param attempt tries one hop; `hasOthers` says whether there are hops that have not been tried
+ * @returns the result of the last hop that accepted a connection, or of the last hop tried if none did
+ * @throws what `attempt` throws
+ */
+export async function tryHops<Hop, Result>(
+  hops: Pick<NextHops<Hop>, 'size' | 'take'>,
+  attempt: (hop: Hop, hasOthers: boolean) => Promise<Result>,
+  rules: AttemptRules<Result>,
+): Promise<Result> {
+  const tried = new Set<Hop>()
+  let reported: Result | undefined
+  for (let hop = hops.take(tried); hop !== undefined; hop = hops.take(tried)) {
+    tried.add(hop)
+    const result = await attempt(hop, tried.size < hops.size)
+    if (reported === undefined || rules.isFromHop(result) || !rules.isFromHop(reported)) reported = result
+    if (!rules.mayTryNext(result)) break
+  }
+  if (reported === undefined) throw new TypeError('there is no next hop')
+  return reported
+}
+
 /**
  * Sends a request to one next hop after another, until one has answered it or no other may be tried.
  * @param send sends the request to one hop; `hasOthers` says whether there are hops that have not been tried
  * @returns the outcome of the last hop that accepted a connection, or of the last hop tried if none did
  * @throws the reason of the exchange's signal if that is aborted
  */
-export async function relayToOneOf<Hop extends NextHop>(
+export function relayToOneOf<Hop extends NextHop>(
   handler: HandlerName,
   exchange: Exchange,
   hops: NextHops<Hop>,
   send: (hop: Hop, hasOthers: boolean) => Promise<Outcome>,
 ): Promise<Outcome> {
-  const tried = new Set<Hop>()
-  let last: Outcome | undefined
-  /** The outcome to return, so far. */
-  let result: Outcome | undefined
-  for (;;) {
-    const hop = last === undefined || mayTryNext(exchange, last) ? hops.take(tried) : undefined
-    if (hop === undefined) break
-    tried.add(hop)
+  const attempt = async (hop: Hop, hasOthers: boolean): Promise<Outcome> => {
+    let outcome: Outcome
     try {
-      last = await send(hop, tried.size < hops.size)
+      outcome = await send(hop, hasOthers)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      last = Outcome.of(handler, toProxyError(error))
+      outcome = Outcome.of(handler, toProxyError(error))
     }
-    const { error, address } = last
+    const { error, address } = outcome
     if (address !== undefined) hops.markUp(hop)
     else if (error?.side === 'upstream') hops.markDown(hop, error)
-    if (error !== undefined) last = { ...last, error: withNextHop(error, hop) }
-    if (error === undefined || address !== undefined || result?.address === undefined) result = last
+    return error === undefined ? outcome : { ...outcome, error: withNextHop(error, hop) }
   }
-  if (result === undefined) throw new TypeError('there is no next hop')
-  return result
+  return tryHops(hops, attempt, {
+    mayTryNext: outcome => mayTryNext(exchange, outcome),
+    isFromHop: ({ error, address }) => error === undefined || address !== undefined,
+  })
 }
 
 /** Whether a request that failed may be sent to another next hop. */

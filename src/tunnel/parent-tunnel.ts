@@ -4,7 +4,7 @@ import { type ProxyError, toProxyError } from '../errors.js'
 import type { Exchange } from '../exchange.js'
 import type { AdmittedExchange } from '../pipeline/admitted-exchange.js'
 import type { Grant } from '../policy/permit.js'
-import { withNextHop } from '../forward/failover.js'
+import { tryHops, withNextHop } from '../forward/failover.js'
 import { checkLoop } from '../forward/forward.js'
 import { BufferedReader, type ReadBuffers, type SocketReader, StreamReader } from './socket-reader.js'
 import type { Connection, Dialer } from '../upstream/dial.js'
@@ -61,13 +61,7 @@ export async function openThroughParent(
 ): Promise<TunnelUpstream> {
   const { exchange } = admitted
   checkLoop(exchange.head.fields, options.via)
-  const tried = new Set<Parent>()
-  let last: ParentTunnelError | undefined
-  let reported: ParentTunnelError | undefined
-  for (;;) {
-    const parent = last === undefined || mayTryNext(last.error) ? parents.take(tried) : undefined
-    if (parent === undefined) throw reported ?? new TypeError('there is no parent')
-    tried.add(parent)
+  const attempt = async (parent: Parent): Promise<TunnelUpstream | ParentTunnelError> => {
     let connection: Connection | undefined
     try {
       const connected = await connectTo(parent, parents, exchange, options)
@@ -75,11 +69,15 @@ export async function openThroughParent(
       return await openOn(connected, parent, grant, admitted, options)
     } catch (error) {
       if (exchange.signal.aborted) throw error
-      last = new ParentTunnelError(withNextHop(toProxyError(error), parent), parent.url, connection)
-      // The response of one parent is more informative than a failure to connect to another.
-      if (connection !== undefined || reported?.connection === undefined) reported = last
+      return new ParentTunnelError(withNextHop(toProxyError(error), parent), parent.url, connection)
     }
   }
+  const result = await tryHops(parents, attempt, {
+    mayTryNext: opened => opened instanceof ParentTunnelError && mayTryNext(opened.error),
+    isFromHop: ({ connection }) => connection !== undefined,
+  })
+  if (result instanceof ParentTunnelError) throw result
+  return result
 }
 
 /** Reasons for which another parent would fail in the same way. */

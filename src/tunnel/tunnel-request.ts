@@ -17,7 +17,7 @@ import type { SocketReader } from './socket-reader.js'
 import type { Connection } from '../upstream/dial.js'
 import { Http1Connection } from '../upstream/http1-connection.js'
 import { MAX_FIELDS } from '../upstream/http1-sender.js'
-import type { UpstreamRequest } from '../upstream/sender.js'
+import { IGNORED_EVENTS, type UpstreamRequest } from '../upstream/sender.js'
 
 /**
  * Makes the CONNECT request for a parent proxy.
@@ -111,14 +111,4 @@ export function requestTunnel(
     })
     if (signal.aborted) onAbort()
   })
-}
-
-/** Events that do not decide whether there is a tunnel. */
-const IGNORED_EVENTS = {
-  connected: () => {},
-  sent: () => {},
-  interim: () => {},
-  cached: () => {},
-  data: () => {},
-  ended: () => {},
 }

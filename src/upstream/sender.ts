@@ -70,6 +70,19 @@ export interface UpstreamEvents {
   upgraded(head: ReceivedHead, socket: Socket, rest: Buffer): void
 }
 
+/** Ignores all events, and closes a connection that is handed over. */
+export const IGNORED_EVENTS: UpstreamEvents = {
+  connected: () => {},
+  sent: () => {},
+  interim: () => {},
+  cached: () => {},
+  responded: () => {},
+  data: () => {},
+  ended: () => {},
+  failed: () => {},
+  upgraded: (_head, socket) => socket.destroy(),
+}
+
 /**
  * Cancels a request in any state; no event is reported after that.
  *

@@ -212,7 +212,7 @@ t.test('a name with more addresses than the limit is 502, and none of them is ju
   })
   const { proxy, targets } = await proxyOf(t, [server])
   const { body, fields } = await refused(t, proxy, 'many.test:443', 502)
-  t.match(body, 'DNS has 65 addresses for many.test, and at most 64 are taken.')
+  t.match(body, 'DNS has 65 addresses for many.test, and at most 64 are accepted.')
   t.match(fields['proxy-status'], 'error=dns_error')
   t.match((await refused(t, proxy, 'fewer.test:443', 403)).body, 'resolved to 10.0.0.')
   t.same(targets, [])

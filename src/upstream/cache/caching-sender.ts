@@ -13,7 +13,14 @@ import { matchesVary, selectResponse } from '../../cache/vary.js'
 import { ProxyError } from '../../errors.js'
 import type { FieldSection } from '../../http/field-section.js'
 import type { Permit } from '../../policy/permit.js'
-import type { CachedRequest, Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../sender.js'
+import {
+  type CachedRequest,
+  type Cancel,
+  IGNORED_EVENTS,
+  type Sender,
+  type UpstreamEvents,
+  type UpstreamRequest,
+} from '../sender.js'
 import type { Cache, CacheRun } from './cache.js'
 import { deliver, type Delivered } from './delivery.js'
 import { Fetch, type FetchReason } from './fetch.js'
@@ -150,20 +157,7 @@ function fetch(
 /** Validates what was served stale, for nobody's answer (RFC 5861 §3). */
 function revalidate(run: CacheRun, found: readonly CacheEntry[], entry: CacheEntry): void {
   if (!run.cache.mayLead(run.asked.key)) return
-  new Fetch({ ...run, events: NOBODY }, 'stale', found, entry).startInBackground()
-}
-
-/** Takes a response that nobody waits for. */
-const NOBODY: UpstreamEvents = {
-  connected: () => {},
-  sent: () => {},
-  interim: () => {},
-  cached: () => {},
-  responded: () => {},
-  data: () => {},
-  ended: () => {},
-  failed: () => {},
-  upgraded: (_head, socket) => socket.destroy(),
+  new Fetch({ ...run, events: IGNORED_EVENTS }, 'stale', found, entry).startInBackground()
 }
 
 /** RFC 9111 §5.2.1.7. */
