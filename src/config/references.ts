@@ -37,29 +37,29 @@ import { type Fault, type Located, valueAt } from './yaml-tree.js'
  */
 export function checkReferences(root: Located, folder: string, texts: Texts): Fault[] {
   return [
-    ...ruleNames(root),
+    ...invalidRuleNames(root),
     ...rulesWithoutHosts(root),
     ...unknownRules(root),
-    ...extraTwice(root),
+    ...repeatedExtraMethods(root),
     ...unknownMethods(root),
-    ...clientNames(root, texts),
+    ...repeatedClientNames(root, texts),
     ...clientConditions(root),
-    ...unixAndAddress(root),
+    ...unixWithAddress(root),
     ...usersWithoutFile(root),
     ...crlWithoutAuthority(root),
-    ...listenTwice(root),
+    ...repeatedAddresses(root),
     ...cidrOfUnixAdmin(root),
-    ...emptyPins(root),
-    ...originsTwice(root),
+    ...addressesOnlyWithoutAddresses(root),
+    ...repeatedOrigins(root),
     ...sharedDirectories(root, folder),
     ...directoryOfCache(root, folder),
-    ...cacheHostsTwice(root),
+    ...repeatedCacheHosts(root),
     ...evictionWithoutLimit(root),
   ]
 }
 
 /** Here and not in the schema, which would not check a rule with an invalid name. */
-function ruleNames(root: Located): Fault[] {
+function invalidRuleNames(root: Located): Fault[] {
   return entries(valueAt(root, 'rules')).flatMap(([rule, { key }]) => {
     if (rule === 'all') {
       return [{ offset: key, path: ['rules', rule], message: '`all` is every rule; choose another name' }]
@@ -89,19 +89,25 @@ function unknownRules(root: Located): Fault[] {
     entries(node.children.get('rules')).flatMap(([index, { value, start }]) => {
       if (typeof value !== 'string' || rules.includes(value)) return []
       const path = ['clients', client, 'rules', index]
-      return [{ offset: start, path, message: `there is no rule ${quoteKey(value)}${hint(value, rules)}` }]
+      return [
+        {
+          offset: start,
+          path,
+          message: `there is no rule ${quoteKey(value)}${unknownRuleHint(value, rules)}`,
+        },
+      ]
     }),
   )
 }
 
-function hint(value: string, rules: readonly string[]): string {
+function unknownRuleHint(value: string, rules: readonly string[]): string {
   const near = nearest(value, rules)
   if (near !== undefined) return `; did you mean ${quoteKey(near)}?`
   if (value === 'all' || value === '*') return '; for every rule write `rules: all`'
   return rules.length === 0 ? '; rules is empty' : `; there are ${rules.map(quoteKey).join(', ')}`
 }
 
-function extraTwice(root: Located): Fault[] {
+function repeatedExtraMethods(root: Located): Fault[] {
   const words = extraMethods(root).map(([index, { value, start }]) => {
     const path: Path = ['methods', 'extra', index]
     return { offset: start, path, word: String(value) }
@@ -138,7 +144,7 @@ function extraMethods(root: Located): [string | number, Located][] {
   return entries(valueAt(root, 'methods', 'extra')).filter(([, { value }]) => typeof value === 'string')
 }
 
-function clientNames(root: Located, texts: Texts): Fault[] {
+function repeatedClientNames(root: Located, texts: Texts): Fault[] {
   const names = entries(valueAt(root, 'clients')).flatMap(([client, node]) => {
     const name = node.children.get('name')
     if (name === undefined || typeof name.value !== 'string') return []
@@ -184,7 +190,7 @@ function clientConditions(root: Located): Fault[] {
 }
 
 /** Entries that never match: a connection over a Unix socket has neither an address nor a certificate. */
-function unixAndAddress(root: Located): Fault[] {
+function unixWithAddress(root: Located): Fault[] {
   return [...(valueAt(root, 'clients')?.children ?? [])].flatMap(([client, { children }]) => {
     const unix = children.get('unix')
     const other = (['cidr', 'certificate'] as const).find(key => children.has(key))
@@ -213,7 +219,7 @@ function crlWithoutAuthority(root: Located): Fault[] {
   return [{ offset: crl.key, path: ['listen', 'tls', 'crl'], message }]
 }
 
-function listenTwice(root: Located): Fault[] {
+function repeatedAddresses(root: Located): Fault[] {
   const listen = valueAt(root, 'listen')
   const proxy = entries(listen?.children.get('proxy')).map(([index, node]) => ({
     path: ['listen', 'proxy', index] as Path,
@@ -265,7 +271,7 @@ function addressOf(value: unknown): ListenAddress | undefined {
   }
 }
 
-function emptyPins(root: Located): Fault[] {
+function addressesOnlyWithoutAddresses(root: Located): Fault[] {
   return entries(valueAt(root, 'rules')).flatMap(([rule, node]) => {
     const pin = node.children.get('addresses_only')
     if (pin?.value !== true || (node.children.get('addresses')?.children.size ?? 0) > 0) return []
@@ -275,7 +281,7 @@ function emptyPins(root: Located): Fault[] {
 }
 
 /** Entries for the same requests: it would be unclear which one answers. */
-function originsTwice(root: Located): Fault[] {
+function repeatedOrigins(root: Located): Fault[] {
   const places = entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
     const path = node.children.get('path')
     const host = node.children.get('host')
@@ -315,7 +321,7 @@ function sharedDirectories(root: Located, folder: string): Fault[] {
     const directory = store?.children.get('directory')
     const text = directory === undefined ? DEFAULT_DIRECTORY : directory.value
     if (store === undefined || typeof text !== 'string') return []
-    const place = placeOf(resolve(folder, text))
+    const place = realPathOf(resolve(folder, text))
     const other = first.get(place)
     if (other === undefined) {
       first.set(place, index)
@@ -338,15 +344,15 @@ function directoryOfCache(root: Located, folder: string): Fault[] {
   const directory = cache.children.get('directory')
   const text = directory === undefined ? DEFAULT_CACHE_DIRECTORY : directory.value
   if (typeof text !== 'string') return []
-  const place = placeOf(resolve(folder, text))
+  const place = realPathOf(resolve(folder, text))
   return entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
     const store = node.children.get('store')
     const of = store?.children.get('directory')
     const other = of === undefined ? DEFAULT_DIRECTORY : of.value
     if (store === undefined || typeof other !== 'string') return []
     if (
-      !isWithin(place, placeOf(resolve(folder, other))) &&
-      !isWithin(placeOf(resolve(folder, other)), place)
+      !isWithin(place, realPathOf(resolve(folder, other))) &&
+      !isWithin(realPathOf(resolve(folder, other)), place)
     ) {
       return []
     }
@@ -361,7 +367,7 @@ function isWithin(path: string, folder: string): boolean {
 }
 
 /** Entries for the same hosts: it would be unclear which one applies. */
-function cacheHostsTwice(root: Located): Fault[] {
+function repeatedCacheHosts(root: Located): Fault[] {
   const hosts = entries(valueAt(root, 'cache', 'rules')).flatMap(([index, node]) =>
     entries(node.children.get('hosts')).flatMap(([position, { value, start }]) => {
       if (!isText(value)) return []
@@ -385,12 +391,12 @@ function evictionWithoutLimit(root: Located): Fault[] {
 }
 
 /** The path without symbolic links; of a path that does not exist yet, its existing part is resolved. */
-function placeOf(path: string): string {
+function realPathOf(path: string): string {
   try {
     return realpathSync(path)
   } catch {
     const above = dirname(path)
-    return above === path ? path : join(placeOf(above), basename(path))
+    return above === path ? path : join(realPathOf(above), basename(path))
   }
 }
 

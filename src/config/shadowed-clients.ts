@@ -26,7 +26,7 @@ export function findShadowedClients(root: Located, { clients }: Config): Fault[]
   const groups: Group[] = []
   return clients.flatMap((entry, index) => {
     // A client that meets this entry also meets the credentials of these groups.
-    const above = groups.filter(({ first }) => asksForNoMore(first, entry))
+    const above = groups.filter(({ first }) => requiresNoMore(first, entry))
     const faults = judge(root, entry, index, above)
     add(groups, entry)
     return faults
@@ -35,7 +35,7 @@ export function findShadowedClients(root: Located, { clients }: Config): Fault[]
 
 function judge(root: Located, entry: ClientEntry, index: number, above: readonly Group[]): Fault[] {
   const blocks = blocksOf(entry)
-  const holders = blocks.map(block => holderOf(block, above))
+  const covering = blocks.map(block => coveringEntry(block, above))
   const unix = above.find(group => group.unix !== undefined)?.unix
   const path: Path = ['clients', index]
   const warn = (at: Path, offset: number | undefined, message: string): Fault => ({
@@ -44,8 +44,8 @@ function judge(root: Located, entry: ClientEntry, index: number, above: readonly
     message,
   })
   const node = valueAt(root, ...path)
-  if (holders.every(name => name !== undefined) && (!isForUnix(entry) || unix !== undefined)) {
-    const names = [...new Set([...holders, ...(isForUnix(entry) ? [unix] : [])])].join(', ')
+  if (covering.every(name => name !== undefined) && (!isForUnix(entry) || unix !== undefined)) {
+    const names = [...new Set([...covering, ...(isForUnix(entry) ? [unix] : [])])].join(', ')
     return [
       warn(
         path,
@@ -55,7 +55,7 @@ function judge(root: Located, entry: ClientEntry, index: number, above: readonly
     ]
   }
   if (entry.cidr === undefined) return []
-  return holders.flatMap((name, position): Fault[] => {
+  return covering.flatMap((name, position): Fault[] => {
     if (name === undefined) return []
     const at: Path = [...path, 'cidr', position]
     return [warn(at, valueAt(root, ...at)?.start, `never applies: ${name} above covers all of it`)]
@@ -63,13 +63,13 @@ function judge(root: Located, entry: ClientEntry, index: number, above: readonly
 }
 
 /** @returns the name of an entry that covers a block, alone or with others of its group */
-function holderOf(block: Cidr, groups: readonly Group[]): string | undefined {
+function coveringEntry(block: Cidr, groups: readonly Group[]): string | undefined {
   const group = groups.find(({ addresses }) => addresses.holdsAll(block))
   return group?.addresses.first(ipAddressFromBytes(block.bytes))
 }
 
 /** Whether an entry requires no more than another one. Entries with `users` have a warning of their own for each name. */
-function asksForNoMore(first: ClientEntry, entry: ClientEntry): boolean {
+function requiresNoMore(first: ClientEntry, entry: ClientEntry): boolean {
   if (first.users !== undefined || (entry.users !== undefined && first.basic !== undefined)) return false
   return (['basic', 'certificate'] as const).every(
     key => first[key] === undefined || isDeepStrictEqual(first[key], entry[key]),

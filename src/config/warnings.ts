@@ -13,22 +13,22 @@ import { type Fault, type Located, valueAt } from './yaml-tree.js'
 
 export function findWarnings(root: Located, config: Config, files: Pick<ConfigFiles, 'hosts'>): Fault[] {
   return [
-    ...nobody(root, config),
+    ...withoutClients(root, config),
     ...findOpenDoors(root, config),
     ...findShadowedClients(root, config),
     ...unusedRules(root, config),
     ...closedHosts(root, config),
     ...closedListedHosts(root, config, files),
-    ...deniedWhole(root, config, files),
+    ...everyHostDenied(root, config, files),
     ...unusedSockets(root, config),
-    ...usersTaken(root, config),
-    ...originsOfAnyHost(root, config),
+    ...shadowedUsers(root, config),
+    ...originsForEveryHost(root, config),
     ...withoutEffectBehindParent(root, config, files),
-    ...overridesOfCache(root, config),
+    ...cacheOverrides(root, config),
   ]
 }
 
-function nobody(root: Located, { clients }: Config): Fault[] {
+function withoutClients(root: Located, { clients }: Config): Fault[] {
   if (clients.length > 0) return []
   const offset = valueAt(root, 'clients')?.key ?? root.start
   return [{ offset, path: ['clients'], message: 'nobody may use the proxy: no client is listed' }]
@@ -38,7 +38,7 @@ function nobody(root: Located, { clients }: Config): Fault[] {
  * The owner of a web page can let a name of their own resolve to this machine, and the browser then takes both for the same
  * site (DNS rebinding). An upstream can detect that by the Host of the client, but not if it gets another Host.
  */
-function originsOfAnyHost(root: Located, { origins }: Config): Fault[] {
+function originsForEveryHost(root: Located, { origins }: Config): Fault[] {
   return origins.flatMap((origin, index): Fault[] => {
     if (origin.hosts.every(({ kind }) => kind !== 'any')) return []
     const warning = (key: string, message: string): Fault[] => {
@@ -67,7 +67,7 @@ const NAME_HOSTS =
 function closedHosts(root: Located, { rules }: Config): Fault[] {
   return [...rules].flatMap(([rule, { hosts, addresses }]) =>
     hosts.flatMap((host, index) => {
-      const closed = whyClosed(host, addresses)
+      const closed = closedReason(host, addresses)
       if (closed === undefined) return []
       const path: Path = ['rules', rule, 'hosts', index]
       return [{ offset: valueAt(root, ...path)?.start ?? 0, path, message: `${closed}, ${CLOSED}` }]
@@ -83,7 +83,7 @@ function closedListedHosts(root: Located, { rules }: Config, { hosts }: Pick<Con
     hostsFiles.flatMap(name => {
       const { patterns = [], lines = [] } = hosts.get(name) ?? {}
       const closed = patterns.flatMap((host, position) => {
-        const why = whyClosed(host, addresses)
+        const why = closedReason(host, addresses)
         return why === undefined ? [] : [`${name}:${lines[position]}: ${why}, ${CLOSED}`]
       })
       const [first] = closed
@@ -98,7 +98,7 @@ function closedListedHosts(root: Located, { rules }: Config, { hosts }: Pick<Con
 const LOOPBACK = ['127.0.0.0/8', '::1/128'].map(parseCidr)
 
 /** @returns a clause if no host that the pattern matches can be reached with these exceptions */
-function whyClosed(host: HostPattern, addresses: readonly Cidr[]): string | undefined {
+function closedReason(host: HostPattern, addresses: readonly Cidr[]): string | undefined {
   switch (host.kind) {
     case 'any':
     case 'cidr':
@@ -126,7 +126,7 @@ function overlap(a: Cidr, b: Cidr): boolean {
 const DENIES_ALL =
   'denies every host, whatever rules allow: without an entry here, what no rule allows is denied too'
 
-function deniedWhole(root: Located, { deny }: Config, { hosts }: Pick<ConfigFiles, 'hosts'>): Fault[] {
+function everyHostDenied(root: Located, { deny }: Config, { hosts }: Pick<ConfigFiles, 'hosts'>): Fault[] {
   const faults = deny.hosts.flatMap(({ kind }, index): Fault[] => {
     const path: Path = ['deny', 'hosts', index]
     return kind === 'any' ? [{ offset: valueAt(root, ...path)?.start ?? 0, path, message: DENIES_ALL }] : []
@@ -166,7 +166,7 @@ function unusedSockets(root: Located, { clients }: Config): Fault[] {
 }
 
 /** Names of `users` that an earlier entry with the same file, and without other conditions, always takes. */
-function usersTaken(root: Located, { clients }: Config): Fault[] {
+function shadowedUsers(root: Located, { clients }: Config): Fault[] {
   return clients.flatMap(({ basic, users }, index) =>
     (users ?? []).flatMap((name, position) => {
       const taker = clients
@@ -209,7 +209,7 @@ function withoutEffectBehindParent(
     if (!addressesOnly && addresses.length === 0) continue
     const listed = hostsFiles.map(name => lists.get(name)?.patterns ?? [])
     const areDirect = (patterns: readonly HostPattern[]): boolean =>
-      patterns.every(host => goesDirect(host, parent.noProxy))
+      patterns.every(host => isDirect(host, parent.noProxy))
     if ([hosts, ...listed].every(areDirect)) continue
     if (addressesOnly) {
       const message = `its hosts that are names are refused, as parent would resolve them, unless parent.no_proxy names them`
@@ -223,7 +223,7 @@ function withoutEffectBehindParent(
 }
 
 /** Whether the parent resolves none of the hosts that a pattern matches. */
-function goesDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean {
+function isDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean {
   switch (host.kind) {
     case 'any':
       return false
@@ -242,7 +242,7 @@ function goesDirect(host: HostPattern, noProxy: readonly HostPattern[]): boolean
 }
 
 /** Keys that override origins, which may have meant a response for one user only, or for a shorter time. */
-function overridesOfCache(root: Located, { cache }: Config): Fault[] {
+function cacheOverrides(root: Located, { cache }: Config): Fault[] {
   const faults: Fault[] = []
   const warn = (path: Path, message: string): void => {
     faults.push({ offset: valueAt(root, ...path)?.key ?? 0, path, message })

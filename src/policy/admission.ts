@@ -73,7 +73,7 @@ function decideByRules(compiled: CompiledRules, usable: UsableRules, request: Po
   const block = ip === undefined ? undefined : findDeniedBlock(compiled.denyAddresses, ip, inside)
   if (ip !== undefined && block !== undefined) return denyAddress(host, port, ip.text, block)
 
-  const found = askRules(compiled, usable, request, ip)
+  const found = matchRules(compiled, usable, request, ip)
   const rule = found.matching?.[0]?.name
   const denial = rule === undefined ? denialBy(compiled, usable, request, found) : undefined
   if (denial !== undefined && (compiled.mode === 'enforce' || denial.reason === 'localhost')) return denial
@@ -92,7 +92,7 @@ function decideByRules(compiled: CompiledRules, usable: UsableRules, request: Po
 }
 
 /** How the rules that name a host and that the client may use judge a request; rules are visited most specific first. */
-interface Answers {
+interface RuleMatches {
   /** The first rule, whatever it allows. */
   nearest: CompiledRule | undefined
   /** The first rule that allows the method, and the first of those that uses the shared port lists. */
@@ -109,13 +109,13 @@ interface Answers {
   exempt: boolean
 }
 
-function askRules(
+function matchRules(
   compiled: CompiledRules,
   usable: UsableRules,
   request: PolicyRequest,
   ip: IpAddress | undefined,
-): Answers {
-  const found: Answers = {
+): RuleMatches {
+  const found: RuleMatches = {
     nearest: undefined,
     byMethod: undefined,
     sharesPorts: undefined,
@@ -127,7 +127,7 @@ function askRules(
   }
   for (const rule of rulesNaming(compiled, request.host, ip)) {
     // These restrict a host for every client: one with fewer rules must not reach more than one with all.
-    if (rule.addressesOnly) found.pins = extended(found.pins, rule)
+    if (rule.addressesOnly) found.pins = appended(found.pins, rule)
     if (rule.sni === 'verify') found.verifies = true
     if (usable !== 'all' && !usable.has(rule)) continue
     found.nearest ??= rule
@@ -135,7 +135,7 @@ function askRules(
     found.byMethod ??= rule
     if (hasSharedPorts(rule)) found.sharesPorts ??= rule
     if (!portsContain(rule.ports[request.form], request.port)) continue
-    found.matching = extended(found.matching, rule)
+    found.matching = appended(found.matching, rule)
     if (rule.methods === undefined) found.upgradable = true
     if (rule.sni === 'none') found.exempt = true
   }
@@ -143,7 +143,7 @@ function askRules(
 }
 
 /** Most lists stay empty or get one rule, so a list is created with its first rule. */
-function extended(list: CompiledRule[] | undefined, rule: CompiledRule): CompiledRule[] {
+function appended(list: CompiledRule[] | undefined, rule: CompiledRule): CompiledRule[] {
   if (list === undefined) return [rule]
   list.push(rule)
   return list
@@ -153,7 +153,7 @@ function denialBy(
   { byName, hosts }: CompiledRules,
   usable: UsableRules,
   request: PolicyRequest,
-  { nearest, byMethod, sharesPorts }: Answers,
+  { nearest, byMethod, sharesPorts }: RuleMatches,
 ): Denial {
   if (nearest === undefined) {
     const isInAny = hosts.any.some(rule => usable === 'all' || usable.has(rule))

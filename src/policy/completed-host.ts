@@ -4,7 +4,7 @@
  */
 import { type Host, serializeHostPort } from '../http/authority.js'
 import { deniedPattern, rulesNaming } from './admission.js'
-import { deniedHolder, deniedKey, deniedRemedy, type Denial, deny, type Words } from './denial.js'
+import { deniedHolder, deniedKey, deniedRemedy, type Denial, deny, type DenialText } from './denial.js'
 import type { Grant } from './permit.js'
 import type { CompiledRules, PlacedPattern } from './rules.js'
 
@@ -28,7 +28,7 @@ export function judgeCompleted(compiled: CompiledRules, grant: Grant, completed:
 }
 
 function denyCompletedHost({ host, port }: Grant, completed: string, denied: PlacedPattern): Denial {
-  const describe = (): Words => ({
+  const describe = (): DenialText => ({
     message: `${deniedKey(denied)} refuses ${serializeHostPort(host, port)}`,
     detail: `The resolver makes ${completed} of ${host.name}, ${deniedHolder(denied)}, which matches that, and a denial wins over every rule. ${deniedRemedy(denied)}`,
   })

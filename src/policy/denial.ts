@@ -54,14 +54,14 @@ export interface Denial {
 }
 
 /** The request, as far as the texts need it. */
-export interface Asked {
+export interface RequestedTarget {
   readonly form: RequestForm
   readonly method: string
   readonly host: Host
   readonly port: number
 }
 
-export interface Words {
+export interface DenialText {
   readonly message: string
   readonly detail: string
 }
@@ -83,10 +83,10 @@ class DescribedDenial implements Denial {
   readonly address: string | undefined
   readonly addressClass: AddressClass | undefined
   readonly hostsFile: string | undefined
-  readonly #describe: () => Words
-  #words: Words | undefined
+  readonly #describe: () => DenialText
+  #words: DenialText | undefined
 
-  constructor(reason: DenyReason, describe: () => Words, circumstances: Circumstances) {
+  constructor(reason: DenyReason, describe: () => DenialText, circumstances: Circumstances) {
     this.reason = reason
     this.rule = circumstances.rule
     this.status = circumstances.status ?? 403
@@ -104,7 +104,7 @@ class DescribedDenial implements Denial {
     return this.#described.detail
   }
 
-  get #described(): Words {
+  get #described(): DenialText {
     this.#words ??= this.#describe()
     return this.#words
   }
@@ -114,14 +114,14 @@ const NO_CIRCUMSTANCES: Circumstances = {}
 
 export function deny(
   reason: DenyReason,
-  describe: () => Words,
+  describe: () => DenialText,
   circumstances: Circumstances = NO_CIRCUMSTANCES,
 ): Denial {
   return new DescribedDenial(reason, describe, circumstances)
 }
 
-export function denyHost({ host, port }: Asked, denied: PlacedPattern): Denial {
-  const describe = (): Words => ({
+export function denyHost({ host, port }: RequestedTarget, denied: PlacedPattern): Denial {
+  const describe = (): DenialText => ({
     message: `${deniedKey(denied)} refuses ${serializeHostPort(host, port)}`,
     detail: `${deniedHolder(denied)}, which matches ${host.name}, and a denial wins over every rule. ${deniedRemedy(denied)}`,
   })
@@ -147,7 +147,7 @@ export function deniedRemedy({ pattern, list }: PlacedPattern): string {
 
 /** @param host the requested host, which is the address itself or a name that resolves to it */
 export function denyAddress(host: Host, port: number, address: string, cidr: Cidr): Denial {
-  const describe = (): Words => ({
+  const describe = (): DenialText => ({
     message: `deny.addresses refuses ${serializeHostPort(host, port)}`,
     detail: `deny.addresses holds ${cidr.text}, which holds ${address}, and a denial wins over every rule. Remove ${cidr.text} from deny.addresses to allow it.`,
   })
@@ -162,7 +162,7 @@ export function denyAddress(host: Host, port: number, address: string, cidr: Cid
  * @param usable the rules the client may use
  */
 export function denyUnnamed(
-  { host, port }: Asked,
+  { host, port }: RequestedTarget,
   localhost: boolean,
   hasAny: boolean,
   usable: Pick<ReadonlySet<CompiledRule> | ReadonlyMap<string, CompiledRule>, 'size' | 'values'>,
@@ -183,7 +183,7 @@ export function denyUnnamed(
       message: message(),
       detail:
         metadataDetail(host) ??
-        `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${closedRemedy(host)}`,
+        `${host.name} is an address, and "*" in hosts covers names alone. ${remedy()}${addressesRemedy(host)}`,
     }))
   }
   if (hasAny && !host.name.includes('.')) {
@@ -214,7 +214,7 @@ function handsOut({ contents }: MetadataService): string {
 }
 
 /** What else an address needs if it is not public. */
-function closedRemedy({ name }: Host): string {
+function addressesRemedy({ name }: Host): string {
   const ip = parseIpAddress(name)
   const found = ip === undefined ? 'global' : classifyAddress(ip)
   return found === 'global'
@@ -247,8 +247,8 @@ function hasFile(rules: Iterable<CompiledRule>): boolean {
   return false
 }
 
-export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRule): Denial {
-  const describe = (): Words => {
+export function denyMethod({ form, method, host, port }: RequestedTarget, rule: CompiledRule): Denial {
+  const describe = (): DenialText => {
     const key = `rules.${rule.name}.methods`
     const allowed = [...(rule.methods ?? [])].join(', ') || 'no method'
     const detail =
@@ -261,8 +261,8 @@ export function denyMethod({ form, method, host, port }: Asked, rule: CompiledRu
 }
 
 /** @param rule the rule that names the host; the texts are about its port list */
-export function denyPort({ form, host, port }: Asked, rule: CompiledRule): Denial {
-  const describe = (): Words => {
+export function denyPort({ form, host, port }: RequestedTarget, rule: CompiledRule): Denial {
+  const describe = (): DenialText => {
     const key = rule.portsKey[form]
     const shared = key === `${form}.ports`
     const elsewhere = shared ? ', or to the ports of a rule that names the host' : ''
@@ -279,7 +279,7 @@ export function denyPort({ form, host, port }: Asked, rule: CompiledRule): Denia
 }
 
 /** A denied address: its class, and whether the configuration could allow it. */
-export interface Refused {
+export interface DeniedAddress {
   readonly text: string
   /** The block of only this address; undefined for text that is not an address. */
   readonly exact: string | undefined
@@ -293,18 +293,18 @@ export function denyUnsafeAddress(
   host: Host,
   port: number,
   rule: string | undefined,
-  refused: Refused,
+  refused: DeniedAddress,
 ): Denial {
   const { text, exact, addressClass } = refused
   const target = serializeHostPort(host, port)
   if (exact === undefined || addressClass === undefined) {
-    const describe = (): Words => ({
+    const describe = (): DenialText => ({
       message: `${target} has no usable address`,
       detail: `${host.name} resolved to ${JSON.stringify(text)}, which is not a plain IP address. No configuration key allows it.`,
     })
     return deny('address', describe, { rule })
   }
-  const describe = (): Words => {
+  const describe = (): DenialText => {
     const key = rule === undefined ? `the addresses of a rule that allows ${target}` : addressesKey(rule)
     return {
       message: `${target} is at an address of class ${addressClass}`,
@@ -325,7 +325,7 @@ export function denyUnpinnedAddress(
     addressClass,
   }: { readonly text: string; readonly exact: string; readonly addressClass: AddressClass },
 ): Denial {
-  const describe = (): Words => {
+  const describe = (): DenialText => {
     const key = addressesKey(rule)
     const service = serviceAt(text)
     const allowing =
@@ -357,7 +357,7 @@ function serviceAt(address: string): MetadataService | undefined {
 const NEVER =
   'Addresses of tunnels and translators with IPv4 inside are refused always; no configuration key allows it.'
 
-function remedy({ text, never }: Refused, exact: string, key: string): string {
+function remedy({ text, never }: DeniedAddress, exact: string, key: string): string {
   if (never) return NEVER
   const service = serviceAt(text)
   return service === undefined
@@ -372,7 +372,7 @@ function metadataRemedy(service: MetadataService, exact: string, key: string): s
 /** Hosts that clients on the proxy's machine have to reach directly: their own servers, and the proxy's listeners. */
 export const NO_PROXY: readonly string[] = ['localhost', '127.0.0.1', '::1']
 
-function askDirectly({ name }: Host): string {
+function directAccessHint({ name }: Host): string {
   const hosts = NO_PROXY.includes(name) ? NO_PROXY : [...NO_PROXY, name]
   return `No configuration key allows it: set NO_PROXY=${hosts.join(',')} where the client runs, so that it asks directly.`
 }
@@ -381,15 +381,15 @@ function askDirectly({ name }: Host): string {
 export function denyOwnAddress(host: Host, port: number, role: 'proxy' | 'admin', address: string): Denial {
   const target = serializeHostPort(host, port)
   if (role === 'proxy') {
-    const describe = (): Words => ({
+    const describe = (): DenialText => ({
       message: `${target} is this proxy itself`,
-      detail: `${target} is where this proxy itself listens: the request would come back to it. ${askDirectly(host)}`,
+      detail: `${target} is where this proxy itself listens: the request would come back to it. ${directAccessHint(host)}`,
     })
     return deny('own_address', describe, { status: 508, address })
   }
-  const describe = (): Words => ({
+  const describe = (): DenialText => ({
     message: `${target} is the admin listener`,
-    detail: `${target} is the admin listener, which cannot be reached through the proxy. ${askDirectly(host)}`,
+    detail: `${target} is the admin listener, which cannot be reached through the proxy. ${directAccessHint(host)}`,
   })
   return deny('own_address', describe, { address })
 }

@@ -196,7 +196,7 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
   if (block !== undefined) return denyAddress(grant.host, grant.port, ip.text, block)
   if (isNeverPermitted(ip)) return refuse(grant, ip.text, ip, addressClass)
   const pin = grant.pins[0]
-  if (pin !== undefined && !grant.pins.some(terms => listing(terms, ip, addressClass) !== undefined)) {
+  if (pin !== undefined && !grant.pins.some(terms => listedBlock(terms, ip, addressClass) !== undefined)) {
     return denyUnpinnedAddress(grant.host, grant.port, pin.name, {
       text: ip.text,
       exact: cidrOfAddress(ip).text,
@@ -204,7 +204,7 @@ function judge(guard: AddressGuard, grant: Grant, ip: IpAddress): Denial | undef
     })
   }
   if (addressClass === 'global') return undefined
-  if (grant.terms.some(terms => listing(terms, ip, addressClass) !== undefined)) return undefined
+  if (grant.terms.some(terms => listedBlock(terms, ip, addressClass) !== undefined)) return undefined
   return refuse(grant, ip.text, ip, addressClass)
 }
 
@@ -267,7 +267,7 @@ function reaches(listener: OwnListener, ip: IpAddress, addressClass: AddressClas
  * The block of `addresses` that allows an address, if there is one. A block allows every class except `metadata`, which has
  * to be listed as a single address: the author of a wide block did not think of credentials.
  */
-export function listing(
+export function listedBlock(
   { addresses }: AddressTerms,
   ip: IpAddress,
   addressClass: AddressClass,

@@ -22,7 +22,7 @@ import {
 } from './admission.js'
 import { deniedHolder, type Denial } from './denial.js'
 import { HostIndex, literalAddress } from './host-index.js'
-import { type AddressGuard, findDeniedBlock, type Grant, judgeAddress, listing } from './permit.js'
+import { type AddressGuard, findDeniedBlock, type Grant, judgeAddress, listedBlock } from './permit.js'
 import {
   type CompiledRule,
   type CompiledRules,
@@ -308,7 +308,7 @@ function whyAllowed(grant: Grant, ip: IpAddress): Pick<AddressTrace, 'addressCla
   const addressClass = classifyAddress(ip)
   const lists = addressClass === 'global' ? grant.pins : grant.terms
   for (const terms of lists) {
-    const cidr = listing(terms, ip, addressClass)
+    const cidr = listedBlock(terms, ip, addressClass)
     if (cidr === undefined) continue
     const path: Path = ['rules', terms.name, 'addresses', terms.addresses.indexOf(cidr)]
     return { addressClass, path, text: `rules.${terms.name}.addresses holds ${cidr.text}` }
