@@ -96,7 +96,7 @@ async function explained(file: string, url: string): Promise<boolean> {
   throw new Error(`exit code ${code} for ${url}`)
 }
 
-t.test('CONNECT, http:// and explain agree, and one more denial allows nothing more', async t => {
+t.test('CONNECT, http:// and explain agree, and an additional denial never allows more', async t => {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-'))
   t.teardown(() => rm(folder, { recursive: true }))
   const file = join(folder, 'sluice.yaml')

@@ -52,7 +52,7 @@ const http = (...authorities: string[]): string[] => authorities.map(authority =
 
 export const REFUSED: readonly Refused[] = [
   {
-    trick: 'IPv4 in octal, hexadecimal, as one number, or with parts left out',
+    trick: 'IPv4 in octal, in hexadecimal, as one number, or with fewer than four parts',
     policy: 'everything',
     status: 400,
     reason: 'malformed',
@@ -111,7 +111,7 @@ export const REFUSED: readonly Refused[] = [
     ],
   },
   {
-    trick: 'brackets that hold no plain IPv6 address',
+    trick: 'brackets without a plain IPv6 address',
     policy: 'everything',
     status: 400,
     reason: 'malformed',
@@ -132,7 +132,7 @@ export const REFUSED: readonly Refused[] = [
     ],
   },
   {
-    trick: 'ports that wrap round, have a sign, or are another host in truth',
+    trick: 'ports that overflow, have a sign, or are really another host',
     policy: 'everything',
     status: 400,
     reason: 'malformed',
@@ -156,7 +156,7 @@ export const REFUSED: readonly Refused[] = [
     ],
   },
   {
-    trick: 'no host, or a target in a form that is not its method’s',
+    trick: 'no host, or a target in a form that the method does not allow',
     policy: 'everything',
     status: 400,
     reason: 'malformed',
@@ -198,7 +198,7 @@ export const REFUSED: readonly Refused[] = [
     ],
   },
   {
-    trick: 'names that only look like one below a wildcard, or like an allowed one',
+    trick: 'names that only resemble one below a wildcard, or an allowed one',
     policy: 'narrow',
     status: 403,
     reason: 'no_rule',

@@ -47,7 +47,7 @@ function permissive(...names: string[]): string {
 }
 
 t.test(
-  'rebinding, an answer that changes between two requests: each is judged, and dialled as it was judged',
+  'rebinding, an answer that changes between two requests: each answer is judged, and dialled as judged',
   async t => {
     const origin = await rawOrigin(t)
     const answers = [[PUBLIC], ['127.0.0.1'], [PUBLIC]]
@@ -72,7 +72,7 @@ t.test(
   },
 )
 
-t.test('a redirect to an address inside: passed on, and 403 when the client follows it', async t => {
+t.test('a redirect to an internal address: forwarded, and 403 when the client follows it', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, permissive('app.test'), { lookup: async () => ['127.0.0.1'] })
   const client = await rawClient(t, proxy.port)
@@ -86,7 +86,7 @@ t.test('a redirect to an address inside: passed on, and 403 when the client foll
 })
 
 t.test(
-  'Host, or a Connection that names Host, against the target: the target decides, and Host is made from it',
+  'Host, or a Connection that names Host, against the target: the target decides, and Host is derived from it',
   async t => {
     const origin = await rawOrigin(t)
     const proxy = await testProxy(t, permissive('app.test'), { lookup: async () => ['127.0.0.1'] })
@@ -108,7 +108,7 @@ t.test(
   },
 )
 
-t.test('a second Host, or one that is no host: 400', async t => {
+t.test('a second Host, or an invalid one: 400', async t => {
   const proxy = await testProxy(t, POLICIES.names, { connector: dialled().connector })
   for (const hosts of [
     'Host: a.example\r\nHost: b.example\r\n',
@@ -122,7 +122,7 @@ t.test('a second Host, or one that is no host: 400', async t => {
   }
 })
 
-t.test('an open connection that another host’s exception made: not used, 403', async t => {
+t.test('an open connection made under the exception of another host: not used, 403', async t => {
   const origin = await rawOrigin(t)
   const yaml = `rules: { in: { hosts: [in.test], ports: [any], addresses: ["127.0.0.1"] }, web: { hosts: ["*"], ports: [any] } }`
   const proxy = await testProxy(t, yaml, { lookup: async () => ['127.0.0.1'] })
@@ -140,7 +140,7 @@ t.test('an open connection that another host’s exception made: not used, 403',
 })
 
 t.test(
-  'the proxy’s own listeners, by every address of theirs: 403, and 508 for a request that would go round',
+  'the proxy’s own listeners, at all of their addresses: 403, and 508 for a request that would loop',
   async t => {
     const yaml =
       'rules: { every: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["127.0.0.0/8", "0.0.0.0/32", "::/128", "::1"] } }'
@@ -162,7 +162,7 @@ t.test(
   },
 )
 
-t.test('a request behind a CONNECT that is refused: never read', async t => {
+t.test('a request after a CONNECT that is refused: never read', async t => {
   const dial = dialled()
   const proxy = await testProxy(t, POLICIES.narrow, { connector: dial.connector })
   const client = await rawClient(t, proxy.port)
@@ -175,7 +175,7 @@ t.test('a request behind a CONNECT that is refused: never read', async t => {
   t.same(dial.targets, [])
 })
 
-t.test('requests with two lengths, or with a transfer coding in disguise: 400 or 501', async t => {
+t.test('requests with two lengths, or with a disguised transfer coding: 400 or 501', async t => {
   const dial = dialled()
   const proxy = await testProxy(t, POLICIES.names, {
     connector: dial.connector,

@@ -19,7 +19,7 @@ clients:
 const USERS = 'ann:$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC\n'
 
 t.test(
-  'what a certificate proves decides, and only while it is valid',
+  'the content of a certificate decides, and only while it is valid',
   { skip: needs('openssl') },
   async t => {
     const folder = t.testdir()

@@ -77,7 +77,7 @@ const BAD: readonly [name: string, authority: string][] = [
   ['a name of 254 bytes', `${'a'.repeat(62)}.`.repeat(4).slice(0, -1).concat('.bb:443')],
 ]
 
-t.test('CONNECT takes host and port and nothing else (RFC 9112 §3.2.3, RFC 9110 §9.3.6)', async t => {
+t.test('CONNECT requires host and port and nothing else (RFC 9112 §3.2.3, RFC 9110 §9.3.6)', async t => {
   const dial = dialled()
   const asked: string[] = []
   const proxy = await testProxy(t, ANY, {
@@ -109,7 +109,7 @@ t.test('CONNECT takes host and port and nothing else (RFC 9112 §3.2.3, RFC 9110
   t.same(asked, [])
 })
 
-t.test('what CONNECT asks for is what is dialled, once it is resolved', async t => {
+t.test('the target of CONNECT is dialled after it is resolved', async t => {
   const origin = await rawOrigin(t)
   const dial = dialled(toLoopback(origin.port))
   const asked: string[] = []
@@ -172,7 +172,7 @@ t.test('the Host of a CONNECT may differ but not be malformed (RFC 9110 §7.2)',
 })
 
 t.test(
-  'names beyond ASCII are for the configuration: a request says their xn-- form or is malformed',
+  'internationalised names are for the configuration: a request has their xn-- form or is malformed',
   async t => {
     const origin = await rawOrigin(t)
     const proxy = await testProxy(

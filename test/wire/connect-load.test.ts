@@ -12,7 +12,7 @@ import { until } from '../kit/until.js'
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 const MIB = 1 << 20
 
-t.test('8 MiB come back byte for byte to a client that has ended its side', async t => {
+t.test('8 MiB are returned byte for byte to a client that has closed its side', async t => {
   const proxy = await testProxy(t, PATIENT)
   const content = randomContent(8 * MIB, createRandom(1))
   const { client, upstream } = await openTunnel(t, proxy)
@@ -24,28 +24,31 @@ t.test('8 MiB come back byte for byte to a client that has ended its side', asyn
   await proxy.drain()
 })
 
-t.test('pieces of every size, read in fits, arrive as they were sent, both ways at once', async t => {
-  const proxy = await testProxy(t, PATIENT)
-  for (const seed of [2, 3, 4]) {
-    const random = createRandom(seed)
-    const up = randomContent(8 * MIB, random)
-    const down = randomContent(8 * MIB + 1, random)
-    const { client, upstream } = await openTunnel(t, proxy)
-    const atUpstream = digest(upstream.socket)
-    const atClient = digest(client.socket)
-    readInFits(client.socket, random)
-    readInFits(upstream.socket, random)
-    await Promise.all([
-      writeInPieces(client.socket, up, random),
-      writeInPieces(upstream.socket, down, random),
-    ])
-    t.same(await atUpstream, digestOf(up), `seed ${seed}, up`)
-    t.same(await atClient, digestOf(down), `seed ${seed}, down`)
-  }
-  await proxy.drain()
-})
+t.test(
+  'pieces of every size, read irregularly, arrive as they were sent, in both directions at once',
+  async t => {
+    const proxy = await testProxy(t, PATIENT)
+    for (const seed of [2, 3, 4]) {
+      const random = createRandom(seed)
+      const up = randomContent(8 * MIB, random)
+      const down = randomContent(8 * MIB + 1, random)
+      const { client, upstream } = await openTunnel(t, proxy)
+      const atUpstream = digest(upstream.socket)
+      const atClient = digest(client.socket)
+      readInFits(client.socket, random)
+      readInFits(upstream.socket, random)
+      await Promise.all([
+        writeInPieces(client.socket, up, random),
+        writeInPieces(upstream.socket, down, random),
+      ])
+      t.same(await atUpstream, digestOf(up), `seed ${seed}, up`)
+      t.same(await atClient, digestOf(down), `seed ${seed}, down`)
+    }
+    await proxy.drain()
+  },
+)
 
-t.test('many busy tunnels at once keep their bytes apart', async t => {
+t.test('many busy tunnels at once do not mix their bytes', async t => {
   const proxy = await testProxy(t, PATIENT)
   const origin = await rawOrigin(t)
   const random = createRandom(5)
@@ -66,7 +69,7 @@ t.test('many busy tunnels at once keep their bytes apart', async t => {
   await proxy.drain()
 })
 
-t.test('a thousand tunnels dropped at any moment on either side leave nothing behind', async t => {
+t.test('a thousand tunnels closed at any moment on either side leave nothing open', async t => {
   const random = createRandom(6)
   const proxy = await testProxy(t, PATIENT)
   const origin = await rawOrigin(t)

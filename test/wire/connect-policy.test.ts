@@ -70,39 +70,42 @@ const REFUSED: readonly Case[] = [
   ['nexus.test:443', 'address', /resolved to 10\.4\.2\.18/, 'inside'],
 ]
 
-t.test('a CONNECT that policy refuses is 403 with the key that decides, and nothing is dialled', async t => {
-  const dial = dialled()
-  const asked: string[] = []
-  const proxy = await testProxy(t, RULES, {
-    wallClock: WALL_CLOCK,
-    connector: dial.connector,
-    lookup: name => {
-      asked.push(name)
-      return Promise.resolve(NAMES[name] ?? ['93.184.216.34'])
-    },
-  })
-  for (const [authority, reason, says, rule] of REFUSED) {
-    await t.test(authority, async t => {
-      const client = await rawClient(t, proxy.port)
-      const from = proxy.events.length
-      client.write(`CONNECT ${authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
-      const response = await readResponse(client)
-      checkRefusal(t, response, { status: 403, close: true })
-      t.match(response.body, says)
-      t.equal(await client.untilEnd(), '')
-      await checkEvents(
-        t,
-        proxy,
-        from,
-        { kind: 'connect', method: 'CONNECT', level: 'warn', decision: 'deny', reason, rule },
-        { handler: 'refusal', status: 403, close_reason: 'refused', reason, address: undefined },
-      )
-      client.destroy()
+t.test(
+  'a CONNECT that the policy refuses is 403 with the key that decides, and nothing is dialled',
+  async t => {
+    const dial = dialled()
+    const asked: string[] = []
+    const proxy = await testProxy(t, RULES, {
+      wallClock: WALL_CLOCK,
+      connector: dial.connector,
+      lookup: name => {
+        asked.push(name)
+        return Promise.resolve(NAMES[name] ?? ['93.184.216.34'])
+      },
     })
-  }
-  t.same(dial.targets, [])
-  t.same([...asked].sort(), Object.keys(NAMES).sort(), 'no name is asked for that policy refuses by itself')
-})
+    for (const [authority, reason, says, rule] of REFUSED) {
+      await t.test(authority, async t => {
+        const client = await rawClient(t, proxy.port)
+        const from = proxy.events.length
+        client.write(`CONNECT ${authority} HTTP/1.1\r\nHost: h\r\n\r\n`)
+        const response = await readResponse(client)
+        checkRefusal(t, response, { status: 403, close: true })
+        t.match(response.body, says)
+        t.equal(await client.untilEnd(), '')
+        await checkEvents(
+          t,
+          proxy,
+          from,
+          { kind: 'connect', method: 'CONNECT', level: 'warn', decision: 'deny', reason, rule },
+          { handler: 'refusal', status: 403, close_reason: 'refused', reason, address: undefined },
+        )
+        client.destroy()
+      })
+    }
+    t.same(dial.targets, [])
+    t.same([...asked].sort(), Object.keys(NAMES).sort(), 'no name is asked for that policy refuses by itself')
+  },
+)
 
 t.test('a refusal, byte for byte', async t => {
   const proxy = await testProxy(t, RULES, { wallClock: WALL_CLOCK })
@@ -128,7 +131,7 @@ t.test('a refusal, byte for byte', async t => {
   )
 })
 
-t.test('bytes behind a refused CONNECT are never taken for a request (RFC 9110 §9.3.6)', async t => {
+t.test('bytes after a refused CONNECT are never parsed as a request (RFC 9110 §9.3.6)', async t => {
   const proxy = await testProxy(t, RULES)
   const behind = 'OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'
   for (const cut of [0, 1, 20]) {
@@ -144,7 +147,7 @@ t.test('bytes behind a refused CONNECT are never taken for a request (RFC 9110 �
   t.equal(proxy.events.filter(({ event }) => event === 'decision').length, 3)
 })
 
-t.test('bytes behind a CONNECT that waits are not answered when it fails', async t => {
+t.test('bytes after a CONNECT in progress are not answered when it fails', async t => {
   let asked = (_fail: (error: Error) => void): void => {}
   const failing = new Promise<(error: Error) => void>(resolve => {
     asked = resolve
@@ -183,7 +186,7 @@ t.test('a CONNECT that leads back to the proxy is 403, as no failed CONNECT is 5
   t.same(dial.targets, [])
 })
 
-t.test('an address that no client entry holds may not even ask', async t => {
+t.test('an address in no client entry is refused before its request is considered', async t => {
   const proxy = await testProxy(t, 'clients: [{ name: elsewhere, cidr: ["192.0.2.0/24"] }]', {
     wallClock: WALL_CLOCK,
   })

@@ -29,7 +29,7 @@ t.test('the 2xx has no Content-Length and no Transfer-Encoding (RFC 9110 §9.3.6
   await proxy.drain()
 })
 
-t.test('passes every byte both ways unchanged, HTTP among them (RFC 9110 §9.3.6)', async t => {
+t.test('passes every byte unchanged in both directions, including HTTP (RFC 9110 §9.3.6)', async t => {
   const proxy = await testProxy(t, PATIENT)
   const { client, upstream } = await openTunnel(t, proxy)
   for (const bytes of [
@@ -49,7 +49,7 @@ t.test('passes every byte both ways unchanged, HTTP among them (RFC 9110 §9.3.6
   await proxy.drain()
 })
 
-t.test('both events tell what became of a tunnel', async t => {
+t.test('both events describe the tunnel', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, PATIENT)
   const { client, upstream } = await openTunnel(t, proxy, origin)
@@ -82,7 +82,7 @@ t.test('both events tell what became of a tunnel', async t => {
   )
 })
 
-t.test('bytes sent along with the CONNECT arrive first, and once', async t => {
+t.test('bytes sent together with the CONNECT arrive first, and once', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, PATIENT)
   const client = await rawClient(t, proxy.port)
@@ -96,7 +96,7 @@ t.test('bytes sent along with the CONNECT arrive first, and once', async t => {
   t.match(await proxy.event('close'), { bytes_up: EVERY_BYTE.length + 7 })
 })
 
-t.test('bytes sent while the connection is being made wait for it', async t => {
+t.test('bytes sent while the connection is being established wait for it', async t => {
   const origin = await rawOrigin(t)
   type Answer = (addresses: readonly string[]) => void
   let asked = (_: Answer): void => {}
@@ -139,17 +139,17 @@ t.test('a server may speak first', async t => {
   ;(await greeted).end()
 })
 
-t.test('the end of one direction leaves the other open', async t => {
+t.test('the end of one direction keeps the other open', async t => {
   const proxy = await testProxy(t, PATIENT)
   await endsPassApart(t, proxy, () => openTunnel(t, proxy))
 })
 
-t.test('a reset on either side is a reset on the other', async t => {
+t.test('a reset on either side is passed on as a reset', async t => {
   const proxy = await testProxy(t, PATIENT)
   await resetsPass(t, proxy, () => openTunnel(t, proxy))
 })
 
-t.test('what a reset cut short never ends as if it were whole', async t => {
+t.test('data cut off by a reset never look complete', async t => {
   const proxy = await testProxy(t, PATIENT)
   const { client, upstream } = await openTunnel(t, proxy)
   client.socket.pause()
@@ -160,7 +160,7 @@ t.test('what a reset cut short never ends as if it were whole', async t => {
   await proxy.drain()
 })
 
-t.test('limits.tunnel_idle runs over both directions together', async t => {
+t.test('limits.tunnel_idle applies to both directions together', async t => {
   const clock = new ManualClock()
   const proxy = await testProxy(t, `${PATIENT}limits: { tunnel_idle: 10s, keepalive_idle: 1d }`, {
     now: clock.now,
@@ -191,7 +191,7 @@ t.test('limits.tunnel_idle runs over both directions together', async t => {
   t.match(await proxy.event('close', 3), { close_reason: 'idle', bytes_up: 2, bytes_down: 2 })
 })
 
-t.test('a half-closed tunnel that is silent is idle too', async t => {
+t.test('a half-closed tunnel without data is idle too', async t => {
   const clock = new ManualClock()
   const proxy = await testProxy(t, `${PATIENT}limits: { tunnel_idle: 10s }`, { now: clock.now })
   const { client, upstream } = await openTunnel(t, proxy)
@@ -221,7 +221,7 @@ t.test('limits.tunnel_lifetime ends a busy tunnel too', async t => {
   await proxy.drain()
 })
 
-t.test('a tunnel survives every limit of requests', async t => {
+t.test('a tunnel is not subject to the limits of requests', async t => {
   const clock = new ManualClock()
   const limits = 'limits: { header_timeout: 1s, keepalive_idle: 1s, body_idle: 1s, response_timeout: 1s }'
   const proxy = await testProxy(t, PATIENT + limits, { now: clock.now })
@@ -235,7 +235,7 @@ t.test('a tunnel survives every limit of requests', async t => {
   upstream.end()
 })
 
-t.test('a side that does not read holds the other one up, and loses nothing', async t => {
+t.test('a side that does not read pauses the other one, and nothing is lost', async t => {
   const proxy = await testProxy(t, PATIENT)
   await holdsUp(t, proxy, () => openTunnel(t, proxy), 64 << 20)
 })

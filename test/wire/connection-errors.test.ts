@@ -173,7 +173,7 @@ for (const [title, cases] of Object.entries(TABLES)) {
   )
 }
 
-t.test('the neighbours just inside the limits pass', async t => {
+t.test('values just inside the limits are accepted', async t => {
   const proxy = await testProxy(t, LIMITS, environment)
   for (const request of [
     line(`GET /${'a'.repeat(255)} HTTP/1.1`),

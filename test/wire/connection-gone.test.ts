@@ -118,7 +118,7 @@ for (const [name, leave] of WAYS) {
   })
 }
 
-t.test('FIN within a request head ends the connection without a word', async t => {
+t.test('FIN within a request head closes the connection silently', async t => {
   const proxy = await testProxy(t, PATIENT)
   for (const bytes of ['', 'GET / HT', 'GET / HTTP/1.1\r\nHost:']) {
     const client = await rawClient(t, proxy.port)
@@ -132,7 +132,7 @@ t.test('FIN within a request head ends the connection without a word', async t =
   t.same(proxy.events, [])
 })
 
-t.test('FIN behind the last answer is the ordinary end', async t => {
+t.test('FIN after the last response closes the connection normally', async t => {
   const proxy = await testProxy(t, PATIENT)
   const client = await rawClient(t, proxy.port)
   client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n'.repeat(3))
@@ -145,7 +145,7 @@ t.test('FIN behind the last answer is the ordinary end', async t => {
 })
 
 t.test(
-  'a client that goes on sending after a refusal reads it whole and sees no reset (RFC 9112 §9.6)',
+  'a client that continues to send after a refusal reads all of it and sees no reset (RFC 9112 §9.6)',
   async t => {
     const proxy = await testProxy(t, PATIENT)
     for (const head of [

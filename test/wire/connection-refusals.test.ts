@@ -27,7 +27,7 @@ t.test('serves no pages of its own: origin-form is 404 (RFC 9112 §3.2.1)', asyn
   }
 })
 
-t.test('TRACE is off, and 405 says what is not (RFC 9110 §9.3.8, §15.5.6)', async t => {
+t.test('TRACE is off, and 405 lists the methods that are allowed (RFC 9110 §9.3.8, §15.5.6)', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   const client = await rawClient(t, proxy.port)
   for (const target of ['/', 'http://nowhere.example/']) {
@@ -47,49 +47,52 @@ t.test('TRACE is off, and 405 says what is not (RFC 9110 §9.3.8, §15.5.6)', as
   }
 })
 
-t.test('broken request content ends the upstream request and is answered itself (RFC 9112 §7.1)', async t => {
-  const origin = await rawOrigin(t)
-  const proxy = await testProxy(t, LIMITS, environment)
-  const cases: readonly [name: string, content: string, status: number][] = [
-    ['a size that is no number', 'x\r\n', 400],
-    ['an empty size', '\r\n', 400],
-    ['a size with a prefix', '0x3\r\nabc\r\n0\r\n\r\n', 400],
-    ['white space before the size', ' 3\r\nabc\r\n', 400],
-    ['white space behind the size', '3 \r\nabc\r\n', 400],
-    ['a bare LF behind the size', '3\nabc\r\n', 400],
-    ['a size of 14 digits', '00000000000003\r\nabc\r\n', 400],
-    ['a negative size', '-3\r\nabc\r\n', 400],
-    ['an extension without a name', '3;\r\nabc\r\n', 400],
-    ['a chunk longer than its size', '3\r\nabcd\r\n', 400],
-    ['a chunk that ends in LF', '3\r\nabc\n0\r\n\r\n', 400],
-    ['a trailer with white space before the colon', '0\r\nX : 1\r\n\r\n', 400],
-    ['Content-Length among the trailers', '0\r\nContent-Length: 1\r\n\r\n', 400],
-    ['trailers past the limit', `0\r\n${'X: 1\r\n'.repeat(11)}\r\n`, 431],
-  ]
-  for (const [name, content, status] of cases) {
-    await t.test(name, async t => {
-      const client = await rawClient(t, proxy.port)
-      const from = proxy.events.length
-      const fields = `Host: h\r\nTransfer-Encoding: chunked\r\n\r\n`
-      client.write(`PUT http://${origin.authority}/ HTTP/1.1\r\n${fields}`)
-      const peer = await origin.accept()
-      await peer.until('\r\n\r\n')
-      client.write(content)
-      checkRefusal(t, await readResponse(client), { status, close: true })
-      t.equal(await client.untilEnd(), '')
-      t.notMatch(await peer.untilEnd(), /(^|\r\n)0\r\n/, 'the origin never sees the end of the content')
-      peer.end()
-      await checkEvents(
-        t,
-        proxy,
-        from,
-        { decision: 'allow', rule: 'local' },
-        { status, close_reason: 'failed', error: 'http_request_error' },
-      )
-      client.destroy()
-    })
-  }
-})
+t.test(
+  'malformed request content ends the upstream request and is answered itself (RFC 9112 §7.1)',
+  async t => {
+    const origin = await rawOrigin(t)
+    const proxy = await testProxy(t, LIMITS, environment)
+    const cases: readonly [name: string, content: string, status: number][] = [
+      ['a size that is no number', 'x\r\n', 400],
+      ['an empty size', '\r\n', 400],
+      ['a size with a prefix', '0x3\r\nabc\r\n0\r\n\r\n', 400],
+      ['white space before the size', ' 3\r\nabc\r\n', 400],
+      ['white space behind the size', '3 \r\nabc\r\n', 400],
+      ['a bare LF behind the size', '3\nabc\r\n', 400],
+      ['a size of 14 digits', '00000000000003\r\nabc\r\n', 400],
+      ['a negative size', '-3\r\nabc\r\n', 400],
+      ['an extension without a name', '3;\r\nabc\r\n', 400],
+      ['a chunk longer than its size', '3\r\nabcd\r\n', 400],
+      ['a chunk that ends in LF', '3\r\nabc\n0\r\n\r\n', 400],
+      ['a trailer with white space before the colon', '0\r\nX : 1\r\n\r\n', 400],
+      ['Content-Length among the trailers', '0\r\nContent-Length: 1\r\n\r\n', 400],
+      ['trailers past the limit', `0\r\n${'X: 1\r\n'.repeat(11)}\r\n`, 431],
+    ]
+    for (const [name, content, status] of cases) {
+      await t.test(name, async t => {
+        const client = await rawClient(t, proxy.port)
+        const from = proxy.events.length
+        const fields = `Host: h\r\nTransfer-Encoding: chunked\r\n\r\n`
+        client.write(`PUT http://${origin.authority}/ HTTP/1.1\r\n${fields}`)
+        const peer = await origin.accept()
+        await peer.until('\r\n\r\n')
+        client.write(content)
+        checkRefusal(t, await readResponse(client), { status, close: true })
+        t.equal(await client.untilEnd(), '')
+        t.notMatch(await peer.untilEnd(), /(^|\r\n)0\r\n/, 'the origin never sees the end of the content')
+        peer.end()
+        await checkEvents(
+          t,
+          proxy,
+          from,
+          { decision: 'allow', rule: 'local' },
+          { status, close_reason: 'failed', error: 'http_request_error' },
+        )
+        client.destroy()
+      })
+    }
+  },
+)
 
 t.test('no response to HEAD has content, errors included (RFC 9110 §9.3.2)', async t => {
   const proxy = await testProxy(t, LIMITS, {

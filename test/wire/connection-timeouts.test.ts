@@ -36,7 +36,7 @@ t.test('limits.header_timeout ends a slow head with 408 (RFC 9110 §15.5.9)', as
   await proxy.drain()
 })
 
-t.test('limits.keepalive_idle ends an idle connection without a word (RFC 9112 §9.5)', async t => {
+t.test('limits.keepalive_idle closes an idle connection silently (RFC 9112 §9.5)', async t => {
   const clock = new ManualClock()
   const proxy = await testProxy(t, `${PATIENT}limits: { keepalive_idle: 7s }`, { now: clock.now })
   const client = await rawClient(t, proxy.port)
@@ -50,7 +50,7 @@ t.test('limits.keepalive_idle ends an idle connection without a word (RFC 9112 �
   t.equal(proxy.events.length, 2)
 })
 
-t.test('limits.body_idle ends content that stops coming with 408, and the upstream request', async t => {
+t.test('limits.body_idle ends content that stops arriving with 408, and the upstream request', async t => {
   const clock = new ManualClock()
   const environment = { now: clock.now, wallClock: WALL_CLOCK }
   const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 7s }`, environment)
@@ -75,39 +75,42 @@ t.test('limits.body_idle ends content that stops coming with 408, and the upstre
   await proxy.drain()
 })
 
-t.test('limits.body_idle ends a client that takes nothing of its response, and says so', async t => {
-  const total = 40 * 1024 * 1024
-  const clock = new ManualClock()
-  const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 7s }`, { now: clock.now })
-  const origin = await rawOrigin(t)
-  const client = await rawClient(t, proxy.port)
-  client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
-  const peer = await origin.accept()
-  await peer.until('\r\n\r\n')
-  peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
-  await client.until('\r\n\r\n')
-  client.socket.pause()
-  await pour(peer.socket, total).stalled()
-  clock.advance(6999)
-  await turns()
-  t.equal(proxy.events.length, 1)
-  clock.advance(1)
-  await peer.closed()
-  await checkEvents(
-    t,
-    proxy,
-    0,
-    { kind: 'forward', decision: 'allow' },
-    { status: 200, close_reason: 'idle', error: 'http_request_error', reason: 'body_idle' },
-  )
-  const metrics = await (await fetch(`http://127.0.0.1:${proxy.adminPort}/metrics`)).text()
-  t.match(metrics, '\nsluice_limit_rejections_total{limit="body_idle"} 1\n')
-  client.socket.resume()
-  await client.untilEnd()
-  await proxy.drain()
-})
+t.test(
+  'limits.body_idle closes the connection of a client that reads nothing of its response, and logs it',
+  async t => {
+    const total = 40 * 1024 * 1024
+    const clock = new ManualClock()
+    const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 7s }`, { now: clock.now })
+    const origin = await rawOrigin(t)
+    const client = await rawClient(t, proxy.port)
+    client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+    const peer = await origin.accept()
+    await peer.until('\r\n\r\n')
+    peer.write(`HTTP/1.1 200 OK\r\nContent-Length: ${total}\r\n\r\n`)
+    await client.until('\r\n\r\n')
+    client.socket.pause()
+    await pour(peer.socket, total).stalled()
+    clock.advance(6999)
+    await turns()
+    t.equal(proxy.events.length, 1)
+    clock.advance(1)
+    await peer.closed()
+    await checkEvents(
+      t,
+      proxy,
+      0,
+      { kind: 'forward', decision: 'allow' },
+      { status: 200, close_reason: 'idle', error: 'http_request_error', reason: 'body_idle' },
+    )
+    const metrics = await (await fetch(`http://127.0.0.1:${proxy.adminPort}/metrics`)).text()
+    t.match(metrics, '\nsluice_limit_rejections_total{limit="body_idle"} 1\n')
+    client.socket.resume()
+    await client.untilEnd()
+    await proxy.drain()
+  },
+)
 
-t.test('limits.body_idle ends such a client whether it goes on to send or not', async t => {
+t.test('limits.body_idle closes it whether or not the client continues to send', async t => {
   const total = 40 * 1024 * 1024
   for (const rest of ['', '1\r\nb\r\n', '1\r\nb\r\n0\r\n\r\n']) {
     const clock = new ManualClock()
@@ -134,7 +137,7 @@ t.test('limits.body_idle ends such a client whether it goes on to send or not', 
   }
 })
 
-t.test('nor does an upstream that takes its content again put that off', async t => {
+t.test('an upstream that reads its content again does not extend that time', async t => {
   const total = 40 * 1024 * 1024
   const clock = new ManualClock()
   const proxy = await testProxy(t, `${PATIENT}limits: { body_idle: 1h }`, { now: clock.now })

@@ -43,7 +43,7 @@ t.test('answers OPTIONS * for the server as a whole, with Allow (RFC 9110 §9.3.
   ])
 })
 
-t.test('answers many requests of one write in their order (RFC 9112 §9.3.2)', async t => {
+t.test('answers many requests of one write in order (RFC 9112 §9.3.2)', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   const client = await rawClient(t, proxy.port)
@@ -66,7 +66,7 @@ t.test('answers many requests of one write in their order (RFC 9112 §9.3.2)', a
   t.equal(await client.until('\r\n\r\n'), ANSWER)
 })
 
-t.test('answers a thousand pipelined requests, cut anywhere', async t => {
+t.test('answers a thousand pipelined requests, divided at any byte', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   const client = await rawClient(t, proxy.port)
   const all = SERVER_OPTIONS.repeat(1000)
@@ -78,7 +78,7 @@ t.test('answers a thousand pipelined requests, cut anywhere', async t => {
   t.equal(client.received, '')
 })
 
-t.test('the same bytes get the same answers, split at every byte (RFC 9112 §2.2)', async t => {
+t.test('the same bytes get the same responses, divided at every byte (RFC 9112 §2.2)', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   const cases = [
     `${SERVER_OPTIONS}\r\n${SERVER_OPTIONS}`,
@@ -104,7 +104,7 @@ t.test('the same bytes get the same answers, split at every byte (RFC 9112 §2.2
   }
 })
 
-t.test('request content reaches the origin the same, split at every byte', async t => {
+t.test('request content reaches the origin unchanged, divided at every byte', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t)
   const head = `PUT http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n`
@@ -125,7 +125,7 @@ t.test('request content reaches the origin the same, split at every byte', async
 })
 
 t.test(
-  'sends the answers that are owed before the error behind them, then ends (RFC 9112 §9.3.2)',
+  'sends the responses that are due before the error after them, then closes (RFC 9112 §9.3.2)',
   async t => {
     const origin = await rawOrigin(t)
     const proxy = await testProxy(t, LOOPBACK_RULES, environment)
@@ -148,40 +148,43 @@ t.test(
   },
 )
 
-t.test('ends the connection after the answer when the client does not keep it (RFC 9112 §9.3)', async t => {
-  const proxy = await testProxy(t, LOOPBACK_RULES, environment)
-  const cases: readonly [version: string, fields: string, connection: string | undefined][] = [
-    ['1.1', '', undefined],
-    ['1.1', 'Connection: keep-alive\r\n', undefined],
-    ['1.1', 'Connection: close\r\n', 'close'],
-    ['1.1', 'Connection: CLOSE\r\n', 'close'],
-    ['1.1', 'Connection: x, close ,y\r\n', 'close'],
-    ['1.1', 'Connection: x\r\nConnection: close\r\n', 'close'],
-    ['1.1', 'Connection: closed\r\n', undefined],
-    ['1.1', 'Proxy-Connection: close\r\n', undefined],
-    ['1.2', '', undefined],
-    ['1.0', '', 'close'],
-    ['1.0', 'Connection: keep-alive\r\n', 'keep-alive'],
-    ['1.0', 'Connection: Keep-Alive\r\n', 'keep-alive'],
-    ['1.0', 'Connection: keep-alive, close\r\n', 'close'],
-    ['1.0', 'Proxy-Connection: keep-alive\r\n', 'keep-alive'],
-    ['1.0', 'Proxy-Connection: close\r\n', 'close'],
-    ['1.0', 'Proxy-Connection: keep-alive\r\nConnection: close\r\n', 'close'],
-    ['1.0', 'Keep-Alive: timeout=5\r\n', 'close'],
-  ]
-  for (const [version, fields, connection] of cases) {
-    const client = await rawClient(t, proxy.port)
-    const request = `OPTIONS * HTTP/${version}\r\nHost: h\r\n${fields}\r\n`
-    client.write(request + request)
-    const first = await readResponse(client)
-    const name = `${version} ${JSON.stringify(fields)}`
-    t.equal(first.fields['connection'], connection, name)
-    t.match(first.head, /^HTTP\/1\.1 200 OK/)
-    if (connection === 'close') t.equal(await client.untilEnd(), '', `${name} ends`)
-    else t.equal((await readResponse(client)).head, first.head, `${name} goes on`)
-    client.destroy()
-  }
-})
+t.test(
+  'closes the connection after the response when the client does not persist (RFC 9112 §9.3)',
+  async t => {
+    const proxy = await testProxy(t, LOOPBACK_RULES, environment)
+    const cases: readonly [version: string, fields: string, connection: string | undefined][] = [
+      ['1.1', '', undefined],
+      ['1.1', 'Connection: keep-alive\r\n', undefined],
+      ['1.1', 'Connection: close\r\n', 'close'],
+      ['1.1', 'Connection: CLOSE\r\n', 'close'],
+      ['1.1', 'Connection: x, close ,y\r\n', 'close'],
+      ['1.1', 'Connection: x\r\nConnection: close\r\n', 'close'],
+      ['1.1', 'Connection: closed\r\n', undefined],
+      ['1.1', 'Proxy-Connection: close\r\n', undefined],
+      ['1.2', '', undefined],
+      ['1.0', '', 'close'],
+      ['1.0', 'Connection: keep-alive\r\n', 'keep-alive'],
+      ['1.0', 'Connection: Keep-Alive\r\n', 'keep-alive'],
+      ['1.0', 'Connection: keep-alive, close\r\n', 'close'],
+      ['1.0', 'Proxy-Connection: keep-alive\r\n', 'keep-alive'],
+      ['1.0', 'Proxy-Connection: close\r\n', 'close'],
+      ['1.0', 'Proxy-Connection: keep-alive\r\nConnection: close\r\n', 'close'],
+      ['1.0', 'Keep-Alive: timeout=5\r\n', 'close'],
+    ]
+    for (const [version, fields, connection] of cases) {
+      const client = await rawClient(t, proxy.port)
+      const request = `OPTIONS * HTTP/${version}\r\nHost: h\r\n${fields}\r\n`
+      client.write(request + request)
+      const first = await readResponse(client)
+      const name = `${version} ${JSON.stringify(fields)}`
+      t.equal(first.fields['connection'], connection, name)
+      t.match(first.head, /^HTTP\/1\.1 200 OK/)
+      if (connection === 'close') t.equal(await client.untilEnd(), '', `${name} ends`)
+      else t.equal((await readResponse(client)).head, first.head, `${name} goes on`)
+      client.destroy()
+    }
+  },
+)
 
 t.test('an HTTP/1.0 request needs no Host (RFC 9112 §3.2)', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
@@ -190,7 +193,7 @@ t.test('an HTTP/1.0 request needs no Host (RFC 9112 §3.2)', async t => {
   t.equal((await readResponse(client)).status, 200)
 })
 
-t.test('passes over two empty lines before a request, and no more (RFC 9112 §2.2)', async t => {
+t.test('skips two empty lines before a request, and no more (RFC 9112 §2.2)', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   for (const [lines, status] of [
     [1, 200],
@@ -207,7 +210,7 @@ t.test('passes over two empty lines before a request, and no more (RFC 9112 §2.
 })
 
 t.test(
-  'a refused request that was read to its end leaves the connection as it is (RFC 9112 §9.3)',
+  'a refused request that was read to its end does not close the connection (RFC 9112 §9.3)',
   async t => {
     const proxy = await testProxy(t, LOOPBACK_RULES, environment)
     const client = await rawClient(t, proxy.port)
@@ -231,7 +234,7 @@ t.test(
   },
 )
 
-t.test('content of a refused request is never taken for the next request (RFC 9112 §11.2)', async t => {
+t.test('content of a refused request is never parsed as the next request (RFC 9112 §11.2)', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   for (const framing of [
     `Content-Length: ${SERVER_OPTIONS.length}\r\n\r\n${SERVER_OPTIONS}`,

@@ -56,7 +56,7 @@ t.test('a CONNECT is answered 407, and on the same connection with a tunnel (RFC
   t.equal(origin.accepted, 1)
 })
 
-t.test('bytes behind a refused CONNECT are no request: 407 and the end (RFC 9110 §9.3.6)', async t => {
+t.test('bytes after a refused CONNECT are not a request: 407 and close (RFC 9110 §9.3.6)', async t => {
   const origin = await rawOrigin(t)
   const proxy = await guarded(t)
   for (const behind of [
@@ -91,7 +91,7 @@ t.test('a challenge can follow another on one connection', async t => {
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 200 /)
 })
 
-t.test('a CONNECT of HTTP/1.0 keeps its connection when it asks to (RFC 9112 §9.3)', async t => {
+t.test('a CONNECT of HTTP/1.0 persists when it requests keep-alive (RFC 9112 §9.3)', async t => {
   const proxy = await guarded(t)
   const closing = await rawClient(t, proxy.port)
   closing.write(connectTo('a.test:443', '', '1.0'))
@@ -112,7 +112,7 @@ t.test('a CONNECT of HTTP/1.0 keeps its connection when it asks to (RFC 9112 §9
   t.equal(await asked.untilEnd(), '')
 })
 
-t.test('a CONNECT that is refused for another reason still ends its connection', async t => {
+t.test('a CONNECT that is refused for another reason still closes its connection', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
   client.write(connectTo('elsewhere.example:443', RIGHT))
@@ -144,7 +144,7 @@ t.test('a 407 to a request that is not read to its end closes the connection', a
   t.equal(await client.untilEnd(), '')
 })
 
-t.test('every form of request is asked', async t => {
+t.test('every form of request is challenged', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
   for (const line of [
@@ -161,7 +161,7 @@ t.test('every form of request is asked', async t => {
   }
 })
 
-t.test('each fault has its words and its event, and no credential in either', async t => {
+t.test('each error has its own message and event, and credentials in neither', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
   for (const [fields, fault, says] of [
@@ -233,7 +233,7 @@ t.test('guessing ends in 429 until the minute is over (RFC 6585 §4)', async t =
   t.equal((await readResponse(later)).status, 403, 'known again, and refused by the rules')
 })
 
-t.test('an entry before that holds the address is not asked for anything', async t => {
+t.test('an earlier entry that contains the address asks for no credentials', async t => {
   const proxy = await guarded(t, '  - { name: near, cidr: ["127.0.0.0/8"], rules: [] }\n')
   const client = await rawClient(t, proxy.port)
   client.write(get('a.test', credentials('ann:wrong')))
@@ -241,7 +241,7 @@ t.test('an entry before that holds the address is not asked for anything', async
   t.match(await proxy.event('decision'), { client: 'near', reason: 'no_rule' })
 })
 
-t.test('requests wait for a password that is being checked, in order', async t => {
+t.test('requests wait for a password check, in order', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
   client.write(get('one.example', RIGHT) + get('two.example') + get('three.example', RIGHT))
@@ -250,7 +250,7 @@ t.test('requests wait for a password that is being checked, in order', async t =
   t.match((await readResponse(client)).reason, /three\.example/)
 })
 
-t.test('a guess is logged although nobody waits for the answer', async t => {
+t.test('a guess is logged although the client has left', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
   // It is asked when the client has gone, however fast it would be.
@@ -294,7 +294,7 @@ class CountedAttempts extends FailedAttempts {
 }
 
 t.test(
-  'of 72 guesses whose connections are closed one is checked, and the right password of another client next',
+  'of 72 guesses with closed connections one is checked, and then the right password of another client',
   async t => {
     const attempts = new CountedAttempts(() => 0)
     const proxy = await guarded(t, '', { attempts })
@@ -322,7 +322,7 @@ t.test(
   },
 )
 
-t.test('as many passwords as may wait: one more is 503 with Retry-After (RFC 9110 §15.6.4)', async t => {
+t.test('one password check more than may wait is 503 with Retry-After (RFC 9110 §15.6.4)', async t => {
   const attempts = new CountedAttempts(() => 0)
   const proxy = await guarded(t, '', { attempts })
   const held = holdPasswords(t)
@@ -349,7 +349,7 @@ t.test('as many passwords as may wait: one more is 503 with Retry-After (RFC 911
   t.equal((await readResponse(refused)).status, 403)
 })
 
-t.test('whoever left while the right password was checked gets as far as that', async t => {
+t.test('a client that leaves while its right password is checked gets no further', async t => {
   const origin = await rawOrigin(t)
   const proxy = await guarded(t)
   const held = holdPasswords(t)

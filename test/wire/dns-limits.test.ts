@@ -57,7 +57,7 @@ function waitingIn(ledger: LocalLedger): (count: number) => Promise<void> {
 }
 
 t.test(
-  '300 silent names of a client that has left: the next name of another client is looked up',
+  '300 unanswered names of a client that has left: the next name of another client is looked up',
   async t => {
     const { proxy, asked, waiting } = await proxyOf(t, 'limits: { dns_lookups_per_client: 300 }\n')
     const clients = await Promise.all(
@@ -115,7 +115,7 @@ t.test('dns_lookups_per_client: one more name is 429, to CONNECT and http:// (RF
   t.match(await decisionOf(t, proxy, 'a.example'), { decision: 'allow' }, 'another client')
 })
 
-t.test('dns_lookups: one more name is 503, whoever asks (RFC 9110 §15.6.4)', async t => {
+t.test('dns_lookups: one more name is 503 for every client (RFC 9110 §15.6.4)', async t => {
   const { proxy, asked, waiting } = await proxyOf(t, 'limits: { dns_lookups: 2 }\n')
   await ask(t, proxy, 'a.silent.example')
   await ask(t, proxy, 'b.silent.example')
@@ -129,7 +129,7 @@ t.test('dns_lookups: one more name is 503, whoever asks (RFC 9110 §15.6.4)', as
   t.same(asked, ['a.silent.example'])
 })
 
-t.test('a name that is kept waits behind nobody', async t => {
+t.test('a cached name does not wait', async t => {
   const { proxy, asked } = await proxyOf(t, 'limits: { dns_lookups: 2 }\ndns: { min_ttl: 1h }\n')
   t.match(await decisionOf(t, proxy, 'a.example'), { decision: 'allow' })
   await ask(t, proxy, 'a.silent.example')
@@ -141,7 +141,7 @@ t.test('a name that is kept waits behind nobody', async t => {
   t.equal(asked.length, 3)
 })
 
-t.test('a reload changes the bounds, and what waits stays counted', async t => {
+t.test('a reload changes the limits, and waiting names stay counted', async t => {
   const { proxy, asked } = await proxyOf(t, 'limits: { dns_lookups: 1 }\n')
   await ask(t, proxy, 'a.silent.example')
   while (asked.length < 1) await turns(1)
@@ -154,7 +154,7 @@ t.test('a reload changes the bounds, and what waits stays counted', async t => {
 
 const procfs = existsSync('/proc/self/fd')
 t.test(
-  'dns.servers: names that nobody answers for hold a bounded number of sockets, and none for clients that have left',
+  'dns.servers: unanswered names use a limited number of sockets, and none for clients that have left',
   { skip: !procfs && 'no /proc' },
   async t => {
     const descriptors = (): number => readdirSync('/proc/self/fd').length

@@ -74,7 +74,7 @@ async function refused(t: Test, proxy: TestProxy, authority: string, status: num
   return response
 }
 
-t.test('a name is resolved by dns.servers, over an alias, and its address is dialled', async t => {
+t.test('a name is resolved by dns.servers, through an alias, and its address is dialled', async t => {
   const server = await serve(t, { 'a.test': { CNAME: 'b.test' }, 'b.test': { A: ['127.0.0.1'] } })
   const origin = await rawOrigin(t)
   const { proxy } = await proxyOf(t, [server], '', {
@@ -90,7 +90,7 @@ t.test('a name is resolved by dns.servers, over an alias, and its address is dia
   t.match(await proxy.event('close'), { address: `127.0.0.1:${origin.port}` })
 })
 
-t.test('a second server answers when the first is silent', async t => {
+t.test('a second server answers when the first does not', async t => {
   const silent = await serve(t, 'silent')
   const { proxy, targets } = await proxyOf(t, [silent, await serve(t, { 'a.example': { A: [PUBLIC] } })], '')
   const tunnel = tunnelled(t, proxy, 'a.example:443')
@@ -100,7 +100,7 @@ t.test('a second server answers when the first is silent', async t => {
   t.same(targets, [`${PUBLIC} 443`])
 })
 
-t.test('an answer is used until its time is over', async t => {
+t.test('an answer is used until its TTL has passed', async t => {
   const server = await serve(t, { 'a.test': { A: ['127.0.0.1'], ttl: 5 } })
   const { proxy, clock, targets } = await proxyOf(t, [server])
   await tunnelled(t, proxy, 'a.test:443')
@@ -114,7 +114,7 @@ t.test('an answer is used until its time is over', async t => {
   t.same(targets, ['127.0.0.1 443', '127.0.0.1 443', '127.0.0.2 443'])
 })
 
-t.test('an answer that holds for no time at all is kept for dns.min_ttl', async t => {
+t.test('an answer with a TTL of 0 is cached for dns.min_ttl', async t => {
   const zone = { 'a.test': { A: ['127.0.0.1'], ttl: 0 } }
   const server = await serve(t, zone)
   const { proxy, clock } = await proxyOf(t, [server], ', min_ttl: 2s')
@@ -133,7 +133,7 @@ t.test('an answer that holds for no time at all is kept for dns.min_ttl', async 
   t.equal(other.queries.length, 4)
 })
 
-t.test('a name that is bound to an inside address later is refused, and nothing is dialled', async t => {
+t.test('a name that later resolves to an internal address is refused, and nothing is dialled', async t => {
   const server = await serve(t, { 'a.example': { A: [PUBLIC], ttl: 0 } })
   const { proxy, clock, targets } = await proxyOf(t, [server])
   await tunnelled(t, proxy, 'a.example:443')
@@ -147,7 +147,7 @@ t.test('a name that is bound to an inside address later is refused, and nothing 
   t.equal(server.queries.length, 4, 'what is kept is judged again')
 })
 
-t.test('one address that is not allowed refuses the name, whichever family has it', async t => {
+t.test('one address that is not allowed refuses the name, in either family', async t => {
   const server = await serve(t, {
     'four.example': { A: [PUBLIC, '10.0.0.1'], AAAA: ['2606:2800:220:1::1'] },
     'six.example': { A: [PUBLIC], AAAA: ['fd00::1'] },
@@ -161,7 +161,7 @@ t.test('one address that is not allowed refuses the name, whichever family has i
   t.same(targets, [])
 })
 
-t.test('no server is told of a name that policy refuses, nor of .invalid and .localhost', async t => {
+t.test('names that the policy refuses are not sent to any server, nor .invalid and .localhost', async t => {
   const server = await serve(t)
   const { proxy } = await proxyOf(t, [server])
   await refused(t, proxy, 'secret.elsewhere:443', 403)
@@ -175,7 +175,7 @@ t.test('no server is told of a name that policy refuses, nor of .invalid and .lo
   t.same([...new Set(server.queries.map(({ name }) => name))], ['a.example'])
 })
 
-t.test('that a name has no address is kept for dns.negative_ttl (RFC 2308 §5)', async t => {
+t.test('that a name has no address is cached for dns.negative_ttl (RFC 2308 §5)', async t => {
   const server = await serve(t)
   const { proxy, clock } = await proxyOf(t, [server], ', negative_ttl: 2s')
   const { body } = await refused(t, proxy, 'a.test:443', 502)
@@ -218,7 +218,7 @@ t.test('a name with more addresses than the limit is 502, and none of them is ju
   t.same(targets, [])
 })
 
-t.test('servers that are all silent are 504 (RFC 9209 §2.3.1)', async t => {
+t.test('when no server answers it is 504 (RFC 9209 §2.3.1)', async t => {
   const server = await serve(t, 'silent')
   const proxy = await testProxy(t, `dns: { servers: ["${server.address}"], timeout: 50ms }\n${RULES}`, {
     wallClock: WALL_CLOCK,
@@ -227,7 +227,7 @@ t.test('servers that are all silent are 504 (RFC 9209 §2.3.1)', async t => {
   t.match(fields['proxy-status'], 'error=dns_timeout')
 })
 
-t.test('those who ask for a name at once share one query', async t => {
+t.test('requests for a name at the same time share one query', async t => {
   const server = await serve(t, 'silent')
   const { proxy } = await proxyOf(t, [server])
   const clients = [await send(t, proxy, 'a.test:443'), await send(t, proxy, 'a.test:443')]
@@ -240,7 +240,7 @@ t.test('those who ask for a name at once share one query', async t => {
   for (const client of clients) client.reset()
 })
 
-t.test('a lookup that the program brings along is kept for dns.min_ttl', async t => {
+t.test('a lookup that is passed in is cached for dns.min_ttl', async t => {
   const asked: string[] = []
   const { proxy, clock } = await proxyOf(t, [], ', min_ttl: 2s', {
     lookup: async name => {
@@ -270,7 +270,7 @@ process.stdin.once('data', () => {
 })
 `
 
-t.test('a drain ends what is still asked: nothing of it keeps the process', async t => {
+t.test('a drain ends running queries: none keeps the process alive', async t => {
   const server = await serve(t, 'silent')
   const yaml = `version: 1
 listen: { proxy: ["127.0.0.1:0"], admin: false }

@@ -32,7 +32,7 @@ const lookup = async (): Promise<never> => {
   throw Object.assign(new Error('not found'), { code: 'ENOTFOUND' })
 }
 
-t.test('error_note is the last line of every answer that is an error of ours', async t => {
+t.test('error_note is the last line of every error response of Sluice', async t => {
   const proxy = await testProxy(t, CONFIG, { lookup })
   for (const [request, status, first] of ERRORS) {
     const client = await rawClient(t, proxy.port)
@@ -57,7 +57,7 @@ t.test('a response to HEAD counts the note and has no content (RFC 9110 §9.3.2)
   t.ok(answer.endsWith('\r\n\r\n'))
 })
 
-t.test('responses that are no errors have no note', async t => {
+t.test('responses that are not errors have no note', async t => {
   const proxy = await testProxy(t, CONFIG)
   const client = await rawClient(t, proxy.port)
   client.write('OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
@@ -66,14 +66,19 @@ t.test('responses that are no errors have no note', async t => {
   t.ok(answer.endsWith('\r\n\r\n'))
 })
 
-t.test('a refusal by policy says whose it is and how to see why, in words of our own', async t => {
-  const proxy = await testProxy(t, 'rules: { web: { hosts: ["*.test"] } }')
-  const client = await rawClient(t, proxy.port)
-  client.write('POST HTTP://A.Example.:8080/secret?token HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n')
-  const answer = await client.untilEnd()
-  t.match(
-    answer,
-    '\nTo see why: sluice explain --config FILE --client private --method POST http://a.example:8080/\n',
-  )
-  t.notMatch(answer, /secret|evil|A\.Ex/)
-})
+t.test(
+  'a refusal by policy says whose policy it is and how to see why, with no bytes of the client',
+  async t => {
+    const proxy = await testProxy(t, 'rules: { web: { hosts: ["*.test"] } }')
+    const client = await rawClient(t, proxy.port)
+    client.write(
+      'POST HTTP://A.Example.:8080/secret?token HTTP/1.1\r\nHost: evil\r\nConnection: close\r\n\r\n',
+    )
+    const answer = await client.untilEnd()
+    t.match(
+      answer,
+      '\nTo see why: sluice explain --config FILE --client private --method POST http://a.example:8080/\n',
+    )
+    t.notMatch(answer, /secret|evil|A\.Ex/)
+  },
+)

@@ -65,7 +65,7 @@ t.test('4.1 without methods.extra there is none', async t => {
   t.equal(origin.accepted, 0)
 })
 
-t.test('4 it opens no tunnel and asks about no server (RFC 9110 §16.1)', async t => {
+t.test('4 it opens no tunnel and has no asterisk-form (RFC 9110 §16.1)', async t => {
   const { origin, proxy } = await forwarded(t, YAML)
   for (const [target, status] of [
     ['*', 400],

@@ -128,7 +128,7 @@ t.test('an empty Transfer-Encoding is 502 (RFC 9112 §6.1)', async t => {
   t.match(await proxy.event('close'), { status: 502, close_reason: 'failed', error, bytes_down: 0 })
 })
 
-t.test('a status line without an end behind an interim response is 502 too', async t => {
+t.test('an endless status line after an interim response is 502 too', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(get(origin))
   const peer = await origin.accept()
@@ -163,7 +163,7 @@ for (const [error, groups] of Object.entries(MALFORMED)) {
   }
 }
 
-t.test('what is wrong in the middle never looks complete (RFC 9112 §8)', async t => {
+t.test('an error in the middle of a response never looks complete (RFC 9112 §8)', async t => {
   for (const rest of [
     'zz\r\n0\r\n\r\n',
     '-1\r\n\r\n0\r\n\r\n',
@@ -199,7 +199,7 @@ t.test('what is wrong in the middle never looks complete (RFC 9112 §8)', async 
   }
 })
 
-t.test('bytes behind a response reach nobody (RFC 9112 §11.1)', async t => {
+t.test('bytes after a response are passed to no client (RFC 9112 §11.1)', async t => {
   const smuggled = 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad'
   for (const [what, response] of [
     ['length', `${OK_LINE}${HI}`],
@@ -233,7 +233,7 @@ t.test('bytes behind a response reach nobody (RFC 9112 §11.1)', async t => {
   }
 })
 
-t.test('an empty line between two responses is no harm', async t => {
+t.test('an empty line between two responses is accepted', async t => {
   const { origin, client } = await forwarded(t)
   client.write(get(origin))
   const peer = await origin.accept()

@@ -141,7 +141,7 @@ t.test('fields', async t => {
   t.notMatch(proxy.events, [{ error: /./ }])
 })
 
-t.test('a request that has been here before is answered 508 (RFC 9110 §7.6.3)', async t => {
+t.test('a request that has already passed this proxy is answered 508 (RFC 9110 §7.6.3)', async t => {
   const { origin, proxy, client } = await forwarded(t)
   for (const via of ['1.1 sluice-test', '1.0 a, 1.1 sluice-test (x), 1.1 b', 'HTTP/1.1 sluice-test']) {
     client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nVia: ${via}\r\n\r\n`)
@@ -169,7 +169,7 @@ t.test('a request that has been here before is answered 508 (RFC 9110 §7.6.3)',
   t.match(await proxy.event('close'), { status: 508, error: 'proxy_loop_detected', reason: 'loop' })
 })
 
-t.test('the name in Via is the one of the configuration', async t => {
+t.test('the name in Via is the configured one', async t => {
   const { LOOPBACK_RULES } = await import('../kit/proxies/test-proxy.js')
   const { origin, client } = await forwarded(t, `${LOOPBACK_RULES}via: egress-1\n`)
   client.write(`GET http://${origin.authority}/ HTTP/1.0\r\n\r\n`)

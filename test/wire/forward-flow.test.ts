@@ -13,7 +13,7 @@ const TOTAL = 40 * 1024 * 1024
 const MOST_UNDER_WAY = 24 * 1024 * 1024
 const DIGEST = pouredDigest(TOTAL)
 
-t.test('a client that does not read stalls the origin', async t => {
+t.test('a client that does not read pauses the origin', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(get(origin))
   const peer = await origin.accept()
@@ -27,7 +27,7 @@ t.test('a client that does not read stalls the origin', async t => {
   t.match(await proxy.event('close'), { close_reason: 'complete', bytes_down: TOTAL })
 })
 
-t.test('an origin that does not read stalls the client', async t => {
+t.test('an origin that does not read pauses the client', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(`PUT http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nContent-Length: ${TOTAL}\r\n\r\n`)
   const peer = await origin.accept()
@@ -41,7 +41,7 @@ t.test('an origin that does not read stalls the client', async t => {
   t.match(await proxy.event('close'), { close_reason: 'complete', bytes_up: TOTAL })
 })
 
-t.test('a client that stalls and leaves ends its request at the origin', async t => {
+t.test('a client that stops reading and disconnects ends its request at the origin', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(get(origin))
   const peer = await origin.accept()

@@ -64,7 +64,7 @@ t.test('an HTTP/1.0 client', async t => {
   )
 })
 
-t.test('request content of a known length passes', async t => {
+t.test('request content of a known length is forwarded', async t => {
   const { origin, client } = await forwarded(t)
   client.write(`POST http://${origin.authority}/ HTTP/1.0\r\nContent-Length: 5\r\n\r\nhello`)
   const peer = await origin.accept()

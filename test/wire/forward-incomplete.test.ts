@@ -99,7 +99,7 @@ for (const minor of [0, 1]) {
   })
 }
 
-t.test('a client that leaves takes its request with it', async t => {
+t.test('a client that disconnects ends its request', async t => {
   for (const when of ['before the answer', 'in the middle of it']) {
     for (const end of ENDS) {
       const { origin, proxy, client } = await forwarded(t)
@@ -118,7 +118,7 @@ t.test('a client that leaves takes its request with it', async t => {
   }
 })
 
-t.test('a client that leaves in the middle of its content takes the request with it', async t => {
+t.test('a client that disconnects within its content ends the request', async t => {
   for (const framing of ['Content-Length: 5\r\n\r\nhel', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhel']) {
     for (const end of ENDS) {
       const { origin, proxy, client } = await forwarded(t)
@@ -132,7 +132,7 @@ t.test('a client that leaves in the middle of its content takes the request with
   }
 })
 
-t.test('content that breaks off as no HTTP is 400, and never whole for the origin (RFC 9112 §8)', async t => {
+t.test('content that becomes malformed is 400, and never complete for the origin (RFC 9112 §8)', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(
     `POST http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n`,
@@ -145,7 +145,7 @@ t.test('content that breaks off as no HTTP is 400, and never whole for the origi
   t.match(await proxy.event('close'), { status: 400, close_reason: 'failed' })
 })
 
-t.test('an origin that goes while content is sent is 502', async t => {
+t.test('an origin that closes while content is sent is 502', async t => {
   for (const end of ENDS) {
     const { origin, proxy, client } = await forwarded(t)
     client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhel`)
@@ -162,7 +162,7 @@ t.test('an origin that goes while content is sent is 502', async t => {
 })
 
 t.test(
-  'an answer before the end of the content reaches a client that is still sending (RFC 9112 §9.3)',
+  'a response before the end of the content reaches a client that is still sending (RFC 9112 §9.3)',
   async t => {
     const { origin, proxy, client } = await forwarded(t)
     client.write(
@@ -182,7 +182,7 @@ t.test(
   },
 )
 
-t.test('an answer is read before the reset that follows it (RFC 9112 §9.6)', async t => {
+t.test('a response is read before the reset that follows it (RFC 9112 §9.6)', async t => {
   for (const [what, leave] of [
     ['closed at once', (peer: RawPeer) => peer.destroy()],
     ['closed behind the answer', (peer: RawPeer) => peer.socket.destroySoon()],
@@ -201,7 +201,7 @@ t.test('an answer is read before the reset that follows it (RFC 9112 §9.6)', as
   }
 })
 
-t.test('an answer that begins before the end of the content may end after it', async t => {
+t.test('a response that begins before the end of the content may end after it', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(
     `POST http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n`,

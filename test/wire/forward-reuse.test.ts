@@ -52,7 +52,7 @@ t.test('a connection in use is not shared', async t => {
   await client.until('ok')
 })
 
-t.test('an origin that says close is not asked on that connection again (RFC 9112 §9.6)', async t => {
+t.test('a connection on which the origin has sent close is not used again (RFC 9112 §9.6)', async t => {
   const { origin, client } = await forwarded(t)
   for (const response of [
     OK.replace('\r\n', '\r\nConnection: close\r\n'),
@@ -93,7 +93,7 @@ for (const end of ['end', 'reset'] as const) {
 }
 
 t.test(
-  'a GET goes out once more when an old connection dies without an answer (RFC 9110 §9.2.2)',
+  'a GET is sent once more when a reused connection closes without a response (RFC 9110 §9.2.2)',
   async t => {
     for (const end of ['end', 'reset'] as const) {
       for (const method of ['GET', 'HEAD', 'DELETE', 'OPTIONS', 'PUT']) {
@@ -117,7 +117,7 @@ t.test(
   },
 )
 
-t.test('it goes out no third time', async t => {
+t.test('it is not sent a third time', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(get(origin))
   const old = await origin.accept()
@@ -134,7 +134,7 @@ t.test('it goes out no third time', async t => {
   t.equal(origin.accepted, 2)
 })
 
-t.test('it goes out once when a byte of an answer has come', async t => {
+t.test('it is sent once when a byte of a response was received', async t => {
   for (const begun of ['H', 'HTTP/1.1 200 OK\r\n', '\r\n', 'HTTP/1.1 103 E\r\n\r\n']) {
     const { origin, client } = await forwarded(t)
     client.write(get(origin))
@@ -150,7 +150,7 @@ t.test('it goes out once when a byte of an answer has come', async t => {
   }
 })
 
-t.test('POST and PATCH go out once (RFC 9110 §9.2.2)', async t => {
+t.test('POST and PATCH are sent once (RFC 9110 §9.2.2)', async t => {
   for (const method of ['POST', 'PATCH']) {
     for (const fields of ['', 'Content-Length: 0\r\n', 'Content-Length: 2\r\n\r\nhi']) {
       const { origin, client } = await forwarded(t)
@@ -167,7 +167,7 @@ t.test('POST and PATCH go out once (RFC 9110 §9.2.2)', async t => {
   }
 })
 
-t.test('a PUT whose content was sent goes out once, one that still waits for 100 again', async t => {
+t.test('a PUT whose content was sent is sent once, one that still waits for 100 again', async t => {
   for (const expect of [false, true]) {
     const { origin, client } = await forwarded(t)
     client.write(get(origin))
@@ -280,7 +280,7 @@ async function acceptSoon(t: Test, origin: RawOrigin): Promise<RawPeer | undefin
 /** Two names at one address. */
 const SHARED = { 'evil.test': ['127.0.0.1'], 'good.test': ['127.0.0.1'] }
 
-t.test('what a connection is bound to by its first request is of no concern to another name', async t => {
+t.test('the name for which a connection was opened does not affect other names', async t => {
   const { origin, dialled, ask } = await named(t, SHARED, LOOPBACK_RULES)
   for (const name of ['evil.test', 'good.test', 'evil.test', 'good.test']) {
     const asking = ask(name)
@@ -292,7 +292,7 @@ t.test('what a connection is bound to by its first request is of no concern to a
   t.same([origin.accepted, dialled.length], [2, 2])
 })
 
-t.test('nor is what the origin of another name sends late', async t => {
+t.test('late bytes from the origin of one name do not affect another name', async t => {
   const { origin, ask } = await named(t, SHARED, LOOPBACK_RULES)
   const first = ask('evil.test')
   const evil = await origin.accept()
@@ -307,7 +307,7 @@ t.test('nor is what the origin of another name sends late', async t => {
   await evil.untilEnd()
 })
 
-t.test('the same of two upstreams of origins', async t => {
+t.test('the same holds for two upstreams of origins', async t => {
   const origin = await rawOrigin(t)
   const dialled: string[] = []
   const yaml = ['evil', 'good']
@@ -372,7 +372,7 @@ for (const [what, arrive] of [
   }
 }
 
-t.test('an origin that can not be reached', async t => {
+t.test('an origin that cannot be reached', async t => {
   await t.test('and refuses is 502 (RFC 9209 §2.3.6)', async t => {
     const { origin, proxy, client } = await forwarded(t, LOOPBACK_RULES, {
       connector: options => connect({ ...options, host: '127.0.0.1', port: 1 }),

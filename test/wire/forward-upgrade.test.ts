@@ -49,7 +49,7 @@ t.test('a websocket becomes a tunnel (RFC 9110 §7.8)', async t => {
   })
 })
 
-t.test('of several protocols the allowed one is offered, others never', async t => {
+t.test('of several protocols only the allowed one is offered', async t => {
   const { origin, client } = await forwarded(t)
   const cases = [
     ['Connection: upgrade\r\nUpgrade: websocket, h2c\r\n', 'websocket'],
@@ -94,7 +94,7 @@ t.test('HTTP/1.0 clients upgrade nothing (RFC 9110 §7.8)', async t => {
   t.match(await client.untilEnd(), /^HTTP\/1\.1 204 /)
 })
 
-t.test('a rule that looks into methods upgrades nothing', async t => {
+t.test('a rule that restricts methods allows no upgrade', async t => {
   const { origin, client } = await forwarded(t, LOOPBACK_RULES.replace('ports:', 'methods: [GET], ports:'))
   client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\n${WEBSOCKET}\r\n`)
   const peer = await origin.accept()
@@ -106,7 +106,7 @@ t.test('a rule that looks into methods upgrades nothing', async t => {
   )
 })
 
-t.test('forward.upgrade says what may be switched to', async t => {
+t.test('forward.upgrade lists the protocols that may be switched to', async t => {
   const none = await forwarded(t, `${LOOPBACK_RULES}forward: { upgrade: [] }\n`)
   none.client.write(`GET http://${none.origin.authority}/ HTTP/1.1\r\nHost: x\r\n${WEBSOCKET}\r\n`)
   t.equal(offered(await (await none.origin.accept()).until('\r\n\r\n')), undefined)
@@ -126,7 +126,7 @@ t.test('forward.upgrade says what may be switched to', async t => {
   t.match(await proxy.event('close'), { status: 101, bytes_down: 3, close_reason: 'complete' })
 })
 
-t.test('a switch to what was not offered is 502 (RFC 9110 §7.8)', async t => {
+t.test('a switch to a protocol that was not offered is 502 (RFC 9110 §7.8)', async t => {
   for (const upgrade of ['h2c', 'websocket, h2c', 'websocket/2']) {
     const { origin, proxy, client } = await forwarded(t)
     client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\n${WEBSOCKET}\r\n`)
@@ -154,7 +154,7 @@ t.test('a switch before the request is complete is 502 (RFC 9110 §7.8)', async 
   await peer.untilEnd()
 })
 
-t.test('a switch that nobody asked for is 502 (RFC 9110 §15.2.2)', async t => {
+t.test('an unrequested switch is 502 (RFC 9110 §15.2.2)', async t => {
   const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
   for (const response of [SWITCH, `HTTP/1.1 101 Switching Protocols\r\n\r\n${ok}`]) {
     const { origin, proxy, client } = await forwarded(t)
@@ -171,7 +171,7 @@ t.test('a switch that nobody asked for is 502 (RFC 9110 §15.2.2)', async t => {
   }
 })
 
-t.test('a reset on one side of an upgraded connection is a reset on the other', async t => {
+t.test('a reset on one side of an upgraded connection is passed on as a reset', async t => {
   const { origin, proxy, client } = await forwarded(t)
   client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\n${WEBSOCKET}\r\n`)
   const peer = await origin.accept()

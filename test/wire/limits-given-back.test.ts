@@ -13,7 +13,7 @@ function randomNumbers(seed: number): () => number {
   }
 }
 
-t.test('however exchanges and tunnels end, nothing stays counted', async t => {
+t.test('however exchanges and tunnels end, all reservations are released', async t => {
   const { proxy, ledger } = await limited(t, 'tunnels: 4, connections: 30, bytes_per_hour: 1GiB')
   const origin = await rawOrigin(t)
   const random = randomNumbers(7)

@@ -9,7 +9,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 
-t.test('requests_per_second: 429 until the next one comes in', async t => {
+t.test('requests_per_second: 429 until the next token is available', async t => {
   const { proxy, clock, rejected } = await limited(t, 'requests_per_second: 2')
   const client = await rawClient(t, proxy.port)
   const ask = () => client.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
@@ -28,7 +28,7 @@ t.test('requests_per_second: 429 until the next one comes in', async t => {
   t.same(await rejected(), { requests_per_second: 1 })
 })
 
-t.test('bytes_per_hour: tunnels end, and what follows is 429 until the hour is over', async t => {
+t.test('bytes_per_hour: tunnels end, and later requests are 429 until the hour is over', async t => {
   const { proxy, clock, ledger } = await limited(t, 'bytes_per_hour: 1KiB')
   const origin = await rawOrigin(t)
   // Bytes are booked once a second, and with the deadlines: when this one is over, the next time is a second from now.
@@ -58,7 +58,7 @@ t.test('bytes_per_hour: tunnels end, and what follows is 429 until the hour is o
   t.equal(ledger.held('tunnels'), 1)
 })
 
-t.test('bytes_per_hour: requests under way are finished, and count', async t => {
+t.test('bytes_per_hour: requests in progress are finished, and counted', async t => {
   const { proxy } = await limited(t, 'bytes_per_hour: 1KiB')
   const origin = await rawOrigin(t)
   const client = await rawClient(t, proxy.port)
@@ -73,7 +73,7 @@ t.test('bytes_per_hour: requests under way are finished, and count', async t => 
   t.match(await readResponse(client), { status: 429, fields: { 'retry-after': '3600' } })
 })
 
-t.test('body_min_rate: content that trickles is 408 (RFC 9110 §15.5.9)', async t => {
+t.test('body_min_rate: content that arrives too slowly is 408 (RFC 9110 §15.5.9)', async t => {
   const clock = new ManualClock()
   const limits = 'limits: { body_min_rate: 1GiB, body_idle: 7s }\n'
   const proxy = await testProxy(t, LOOPBACK_RULES + limits, { now: clock.now })

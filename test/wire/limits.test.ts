@@ -17,7 +17,7 @@ async function connect(t: Test, { port }: TestProxy, origin: RawOrigin, fields =
   return client
 }
 
-t.test('tunnels_per_client: one more is 429, and those that stand go on (RFC 6585 §4)', async t => {
+t.test('tunnels_per_client: one more is 429, and open tunnels continue (RFC 6585 §4)', async t => {
   const { proxy, ledger, rejected } = await limited(t, 'tunnels_per_client: 1')
   const origin = await rawOrigin(t)
   const first = await openTunnel(t, proxy, origin)
@@ -42,7 +42,7 @@ t.test('tunnels_per_client: one more is 429, and those that stand go on (RFC 658
   await t.resolves(givenBack(ledger))
 })
 
-t.test('tunnels: when the proxy is full it is 503, whoever asks (RFC 9110 §15.6.4)', async t => {
+t.test('tunnels: when the proxy is full it is 503 for every client (RFC 9110 §15.6.4)', async t => {
   const { proxy, rejected } = await limited(t, 'tunnels: 1')
   const origin = await rawOrigin(t)
   const first = await openTunnel(t, proxy, origin)
@@ -53,7 +53,7 @@ t.test('tunnels: when the proxy is full it is 503, whoever asks (RFC 9110 §15.6
   t.ok(await passes(first))
 })
 
-t.test('an upgraded connection is a tunnel; a request that only offers h2c is none', async t => {
+t.test('an upgraded connection is a tunnel; a request that only offers h2c is not', async t => {
   const { proxy, ledger } = await limited(t, 'tunnels: 1')
   const origin = await rawOrigin(t)
   const ask = async (protocol: string) => {
@@ -84,7 +84,7 @@ t.test('an upgraded connection is a tunnel; a request that only offers h2c is no
   t.equal(ledger.held('tunnels'), 0)
 })
 
-t.test('users of one address have each their own share', async t => {
+t.test('users with the same address are counted separately', async t => {
   /** Of the password "secret", at the lowest cost. */
   const hash = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
   const folder = t.testdir({ users: `ann:${hash}\nbob:${hash}\n` })
@@ -99,7 +99,7 @@ t.test('users of one address have each their own share', async t => {
   t.same([await as('ann'), await as('bob'), await as('ann')], ['200', '200', '429'])
 })
 
-t.test('connections: one more is told so in answer to its first request, and closed', async t => {
+t.test('connections: one more gets 503 to its first request, and is closed', async t => {
   const { proxy, ledger, rejected } = await limited(t, 'connections: 2')
   const origin = await rawOrigin(t)
   const tunnel = await openTunnel(t, proxy, origin)
@@ -154,7 +154,7 @@ t.test('connections_per_client: 429; beyond a hundred that wait for it they are 
   await openTunnel(t, proxy, origin)
 })
 
-t.test('an upload that goes on with another socket keeps its place', async t => {
+t.test('an upload whose connection has ended keeps its reservation', async t => {
   const { proxy, ledger } = await limited(t, 'connections: 1')
   const { client, upstream } = await openTunnel(t, proxy)
   client.write(Buffer.alloc(1 << 20, 'x'))
@@ -168,7 +168,7 @@ t.test('an upload that goes on with another socket keeps its place', async t => 
   await t.resolves(givenBack(ledger, ['connections']))
 })
 
-t.test('a TLS connection has one place, from its first byte on', { skip: needs('openssl') }, async t => {
+t.test('a TLS connection occupies one slot, from its first byte on', { skip: needs('openssl') }, async t => {
   const ledger = new LocalLedger(() => 0)
   const limits = 'limits: { connections: 2 }\n'
   const proxy = await testProxy(t, LOOPBACK_RULES + limits, { tls: true, ledger })
@@ -185,18 +185,21 @@ t.test('a TLS connection has one place, from its first byte on', { skip: needs('
   await t.resolves(givenBack(ledger, ['connections']))
 })
 
-t.test('what policy refuses takes nobody’s place, and what is refused is not asked of DNS', async t => {
-  const { proxy } = await limited(t, 'tunnels_per_client: 1, requests_per_second: 1')
-  const client = await rawClient(t, proxy.port)
-  for (let i = 0; i < 3; i++) {
-    client.write('GET http://10.0.0.1/ HTTP/1.1\r\nHost: h\r\n\r\n')
-    t.equal((await readResponse(client)).status, 403)
-  }
-  const origin = await rawOrigin(t)
-  await openTunnel(t, proxy, origin)
-})
+t.test(
+  'a request that the policy refuses reserves nothing, and a refused request causes no DNS query',
+  async t => {
+    const { proxy } = await limited(t, 'tunnels_per_client: 1, requests_per_second: 1')
+    const client = await rawClient(t, proxy.port)
+    for (let i = 0; i < 3; i++) {
+      client.write('GET http://10.0.0.1/ HTTP/1.1\r\nHost: h\r\n\r\n')
+      t.equal((await readResponse(client)).status, 403)
+    }
+    const origin = await rawOrigin(t)
+    await openTunnel(t, proxy, origin)
+  },
+)
 
-t.test('limits of a reload hold from then on, and what is held stays counted', async t => {
+t.test('the limits of a reload apply from then on, and reservations stay counted', async t => {
   const { proxy, ledger } = await limited(t, 'tunnels: 5')
   const origin = await rawOrigin(t)
   const tunnels = [await openTunnel(t, proxy, origin), await openTunnel(t, proxy, origin)]

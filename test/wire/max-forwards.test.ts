@@ -181,22 +181,25 @@ t.test('4.1 on every other method the field means nothing and passes (RFC 9110 �
   }
 })
 
-t.test('whom policy refuses learns no more at 0 than without it (RFC 9110 §7.6.2)', async t => {
-  const yaml = `${TRACE_ON}rules: { a: { hosts: [a.test], methods: [GET, OPTIONS] } }\n`
-  const proxy = await testProxy(t, yaml, { wallClock: WALL_CLOCK, lookup: () => t.fail('asked') as never })
-  const client = await rawClient(t, proxy.port)
-  for (const [line, value] of [
-    ['OPTIONS http://b.test/', '0'],
-    ['OPTIONS http://b.test/', 'x'],
-    ['TRACE http://b.test/', '0'],
-    ['TRACE http://a.test/', '0'],
-  ]) {
-    const from = proxy.events.length
-    client.write(`${line} HTTP/1.1\r\nHost: x\r\n${maxForwards(value)}\r\n`)
-    checkRefusal(t, await readResponse(client), { status: 403, close: false })
-    await checkEvents(t, proxy, from, { decision: 'deny' }, { status: 403, close_reason: 'refused' })
-  }
-})
+t.test(
+  'a client that the policy refuses learns no more with 0 than without the field (RFC 9110 §7.6.2)',
+  async t => {
+    const yaml = `${TRACE_ON}rules: { a: { hosts: [a.test], methods: [GET, OPTIONS] } }\n`
+    const proxy = await testProxy(t, yaml, { wallClock: WALL_CLOCK, lookup: () => t.fail('asked') as never })
+    const client = await rawClient(t, proxy.port)
+    for (const [line, value] of [
+      ['OPTIONS http://b.test/', '0'],
+      ['OPTIONS http://b.test/', 'x'],
+      ['TRACE http://b.test/', '0'],
+      ['TRACE http://a.test/', '0'],
+    ]) {
+      const from = proxy.events.length
+      client.write(`${line} HTTP/1.1\r\nHost: x\r\n${maxForwards(value)}\r\n`)
+      checkRefusal(t, await readResponse(client), { status: 403, close: false })
+      await checkEvents(t, proxy, from, { decision: 'deny' }, { status: 403, close_reason: 'refused' })
+    }
+  },
+)
 
 t.test('4.9 Allow at 0 has what this client may reach the resource with (RFC 9110 §10.2.1)', async t => {
   const yaml = `methods: { extra: [PROPFIND, REPORT] }
@@ -223,7 +226,7 @@ clients: [{ name: me, cidr: [127.0.0.1], rules: [some, more, every] }]
   t.equal(await allow(t, 'none.test', 'mode: observe\n'), all)
 })
 
-t.test('a request ends at the proxy that its hops lead to (RFC 9110 §7.6.2)', async t => {
+t.test('a request ends at the proxy where its hops run out (RFC 9110 §7.6.2)', async t => {
   const second = await testProxy(t, TRACE_ON)
   const first = await testProxy(t, `via: first\n${YAML}`)
   const url = `http://127.0.0.1:${second.port}`

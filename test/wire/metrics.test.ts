@@ -38,7 +38,7 @@ const requests = (counts: Record<string, number>) =>
     }),
   )
 
-t.test('every request is counted once, as what it was and what became of it', async t => {
+t.test('every request is counted once, by its kind and outcome', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(
     t,
@@ -153,7 +153,7 @@ origins: [{ path: /store, store: { directory: ${JSON.stringify(await temporaryDi
   }
 })
 
-t.test('tunnels are counted while they are open, their bytes as they pass', async t => {
+t.test('tunnels are counted while they are open, and their bytes as they are passed on', async t => {
   const proxy = await testProxy(t)
   const active = async () => (await scrape(proxy)).value('sluice_tunnels_active')
   const bytes = async (direction: string) =>
@@ -216,34 +216,37 @@ t.test('a connection after an upgrade is a tunnel', async t => {
   t.same(closed.counted('sluice_requests_total'), requests({ 'forward GET allow 101': 1 }))
 })
 
-t.test('what is only observed is would_deny, and who leaves before the answer has code 0', async t => {
-  const origin = await rawOrigin(t)
-  const { connector } = dialled(toLoopback(origin.port))
-  const proxy = await testProxy(t, 'mode: observe\nrules: { a: { hosts: [a.test] } }', {
-    connector,
-    lookup: async () => ['93.184.216.34'],
-  })
-  for (const host of ['a.test', 'b.test', 'b.test']) {
-    const client = await rawClient(t, proxy.port)
-    client.write(`GET http://${host}/ HTTP/1.1\r\nHost: x\r\n\r\n`)
-    const peer = await origin.accept()
-    await peer.until('\r\n\r\n')
-    if (host === 'a.test') client.destroy()
-    else {
-      peer.write('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n')
-      await readResponse(client)
+t.test(
+  'an observed denial is would_deny, and a client that leaves before the response has code 0',
+  async t => {
+    const origin = await rawOrigin(t)
+    const { connector } = dialled(toLoopback(origin.port))
+    const proxy = await testProxy(t, 'mode: observe\nrules: { a: { hosts: [a.test] } }', {
+      connector,
+      lookup: async () => ['93.184.216.34'],
+    })
+    for (const host of ['a.test', 'b.test', 'b.test']) {
+      const client = await rawClient(t, proxy.port)
+      client.write(`GET http://${host}/ HTTP/1.1\r\nHost: x\r\n\r\n`)
+      const peer = await origin.accept()
+      await peer.until('\r\n\r\n')
+      if (host === 'a.test') client.destroy()
+      else {
+        peer.write('HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n')
+        await readResponse(client)
+      }
     }
-  }
-  await proxy.event('close', 3)
-  const scraped = await scrape(proxy)
-  t.same(
-    scraped.counted('sluice_requests_total'),
-    requests({ 'forward GET allow 0': 1, 'forward GET would_deny 204': 2 }),
-  )
-  t.same(scraped.counted('sluice_denied_total'), {})
-})
+    await proxy.event('close', 3)
+    const scraped = await scrape(proxy)
+    t.same(
+      scraped.counted('sluice_requests_total'),
+      requests({ 'forward GET allow 0': 1, 'forward GET would_deny 204': 2 }),
+    )
+    t.same(scraped.counted('sluice_denied_total'), {})
+  },
+)
 
-t.test('upstreams of origins are up until they can not be reached', async t => {
+t.test('upstreams of origins are up until they cannot be reached', async t => {
   const origin = await rawOrigin(t)
   const up = `http://127.0.0.1:${origin.port}`
   const proxy = await testProxy(
@@ -276,7 +279,7 @@ origins:
 })
 
 t.test(
-  'is served under the names of listen.admin_hosts, while the proxy drains, and whatever is logged',
+  'is served under the names of listen.admin_hosts, while the proxy drains, and at every log level',
   async t => {
     const proxy = await testProxy(
       t,

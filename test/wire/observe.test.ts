@@ -23,7 +23,7 @@ const NAMES: Readonly<Record<string, readonly string[]>> = {
 }
 
 t.test(
-  'in mode observe CONNECT and http:// to what no rule allows pass, and the log says would_deny',
+  'in mode observe CONNECT and http:// without a rule are allowed, and the log says would_deny',
   async t => {
     const origin = await rawOrigin(t)
     const dial = dialled(toLoopback(origin.port))
@@ -95,7 +95,7 @@ t.test(
   },
 )
 
-t.test('in mode observe addresses, denials and the form of requests are judged as ever', async t => {
+t.test('in mode observe addresses, denials and the form of requests are judged as usual', async t => {
   const dial = dialled()
   const proxy = await testProxy(t, RULES, {
     wallClock: WALL_CLOCK,
@@ -144,7 +144,7 @@ t.test('in mode observe addresses, denials and the form of requests are judged a
   t.same(dial.targets, [], 'nothing was dialled')
 })
 
-t.test('in mode observe a client that no entry holds is refused as ever', async t => {
+t.test('in mode observe a client in no entry is refused as usual', async t => {
   const proxy = await testProxy(t, `${RULES}clients: [{ name: other, cidr: ["192.0.2.0/24"] }]\n`, {
     wallClock: WALL_CLOCK,
   })
@@ -154,7 +154,7 @@ t.test('in mode observe a client that no entry holds is refused as ever', async 
   await checkEvents(t, proxy, 0, { decision: 'deny', reason: 'client' }, { status: 403 })
 })
 
-t.test('in mode observe a name that can not be resolved is still one that would be denied', async t => {
+t.test('in mode observe a name that cannot be resolved is still would_deny', async t => {
   const proxy = await testProxy(t, RULES, {
     wallClock: WALL_CLOCK,
     lookup: () => Promise.reject(Object.assign(new Error('no'), { code: 'ENOTFOUND' })),

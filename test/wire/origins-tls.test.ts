@@ -22,7 +22,7 @@ async function asked(t: Test, port: number, host: string, entry: string): Promis
   return await readResponse(client)
 }
 
-t.test('a certificate of the name is good, and the connection is used again', { skip }, async t => {
+t.test('a certificate for the name is valid, and the connection is used again', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const origin = await tlsOrigin(t, ca.issue({ san: 'DNS:api.test' }))
   const yaml = `origins: [{ path: /, forward: "https://api.test:${origin.port}", ca: ${ca.certFile} }]`
@@ -50,7 +50,7 @@ t.test('a certificate of the name is good, and the connection is used again', { 
   t.match(await proxy.event('close'), { address: `127.0.0.1:${origin.port}`, connect_ms: Number })
 })
 
-t.test('a websocket goes through TLS as well', { skip }, async t => {
+t.test('a websocket works over TLS as well', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const origin = await tlsOrigin(t, ca.issue({ san: 'DNS:api.test' }))
   const yaml = `origins: [{ path: /, forward: "https://api.test:${origin.port}", ca: ${ca.certFile} }]`
@@ -69,7 +69,7 @@ t.test('a websocket goes through TLS as well', { skip }, async t => {
   t.match(await proxy.event('close'), { status: 101, bytes_up: 2, bytes_down: 5 })
 })
 
-t.test('an address is verified as one, and is no server name', { skip }, async t => {
+t.test('an address is verified as an address, and is not sent as server name', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const origin = await tlsOrigin(t, ca.issue({ san: 'IP:127.0.0.1' }))
   const answer = asked(t, origin.port, '127.0.0.1', `, ca: ${ca.certFile}`)
@@ -80,7 +80,7 @@ t.test('an address is verified as one, and is no server name', { skip }, async t
   t.same(origin.hellos, ['false http/1.1'])
 })
 
-t.test('any other certificate is 502 before a byte of the request has left', { skip }, async t => {
+t.test('any other certificate is 502 before a byte of the request is sent', { skip }, async t => {
   const folder = t.testdir()
   const ca = Authority.make(folder)
   const stranger = Authority.make(folder, 'stranger')
@@ -133,7 +133,7 @@ t.test('any other certificate is 502 before a byte of the request has left', { s
   }
 })
 
-t.test('what is not TLS is 502, and what never answers 504', async t => {
+t.test('an upstream that does not speak TLS is 502, and one that never answers 504', async t => {
   const plain = createServer(socket => {
     socket.on('error', () => {}).resume()
     socket.end('HTTP/1.1 200 OK\r\n\r\n')
@@ -163,7 +163,7 @@ t.test('what is not TLS is 502, and what never answers 504', async t => {
   t.match(await waiting.outcome(), /end|reset/, 'as it is when the client does not wait')
 })
 
-t.test('a request that came by TLS is said to have', { skip }, async t => {
+t.test('a request that was received over TLS is forwarded as such', { skip }, async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(
     t,

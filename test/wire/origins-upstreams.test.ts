@@ -75,7 +75,7 @@ async function answer(origin: RawOrigin): Promise<void> {
   peer.write(OK)
 }
 
-t.test('requests go to the upstream with the fewest under way', async t => {
+t.test('requests go to the upstream with the fewest in progress', async t => {
   const both = await pair(t)
   const clients = []
   for (let i = 0; i < 4; i++) {
@@ -88,7 +88,7 @@ t.test('requests go to the upstream with the fewest under way', async t => {
   t.equal(both.b.accepted, 2)
 })
 
-t.test('requests that come one after another take turns, on connections that stay open', async t => {
+t.test('consecutive requests alternate, on connections that stay open', async t => {
   const both = await pair(t)
   const client = await rawClient(t, both.proxy.port)
   const peers: RawPeer[] = []
@@ -103,7 +103,7 @@ t.test('requests that come one after another take turns, on connections that sta
   t.same(both.dials, ['a', 'b'])
 })
 
-t.test('one that refuses connections is passed over, found again later, and both are logged', async t => {
+t.test('an upstream that refuses connections is skipped, used again later, and both are logged', async t => {
   const both = await pair(t)
   both.down.add('a')
   const client = await send(t, both, 'POST', 'Content-Length: 3\r\n\r\nabc')
@@ -138,7 +138,7 @@ t.test('one that refuses connections is passed over, found again later, and both
   t.match(await both.proxy.event('upstream_up'), { level: 'info', upstream: a })
 })
 
-t.test('an idempotent request whose connection dies unanswered goes to the other', async t => {
+t.test('an idempotent request whose connection closes without a response goes to the other', async t => {
   for (const rest of ['\r\n', 'Content-Length: 0\r\n\r\n', 'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n']) {
     const both = await pair(t)
     const client = await send(t, both, 'PUT', rest)
@@ -154,7 +154,7 @@ t.test('an idempotent request whose connection dies unanswered goes to the other
   }
 })
 
-t.test('content that comes between two upstreams is not lost', async t => {
+t.test('content that arrives between two upstreams is not lost', async t => {
   const both = await pair(t)
   const client = await send(t, both, 'PUT', 'Content-Length: 5\r\n\r\n')
   const first = await both.a.accept()
@@ -172,7 +172,7 @@ t.test('content that comes between two upstreams is not lost', async t => {
   t.equal((await readResponse(client)).status, 200)
 })
 
-t.test('what is not idempotent, or has begun its content, is never sent twice', async t => {
+t.test('a request that is not idempotent, or whose content has begun, is never sent twice', async t => {
   for (const [method, rest] of [
     ['POST', 'Content-Length: 0\r\n\r\n'],
     ['PATCH', '\r\n'],
@@ -190,7 +190,7 @@ t.test('what is not idempotent, or has begun its content, is never sent twice', 
   }
 })
 
-t.test('half an answer is an answer: the request goes nowhere else', async t => {
+t.test('an incomplete response is a response: the request goes to no other upstream', async t => {
   const both = await pair(t)
   const client = await send(t, both)
   const first = await both.a.accept()
@@ -202,7 +202,7 @@ t.test('half an answer is an answer: the request goes nowhere else', async t => 
   t.equal(both.b.accepted, 0)
 })
 
-t.test('when all are down each is tried once, and the answer says why', async t => {
+t.test('when all are down each is tried once, and the response says why', async t => {
   const both = await pair(t)
   both.down.add('a').add('b')
   for (let i = 0; i < 2; i++) {
@@ -216,7 +216,7 @@ t.test('when all are down each is tried once, and the answer says why', async t 
   t.equal(both.proxy.events.filter(({ event }) => event === 'upstream_down').length, 2, 'told once for each')
 })
 
-t.test('a client that leaves is the end of it', async t => {
+t.test('a client that disconnects ends its request', async t => {
   const both = await pair(t)
   const client = await send(t, both)
   const first = await both.a.accept()

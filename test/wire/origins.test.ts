@@ -32,7 +32,7 @@ async function received({ origin, client }: Served, request: string): Promise<st
   return head
 }
 
-t.test('the path goes on byte for byte, with the Host of the client (RFC 9110 §7.6)', async t => {
+t.test('the path is forwarded byte for byte, with the Host of the client (RFC 9110 §7.6)', async t => {
   const { origin, proxy, client } = await served(t)
   client.write('GET /a%2Fb//c;d?e=%41&../f HTTP/1.1\r\nHost: Api.test:80\r\n\r\n')
   const peer = await origin.accept()
@@ -73,7 +73,7 @@ t.test('the path goes on byte for byte, with the Host of the client (RFC 9110 §
   })
 })
 
-t.test('content goes on with its trailers, and interim answers come back', async t => {
+t.test('content is forwarded with its trailers, and interim responses are returned', async t => {
   const { origin, client } = await served(t)
   client.write(
     'POST /p HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nTrailer: X\r\n\r\n',
@@ -91,7 +91,7 @@ t.test('content goes on with its trailers, and interim answers come back', async
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 201 Created\r\nDate: /)
 })
 
-t.test('OPTIONS and a websocket go on as well', async t => {
+t.test('OPTIONS and a websocket are forwarded as well', async t => {
   const { origin, client } = await served(t)
   client.write('OPTIONS /x HTTP/1.1\r\nHost: h\r\n\r\n')
   const peer = await origin.accept()
@@ -113,7 +113,7 @@ t.test('OPTIONS and a websocket go on as well', async t => {
 })
 
 t.test(
-  'host_header: rewrite sends the authority of the URL; keep has to, where HTTP/1.0 sent none',
+  'host_header: rewrite sends the authority of the URL; keep does too if HTTP/1.0 sent no Host',
   async t => {
     const rewriting = await served(t, ', host_header: rewrite')
     t.match(
@@ -128,7 +128,7 @@ t.test(
   },
 )
 
-t.test('forwarded tells the origin who asks, and of whom (RFC 7239 §4)', async t => {
+t.test('forwarded tells the origin the client, host and scheme (RFC 7239 §4)', async t => {
   const request =
     'GET / HTTP/1.1\r\nHost: h:80\r\nForwarded: for=_x\r\nX-Forwarded-For: 192.0.2.9\r\nX-Forwarded-Proto: https\r\n\r\n'
   const fieldsFor = async (entry: string) => {
@@ -151,7 +151,7 @@ t.test('forwarded tells the origin who asks, and of whom (RFC 7239 §4)', async 
   ])
 })
 
-t.test('a method that the route does not take is 405, with those it takes (RFC 9110 §15.5.6)', async t => {
+t.test('a method that the route does not allow is 405, with the allowed ones (RFC 9110 §15.5.6)', async t => {
   for (const [methods, method, allow] of [
     ['[HEAD, GET]', 'POST', 'GET, HEAD'],
     ['[GET]', 'HEAD', 'GET'],
@@ -171,7 +171,7 @@ t.test('a method that the route does not take is 405, with those it takes (RFC 9
   }
 })
 
-t.test('every method goes on where methods is absent, but for TRACE', async t => {
+t.test('without methods every method is forwarded, except TRACE', async t => {
   const { origin, client } = await served(t)
   // A length of zero is not for undici, so that all go out on one connection.
   let peer: Awaited<ReturnType<typeof origin.accept>> | undefined
@@ -186,7 +186,7 @@ t.test('every method goes on where methods is absent, but for TRACE', async t =>
   t.equal((await readResponse(client)).status, 405)
 })
 
-t.test('a path that no route is for is 404, and one with a dot segment 400', async t => {
+t.test('a path without a route is 404, and one with a dot segment 400', async t => {
   const { origin, client, proxy } = await served(t, ', host: "*.test"', '/v1')
   for (const [host, path, status] of [
     ['a.test', '/v10', 404],
@@ -208,25 +208,28 @@ t.test('a path that no route is for is 404, and one with a dot segment 400', asy
   t.equal(origin.accepted, 0)
 })
 
-t.test('a CONNECT to the host of an origin is a tunnel under policy, and no way to the origin', async t => {
-  const origin = await rawOrigin(t)
-  const authority = `localhost:${origin.port}`
-  const yaml = `origins: [{ host: localhost, path: /, forward: "http://${origin.authority}" }]`
-  const proxy = await testProxy(t, yaml)
-  const client = await rawClient(t, proxy.port)
-  client.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
-  t.equal((await readResponse(client)).status, 403)
-  t.equal(origin.accepted, 0)
-})
+t.test(
+  'a CONNECT to the host of an origin is a tunnel subject to the policy, and does not reach the origin',
+  async t => {
+    const origin = await rawOrigin(t)
+    const authority = `localhost:${origin.port}`
+    const yaml = `origins: [{ host: localhost, path: /, forward: "http://${origin.authority}" }]`
+    const proxy = await testProxy(t, yaml)
+    const client = await rawClient(t, proxy.port)
+    client.write(`CONNECT ${authority} HTTP/1.1\r\nHost: ${authority}\r\n\r\n`)
+    t.equal((await readResponse(client)).status, 403)
+    t.equal(origin.accepted, 0)
+  },
+)
 
-t.test('absolute-form is forwarded under policy, and no way to the origin either', async t => {
+t.test('absolute-form is forwarded subject to the policy, and does not reach the origin either', async t => {
   const { origin, client } = await served(t)
   client.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
   t.equal((await readResponse(client)).status, 403)
   t.equal(origin.accepted, 0)
 })
 
-t.test('rules are not asked, clients are', async t => {
+t.test('rules do not apply, client entries do', async t => {
   const { client } = await served(t, '', '/', 'clients: [{ name: other, cidr: [192.0.2.1] }]')
   client.write('GET / HTTP/1.1\r\nHost: h\r\n\r\n')
   t.equal((await readResponse(client)).status, 403)

@@ -31,7 +31,7 @@ const SPOKEN = [
   ['TLS (RFC 8446 §5.1)', CLIENT_HELLO, '\x15\x03\x03\0\x02\x02\x46', 'tls_on_plain_port', TLS_DETAIL],
 ] as const
 
-t.test('SOCKS and TLS on the plain port are refused at the first byte, and named', async t => {
+t.test('SOCKS and TLS on the plain port are refused at the first byte, and logged by name', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   for (const [name, bytes, answer, reason, detail] of SPOKEN) {
     for (const cut of [bytes.length, 1]) {
@@ -58,7 +58,7 @@ t.test('SOCKS and TLS on the plain port are refused at the first byte, and named
   })
 })
 
-t.test('a TLS client of the plain port is told that no version of TLS is spoken there', async t => {
+t.test('a TLS client on the plain port receives the alert that no version is supported', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, environment)
   for (const maxVersion of ['TLSv1.2', 'TLSv1.3'] as const) {
     const socket = connectTls({ host: '127.0.0.1', port: proxy.port, maxVersion })
@@ -68,7 +68,7 @@ t.test('a TLS client of the plain port is told that no version of TLS is spoken 
   }
 })
 
-t.test('plain HTTP on the TLS port is answered by a sentence in plain HTTP', { skip }, async t => {
+t.test('plain HTTP on the TLS port is answered with an explanation in plain HTTP', { skip }, async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { ...environment, tls: true })
   for (const request of [
     'GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n\r\n',
@@ -98,7 +98,7 @@ t.test('plain HTTP on the TLS port is answered by a sentence in plain HTTP', { s
   }
 })
 
-t.test('nothing is served in plain text there, whatever follows the first answer', { skip }, async t => {
+t.test('nothing is served in plain text there, whatever follows the first response', { skip }, async t => {
   const yaml = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
   const proxy = await testProxy(t, yaml, { ...environment, tls: true })
   const client = await rawClient(t, proxy.tlsPort)
@@ -119,7 +119,7 @@ t.test('SOCKS on the TLS port is refused as it is on the plain one', { skip }, a
   t.match(await proxy.event('decision'), { reason: 'socks', detail: SOCKS_DETAIL })
 })
 
-t.test('and what is nothing that is known is for TLS to refuse', { skip }, async t => {
+t.test('unknown protocols are refused by TLS', { skip }, async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { ...environment, tls: true })
   const client = await rawClient(t, proxy.tlsPort)
   client.write('\0\0\0\0\0\0')

@@ -64,35 +64,38 @@ async function answer(parent: RawOrigin, bytes: string): Promise<RawPeer> {
   return peer
 }
 
-t.test('the first is asked as long as it can be reached, then the next, and it is found again', async t => {
-  const both = await pair(t)
-  for (let i = 0; i < 2; i++) {
+t.test(
+  'the first parent is used as long as it can be reached, then the next, and the first again later',
+  async t => {
+    const both = await pair(t)
+    for (let i = 0; i < 2; i++) {
+      const client = await ask(t, both)
+      await answer(both.a, OK)
+      t.match(await client.until('\r\n\r\n'), ESTABLISHED)
+    }
+    both.down.add('a')
+    for (let i = 0; i < 2; i++) {
+      const client = await ask(t, both)
+      await answer(both.b, OK)
+      await client.until('\r\n\r\n')
+    }
+    t.same(both.dials, ['a', 'a', 'a', 'b', 'b'], 'it was not asked again')
+    const url = `http://${both.a.authority}`
+    t.match(await both.proxy.event('upstream_down'), {
+      source: 'parent.url',
+      upstream: url,
+      error: 'connection_refused',
+    })
+    both.down.delete('a')
+    both.pass(5001)
     const client = await ask(t, both)
     await answer(both.a, OK)
-    t.match(await client.until('\r\n\r\n'), ESTABLISHED)
-  }
-  both.down.add('a')
-  for (let i = 0; i < 2; i++) {
-    const client = await ask(t, both)
-    await answer(both.b, OK)
     await client.until('\r\n\r\n')
-  }
-  t.same(both.dials, ['a', 'a', 'a', 'b', 'b'], 'it was not asked again')
-  const url = `http://${both.a.authority}`
-  t.match(await both.proxy.event('upstream_down'), {
-    source: 'parent.url',
-    upstream: url,
-    error: 'connection_refused',
-  })
-  both.down.delete('a')
-  both.pass(5001)
-  const client = await ask(t, both)
-  await answer(both.a, OK)
-  await client.until('\r\n\r\n')
-  t.match(await both.proxy.event('upstream_up'), { upstream: url })
-})
+    t.match(await both.proxy.event('upstream_up'), { upstream: url })
+  },
+)
 
-t.test('when none can be reached the answer is that of the last, and says which it was', async t => {
+t.test('when none can be reached the response is that of the last, and names it', async t => {
   const both = await pair(t)
   both.down.add('a').add('b')
   const client = await ask(t, both)
@@ -104,7 +107,7 @@ t.test('when none can be reached the answer is that of the last, and says which 
   t.notOk('address' in close, 'no connection stood')
 })
 
-t.test('an answer of 5xx to CONNECT, or none, is for the next to better', async t => {
+t.test('after a 5xx to CONNECT, or no response, the next parent is tried', async t => {
   for (const bytes of [
     'HTTP/1.1 502 Bad\r\n\r\n',
     'HTTP/1.1 504 Slow\r\n\r\n',
@@ -122,7 +125,7 @@ t.test('an answer of 5xx to CONNECT, or none, is for the next to better', async 
   }
 })
 
-t.test('where no other can be reached then, that 5xx is what is told', async t => {
+t.test('if no other can be reached then, that 5xx is reported', async t => {
   const both = await pair(t)
   both.down.add('b')
   const client = await ask(t, both, connectTo('h.example:443'))
@@ -138,7 +141,7 @@ t.test('where no other can be reached then, that 5xx is what is told', async t =
   t.same(both.dials, ['a', 'b'])
 })
 
-t.test('any other refusal is final, and so is silence', async t => {
+t.test('any other refusal is final, and so is a timeout', async t => {
   for (const [bytes, status, limits] of [
     ['HTTP/1.1 403 No\r\n\r\n', 502, ''],
     ['HTTP/1.1 407 No\r\n\r\n', 502, ''],
@@ -153,38 +156,44 @@ t.test('any other refusal is final, and so is silence', async t => {
   }
 })
 
-t.test('http:// requests go to the next when no connection stood, whatever their method', async t => {
-  const both = await pair(t)
-  both.down.add('a')
-  const client = await ask(
-    t,
-    both,
-    'POST http://h.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc',
-  )
-  const peer = await both.b.accept()
-  t.match(await peer.until('abc'), /^POST http:\/\/h\.example\/ /)
-  peer.write(OK)
-  t.equal((await readResponse(client)).status, 200)
-  t.match(await both.proxy.event('close'), { parent: `http://${both.b.authority}` })
-})
+t.test(
+  'http:// requests go to the next when no connection was established, whatever their method',
+  async t => {
+    const both = await pair(t)
+    both.down.add('a')
+    const client = await ask(
+      t,
+      both,
+      'POST http://h.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc',
+    )
+    const peer = await both.b.accept()
+    t.match(await peer.until('abc'), /^POST http:\/\/h\.example\/ /)
+    peer.write(OK)
+    t.equal((await readResponse(client)).status, 200)
+    t.match(await both.proxy.event('close'), { parent: `http://${both.b.authority}` })
+  },
+)
 
-t.test('a POST that a parent has seen is not sent again; a GET is, if it died unanswered', async t => {
-  const both = await pair(t)
-  const post = await ask(t, both, 'POST http://h.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n')
-  const first = await both.a.accept()
-  await first.until('\r\n\r\n')
-  first.reset()
-  t.equal((await readResponse(post)).status, 502)
-  t.equal(both.b.accepted, 0)
-  const get = await ask(t, both, 'GET http://h.example/ HTTP/1.1\r\nHost: x\r\n\r\n')
-  const second = await both.a.accept()
-  await second.until('\r\n\r\n')
-  second.reset()
-  await answer(both.b, OK)
-  t.equal((await readResponse(get)).status, 200)
-})
+t.test(
+  'a POST that a parent has received is not sent again; a GET is, if the connection closed without a response',
+  async t => {
+    const both = await pair(t)
+    const post = await ask(t, both, 'POST http://h.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n')
+    const first = await both.a.accept()
+    await first.until('\r\n\r\n')
+    first.reset()
+    t.equal((await readResponse(post)).status, 502)
+    t.equal(both.b.accepted, 0)
+    const get = await ask(t, both, 'GET http://h.example/ HTTP/1.1\r\nHost: x\r\n\r\n')
+    const second = await both.a.accept()
+    await second.until('\r\n\r\n')
+    second.reset()
+    await answer(both.b, OK)
+    t.equal((await readResponse(get)).status, 200)
+  },
+)
 
-t.test('an answer of 5xx to an http:// request is the answer', async t => {
+t.test('a 5xx to an http:// request is the response', async t => {
   const both = await pair(t)
   const client = await ask(t, both, 'GET http://h.example/ HTTP/1.1\r\nHost: x\r\n\r\n')
   await answer(both.a, 'HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n')

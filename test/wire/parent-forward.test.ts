@@ -7,7 +7,7 @@ import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
 import { OK } from '../kit/peers/responses.js'
 
-t.test('a request goes on in absolute-form (RFC 9112 §3.2.2)', async t => {
+t.test('a request is forwarded in absolute-form (RFC 9112 §3.2.2)', async t => {
   const { parent, proxy, client, resolved } = await behindParent(t)
   client.write(
     'GET http://A.test:8080/p?q HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic bWU6bWU=\r\nVia: 1.0 first\r\nA: b\r\n\r\n',
@@ -59,7 +59,7 @@ t.test('credentials are for the parent, and its 407 is 502 to the client', async
   t.notMatch(JSON.stringify(proxy.events), /secret|bWU6c2VjcmV0/)
 })
 
-t.test('a TRACE carries no credentials that its answer would show (RFC 9110 §9.3.8)', async t => {
+t.test('a TRACE has no credentials that its response would reveal (RFC 9110 §9.3.8)', async t => {
   const folder = t.testdir({ pass: 'me:secret' })
   const yaml = `${ANY_HOST}trace: { enabled: true }\n`
   const { parent, client } = await behindParent(t, `, basic_file: "${folder}/pass"`, yaml)
@@ -74,7 +74,7 @@ t.test('a TRACE carries no credentials that its answer would show (RFC 9110 §9.
   t.match(response.body, 'TRACE is sent without the name and password of parent.basic_file')
 })
 
-t.test('every other answer of the parent is the answer, its 403 and 502 as well', async t => {
+t.test('every other response of the parent is forwarded, also its 403 and 502', async t => {
   const { parent, client } = await behindParent(t)
   let peer: RawPeer | undefined
   for (const status of [403, 502, 504]) {
@@ -86,7 +86,7 @@ t.test('every other answer of the parent is the answer, its 403 and 502 as well'
   }
 })
 
-t.test('content, trailers and interim responses pass as ever', async t => {
+t.test('content, trailers and interim responses are forwarded as usual', async t => {
   const { parent, client } = await behindParent(t)
   client.write(
     'POST http://a.test/ HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n',
@@ -121,7 +121,7 @@ t.test('OPTIONS of a server keeps its absolute-form, one hop fewer (RFC 9112 §3
   t.match(await readResponse(client), { status: 200, fields: { allow: /GET/ } })
 })
 
-t.test('a websocket is asked for in absolute-form, and is a tunnel then', async t => {
+t.test('a websocket is requested in absolute-form, and becomes a tunnel', async t => {
   const { parent, proxy, client } = await behindParent(t)
   client.write(
     'GET http://a.test/ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
@@ -139,14 +139,14 @@ t.test('a websocket is asked for in absolute-form, and is a tunnel then', async 
   t.match(await proxy.event('close'), { status: 101, parent: String, bytes_up: 2 })
 })
 
-t.test('a request that has been here before is 508', async t => {
+t.test('a request that has already passed this proxy is 508', async t => {
   const { parent, client } = await behindParent(t)
   client.write('GET http://a.test/ HTTP/1.1\r\nHost: x\r\nVia: 1.1 here\r\n\r\n')
   t.equal((await readResponse(client)).status, 508)
   t.equal(parent.accepted, 0)
 })
 
-t.test('what no_proxy names goes directly, under the whole guard, and shares no connection', async t => {
+t.test('hosts in no_proxy are connected to directly, with all checks, and share no connection', async t => {
   const { parent, proxy, client, resolved } = await behindParent(
     t,
     ', no_proxy: [".test", "in.example", "192.0.2.0/24", "127.0.0.1"]',
@@ -181,7 +181,7 @@ t.test('what no_proxy names goes directly, under the whole guard, and shares no 
   t.equal(first.received, '')
 })
 
-t.test('a suffix is not its apex, and a CIDR is for no name', async t => {
+t.test('a suffix does not match its apex, and a CIDR matches no name', async t => {
   const { parent, proxy, resolved } = await behindParent(t, ', no_proxy: [".a.test", "127.0.0.0/8"]')
   for (const host of ['a.test', 'xa.test', 'b.test']) {
     const client = await rawClient(t, proxy.port)
@@ -192,7 +192,7 @@ t.test('a suffix is not its apex, and a CIDR is for no name', async t => {
   t.same(resolved, [])
 })
 
-t.test('names are judged as ever, and addresses as hosts', async t => {
+t.test('names are judged as usual, and addresses as hosts', async t => {
   const { targets, connector } = dialled()
   const yaml = `deny: { hosts: [bad.test], addresses: ["192.0.2.0/24"] }\n${ANY_HOST}`
   const { proxy } = await behindParent(t, '', yaml, { connector })

@@ -92,7 +92,7 @@ t.test('a parent that is this proxy itself is not dialled', async t => {
   }
 })
 
-t.test('two that are parents of each other send nothing round for ever', async t => {
+t.test('two proxies that are parents of each other do not loop', async t => {
   const first = await rawOrigin(t)
   const second = await testProxy(t, `via: b\nparent: { url: "http://${first.authority}" }\n${ANY_HOST}`)
   const client = await rawClient(t, second.port)
@@ -106,7 +106,7 @@ t.test('two that are parents of each other send nothing round for ever', async t
   t.equal(first.accepted, 1)
 })
 
-t.test('a parent by TLS: tunnels and requests, verified for its host', { skip }, async t => {
+t.test('a parent over TLS: tunnels and requests, verified for its host', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const parent = await tlsOrigin(t, { ...ca.issue({ san: 'DNS:parent.test' }), allowHalfOpen: true })
   const proxy = await testProxy(
@@ -147,7 +147,7 @@ t.test('a parent by TLS: tunnels and requests, verified for its host', { skip },
   t.same(parent.hellos, ['parent.test http/1.1', 'parent.test http/1.1'])
 })
 
-t.test('sni: verify holds in a tunnel through a parent by TLS', { skip }, async t => {
+t.test('sni: verify applies in a tunnel through a parent over TLS', { skip }, async t => {
   const ca = Authority.make(t.testdir())
   const parent = await tlsOrigin(t, ca.issue({ san: 'DNS:parent.test' }))
   const proxy = await testProxy(

@@ -10,39 +10,42 @@ import { turns } from '../kit/peers/settled.js'
 
 const OK = 'HTTP/1.1 200 OK\r\n\r\n'
 
-t.test('a CONNECT is sent on, and its bytes are the tunnel, both ways (RFC 9110 §9.3.6)', async t => {
-  const { parent, proxy, client, resolved } = await behindParent(t)
-  client.write(`${connectTo('A.Test:443', 'Via: 1.0 first\r\nUser-Agent: x\r\n')}early`)
-  const peer = await parent.accept()
-  t.equal(
-    await peer.until('\r\n\r\n'),
-    'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.0 first, 1.1 here\r\n\r\n',
-  )
-  t.same([client.received, peer.received], ['', ''], 'nothing goes either way before the parent agrees')
-  peer.write(`${OK}first`)
-  t.equal(await client.until('first'), `${ESTABLISHED}first`)
-  t.equal(await peer.until('early'), 'early')
-  client.write('up')
-  t.equal(await peer.until('up'), 'up')
-  client.end()
-  t.equal(await peer.untilEnd(), '', 'a half-close is one')
-  peer.write('last')
-  peer.end()
-  t.equal(await client.untilEnd(), 'last')
-  t.same(resolved, [], 'no name was resolved here')
-  t.match(await proxy.event('decision'), { decision: 'allow', host: 'a.test', dns_ms: undefined })
-  t.match(await proxy.event('close'), {
-    handler: 'tunnel',
-    status: 200,
-    close_reason: 'complete',
-    address: parent.authority,
-    parent: `http://${parent.authority}`,
-    bytes_up: 7,
-    bytes_down: 9,
-  })
-})
+t.test(
+  'a CONNECT is forwarded, and its bytes are the tunnel, in both directions (RFC 9110 §9.3.6)',
+  async t => {
+    const { parent, proxy, client, resolved } = await behindParent(t)
+    client.write(`${connectTo('A.Test:443', 'Via: 1.0 first\r\nUser-Agent: x\r\n')}early`)
+    const peer = await parent.accept()
+    t.equal(
+      await peer.until('\r\n\r\n'),
+      'CONNECT a.test:443 HTTP/1.1\r\nHost: a.test:443\r\nVia: 1.0 first, 1.1 here\r\n\r\n',
+    )
+    t.same([client.received, peer.received], ['', ''], 'nothing goes either way before the parent agrees')
+    peer.write(`${OK}first`)
+    t.equal(await client.until('first'), `${ESTABLISHED}first`)
+    t.equal(await peer.until('early'), 'early')
+    client.write('up')
+    t.equal(await peer.until('up'), 'up')
+    client.end()
+    t.equal(await peer.untilEnd(), '', 'a half-close is one')
+    peer.write('last')
+    peer.end()
+    t.equal(await client.untilEnd(), 'last')
+    t.same(resolved, [], 'no name was resolved here')
+    t.match(await proxy.event('decision'), { decision: 'allow', host: 'a.test', dns_ms: undefined })
+    t.match(await proxy.event('close'), {
+      handler: 'tunnel',
+      status: 200,
+      close_reason: 'complete',
+      address: parent.authority,
+      parent: `http://${parent.authority}`,
+      bytes_up: 7,
+      bytes_down: 9,
+    })
+  },
+)
 
-t.test('no name leads through a parent on this machine to a listener of this proxy', async t => {
+t.test('no name reaches a listener of this proxy through a parent on this machine', async t => {
   const { parent, proxy, client } = await behindParent(t)
   client.write(connectTo(`box.test:${proxy.port}`))
   const response = await readResponse(client)
@@ -52,7 +55,7 @@ t.test('no name leads through a parent on this machine to a listener of this pro
   t.equal(parent.accepted, 0)
 })
 
-t.test('an answer may come in pieces, and framing fields on it mean nothing', async t => {
+t.test('a response may arrive in pieces, and its framing fields are ignored', async t => {
   const { parent, client } = await behindParent(t)
   client.write(connectTo('a.test:443'))
   const peer = await parent.accept()
@@ -65,7 +68,7 @@ t.test('an answer may come in pieces, and framing fields on it mean nothing', as
   t.equal(await client.until('abc'), `${ESTABLISHED}5\r\nabc`)
 })
 
-t.test('a parent that ends right behind its 2xx ends that direction of the tunnel', async t => {
+t.test('a parent that closes right after its 2xx closes that direction of the tunnel', async t => {
   const { parent, client } = await behindParent(t)
   client.write(connectTo('a.test:443'))
   const peer = await parent.accept()
@@ -77,7 +80,7 @@ t.test('a parent that ends right behind its 2xx ends that direction of the tunne
   t.equal(await peer.until('still'), 'still')
 })
 
-t.test('interim answers are skipped, up to a limit', async t => {
+t.test('interim responses are skipped, up to a limit', async t => {
   const { parent, proxy, client } = await behindParent(t)
   client.write(connectTo('a.test:443'))
   const peer = await parent.accept()
@@ -127,7 +130,7 @@ t.test('a refusal by the parent is 502, and says that it was the parent', async 
   }
 })
 
-t.test('its 407 is 502 with what to do, and no challenge of its reaches the client', async t => {
+t.test('its 407 is 502 with advice, and its challenge is not forwarded to the client', async t => {
   const challenge = 'HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm="p"\r\nContent-Length: 0\r\n\r\n'
   const { response, close } = await answered(t, challenge)
   t.equal(response.status, 502)
@@ -143,7 +146,7 @@ t.test('its 407 is 502 with what to do, and no challenge of its reaches the clie
   )
 })
 
-t.test('what is no answer of HTTP/1.1 is 502', async t => {
+t.test('a response that is not HTTP/1.1 is 502', async t => {
   for (const [bytes, reason] of [
     ['HTTP/2.0 200 OK\r\n\r\n', /bad status line/],
     ['SSH-2.0-x\r\n', /bad status line/],
@@ -158,7 +161,7 @@ t.test('what is no answer of HTTP/1.1 is 502', async t => {
   }
 })
 
-t.test('a parent that ends without an answer is 502, one that is silent 504', async t => {
+t.test('a parent that closes without a response is 502, one that does not answer 504', async t => {
   const { parent, client } = await behindParent(t)
   client.write(connectTo('a.test:443'))
   const peer = await parent.accept()
@@ -172,7 +175,7 @@ t.test('a parent that ends without an answer is 502, one that is silent 504', as
   await silent.untilEnd()
 })
 
-t.test('a client that leaves while the parent thinks takes the connection with it', async t => {
+t.test('a client that disconnects before the parent answers ends the connection', async t => {
   const { parent, proxy, client } = await behindParent(t)
   client.write(connectTo('a.test:443'))
   const peer = await parent.accept()
@@ -182,7 +185,7 @@ t.test('a client that leaves while the parent thinks takes the connection with i
   t.match(await proxy.event('close'), { close_reason: 'client_gone', status: 0 })
 })
 
-t.test('credentials go to the parent, and are logged nowhere; those of the client stay here', async t => {
+t.test('credentials go to the parent, and are not logged; those of the client are not forwarded', async t => {
   const folder = t.testdir({ pass: 'me:p\u00e4ss:word\n' })
   const { parent, proxy, client } = await behindParent(t, `, basic_file: "${folder}/pass"`)
   client.write(connectTo('a.test:443', 'Proxy-Authorization: Basic bWluZTptaW5l\r\n'))
@@ -201,14 +204,14 @@ t.test('credentials go to the parent, and are logged nowhere; those of the clien
   t.notMatch(JSON.stringify(proxy.events), value)
 })
 
-t.test('one that comes back is not sent round again (RFC 9110 §7.6.3)', async t => {
+t.test('a CONNECT that returns is not forwarded again (RFC 9110 §7.6.3)', async t => {
   const { parent, client } = await behindParent(t)
   client.write(connectTo('a.test:443', 'Via: 1.1 here, 1.1 there\r\n'))
   t.match(await readResponse(client), { status: 403, reason: /forwarding loop/ })
   t.equal(parent.accepted, 0)
 })
 
-t.test('sni: verify holds behind a parent, also for a host that speaks first', async t => {
+t.test('sni: verify applies through a parent, also for a host that speaks first', async t => {
   const yaml = `connect: { sni: verify }\n${ANY_HOST}`
   const { parent, proxy, client } = await behindParent(t, '', yaml)
   client.write(connectTo('a.test:443'))
@@ -237,30 +240,33 @@ t.test('sni: verify holds behind a parent, also for a host that speaks first', a
 /** limits.response_timeout, held. */
 const RESPONSE_MS = 7_654_321
 
-t.test('limits.response_timeout ends with the answer of the parent, and is none of the tunnel', async t => {
-  const timers = holdTimers(t, RESPONSE_MS)
-  const yaml = `${ANY_HOST}limits: { response_timeout: ${RESPONSE_MS}ms }\n`
-  const { parent, proxy, client } = await behindParent(t, '', yaml)
-  client.write(connectTo('a.test:443'))
-  const peer = await parent.accept()
-  await peer.until('\r\n\r\n')
-  t.equal(timers.running, 1)
-  peer.write(OK)
-  await client.until(ESTABLISHED)
-  t.same([timers.set, timers.running], [1, 0])
-  const other = await rawClient(t, proxy.port)
-  other.write(connectTo('a.test:443'))
-  const refusing = await parent.accept()
-  await refusing.until('\r\n\r\n')
-  refusing.write('HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n')
-  t.equal((await readResponse(other)).status, 502)
-  t.same([timers.set, timers.running], [2, 0])
-  const third = await rawClient(t, proxy.port)
-  third.write(connectTo('a.test:443'))
-  const silent = await parent.accept()
-  await silent.until('\r\n\r\n')
-  await timers.fire()
-  t.equal((await readResponse(third)).status, 504)
-  t.equal(await silent.untilEnd(), '')
-  t.same([timers.set, timers.running], [3, 0])
-})
+t.test(
+  'limits.response_timeout ends with the response of the parent, and does not apply to the tunnel',
+  async t => {
+    const timers = holdTimers(t, RESPONSE_MS)
+    const yaml = `${ANY_HOST}limits: { response_timeout: ${RESPONSE_MS}ms }\n`
+    const { parent, proxy, client } = await behindParent(t, '', yaml)
+    client.write(connectTo('a.test:443'))
+    const peer = await parent.accept()
+    await peer.until('\r\n\r\n')
+    t.equal(timers.running, 1)
+    peer.write(OK)
+    await client.until(ESTABLISHED)
+    t.same([timers.set, timers.running], [1, 0])
+    const other = await rawClient(t, proxy.port)
+    other.write(connectTo('a.test:443'))
+    const refusing = await parent.accept()
+    await refusing.until('\r\n\r\n')
+    refusing.write('HTTP/1.1 403 No\r\nContent-Length: 0\r\n\r\n')
+    t.equal((await readResponse(other)).status, 502)
+    t.same([timers.set, timers.running], [2, 0])
+    const third = await rawClient(t, proxy.port)
+    third.write(connectTo('a.test:443'))
+    const silent = await parent.accept()
+    await silent.until('\r\n\r\n')
+    await timers.fire()
+    t.equal((await readResponse(third)).status, 504)
+    t.equal(await silent.untilEnd(), '')
+    t.same([timers.set, timers.running], [3, 0])
+  },
+)

@@ -24,7 +24,7 @@ function balanced(t: Test, yaml = CLIENTS, tls = '', from = '127.0.0.1'): Promis
   )
 }
 
-t.test('the address in the header is the client for all that follows', async t => {
+t.test('the address in the header is the client of everything that follows', async t => {
   const proxy = await balanced(t)
   let count = 0
   for (const [header, client, address] of [
@@ -50,7 +50,7 @@ t.test('a client that is not known is refused by the address in the header', asy
   t.match(await peer.untilEnd(), /^HTTP\/1\.1 403 Sluice: client 192\.0\.2\.1 is not known\r\n/)
 })
 
-t.test('malformed requests are logged under it too', async t => {
+t.test('malformed requests are logged with it too', async t => {
   const proxy = await balanced(t)
   const peer = await rawClient(t, proxy.port)
   peer.write(Buffer.concat([LINE, Buffer.from('no request\r\n\r\n')]))
@@ -58,7 +58,7 @@ t.test('malformed requests are logged under it too', async t => {
   t.match(await proxy.event('decision'), { client: 'far', client_address: '192.0.2.1', kind: 'invalid' })
 })
 
-t.test('a header may be cut at any byte', async t => {
+t.test('a header may be divided at any byte', async t => {
   const proxy = await balanced(t)
   let count = 0
   for (const header of [LINE, BINARY]) {
@@ -78,7 +78,7 @@ t.test('a header may be cut at any byte', async t => {
   }
 })
 
-t.test('a balancer without a good header is not answered, and that is logged', async t => {
+t.test('a balancer without a valid header gets no response, and that is logged', async t => {
   const proxy = await balanced(t)
   for (const [index, [bytes, error]] of (
     [
@@ -99,7 +99,7 @@ t.test('a balancer without a good header is not answered, and that is logged', a
   t.notOk(proxy.events.some(({ event }) => event === 'decision'))
 })
 
-t.test('nor is one that takes too long, or says nothing', async t => {
+t.test('the same applies to one that takes too long, or sends nothing', async t => {
   const proxy = await balanced(t, `${CLIENTS}limits: { header_timeout: 10ms }\n`)
   const peer = await rawClient(t, proxy.port)
   peer.write('PROXY ')
@@ -107,7 +107,7 @@ t.test('nor is one that takes too long, or says nothing', async t => {
   t.match(await proxy.event('proxy_header_error'), { error: 'not received in time' })
 })
 
-t.test('a header from anybody else is a bad request, and so is a second one', async t => {
+t.test('a header from any other client is a bad request, and so is a second one', async t => {
   const stranger = await balanced(t, CLIENTS, '', '127.0.0.2')
   for (const header of [LINE, BINARY]) {
     const peer = await rawClient(t, stranger.port)
@@ -128,7 +128,7 @@ t.test('a header from anybody else is a bad request, and so is a second one', as
 })
 
 t.test(
-  'counts in limits.connections before its header is whole, and for its client from then on',
+  'counts in limits.connections before its header is complete, and for its client from then on',
   async t => {
     const limits = 'connections: 3, connections_per_client: 1'
     const proxy = await balanced(t, `${CLIENTS}limits: { ${limits} }\n`)
@@ -157,20 +157,17 @@ t.test(
   },
 )
 
-t.test(
-  'of those without a place more than a hundred are closed, and that is no news of the balancer',
-  async t => {
-    const proxy = await balanced(t, `${CLIENTS}limits: { connections: 1 }\n`)
-    const first = await rawClient(t, proxy.port)
-    first.write(Buffer.concat([LINE, Buffer.from('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')]))
-    await readResponse(first)
-    const peers = await Promise.all(Array.from({ length: 101 }, () => rawClient(t, proxy.port)))
-    await Promise.race(peers.map(peer => peer.outcome()))
-    t.notOk(proxy.events.some(({ event }) => event === 'proxy_header_error'))
-  },
-)
+t.test('beyond a hundred without a slot they are closed, which is not logged for the balancer', async t => {
+  const proxy = await balanced(t, `${CLIENTS}limits: { connections: 1 }\n`)
+  const first = await rawClient(t, proxy.port)
+  first.write(Buffer.concat([LINE, Buffer.from('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')]))
+  await readResponse(first)
+  const peers = await Promise.all(Array.from({ length: 101 }, () => rawClient(t, proxy.port)))
+  await Promise.race(peers.map(peer => peer.outcome()))
+  t.notOk(proxy.events.some(({ event }) => event === 'proxy_header_error'))
+})
 
-t.test('drains while a header is awaited', async t => {
+t.test('a drain ends connections that wait for a header', async t => {
   const proxy = await balanced(t, `${CLIENTS}shutdown: { drain: 1h }\n`)
   const peer = await rawClient(t, proxy.port)
   await new Promise<void>(resolve => peer.socket.write('PROXY ', () => resolve()))
@@ -184,7 +181,7 @@ t.test('drains while a header is awaited', async t => {
 })
 
 t.test(
-  'before TLS too, cut at any byte, and with the hello behind it',
+  'also before TLS, divided at any byte, and followed by the client hello',
   { skip: needs('openssl') },
   async t => {
     const ca = Authority.make(t.testdir())
@@ -219,7 +216,7 @@ t.test(
   },
 )
 
-t.test('a TLS handshake that fails is that of the client', { skip: needs('openssl') }, async t => {
+t.test('a failed TLS handshake is logged for the client', { skip: needs('openssl') }, async t => {
   const { certFile, keyFile } = Authority.make(t.testdir()).issue({ san: 'DNS:localhost' })
   const tls = `, tls: { address: "127.0.0.1:0", cert: ${certFile}, key: ${keyFile} }`
   const proxy = await balanced(t, CLIENTS, tls)

@@ -27,34 +27,31 @@ async function passes({ client, upstream }: { client: RawPeer; upstream: RawPeer
   return (await upstream.until(2)) === 'up' && (await client.until(4)) === 'down'
 }
 
-t.test(
-  'what begins after a reload is judged by the new rules, on connections that stood before, too',
-  async t => {
-    const origin = await rawOrigin(t)
-    const proxy = await testProxy(t)
-    const kept = await rawClient(t, proxy.port)
-    const ask = async () => {
-      kept.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
-      return (await readResponse(kept, 'GET')).status
-    }
-    const answered = async () => {
-      const asked = ask()
-      const peer = await origin.accept()
-      await peer.until('\r\n\r\n')
-      peer.write('HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
-      return await asked
-    }
-    t.equal(await answered(), 200)
-    t.same(await proxy.reload(NOTHING), { needsRestart: [], closedTunnels: 0 })
-    t.equal(await ask(), 403)
-    await proxy.reload(LOOPBACK_RULES)
-    t.equal(await answered(), 200)
-    const hashes = [1, 2, 3].map(async count => (await proxy.event('decision', count))['config_hash'])
-    const [first, second, third] = await Promise.all(hashes)
-    t.not(first, second, 'each decision tells the configuration that it was made by')
-    t.equal(first, third)
-  },
-)
+t.test('requests after a reload are judged by the new rules, also on connections from before', async t => {
+  const origin = await rawOrigin(t)
+  const proxy = await testProxy(t)
+  const kept = await rawClient(t, proxy.port)
+  const ask = async () => {
+    kept.write(`GET http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\n\r\n`)
+    return (await readResponse(kept, 'GET')).status
+  }
+  const answered = async () => {
+    const asked = ask()
+    const peer = await origin.accept()
+    await peer.until('\r\n\r\n')
+    peer.write('HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n')
+    return await asked
+  }
+  t.equal(await answered(), 200)
+  t.same(await proxy.reload(NOTHING), { needsRestart: [], closedTunnels: 0 })
+  t.equal(await ask(), 403)
+  await proxy.reload(LOOPBACK_RULES)
+  t.equal(await answered(), 200)
+  const hashes = [1, 2, 3].map(async count => (await proxy.event('decision', count))['config_hash'])
+  const [first, second, third] = await Promise.all(hashes)
+  t.not(first, second, 'each decision tells the configuration that it was made by')
+  t.equal(first, third)
+})
 
 for (const fields of ['', 'Content-Length: 0\r\n']) {
   t.test(`idle connections to origins are closed, whatever else is under way, ${fields.trim()}`, async t => {
@@ -82,7 +79,7 @@ for (const fields of ['', 'Content-Length: 0\r\n']) {
   })
 }
 
-t.test('tunnels that are not allowed any more are closed, all others go on', async t => {
+t.test('tunnels that are no longer allowed are closed, all others continue', async t => {
   const [a, b] = [await rawOrigin(t), await rawOrigin(t)]
   const rules = (...origins: RawOrigin[]) =>
     `rules: { some: { hosts: ["127.0.0.1"], ports: [${origins.map(({ port }) => port).join()}], addresses: ["127.0.0.1"] } }\n`
@@ -95,7 +92,7 @@ t.test('tunnels that are not allowed any more are closed, all others go on', asy
   t.ok(await passes(toB))
 })
 
-t.test('a tunnel is judged by the address that it has', async t => {
+t.test('a tunnel is judged by the address that it is connected to', async t => {
   const origin = await rawOrigin(t)
   const addresses = { current: ['127.0.0.1'] }
   const rules = (address: string) =>
@@ -111,7 +108,7 @@ t.test('a tunnel is judged by the address that it has', async t => {
   t.match(await proxy.reload(rules('127.0.0.2')), { closedTunnels: 1 })
 })
 
-t.test('an upgraded connection is a tunnel, a request under way is none', async t => {
+t.test('an upgraded connection is a tunnel, a request in progress is not', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t)
   const upgraded = await rawClient(t, proxy.port)
@@ -135,57 +132,57 @@ t.test('an upgraded connection is a tunnel, a request under way is none', async 
   t.match(await proxy.event('close', 2), { status: 200, close_reason: 'complete' })
 })
 
-t.test('a client that may not use the proxy any more loses its tunnels, by password, too', async t => {
-  const origin = await rawOrigin(t)
-  /** Of the password "secret", at the lowest cost. */
-  const hash = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
-  /** Of another one. */
-  const changed = '$2b$04$quZiFl6D8jJzmOeLsujp5.dJlLCIP1EttXbtJIh2JciOwQ1JaVK8W'
-  const users = join(t.testdir(), 'users')
-  const yaml = (...names: string[]) => yamlOf(names.map(name => `${name}:${hash}\n`).join(''))
-  const yamlOf = (text: string) => {
-    writeFileSync(users, text)
-    return `clients: [{ name: people, basic: { htpasswd_file: ${users} }, rules: all }]\n${LOOPBACK_RULES}`
-  }
-  const proxy = await testProxy(t, yaml('ann', 'bob'))
-  const tunnel = async (name: string) => {
-    const client = await rawClient(t, proxy.port)
-    const credentials = Buffer.from(`${name}:secret`).toString('base64')
-    client.write(
-      `CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\nProxy-Authorization: Basic ${credentials}\r\n\r\n`,
-    )
-    await client.until('\r\n\r\n')
-    return { client, upstream: await origin.accept() }
-  }
-  const ann = await Promise.all(Array.from({ length: 25 }, () => tunnel('ann')))
-  const bob = await tunnel('bob')
-  t.match(await proxy.reload(yaml('bob')), { closedTunnels: 25 }, 'more than may be wrong in a minute')
-  for (const { client } of ann) t.equal(await client.untilEnd(), '')
-  t.ok(await passes(bob), 'which costs nobody else at that address anything')
-  t.ok(await passes(await tunnel('bob')))
-
-  await proxy.reload(yaml('ann', 'bob'))
-  const again = await tunnel('ann')
-  t.match(await proxy.reload(yamlOf(`ann:${hash}\nbob:${changed}\n`)), { closedTunnels: 2 })
-  t.equal(await bob.client.untilEnd(), '', 'whose password is another one now')
-  t.ok(await passes(again))
-  t.match(await proxy.reload('clients: [{ name: far, cidr: ["10.0.0.0/8"], rules: all }]\n'), {
-    closedTunnels: 1,
-  })
-})
-
 t.test(
-  'where TLS for the host is asked for from now on, tunnels that were not looked at are closed',
+  'a client that may not use the proxy any more loses its tunnels, also one with a password',
   async t => {
-    const proxy = await testProxy(t)
-    const { client } = await openTunnel(t, proxy)
-    t.match(await proxy.reload(`connect: { sni: verify }\n${LOOPBACK_RULES}`), { closedTunnels: 1 })
-    t.equal(await client.untilEnd(), '')
+    const origin = await rawOrigin(t)
+    /** Of the password "secret", at the lowest cost. */
+    const hash = '$2b$04$DP7wupLd4Qdpzx4wKxPl6.Z.ZzRTsx4zuGsu0bOHwUB1wPbsIVohC'
+    /** Of another one. */
+    const changed = '$2b$04$quZiFl6D8jJzmOeLsujp5.dJlLCIP1EttXbtJIh2JciOwQ1JaVK8W'
+    const users = join(t.testdir(), 'users')
+    const yaml = (...names: string[]) => yamlOf(names.map(name => `${name}:${hash}\n`).join(''))
+    const yamlOf = (text: string) => {
+      writeFileSync(users, text)
+      return `clients: [{ name: people, basic: { htpasswd_file: ${users} }, rules: all }]\n${LOOPBACK_RULES}`
+    }
+    const proxy = await testProxy(t, yaml('ann', 'bob'))
+    const tunnel = async (name: string) => {
+      const client = await rawClient(t, proxy.port)
+      const credentials = Buffer.from(`${name}:secret`).toString('base64')
+      client.write(
+        `CONNECT ${origin.authority} HTTP/1.1\r\nHost: h\r\nProxy-Authorization: Basic ${credentials}\r\n\r\n`,
+      )
+      await client.until('\r\n\r\n')
+      return { client, upstream: await origin.accept() }
+    }
+    const ann = await Promise.all(Array.from({ length: 25 }, () => tunnel('ann')))
+    const bob = await tunnel('bob')
+    t.match(await proxy.reload(yaml('bob')), { closedTunnels: 25 }, 'more than may be wrong in a minute')
+    for (const { client } of ann) t.equal(await client.untilEnd(), '')
+    t.ok(await passes(bob), 'which costs nobody else at that address anything')
+    t.ok(await passes(await tunnel('bob')))
+
+    await proxy.reload(yaml('ann', 'bob'))
+    const again = await tunnel('ann')
+    t.match(await proxy.reload(yamlOf(`ann:${hash}\nbob:${changed}\n`)), { closedTunnels: 2 })
+    t.equal(await bob.client.untilEnd(), '', 'whose password is another one now')
+    t.ok(await passes(again))
+    t.match(await proxy.reload('clients: [{ name: far, cidr: ["10.0.0.0/8"], rules: all }]\n'), {
+      closedTunnels: 1,
+    })
   },
 )
 
+t.test('if sni: verify is added, tunnels that were not verified are closed', async t => {
+  const proxy = await testProxy(t)
+  const { client } = await openTunnel(t, proxy)
+  t.match(await proxy.reload(`connect: { sni: verify }\n${LOOPBACK_RULES}`), { closedTunnels: 1 })
+  t.equal(await client.untilEnd(), '')
+})
+
 t.test(
-  'a reload asks for no password again that is still right, and asks however many there are',
+  'a reload does not check passwords again that are unchanged, and checks any number of others',
   async t => {
     const origin = await rawOrigin(t)
     const users = join(t.testdir(), 'users')
@@ -218,34 +215,37 @@ t.test(
   },
 )
 
-t.test('a tunnel that is being opened is judged by the configuration that it comes to stand in', async t => {
-  const origin = await rawOrigin(t)
-  let resolve = (_addresses: string[]): void => {}
-  let asked = (): void => {}
-  const isAsked = new Promise<void>(done => {
-    asked = done
-  })
-  const lookup = () => {
-    asked()
-    return new Promise<string[]>(done => {
-      resolve = done
+t.test(
+  'a tunnel that is being opened is judged by the configuration that is current when it is established',
+  async t => {
+    const origin = await rawOrigin(t)
+    let resolve = (_addresses: string[]): void => {}
+    let asked = (): void => {}
+    const isAsked = new Promise<void>(done => {
+      asked = done
     })
-  }
-  const rules = (host: string) =>
-    `rules: { some: { hosts: ["${host}"], ports: [any], addresses: ["127.0.0.1"] } }\n`
-  const proxy = await testProxy(t, rules('a.test'), { lookup })
-  const client = await rawClient(t, proxy.port)
-  client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
-  await isAsked
-  t.match(await proxy.reload(rules('b.test')), { closedTunnels: 0 })
-  resolve(['127.0.0.1'])
-  const upstream = await origin.accept()
-  t.equal(await upstream.untilEnd(), '')
-  t.equal(await client.untilEnd(), 'HTTP/1.1 200 Connection established\r\n\r\n')
-  t.match(await proxy.event('close'), { close_reason: 'policy' })
-})
+    const lookup = () => {
+      asked()
+      return new Promise<string[]>(done => {
+        resolve = done
+      })
+    }
+    const rules = (host: string) =>
+      `rules: { some: { hosts: ["${host}"], ports: [any], addresses: ["127.0.0.1"] } }\n`
+    const proxy = await testProxy(t, rules('a.test'), { lookup })
+    const client = await rawClient(t, proxy.port)
+    client.write(`CONNECT a.test:${origin.port} HTTP/1.1\r\nHost: h\r\n\r\n`)
+    await isAsked
+    t.match(await proxy.reload(rules('b.test')), { closedTunnels: 0 })
+    resolve(['127.0.0.1'])
+    const upstream = await origin.accept()
+    t.equal(await upstream.untilEnd(), '')
+    t.equal(await client.untilEnd(), 'HTTP/1.1 200 Connection established\r\n\r\n')
+    t.match(await proxy.event('close'), { close_reason: 'policy' })
+  },
+)
 
-t.test('limits and settings of the new configuration hold, those of a start are named', async t => {
+t.test('limits and settings of the new configuration apply, those read at the start are named', async t => {
   const proxy = await testProxy(t)
   const result = await proxy.reload(
     `${LOOPBACK_RULES}listen: { proxy: ["127.0.0.1:1"], admin: false }\nlimits: { target_bytes: 256B }\n` +
@@ -260,7 +260,7 @@ t.test('limits and settings of the new configuration hold, those of a start are 
   t.equal(await status(t, proxy, 'TRACE / HTTP/1.1'), 200)
 })
 
-t.test('what needs a restart is told as long as it differs from the start', async t => {
+t.test('keys that need a restart are reported as long as they differ from the start', async t => {
   const proxy = await testProxy(t)
   const moved = `${LOOPBACK_RULES}listen: { proxy: ["127.0.0.1:1"], admin: "127.0.0.1:0" }\n`
   for (const more of ['', 'via: other\n']) {
@@ -270,7 +270,7 @@ t.test('what needs a restart is told as long as it differs from the start', asyn
 })
 
 t.test(
-  'a client loses its tunnels when its certificate is revoked, or its authority gone; others keep theirs',
+  'a client loses its tunnels when its certificate is revoked, or its authority removed; others keep theirs',
   { skip: needs('openssl') },
   async t => {
     const folder = t.testdir()
@@ -327,7 +327,7 @@ ${LOOPBACK_RULES}`
 )
 
 t.test(
-  'other authorities or lists end the connections that stand on a certificate, each behind its answer',
+  'changed authorities or lists end connections that use a certificate, each after its response',
   { skip: needs('openssl') },
   async t => {
     const folder = t.testdir()

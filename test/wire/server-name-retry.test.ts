@@ -31,7 +31,7 @@ async function retried({ open }: VerifiedTunnels) {
   return tunnel
 }
 
-t.test('a second hello for the host opens the tunnel, with all that stands before it', async t => {
+t.test('a second hello for the host opens the tunnel, with all bytes before it', async t => {
   const tunnels = await verifiedTunnels(t)
   for (const before of [[], [CHANGE_CIPHER_SPEC], [earlyData(5000), CHANGE_CIPHER_SPEC, earlyData(1)]]) {
     const { client, upstream } = await retried(tunnels)
@@ -56,7 +56,7 @@ t.test('a second hello for the host opens the tunnel, with all that stands befor
   await tunnels.proxy.drain()
 })
 
-t.test('a second hello that is not for the host is cut as a first one is', async t => {
+t.test('a second hello that is not for the host is refused like a first one', async t => {
   const tunnels = await verifiedTunnels(t)
   const table: [bytes: Buffer, told: string, event: Record<string, unknown>][] = [
     [clientHello('b.test'), ALERT, { reason: 'sni_mismatch', server_name: 'b.test' }],
@@ -90,7 +90,7 @@ t.test('a second hello that is not for the host is cut as a first one is', async
   await tunnels.proxy.drain()
 })
 
-t.test('a second hello that was sent ahead is held until it is asked for', async t => {
+t.test('a second hello that was sent early is held until it is requested', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const { client, upstream } = await open('a.test', Buffer.concat([HELLO, clientHello('b.test')]))
   t.equal(await upstream.until(HELLO.length), latin1(HELLO))
@@ -104,7 +104,7 @@ t.test('a second hello that was sent ahead is held until it is asked for', async
   await proxy.drain()
 })
 
-t.test('there is no third hello: a second request is passed on as it is', async t => {
+t.test('there is no third hello: a second request is passed on unchanged', async t => {
   const tunnels = await verifiedTunnels(t)
   const { client, upstream } = await retried(tunnels)
   client.write(HELLO)
@@ -116,7 +116,7 @@ t.test('there is no third hello: a second request is passed on as it is', async 
   close({ client, upstream })
 })
 
-t.test('limits.header_timeout is the time of the second hello, too', async t => {
+t.test('limits.header_timeout also applies to the second hello', async t => {
   const clock = new ManualClock()
   const yaml = `${VERIFYING}limits: { header_timeout: 7s, tunnel_idle: 1m }\n`
   const { proxy, open } = await verifiedTunnels(t, yaml, { now: clock.now })
@@ -150,7 +150,7 @@ t.test('an origin that does not answer is waited for until the tunnel is idle', 
   await upstream.untilEnd()
 })
 
-t.test('ends and resets are passed on while the answer or the second hello is waited for', async t => {
+t.test('ends and resets are passed on while the response or the second hello is waited for', async t => {
   const tunnels = await verifiedTunnels(t)
   const answering = async () => {
     const tunnel = await tunnels.open('a.test', HELLO)
@@ -209,7 +209,7 @@ t.test('ends and resets are passed on while the answer or the second hello is wa
   await closed(7, 'complete')
   await tunnels.proxy.drain()
 })
-t.test('a handshake of real TLS with a second hello goes through', async t => {
+t.test('a handshake of real TLS with a second hello succeeds', async t => {
   const ca = Authority.make(t.testdir())
   const { cert, key } = ca.issue({ san: 'DNS:a.test' })
   const server = createServer({ cert, key, ecdhCurve: 'P-256' }, socket => socket.end('hello there'))

@@ -12,7 +12,7 @@ import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const FINISHED = 'what TLS goes on to say'
 
-t.test('a server that speaks first is heard behind the hello', async t => {
+t.test('the data of a server that speaks first are passed on after the hello', async t => {
   const { open } = await verifiedTunnels(t)
   const { client, upstream } = await open()
   upstream.write(Buffer.alloc(32 << 20, 'y'))
@@ -24,7 +24,7 @@ t.test('a server that speaks first is heard behind the hello', async t => {
   close({ client, upstream })
 })
 
-t.test('an end or a reset that came from upstream meanwhile is passed on behind the hello', async t => {
+t.test('an end or a reset received from upstream meanwhile is passed on after the hello', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const ended = await open()
   ended.upstream.write('bye')
@@ -44,7 +44,7 @@ t.test('an end or a reset that came from upstream meanwhile is passed on behind 
   await proxy.drain()
 })
 
-t.test('limits.header_timeout is the time a hello has', async t => {
+t.test('limits.header_timeout applies to a hello', async t => {
   const clock = new ManualClock()
   const limits = 'limits: { header_timeout: 7s }\n'
   const { proxy, open } = await verifiedTunnels(t, VERIFYING + limits, { now: clock.now })
@@ -73,7 +73,7 @@ t.test('limits.header_timeout is the time a hello has', async t => {
   close(other)
 })
 
-t.test('a client that stays after the alert is closed when its time is up', async t => {
+t.test('a client that does not close after the alert is closed at its deadline', async t => {
   const clock = new ManualClock()
   const { proxy, open } = await verifiedTunnels(t, `${VERIFYING}limits: { header_timeout: 7s }\n`, {
     now: clock.now,
@@ -115,7 +115,7 @@ t.test('limits.tunnel_idle and tunnel_lifetime run from the 200', async t => {
   await passed.upstream.untilEnd()
 })
 
-t.test('a client that ends or leaves before its hello is whole leaves nothing open', async t => {
+t.test('a client that ends or disconnects before its hello is complete leaves nothing open', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const half = clientHello('a.test').subarray(0, 20)
   const ended = await open('a.test', half)
@@ -156,7 +156,7 @@ t.test('a drain waits for a hello until its deadline', async t => {
   t.match(await stopped.proxy.event('close'), { close_reason: 'shutdown', reason: undefined })
 })
 
-t.test('what was dialled is closed, whatever ends the wait', async t => {
+t.test('the upstream connection is closed, however the wait ends', async t => {
   const origin = await rawOrigin(t)
   const dial = dialled(toLoopback(origin.port))
   const proxy = await testProxy(t, VERIFYING, {

@@ -13,7 +13,7 @@ const FINISHED = 'what TLS goes on to say'
 
 const latin1 = (bytes: Buffer) => bytes.toString('latin1')
 
-t.test('a hello for the host opens the tunnel, and arrives as it was sent (RFC 6066 §3)', async t => {
+t.test('a hello for the host opens the tunnel, and arrives unchanged (RFC 6066 §3)', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   for (const [host, name] of [
     ['a.test', 'a.test'],
@@ -42,7 +42,7 @@ t.test('a hello for the host opens the tunnel, and arrives as it was sent (RFC 6
   await proxy.drain()
 })
 
-t.test('a hello for another name is cut with an alert (RFC 6066 §3)', async t => {
+t.test('a hello for another name is refused with an alert (RFC 6066 §3)', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   for (const name of ['b.test', 'test', 'x.a.test', 'a.test.', 'a.test\0', 'a.test:443', '127.0.0.1']) {
     const tunnel = await open()
@@ -74,7 +74,7 @@ t.test('the name is logged in no more than 255 characters', async t => {
   t.equal((await proxy.event('close'))['server_name'], `${'x'.repeat(254)}y`)
 })
 
-t.test('a hello without a name is cut with an alert', async t => {
+t.test('a hello without a name is refused with an alert', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const tunnel = await open()
   tunnel.client.write(clientHello())
@@ -83,7 +83,7 @@ t.test('a hello without a name is cut with an alert', async t => {
   await proxy.drain()
 })
 
-t.test('an address as host is matched by nothing (RFC 6066 §3)', async t => {
+t.test('an address as host never matches (RFC 6066 §3)', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const named = await open('127.0.0.1')
   named.client.write(clientHello('127.0.0.1'))
@@ -95,7 +95,7 @@ t.test('an address as host is matched by nothing (RFC 6066 §3)', async t => {
   t.match(await proxy.event('close', 2), { reason: 'sni_missing' })
 })
 
-t.test('what is not TLS is cut with its first byte', async t => {
+t.test('data other than TLS are refused at their first byte', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   for (const [count, bytes] of ['G', 'SSH-2.0-x\r\n', '\x16\x03\x01\x00\x00', '\r\n'].entries()) {
     const tunnel = await open()
@@ -106,7 +106,7 @@ t.test('what is not TLS is cut with its first byte', async t => {
   await proxy.drain()
 })
 
-t.test('a hello may come a byte at a time, and over many records', async t => {
+t.test('a hello may arrive a byte at a time, and in many records', async t => {
   const { open } = await verifiedTunnels(t)
   const { client, upstream } = await open()
   const hello = clientHello('a.test')
@@ -120,7 +120,7 @@ t.test('a hello may come a byte at a time, and over many records', async t => {
   close({ client, upstream })
 })
 
-t.test('a hello may come along with the CONNECT, and more behind it', async t => {
+t.test('a hello may arrive together with the CONNECT, and more after it', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const hello = clientHello('a.test')
   const behind = Buffer.concat([hello, Buffer.alloc(200_000, 'x')])
@@ -140,7 +140,7 @@ t.test('a hello may come along with the CONNECT, and more behind it', async t =>
   t.match(await proxy.event('close', 3), { reason: 'sni_mismatch', server_name: 'a.test' })
 })
 
-t.test('what comes behind a refused hello does not cost the client its alert', async t => {
+t.test('bytes after a refused hello do not prevent the alert', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const tunnel = await open()
   tunnel.client.write(clientHello('b.test'))
@@ -150,7 +150,7 @@ t.test('what comes behind a refused hello does not cost the client its alert', a
   await proxy.drain()
 })
 
-t.test('a hello too large is cut, and the largest is not', async t => {
+t.test('a hello that is too large is refused, and the largest is not', async t => {
   const { proxy, open } = await verifiedTunnels(t)
   const largest = paddedHello('a.test', 32 * 1024)
   const passed = await open()
@@ -203,7 +203,7 @@ rules:
   await checkCut(t, name, '')
 })
 
-t.test('http:// and what it upgrades to are not concerned', async t => {
+t.test('http:// and its upgrades are not affected', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, VERIFYING)
   const client = await rawClient(t, proxy.port)
@@ -219,7 +219,7 @@ t.test('http:// and what it upgrades to are not concerned', async t => {
   close({ client, upstream })
 })
 
-t.test('a TLS client reads the alert as what it is', async t => {
+t.test('a TLS client receives the alert as such', async t => {
   const { open } = await verifiedTunnels(t)
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     const { client } = await open()

@@ -92,7 +92,7 @@ async function setUp(t: Test, yaml: string, resolvConf = 'search corp.test\nopti
 const REFUSED = { connect: 403, forward: 403, explained: 1 }
 const ALLOWED = { connect: 502, forward: 502, explained: 0 }
 
-t.test('a short name passes no entry of deny.hosts', async t => {
+t.test('a short name cannot bypass an entry of deny.hosts', async t => {
   const { answersTo, asked } = await setUp(
     t,
     'rules: { web: { hosts: ["*"] } }\ndeny: { hosts: ["*.corp.test"] }\n',
@@ -103,7 +103,7 @@ t.test('a short name passes no entry of deny.hosts', async t => {
   t.same(asked, [], 'and nobody is asked')
 })
 
-t.test('nor one that a rule names, when that is what the resolver would make of it', async t => {
+t.test('nor can one in a rule, if the resolver would complete it to a denied name', async t => {
   const { answersTo, asked, told } = await setUp(
     t,
     'rules: { web: { hosts: ["*", secret] } }\ndeny: { hosts: ["*.corp.test"] }\n',
@@ -113,7 +113,7 @@ t.test('nor one that a rule names, when that is what the resolver would make of 
   t.match(told[0], /The resolver makes secret\.corp\.test of secret, deny\.hosts holds \\"\*\.corp\.test\\"/)
 })
 
-t.test('one that a rule names is completed by the search domains', async t => {
+t.test('a short name in a rule is completed with the search domains', async t => {
   const { answersTo, asked, told } = await setUp(t, 'rules: { own: { hosts: [api, web] } }\n')
   t.match(await answersTo('api'), ALLOWED)
   t.same([...new Set(asked)], ['api.corp.test.'])
@@ -122,7 +122,7 @@ t.test('one that a rule names is completed by the search domains', async t => {
   t.same([...new Set(asked)].slice(1), ['web.corp.test.', 'web.'])
 })
 
-t.test('with ndots:0, as in a container of Docker, it is asked for by itself first', async t => {
+t.test('with ndots:0, as in a container of Docker, it is looked up unchanged first', async t => {
   const { answersTo, asked } = await setUp(
     t,
     'rules: { own: { hosts: [web] } }\n',
@@ -132,7 +132,7 @@ t.test('with ndots:0, as in a container of Docker, it is asked for by itself fir
   t.same([...new Set(asked)], ['web.'])
 })
 
-t.test('a name with a dot is asked for as an absolute one, and no search domain is added', async t => {
+t.test('a name with a dot is looked up as an absolute one, and no search domain is added', async t => {
   const { answersTo, asked } = await setUp(t, 'rules: { web: { hosts: ["*"] } }\n')
   for (const name of ['allowed.example', 'allowed.example.']) {
     t.match(await answersTo(name), { connect: 502, forward: 502, explained: 75 }, name)
@@ -147,7 +147,7 @@ t.test('names of /etc/hosts are known without a query', async t => {
   t.same(asked, [])
 })
 
-t.test('mode observe lets a short name pass, and not past deny.hosts', async t => {
+t.test('mode observe allows a short name, but not against deny.hosts', async t => {
   const { answersTo } = await setUp(
     t,
     'mode: observe\nrules: { web: { hosts: ["*"] } }\ndeny: { hosts: ["secret.corp.test"] }\n',

@@ -27,7 +27,7 @@ function chunkLengths(wire: string): number[] {
   return lengths
 }
 
-t.test('small chunks of a response that came together leave in one (RFC 9112 §7.1)', async t => {
+t.test('small chunks of a response that arrived together are sent as one (RFC 9112 §7.1)', async t => {
   const { origin, client } = await forwarded(t)
   client.write(get(origin))
   const peer = await origin.accept()
@@ -42,7 +42,7 @@ t.test('small chunks of a response that came together leave in one (RFC 9112 §7
   t.ok(lengths.length <= MOST_CHUNKS, `${lengths.length} chunks`)
 })
 
-t.test('small chunks of a request that came together leave in one (RFC 9112 §7.1)', async t => {
+t.test('small chunks of a request that arrived together are sent as one (RFC 9112 §7.1)', async t => {
   const { origin, client } = await forwarded(t)
   client.write(
     `PUT http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n${CHUNKS}${LAST}`,
@@ -61,23 +61,26 @@ const GET = (authority: string) => `GET http://${authority}/ HTTP/1.1\r\nHost: x
 /** More than may wait behind an answer, so that it is not read on. */
 const MUCH = 'x'.repeat(64 * 1024 + 1)
 
-t.test('of single bytes behind a pending answer no more are read than are kept joined', async t => {
-  const acceptedSocket = acceptedSockets(t)
-  const { origin, client } = await forwarded(t)
-  const socket = await acceptedSocket(client.socket)
-  client.write(GET(origin.authority))
-  await (await origin.accept()).until('\r\n\r\n')
-  client.write(MUCH)
-  while (!socket.isPaused()) await turns(1)
-  const before = socket.readableLength
-  for (let i = 0; i < 200; i++) {
-    client.write('x')
-    await turns(2)
-  }
-  t.ok(socket.readableLength <= Math.max(before, 20), `${socket.readableLength} bytes`)
-})
+t.test(
+  'of single bytes after a pending response only a limited number is read, and they are joined',
+  async t => {
+    const acceptedSocket = acceptedSockets(t)
+    const { origin, client } = await forwarded(t)
+    const socket = await acceptedSocket(client.socket)
+    client.write(GET(origin.authority))
+    await (await origin.accept()).until('\r\n\r\n')
+    client.write(MUCH)
+    while (!socket.isPaused()) await turns(1)
+    const before = socket.readableLength
+    for (let i = 0; i < 200; i++) {
+      client.write('x')
+      await turns(2)
+    }
+    t.ok(socket.readableLength <= Math.max(before, 20), `${socket.readableLength} bytes`)
+  },
+)
 
-t.test('nor over TLS', { skip: needs('openssl') }, async t => {
+t.test('also over TLS', { skip: needs('openssl') }, async t => {
   const { origin } = await forwarded(t)
   const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
   const acceptedSocket = acceptedSockets(t)

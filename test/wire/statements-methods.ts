@@ -179,7 +179,7 @@ export const METHOD_STATEMENTS: readonly Statement[] = [
     '4.8/4',
     'bytes go both ways as they are',
     TUNNEL,
-    'connect-tunnel > passes every byte both ways unchanged, HTTP among them (RFC 9110 §9.3.6)',
+    'connect-tunnel > passes every byte unchanged in both directions, including HTTP (RFC 9110 §9.3.6)',
   ],
   [
     '4.8/5',

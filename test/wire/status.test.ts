@@ -19,7 +19,7 @@ function close({ adminPort }: TestProxy, id: string): Promise<Response> {
 }
 
 t.test(
-  'a tunnel is listed while it is open, by whom and by which rule, and ends when an operator closes it',
+  'a tunnel is listed while it is open, with client and rule, and ends when an operator closes it',
   async t => {
     const proxy = await testProxy(t)
     const origin = await rawOrigin(t)
@@ -71,7 +71,7 @@ t.test('a connection after an upgrade is a tunnel, too', async t => {
   t.equal(await client.untilEnd(), '')
 })
 
-t.test('refusals are listed with the YAML that would allow them, whichever part refused', async t => {
+t.test('refusals are listed with the YAML that would allow them, whatever part refused', async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES.replace('"*.test"', '"in.test"'), {
     lookup: async () => ['10.1.2.3'],
   })
@@ -111,7 +111,7 @@ t.test('refusals are listed with the YAML that would allow them, whichever part 
   for (const { detail } of denials.listed) t.type(detail, 'string')
 })
 
-t.test('what no rule allows and is only observed is listed as that', async t => {
+t.test('an observed denial is listed as such', async t => {
   const proxy = await testProxy(t, 'mode: observe\nrules: {}\n', {
     lookup: async () => {
       throw Object.assign(new Error('no such name'), { code: 'ENOTFOUND' })
@@ -125,7 +125,7 @@ t.test('what no rule allows and is only observed is listed as that', async t => 
   t.match(denial?.detail, 'No rule that this client may use names out.test')
 })
 
-t.test('the configuration in force is named, and keys that wait for a restart', async t => {
+t.test('the current configuration is named, and keys that need a restart', async t => {
   const proxy = await testProxy(t)
   const before = await statusOf(proxy)
   t.equal(before.config.mode, 'enforce')
@@ -140,7 +140,7 @@ t.test('the configuration in force is named, and keys that wait for a restart', 
   t.ok(after.config.needs_restart.length > 0)
 })
 
-t.test('how the last reload went is told, and counted', async t => {
+t.test('the result of the last reload is shown, and counted', async t => {
   const loaded = parseConfig('version: 1\nlisten: { proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0" }')
   const logger = createLogger('silent', { write: () => {} })
   const proxy = await startProxy(loaded, { logger, startId: 'test' })

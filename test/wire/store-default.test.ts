@@ -48,7 +48,7 @@ t.test('localhost and addresses have the store, at every path', async t => {
   }
 })
 
-t.test('other names have nothing, so that no page reaches it through a name of its own', async t => {
+t.test('other names have no store, so that no page reaches it through a name of its own', async t => {
   const { ask, data } = await world(t)
   for (const host of ['attacker.test', 'a.localhost', 'localhost.test', '127.0.0.1.test']) {
     t.equal((await ask('PUT /a HTTP/1.1', host, CONTENT)).status, 404, host)

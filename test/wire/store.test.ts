@@ -68,7 +68,7 @@ t.test('the methods of the specification, one after another', async t => {
   t.equal((await ask('get', '/')).status, 501, '4.1')
 })
 
-t.test('next of a listing is asked for as it stands there', async t => {
+t.test('the `next` link of a listing can be requested as it is', async t => {
   const { ask } = await world(t)
   const names = ['a%20b', 'c%2Fd', 'e/', 'f%25']
   for (const name of names) await ask('PUT', `/l/${name.replace('/', '/x')}`, 'x')
@@ -86,7 +86,7 @@ t.test('next of a listing is asked for as it stands there', async t => {
   t.same(seen, names)
 })
 
-t.test('methods of the route stand in Allow, and no others', async t => {
+t.test('Allow lists the methods of the route, and no others', async t => {
   const proxy = await testProxy(
     t,
     `trace: { enabled: true }
@@ -108,7 +108,7 @@ origins: [{ path: /, methods: [GET, POST, OPTIONS, TRACE], store: { directory: $
   }
 })
 
-t.test('what is too large, or from whom may not write, changes nothing', async t => {
+t.test('content that is too large, or from a client without write access, changes nothing', async t => {
   const { ask } = await world(t)
   t.equal((await ask('PUT', '/large', 'x'.repeat(1024))).status, 201)
   const closed = await world(t, '["192.0.2.1"]')

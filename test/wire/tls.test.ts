@@ -30,7 +30,7 @@ async function openTunnel(t: Test, proxy: TestProxy) {
 }
 
 t.test(
-  'requests and their content pass, one after another on one connection (RFC 9112 §9.3)',
+  'requests and their content are forwarded, one after another on one connection (RFC 9112 §9.3)',
   { skip },
   async t => {
     const proxy = await testProxy(t, PATIENT, { tls: true })
@@ -53,7 +53,7 @@ t.test(
   },
 )
 
-t.test('what Sluice answers itself is the same as without TLS', { skip }, async t => {
+t.test('responses of Sluice itself are the same as without TLS', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true, wallClock: () => 0 })
   for (const request of [
     OPTIONS + OPTIONS,
@@ -99,7 +99,7 @@ t.test('CONNECT: TLS inside TLS, and every byte unchanged (RFC 9110 §9.3.6)', {
   await proxy.drain()
 })
 
-t.test('bytes sent along with the CONNECT arrive first, and once', { skip }, async t => {
+t.test('bytes sent together with the CONNECT arrive first, and once', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
   const origin = await rawOrigin(t)
   const client = await proxy.connectTls()
@@ -113,17 +113,17 @@ t.test('bytes sent along with the CONNECT arrive first, and once', { skip }, asy
   await proxy.drain()
 })
 
-t.test('the end of one direction leaves the other open (RFC 8446 §6.1)', { skip }, async t => {
+t.test('the end of one direction keeps the other open (RFC 8446 §6.1)', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
   await endsPassApart(t, proxy, () => openTunnel(t, proxy))
 })
 
-t.test('a reset on either side is a reset on the other', { skip }, async t => {
+t.test('a reset on either side is passed on as a reset', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
   await resetsPass(t, proxy, () => openTunnel(t, proxy))
 })
 
-t.test('content that breaks off never ends as if it were whole', { skip }, async t => {
+t.test('content that ends early never looks complete', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
   const origin = await rawOrigin(t)
   const client = await proxy.connectTls()
@@ -136,13 +136,13 @@ t.test('content that breaks off never ends as if it were whole', { skip }, async
   await proxy.drain()
 })
 
-t.test('a side that does not read holds the other one up, and loses nothing', { skip }, async t => {
+t.test('a side that does not read pauses the other one, and nothing is lost', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
   await holdsUp(t, proxy, () => openTunnel(t, proxy), 32 << 20)
 })
 
 t.test(
-  'a client that is still sending sees the answer and not a reset (RFC 9112 §9.6)',
+  'a client that is still sending sees the response and not a reset (RFC 9112 §9.6)',
   { skip },
   async t => {
     const proxy = await testProxy(t, PATIENT, { tls: true })
@@ -158,7 +158,7 @@ t.test(
   },
 )
 
-t.test('TLS 1.2 and 1.3 are spoken, nothing older (RFC 8996 §5)', { skip }, async t => {
+t.test('TLS 1.2 and 1.3 are supported, nothing older (RFC 8996 §5)', { skip }, async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
     const client = await tlsClient(t, proxy.tlsPort, {
@@ -184,37 +184,33 @@ t.test('TLS 1.2 and 1.3 are spoken, nothing older (RFC 8996 §5)', { skip }, asy
   })
 })
 
-t.test(
-  'limits.header_timeout runs over the handshake, and again over the request head',
-  { skip },
-  async t => {
-    const clock = new ManualClock()
-    const proxy = await testProxy(t, `${PATIENT}limits: { header_timeout: 7s }\n`, {
-      tls: true,
-      now: clock.now,
-    })
-    const acceptedSocket = acceptedSockets(t)
-    const slow = await rawClient(t, proxy.tlsPort)
-    slow.write('\x16\x03\x01')
-    await arrived(slow.socket, await acceptedSocket(slow.socket))
-    clock.advance(6_000)
-    // In TLS 1.2 it is the server that is through with the handshake first.
-    const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert, maxVersion: 'TLSv1.2' })
-    const accepted = await acceptedSocket(client.socket)
-    const before = accepted.bytesRead
-    client.write('GET / HTTP/1.1\r\n')
-    await until('the head to be read', () => accepted.bytesRead > before)
-    clock.advance(1_000)
-    t.equal(await slow.untilEnd(), '')
-    slow.end()
-    t.match(await proxy.event('tls_client_error'), { error: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
-    t.equal(client.received, '')
-    clock.advance(6_000)
-    t.equal((await readResponse(client)).status, 408)
-    client.end()
-    await proxy.drain()
-  },
-)
+t.test('limits.header_timeout applies to the handshake, and again to the request head', { skip }, async t => {
+  const clock = new ManualClock()
+  const proxy = await testProxy(t, `${PATIENT}limits: { header_timeout: 7s }\n`, {
+    tls: true,
+    now: clock.now,
+  })
+  const acceptedSocket = acceptedSockets(t)
+  const slow = await rawClient(t, proxy.tlsPort)
+  slow.write('\x16\x03\x01')
+  await arrived(slow.socket, await acceptedSocket(slow.socket))
+  clock.advance(6_000)
+  // In TLS 1.2 it is the server that is through with the handshake first.
+  const client = await tlsClient(t, proxy.tlsPort, { ca: proxy.ca.cert, maxVersion: 'TLSv1.2' })
+  const accepted = await acceptedSocket(client.socket)
+  const before = accepted.bytesRead
+  client.write('GET / HTTP/1.1\r\n')
+  await until('the head to be read', () => accepted.bytesRead > before)
+  clock.advance(1_000)
+  t.equal(await slow.untilEnd(), '')
+  slow.end()
+  t.match(await proxy.event('tls_client_error'), { error: 'ERR_TLS_HANDSHAKE_TIMEOUT' })
+  t.equal(client.received, '')
+  clock.advance(6_000)
+  t.equal((await readResponse(client)).status, 408)
+  client.end()
+  await proxy.drain()
+})
 
 t.test('a drain does not wait for handshakes, and finishes requests', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
@@ -241,7 +237,7 @@ t.test('a drain does not wait for handshakes, and finishes requests', { skip }, 
   t.equal(proxy.events.filter(({ event }) => event === 'tls_client_error').length, 0, 'we ended it ourselves')
 })
 
-t.test('a drain over nothing but a handshake is through at once', { skip }, async t => {
+t.test('a drain with nothing but a handshake ends at once', { skip }, async t => {
   const proxy = await testProxy(t, PATIENT, { tls: true })
   const client = await rawClient(t, proxy.tlsPort)
   await turns()
@@ -253,7 +249,7 @@ t.test('a drain over nothing but a handshake is through at once', { skip }, asyn
   )
 })
 
-t.test('the TLS listener is one of our own, which no request is led to', { skip }, async t => {
+t.test('the TLS listener is one of the proxy’s own, to which no request may lead', { skip }, async t => {
   const proxy = await testProxy(t, LOOPBACK_RULES, { tls: true })
   const client = await proxy.connectTls()
   client.write(`GET http://127.0.0.1:${proxy.tlsPort}/ HTTP/1.1\r\nHost: h\r\n\r\n`)

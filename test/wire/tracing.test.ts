@@ -35,7 +35,7 @@ function traceLines(head: string): string[] {
   return head.split('\r\n').filter(line => /^trace(parent|state)/i.test(line))
 }
 
-t.test('a forwarded request carries the trace on, with our span for its parent', async t => {
+t.test('a forwarded request continues the trace, with a span of Sluice as parent', async t => {
   const [origin, sink] = [await scriptedOrigin(t), await collector(t)]
   const proxy = await testProxy(t, tracing(sink, ', sample: 0'))
   const status = await ask(
@@ -94,7 +94,7 @@ t.test('a forwarded request carries the trace on, with our span for its parent',
   t.match(sink.requests[0], { path: '/v1/traces', headers: { 'content-type': 'application/json' } })
 })
 
-t.test('what is not sampled has a span for its parent all the same, and none is sent', async t => {
+t.test('an unsampled request also has a span as parent, which is not exported', async t => {
   const [origin, sink] = [await scriptedOrigin(t), await collector(t)]
   const proxy = await testProxy(t, tracing(sink, ', sample: 1'))
   const request = `GET http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\n`
@@ -108,7 +108,7 @@ t.test('what is not sampled has a span for its parent all the same, and none is 
   t.same(sink.requests, [])
 })
 
-t.test('without a traceparent, or with one that can not be read, a new trace begins', async t => {
+t.test('without a valid traceparent a new trace begins', async t => {
   const [origin, sink] = [await scriptedOrigin(t), await collector(t)]
   const proxy = await testProxy(t, tracing(sink))
   const good = `traceparent: 00-${TRACE}-${PARENT}-01\r\n`
@@ -147,7 +147,7 @@ t.test('so does none of those of which no share is asked for', async t => {
   t.same(sink.requests, [])
 })
 
-t.test('the CONNECT that asks a parent for a tunnel names our span', async t => {
+t.test('the CONNECT to a parent has the span of Sluice', async t => {
   const sink = await collector(t)
   const yaml = `${ANY_HOST}tracing: { otlp: "${sink.url}" }\n`
   const { parent, proxy, client } = await behindParent(t, '', yaml)
@@ -165,7 +165,7 @@ t.test('the CONNECT that asks a parent for a tunnel names our span', async t => 
   t.same(traceLines(head), ['tracestate: a=1', `traceparent: 00-${TRACE}-${below?.spanId}-01`])
 })
 
-t.test('a tunnel belongs to the trace of its CONNECT, and its bytes are not touched', async t => {
+t.test('a tunnel belongs to the trace of its CONNECT, and its bytes are unchanged', async t => {
   const [origin, sink] = [await rawOrigin(t), await collector(t)]
   const proxy = await testProxy(t, tracing(sink), { lookup: async () => ['127.0.0.1'] })
   const client = await rawClient(t, proxy.port)
@@ -205,7 +205,7 @@ t.test('a tunnel belongs to the trace of its CONNECT, and its bytes are not touc
   t.notMatch(JSON.stringify(sink.spans), /c2VjcmV0|secret/)
 })
 
-t.test('a request for an origin carries the trace on, too', async t => {
+t.test('a request for an origin continues the trace, too', async t => {
   const [origin, sink] = [await scriptedOrigin(t), await collector(t)]
   const proxy = await testProxy(
     t,
@@ -224,7 +224,7 @@ t.test('a request for an origin carries the trace on, too', async t => {
   )
 })
 
-t.test('what is refused has one span, and what fails two that say so', async t => {
+t.test('a refusal has one span, and a failure two with the error', async t => {
   const sink = await collector(t)
   const proxy = await testProxy(t, tracing(sink), {
     lookup: async () => {
@@ -259,7 +259,7 @@ t.test('what is refused has one span, and what fails two that say so', async t =
   t.match(of('test-4'), [{ name: 'OPTIONS', kind: 'server', failed: false }])
 })
 
-t.test('an answer that breaks off is a fault, though its status was sent', async t => {
+t.test('a response that ends early is an error, although its status was sent', async t => {
   const origin = await scriptedOrigin(t, () => ({ bytes: OK.slice(0, -1), ending: 'end' }))
   const sink = await collector(t)
   const proxy = await testProxy(t, tracing(sink))
@@ -272,7 +272,7 @@ t.test('an answer that breaks off is a fault, though its status was sent', async
     t.match(span, { failed: true, attributes: { 'error.type': 'http_response_incomplete' } })
 })
 
-t.test('the collector gets the fields of headers_file, those of the last reload too', async t => {
+t.test('the collector receives the fields of headers_file, also those of the last reload', async t => {
   const folder = t.testdir({ token: 'Authorization: Bearer one\n' })
   const file = join(folder, 'token')
   const [sink, other] = [await collector(t), await collector(t)]
@@ -291,7 +291,7 @@ t.test('the collector gets the fields of headers_file, those of the last reload 
   t.same(other.requests, [])
 })
 
-t.test('spans that the collector refuses are counted in the log, and requests go on', async t => {
+t.test('spans that the collector refuses are counted in the log, and requests continue', async t => {
   const sink = await collector(t, 400)
   const proxy = await testProxy(t, tracing(sink))
   t.equal(await ask(t, proxy, 'OPTIONS * HTTP/1.1\r\nHost: x\r\n'), 200)
@@ -311,7 +311,7 @@ t.test('a stop does not wait long for a collector that does not answer', async t
   t.match(await proxy.event('spans_lost'), { spans: 1, error: 'not sent before the stop' })
 })
 
-t.test('the collector is dialled as all else is, by its address', async t => {
+t.test('the collector is dialled like everything else, by its address', async t => {
   const dialled: unknown[] = []
   const sink = await collector(t)
   const proxy = await testProxy(t, `tracing: { otlp: "http://collector.test:${sink.port}/v1/traces" }\n`, {
@@ -327,7 +327,7 @@ t.test('the collector is dialled as all else is, by its address', async t => {
   t.same(dialled, [['127.0.0.1', sink.port]])
 })
 
-t.test('a tunnel that a stop cuts has its spans, too', async t => {
+t.test('a tunnel that is ended by a stop has its spans, too', async t => {
   const [origin, sink] = [await rawOrigin(t), await collector(t)]
   const proxy = await testProxy(t, tracing(sink))
   await openTunnel(t, proxy, origin)

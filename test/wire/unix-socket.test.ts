@@ -27,7 +27,7 @@ async function socketProxy(t: Test, yaml: string) {
   return { proxy, path, status }
 }
 
-t.test('tunnels, forwards and logs without an address', async t => {
+t.test('tunnels, forwards and logs without a client address', async t => {
   const origin = await rawOrigin(t)
   const { proxy, path } = await socketProxy(t, `clients: [{ name: local, unix: true }]\n${LOOPBACK_RULES}`)
   const client = await unixClient(t, path)
@@ -73,7 +73,7 @@ t.test('a tunnel whose origin resets ends for the client too', async t => {
   client.destroy()
 })
 
-t.test('nobody may use it unless an entry says so', async t => {
+t.test('no client may use it unless an entry says so', async t => {
   const { path, proxy, status } = await socketProxy(
     t,
     'clients: [{ name: all, cidr: ["0.0.0.0/0", "::/0"] }]\n',
@@ -87,37 +87,40 @@ t.test('nobody may use it unless an entry says so', async t => {
   t.match(await proxy.event('decision', 2), { decision: 'deny', reason: 'client', client_address: 'unix' })
 })
 
-t.test('unix: true is for sockets alone, and an entry with neither address nor unix for all', async t => {
-  const { status } = await socketProxy(t, 'clients: [{ name: local, unix: true }]\n')
-  t.equal(await status(), 200)
-  t.equal(await status('', 'tcp'), 403)
+t.test(
+  'unix: true matches only sockets, and an entry with neither address nor unix matches all clients',
+  async t => {
+    const { status } = await socketProxy(t, 'clients: [{ name: local, unix: true }]\n')
+    t.equal(await status(), 200)
+    t.equal(await status('', 'tcp'), 403)
 
-  const path = await socketPath(t)
-  const folder = t.testdir({ users: USERS })
-  const loaded = parseConfig(
-    `version: 1\nlisten: { proxy: ["127.0.0.1:0", "unix:${path}"], admin: false }
+    const path = await socketPath(t)
+    const folder = t.testdir({ users: USERS })
+    const loaded = parseConfig(
+      `version: 1\nlisten: { proxy: ["127.0.0.1:0", "unix:${path}"], admin: false }
 clients: [{ name: team, basic: { htpasswd_file: users } }]\n`,
-    'test',
-    folder,
-  )
-  t.same(loaded.warnings, [])
-  const proxy = await startProxy(loaded, environment)
-  t.teardown(() => proxy.drain())
-  const both = [() => unixClient(t, path), () => rawClient(t, proxy.proxy[0]?.port ?? 0)]
-  for (const connect of both) {
-    for (const [fields, expected] of [
-      ['', 407],
-      [AS_ANN, 200],
-    ] as const) {
-      const client = await connect()
-      client.write(`OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${fields}\r\n`)
-      t.equal((await readResponse(client)).status, expected)
-      client.end()
+      'test',
+      folder,
+    )
+    t.same(loaded.warnings, [])
+    const proxy = await startProxy(loaded, environment)
+    t.teardown(() => proxy.drain())
+    const both = [() => unixClient(t, path), () => rawClient(t, proxy.proxy[0]?.port ?? 0)]
+    for (const connect of both) {
+      for (const [fields, expected] of [
+        ['', 407],
+        [AS_ANN, 200],
+      ] as const) {
+        const client = await connect()
+        client.write(`OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${fields}\r\n`)
+        t.equal((await readResponse(client)).status, expected)
+        client.end()
+      }
     }
-  }
-})
+  },
+)
 
-t.test('may read a store, and write nothing: it has no address that store.write could hold', async t => {
+t.test('may read a store, and write nothing: it has no address that store.write could contain', async t => {
   const folder = t.testdir()
   const { path } = await socketProxy(
     t,
@@ -155,7 +158,7 @@ t.test('the admin listener can be a socket', async t => {
   t.notOk(existsSync(path), 'gone with the proxy')
 })
 
-t.test('replaces what a dead process left, is an error where one lives, and cleans up', async t => {
+t.test('replaces a socket of a dead process, fails if one is in use, and removes its own', async t => {
   const path = await staleSocket(t)
   const loaded = parseConfig(
     `version: 1\nlisten: { proxy: ["unix:${path}"], admin: false }\nclients: [{ name: local, unix: true }]\n`,

@@ -41,7 +41,7 @@ async function statusOf({ adminPort }: TestProxy): Promise<StatusDocument> {
 const metricsOf = async ({ adminPort }: TestProxy): Promise<string> =>
   (await fetch(`http://127.0.0.1:${adminPort}/metrics`)).text()
 
-t.test('a user stands in both events of a tunnel, beside it while it is open, and in no metric', async t => {
+t.test('a user is in both events of a tunnel, in its status while it is open, and in no metric', async t => {
   const origin = await rawOrigin(t)
   const proxy = await guarded(t, TEAM)
   for (const [index, user] of USERS.entries()) {
@@ -63,7 +63,7 @@ t.test('a user stands in both events of a tunnel, beside it while it is open, an
   for (const user of [...USERS, 'team']) t.notMatch(metrics, user)
 })
 
-t.test('a name stands nowhere whose password was wrong: it may be a password itself', async t => {
+t.test('a name with a wrong password is not logged: it may be a password itself', async t => {
   const proxy = await guarded(t, TEAM)
   for (const [user, password] of [
     ['alice', 'wrong'],
@@ -87,7 +87,7 @@ t.test('a name stands nowhere whose password was wrong: it may be a password its
   t.notMatch(JSON.stringify(denials), /alice|pass word|nobody/)
 })
 
-t.test('whoever needs no password has no user, whatever is sent', async t => {
+t.test('a client that needs no password has no user, whatever it sends', async t => {
   const proxy = await guarded(t, '  - { name: near, cidr: ["127.0.0.0/8"], rules: [] }\n')
   const client = await connect(t, proxy, 'a.test:443', credentials('alice'))
   t.equal((await readResponse(client)).status, 403)
@@ -95,7 +95,7 @@ t.test('whoever needs no password has no user, whatever is sent', async t => {
   t.match((await statusOf(proxy)).denials.listed, [{ client: 'near', user: null }])
 })
 
-t.test('a refusal for a limit says whose share it was: of two users one has tunnels left', async t => {
+t.test('a refusal for a limit names the account: of two users one has tunnels left', async t => {
   const origin = await rawOrigin(t)
   const proxy = await guarded(t, TEAM, 'limits: { tunnels_per_client: 1 }\n')
   const first = await connect(t, proxy, origin.authority, credentials('alice'))
@@ -124,7 +124,7 @@ t.test('a refusal for a limit says whose share it was: of two users one has tunn
   t.notMatch(await metricsOf(proxy), /alice|bob/)
 })
 
-t.test('entries with users share one htpasswd_file, each with rules of its own', async t => {
+t.test('entries with users share one htpasswd_file, each with its own rules', async t => {
   const entry = (name: string, users: string, rules: string) =>
     `  - { name: ${name}, basic: { htpasswd_file: "FILE" }, ${users} rules: [${rules}] }\n`
   const two = entry('admins', 'users: [alice],', 'local') + entry('guests', 'users: [bob],', '')
@@ -148,7 +148,7 @@ t.test('entries with users share one htpasswd_file, each with rules of its own',
   t.equal(open?.user, 'alice')
 })
 
-t.test('a reload that takes a name away closes the tunnels of that user, and no others', async t => {
+t.test('a reload that removes a name closes the tunnels of that user, and no others', async t => {
   const entry = (users: string) => `  - { name: team, basic: { htpasswd_file: "FILE" }, users: [${users}] }\n`
   const origin = await rawOrigin(t)
   const proxy = await guarded(t, entry('alice, bob'))
@@ -166,7 +166,7 @@ t.test('a reload that takes a name away closes the tunnels of that user, and no 
 })
 
 t.test(
-  'of a certificate it is the first alternative name, or else the subject',
+  'the user of a certificate is its first alternative name, or else the subject',
   { skip: needs('openssl') },
   async t => {
     const folder = t.testdir()
