@@ -83,7 +83,7 @@ export interface Exchange {
   /** Whether the final response has begun. */
   readonly responded: boolean
   /** Sends an interim response (1xx); does nothing for HTTP/1.0 clients. */
-  inform(status: number, reason: string, fields: Fields): void
+  sendInterim(status: number, reason: string, fields: Fields): void
   /** Sends the head of the final response; may be called once. */
   respond(head: ResponseHead): ResponseContent
   /**

@@ -172,7 +172,7 @@ class Relay implements UpstreamEvents {
     if (this.#over) return
     const { status, reason, fields, minor } = head
     const forwarded = responseFields(fields, minor, this.#options.via)
-    this.#exchange.inform(status, forwardedPhrase(status, reason), forwarded)
+    this.#exchange.sendInterim(status, forwardedPhrase(status, reason), forwarded)
   }
 
   cached(outcome: CacheOutcome): void {

@@ -192,7 +192,7 @@ export class ConnectionExchange implements ReceivedExchange {
     return this.#client.slot
   }
 
-  inform(status: number, reason: string, fields: Fields): void {
+  sendInterim(status: number, reason: string, fields: Fields): void {
     if (this.aborted === undefined) this.#connection?.output.interim(status, reason, fields)
   }
 
@@ -264,7 +264,7 @@ export class ConnectionExchange implements ReceivedExchange {
     this.#carrier?.stop(reason)
   }
 
-  carriedBy(carrier: Carrier): void {
+  becameTunnel(carrier: Carrier): void {
     this.#carrier = carrier
   }
 

@@ -32,7 +32,7 @@ export interface ReceivedExchange extends Exchange, Metered {
    */
   refuse(error: ProxyError, hint?: string): void
   /** The exchange has become a tunnel, whose bytes this carrier moves. */
-  carriedBy(carrier: Carrier): void
+  becameTunnel(carrier: Carrier): void
   /** The close of the exchange was reported: the next request of the connection may begin. */
   reported(): void
 }

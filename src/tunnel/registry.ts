@@ -139,7 +139,7 @@ export class TunnelRegistry {
       index: NOT_INDEXED,
     }
     this.#running.add(running)
-    exchange.carriedBy(pump)
+    exchange.becameTunnel(pump)
     rules.tunnelOpened(connectMs, admitted.dnsMs)
     void pump.finished.then(({ bytesUp, bytesDown }) => {
       this.#running.delete(running)

@@ -104,7 +104,7 @@ t.test('counts all content, and the bytes of its tunnel', async t => {
     check() {},
     stop: stopped.push.bind(stopped),
   }
-  counted.carriedBy(pump)
+  counted.becameTunnel(pump)
   t.equal(counted.bytesPassed, 107)
   counted.stopTunnel('bytes')
   t.same(stopped, ['bytes'])

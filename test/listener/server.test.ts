@@ -218,7 +218,7 @@ t.test('a drain ends even if something that it stops does not report its end', a
     check: () => {},
     stop: (why: string) => void stopped.push(why),
   }
-  const admitted = { exchange: { carriedBy: () => {} } } as unknown as AdmittedExchange
+  const admitted = { exchange: { becameTunnel: () => {} } } as unknown as AdmittedExchange
   const rules = { judge: () => async () => true, tunnelOpened: () => {}, tunnelClosed: () => {} }
   tunnels.open(stuck as unknown as Pump, admitted, { address: '', parent: undefined }, rules)
   await server.drain(0)

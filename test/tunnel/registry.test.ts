@@ -68,7 +68,7 @@ function opened(
     id,
     clientAddress: '10.0.0.1',
     slot: A_PLACE,
-    carriedBy: (carrier: Carrier) => pump.calls.push(`carries ${carrier === pump}`),
+    becameTunnel: (carrier: Carrier) => pump.calls.push(`carries ${carrier === pump}`),
   }
   const admitted = { exchange, subject, rule: 'web' } as unknown as AdmittedExchange
   const may = pumps.open(pump, admitted, { address: '192.0.2.1', parent: undefined }, rules)

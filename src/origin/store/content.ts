@@ -72,7 +72,7 @@ export async function readContent(
       },
     })
     // A client that expects 100 waits for this before it sends its content.
-    if (exchange.facts.expectContinue) exchange.inform(100, 'Continue', [])
+    if (exchange.facts.expectContinue) exchange.sendInterim(100, 'Continue', [])
   })
 }
 

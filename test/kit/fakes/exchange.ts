@@ -113,7 +113,7 @@ export class FakeExchange implements ReceivedExchange {
     else this.signal.addEventListener('abort', tell, { once: true })
   }
 
-  inform(status: number): void {
+  sendInterim(status: number): void {
     this.answered.push(`inform ${status}`)
   }
 
@@ -142,7 +142,7 @@ export class FakeExchange implements ReceivedExchange {
     this.answered.push(`refuse ${error.status}`)
   }
 
-  carriedBy(): void {}
+  becameTunnel(): void {}
 
   stopTunnel(): void {}
 
