@@ -97,6 +97,16 @@ t.test('every link of a README leads to a file that is there, and to a heading o
   }
 })
 
+t.test('every README can be found from the first one', async t => {
+  const found = new Set(['README.md'])
+  for (const path of found) {
+    for (const [, link = ''] of readReadme(path).matchAll(/\]\(([^)\s#]*README\.md)/g)) {
+      found.add(posix.join(posix.dirname(path), link))
+    }
+  }
+  t.same([...found].sort(), [...paths].sort())
+})
+
 t.test('a README with more than eight headings begins with a table of contents', async t => {
   for (const path of paths) {
     const headings = headingsOf(readReadme(path))
