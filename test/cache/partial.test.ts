@@ -228,6 +228,32 @@ t.test(
   },
 )
 
+t.test('without a strong validator no part is combined, and no rest asked for (RFC 9111 §3.4)', async t => {
+  const weak = fc.constantFrom<Fields>(
+    [],
+    ['ETag', 'W/"a"'],
+    ['ETag', '"a'],
+    ['ETag', '"a"', 'ETag', '"a"'],
+    ['ETag', 'W/"a"', 'Last-Modified', date(-3000), 'Date', date()],
+    ['Last-Modified', date(-59), 'Date', date()],
+    ['Last-Modified', date(1), 'Date', date()],
+    ['Last-Modified', 'yesterday', 'Date', date()],
+  )
+  const place = fc.tuple(fc.nat(20), fc.nat(20), fc.option(fc.nat(50), { nil: undefined }))
+  fc.assert(
+    fc.property(weak, anyFields, place, (fields, others, at) => {
+      const more = partAt(at)
+      const answer = [...fields, ...others, 'Content-Range', 'bytes 5-9/10']
+      return (
+        !mayCombine(head(fields, more), received(answer, 206)) &&
+        remainderRange(others, stored(fields, more)) === undefined
+      )
+    }),
+    { numRuns: runs(2000) },
+  )
+  t.pass()
+})
+
 t.test('no bytes result in a range outside the stored content (RFC 9110 §14)', async () => {
   const place = fc.tuple(fc.nat(20), fc.nat(20), fc.option(fc.nat(50), { nil: undefined }))
   fc.assert(

@@ -265,3 +265,43 @@ bothWays(
     t.equal(origin.requests.length, 2)
   },
 )
+
+/** Fields of parts that nothing says are of one content, byte for byte. */
+const WITHOUT_STRONG_VALIDATOR = [
+  ['none at all', 'Cache-Control: max-age=60\r\n'],
+  ['a weak entity tag', 'Cache-Control: max-age=60\r\nETag: W/"a"\r\n'],
+  [
+    'a Last-Modified of this minute',
+    'Cache-Control: max-age=60\r\nLast-Modified: Thu, 01 Jan 1970 00:00:00 GMT\r\nDate: Thu, 01 Jan 1970 00:00:59 GMT\r\n',
+  ],
+] as const
+
+for (const [what, fields] of WITHOUT_STRONG_VALIDATOR) {
+  bothWays(
+    t,
+    `parts are never put together by ${what}: neither a beginning and its rest, nor two that touch (RFC 9111 §3.4)`,
+    async (t, way) => {
+      // The second time the content is another one: whoever joined both would have a mixture.
+      const contents = ['0123456789', 'abcdefghij']
+      let turn = 0
+      const { get, origin } = await cached(t, way, ({ head }) => {
+        const content = contents[Math.min(turn++, 1)] as string
+        const [, first, last] = /^range: bytes=(\d+)-(\d+)\r$/im.exec(head) ?? []
+        if (first === undefined || last === undefined) return fresh(content, fields)
+        const part = content.slice(Number(first), Number(last) + 1)
+        const range = `Content-Range: bytes ${first}-${last}/${content.length}\r\n`
+        return fresh(part, `${fields}${range}`, '206 Partial Content')
+      })
+      t.match(told(await get('/a', 'Range: bytes=0-4\r\n')), [206, '01234'])
+      t.match(told(await get('/a', 'Range: bytes=5-9\r\n')), [206, 'fghij'])
+      t.match(told(await get('/a', 'Range: bytes=3-6\r\n')), [206, 'defg'], 'over both')
+      t.match(told(await get('/a', 'Range: bytes=0-9\r\n')), [206, 'abcdefghij'], 'of both')
+      t.match(told(await get()), [200, 'abcdefghij'], 'all of it')
+      turn = 0
+      t.match(told(await get('/b', 'Range: bytes=0-4\r\n')), [206, '01234'])
+      const whole = await get('/b')
+      t.match(told(whole), [200, 'abcdefghij'], 'all of it behind its beginning alone')
+      for (const { head } of origin.requests) t.notMatch(head, /^(?:if-range|range: bytes=5-\r)/im)
+    },
+  )
+}
