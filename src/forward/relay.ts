@@ -190,7 +190,7 @@ class Relay implements UpstreamEvents {
       status: head.status,
       reason: forwardedPhrase(head.status, head.reason),
       lines: head.lines,
-      // What is stored has a Date.
+      // A stored response always has a Date.
       fields: responseFields(head.fields, head.minor, via, head.lines === undefined ? date : undefined),
       contentLength: head.contentLength,
     })

@@ -51,9 +51,9 @@ t.test('the initial age is the larger of those by Date and by Age (RFC 9111 §4.
     [31, NOW - 30000, NOW, NOW, 31000],
     [30, NOW, NOW - 250, NOW, 30250],
     [0, NOW, NOW - 250, NOW, 250],
-    // A clock set back while the request was under way.
+    // The clock was set back during the request.
     [1, NOW, NOW + 9000, NOW, 1000],
-    // Date has no fraction.
+    // Date has no fraction of a second.
     [0, NOW, NOW + 999, NOW + 999, 0],
     [0, NOW - 1000, NOW + 999, NOW + 999, 1000],
   ] as const) {

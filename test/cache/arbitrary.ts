@@ -1,4 +1,4 @@
-/** Field lines that are drawn: of any bytes, and of pieces that mean something to a cache. */
+/** Arbitrary field lines: of random bytes, and of pieces that are significant for a cache. */
 import fc from 'fast-check'
 import type { Fields } from '../../src/http/fields.js'
 import { date, FIELD_NAMES } from './messages.js'

@@ -1,4 +1,4 @@
-/** Requests, responses and what is stored of them, for the tests of the cache's decisions. */
+/** Requests, responses and stored responses for the tests of the cache's decisions. */
 import { serializeHttpDate } from '../../src/http/date.js'
 import { FieldSection } from '../../src/http/field-section.js'
 import type { Fields } from '../../src/http/fields.js'
@@ -9,7 +9,7 @@ import { decideStorable, storedFields } from '../../src/cache/storable.js'
 import type { StoredHead } from '../../src/cache/stored-response.js'
 import { selectingFields } from '../../src/cache/vary.js'
 
-/** A whole second, as a Date has it. */
+/** A time in whole seconds, like a Date. */
 export const NOW = Date.UTC(2026, 2, 1, 12)
 export const TIMES = { requestedAt: NOW, respondedAt: NOW }
 export const URI = 'http://example.com:80/a'
@@ -23,7 +23,7 @@ export function request(fields: Fields = [], method = 'GET', hasContent = false)
   return { method, key: { partition: 'p', uri: URI }, fields: FieldSection.of(fields), hasContent }
 }
 
-/** `Content-Length` is read, as the reader of responses does. */
+/** A received head; `Content-Length` is parsed as by the reader of responses. */
 export function received(fields: Fields = [], status = 200): ReceivedHead {
   const section = FieldSection.of(fields)
   const length = section.value(11)
@@ -36,7 +36,7 @@ export function received(fields: Fields = [], status = 200): ReceivedHead {
   }
 }
 
-/** What would be stored, whether it may be or not. */
+/** The head that would be stored, whether or not it may be. */
 export function head(fields: Fields = [], more: Partial<StoredHead> = {}, asked: Fields = []): StoredHead {
   const response = received(fields, more.status)
   const vary = response.fields.list.filter(
@@ -68,7 +68,7 @@ export function verdict(asked: CacheRequest, response: ReceivedHead): string {
   return decision.kind === 'store' ? 'store' : decision.why
 }
 
-/** Lines of any bytes under the names that caching is decided by. */
+/** Lines of random bytes with the names of fields that caching depends on. */
 export const FIELD_NAMES = [
   'Age',
   'Authorization',

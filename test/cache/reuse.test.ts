@@ -11,7 +11,7 @@ import { runs } from '../kit/runs.js'
 import { anyFields, anyStatus } from './arbitrary.js'
 import { date, NOW, request, stored } from './messages.js'
 
-/** What is decided of a response so many seconds old: `fresh`, or kind and reason. */
+/** The decision for a response of this age in seconds: `fresh`, or kind and reason. */
 function decided(control: string, ageSeconds: number, asked: Fields = [], ttl?: LifetimeBounds): string {
   const reuse = decideReuse(stored(['Cache-Control', control]), request(asked), NOW + ageSeconds * 1000, ttl)
   return reuse.kind === 'fresh' ? 'fresh' : `${reuse.kind} ${reuse.why}`
@@ -210,7 +210,7 @@ t.test(
       ['max-age=60, stale-if-error=100000', [], 60 + 100_000, true],
       ['max-age=60', askedFor('no-cache'), 60, false],
       ['max-age=60', ['Pragma', 'no-cache'], 60, false],
-      // Who wants it fresh does not want it stale.
+      // A request that requires a fresh response does not accept a stale one.
       ['max-age=60', askedFor('max-age=100'), 60, false],
       ['max-age=60', askedFor('min-fresh=0'), 60, false],
       ['max-age=60', askedFor('max-age=100, max-stale'), 60, true],

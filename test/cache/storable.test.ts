@@ -369,7 +369,7 @@ t.test(
     const control = fc.constantFrom('no-store', 'private', 'max-age=60, NO-STORE', 'public, private')
     fc.assert(
       fc.property(anyFields, anyFields, anyStatus, control, (asked, drawn, status, forbids) => {
-        // A targeted field would take its place, and must-understand allow it.
+        // A targeted field would replace it, and must-understand would allow it.
         const fields = drawn.map(text => text.replace('CDN-', 'X-').replaceAll('understand', 'x'))
         const response = received([...fields, 'Cache-Control', forbids], status)
         return verdict(request(asked), response) !== 'store'

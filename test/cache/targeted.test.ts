@@ -16,7 +16,7 @@ t.test('a targeted field replaces Cache-Control and Expires (RFC 9213 §2.1, §2
     [['CDN-Cache-Control', 'max-age=60;x=1'], 60],
     [['CDN-Cache-Control', 'max-age=1, max-age=60'], 60],
     [['CDN-Cache-Control', 'public', 'Cache-Control', 'max-age=60'], 0],
-    // Ignored as a whole: empty, or no dictionary.
+    // These are ignored as a whole: they are empty, or not a dictionary.
     [['CDN-Cache-Control', '', 'Cache-Control', 'max-age=60'], 60],
     [['CDN-Cache-Control', 'max-age=1,', 'Cache-Control', 'max-age=60'], 60],
     [['CDN-Cache-Control', 'Max-Age=1', 'Cache-Control', 'max-age=60'], 60],

@@ -85,7 +85,7 @@ t.test('a client whose copy is the stored response gets 304 (RFC 9111 §4.3.2)',
     [tagged, ['If-None-Match', '"b"'], 'whole'],
     [tagged, ['If-None-Match', 'a'], 'whole'],
     [dated, ['If-None-Match', '"a"'], 'whole'],
-    // If-None-Match goes before If-Modified-Since.
+    // If-None-Match takes precedence over If-Modified-Since.
     [tagged, ['If-None-Match', '"a"', 'If-Modified-Since', date(-9000)], 'not-modified'],
     [tagged, ['If-None-Match', '"b"', 'If-Modified-Since', date()], 'whole'],
     [dated, ['If-Modified-Since', date(-3000)], 'not-modified'],
@@ -93,7 +93,7 @@ t.test('a client whose copy is the stored response gets 304 (RFC 9111 §4.3.2)',
     [dated, ['If-Modified-Since', date(-3001)], 'whole'],
     [dated, ['If-Modified-Since', 'Sunday, 01-Mar-26 11:10:00 GMT'], 'not-modified'],
     [dated, ['If-Modified-Since', 'x'], 'whole'],
-    // Without Last-Modified it is compared with Date.
+    // Without Last-Modified, If-Modified-Since is compared with Date.
     [['Date', date()], ['If-Modified-Since', date()], 'not-modified'],
     [['Date', date()], ['If-Modified-Since', date(-1)], 'whole'],
     [tagged, [], 'whole'],
@@ -157,7 +157,7 @@ t.test('which stored response a 304 is about (RFC 9111 §4.3.4)', async t => {
   for (const [fields, answer, wanted] of [
     [['ETag', '"a"'], ['ETag', '"a"'], true],
     [['ETag', '"a"'], [], true],
-    // Origins that compress name another variant.
+    // Origins that compress send the tag of another variant.
     [['ETag', '"a"'], ['ETag', '"a-gzip"'], true],
     [['ETag', '"a"', 'Last-Modified', date(-9)], ['Last-Modified', date(-8)], true],
     [['Last-Modified', date(-9)], ['Last-Modified', date(-9)], true],
@@ -345,7 +345,7 @@ t.test(
   },
 )
 
-/** Whether what describes the content is the same. */
+/** Whether the fields that describe the content are the same. */
 function keeps(before: Fields, after: Fields): boolean {
   return ['etag', 'content-length', 'content-range'].every(
     name => fieldValues(before, name).join() === fieldValues(after, name).join(),

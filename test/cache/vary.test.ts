@@ -45,7 +45,7 @@ t.test('a response matches requests with the same fields as its own request (RFC
     ['Foo, Bar', ['Foo', '1', 'Bar', 'abc'], ['Foo', '1', 'Bar', 'abcd'], false],
     ['Foo, Bar', ['Foo', '1'], [], false],
     ['Foo, Bar, Baz', ['Foo', '1', 'Baz', '789'], ['Foo', '1', 'Baz', '789'], true],
-    // Lines are combined, white space around commas says nothing.
+    // Lines are combined, and white space around commas does not matter.
     ['Foo', ['Foo', '1, 2'], ['Foo', '1', 'Foo', '2'], true],
     ['Foo', ['Foo', '1,2'], ['Foo', ' 1 ,\t2 '], true],
     ['Foo', ['Foo', '1, 2'], ['Foo', '2, 1'], false],
@@ -76,7 +76,7 @@ t.test(
       ['Accept-Language', 'en, de', 'en', false],
       ['Accept-Language', 'en', 'en-GB', false],
       ['Accept-Language', 'en;q=0', 'en', false],
-      // What cannot be read is compared as any other field.
+      // A value that cannot be parsed is compared like any other field.
       ['Accept-Language', 'en;q=2, de', 'de, en;q=2', false],
       ['Accept-Language', 'en;q=1.5', 'en;q=1.50', false],
       ['Accept-Language', 'en;q=2, de', 'en;q=2,de', true],

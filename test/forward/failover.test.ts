@@ -13,7 +13,7 @@ interface Hop {
 const HOPS: readonly Hop[] = ['a', 'b'].map(url => ({ source: 'key', url }))
 const SENT: Outcome = { handler: 'forward', status: 200, closeReason: 'complete', bytesUp: 0, bytesDown: 0 }
 
-/** A request by this method whose first hop ends so, and where it went. */
+/** Sends a request with this method whose first hop has this result; returns the hops that it was sent to. */
 async function tried(
   method: Method,
   first: Partial<Outcome> | Error,

@@ -1,4 +1,4 @@
-/** What forwarding asks a sender for, and which fields the next hop gets. The bytes that come of it are in test/wire. */
+/** The request that forwarding gives to a sender, and the fields for the next hop. The bytes are tested in test/wire. */
 import { Via } from '../../src/http/via.js'
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
@@ -25,7 +25,7 @@ interface Asked {
   readonly upgradable?: boolean
 }
 
-/** The request that a sender gets for one of a client's. */
+/** The request for the sender, made from a client's request. */
 function asked(options: Asked): UpstreamRequest {
   const { method = 'GET', target = 'http://a.test/', fields = [], minor = 1, upgradable = true } = options
   const parsed = parseRequestTarget(method, target)

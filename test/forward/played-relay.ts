@@ -1,4 +1,4 @@
-/** The relay between an exchange and a sender that the test plays. */
+/** A relay between a fake exchange and a fake sender, both driven by the test. */
 import { Via } from '../../src/http/via.js'
 import { ProxyError } from '../../src/errors.js'
 import type { Method } from '../../src/http/method.js'
@@ -29,7 +29,7 @@ export function setup(method: Method = 'GET', request: Partial<UpstreamRequest> 
     attempts: sender.attempts,
     exchange,
     written: exchange.answered,
-    /** Calls back within each `send`, before it returns. */
+    /** Called within each `send`, before it returns. */
     whileSending: (callback: (events: UpstreamEvents) => void) => {
       sender.whileSending = callback
     },

@@ -1,4 +1,4 @@
-/** What the relay makes of what its sender reports, and how long an upstream may keep an exchange waiting. */
+/** How the relay handles the events of its sender, and its timeouts for the upstream. */
 import t, { type Test } from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
@@ -156,7 +156,7 @@ t.test('a request whose exchange ends while it is being sent is cancelled right 
   )
 })
 
-/** Content that the test plays, and how it is read. */
+/** Request content driven by the test, and how it is read. */
 function playedContent() {
   let consumer: ContentConsumer | undefined
   const calls: string[] = []
@@ -173,7 +173,7 @@ function playedContent() {
   return { content, calls, data: () => consumer?.data(Buffer.from('x')), end: () => consumer?.end([]) }
 }
 
-/** limits.body_idle and limits.response_timeout, held. */
+/** limits.body_idle and limits.response_timeout, driven by the test. */
 const IDLE_MS = 7_654_321
 const RESPONSE_MS = 7_654_322
 

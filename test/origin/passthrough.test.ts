@@ -1,4 +1,4 @@
-/** What becomes of a request whose upstream gives no permit. The bytes, and failover, are in test/wire. */
+/** The results of a request whose upstream gets no permit. The bytes, and failover, are tested in test/wire. */
 import { Via } from '../../src/http/via.js'
 import t from 'tap'
 import { FieldSection } from '../../src/http/field-section.js'
@@ -15,7 +15,7 @@ interface Passed {
   readonly changes: readonly string[]
 }
 
-/** A GET to upstreams of these names, each of which DNS or the address guard answers with an error. */
+/** A GET to upstreams with these names, each of which fails in DNS or in the address policy. */
 function passed(errors: Readonly<Record<string, Error>>, hasLeft = false): Passed {
   const sender = new FakeSender()
   const upstreams = Object.keys(errors).map(

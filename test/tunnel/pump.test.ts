@@ -13,7 +13,7 @@ import { until } from '../kit/until.js'
 
 const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
 
-/** Counts the large buffers that are out. */
+/** Counts the large buffers in use. */
 class CountedBuffers extends ReadBuffers {
   out = 0
   taken = 0
@@ -31,7 +31,7 @@ class CountedBuffers extends ReadBuffers {
 }
 
 interface Ends {
-  /** The far end, spoken for by the test. */
+  /** The far end, which the test controls. */
   readonly peer: RawPeer
   /** The near end, which the pump gets. */
   readonly socket: Socket
@@ -70,12 +70,12 @@ interface Running {
   readonly upstream: RawPeer
   /** The near end of the upstream's connection. */
   readonly nearUpstream: Socket
-  /** And of the client's. */
+  /** The near end of the client's connection. */
   readonly nearClient: Socket
 }
 
 interface Setup {
-  /** Whether the sockets are read with buffers of ours. */
+  /** Whether the sockets read into buffers of ours. */
   readonly buffered?: boolean
   readonly fromClient?: readonly string[]
   readonly fromUpstream?: readonly string[]
@@ -136,7 +136,7 @@ for (const buffered of [true, false]) {
     client.socket.pause()
     const total = 32 << 20
     upstream.socket.write(Buffer.alloc(total, 'x'))
-    // One write, so that it is done only when all of it has been taken.
+    // It is a single write, which is complete only when all of it has been taken.
     t.equal(await settled(() => upstream.socket.writableLength), total)
     client.socket.resume()
     t.equal((await client.until(total)).length, total)
@@ -211,7 +211,7 @@ t.test('is idle if nothing was received from either side for the idle timeout', 
 })
 
 t.test('is not idle while a slow side reads something', async t => {
-  // All of it is the pump's from the start: nothing comes from the other side meanwhile.
+  // The pump has all bytes from the start; nothing arrives from the other side meanwhile.
   const { pump, clock, client } = await running(t, { fromUpstream: ['x'.repeat(32 << 20)] })
   client.socket.pause()
   await settled(() => client.socket.bytesRead)
@@ -296,7 +296,7 @@ for (const buffered of [true, false]) {
   const how = `${buffered ? 'with' : 'without'} buffers of its own`
   t.test(`joins single bytes for a side that does not read, ${how}`, async t => {
     const { pump, client, upstream, nearClient, nearUpstream } = await running(t, { buffered })
-    // It takes nothing for as long as it is corked.
+    // It takes nothing while it is corked.
     nearUpstream.cork()
     let writes = 0
     const write = nearUpstream.write.bind(nearUpstream) as (...args: unknown[]) => boolean

@@ -47,7 +47,7 @@ function rulesOf(isAllowed: (tunnel: OpenTunnel) => Promise<boolean>) {
   }
 }
 
-/** Registers a tunnel that came from a CONNECT with this id. */
+/** Registers the tunnel of a CONNECT with this id. */
 function opened(
   pumps: TunnelRegistry,
   id: string,
@@ -72,7 +72,7 @@ function opened(
   }
   const admitted = { exchange, subject, rule: 'web' } as unknown as AdmittedExchange
   const may = pumps.open(pump, admitted, { address: '192.0.2.1', parent: undefined }, rules)
-  // The exchange knows by now; the tests are about what follows.
+  // The exchange has been notified by now; the tests are about what follows.
   if (pump.calls.shift() !== 'carries true') throw new Error('the exchange does not know its tunnel')
   return may
 }

@@ -18,7 +18,7 @@ const LIMITS: PumpLimits = { idleMs: 10_000, lifetimeMs: 100_000 }
 const EVENTS = ['data', 'end', 'error', 'close', 'drain', 'readable'] as const
 
 interface Ends {
-  /** The far end, spoken for by the test. */
+  /** The far end, which the test controls. */
   readonly peer: RawPeer
   /** The near end, which the tunnel gets. */
   readonly socket: Socket
@@ -42,7 +42,7 @@ async function ends(t: Test, reader?: BufferedReader): Promise<Ends> {
   return { peer, socket }
 }
 
-/** A client that speaks TLS to the proxy, by a key that both know. */
+/** A client with TLS to the proxy, by a pre-shared key. */
 async function tlsEnds(t: Test): Promise<Ends> {
   const key = Buffer.alloc(32, 7)
   const shared = { ciphers: 'PSK', maxVersion: 'TLSv1.2', allowHalfOpen: true } as const
@@ -71,7 +71,7 @@ async function tlsEnds(t: Test): Promise<Ends> {
 
 const latin1 = (pieces: readonly Buffer[]) => Buffer.concat(pieces).toString('latin1')
 
-/** What a pump is to the tunnel; `done` ends it. */
+/** A fake pump; `done` finishes it. */
 class StubPump implements RunningPump {
   readonly calls: string[] = []
   readonly bytes = 5

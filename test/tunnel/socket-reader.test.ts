@@ -8,7 +8,7 @@ const SHARED_BYTES = 32 * 1024
 const LARGE_BYTES = 256 * 1024
 const COPY_BELOW = 16 * 1024
 
-/** Reads as a socket does: fills the buffer it is given and calls back with it. */
+/** Reads like a socket: fills the given buffer and calls back with it. */
 function read(reader: BufferedReader, bytes: number, fill: string): boolean {
   const buffer = reader.onRead.buffer()
   buffer.fill(fill, 0, bytes)

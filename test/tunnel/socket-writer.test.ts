@@ -8,19 +8,19 @@ interface Slow {
   readonly socket: Socket
   /** Each write to the socket, by its bytes. */
   readonly writes: number[]
-  /** What the system has taken. */
+  /** The bytes that the system has taken. */
   readonly taken: string[]
-  /** Has the system take what it was given last. */
+  /** Makes the system take the last write. */
   take(): void
 }
 
-/** A socket whose other end takes nothing before `take`. */
+/** A socket whose peer reads nothing before `take`. */
 function slow(t: Test): Slow {
   const socket = new Socket()
   const writes: number[] = []
   const taken: string[] = []
   const callbacks: (() => void)[] = []
-  // A socket takes text as it is.
+  // A socket accepts text as it is.
   const text = (chunk: Buffer | string): string =>
     typeof chunk === 'string' ? chunk : chunk.toString('latin1')
   socket._write = (chunk, _encoding, callback) => {
@@ -130,7 +130,7 @@ t.test('closes a connection whose FIN is being sent, as the system does not rese
   const { socket } = await rawClient(t, origin.port)
   const closed = new Promise(resolve => socket.once('close', resolve))
   socket.end()
-  // The FIN is asked for in the next tick, and done in the next turn of the loop.
+  // The FIN is requested in the next tick, and sent in the next turn of the event loop.
   await new Promise<void>(resolve => process.nextTick(resolve))
   t.notOk(socket.writableFinished)
   resetSocket(socket)

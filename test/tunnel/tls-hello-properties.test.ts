@@ -1,4 +1,4 @@
-/** Hellos with anything wrong in them, and bytes that were never one. */
+/** Damaged ClientHellos, and random bytes. */
 import fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { ClientHelloReader, type HelloVerdict } from '../../src/tunnel/tls-hello.js'
@@ -26,14 +26,14 @@ function readIn(pieces: readonly Uint8Array[]): { verdict: HelloVerdict | undefi
   return { verdict, held: reader.held }
 }
 
-/** Throws unless the verdict is the same however the bytes are cut, and says nothing that they do not. */
+/** Throws unless the verdict is the same however the bytes are split, and contains only what is in the bytes. */
 function checkHello(bytes: Buffer, places: readonly number[]): HelloVerdict | undefined {
   const { verdict } = readIn([bytes])
   const pieces = readIn(cutAt(bytes, places))
   if (JSON.stringify(pieces.verdict) !== JSON.stringify(verdict)) throw new Error('cuts make a difference')
   if (!bytes.subarray(0, pieces.held.length).equals(pieces.held)) throw new Error('bytes were changed')
   if (verdict?.kind === 'hello' && verdict.serverName !== undefined) {
-    // Over several records the name may have a record header in it, but each of its bytes is there, in order.
+    // If it spans several records, the name may contain a record header in between, but all of its bytes are there, in order.
     let at = -1
     for (const byte of Buffer.from(verdict.serverName, 'latin1')) {
       at = bytes.indexOf(byte, at + 1)

@@ -10,7 +10,7 @@ import {
   serverHelloMessage,
 } from '../kit/peers/server-hello.js'
 
-/** The verdict on all the bytes at once; and the same a byte at a time, with how many of them it took. */
+/** The verdict for all bytes at once; it must be the same byte by byte, with the number of bytes that this took. */
 function read(bytes: Uint8Array): { verdict: string | undefined; after: number } {
   const whole = new ServerHelloReader().push(bytes)
   const reader = new ServerHelloReader()

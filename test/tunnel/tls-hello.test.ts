@@ -28,7 +28,7 @@ function text(verdict: HelloVerdict | undefined): string {
   return verdict.kind === 'fault' ? `fault ${verdict.fault}` : `name ${verdict.serverName ?? 'none'}`
 }
 
-/** The verdict on all the bytes at once; and the same a byte at a time, with how many of them it took. */
+/** The verdict for all bytes at once; it must be the same byte by byte, with the number of bytes that this took. */
 function read(bytes: Uint8Array): { verdict: string; after: number } {
   const whole = text(new ClientHelloReader().push(bytes))
   const reader = new ClientHelloReader()
@@ -43,7 +43,7 @@ function read(bytes: Uint8Array): { verdict: string; after: number } {
   return { verdict: whole, after }
 }
 
-/** Hello with these extensions, one after the other. */
+/** A ClientHello with these extensions, in this order. */
 const withExtensions = (...extensions: Uint8Array[]) =>
   record(handshake(helloBody({ extensions: vector(2, ...extensions) })))
 
@@ -247,7 +247,7 @@ t.test('tiny records cannot make it read more', async t => {
   t.same(read(records(message, 1)), { verdict: TOO_LARGE, after: MAX_BYTES + 1 })
 })
 
-/** A server that waits for a hello and closes: what it got, and where it listens. */
+/** A server that waits for a ClientHello and closes: the bytes it received, and its port. */
 async function helloTaker(t: Test): Promise<{ port: number; hello: Promise<Buffer> }> {
   const server = createServer()
   const hello = new Promise<Buffer>(resolve => {

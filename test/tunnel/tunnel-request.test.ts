@@ -1,4 +1,4 @@
-/** The request that asks a parent for a tunnel. What its answers become is in test/wire/parent-tunnel.test.ts. */
+/** The CONNECT request to a parent. Its responses are tested in test/wire/parent-tunnel.test.ts. */
 import t from 'tap'
 import { Via } from '../../src/http/via.js'
 import { parseHost } from '../../src/http/authority.js'

@@ -13,7 +13,7 @@ import { ManualClock } from '../kit/fakes/manual-clock.js'
 import { grantOf, policy, request } from '../kit/fakes/policy.js'
 import { until } from '../kit/until.js'
 
-/** What the system says of an interface beside its address. */
+/** The properties of an interface that the system reports in addition to its address. */
 const LOOPBACK = { family: 'IPv4', netmask: '', mac: '', internal: true, cidr: null } as const
 const never = new AbortController().signal
 const POLICY = policy({
@@ -30,7 +30,7 @@ function grant(authority: string) {
   return grantOf(POLICY.admit(request(`CONNECT ${authority}`)))
 }
 
-/** Of a resolver that keeps no answers. */
+/** The `cached` of a resolver that caches nothing. */
 const nothing = (): undefined => undefined
 
 function dialer(options: Partial<DialerOptions> & { addresses?: Record<string, string[]> } = {}): Dialer {
@@ -238,7 +238,7 @@ t.test('a connection that leads to a listener of our own', async t => {
   t.teardown(() => server.close())
   const { port } = server.address() as AddressInfo
 
-  /** Dials one of its addresses as though it had come after the start: the policy knows another alone. */
+  /** Dials one of its addresses as if it had been added after the start: the policy knows only another one. */
   async function dial(address: string, own: Partial<OwnListener>, ...interfaces: string[]) {
     const known = { cidr: parseCidr('203.0.113.1'), port, wildcard: true, role: 'proxy', ...own } as const
     const made = policy(
@@ -264,7 +264,7 @@ t.test('a connection that leads to a listener of our own', async t => {
       reason: 'own_address',
       message: `a.test:${port} is the admin listener`,
     })
-    // Dialled from 127.0.0.1, as an address that is the second in its network.
+    // It is dialled from 127.0.0.1, like a secondary address of its network.
     await t.rejects(dial('127.0.0.2', {}, '192.0.2.1', '127.0.0.2'), { ...loop, message: /itself/ })
     await t.rejects(dial('127.0.0.2', {}, '::ffff:127.0.0.2'), { ...loop, message: /itself/ })
     await until('the fourth connection', () => received.length >= 4, { seen: () => received.length })

@@ -1,4 +1,4 @@
-/** Writes down what a sender reports of one request, in order. */
+/** Records the events of one request in order. */
 import type { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestContent } from '../../src/exchange.js'
 import type { Fields } from '../../src/http/fields.js'
@@ -27,14 +27,14 @@ export class Recorder implements UpstreamEvents {
   readonly done: Promise<void>
   content = ''
   flow: Flow | undefined
-  /** What it was handed with the end of HTTP. */
+  /** The socket and the bytes of an upgraded connection. */
   socket: Socket | undefined
   rest = ''
-  /** Whether to hold the response back from each piece on. */
+  /** Whether to pause the response after each piece. */
   isPausing = false
-  /** Called with each line before it is written down. */
+  /** Called with each line before it is recorded. */
   onTold: (line: string) => void = () => {}
-  /** Called with whether all of the request was sent with the news of its connection. */
+  /** Called with `isSent` of the event `connected`. */
   onConnected: (isSent: boolean) => void = () => {}
   #done: () => void = () => {}
 
@@ -90,7 +90,7 @@ export class Recorder implements UpstreamEvents {
   }
 }
 
-/** Content that a test gives out piece by piece. */
+/** Request content that a test provides piece by piece. */
 export class GivenContent implements RequestContent {
   readonly length: number | undefined
   bytes = 0
@@ -99,7 +99,7 @@ export class GivenContent implements RequestContent {
   #consumer: ContentConsumer | undefined
   readonly #atOnce: readonly string[]
 
-  /** @param atOnce given out as soon as it is started; the end with it when it is all that there is */
+  /** @param atOnce content provided as soon as it is started, with the end if it is complete */
   constructor(length: number | undefined, ...atOnce: readonly string[]) {
     this.length = length
     this.#atOnce = atOnce
@@ -112,7 +112,7 @@ export class GivenContent implements RequestContent {
     if (this.#atOnce.length > 0 && this.bytes === this.length) this.end()
   }
 
-  /** @returns whether more is wanted; undefined when nobody takes it */
+  /** @returns whether the consumer takes more; undefined without a consumer */
   give(piece: string | Buffer): boolean | undefined {
     const chunk = Buffer.from(piece as string, 'latin1')
     this.bytes += chunk.length

@@ -19,7 +19,7 @@ const notFound = () => Object.assign(new Error('not found'), { code: 'ENOTFOUND'
 
 type Answers = Readonly<Record<string, readonly string[] | Error>>
 
-/** A resolver that completes by these domains, and what it asked for; what is not among the answers is not found. */
+/** A resolver with these search domains, and its queries; names without an answer here are not found. */
 function resolverOf(
   domains: readonly string[],
   answers: Answers,

@@ -155,7 +155,7 @@ t.test('nothing is opened if the signal was aborted before', async t => {
   t.equal(opened, 0)
 })
 
-/** The limit over all attempts, held. */
+/** The timeout of all attempts, driven by the test. */
 const LIMIT_MS = 7_654_321
 
 t.test('no timer is left after a race, however it ends', async t => {

@@ -1,4 +1,4 @@
-/** One connection to an origin: requests, responses, and every way in which they can miss each other (RFC 9112 §9). */
+/** One connection to an origin: requests, responses, and every way in which they can get out of step (RFC 9112 §9). */
 import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
 import { permitConfigured } from '../../src/policy/permit.js'
@@ -20,7 +20,7 @@ const DIALER = new Dialer({
   now: () => performance.now(),
 })
 
-/** A connection, the origin's end of it, what its owner hears, and a way to send. */
+/** A connection, the origin's end of it, the notifications of its owner, and a function to send requests. */
 async function connected(t: Test, keepAliveMs = 60_000) {
   const origin = await rawOrigin(t)
   const permit = permitConfigured('test', { kind: 'ipv4', name: '127.0.0.1' }, origin.port, ['127.0.0.1'])
@@ -37,7 +37,7 @@ async function connected(t: Test, keepAliveMs = 60_000) {
     const cancel = connection.send({ ...REQUEST, ...request }, recorder)
     return { recorder, cancel }
   }
-  /** One request and its answer, so that the connection is one that has been used. */
+  /** Sends one request and its response, so that the connection has been used. */
   const use = async () => {
     const { recorder } = send()
     await peer.until('\r\n\r\n')
@@ -227,7 +227,7 @@ t.test('small pieces of content that an origin does not read are joined', async 
     send({ method: 'PUT', content })
     await peer.until('\r\n\r\n')
     peer.socket.pause()
-    // Until the system takes no more of it.
+    // It writes until the system takes no more.
     while (socket.writableLength === 0) {
       content.give(Buffer.alloc(100_000))
       await turns(1)

@@ -1,4 +1,4 @@
-/** The sender: which connection a request goes out on, and how long one is kept (RFC 9112 §9.3). */
+/** The sender: on which connection a request is sent, and how long connections are kept (RFC 9112 §9.3). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../src/limits/descriptors.js'
@@ -26,7 +26,7 @@ function permitTo(port: number, address = '127.0.0.1', host = 'a.test'): Permit 
   return permitConfigured('test', { kind: 'name', name: host }, port, [address])
 }
 
-/** A sender, an origin, and a way to send one request and to be answered. */
+/** A sender, an origin, and functions to send a request and its response. */
 async function setup(t: Test, options: Partial<SenderOptions> = {}) {
   const origin = await rawOrigin(t)
   const sender = new Http1Sender({
@@ -42,7 +42,7 @@ async function setup(t: Test, options: Partial<SenderOptions> = {}) {
     const cancel = sender.send({ ...REQUEST, ...request }, permit, recorder, fresh)
     return { recorder, cancel }
   }
-  /** One request and its answer on a new connection, which is idle then. */
+  /** Sends one request and its response on a new connection, which is idle then. */
   const open = async (permit?: Permit): Promise<RawPeer> => {
     const { recorder } = send({}, true, permit)
     const peer = await origin.accept()
@@ -146,7 +146,7 @@ t.test(
     ]) {
       const { origin, send, open } = await setup(t)
       const peer = await open()
-      // Written out at once; the sender has no turn of the loop to hear of it before it is asked.
+      // It is sent at once, and the sender gets no turn of the event loop to notice it before the request.
       peer.end()
       const { recorder } = send(request)
       t.same(recorder.told, [])
@@ -201,7 +201,7 @@ t.test('a request can be cancelled in any event, also while it is being sent', a
         }
         const request = when === 'content' ? { method: 'PUT', content } : { method }
         const sent = send(request)
-        // What is reported before `send` returns is cancelled as soon as it has.
+        // A request whose event came before `send` returned is cancelled right after that.
         cancel = sent.cancel
         sent.recorder.onTold = recorder.onTold
         if (sent.recorder.told.length > 0) cancel()

@@ -1,4 +1,4 @@
-/** The sender of an origin: what goes out with undici, what with our own sender, and that nothing is sent twice. */
+/** The sender of an origin: what undici sends, what our own sender sends, and that nothing is sent twice. */
 import { stat } from 'node:fs/promises'
 import { setImmediate } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -37,21 +37,21 @@ async function setup(t: Test, keepAliveMs = 60_000) {
     const cancel = sender.send({ ...REQUEST, ...request }, permitTo(address), recorder, fresh)
     return { recorder, cancel }
   }
-  /** One request and its answer on a new connection. */
+  /** Sends one request and its response on a new connection. */
   const open = async (response = OK) => {
     const { recorder } = send()
     const peer = await origin.accept()
     const head = await peer.until('\r\n\r\n')
     peer.write(response)
     await recorder.done
-    // undici gives a connection out again in the next turn.
+    // undici reuses a connection in the next turn.
     await turns()
     return { peer, head, recorder }
   }
   return { origin, sender, send, open }
 }
 
-/** undici writes the names of its own fields in lower case, our sender does not. */
+/** undici writes the names of the fields that it generates in lower case, our sender does not. */
 const sentBy = (head: string): string => (/\r\nhost: /.test(head) ? 'undici' : 'own')
 
 const CHOICES: readonly (readonly [string, Partial<UpstreamRequest>, string])[] = [
@@ -170,7 +170,7 @@ for (const method of ['POST', 'PATCH']) {
   }
 }
 
-/** Where in a turn of the event loop a request is sent: the system is asked for what there is to read between the two. */
+/** The phases of the event loop in which a request is sent: the system is polled for input between the two. */
 const PHASES = {
   'once the system was asked what there is to read': () => stat('.'),
   'before it is asked': () => setImmediate(),

@@ -93,7 +93,7 @@ const REQUEST: UpstreamRequest = {
 }
 const FLOW = { pause: () => {}, resume: () => {} }
 
-/** A request through a sender that does nothing: what that was given, and what came of it. */
+/** Sends a request through a fake sender: returns what that was given, and its events. */
 function sent(request: Partial<UpstreamRequest>, authorization?: string, answerAtOnce?: number) {
   const heard: string[] = []
   const events = Object.fromEntries(

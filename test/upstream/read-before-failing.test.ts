@@ -5,7 +5,7 @@ import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { settled } from '../kit/peers/settled.js'
 
-/** A client that is writing much to a peer that has stopped reading. */
+/** A client that is writing a lot to a peer that has stopped reading. */
 async function writing(t: Test) {
   const origin = await rawOrigin(t)
   const client = await rawClient(t, origin.port)
@@ -51,11 +51,11 @@ t.test('successful writes are not delayed, in one piece or several', async t => 
 })
 
 t.test('after release a write fails at once', async t => {
-  // As long as an error is held.
+  // As long as an error is delayed.
   holdTimers(t, 5000)
   const { client, peer, failAtOnce } = await writing(t)
   failAtOnce()
-  // A reader that has stopped sees no end, so that only the write itself can tell.
+  // A reader that has stopped sees no end, so only the write itself can fail.
   client.socket.pause()
   peer.write(Buffer.alloc(1_000_000))
   await settled(() => client.socket.readableLength)

@@ -1,4 +1,4 @@
-/** The names below a collection, sorted, as the index has them. */
+/** The names in a collection according to the index, sorted. */
 import type { CollectionIndex } from '../../../src/origin/store/collection-index.js'
 import { SmallestNames } from '../../../src/origin/store/smallest-names.js'
 

@@ -139,7 +139,7 @@ t.test('the files of long names that cannot be wanted are not read', async t => 
   const name = (start: string, end = ''): string => `${start.padEnd(100, 'x')}${end}y`
   for (const path of [name('a'), name('b', '1'), name('b', '2'), name('c')]) await index.add(`/${path}`)
   const selection = new SmallestNames(name('b', '1'), 1, 1000)
-  // Whoever reads that one is told.
+  // Reading that name is an error.
   const unread = readdirSync(layout.collectionFolder('/')).find(entry => entry.startsWith('61'))
   rmSync(join(layout.collectionFolder('/'), unread ?? ''))
   mkdirSync(join(layout.collectionFolder('/'), unread ?? ''))

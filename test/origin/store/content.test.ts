@@ -4,7 +4,7 @@ import { FakeExchange } from '../../kit/fakes/exchange.js'
 
 const MIB = 1024 * 1024
 
-/** Takes what it is given, each time only when the test says so. */
+/** A `take` that finishes only when the test says so. */
 function slowTaker() {
   const taken: string[] = []
   const waiting: { readonly done: () => void; readonly fail: (error: Error) => void }[] = []
@@ -15,7 +15,7 @@ function slowTaker() {
   return { taken, waiting, take }
 }
 
-/** Until all that was begun has gone as far as it can. */
+/** Waits until all started work has progressed as far as it can. */
 async function turn(): Promise<void> {
   await new Promise<void>(resolve => setImmediate(resolve))
 }

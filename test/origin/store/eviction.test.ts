@@ -21,12 +21,12 @@ import { turns } from '../../kit/peers/settled.js'
 import { readResponse } from '../../kit/peers/read-response.js'
 import { put, type StoreServer, storeServer } from '../../kit/proxies/store-server.js'
 
-/** What a resource of the sizes that are used here counts for in a collection that is there. */
+/** The counted bytes of a resource with a size as used here, in an existing collection. */
 const EACH = 110_000
 const CONTENT = 'x'.repeat(EACH - 2 * FILE_BYTES - 500)
 const HOUR_S = 3600
 
-/** A store with room for so many resources, whose clock is that of the file system. */
+/** A store with room for this many resources, with the clock of the file system. */
 async function evicting(
   t: Test,
   room: number,
@@ -47,13 +47,13 @@ function fileOf({ directory }: StoreServer, path: string): string {
   return new Layout(directory).objectFile(digestOf(path))
 }
 
-/** Has it be that the last use of a resource was so many hours ago. */
+/** Makes the last use of a resource this many hours ago. */
 function age(server: StoreServer, path: string, hours: number): void {
   const seconds = Date.now() / 1000 - hours * HOUR_S
   utimesSync(fileOf(server, path), seconds, seconds)
 }
 
-/** Asks for a resource, until that is noted as its use. */
+/** Requests a resource until the use is recorded. */
 async function use(server: StoreServer, path: string, method = 'GET'): Promise<number> {
   const { status } = await server.request(path, { method })
   const since = Date.now() - 60_000
@@ -70,7 +70,7 @@ async function listed(server: StoreServer, collection: string): Promise<string[]
   return items.map(({ name }) => name)
 }
 
-/** The files in a folder and below it. */
+/** The files in a folder and its subfolders. */
 function filesBelow(folder: string): number {
   return readdirSync(folder, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile()).length
 }
@@ -124,7 +124,7 @@ t.test(
       age(server, path, 100 - index)
     }
     const left = held(server, names)
-    // Each knows of what the other wrote only when it evicts itself: so much more may be there for as long.
+    // Each store learns what the other has written only when it evicts, so the total may exceed the limit until then.
     t.ok(left.length >= 17 && left.length <= 30, `${left.length} are left`)
     t.same(left, names.slice(-left.length), 'the most recent ones')
     t.equal(
@@ -144,7 +144,7 @@ t.test('a process that found the store full removes nothing if another has made 
     age(server, path, 30 - Number(path.slice(1)))
   }
   const other = await evicting(t, room, server.directory)
-  // It counts, and is told nothing of what goes then.
+  // It counts, and does not learn what is removed after that.
   await put(other, '/9', CONTENT)
   await put(server, '/a', CONTENT)
   await put(other, '/b', CONTENT)
@@ -294,7 +294,7 @@ t.test(
   },
 )
 
-/** Old resources that nobody has the names of, made without the store; their digests, the oldest first. */
+/** Creates old resources without the store, and so without index entries. @returns their digests, the oldest first */
 function fill(directory: string, count: number): string[] {
   const layout = new Layout(directory)
   const digests = Array.from({ length: count }, (_, i) => digestOf(`/old/${i}`))
@@ -306,7 +306,7 @@ function fill(directory: string, count: number): string[] {
   return digests
 }
 
-/** A large store that has evicted once, and then has more in it than its count knows of. */
+/** A large store that has evicted once, and then contains more than it has counted. */
 async function large(t: Test) {
   const directory = `${t.testdir()}/data`
   const layout = new Layout(directory)
@@ -326,7 +326,7 @@ async function large(t: Test) {
     directory,
   )
   const isThere = (digest: string | undefined): boolean => existsSync(layout.objectFile(digest ?? ''))
-  /** Puts so much of the limit, and something small that finds the store above 98 %. */
+  /** PUTs this share of the limit, and a small resource that finds the store above 98 %. */
   const putMore = async (path: string, share: number): Promise<void> => {
     const before = evicted.length
     await put(server, path, 'x'.repeat(Math.floor(maxTotalBytes * share)))

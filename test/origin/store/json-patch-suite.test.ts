@@ -1,4 +1,4 @@
-/** The published test suite of JSON Patch (json-patch-test-suite), asked of the functions and of the store itself. */
+/** The published test suite of JSON Patch (json-patch-test-suite), for the functions and for the store. */
 import { createRequire } from 'node:module'
 import t from 'tap'
 import { ProxyError } from '../../../src/errors.js'
@@ -10,7 +10,7 @@ interface SuiteCase {
   readonly comment?: string
   readonly doc: JsonValue
   readonly patch: JsonValue
-  /** Absent in a case that only tests. */
+  /** Absent in a case with `test` operations only. */
   readonly expected?: JsonValue
   /** What is wrong with the patch. */
   readonly error?: string
@@ -52,7 +52,7 @@ for (const [file, count] of [
   })
 }
 
-/** What is missing or unknown makes no patch document; all else is good, but not for this document. */
+/** Missing or unknown members make a patch document malformed; all other errors are about the target. */
 function statusOf(error: string): number {
   return /missing '|Unrecognized op/.test(error) ? 400 : 422
 }
@@ -66,7 +66,7 @@ function refusal(work: () => JsonValue): number | undefined {
   }
 }
 
-/** JSON in UTF-8, one character a byte. */
+/** JSON in UTF-8, with one character for each byte. */
 function bytesOf(value: JsonValue): string {
   return Buffer.from(JSON.stringify(value)).toString('latin1')
 }

@@ -18,7 +18,7 @@ function patched(target: string, patch: string, maxBytes = MAX): JsonValue {
   )
 }
 
-/** How long the array is then. */
+/** The resulting length of the array. */
 function patchedList(target: readonly JsonValue[], operations: JsonValue[]): number {
   return (applyJsonPatch([...target], parseJsonPatch(operations), MAX) as JsonValue[]).length
 }
@@ -235,7 +235,7 @@ t.test('the number of array items that a patch may move is limited', async t => 
   const length = 2_000_000
   const list = Array(length).fill(1)
   const add = (path: string): JsonValue => ({ op: 'add', path, value: 1 })
-  // As many as stand from the place on: 2,000,000 and 1,999,999, so that 25 are left of a hundred million.
+  // An operation moves the items from its index on: 2,000,000 and 1,999,999, so 25 operations reach a hundred million.
   const pairs = Array(25)
     .fill([{ op: 'remove', path: '/0' }, add('/0')])
     .flat()

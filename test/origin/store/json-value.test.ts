@@ -198,7 +198,7 @@ t.test('what JSON.stringify writes is exact, what it changes is not', async () =
   )
 })
 
-/** A value as a fraction with no common tens, for comparison. */
+/** A value as a fraction reduced by powers of ten, for comparison. */
 function decimal(literal: string): string {
   const [, sign, whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? []

@@ -11,7 +11,7 @@ t.test('links are the encoded names, texts are decoded if they are visible', asy
     ['%C3%A9', '\u00e9'],
     ['%26%3C', '&amp;&lt;'],
     ['%22%27', '&quot;&#39;'],
-    // Not told apart from another name when it was decoded, or not seen at all.
+    // Decoded, it would look like another name, or be invisible.
     ['a%2Fb', 'a%2Fb'],
     ['a%252Fb', 'a%252Fb'],
     ['%FF', '%FF'],

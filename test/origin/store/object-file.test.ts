@@ -11,7 +11,7 @@ import {
   validatorsOf,
 } from '../../../src/origin/store/object-file.js'
 
-/** The file of this content, with a trailer of its own. */
+/** A file with this content and its trailer. */
 function fileOf(content: Buffer, path = '/a'): { bytes: Buffer; metadata: ObjectMetadata } {
   const metadata = {
     path,
@@ -23,7 +23,7 @@ function fileOf(content: Buffer, path = '/a'): { bytes: Buffer; metadata: Object
   return { bytes: Buffer.concat([content, serializeTrailer(metadata)]), metadata }
 }
 
-/** Content whose file has exactly so many bytes. */
+/** Content whose file has exactly this many bytes. */
 function contentOfFile(size: number): Buffer {
   for (let length = size; length >= 0; length--) {
     const content = Buffer.alloc(length, Buffer.from(Array.from({ length: 251 }, (_, i) => i)))

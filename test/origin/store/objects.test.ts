@@ -108,7 +108,7 @@ t.test('whole files are counted when they are written and removed', async t => {
   }
   t.ok(await room(MAX_TOTAL))
   await objects.replace('/a', () => sealed('/a', 'content'))
-  // With the file of its name, and the folder of that.
+  // These include the file of its name, and the folder for that.
   const bytes = (await objects.countedBytes('/a')) + 2 * FILE_BYTES
   t.ok(bytes > 7 + 3 * FILE_BYTES)
   t.ok(await room(MAX_TOTAL - bytes))
@@ -155,7 +155,7 @@ function openFilesBelow(directory: string): string[] {
       const path = readlinkSync(`/proc/self/fd/${descriptor}`)
       return path.startsWith(directory) ? [path] : []
     } catch {
-      // The one that the folder was read by.
+      // This is the descriptor by which the folder was read.
       return []
     }
   })

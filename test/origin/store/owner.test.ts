@@ -43,7 +43,7 @@ t.test('a process that temporarily cannot be looked up is not gone', async t => 
   t.equal(owner.id, `${machine}-7-100`)
   t.equal(await owner.isGone(`${machine}-8-200`, 0, 1), true, 'a zombie')
   t.equal(await owner.isGone(`${machine}-9-200`, 0, 1), true, 'nobody has that number')
-  // What reading it answers then is neither its content nor that there is none, as when no file can be opened.
+  // Reading it fails then with neither its content nor ENOENT, like when no file can be opened.
   mkdirSync(`${proc}/10/stat`, { recursive: true })
   t.equal(await owner.isGone(`${machine}-10-200`, 1e12, 1), false)
   writeFileSync(`${proc}/9`, '')

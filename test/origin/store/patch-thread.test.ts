@@ -10,7 +10,7 @@ const job = (target: string, document: string) => ({
   document: Buffer.from(document),
 })
 
-/** A script that says so when it is asked, and answers when it is asked to by that. */
+/** A worker script that reports each message, and answers when the test says so. */
 function scripted(t: Test, script: string): URL {
   const folder = t.testdir({ 'thread.mjs': `import { parentPort } from 'node:worker_threads'\n${script}` })
   return new URL(`file://${folder}/thread.mjs`)

@@ -117,7 +117,7 @@ t.test('a result can be patched again, and no member of a resource is lost', asy
   t.match([add.status, add.body], [422, /nothing was changed: nested more than 500 levels deep/])
   t.equal((await patch(server, `{"b":{"c":${deep}}}`, MERGE_PATCH)).status, 400)
   t.equal((await patch(server, `{"b":${deep.slice(5, -1)}}`, MERGE_PATCH)).status, 204)
-  // {"a":"x..."} and as much of b as makes it the longest.
+  // {"a":"x..."}, with a member b that makes it as long as possible.
   const [a, b] = [700_000, MAX_PATCH_TARGET_BYTES - 700_000 - '{"a":"","b":""}'.length]
   await put(server, '/x', `{"a":"${'x'.repeat(a)}"}`)
   const long = await patch(server, `{"b":"${'x'.repeat(b + 1)}"}`, MERGE_PATCH)
@@ -146,7 +146,7 @@ t.test('waiting patch documents are limited, for each client and in total', asyn
   const server = await storeServer(t)
   await put(server, '/x', '{}')
   const lock = `${server.directory}/locks/${digestOf('/x')}`
-  // Held by a living process, this one, until the test lets it go.
+  // It is held by a living process, this one, until the test releases it.
   symlinkSync(`${(await Owner.ofThisProcess('a')).id} test`, lock)
   const body = `"${'x'.repeat(MAX_PATCH_BYTES - 2)}"`
   const answers: Promise<RawResponse>[] = []

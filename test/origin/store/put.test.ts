@@ -130,7 +130,7 @@ t.test('an upload whose directory is removed is 500, and leaves no name in the i
     const client = await server.connect()
     client.write(`PUT ${target} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n`)
     const uploads = () => readdirSync(`${server.directory}/tmp`, { recursive: true }).length
-    // The folder of the process, and a file.
+    // These are the folder of the process, and a file.
     await until('the upload to have a file', () => uploads() >= 2, { seen: uploads })
     rmSync(server.directory, { recursive: true })
     client.write('1\r\nb\r\n0\r\n\r\n')

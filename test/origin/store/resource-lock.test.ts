@@ -130,7 +130,7 @@ t.test('the second lock of a process that died while it removed a lock is remove
   const locks = new ResourceLocks(`${folder}/locks`, owner, Date.now, nextId)
   mkdirSync(`${folder}/locks`)
   symlinkSync(`${machine}-999999999-1 a`, `${folder}/locks/${KEY}`)
-  // The claim is named by what the lock says.
+  // The second lock is named after the text of the first.
   const claim = createHash('sha256').update(`${machine}-999999999-1 a`).digest('hex').slice(0, 16)
   symlinkSync(`${machine}-999999998-1 b`, `${folder}/locks/${KEY}.${claim}`)
   t.equal(await hold(locks, KEY, async () => 'done'), 'done')
@@ -249,7 +249,7 @@ t.test('a lock that is a hard link is respected for a minute, whatever its owner
   let ahead = 0
   const owner = await Owner.ofThisProcess('a')
   const locks = new ResourceLocks(`${folder}/locks`, owner, () => Date.now() + ahead, nextId)
-  // Its content is old, and the name is not.
+  // The content of the file is old, the link is not.
   utimesSync(`${folder}/object`, 0, 0)
   linkSync(`${folder}/object`, `${folder}/locks/${KEY}`)
   let isHeld = true

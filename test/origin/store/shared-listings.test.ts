@@ -9,7 +9,7 @@ import { turns } from '../../kit/peers/settled.js'
 
 const NAMES = ['a', 'b', 'c', 'd']
 
-/** A source whose passes and pages end when the test says so, and which counts them. */
+/** A source that counts its passes and pages, which end when the test says so. */
 function world() {
   const passes: {
     path: string

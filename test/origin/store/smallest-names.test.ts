@@ -1,7 +1,7 @@
 import t from 'tap'
 import { SmallestNames, spelled } from '../../../src/origin/store/smallest-names.js'
 
-/** As the index gives them: those that are wanted alone. */
+/** Adds names like the index: only those that are wanted. */
 function select(names: readonly string[], after: string, most: number, mostBytes = 1000) {
   const selection = new SmallestNames(after, most, mostBytes)
   let taken = 0

@@ -23,7 +23,7 @@ const request = fc.oneof(
   }),
 )
 
-/** What the store is meant to do with one request, in a table in memory. */
+/** A model of the store: handles one request with a table in memory. */
 function modelled(
   held: Map<string, string>,
   { method, target, body }: { method: string; target: string; body: string },
@@ -56,7 +56,7 @@ function merged(current: string, patch: string): string {
   return JSON.stringify(object)
 }
 
-/** The names that a collection would list. */
+/** The names that the listing of a collection must have. */
 function listed(held: Map<string, string>, collection: string): string[] {
   const below = [...held.keys()].filter(path => path.startsWith(collection))
   const names = below.map(path => /^[^/]*\/?/.exec(path.slice(collection.length))?.[0] ?? '')

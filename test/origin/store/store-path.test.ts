@@ -87,7 +87,7 @@ t.test('a path that is too long when percent-encoded is 414', async t => {
     t.throws(() => checkPathLength(text, length - 1), { name: 'ProxyError', status: 414 }, text)
   }
   const server = await storeServer(t, { targetBytes: 256 })
-  // Each colon has three characters.
+  // Each colon becomes three characters.
   const longest = `/${':'.repeat((256 - 18 - 1) / 3)}`
   t.equal((await server.request(`${longest}:`, { method: 'PUT', body: 'x' })).status, 414)
   t.equal((await server.request(`/${'a'.repeat(225)}/`, { method: 'POST', body: 'x' })).status, 414)

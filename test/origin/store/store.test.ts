@@ -247,7 +247,7 @@ t.test(
 )
 
 t.test('reading a damaged file fails; it is not listed, and can be replaced and removed', async t => {
-  // The root, the collection and its name, two resources and their names.
+  // These are the root, the collection and its name, two resources and their names.
   const server = await storeServer(t, { maxTotalBytes: 10_000 + 7 * FILE_BYTES })
   const file = new Layout(server.directory).objectFile(digestOf('/c/x'))
   const damages = {
@@ -286,7 +286,7 @@ t.test('reading a damaged file fails; it is not listed, and can be replaced and 
   }
   await server.request('/c/x', { method: 'DELETE' })
   await server.request('/c/y', { method: 'DELETE' })
-  // The root, one resource and its name.
+  // These are the root, one resource and its name.
   await put(server, '/z', 'x'.repeat(9000 + 4 * FILE_BYTES))
 })
 

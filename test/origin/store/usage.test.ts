@@ -117,7 +117,7 @@ t.test('a resource without content also takes room', async t => {
 t.test(
   'a full store responds with 507, allows replacements and deletions, and reuses freed room',
   async t => {
-    // The root, two resources and their names.
+    // These are the root, two resources and their names.
     const maxTotalBytes = 3000 + 5 * FILE_BYTES
     const server = await storeServer(t, { maxTotalBytes })
     await put(server, '/a', 'x'.repeat(2000))
@@ -157,7 +157,7 @@ t.test('an upload whose old version was deleted meanwhile can use only the room 
 
 t.test('files and folders of the index count, too, in each process and after a restart', async t => {
   const deep = `/${'d/'.repeat(20)}x`
-  // Its file, 21 names, and 21 folders; the content and what is known of it are less than one more.
+  // Its file, 21 names and 21 folders; content and metadata take less than one more.
   const needed = 43 * FILE_BYTES
   for (const [maxTotalBytes, status] of [
     [needed, 507],
@@ -203,7 +203,7 @@ t.test('a damaged file is counted until it is replaced', async t => {
   await put(server, '/x', 'content')
   const digest = digestOf('/x')
   const file = new Layout(server.directory).objectFile(digest)
-  // As large as when it was counted, which happens no more within this test.
+  // It has the size that was counted; there is no further count during this test.
   writeFileSync(file, '-'.repeat(statSync(file).size))
   for (let round = 0; round < 5; round++) {
     await put(server, '/x', 'x'.repeat(300))
@@ -234,7 +234,7 @@ t.test('slow counts are made less often, and take at most a twentieth of the tim
       counts++
       return folder
     },
-    // Read when the objects have been counted: each count takes ten seconds.
+    // It is read after the objects have been counted: each count takes ten seconds.
     get collections() {
       clock += 10_000
       return folder
