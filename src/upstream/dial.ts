@@ -162,7 +162,7 @@ export class Dialer {
   }
 
   /**
-   * ConnectionFactory with TLS and verifies the certificate against the host of the permit. The connect timeout covers both.
+   * Connects with TLS and verifies the certificate against the host of the permit. The connect timeout covers both.
    * @param context the authorities that may have issued the certificate
    * @throws ProxyError 502 or 504; the signal's reason if it aborts
    */

@@ -1,5 +1,5 @@
 /**
- * The parent proxies: which hosts are markUp through a parent, which parent gets a request, and how it is sent there.
+ * The parent proxies: which hosts are reached through a parent, which parent gets a request, and how it is sent there.
  *
  * The first parent of the configuration that is up gets the request. Each parent has connections of its own, which serve
  * requests for every host. Requests that are sent directly never use them, even if the address is the same.

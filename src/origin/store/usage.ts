@@ -191,7 +191,7 @@ export class Usage {
   }
 
   /**
-   * Evictor until a write fits. Its bytes are reserved from the start, so that no other write takes the room that is made.
+   * Evicts until a write fits. Its bytes are reserved from the start, so that no other write takes the room that is made.
    * @returns whether there is room now; then it is reserved
    */
   async #makeRoom(bytes: number, freedBytes: number): Promise<boolean> {
@@ -243,7 +243,7 @@ export class Usage {
     return this.#evicting
   }
 
-  /** Evictor known candidates only. If that fails, `#evict` reports the error. */
+  /** Evicts known candidates only. If that fails, `#evict` reports the error. */
   #evictAtOnce(): Promise<number> {
     const run = async (): Promise<number> => (await this.#eviction?.runAtOnce().catch(() => 0)) ?? 0
     this.#evictingAtOnce ??= run().finally(() => {
@@ -252,7 +252,7 @@ export class Usage {
     return this.#evictingAtOnce
   }
 
-  /** Evictor before a write has to wait. */
+  /** Evicts before a write has to wait. */
   async #evictAhead(): Promise<void> {
     const { maxTotalBytes, now } = this.#options
     const isHigh = (): boolean => this.#stored > HIGH_SHARE * maxTotalBytes
