@@ -1,9 +1,9 @@
-/** Whether a proxy that has drained has ended all that it began: each exchange, and each of its reservations. */
+/** Checks that a drained proxy has ended everything that it began: each exchange, and each of its reservations. */
 import type { Test } from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import { type Changes, until } from './until.js'
 
-/** A local ledger that knows what is held. */
+/** A local ledger that knows which reservations are held. */
 export class WatchedLedger extends LocalLedger {
   readonly #held = new Map<string, number>()
 
@@ -20,7 +20,7 @@ export class WatchedLedger extends LocalLedger {
     else this.#held.set(key, held)
   }
 
-  /** The keys of which something is held, each with how many; fewer than none where one was released twice. */
+  /** The keys with reservations, and how many; a negative number where one was released twice. */
   get unreleased(): readonly string[] {
     return [...this.#held].map(([key, count]) => `${key}: ${count} held`)
   }
@@ -31,11 +31,11 @@ interface Logged {
   readonly [key: string]: unknown
 }
 
-/** How long a log line and a release may come after the drain. */
+/** How long after the drain a log line and a release may follow. */
 const DEADLINE_MS = 3000
 
 /**
- * Fails the test, which has ended by then, unless each exchange was decided and closed once and nothing is held.
+ * Fails the test unless each exchange was decided and closed once and nothing is reserved; it has ended by then.
  * @param events the log; ids count up from 1 for each exchange that begins
  */
 export async function checkAllEnded(
@@ -49,12 +49,12 @@ export async function checkAllEnded(
   const over = until('all to have ended', () => open().length === 0, { deadlineMs: DEADLINE_MS, changes })
   await over.catch(() => {})
   const left = open()
-  // An error thrown here would break off the test around this one.
+  // An error thrown here would end the surrounding test.
   if (left.length > 0)
     t.parent?.fail(`"${t.name}" has a proxy that did not end all it began`, { left, at: null })
 }
 
-/** A line for each exchange that has not exactly one decision and one close. */
+/** A line for each exchange without exactly one decision and one close. */
 export function unended(events: readonly Logged[]): string[] {
   const counts = new Map<string, { decision: number; close: number }>()
   let last = 0

@@ -8,12 +8,12 @@ import t, { type Test } from 'tap'
 import { holdings, leftBehind } from './left-behind.js'
 import { within } from './until.js'
 
-/** Long enough for whatever is ending; each of those that do not end takes it up. */
+/** Long enough for everything that is ending; a test of something that does not end takes all of it. */
 const DEADLINE_MS = 50
 const skip = process.platform === 'linux' ? false : 'reads /proc, which Linux alone has'
 
 interface Left {
-  /** @returns what takes it away again */
+  /** @returns a function that removes it */
   readonly make: (t: Test) => Promise<() => void>
   readonly report: readonly RegExp[]
 }
@@ -114,9 +114,9 @@ t.test('waits for what is ending, and takes no replacement for one more', { skip
   replacement.close()
 })
 
-/** What a test file of these lines says, whose tests are checked. */
+/** The output of a test file with these lines, whose tests are checked. */
 async function outputOf(t: Test, ...lines: string[]): Promise<string> {
-  // Beside the packages, so that it finds them.
+  // Next to the packages, so that it finds them.
   const file = join(import.meta.dirname, `left-behind-${process.pid}.mjs`)
   const checked = [
     "import { checkEach } from './left-behind.js'",

@@ -1,6 +1,6 @@
 /**
- * What a test leaves behind when it is over: timers, sockets, servers, child processes, watchers and descriptors that
- * were not there before it.
+ * What a test leaves behind: timers, sockets, servers, child processes, watchers and descriptors that did not exist
+ * before it.
  */
 import { createHook } from 'node:async_hooks'
 import { readdirSync, readlinkSync } from 'node:fs'
@@ -9,24 +9,24 @@ import { setImmediate } from 'node:timers'
 import { setTimeout } from 'node:timers/promises'
 import type { TAP, Test } from 'tap'
 
-/** Turns of the event loop that something which is ending has to be gone: as a rule it takes fewer than ten. */
+/** The turns of the event loop in which something must have ended: usually it takes fewer than ten. */
 const TURNS = 100
-/** What takes longer waits for another thread or process, which has this long. */
+/** The time for what depends on another thread or process. */
 const DEADLINE_MS = 3000
 const PAUSE_MS = 5
 
-/** Set, the report tells where each timer and handle that is left was made. */
+/** If set, the report says where each remaining timer and handle was created. */
 const STACKS = 'TEST_STACKS'
 
-/** What keeps the process alive for a turn, and never longer. */
+/** Resources that keep the process alive for one turn at most. */
 const PASSING = new Set(['Immediate', 'CloseReq'])
-/** Of the event loop and of the runtime, made when they are first needed and kept: as targets in /proc/self/fd. */
+/** Descriptors of the event loop and the runtime, which are created on first use and kept: targets in /proc/self/fd. */
 const RUNTIME = /^anon_inode:|^\/dev\/(?:null|u?random)$|^\/proc\//
 
 export interface Holdings {
-  /** How many of each kind keep the process alive, such as `Timeout` or `TCPSocketWrap`. */
+  /** How many resources of each kind keep the process alive, such as `Timeout` or `TCPSocketWrap`. */
   readonly resources: ReadonlyMap<string, number>
-  /** Target by number. */
+  /** The target of each descriptor, by number. */
   readonly descriptors: ReadonlyMap<number, string>
   readonly handles: ReadonlySet<object>
 }
@@ -37,8 +37,8 @@ export function holdings(): Holdings {
 }
 
 /**
- * Gives what is ending the time for it.
- * @returns what is there and was not before, a line each; none when nothing is
+ * Waits for whatever is ending.
+ * @returns a line for each resource that did not exist before
  */
 export async function leftBehind(before: Holdings, deadlineMs = DEADLINE_MS): Promise<readonly string[]> {
   for (let turn = 0; turn < TURNS; turn++) {
@@ -47,21 +47,21 @@ export async function leftBehind(before: Holdings, deadlineMs = DEADLINE_MS): Pr
   }
   const deadline = performance.now() + deadlineMs
   while (performance.now() < deadline) {
-    // A timer that has gone off is not one that is left.
+    // A timer that has fired is not left behind.
     await setTimeout(PAUSE_MS)
     if (!hasMore(before, holdings())) return []
   }
   return difference(before, holdings())
 }
 
-/** Tests of one parent that run at the same time: what is left is told apart only once all of them are over. */
+/** Tests of one parent that run at the same time: what they leave is attributed only when all of them have ended. */
 interface Running {
   readonly before: Holdings
   readonly names: string[]
   active: number
 }
 
-/** From now on, fails what leaves something behind, in each test of a process and in each test within one. */
+/** From now on, every test and subtest of the process fails if it leaves something behind. */
 export function checkEach(root: TAP, deadlineMs = DEADLINE_MS): void {
   const runningIn = new WeakMap<object, Running>()
   root.beforeEach((t: Test) => {
@@ -77,7 +77,7 @@ export function checkEach(root: TAP, deadlineMs = DEADLINE_MS): void {
     if (running === undefined || --running.active > 0) return
     runningIn.delete(parent)
     const left = await leftBehind(running.before, deadlineMs)
-    // The test has ended; an error thrown here would break off the one around it.
+    // The test has ended; an error thrown here would end the surrounding one.
     if (left.length > 0) parent.fail(`left behind by "${running.names.join('", "')}"`, { left, at: null })
   })
 }
@@ -118,12 +118,12 @@ function counted(kinds: Iterable<string>): Map<string, number> {
   return counts
 }
 
-/** `socket` and `pipe` without their numbers: one that took the place of another is not one more. */
+/** `socket` and `pipe` without their numbers: one that has replaced another is not an additional one. */
 const kindOf = (target: string): string => target.replace(/:\[\d+\]$/, '')
 const kindsOf = (descriptors: Holdings['descriptors']): Map<string, number> =>
   counted([...descriptors.values()].map(kindOf))
 
-/** Empty where there is no /proc. */
+/** Empty without /proc. */
 function openDescriptors(): Map<number, string> {
   const open = new Map<number, string>()
   for (const name of numbersOf('/proc/self/fd')) {
@@ -131,7 +131,7 @@ function openDescriptors(): Map<number, string> {
       const target = readlinkSync(`/proc/self/fd/${name}`)
       if (!RUNTIME.test(target)) open.set(Number(name), target)
     } catch {
-      // The one that the folder was read by.
+      // The descriptor with which the folder was read.
     }
   }
   return open
@@ -145,7 +145,7 @@ function numbersOf(folder: string): string[] {
   }
 }
 
-/** Those that keep the process alive; Node has no documented way to them, so none where there is not this one. */
+/** The resources that keep the process alive; Node has no documented API for them, so none without this one. */
 function activeHandles(): Set<object> {
   const { _getActiveHandles: read } = process as unknown as { _getActiveHandles?: () => object[] }
   return new Set(read?.call(process) ?? [])
@@ -160,7 +160,7 @@ interface Handle {
   readonly address?: () => unknown
 }
 
-/** What a handle is, and where it leads. */
+/** A description of a handle: its kind and its peer. */
 function describe(handle: object): string {
   const { localPort, remoteAddress, remotePort, pid, spawnargs, address } = handle as Handle
   const name = handle.constructor.name

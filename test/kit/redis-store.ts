@@ -1,4 +1,4 @@
-/** A store in Redis under test, its log and its clock, and what a sender does with it. */
+/** A store in Redis under test, its log and its clock, and a sender that uses it. */
 import './every-test.js'
 import type { Test } from 'tap'
 import type { CacheKey, StoredHead } from '../../src/cache/stored-response.js'
@@ -10,9 +10,9 @@ import { DEADLINE_MS, until } from './until.js'
 export interface TestStore {
   readonly store: RedisStore
   readonly events: StoreEvent[]
-  /** Waits until it is up. */
+  /** Waits until it is available. */
   up(): Promise<void>
-  /** Waits until it is not. */
+  /** Waits until it is not available. */
   down(): Promise<void>
 }
 
@@ -25,7 +25,7 @@ export function redisStore(
 ): TestStore {
   const events: StoreEvent[] = []
   const failures = new StoreFailures({ log: event => events.push(event), now: () => performance.now() })
-  // What an answer takes on a machine that has much else to do is no matter of most tests.
+  // Most tests do not depend on how long an answer takes on a busy machine.
   const usual = { freshForMs: () => HOUR_MS, wallClock: Date.now, timeoutMs: DEADLINE_MS }
   const store = new RedisStore({ urls, failures, ...usual, ...options })
   t.teardown(() => store.close())
@@ -51,14 +51,14 @@ export function headOf(more: Partial<StoredHead> = {}): StoredHead {
   }
 }
 
-/** Content in which every position can be told from the others. */
+/** Content in which every position is different. */
 export function contentOf(length: number): Buffer {
   const content = Buffer.alloc(length)
   for (let i = 0; i < length; i++) content[i] = (i * 31 + (i >> 8) * 17 + (i >> 16)) & 0xff
   return content
 }
 
-/** Writes an entry in chunks, as they come from an origin. @returns it, when it was kept */
+/** Writes an entry in chunks, as they arrive from an origin. @returns the entry, if it was stored */
 export async function write(
   store: CacheStore,
   key: CacheKey,
@@ -76,7 +76,7 @@ export interface Received {
   readonly end: 'ended' | 'failed'
 }
 
-/** Receives content, and notes what came when. */
+/** Receives content, and records what was received and when. */
 export class Receiver implements ContentReceiver {
   readonly chunks: Buffer[] = []
   end: 'ended' | 'failed' | undefined

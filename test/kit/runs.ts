@@ -1,10 +1,10 @@
-/** How often properties are tried: what is run at every change takes a tenth of what CI takes. */
+/** How often properties are tested: a run at every change does a tenth of what CI does. */
 
 const THOROUGH = process.env['CI'] !== undefined
 
 /**
- * @param all how many runs a property is given with CI in the environment
- * @param least how many it needs: one that counts what it met has to meet some, whatever is drawn
+ * @param all the number of runs in CI
+ * @param least the number that a property needs to encounter every case
  * @returns a tenth of all, or as many as it needs
  */
 export function runs(all: number, least = 10): number {

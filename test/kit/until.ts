@@ -1,65 +1,67 @@
-/** The one way in which tests wait: for a condition, with a bound, and with an error that says what was waited for. */
+/** The only way in which tests wait: for a condition, with a deadline, and with an error that names the condition. */
 import { performance } from 'node:perf_hooks'
-// Not those of the global object, which a test may hold.
+// Not those of the global object, which a test may replace.
 import { clearTimeout, setImmediate, setTimeout } from 'node:timers'
 import { inspect } from 'node:util'
 
-/** Longer than anything takes on a machine that has much else to do, and shorter than anybody likes to wait. */
+/** Longer than anything takes on a busy machine. */
 export const DEADLINE_MS = 20_000
 
-/** How often another process is looked at: what polls it in every turn takes from it the processor that it waits for. */
+/** The polling interval for another process: polling in every turn would take processor time from it. */
 export const OTHER_PROCESS_MS = 5
 
-/** As a deadline, of fakes that serve as long as the test likes. */
+/** A deadline for fakes that run as long as the test. */
 export const FOREVER = Number.POSITIVE_INFINITY
 
 export interface Waiting {
   /** Milliseconds. */
   readonly deadlineMs?: number
-  /** What there is so far, for the error. */
+  /** The state so far, for the error. */
   readonly seen?: () => unknown
-  /** Notifies of whatever may have changed the condition. */
+  /** Notifies of changes that may affect the condition. */
   readonly changes?: Changes
-  /** The pause between two looks. Without it and without `changes` there is a look in every turn of the event loop. */
+  /**
+   * The polling interval. Without it and without `changes` the condition is checked in every turn of the event loop.
+   */
   readonly everyMs?: number
 }
 
-/** What a fake or a peer notifies when something has happened to it. */
+/** Notifications of a fake or a peer that something has happened. */
 export class Changes {
   readonly #woken = new Set<() => void>()
   readonly #abandoned = new Set<() => void>()
 
-  /** Has all who wait look again. */
+  /** Makes all waiting calls check their condition. */
   notify(): void {
     const woken = [...this.#woken]
     this.#woken.clear()
     for (const wake of woken) wake()
   }
 
-  /** Nothing happens any more: whoever waits does so for ever, as nobody is interested any longer. */
+  /** Nothing happens any more: remaining waits never resolve. */
   end(): void {
     this.#woken.clear()
     for (const abandon of this.#abandoned) abandon()
     this.#abandoned.clear()
   }
 
-  /** Of `until`. @returns what takes it back */
+  /** For `until`. @returns a function that removes the listener */
   attach(abandon: () => void): () => void {
     this.#abandoned.add(abandon)
     return () => this.#abandoned.delete(abandon)
   }
 
-  /** Of `until`: the next notification. */
+  /** For `until`: the next notification. */
   once(wake: () => void): void {
     this.#woken.add(wake)
   }
 }
 
 /**
- * Waits until `look` gives anything but undefined or false, and gives that.
+ * Waits until `look` returns anything other than undefined or false, and returns that.
  *
- * @param what is waited for, as it reads behind "waited for"
- * @throws Error with `what` and what was seen so far, once the deadline is over; whatever `look` throws
+ * @param what is waited for, as it reads after "waited for"
+ * @throws Error with `what` and the state so far, when the deadline has passed; anything that `look` throws
  */
 export async function until<T>(
   what: string,
@@ -67,7 +69,8 @@ export async function until<T>(
   { deadlineMs = DEADLINE_MS, seen, changes, everyMs }: Waiting = {},
 ): Promise<T> {
   const started = performance.now()
-  // Only where nothing else is sure to wake this: what a test counts of the event loop is not to hold a timer of ours.
+  // Only where nothing else is sure to wake it: a test that counts the event loop's timers must not find one of the
+  // kit.
   let timer: NodeJS.Timeout | undefined
   let wake = (): void => {}
   const detach = changes?.attach(() => clearTimeout(timer))
@@ -94,10 +97,10 @@ export async function until<T>(
     detach?.()
   }
 
-  /** Resolves when `wake` is called, at the latest when the deadline is over. */
+  /** Resolves when `wake` is called, and at the deadline. */
   function expiry(): Promise<undefined> {
     if (timer === undefined && deadlineMs !== FOREVER) {
-      // Rounded up, so that it is over by then.
+      // Rounded up, so that the deadline has passed by then.
       timer = setTimeout(() => wake(), deadlineMs + 1)
     }
     return new Promise(resolve => {
@@ -106,7 +109,7 @@ export async function until<T>(
   }
 }
 
-/** Waits for a promise of something else, as long as `until` does. */
+/** Waits for a promise, as long as `until` does. */
 export async function within<T>(what: string, promise: Promise<T>, waiting: Waiting = {}): Promise<T> {
   const settled = promise.then(value => ({ value }))
   return (await until(what, () => settled, waiting)).value

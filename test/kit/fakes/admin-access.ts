@@ -1,7 +1,7 @@
-/** Access to the admin listener where the configuration says nothing of it. */
+/** Access to the admin listener with the default configuration. */
 import { AdminAccess } from '../../../src/admin/access.js'
 
-/** @param hosts names that Host may have */
+/** @param hosts the allowed values of Host */
 export function openAccess(hosts: readonly string[] = []): AdminAccess {
   const rules = { hosts, access: { readOnly: false }, htpasswd: new Map() }
   const passwords = {

@@ -1,15 +1,15 @@
-/** A connector that writes down what it is asked to dial, and leads it to loopback or nowhere. */
+/** A connector that records what it is asked to dial, and connects to loopback or nowhere. */
 import { connect, Socket, type TcpNetConnectOpts } from 'node:net'
 import type { SocketFactory } from '../../../src/upstream/dial.js'
 
 export interface Dialled {
-  /** `host port`, in the order they were dialled. */
+  /** `host port`, in the order dialled. */
   readonly targets: readonly string[]
   readonly sockets: readonly Socket[]
   readonly connector: SocketFactory
 }
 
-/** @param open makes the socket for what would have been dialled; without it nothing ever connects */
+/** @param open creates the socket; without it nothing ever connects */
 export function dialled(open: (options: TcpNetConnectOpts) => Socket = () => new Socket()): Dialled {
   const targets: string[] = []
   const sockets: Socket[] = []

@@ -1,4 +1,4 @@
-/** An exchange that no connection stands behind: the test gives its content, and sees what it is answered. */
+/** An exchange without a connection: the test provides its content, and sees its response. */
 import type { ProxyError } from '../../../src/errors.js'
 import type { AdmittedExchange, ReceivedExchange } from '../../../src/pipeline/admitted-exchange.js'
 import type {
@@ -20,15 +20,15 @@ import type { Aborted } from '../../../src/outcome.js'
 import { A_PLACE } from './no-limits.js'
 
 export interface FakeRequest {
-  /** GET when left out. */
+  /** GET by default. */
   readonly method?: Method
-  /** `/` when left out. */
+  /** `/` by default. */
   readonly target?: string
   readonly minor?: 0 | 1
   readonly fields?: Fields
-  /** Of the content, 0 when left out; undefined for chunked content. */
+  /** Length of the content, 0 by default; undefined for chunked content. */
   readonly length?: number | undefined
-  /** Bytes of it that were given out already. */
+  /** Bytes of content that were already passed to a consumer. */
   readonly bytes?: number
   readonly expectContinue?: boolean
   readonly trace?: OutgoingTrace | undefined
@@ -45,20 +45,20 @@ export class FakeExchange implements ReceivedExchange {
   readonly encrypted = false
   readonly slot = A_PLACE
   readonly bytesPassed = 0
-  /** As handlers get it. */
+  /** The exchange as handlers receive it. */
   readonly admitted: AdmittedExchange
   responded: boolean
   aborted: Aborted | undefined
 
-  /** Whoever has started the content. */
+  /** The consumer that has started the content. */
   consumer: ContentConsumer | undefined
-  /** How often it was continued. */
+  /** How often the content was resumed. */
   resumed = 0
-  /** What was done to answer it, in order: `inform 103`, `respond 200 5`, `write 5`, `end`, `abort`. */
+  /** The calls that make up the response, in order: `inform 103`, `respond 200 5`, `write 5`, `end`, `abort`. */
   readonly answered: string[] = []
-  /** The final head, once there is one. */
+  /** The final head; undefined before it. */
   readonly heads: ResponseHead[] = []
-  /** Whether the client is behind: writes say so. */
+  /** Whether the client does not keep up, so that writes return false. */
   congested = false
 
   readonly #aborted = new AbortController()
@@ -148,12 +148,12 @@ export class FakeExchange implements ReceivedExchange {
 
   reported(): void {}
 
-  /** The client goes away. */
+  /** The client disconnects. */
   leave(): void {
     this.#abort({ kind: 'gone', closeReason: 'client_gone' })
   }
 
-  /** The request breaks off, and is to be answered with this. */
+  /** The request fails, with this error as its response. */
   fail(error: ProxyError): void {
     this.#abort({ kind: 'failed', closeReason: 'failed', error })
   }
@@ -163,7 +163,7 @@ export class FakeExchange implements ReceivedExchange {
     this.#aborted.abort()
   }
 
-  /** The client takes what was written. */
+  /** The client reads what was written. */
   drain(): void {
     this.congested = false
     this.#drained()

@@ -1,13 +1,13 @@
-/** Timers of one length that go off when the test says so: what they bound may take as long as it likes. */
+/** Timers of one duration that the test fires: whatever they limit may take as long as it needs. */
 import type { Test } from 'tap'
 import { Changes, until } from '../until.js'
 
 export interface HeldTimers {
-  /** How many were set so far. */
+  /** How many were started so far. */
   readonly set: number
-  /** How many of them run now. */
+  /** How many of them are running. */
   readonly running: number
-  /** Lets the first of those that run go off, as soon as one does. */
+  /** Fires the first running timer, as soon as there is one. */
   fire(): Promise<void>
 }
 
@@ -16,7 +16,7 @@ type Callback = (...args: unknown[]) => void
 /** Longer than any test takes. */
 const NEVER_MS = 2 ** 31 - 1
 
-/** @param ms how long they are: a time that nothing else of the process takes */
+/** @param ms their duration: one that no other timer of the process has */
 export function holdTimers(t: Test, ms: number): HeldTimers {
   const { setTimeout, clearTimeout } = globalThis
   const running = new Map<NodeJS.Timeout, () => void>()

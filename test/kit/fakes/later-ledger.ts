@@ -1,7 +1,7 @@
-/** A ledger that is elsewhere. */
+/** A ledger in another process. */
 import { type Ledger, LocalLedger } from '../../../src/limits/ledger.js'
 
-/** Answers of a ledger that is elsewhere: later, in the order of the questions. */
+/** The answers of a ledger in another process: asynchronous, in the order of the questions. */
 export class LaterLedger implements Ledger {
   readonly local = new LocalLedger(() => 0)
 

@@ -1,4 +1,4 @@
-/** A monotonic clock that stands still until the test moves it. */
+/** A monotonic clock that only the test advances. */
 export class ManualClock {
   #ms = 1000
 

@@ -1,4 +1,4 @@
-/** Timers that go off when the test says so. */
+/** Timers that the test fires. */
 import type { Schedule } from '../../../src/run/watch.js'
 import { Changes, until } from '../until.js'
 
@@ -18,19 +18,19 @@ export class ManualSchedule {
     }
   }
 
-  /** Milliseconds of those that run, in the order in which they were set. */
+  /** The durations of the running timers in milliseconds, in the order in which they were started. */
   get running(): number[] {
     return this.#timers.map(({ ms }) => ms)
   }
 
-  /** Lets the first go off. */
+  /** Fires the first timer. */
   fire(): void {
     const timer = this.#timers.shift()
     if (timer === undefined) throw new Error('no timer runs')
     timer.call()
   }
 
-  /** The same, and waits for what it leads to, up to the next timer. */
+  /** Fires the first timer, and waits for its effects, up to the next timer. */
   async fireToNext(): Promise<void> {
     const before = this.#set
     this.fire()

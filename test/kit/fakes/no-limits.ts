@@ -1,4 +1,4 @@
-/** Limits for tests of what stands before or behind them: there is room for everything. */
+/** Limits for tests of what comes before or after them: nothing is ever refused. */
 import type { ConnectionSlot } from '../../../src/limits/connection-slot.js'
 
 export const A_PLACE: ConnectionSlot = { pending: undefined, refusal: undefined, release() {} }

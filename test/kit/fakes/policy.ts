@@ -1,4 +1,4 @@
-/** A policy written the way the configuration file writes it, for the tests of decisions and vetting. */
+/** A policy in the notation of the configuration file, for tests of decisions and vetting. */
 import { parseAuthority } from '../../../src/http/authority.js'
 import { parseCidr } from '../../../src/net/cidr.js'
 import { parseHostPattern } from '../../../src/net/host-pattern.js'
@@ -61,7 +61,7 @@ function ruleInput(text: RuleText): RuleInput {
   }
 }
 
-/** `CONNECT host:port`, or `METHOD host[:port]` forwarded. */
+/** `CONNECT host:port`, or `METHOD host[:port]` for a forwarded request. */
 export function request(line: string, rules: readonly string[] | 'all' = 'all'): PolicyRequest {
   const [method = '', authority = ''] = line.split(' ')
   const form = method === 'CONNECT' ? 'connect' : 'forward'

@@ -4,7 +4,7 @@ import { CORPUS, FRAGMENTS, type Mutation, mutate } from '../../fuzz/mutation.js
 /** A number from 0 to `below` - 1. */
 export type Random = (below: number) => number
 
-/** @param seed any whole number; neighbours give unlike sequences */
+/** @param seed any integer; adjacent seeds give unrelated sequences */
 export function createRandom(seed: number): Random {
   let state = (Math.imul(seed | 0, 0x9e3779b1) ^ 0x5bd1e995) | 1
   const step = () => {
@@ -35,7 +35,7 @@ function drawMutation(random: Random): Mutation {
   }
 }
 
-/** Nine in ten are requests with one to four changes; the rest are made of fragments, or of bytes alone. */
+/** Nine in ten are requests with one to four changes; the others consist of fragments, or of random bytes. */
 export function drawInput(random: Random): Buffer {
   const choice = random(20)
   if (choice === 0) return Buffer.from(Array.from({ length: random(64) }, () => random(256)))
@@ -48,7 +48,7 @@ export function drawInput(random: Random): Buffer {
   return input
 }
 
-/** The input cut into pieces at random, at times a byte each, empty ones among them. */
+/** The input divided at random, sometimes into single bytes, with empty pieces. */
 export function drawPieces(input: Buffer, random: Random): Buffer[] {
   const longest = 1 + random(random(2) === 0 ? 4 : 64)
   const pieces: Buffer[] = []

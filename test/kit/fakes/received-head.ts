@@ -1,4 +1,4 @@
-/** A response head that no reader has read. */
+/** A response head that was not parsed. */
 import { FieldSection } from '../../../src/http/field-section.js'
 import type { Fields } from '../../../src/http/fields.js'
 import type { ReceivedHead } from '../../../src/http1/response-reader.js'

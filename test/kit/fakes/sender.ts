@@ -1,4 +1,4 @@
-/** A sender that sends nothing: the test sees what it was given, and plays what comes back. */
+/** A sender that sends nothing: the test sees what was passed to it, and reports the response. */
 import type { Permit } from '../../../src/policy/permit.js'
 import type { Cancel, Sender, UpstreamEvents, UpstreamRequest } from '../../../src/upstream/sender.js'
 

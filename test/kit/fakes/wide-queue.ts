@@ -1,4 +1,4 @@
-/** A queue in which everything runs at once, for tests of what stands before or behind it. */
+/** A queue in which everything runs at once, for tests of what comes before or after it. */
 import { FairQueue } from '../../../src/limits/fair-queue.js'
 
 const MANY = 1_000_000

@@ -1,6 +1,6 @@
 import type { Traffic, WorkerStatus } from '../../../src/observe/worker-status.js'
 
-/** What a worker has seen that served so many requests in each second, and nothing else. */
+/** The traffic of a worker that served these numbers of requests in each second, and nothing else. */
 export function traffic(endSecond: number, requests: readonly number[]): Traffic {
   const zeros = requests.map(() => 0)
   return {
@@ -15,7 +15,7 @@ export function traffic(endSecond: number, requests: readonly number[]): Traffic
   }
 }
 
-/** What a worker tells that has served nothing, but for what is given. */
+/** The status of a worker that has served nothing, except for the given parts. */
 export function workerStatus(more: Partial<WorkerStatus> = {}): WorkerStatus {
   return {
     worker: 1,

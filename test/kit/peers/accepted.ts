@@ -1,4 +1,4 @@
-/** A connection over loopback, with the test at both of its ends. */
+/** A connection over loopback, with the test at both ends. */
 import { createServer, type ServerOpts, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { type RawPeer, rawClient } from './raw-peer.js'

@@ -1,4 +1,4 @@
-/** Waits for what was written to be read: a write that is done says only that the system has taken it. */
+/** Waits until written data were read: a completed write only means that the system has accepted the data. */
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
@@ -6,8 +6,8 @@ import { until } from '../until.js'
 import { turns } from './settled.js'
 
 /**
- * Until one end of a TCP connection has read all that was written at the other one. Where one end speaks TLS it is given
- * that end's TCP socket, as bytes on the wire are compared.
+ * Waits until one end of a TCP connection has read everything that was written at the other one. For a TLS socket its
+ * TCP socket must be passed, as bytes on the wire are compared.
  */
 export async function arrived(from: Socket, to: Socket): Promise<void> {
   await turns(1)
@@ -16,9 +16,9 @@ export async function arrived(from: Socket, to: Socket): Promise<void> {
 }
 
 /**
- * From now on, what servers of this process accept.
+ * Records the sockets that servers of this process accept from now on.
  *
- * @returns the server's end of a client's connection, as soon as it is accepted
+ * @returns a function for the server's end of a client's connection, as soon as it is accepted
  */
 export function acceptedSockets(t: Test): (client: Socket) => Promise<Socket> {
   const byPort = new Map<number | undefined, Socket>()

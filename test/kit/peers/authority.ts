@@ -1,4 +1,4 @@
-/** Certificate authorities made with openssl for one test: what they issue, and what they revoke. */
+/** Certificate authorities created with openssl for one test: the certificates that they issue and revoke. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,21 +7,21 @@ export interface Issued {
   /** The paths of the files. */
   readonly certFile: string
   readonly keyFile: string
-  /** What is in them, PEM. */
+  /** Their content, in PEM. */
   readonly cert: string
   readonly key: string
 }
 
 export interface Wanted {
-  /** As openssl's -subj takes it. */
+  /** In the format of openssl's -subj. */
   readonly subject?: string
-  /** The value of subjectAltName, as an extension file of openssl has it. */
+  /** The value of subjectAltName, in the format of an openssl extension file. */
   readonly san?: string
   /** Whether it may issue certificates. */
   readonly isAuthority?: boolean
-  /** Days until it expires; negative, since when it has. */
+  /** Days until it expires; negative for an expired one. */
   readonly days?: number
-  /** extendedKeyUsage; absent, any use. */
+  /** extendedKeyUsage; absent for any use. */
   readonly usage?: 'serverAuth' | 'clientAuth'
 }
 
@@ -35,7 +35,7 @@ const NEW_KEY = [
   '-config',
   'settings',
 ]
-/** `unnamed` is an attribute that openssl knows by its number alone. */
+/** `unnamed` is an attribute that openssl knows only by its number. */
 const SETTINGS = `oid_section = oids
 [oids]
 unnamed = 1.2.3.4
@@ -66,8 +66,8 @@ export class Authority implements Issued {
   }
 
   /**
-   * @param folder where its files go
-   * @param name a file name that no other authority there has
+   * @param folder for its files
+   * @param name a file name that no other authority in the folder has
    */
   static make(folder: string, name = 'ca'): Authority {
     const [certFile, keyFile] = [`${name}.crt`, `${name}.key`]
@@ -111,8 +111,8 @@ export class Authority implements Issued {
   }
 
   /**
-   * A revocation list that holds these and all that were revoked before.
-   * @param isCurrent whether it is one of today, or one that has expired
+   * A revocation list with these certificates and all that were revoked before.
+   * @param isCurrent whether it is valid today, or has expired
    * @returns PEM
    */
   revoke(revoked: readonly Issued[], isCurrent = true): string {
@@ -128,7 +128,7 @@ function read(folder: string, certFile: string, keyFile: string): Issued {
   return { certFile: cert, keyFile: key, cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') }
 }
 
-/** @returns what it writes to standard output */
+/** @returns what the command writes to standard output */
 export function openssl(folder: string, ...args: string[]): string {
   return execFileSync('openssl', args, { cwd: folder, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] })
 }

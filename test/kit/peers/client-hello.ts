@@ -1,13 +1,13 @@
-/** TLS ClientHellos put together by hand, so that each part of one can be wrong (RFC 8446 §4.1.2, §5.1). */
+/** TLS ClientHellos assembled by hand, so that each part can be invalid (RFC 8446 §4.1.2, §5.1). */
 
-/** `value` in so many bytes, the most significant first. */
+/** `value` in this many bytes, the most significant first. */
 export function uint(value: number, byteLength: number): Buffer {
   const bytes = Buffer.alloc(byteLength)
   bytes.writeUIntBE(value, 0, byteLength)
   return bytes
 }
 
-/** The content with its length before it. */
+/** The content, preceded by its length. */
 export function vector(lengthBytes: number, ...content: Uint8Array[]): Buffer {
   const bytes = Buffer.concat(content)
   return Buffer.concat([uint(bytes.length, lengthBytes), bytes])
@@ -26,7 +26,7 @@ export function serverNameExtension(...entries: Uint8Array[]): Buffer {
   return extension(0, vector(2, ...entries))
 }
 
-/** Others, as hellos have them: supported_groups, and padding that looks like a name. */
+/** Other extensions that hellos have: supported_groups, and padding that resembles a name. */
 export const BEFORE = extension(10, vector(2, uint(29, 2)))
 export const BEHIND = extension(21, nameEntry('padding.test'))
 
@@ -37,7 +37,7 @@ export interface HelloParts {
   readonly sessionId?: Uint8Array
   readonly cipherSuites?: Uint8Array
   readonly compression?: Uint8Array
-  /** The vector of extensions with its length; empty for a hello that ends before. */
+  /** The vector of extensions with its length; empty for a hello that ends before it. */
   readonly extensions?: Uint8Array
 }
 
@@ -61,7 +61,7 @@ export function record(fragment: Uint8Array, type = 22, version = 0x0301): Buffe
   return Buffer.concat([uint(type, 1), uint(version, 2), vector(2, fragment)])
 }
 
-/** A handshake message over as many records as it takes. */
+/** A handshake message in as many records as it needs. */
 export function records(message: Uint8Array, fragmentBytes = 2 ** 14): Buffer {
   const parts: Buffer[] = []
   for (let at = 0; at < message.length; at += fragmentBytes) {
@@ -70,13 +70,13 @@ export function records(message: Uint8Array, fragmentBytes = 2 ** 14): Buffer {
   return Buffer.concat(parts)
 }
 
-/** A whole hello in one record. @param name undefined for one without a server name */
+/** A complete hello in one record. @param name undefined for one without a server name */
 export function clientHello(name?: string): Buffer {
   const named = name === undefined ? [] : [serverNameExtension(nameEntry(name))]
   return record(handshake(helloBody({ extensions: vector(2, BEFORE, ...named, BEHIND) })))
 }
 
-/** A hello of exactly so many bytes, its record headers included: its padding extension takes up the rest. */
+/** A hello of exactly this many bytes, including record headers: its padding extension fills the rest. */
 export function paddedHello(name: string, totalBytes: number): Buffer {
   const named = serverNameExtension(nameEntry(name))
   const build = (padding: number) =>

@@ -1,4 +1,4 @@
-/** A collector of OpenTelemetry: keeps the spans that are sent to it by OTLP/HTTP in JSON. */
+/** An OpenTelemetry collector: keeps the spans that it receives by OTLP/HTTP in JSON. */
 import '../every-test.js'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { Test } from 'tap'
@@ -7,7 +7,7 @@ import { Changes, until } from '../until.js'
 export interface CollectedSpan {
   readonly traceId: string
   readonly spanId: string
-  /** Undefined for the first of a trace. */
+  /** Undefined for the first span of a trace. */
   readonly parentSpanId: string | undefined
   readonly name: string
   readonly kind: 'server' | 'client'
@@ -19,14 +19,14 @@ export interface CollectedSpan {
 
 export interface Collector {
   readonly port: number
-  /** What `tracing.otlp` says. */
+  /** The value for `tracing.otlp`. */
   readonly url: string
   readonly spans: readonly CollectedSpan[]
-  /** Of each request, in the order they came. */
+  /** The fields of each request, in the order received. */
   readonly requests: readonly { readonly path: string; readonly headers: IncomingHttpHeaders }[]
-  /** Of the process that sent the spans. */
+  /** The resource attributes of the process that sent the spans. */
   readonly resource: Readonly<Record<string, string | number>>
-  /** Resolves when there are so many. */
+  /** Resolves when this many were received. */
   collected(spans: number): Promise<readonly CollectedSpan[]>
 }
 
@@ -57,7 +57,7 @@ interface SentSpan {
   readonly status: { readonly code: number }
 }
 
-/** @param status what every request is answered with; `none`, with nothing at all */
+/** @param status the status of every response; `none` for no response at all */
 export async function collector(t: Test, status: number | 'none' = 200): Promise<Collector> {
   const spans: CollectedSpan[] = []
   const requests: { path: string; headers: IncomingHttpHeaders }[] = []

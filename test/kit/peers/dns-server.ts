@@ -1,4 +1,4 @@
-/** A DNS server of the test's own, over UDP and TCP, that answers out of a table and writes down what it is asked. */
+/** A DNS server, over UDP and TCP, that answers from a table and records its queries. */
 import '../every-test.js'
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { once } from 'node:events'
@@ -8,18 +8,18 @@ import { Changes, until } from '../until.js'
 
 export type Fault = 'silent' | 'SERVFAIL' | 'NXDOMAIN' | 'REFUSED'
 
-/** What there is under a name. A type that is left out has no records. */
+/** The records of a name. A type that is omitted has no records. */
 export interface NameRecords {
   readonly A?: readonly string[] | Fault
   readonly AAAA?: readonly string[] | Fault
   readonly CNAME?: string
-  /** Seconds; 60 when left out. */
+  /** Seconds; 60 by default. */
   readonly ttl?: number
-  /** UDP carries no records and says so; TCP has them. */
+  /** Truncated over UDP, without records; complete over TCP. */
   readonly truncated?: boolean
 }
 
-/** By name in lower case; what is not in it is NXDOMAIN. */
+/** By name in lower case; other names are NXDOMAIN. */
 export type Zone = Readonly<Record<string, NameRecords | Fault>>
 
 export interface DnsQuery {
@@ -29,9 +29,9 @@ export interface DnsQuery {
 }
 
 export interface DnsServerOptions {
-  /** 127.0.0.1 when left out. */
+  /** 127.0.0.1 by default. */
   readonly host?: string
-  /** A free one when left out. */
+  /** A free port by default. */
   readonly port?: number
   readonly zone?: Zone | Fault
 }
@@ -39,15 +39,15 @@ export interface DnsServerOptions {
 export interface TestDnsServer {
   readonly host: string
   readonly port: number
-  /** As `dns.servers` names it. */
+  /** Its value for `dns.servers`. */
   readonly address: string
-  /** What it answers from now on; a fault alone is its answer to everything. */
+  /** Replaces its table; a single fault is its answer to every query. */
   zone: Zone | Fault
-  /** Every query so far, in the order they came. */
+  /** Every query so far, in the order received. */
   readonly queries: readonly DnsQuery[]
-  /** Waits until that many queries have come. */
+  /** Waits until this many queries were received. */
   asked(count: number): Promise<void>
-  /** Answers now what it was silent about over UDP, out of what its zone is by now. */
+  /** Answers the UDP queries that it has ignored so far, from its current table. */
   answerLate(): void
   close(): Promise<void>
 }
@@ -61,7 +61,7 @@ interface Reply {
   readonly truncated: boolean
 }
 
-/** Whoever starts it closes it. */
+/** The caller must close it. */
 export async function startDnsServer(options: DnsServerOptions = {}): Promise<TestDnsServer> {
   const { host = '127.0.0.1' } = options
   const queries: DnsQuery[] = []
@@ -154,7 +154,7 @@ export async function startDnsServer(options: DnsServerOptions = {}): Promise<Te
   return running
 }
 
-/** @returns undefined for silence */
+/** @returns undefined for no answer */
 function replyTo({ name, type }: packet.Question, zone: Zone | Fault): Reply | undefined {
   const answers: packet.Answer[] = []
   let truncated = false
@@ -180,7 +180,7 @@ function recordsUnder(name: string, zone: Zone | Fault): NameRecords {
   return typeof entry === 'string' ? { A: entry, AAAA: entry } : entry
 }
 
-/** The same port for both, which has to be free for both. */
+/** The same port for UDP and TCP, which must be free for both. */
 async function bind(host: string, port: number): Promise<{ udp: UdpSocket; tcp: Server; port: number }> {
   for (let attempt = 1; ; attempt++) {
     const tcp = createServer()

@@ -1,9 +1,11 @@
-/** Reads metrics in the Prometheus text format or in OpenMetrics, and throws for whatever either does not allow. */
+/**
+ * Parses metrics in the Prometheus text format or in OpenMetrics, and throws for everything that the format forbids.
+ */
 
 export interface Family {
   readonly type: string
   readonly help: string
-  /** Value by sample name and labels, as they stand in the line. */
+  /** Values by sample name and labels, exactly as in the line. */
   readonly samples: ReadonlyMap<string, number>
 }
 
@@ -23,13 +25,13 @@ export class Exposition {
     return undefined
   }
 
-  /** The series of a family that are not 0. */
+  /** The series of a family whose value is not 0. */
   counted(family: string): Record<string, number> {
     const samples = this.families.get(family)?.samples ?? new Map<string, number>()
     return Object.fromEntries([...samples].filter(([, value]) => value !== 0))
   }
 
-  /** The sum over all series of a family that have this text in their labels. */
+  /** The sum over all series of a family whose labels contain this text. */
   sum(family: string, part = ''): number {
     const samples = this.families.get(family)?.samples ?? new Map<string, number>()
     return [...samples].reduce((sum, [series, value]) => (series.includes(part) ? sum + value : sum), 0)
@@ -110,7 +112,7 @@ function belongs(sample: string, family: string, type: string, format: 'text' | 
   }
 }
 
-/** Buckets rise in bound and in count up to `+Inf`, which holds as many as are counted. */
+/** Buckets must increase in limit and in count up to `+Inf`, whose count is the total. */
 function checkHistogram(name: string, samples: ReadonlyMap<string, number>): void {
   const groups = new Map<string, { bound: number; count: number }[]>()
   for (const [series, count] of samples) {

@@ -1,29 +1,29 @@
 /**
- * As much of Redis as the store asks for, in the process of the test, which may hold answers back or give others: bytes
- * on a real socket (the Redis serialization protocol, version 2).
+ * The parts of Redis that the store uses, in the process of the test, which can delay or replace its answers: bytes on
+ * a real socket (the Redis serialization protocol, version 2).
  */
 import type { Test } from 'tap'
 import { Changes, until } from '../until.js'
 import { type RawOrigin, rawOrigin } from './raw-origin.js'
 import type { RawPeer } from './raw-peer.js'
 
-/** Text is one character a byte. */
+/** Text has one character for each byte. */
 export type FakeCommand = readonly string[]
-/** What is answered, serialized; undefined: nothing, ever. */
+/** A serialized answer; undefined for no answer at all. */
 export type Answer = (command: FakeCommand, peer: RawPeer) => string | undefined
 
 export interface FakeRedis {
   readonly url: string
   readonly origin: RawOrigin
-  /** All commands, in the order they came. */
+  /** All commands, in the order received. */
   readonly commands: FakeCommand[]
-  /** Hashes by their names, fields by theirs. */
+  /** Hashes by name, fields by name. */
   readonly hashes: Map<string, Map<string, string>>
-  /** In place of the answers that it gives by itself; undefined to have those. */
+  /** Replaces its own answers; undefined to restore them. */
   answer: Answer | undefined
-  /** What it answers by itself. */
+  /** Its own answer. */
   usual(command: FakeCommand, peer: RawPeer): string
-  /** Waits until so many commands with this name have come. */
+  /** Waits until this many commands of this name were received. */
   received(name: string, count?: number): Promise<readonly FakeCommand[]>
 }
 
@@ -131,7 +131,7 @@ function answerOne(hashes: FakeRedis['hashes'], [name, key = '', ...args]: FakeC
   }
 }
 
-/** @returns undefined when it is not complete yet */
+/** @returns undefined when it is incomplete */
 function parseCommand(text: string): { readonly command: FakeCommand; readonly length: number } | undefined {
   let at = 0
   const number = (mark: string): number | undefined => {

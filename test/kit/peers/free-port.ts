@@ -1,9 +1,9 @@
-/** A port that nothing listens on, and that stays so until the test itself has somebody listen there. */
+/** A port on which nothing listens, and which stays free until the test itself uses it. */
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { OTHER_PROCESS_MS, until } from '../until.js'
 
-/** Below those that the system gives to whoever asks for any port, which another test may do at any moment. */
+/** Below the ports that the system assigns for port 0, which another test may request at any time. */
 const FIRST = 20_000
 const LAST = 32_767
 
@@ -15,7 +15,7 @@ export async function freePort(): Promise<number> {
   })
 }
 
-/** Whether all that listened there, also several processes that share it, have let go of it. */
+/** Whether all listeners, which may be several processes that share the port, have released it. */
 export async function isFree(port: number, host?: string): Promise<boolean> {
   const server = createServer(socket => socket.destroy())
   return new Promise((resolve, reject) => {
@@ -28,8 +28,8 @@ export async function isFree(port: number, host?: string): Promise<boolean> {
 }
 
 /**
- * Waits until nobody listens there on 127.0.0.1 any more. Asking by a connection would lead to whoever has been given
- * the port by now.
+ * Waits until nothing listens there on 127.0.0.1. It does not try to connect, as the port may already belong to another
+ * listener.
  */
 export async function untilFree(port: number): Promise<void> {
   await until(`port ${port} to be free`, () => isFree(port, '127.0.0.1'), { everyMs: OTHER_PROCESS_MS })

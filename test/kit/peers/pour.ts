@@ -1,15 +1,15 @@
-/** Much content on one socket: written as fast as it is taken, or read as slowly as a test likes. */
+/** Much content on one socket: written as fast as it is accepted, or read as slowly as a test requires. */
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 
-/** What content is made of: its period divides no size of a buffer, so that a lost or doubled one shows. */
+/** The repeated content: its period divides no buffer size, so that a lost or repeated buffer is detected. */
 const PIECE = Buffer.alloc(64 * 1024, Buffer.from(Array.from({ length: 251 }, (_, i) => i)))
-/** How often in a row nothing more may have been taken before the reader counts as stalled. */
+/** How many times in a row nothing was accepted before the reader counts as stalled. */
 const STALL_LOOKS = 20
-/** The sockets are waited on between two looks, however long the process stood still: then it is one look that is late. */
+/** The interval of the checks; if the process itself was suspended, only one check is late. */
 const LOOK_MS = 5
 
-/** Makes the 64 KiB from an offset on, a multiple of that. */
+/** Returns the 64 KiB at an offset, which is a multiple of that. */
 export type PieceAt = (offset: number) => Buffer
 
 /** Content that is different everywhere: each piece begins with its offset. */
@@ -19,7 +19,7 @@ export function numberedPiece(offset: number): Buffer {
   return piece
 }
 
-/** Some of what `numberedPiece` makes. */
+/** A part of the content of `numberedPiece`. */
 export function numberedContent(offset: number, length: number): Buffer {
   const first = offset - (offset % PIECE.length)
   const pieces: Buffer[] = []
@@ -34,7 +34,7 @@ export function pouredDigest(total: number, pieceAt: PieceAt = () => PIECE): str
   return hash.digest('hex')
 }
 
-/** Writes `total` bytes, and no more at a time than the socket takes. */
+/** Writes `total` bytes, no more at a time than the socket accepts. */
 export function pour(
   socket: Socket,
   total: number,
@@ -55,7 +55,7 @@ export function pour(
   const taken = () => written - socket.writableLength
   return {
     taken,
-    /** Resolves with the bytes taken so far once no more are. */
+    /** Resolves with the number of bytes accepted so far when no more are accepted. */
     stalled: () =>
       new Promise(resolve => {
         let before = -1

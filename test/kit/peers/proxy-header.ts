@@ -1,11 +1,11 @@
-/** PROXY headers of version 2, whole or with something wrong in them (The PROXY protocol, §2.2). */
+/** PROXY headers of version 2, valid or not (The PROXY protocol, §2.2). */
 
 export interface BinaryHeader {
   /** 0x21 is PROXY, 0x20 LOCAL. */
   readonly command?: number
-  /** That of the source unless given: 0x11 TCP over IPv4, 0x21 over IPv6, 0x00 unspecified. */
+  /** By default that of the source: 0x11 TCP over IPv4, 0x21 over IPv6, 0x00 unspecified. */
   readonly transport?: number
-  /** 4 or 16 bytes; stands for the destination too. Left out: no addresses and no ports. */
+  /** 4 or 16 bytes, also used as destination. By default no addresses and ports. */
   readonly source?: readonly number[]
   readonly extensions?: Buffer
 }

@@ -1,4 +1,4 @@
-/** A server of the test's own on 127.0.0.1, whose every connection the test speaks for itself. */
+/** A server on 127.0.0.1 whose connections the test handles itself. */
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import { Changes, until } from '../until.js'
@@ -8,13 +8,13 @@ export interface RawOrigin {
   readonly port: number
   /** `127.0.0.1:port`. */
   readonly authority: string
-  /** The next connection, in the order they came. */
+  /** The next connection, in the order accepted. */
   accept(): Promise<RawPeer>
-  /** Has every connection served that was not accepted, and every one to come; in place of `accept`. */
+  /** Handles every connection that was not taken, and every later one; instead of `accept`. */
   each(serve: (peer: RawPeer) => void): void
   /** Connections accepted so far, taken or not. */
   readonly accepted: number
-  /** All of them. */
+  /** All connections. */
   readonly peers: readonly RawPeer[]
 }
 

@@ -1,4 +1,4 @@
-/** One end of a real socket, spoken to in bytes: text is one character a byte. */
+/** One end of a real socket, used in bytes: text has one character for each byte. */
 import '../every-test.js'
 import type { Test } from 'tap'
 import { connect, type Socket } from 'node:net'
@@ -52,7 +52,7 @@ export class RawPeer {
     this.socket.resetAndDestroy()
   }
 
-  /** Consumes up to and including `mark` (a text, or a number of bytes); rejects when the connection ends before. */
+  /** Consumes up to and including `mark` (a text, or a number of bytes); rejects when the connection ends before it. */
   async until(mark: string | number, deadlineMs = DEADLINE_MS): Promise<string> {
     return this.#until(
       `${JSON.stringify(mark)} to be received`,
@@ -108,7 +108,7 @@ export class RawPeer {
 }
 
 /** A client connected to a port on 127.0.0.1, destroyed with the test. */
-/** @param localAddress where it connects from, for a client of its own */
+/** @param localAddress its own address, for a client of its own */
 export async function rawClient(t: Test, port: number, localAddress = '127.0.0.1'): Promise<RawPeer> {
   const socket = connect({ host: '127.0.0.1', port, localAddress, allowHalfOpen: true, noDelay: true })
   const peer = new RawPeer(socket)

@@ -1,4 +1,4 @@
-/** Reads one response off a raw peer by the framing it declares, and by nothing else. */
+/** Reads one response from a raw peer, only by the framing that it declares. */
 import type { RawPeer } from './raw-peer.js'
 
 export interface RawResponse {
@@ -6,12 +6,12 @@ export interface RawResponse {
   readonly head: string
   readonly status: number
   readonly reason: string
-  /** By lower-case name; repeats are joined with a comma. */
+  /** By lower-case name; repetitions are joined with a comma. */
   readonly fields: Readonly<Record<string, string>>
   readonly body: string
 }
 
-/** @param method of the request that is answered: a response to HEAD has no content */
+/** @param method of the request: a response to HEAD has no content */
 export async function readResponse(peer: RawPeer, method = 'GET'): Promise<RawResponse> {
   const head = await peer.until('\r\n\r\n')
   const [statusLine = '', ...lines] = head.slice(0, -4).split('\r\n')

@@ -1,6 +1,6 @@
 /**
- * Runs the response reader over an input, in one piece or cut up, and writes down what came out, in a form that two
- * runs can be compared by: the events with their content joined, the error, and what was left.
+ * Runs the response reader on an input, in one piece or divided, and records the result in a form in which two runs can
+ * be compared: the events with their content joined, the error, and the unread bytes.
  */
 import { ProxyError } from '../../../src/errors.js'
 import type { AnsweredRequest } from '../../../src/http1/body-framing.js'
@@ -16,15 +16,15 @@ export interface ReadResponse {
   readonly reason: string
   readonly fields: readonly string[]
   readonly length: number | undefined
-  /** Status codes of the interim responses in front of it. */
+  /** Status codes of the interim responses before it. */
   readonly interim: readonly number[]
   /** In latin1. */
   content: string
-  /** Once its end was read. */
+  /** Defined when its end was read. */
   trailers?: readonly string[]
-  /** Whether another request could have followed, once its end was read. */
+  /** Whether another request could have followed; defined when its end was read. */
   persistent?: boolean
-  /** For one behind which there is no HTTP: the bytes that came behind it. */
+  /** The bytes after a response that ends HTTP. */
   rest?: string
 }
 
@@ -32,22 +32,22 @@ export interface ResponseTranscript {
   readonly responses: ReadResponse[]
   /** `status type: message` of the ProxyError that ended the run. */
   error?: string
-  /** Without an error: the bytes that no event has used up, and whether any came for the response that is owed. */
+  /** Without an error: the number of unread bytes, and whether the expected response has begun. */
   buffered?: number
   begun?: boolean
 }
 
 export interface ResponseRun {
-  /** What is sent, each once the response to the one before is complete. */
+  /** The requests, each sent when the response to the previous one is complete. */
   readonly requests?: readonly AnsweredRequest[]
   readonly limits?: ResponseLimits
-  /** Whether the connection ends behind the input. */
+  /** Whether the connection ends after the input. */
   readonly ends?: boolean
-  /** Events asked for after each piece; all of them after the last. */
+  /** Events requested after each piece; all of them after the last. */
   readonly pulls?: 'none' | 'one' | 'all'
 }
 
-/** @throws whatever is thrown that is not a ProxyError, and an Error for events in an order that makes no response */
+/** @throws anything thrown other than a ProxyError, and an Error for events in an impossible order */
 export function transcribeResponses(
   pieces: readonly Buffer[],
   { requests = [GET], limits = RESPONSE_LIMITS, ends = true, pulls = 'all' }: ResponseRun = {},
@@ -140,10 +140,10 @@ class Run {
 }
 
 /**
- * The transcript of an input that reads the same whole, byte by byte, and in every two parts, however events are
- * asked for.
+ * The transcript of an input that must be read the same in one piece, byte by byte, and in every two parts, however
+ * events are requested.
  * @param input latin1 text or bytes
- * @throws Error naming the split that made a difference
+ * @throws Error naming the division that made a difference
  */
 export function readResponsesEveryWay(input: string | Buffer, run: ResponseRun = {}): ResponseTranscript {
   const bytes = typeof input === 'string' ? Buffer.from(input, 'latin1') : input

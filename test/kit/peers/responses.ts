@@ -1,10 +1,10 @@
-/** Answers of origins that are about nothing in particular. */
+/** Simple responses of origins. */
 
-/** A whole one, with `ok` for content. */
+/** A complete response with the content `ok`. */
 export const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
-/** A whole one without content. */
+/** A complete response without content. */
 export const OK_EMPTY = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'
 
-/** The status line alone, to which fields and content are added. */
+/** Only the status line, to which fields and content are appended. */
 export const OK_LINE = 'HTTP/1.1 200 OK\r\n'

@@ -1,4 +1,4 @@
-/** A server that answers each request as a script says, and keeps what it was asked. */
+/** A server that answers each request according to a script, and keeps the requests. */
 import type { Test } from 'tap'
 import { FOREVER } from '../until.js'
 import { rawOrigin } from './raw-origin.js'
@@ -10,16 +10,16 @@ export interface ReceivedRequest {
   readonly target: string
   /** Request line, field lines and the empty line, as received. */
   readonly head: string
-  /** As received, chunks and all. */
+  /** As received, including chunk framing. */
   readonly content: string
-  /** Which of the connections it came on, from 0. */
+  /** The index of its connection, from 0. */
   readonly connection: number
 }
 
 export interface ScriptedAnswer {
-  /** One character a byte. */
+  /** One character for each byte. */
   readonly bytes: string
-  /** What becomes of the connection behind them; it stays open where this is absent. */
+  /** What happens to the connection afterwards; by default it stays open. */
   readonly ending?: 'end' | 'reset'
 }
 
@@ -29,15 +29,15 @@ export interface ScriptedOrigin {
   /** `127.0.0.1:port`. */
   readonly authority: string
   readonly port: number
-  /** In the order they came, each whole. */
+  /** In the order received, each complete. */
   readonly requests: readonly ReceivedRequest[]
   /** Connections accepted so far. */
   readonly connections: number
-  /** What answers from now on. */
+  /** Replaces the script. */
   script: Script
 }
 
-/** @param script what answers the requests; without one, 200, without content to HEAD */
+/** @param script answers the requests; by default 200, without content for HEAD */
 export async function scriptedOrigin(t: Test, script: Script = answerOk): Promise<ScriptedOrigin> {
   const origin = await rawOrigin(t)
   const requests: ReceivedRequest[] = []

@@ -1,4 +1,4 @@
-/** TLS ServerHellos put together by hand; one with a random of its own asks for a second ClientHello (RFC 8446 §4.1.3). */
+/** TLS ServerHellos assembled by hand; one with a special random requests a second ClientHello (RFC 8446 §4.1.3). */
 import { createHash } from 'node:crypto'
 import { extension, handshake, record, uint, vector } from './client-hello.js'
 
@@ -20,11 +20,11 @@ export function serverHelloMessage(random: Uint8Array, ...extensions: Uint8Array
 }
 
 export const SERVER_HELLO = record(serverHelloMessage(Buffer.alloc(32, 0xef)), 22, 0x0303)
-/** Asks for a key share of another group. */
+/** Requests a key share of another group. */
 export const RETRY_MESSAGE = serverHelloMessage(RETRY_RANDOM, extension(51, uint(23, 2)))
 export const RETRY_REQUEST = record(RETRY_MESSAGE, 22, 0x0303)
 
-/** What a server does not read when it rejects early data. */
+/** Data that a server skips when it rejects early data. */
 export function earlyData(bytes: number): Buffer {
   return record(Buffer.alloc(bytes, 0xee), 23, 0x0303)
 }

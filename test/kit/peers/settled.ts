@@ -1,6 +1,6 @@
 /**
- * Waiting for nothing to happen, by turns of the event loop and not by a clock: everything in these tests runs in one
- * process over loopback, so what has not moved in many turns is waiting for somebody.
+ * Waits until nothing more happens, by turns of the event loop and not by a clock: everything in these tests runs in
+ * one process over loopback, so a value that has not changed for many turns is waiting for something.
  */
 import '../every-test.js'
 import { setImmediate } from 'node:timers/promises'

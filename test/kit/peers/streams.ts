@@ -1,4 +1,4 @@
-/** Much data through a socket: random content that can be made again, and what became of it at the other end. */
+/** Much data through a socket: reproducible random content, and a digest of it at the other end. */
 import { createHash } from 'node:crypto'
 import type { Socket } from 'node:net'
 import type { Random } from '../fakes/random.js'
@@ -18,7 +18,7 @@ export function digestOf(content: Buffer): Digest {
   return { bytes: content.length, sha256: createHash('sha256').update(content).digest('hex') }
 }
 
-/** What a socket receives until its end. */
+/** The digest of what a socket receives until its end. */
 export function digest(socket: Socket): Promise<Digest> {
   const hash = createHash('sha256')
   let bytes = 0
@@ -32,7 +32,7 @@ export function digest(socket: Socket): Promise<Digest> {
   })
 }
 
-/** Makes a socket stop reading now and then, for some turns of the event loop. */
+/** Makes a socket stop reading from time to time, for some turns of the event loop. */
 export function readInFits(socket: Socket, random: Random): void {
   socket.on('data', () => {
     if (random(3) > 0) return
@@ -46,7 +46,9 @@ export function readInFits(socket: Socket, random: Random): void {
   })
 }
 
-/** Writes content in pieces of every size from a byte to `longest`, as fast as the socket takes them, then ends it. */
+/**
+ * Writes content in pieces of every size from a byte to `longest`, as fast as the socket accepts them, then ends it.
+ */
 export async function writeInPieces(
   socket: Socket,
   content: Buffer,

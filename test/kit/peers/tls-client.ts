@@ -1,4 +1,4 @@
-/** A client that speaks TLS to a port on 127.0.0.1, in bytes; each direction can be ended for itself. */
+/** A TLS client of a port on 127.0.0.1, used in bytes; each direction can be ended separately. */
 import { connect as connectTcp, type Socket } from 'node:net'
 import type { Test } from 'tap'
 import { type ConnectionOptions, connect, type TLSSocket } from 'node:tls'
@@ -6,7 +6,7 @@ import { RawPeer } from './raw-peer.js'
 
 export class TlsPeer extends RawPeer {
   override readonly socket: TLSSocket
-  /** The connection beneath. */
+  /** The TCP connection below. */
   readonly tcp: Socket
 
   constructor(socket: TLSSocket, tcp: Socket) {
@@ -20,7 +20,7 @@ export class TlsPeer extends RawPeer {
   }
 }
 
-/** @returns the client once the handshake is through; rejects with the error that it failed with */
+/** @returns the client after the handshake; rejects with the error of the handshake */
 export async function tlsClient(t: Test, port: number, options: ConnectionOptions = {}): Promise<TlsPeer> {
   const tcp = connectTcp({ host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true })
   const socket = connect({ ...options, socket: tcp, servername: 'localhost' })

@@ -1,4 +1,4 @@
-/** An origin that speaks TLS, whose every connection the test speaks for itself. */
+/** An origin with TLS whose connections the test handles itself. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
@@ -8,11 +8,11 @@ import { RawPeer } from './raw-peer.js'
 
 export interface TlsOrigin {
   readonly port: number
-  /** The next connection whose handshake is through, in the order they came. */
+  /** The next connection after its handshake, in the order established. */
   accept(): Promise<RawPeer>
-  /** Connections whose handshake is through. */
+  /** Connections whose handshake has succeeded. */
   readonly accepted: number
-  /** What came over all of them, once every one has ended. */
+  /** The data received on all of them, once every one has ended. */
   heard(): Promise<string>
   /** The server name and protocol of each, `name protocol`. */
   readonly hellos: readonly string[]
@@ -34,7 +34,7 @@ export async function tlsOrigin(t: Test, options: TlsOptions): Promise<TlsOrigin
     arrived.push(peer)
     changes.notify()
   })
-  // What a client that refuses the certificate leaves behind.
+  // The error when a client refuses the certificate.
   server.on('tlsClientError', () => {})
   server.on('connection', socket => sockets.add(socket))
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

@@ -1,6 +1,6 @@
 /**
- * Runs the request reader over an input, in one piece or cut up, and writes down what came out, in a form that
- * two runs can be compared by: the events with their content joined, the error, and what was left.
+ * Runs the request reader on an input, in one piece or divided, and records the result in a form in which two runs can
+ * be compared: the events with their content joined, the error, and the unread bytes.
  */
 import { ProxyError } from '../../../src/errors.js'
 import type { HeadLimits } from '../../../src/http1/byte-queue.js'
@@ -8,7 +8,7 @@ import { RequestReader } from '../../../src/http1/request-reader.js'
 
 export const LIMITS: HeadLimits = { headerBytes: 16_384, headerFields: 100, targetBytes: 8192 }
 
-/** A message as far as it came: `content` in latin1, `trailers` once its end was read. */
+/** A message as far as it was read: `content` in latin1, `trailers` when its end was read. */
 export interface ReadMessage {
   readonly method: string
   readonly target: string
@@ -23,15 +23,15 @@ export interface Transcript {
   readonly messages: ReadMessage[]
   /** `status reason: message` of the ProxyError that ended the run. */
   error?: string
-  /** Without an error: the bytes that no event has used up, and whether a head has begun. */
+  /** Without an error: the number of unread bytes, and whether a head has begun. */
   buffered?: number
   inHead?: boolean
 }
 
 /**
- * @param pieces the input in the order it arrives
- * @param pulls how many events are asked for after each piece: none, one (a driver that is slow), or all
- * @throws whatever is thrown that is not a ProxyError, and an Error for events in an order that makes no message
+ * @param pieces the input in order
+ * @param pulls how many events are requested after each piece: none, one (a slow caller), or all
+ * @throws anything thrown other than a ProxyError, and an Error for events in an impossible order
  */
 export type Pulls = 'none' | 'one' | 'all'
 
@@ -58,7 +58,7 @@ export function transcribe(pieces: readonly Buffer[], limits = LIMITS, pulls: Pu
   return transcript
 }
 
-/** Takes every event there is; more of them than the bytes can have made is a reader that does not stop. */
+/** Takes all available events; more than the bytes can produce mean a reader that does not stop. */
 function pull(reader: RequestReader, { messages }: Transcript, budget: number, most: number): number {
   let left = budget
   for (let pulled = 0; pulled < most; pulled++) {
@@ -84,10 +84,10 @@ function pull(reader: RequestReader, { messages }: Transcript, budget: number, m
 }
 
 /**
- * The transcript of an input that reads the same whole, byte by byte, and in every two parts, whether the reader is
- * asked after each piece or after all of them.
+ * The transcript of an input that must be read the same in one piece, byte by byte, and in every two parts, whether
+ * events are requested after each piece or after all of them.
  * @param input latin1 text or bytes
- * @throws Error naming the split that made a difference
+ * @throws Error naming the division that made a difference
  */
 export function readEveryWay(input: string | Buffer, limits = LIMITS): Transcript {
   const bytes = typeof input === 'string' ? Buffer.from(input, 'latin1') : input

@@ -1,4 +1,4 @@
-/** Unix sockets in folders of their own: clients of one, and one whose process is gone. */
+/** Unix sockets in folders of their own: clients, and a socket whose process has ended. */
 import { spawnSync } from 'node:child_process'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ export async function socketPath(t: Test, name = 'proxy.sock'): Promise<string> 
   return join(await temporaryDirectory(t), name)
 }
 
-/** A socket file that a process left behind when it was killed. */
+/** A socket file left by a process that was killed. */
 export async function staleSocket(t: Test): Promise<string> {
   const path = await socketPath(t, 'stale.sock')
   const listen = `require('net').createServer().listen(process.argv[1], () => process.kill(process.pid, 'SIGKILL'))`

@@ -1,4 +1,4 @@
-/** What a program may leave when it ends, however that comes about: processes, ports, socket files. */
+/** What a program may leave when it ends, in whatever way: processes, ports, socket files. */
 import { writeFileSync } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Server } from 'node:net'
@@ -10,18 +10,18 @@ import { killGroup, processesOf } from './process-group.js'
 import { temporaryDirectory } from './command.js'
 import { type Program, startProgram } from './program.js'
 
-/** Of all tests that look for what is left. */
+/** The `skip` option of all tests that look for what is left. */
 export const skip = process.platform === 'linux' ? false : 'reads /proc, which Linux alone has'
 
 export interface Running extends Program {
   /** Its process id, and that of its group. */
   readonly pid: number
   readonly file: string
-  /** Where clients are served; resolves when they are. */
+  /** The port for clients; resolves when it is served. */
   port(): Promise<number>
 }
 
-/** Where the program listens; `taken` is a port that is not free. */
+/** The addresses on which the program listens; `taken` is a port in use. */
 export interface Place {
   readonly folder: string
   readonly taken: number
@@ -29,14 +29,14 @@ export interface Place {
 
 export interface Case {
   readonly name: string
-  /** How many; otherwise it is tried with one process and with two workers. */
+  /** The number of workers; by default the case runs with one process and with two workers. */
   readonly workers?: number
   readonly listen?: (place: Place) => string
   readonly delay?: string
   readonly drain?: string
-  /** What ends it. */
+  /** How it is ended. */
   readonly end?: End
-  /** Null: a signal that it can not hear. */
+  /** Null for a signal that it cannot handle. */
   readonly code: number | null
 }
 
@@ -88,30 +88,30 @@ export function start(t: Test, program: readonly string[], file: string): Runnin
 
 const LISTENING = /"event":"listening".*"127\.0\.0\.1:(\d+)"/
 
-/** In a process group of its own, which is killed with the test. */
+/** Starts the command in a process group of its own, which is killed with the test. */
 export function startGroup(t: Test, command: readonly string[]): Program & { readonly pid: number } {
   const started = startProgram(t, command, { group: true })
-  // Where there is no process there is no group either: 0 would be that of the test.
+  // Without a process there is no group either: 0 would be the group of the test.
   const pid = started.child.pid ?? -1
   t.teardown(() => killGroup(pid))
   return Object.assign(started, { pid })
 }
 
-/** @param port where it served clients, when it said so in another way than the log */
+/** @param port for clients, if it is not in the log */
 export async function checkNothingLeft(
   { pid, stdout }: Program & { readonly pid: number },
   port = Number(LISTENING.exec(stdout)?.[1] ?? 0),
 ): Promise<void> {
-  // Of what was killed the system may be taking the last apart.
+  // The system may still be removing a killed process.
   await until('every process of the group to end', () => processesOf(pid).length === 0, {
     everyMs: OTHER_PROCESS_MS,
     seen: () => processesOf(pid),
   })
-  // The system may have given it to another test, which gives it back; one that is left stays.
+  // The system may have given the port to another test, which releases it; one that is left behind remains in use.
   await untilFree(port)
 }
 
-/** On a port that is free. */
+/** On a free port. */
 async function bind(t: Test): Promise<Server> {
   const server = createServer()
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))

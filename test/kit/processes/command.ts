@@ -1,6 +1,6 @@
 /**
- * Runs the programs that people put behind a proxy, and says which of them this machine lacks: their tests are
- * skipped with the reason, except in CI, where a program that is missing is a failure.
+ * Runs the programs that people use with a proxy, and says which of them are missing: their tests are skipped with the
+ * reason, except in CI, where a missing program is a failure.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,13 +20,13 @@ export interface RunOptions {
   readonly env?: Readonly<Record<string, string>>
   readonly cwd?: string
   readonly input?: Buffer
-  /** Milliseconds that the program may take; 30,000 unless given. */
+  /** Time limit in milliseconds; 30,000 by default. */
   readonly timeoutMs?: number
 }
 
 /**
- * Runs a program to its end. It gets `env` over the machine's PATH and nothing else of the environment.
- * @throws when the program can not be started or does not end in time; it is killed then
+ * Runs a program to its end. Its environment is `env` and the PATH of the machine.
+ * @throws when the program cannot be started or does not end in time; it is killed then
  */
 export async function run(
   file: string,
@@ -43,7 +43,7 @@ export async function run(
   const stderr: Buffer[] = []
   child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk))
   child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk))
-  // A program that ends without reading its input is judged by its exit code, not by our broken pipe.
+  // A program that ends without reading its input is judged by its exit code, not by the broken pipe.
   child.stdin.on('error', () => {})
   child.stdin.end(options.input)
   const [code] = (await once(child, 'close')) as [number | null]
@@ -61,13 +61,13 @@ function isInstalled(program: string): boolean {
   })
 }
 
-/** The `skip` of a test that drives these programs: why it is skipped, or false when it must run. */
+/** The `skip` of a test that runs these programs: the reason, or false when it must run. */
 export function needs(...programs: string[]): string | false {
   const missing = programs.filter(program => !isInstalled(program))
   return missing.length > 0 && process.env['CI'] !== 'true' ? `not installed: ${missing.join(', ')}` : false
 }
 
-/** What is ended in its time: a test, or a program that tidies up after itself. */
+/** Something with a teardown: a test, or a program that cleans up after itself. */
 export type Owner = Pick<Test, 'teardown'>
 
 /** A directory of the test's own, removed when the test ends. */
@@ -77,7 +77,7 @@ export async function temporaryDirectory(t: Owner): Promise<string> {
   return directory
 }
 
-/** What a client's environment says of the proxy; `home` keeps the machine's own settings of the client away. */
+/** The environment of a client that uses the proxy; `home` hides the user's own settings of the client. */
 export function proxyVariables(proxyUrl: string, home: string): Record<string, string> {
   return {
     HOME: home,

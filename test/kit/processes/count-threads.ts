@@ -1,4 +1,4 @@
-/** Counts the threads that are started, and those of them that have ended, while a test runs. */
+/** Counts the threads that start and end while a test runs. */
 import type { Worker } from 'node:worker_threads'
 import type { Test } from 'tap'
 

@@ -1,4 +1,4 @@
-/** `sluice run` with two workers, as a process, and what tests ask of it. */
+/** `sluice run` with two workers, as a process, and helpers for its tests. */
 import { readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { platform } from 'node:os'
@@ -17,7 +17,7 @@ import { type Program, startProgram } from './program.js'
 export const RULES = 'rules: { local: { hosts: ["127.0.0.1"], ports: [any], addresses: ["127.0.0.1/32"] } }'
 export const FREE = 'proxy: ["127.0.0.1:0"], admin: "127.0.0.1:0"'
 
-/** For `skip`: why workers do not bind their ports themselves here. */
+/** For `skip`: the reason why workers do not bind their ports themselves here. */
 export const NO_REUSE_PORT = canReusePort(platform(), process.versions.node)
   ? false
   : `Node ${process.versions.node} on ${platform()} has no reusePort`
@@ -25,7 +25,7 @@ export const NO_REUSE_PORT = canReusePort(platform(), process.versions.node)
 export interface Fleet extends Program {
   readonly port: number
   readonly adminPort: number
-  /** Process ids of the workers so far, by number less one. */
+  /** Process ids of the workers so far, by number minus one. */
   pids(): number[]
 }
 
@@ -54,12 +54,12 @@ export async function startFleet(t: Test, program: readonly string[], file: stri
   })
 }
 
-/** Process ids of the workers so far, by number less one. */
+/** Process ids of the workers so far, by number minus one. */
 export function startedPids({ stdout }: Program): number[] {
   return [...stdout.matchAll(/"worker_started".*"worker_pid":(\d+)/g)].map(([, pid]) => Number(pid))
 }
 
-/** How many requests each worker was sent so far, by its number less one. */
+/** The number of requests that each worker has received so far, by number minus one. */
 export function requestsOf({ stdout }: Program): number[] {
   const counts: number[] = []
   for (const [, number] of stdout.matchAll(/"event":"decision","id":"[0-9a-f]+-([0-9a-z]+)-/g)) {
@@ -76,7 +76,7 @@ export async function untilGone(pids: readonly number[]): Promise<void> {
   })
 }
 
-/** Kills workers, all of which are gone when the supervisor finds out about the first. */
+/** Kills workers, all of which have ended before the supervisor notices the first. */
 export async function killAtOnce({ child }: Program, pids: readonly number[]): Promise<void> {
   const { pid = 0 } = child
   await halt(pid)
@@ -85,7 +85,7 @@ export async function killAtOnce({ child }: Program, pids: readonly number[]): P
   process.kill(pid, 'SIGCONT')
 }
 
-/** Waits for a worker that halts, and gives its process id. */
+/** Waits until a worker stops itself, and returns its process id. */
 export function halted({ child: { pid = 0 } }: Program): Promise<number> {
   return until('a worker to halt', () => childrenOf(pid).find(worker => stateOf(worker) === 'T'), {
     everyMs: OTHER_PROCESS_MS,
@@ -93,13 +93,13 @@ export function halted({ child: { pid = 0 } }: Program): Promise<number> {
   })
 }
 
-/** Processes that the process has started and that have not ended. */
+/** Child processes that have not ended. */
 export function childrenOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1')
   return [...children.matchAll(/\d+/g)].map(Number)
 }
 
-/** The program, whose worker of that number halts before it does anything. */
+/** The program, whose worker of this number stops itself before it does anything. */
 export function haltingWorker([node = '', ...rest]: readonly string[], number: number): readonly string[] {
   const script = `import cluster from 'node:cluster'
 if (cluster.worker?.id === ${number}) process.kill(process.pid, 'SIGSTOP')`
@@ -107,8 +107,8 @@ if (cluster.worker?.id === ${number}) process.kill(process.pid, 'SIGSTOP')`
 }
 
 /**
- * `/metrics`, once they are so: of a worker that does not answer within two seconds they are what it told last, and those
- * of one that was never asked are missing.
+ * `/metrics`, when they satisfy a condition: for a worker that does not answer within two seconds they are its last
+ * report, and those of a worker that was never asked are missing.
  */
 export async function scrapeUntil(
   { adminPort }: Fleet,
@@ -140,7 +140,7 @@ export async function echoes({ client, upstream }: Tunnel): Promise<boolean> {
   return (await client.until(4)) === 'pong'
 }
 
-/** Tunnels until every worker has one; those of each, by its number less one. */
+/** Opens tunnels until every worker has one; returns those of each, by number minus one. */
 export async function tunnelsOfAll(t: Test, fleet: Fleet, origin: RawOrigin): Promise<Tunnel[][]> {
   const tunnels: Tunnel[] = []
   const numbers = (): number[] => {
@@ -151,7 +151,7 @@ export async function tunnelsOfAll(t: Test, fleet: Fleet, origin: RawOrigin): Pr
     'a tunnel of every worker',
     async () => {
       tunnels.push(await openTunnel(t, fleet, origin))
-      // One after another, so that their lines are in the order in which they were opened.
+      // One after another, so that their log lines are in the order in which they were opened.
       await fleet.until('the decision to be logged', () => numbers().length >= tunnels.length)
       return new Set(numbers()).size === 2 && numbers()
     },

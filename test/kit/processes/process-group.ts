@@ -1,20 +1,20 @@
-/** Processes and their groups, from /proc (Linux): what a program that leads one has left behind. */
+/** Processes and their groups, from /proc (Linux): what the leader of a group has left behind. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { OTHER_PROCESS_MS, until } from '../until.js'
 
-/** Where proc(5) says they are, among the fields behind the name. */
+/** The positions according to proc(5), among the fields after the name. */
 const STATE = 0
 const GROUP = 2
 const THREADS = 17
 
-/** `T` when it is stopped, `Z` when it is dead and nobody has asked how it ended; undefined when it is gone. */
+/** `T` when it is stopped, `Z` when it has ended and was not waited for; undefined when it does not exist. */
 export function stateOf(pid: number): string | undefined {
   return statOf(pid)[STATE]
 }
 
 /**
- * Whether it is gone, or dead and not yet fetched by whoever took it over. Of a process that is killed the first thread
- * may be dead while others still hold its files and ports: it has ended when none is left beside it.
+ * Whether a process does not exist, or has ended and was not waited for. When a process is killed, its first thread may
+ * have ended while others still hold its files and ports: it has ended when no other thread is left.
  */
 export function hasEnded(pid: number): boolean {
   return isOver(statOf(pid))
@@ -34,7 +34,7 @@ function isOver(fields: readonly string[]): boolean {
   return fields.length === 0 || (fields[STATE] === 'Z' && Number(fields[THREADS]) <= 1)
 }
 
-/** Halts a process; it does nothing more once this resolves. */
+/** Stops a process with SIGSTOP; it does nothing more once this resolves. */
 export async function halt(pid: number): Promise<void> {
   process.kill(pid, 'SIGSTOP')
   await until(`process ${pid} to halt`, () => stateOf(pid) === 'T', {
@@ -43,19 +43,19 @@ export async function halt(pid: number): Promise<void> {
   })
 }
 
-/** Ends all of it by force. */
+/** Kills the whole group. */
 export function killGroup(group: number): void {
   for (const pid of processesOf(group)) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch (error) {
-      // It has ended in between.
+      // It has ended meanwhile.
       if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
     }
   }
 }
 
-/** The fields behind the name, which may hold anything, of /proc/PID/stat. */
+/** The fields of /proc/PID/stat after the name, which may contain anything. */
 function statOf(pid: number): string[] {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1')

@@ -1,4 +1,4 @@
-/** The compiled program as a process of its own, laid out as it is installed: package.json above the code. */
+/** The compiled program as a process, laid out as it is installed: package.json above the code. */
 import '../every-test.js'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,7 +11,7 @@ import { temporaryDirectory } from './command.js'
 /** Compiled to .build/test/cli. */
 const BUILD = resolve(import.meta.dirname, '../../..')
 
-/** @returns node and its arguments, to which those of the program are added */
+/** @returns node and its arguments, to which those of the program are appended */
 export async function installProgram(t: Test): Promise<readonly string[]> {
   const directory = await temporaryDirectory(t)
   await copyFile(join(BUILD, '../package.json'), join(directory, 'package.json'))
@@ -20,8 +20,8 @@ export async function installProgram(t: Test): Promise<readonly string[]> {
 }
 
 /**
- * The same as files of its own, with links to the packages that it uses.
- * @param absent a package, or all of one scope, that is not there
+ * As installProgram, as a copy with links to the packages that it uses.
+ * @param absent a package, or a whole scope, that is missing
  */
 export async function installCopy(t: Test, absent?: string): Promise<readonly string[]> {
   const directory = await temporaryDirectory(t)
@@ -39,17 +39,17 @@ export interface Program {
   readonly child: ChildProcessWithoutNullStreams
   readonly stdout: string
   readonly stderr: string
-  /** Waits until standard output has this, and gives the match. */
+  /** Waits until standard output matches, and returns the match. */
   said(pattern: RegExp): Promise<RegExpExecArray>
-  /** Waits until its output is so; `look` is asked whenever there is more of it. */
+  /** Waits until `look` returns a value; it is called whenever there is more output. */
   until<T>(what: string, look: () => T | false | undefined): Promise<T>
   /** The exit code; null when a signal ended it. */
   readonly exited: Promise<number | null>
 }
 
 /**
- * Starts a command, killed with the test when it still runs then.
- * @param options `descriptors` of this process become its own, from 3 on
+ * Starts a command, which is killed with the test if it still runs.
+ * @param options `descriptors` of this process are passed to it, from 3 on
  */
 export function startProgram(
   t: Test,
@@ -58,11 +58,11 @@ export function startProgram(
     readonly env?: Readonly<Record<string, string>>
     readonly cwd?: string
     readonly descriptors?: readonly number[]
-    /** At the head of a process group, whose number is its process id. */
+    /** As the leader of a process group, whose id is its process id. */
     readonly group?: boolean
   } = {},
 ): Program {
-  // The test runner hooks itself into every child through NODE_OPTIONS, which changes what the program may and does.
+  // The test runner hooks into every child through NODE_OPTIONS, which changes what the program can do.
   const child = spawn('env', ['-u', 'NODE_OPTIONS', ...command], {
     stdio: ['pipe', 'pipe', 'pipe', ...(options.descriptors ?? [])],
     env: { PATH: process.env['PATH'], ...options.env },
@@ -80,7 +80,7 @@ export function startProgram(
   }
   child.stdin.on('error', () => {})
   let ended = false
-  // Its exit may be known before its last words were read.
+  // Its exit may be known before its last output was read.
   const closed = once(child, 'close').then(([code]) => code as number | null)
   const end = (): void => {
     ended = true
@@ -96,7 +96,7 @@ export function startProgram(
     return until(what, lookOrFail, { changes, seen: () => text })
   }
   t.teardown(async () => {
-    // What holds its output open may outlive it, and is not waited for.
+    // A process that keeps its output open may outlive it, and is not waited for.
     child.kill('SIGKILL')
     for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
     await within('the program to be gone', closed)

@@ -1,5 +1,5 @@
 /**
- * A proxy with a cache, one origin behind it by two ways, and a clock that the test moves: ages are what the test says.
+ * A proxy with a cache, one origin that is reached in two ways, and a clock that the test controls, for exact ages.
  */
 import type { Test } from 'tap'
 import { ManualClock } from '../fakes/manual-clock.js'
@@ -14,21 +14,21 @@ export const CACHE = 'cache: memory\n'
 
 export type UpstreamWay = (typeof UPSTREAM_WAYS)[number]
 
-/** One test of each way that leads to another server. */
+/** A test for each way that leads to another server. */
 export function bothWays(t: Test, title: string, test: (t: Test, way: UpstreamWay) => Promise<void>): void {
   for (const way of UPSTREAM_WAYS) t.test(`${title}, by ${way}`, t => test(t, way))
 }
 
 export interface Cached extends ThreeWays {
-  /** Of the cache: what a response without Date was received at. */
+  /** The clock of the cache: the time at which a response without Date was received. */
   readonly clock: ManualClock
-  /** A GET unless said otherwise, of `/a` unless said otherwise. */
+  /** By default a GET of `/a`. */
   get(path?: string, fields?: string, method?: string): Promise<RawResponse>
 }
 
 /**
- * @param script what answers at the origin
- * @param yaml what the configuration has beside the rules and routes
+ * @param script answers at the origin
+ * @param yaml the configuration in addition to the rules and routes
  */
 export async function cached(t: Test, way: UpstreamWay, script: Script, yaml = CACHE): Promise<Cached> {
   const clock = new ManualClock()
@@ -40,7 +40,7 @@ export async function cached(t: Test, way: UpstreamWay, script: Script, yaml = C
   }
 }
 
-/** The answers are the test's: they come when it writes them. */
+/** The test writes the responses itself, whenever it needs them. */
 export interface HeldCached {
   readonly origin: RawOrigin
   readonly proxy: TestProxy
@@ -49,7 +49,7 @@ export interface HeldCached {
   connect(): Promise<RawPeer>
   /** Sends a request on a connection of its own. */
   send(method?: string, path?: string, ask?: Ask): Promise<RawPeer>
-  /** The next request on a connection to the origin that was not taken yet, its head read. */
+  /** The next request on a connection to the origin that was not taken yet, after its head was read. */
   taken(): Promise<RawPeer>
 }
 
@@ -82,12 +82,12 @@ export async function heldCached(t: Test, way: UpstreamWay, yaml = CACHE): Promi
   }
 }
 
-/** A whole response that is fresh for a minute, unless the fields say otherwise. */
+/** A complete response that is fresh for a minute, unless the fields say otherwise. */
 export function fresh(body: string, fields = 'Cache-Control: max-age=60\r\n', status = '200 OK'): string {
   return `HTTP/1.1 ${status}\r\n${fields}Content-Length: ${body.length}\r\n\r\n${body}`
 }
 
-/** What clients get of one: its status, its content, and what the cache says of it. */
+/** What clients receive: the status, the content, and the Cache-Status. */
 export function told({ status, body, fields }: RawResponse): readonly [number, string, string | undefined] {
   return [status, body, fields['cache-status']]
 }

@@ -1,4 +1,4 @@
-/** Names as a proxy with a configuration resolves them, with a lookup and a clock of the test's own. */
+/** The names of a configuration, resolved with a lookup and a clock of the test's own. */
 import type { Config } from '../../../src/config/schema.js'
 import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
 import { Lookups, type Names } from '../../../src/dns/resolve.js'

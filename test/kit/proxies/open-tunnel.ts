@@ -1,4 +1,4 @@
-/** A tunnel through a proxy, with the test at both of its ends. */
+/** A tunnel through a proxy, with the test at both ends. */
 import type { Test } from 'tap'
 import { type RawOrigin, rawOrigin } from '../peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../peers/raw-peer.js'
@@ -24,7 +24,7 @@ export async function openTunnel(
   return { client, upstream }
 }
 
-/** Whether bytes still pass both ways. */
+/** Whether bytes still pass in both directions. */
 export async function passes({ client, upstream }: Tunnel): Promise<boolean> {
   client.write('up')
   upstream.write('down')

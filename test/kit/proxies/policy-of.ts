@@ -1,4 +1,4 @@
-/** The policy that a configuration means, without a proxy around it. */
+/** The policy of a configuration, without a proxy. */
 import type { Config } from '../../../src/index.js'
 import { Policy } from '../../../src/policy/decision.js'
 

@@ -1,9 +1,9 @@
-/** What every response that Sluice makes itself because it refuses or fails has to look like. */
+/** The form of every error response of Sluice. */
 import type { Test } from 'tap'
 import type { RawResponse } from '../peers/read-response.js'
 import type { LogEvent, TestProxy } from './test-proxy.js'
 
-/** A wall clock for ProxyEnvironment, and the Date it makes. */
+/** A wall clock for ProxyEnvironment, and the Date that results. */
 export const WALL_CLOCK = (): number => Date.UTC(1994, 10, 6, 8, 49, 37)
 export const DATE = 'Sun, 06 Nov 1994 08:49:37 GMT'
 
@@ -13,13 +13,13 @@ const answered = (status: number): RegExp => new RegExp(`^Sluice answered ${stat
 
 export interface Expected {
   readonly status: number
-  /** Of the request; a response to HEAD has no content. */
+  /** The method of the request; a response to HEAD has no content. */
   readonly method?: string
-  /** Whether the connection ends with it. */
+  /** Whether the connection closes after it. */
   readonly close: boolean
 }
 
-/** Checks all that refusals have in common; the proxy's wall clock has to be WALL_CLOCK. */
+/** Checks everything that refusals have in common; the proxy's wall clock must be WALL_CLOCK. */
 export function checkRefusal(t: Test, response: RawResponse, expected: Expected): void {
   const { fields } = response
   t.equal(response.status, expected.status)
@@ -35,7 +35,7 @@ export function checkRefusal(t: Test, response: RawResponse, expected: Expected)
   }
 }
 
-/** Checks that an exchange has left its two events, in order, and nothing beside them since `from`. */
+/** Checks that an exchange has logged its two events, in order, and nothing else since `from`. */
 export async function checkEvents(
   t: Test,
   proxy: TestProxy,
@@ -55,7 +55,7 @@ export async function checkEvents(
   return events
 }
 
-/** The whole answer to what a limit refuses, byte by byte. */
+/** The complete response to a request that a limit refuses, byte by byte. */
 export function refusal(
   status: string,
   details: string,

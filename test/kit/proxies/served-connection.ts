@@ -1,4 +1,4 @@
-/** One Connection over a real socket, with a clock that the test moves and exchanges that the test answers. */
+/** A Connection on a real socket, with a clock that the test controls and exchanges that the test answers. */
 import type { Socket } from 'node:net'
 import type { Test } from 'tap'
 import type { ProxyError } from '../../../src/errors.js'
@@ -30,7 +30,7 @@ export class ServedConnection {
   readonly refusals: [method: string, target: string, error: ProxyError][] = []
   isReleased = false
   readonly client: RawPeer
-  /** The server's side of the client's socket. */
+  /** The server's end of the client's socket. */
   readonly socket: Socket
   readonly connection: Connection
   readonly #settings: ConnectionSettings
@@ -48,7 +48,7 @@ export class ServedConnection {
       serve: exchange => {
         this.exchanges.push(exchange)
         answer(exchange)
-        // Nobody makes reports here.
+        // Nothing reports exchanges here.
         exchange.reported()
       },
     }
@@ -60,25 +60,25 @@ export class ServedConnection {
     })
   }
 
-  /** Until the server has read all that the client wrote. */
+  /** Waits until the server has read everything that the client wrote. */
   arrived(): Promise<void> {
     return arrived(this.client.socket, this.socket)
   }
 
-  /** Moves the clock, and has the deadline looked at. */
+  /** Advances the clock, and checks the deadline. */
   pass(ms: number): void {
     this.clock.advance(ms)
     this.connection.checkDeadline(this.clock.now())
   }
 
-  /** Has it drained with the whole proxy. */
+  /** Drains it together with the whole proxy. */
   drain(): void {
     this.connection.configure({ ...this.#settings, draining: true })
     this.connection.drain()
   }
 }
 
-/** @param answer is given each exchange; without it the test answers them itself */
+/** @param answer receives each exchange; without it the test answers them itself */
 export async function servedConnection(
   t: Test,
   answer: (exchange: ReceivedExchange) => void = () => {},
@@ -87,7 +87,7 @@ export async function servedConnection(
   return new ServedConnection(client, socket, answer)
 }
 
-/** Answers with so many bytes of content and nothing else. */
+/** Answers with this many bytes of content. */
 export function answerWith(bytes: number): (exchange: ReceivedExchange) => void {
   const body = Buffer.alloc(bytes, 'x')
   return exchange => {

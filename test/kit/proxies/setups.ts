@@ -1,6 +1,6 @@
 /**
- * Proxies with what stands around them, each made of `testProxy` and of peers that the test speaks for: an origin, a
- * parent, one origin by three ways, tunnels that are checked, limits. A test that needs none of these starts its own.
+ * Proxies together with their peers, each made with `testProxy`: an origin, a parent, one origin in three ways,
+ * verified tunnels, limits. A test that needs none of these starts its own.
  */
 import type { Test } from 'tap'
 import type { ProxyEnvironment } from '../../../src/index.js'
@@ -40,7 +40,7 @@ export function get({ authority }: Pick<RawOrigin, 'authority'>, fields = '', pa
 
 /* A client, a proxy, and a parent proxy that the test speaks for. */
 
-/** Every name, and addresses of documentation and loopback, which nothing in the tests connects to. */
+/** Every name, and addresses for documentation and loopback, to which nothing in the tests connects. */
 export const ANY_HOST =
   'rules: { web: { hosts: ["*", "192.0.2.7", "127.0.0.1"], ports: ["any"], addresses: ["192.0.2.7", "127.0.0.0/8"] } }\n'
 
@@ -83,7 +83,7 @@ export const connectTo = (authority: string, fields = ''): string =>
 
 /* One proxy with the three ways a request can end at a resource: forwarded, through a route, and in the store. */
 
-/** Those that lead to another server. */
+/** The ways that lead to another server. */
 export const UPSTREAM_WAYS = ['forward', 'passthrough'] as const
 export const WAYS = [...UPSTREAM_WAYS, 'store'] as const
 
@@ -92,14 +92,14 @@ export type Way = (typeof WAYS)[number]
 export interface Ask {
   /** Field lines, each with its line end. */
   readonly fields?: string
-  /** Sent with its length; undefined sends no framing field. */
+  /** Sent with its length; undefined for no framing field. */
   readonly content?: string
 }
 
 export interface ThreeWays {
   readonly origin: ScriptedOrigin
   readonly proxy: TestProxy
-  /** The request target for a path; the origin sees `/up` and the path, whichever way it came. */
+  /** The request target for a path; the origin receives `/up` and the path in every way. */
   target(way: Way, path?: string): string
   connect(): Promise<RawPeer>
   /** The bytes of a request. */
@@ -110,9 +110,9 @@ export interface ThreeWays {
 
 export interface ThreeWaysOptions {
   readonly script?: Script
-  /** More of the configuration. */
+  /** Additional configuration. */
   readonly yaml?: string
-  /** Who may write to the store. */
+  /** The clients that may write to the store. */
   readonly write?: string
   readonly environment?: Partial<ProxyEnvironment>
 }
@@ -152,19 +152,19 @@ export async function threeWays(
 
 /* Tunnels that have to begin with TLS for their host, with the test at both of their ends. */
 
-/** A drain that is through before this has run found nothing left open. */
+/** For a drain that must have ended because nothing was open, before this time. */
 export const VERIFYING = `${LOOPBACK_RULES}connect: { sni: verify }\nshutdown: { drain: 1h }\n`
 
-/** Of TLS: fatal, unrecognized_name (RFC 6066 §3). */
+/** The TLS alert unrecognized_name, fatal (RFC 6066 §3). */
 export const ALERT = '\x15\x03\x03\x00\x02\x02\x70'
 
 export interface VerifiedTunnels {
   readonly proxy: TestProxy
-  /** @param behind sent along with the CONNECT */
+  /** @param behind sent together with the CONNECT */
   open(host?: string, behind?: string | Uint8Array): Promise<Tunnel>
 }
 
-/** A proxy with these settings, to which every name is on loopback, and tunnels through it. */
+/** A proxy with these settings, for which every name resolves to loopback, and tunnels through it. */
 export async function verifiedTunnels(
   t: Test,
   yaml = VERIFYING,
@@ -184,7 +184,7 @@ export async function verifiedTunnels(
   return { proxy, open }
 }
 
-/** Checks that a tunnel was cut: what the client was told, and that the origin was told nothing. */
+/** Checks that a tunnel was refused: what the client received, and that the origin received nothing. */
 export async function checkCut(t: Test, { client, upstream }: Tunnel, told: string): Promise<void> {
   t.equal(await client.untilEnd(), told)
   t.equal(await client.outcome(), 'end')
@@ -193,7 +193,7 @@ export async function checkCut(t: Test, { client, upstream }: Tunnel, told: stri
   upstream.end()
 }
 
-/** Ends a tunnel that is open. */
+/** Closes an open tunnel. */
 export function close({ client, upstream }: Tunnel): void {
   client.destroy()
   upstream.destroy()
@@ -205,14 +205,14 @@ export interface Limited {
   readonly proxy: TestProxy
   readonly ledger: LocalLedger
   readonly clock: ManualClock
-  /** How often each limit has refused something, by /metrics. */
+  /** How often each limit has refused something, according to /metrics. */
   rejected(): Promise<Record<string, number>>
 }
 
 /**
- * A proxy with limits, its clock and its books.
- * @param limits what stands under that key
- * @param yaml what else the configuration holds
+ * A proxy with limits, its clock and its ledger.
+ * @param limits the content of that key
+ * @param yaml the rest of the configuration
  */
 export async function limited(t: Test, limits: string, yaml = ''): Promise<Limited> {
   const clock = new ManualClock()
@@ -232,10 +232,10 @@ export async function limited(t: Test, limits: string, yaml = ''): Promise<Limit
   return { proxy, ledger, clock, rejected }
 }
 
-/** What the limits on connections and tunnels are counted under here. */
+/** The keys under which connections and tunnels are counted here. */
 const COUNTED = ['connections', 'connections 127.0.0.1', 'tunnels', 'tunnels private address 127.0.0.1']
 
-/** Waits until nothing is held any more. */
+/** Waits until no reservation is held. */
 export async function givenBack(ledger: LocalLedger, keys: readonly string[] = COUNTED): Promise<void> {
   const held = () => keys.filter(key => ledger.held(key) > 0)
   await until('everything to be given back', () => held().length === 0, { seen: held })

@@ -1,4 +1,4 @@
-/** A store behind real sockets, and requests to it in bytes. */
+/** A store on real sockets, and requests to it in bytes. */
 import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import { NO_DESCRIPTOR_KEPT } from '../../../src/limits/descriptors.js'
@@ -30,7 +30,7 @@ export interface TestRequest {
   readonly method?: string
   /** Field lines, without Host and Content-Length. */
   readonly fields?: readonly string[]
-  /** One character a byte; sent with its Content-Length. */
+  /** One character for each byte; sent with its Content-Length. */
   readonly body?: string
   readonly host?: string
 }
@@ -39,10 +39,10 @@ export interface StoreServer {
   readonly directory: string
   readonly store: Store
   readonly port: number
-  /** Milliseconds since the epoch, for the store; to be moved by the test. */
+  /** Milliseconds since the epoch, for the store; the test sets it. */
   clock: number
   mayWrite: boolean
-  /** Of the client that asks; to be moved by the test. */
+  /** The address of the client; the test sets it. */
   network: string
   readonly outcomes: readonly Outcome[]
   connect(): Promise<RawPeer>
@@ -140,7 +140,7 @@ export async function storeServer(
   })
 }
 
-/** Puts content at a path and gives its entity tag. */
+/** Puts content at a path and returns its entity tag. */
 export async function put(server: StoreServer, target: string, body: string, type?: string): Promise<string> {
   const fields = type === undefined ? [] : [`Content-Type: ${type}`]
   const { status, fields: answered, head } = await server.request(target, { method: 'PUT', fields, body })

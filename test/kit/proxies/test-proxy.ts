@@ -1,6 +1,6 @@
 /**
- * The one starter of whole proxies: in this process, on free ports, with the log in an array. `setups.ts` puts peers
- * around it.
+ * Starts complete proxies: in this process, on free ports, with the log in an array. `setups.ts` combines them with
+ * peers.
  */
 import '../every-test.js'
 import type { Test } from 'tap'
@@ -23,19 +23,19 @@ export interface LogEvent {
   readonly [key: string]: unknown
 }
 
-/** A resolver, a connector, a clock or books of the test's own, and: */
+/** A resolver, a connector, a clock or a ledger of the test's own, and: */
 export interface TestProxyOptions extends Partial<ProxyEnvironment> {
-  /** Whether there is a TLS listener, too, for localhost. */
+  /** Whether there is also a TLS listener, for localhost. */
   readonly tls?: boolean
 }
 
 export interface TestProxy {
-  /** Of the first listener; 0 where that is a Unix socket. */
+  /** The port of the first listener; 0 for a Unix socket. */
   readonly port: number
-  /** Of the TLS listener; 0 where there is none. */
+  /** The port of the TLS listener; 0 without one. */
   readonly tlsPort: number
   readonly adminPort: number
-  /** What the certificate of the TLS listener is issued under. */
+  /** The authority that has issued the certificate of the TLS listener. */
   readonly ca: Authority
   /** A client of the TLS listener that trusts it. */
   connectTls(): Promise<TlsPeer>
@@ -44,20 +44,20 @@ export interface TestProxy {
   readonly events: readonly LogEvent[]
   /** Waits for the `count`th event of that name. */
   event(name: string, count?: number): Promise<LogEvent>
-  /** Goes on with another configuration, written as testProxy takes it. */
+  /** Reloads another configuration, in the format of testProxy. */
   reload(yaml: string): Promise<Reloaded>
   drain(): Promise<void>
 }
 
-/** Allows every port of loopback by name and by literal; what tests of forwarding and tunnels need. */
+/** Allows every port of loopback, by name and by address, as tests of forwarding and tunnels need. */
 export const LOOPBACK_RULES = `
 rules:
   local: { hosts: ["127.0.0.1", "[::1]", "*.test", localhost], ports: ["any"], addresses: ["127.0.0.0/8", "::1/128"] }
 `
 
 /**
- * @param yaml what the configuration file holds beside `version` and, unless it has its own, `listen`; without `shutdown`, drain
- *   ends at once
+ * @param yaml the configuration file without `version` and, unless it has its own, `listen`; without `shutdown`, a
+ *   drain ends at once
  */
 export async function testProxy(
   t: Test,

@@ -1,11 +1,11 @@
-/** What tunnels do with bytes and with ends, whatever the client speaks to the proxy. */
+/** How tunnels pass bytes and ends, whatever protocol the client uses to the proxy. */
 import type { Test } from 'tap'
 import type { Tunnel } from './open-tunnel.js'
 import { settled } from '../peers/settled.js'
 import { until } from '../until.js'
 import type { TestProxy } from './test-proxy.js'
 
-/** @param open opens one more */
+/** @param open opens another tunnel */
 export async function endsPassApart(
   t: Test,
   proxy: Pick<TestProxy, 'event' | 'drain'>,
@@ -35,7 +35,7 @@ export async function endsPassApart(
   await proxy.drain()
 }
 
-/** @param open opens one more */
+/** @param open opens another tunnel */
 export async function resetsPass(
   t: Test,
   proxy: Pick<TestProxy, 'event' | 'drain'>,
@@ -64,10 +64,10 @@ export async function resetsPass(
 }
 
 /**
- * One side that does not read, and then does.
+ * One side does not read, and later does.
  *
- * @param open opens one more
- * @param total bytes each way: more than all buffers in between hold
+ * @param open opens another tunnel
+ * @param total bytes in each direction: more than all buffers between the ends hold
  */
 export async function holdsUp(
   t: Test,
