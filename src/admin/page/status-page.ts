@@ -137,9 +137,6 @@ const STATUS_MARKUP = `<a class="skip" href="#main">Skip to the status</a>
 <main id="main" tabindex="-1">
 <div id="banners" class="banners">
 ${TROUBLE}
-${TROUBLE}
-${TROUBLE}
-${TROUBLE}
 <div id="observe-banner" class="banner warning" hidden>
 <p><strong>Observe mode: the rules are not enforced.</strong> What they would refuse passes, and is listed below as “would be refused”. <code>mode: enforce</code> in the configuration enforces them.</p>
 </div>
