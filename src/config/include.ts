@@ -5,8 +5,8 @@
  * Rules are merged into one map, in which no name may appear twice; the lists of `deny` are concatenated; the clients of an
  * included file follow those of the file that includes it, in the order in which files are included.
  */
-import { realpathSync } from 'node:fs'
 import { dirname, isAbsolute, join, resolve } from 'node:path'
+import { realPathOf } from './directories.js'
 import { type ConfigSources, FileReader } from './file-reader.js'
 import { nearest } from './nearest.js'
 import { ConfigError, type Path, quoteKey } from './problem.js'
@@ -60,7 +60,7 @@ export function mergeIncluded(root: Located, options: IncludeOptions): MergedCon
   if (!root.children.has('include')) return { root, faults: [], isComplete: true }
   const { name, folder, path } = options
   const merger = new Merger(root, options)
-  const chain = path === undefined ? [] : [{ path: realPath(path), name }]
+  const chain = path === undefined ? [] : [{ path: realPathOf(path), name }]
   merger.follow({ root, folder, prefix: '', chain })
   return { root: merger.root, faults: merger.faults, isComplete: merger.isComplete }
 }
@@ -101,7 +101,7 @@ class Merger {
     const { sources, texts, variables } = this.#options
     const offset = valueAt(file.root, ...at)?.start ?? 0
     const name = within(file.folder, written)
-    const path = realPath(resolve(name))
+    const path = realPathOf(resolve(name))
     const circle = file.chain.findIndex(each => each.path === path)
     if (circle !== -1) {
       const names = [...file.chain.slice(circle).map(each => each.name), name]
@@ -241,15 +241,6 @@ function isPath([section, second, third, fourth]: Path): boolean {
 /** Resolves a path against a folder, which may be relative itself. */
 function within(folder: string, path: string): string {
   return isAbsolute(path) ? path : join(folder, path)
-}
-
-/** The path without symbolic links; unchanged if the file is missing. */
-function realPath(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    return path
-  }
 }
 
 /** The items of a list with their positions; `hosts_file` may be one item without a list. */

@@ -5,8 +5,6 @@
  * Most checks use the file as it is written, so that these mistakes are reported together with all others, even if other
  * parts of the file are invalid.
  */
-import { realpathSync } from 'node:fs'
-import { basename, dirname, join, resolve, sep } from 'node:path'
 import { serializeHostPort } from '../http/authority.js'
 import { isExtensionMethod } from '../http/method.js'
 import { comparablePath } from '../http/path.js'
@@ -14,7 +12,7 @@ import { classifyAddress } from '../net/address-class.js'
 import { parseHostPattern, serializeHostPattern } from '../net/host-pattern.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 import { EXPECTED_HOSTS, EXPECTED_NAME, isName, NOT_IN_KEYS } from './fields.js'
-import { DEFAULT_CACHE_DIRECTORY } from './cache.js'
+import { checkDirectories } from './directories.js'
 import {
   DEFAULT_ADMIN,
   type ListenAddress,
@@ -23,7 +21,6 @@ import {
 } from './listen-address.js'
 import { RESOURCE_METHODS } from './methods.js'
 import { nearest } from './nearest.js'
-import { DEFAULT_DIRECTORY } from './origins.js'
 import { type Path, quoteKey } from './problem.js'
 import { type Config, DEFAULT_RULES } from './schema.js'
 import type { UpstreamUrl } from './upstream-url.js'
@@ -51,8 +48,7 @@ export function checkReferences(root: Located, folder: string, texts: Texts): Fa
     ...cidrOfUnixAdmin(root),
     ...addressesOnlyWithoutAddresses(root),
     ...repeatedOrigins(root),
-    ...sharedDirectories(root, folder),
-    ...directoryOfCache(root, folder),
+    ...checkDirectories(root, folder),
     ...repeatedCacheHosts(root),
     ...evictionWithoutLimit(root),
   ]
@@ -309,63 +305,6 @@ function hostText(text: string): string {
   }
 }
 
-/**
- * Stores that share a directory: each counts only its own content, so two in one directory would take twice max_total.
- * Symbolic links are resolved before the comparison.
- */
-function sharedDirectories(root: Located, folder: string): Fault[] {
-  const first = new Map<string, string | number>()
-  const origins = [...(valueAt(root, 'origins')?.children ?? [])]
-  return origins.flatMap(([index, node]) => {
-    const store = node.children.get('store')
-    const directory = store?.children.get('directory')
-    const text = directory === undefined ? DEFAULT_DIRECTORY : directory.value
-    if (store === undefined || typeof text !== 'string') return []
-    const place = realPathOf(resolve(folder, text))
-    const other = first.get(place)
-    if (other === undefined) {
-      first.set(place, index)
-      return []
-    }
-    const path: Path = ['origins', index, 'store', 'directory']
-    const message = `${quoteKey(text)} is the directory of origins[${other}] already; give each store one of its own`
-    return [{ offset: directory?.start ?? store.key, path, message }]
-  })
-}
-
-/**
- * A cache directory within that of a store, or around it: the store would list the files of the cache, or the cache evict
- * those of the store.
- */
-function directoryOfCache(root: Located, folder: string): Fault[] {
-  const cache = valueAt(root, 'cache')
-  const kind = cache?.children.get('store')?.value ?? cache?.value
-  if (cache === undefined || kind !== 'disk') return []
-  const directory = cache.children.get('directory')
-  const text = directory === undefined ? DEFAULT_CACHE_DIRECTORY : directory.value
-  if (typeof text !== 'string') return []
-  const place = realPathOf(resolve(folder, text))
-  return entries(valueAt(root, 'origins')).flatMap(([index, node]) => {
-    const store = node.children.get('store')
-    const of = store?.children.get('directory')
-    const other = of === undefined ? DEFAULT_DIRECTORY : of.value
-    if (store === undefined || typeof other !== 'string') return []
-    if (
-      !isWithin(place, realPathOf(resolve(folder, other))) &&
-      !isWithin(realPathOf(resolve(folder, other)), place)
-    ) {
-      return []
-    }
-    const path: Path = ['cache', ...(directory === undefined ? [] : ['directory'])]
-    const message = `${quoteKey(text)} and ${quoteKey(other)}, the directory of origins[${index}], lie within each other; keep them apart`
-    return [{ offset: directory?.start ?? cache.key, path, message }]
-  })
-}
-
-function isWithin(path: string, folder: string): boolean {
-  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : `${folder}${sep}`)
-}
-
 /** Entries for the same hosts: it would be unclear which one applies. */
 function repeatedCacheHosts(root: Located): Fault[] {
   const hosts = entries(valueAt(root, 'cache', 'rules')).flatMap(([index, node]) =>
@@ -388,16 +327,6 @@ function evictionWithoutLimit(root: Located): Fault[] {
     const message = 'least-recently-used removes what max_total has no room for; write max_total beside it'
     return [{ offset: evict.start, path, message }]
   })
-}
-
-/** The path without symbolic links; of a path that does not exist yet, its existing part is resolved. */
-function realPathOf(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    const above = dirname(path)
-    return above === path ? path : join(realPathOf(above), basename(path))
-  }
 }
 
 /** Parents that are listeners of the same configuration, as far as that is known without DNS. */
