@@ -17,6 +17,7 @@ import {
   nonEmptyList,
   oneOf,
   parsed,
+  parsedItems,
   section,
   size,
   text,
@@ -77,7 +78,7 @@ const REDIS_PATTERN =
 const EXPECTED_REDIS =
   'a URL such as "redis://10.0.0.9:6379", "rediss://cache.example" or "unix:///run/redis.sock"'
 
-interface RedisPlace {
+export interface RedisPlace {
   readonly scheme: 'redis' | 'rediss' | 'unix'
   readonly database: number
   readonly url: string
@@ -121,13 +122,15 @@ export function redisUrlWithCredentials(
 const redisText = text(EXPECTED_REDIS, { pattern: REDIS_PATTERN })
 
 const redisUrl = parsed(
-  z
-    .union([redisText, nonEmptyList(redisText, 'a list of URLs')], {
-      error: `expected ${EXPECTED_REDIS}, or a list of them`,
-    })
-    .meta({ title: `${EXPECTED_REDIS}, or a list of them` }),
-  (value): readonly string[] => {
-    const places = [value].flat().map(parseRedisPlace)
+  parsedItems(
+    z
+      .union([redisText, nonEmptyList(redisText, 'a list of URLs')], {
+        error: `expected ${EXPECTED_REDIS}, or a list of them`,
+      })
+      .meta({ title: `${EXPECTED_REDIS}, or a list of them` }),
+    parseRedisPlace,
+  ),
+  (places): readonly string[] => {
     if (new Set(places.map(({ scheme }) => scheme)).size > 1) {
       throw new RangeError('found URLs of different schemes; the nodes of one cluster are reached in one way')
     }

@@ -36,6 +36,29 @@ export function parsed<Input extends z.ZodType, T>(input: Input, parse: (value: 
   })
 }
 
+/**
+ * One text or a list of them, each parsed by itself, so that a problem has the place of its item.
+ *
+ * @param parse throws a RangeError for a text that is a problem
+ */
+export function parsedItems<Input extends z.ZodType<string | string[]>, T>(
+  input: Input,
+  parse: (text: string) => T,
+) {
+  return input.transform((value, context): readonly T[] =>
+    [value].flat().map((text, index) => {
+      try {
+        return parse(text)
+      } catch (error) {
+        if (!(error instanceof RangeError)) throw error
+        const path = Array.isArray(value) ? [index] : []
+        context.addIssue({ code: 'custom', message: error.message, path })
+        return z.NEVER
+      }
+    }),
+  )
+}
+
 /** A map with these keys and no others; the issue's message has one line for each unknown key. */
 export function section<Shape extends z.core.$ZodLooseShape>(shape: Shape) {
   const known = Object.keys(shape)

@@ -102,7 +102,7 @@ export class FileReader {
       this.#sources.add(full, bytes)
       return { path: full, bytes, text: bytes.toString('utf8'), isPublic: (mode & READ_BY_OTHERS) !== 0 }
     } catch (error) {
-      return unusable(`${name}: ${readErrorText(error)}${this.#where(name)}`)
+      return unusable(`${name}: ${readErrorText(error)}${this.#where(path, name)}`)
     }
   }
 
@@ -116,7 +116,7 @@ export class FileReader {
     const problem = directoryProblem(this.#fullPath(name))
     if (problem === undefined) return
     this.#sources.add(this.#fullPath(name), problem)
-    this.fault(path, `${name}${problem}${this.#where(name)}`)
+    this.fault(path, `${name}${problem}${this.#where(path, name)}`)
   }
 
   /** The same for a directory that has to be the cache's alone. */
@@ -135,8 +135,10 @@ export class FileReader {
     return resolve(this.#folder, name)
   }
 
-  #where(name: string): string {
-    if (isAbsolute(name)) return ''
+  #where(path: Path, name: string): string {
+    // The message does not repeat a name that may be a secret, so neither does the whole path.
+    const isSecret = valueAt(this.#root, ...path)?.expansion?.isSecret === true
+    if (isAbsolute(name) || isSecret) return ''
     return `; a relative path starts at ${this.#start}, this is ${this.#fullPath(name)}`
   }
 

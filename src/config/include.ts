@@ -11,7 +11,7 @@ import { type ConfigSources, FileReader } from './file-reader.js'
 import { nearest } from './nearest.js'
 import { ConfigError, type Path, quoteKey } from './problem.js'
 import { includedFiles } from './schema.js'
-import type { Variables } from './variables.js'
+import { describeExpanded, type Variables } from './variables.js'
 import { decodeUtf8, faultsOfIssues, showValue, type Texts } from './yaml-file.js'
 import { collection, type Fault, type Located, mapScalars, readYaml, valueAt } from './yaml-tree.js'
 
@@ -87,12 +87,15 @@ class Merger {
 
   /** Merges the files that a file includes, and those that they include. */
   follow(file: IncludingFile): void {
-    for (const [position, { value, start }] of file.root.children.get('include')?.children ?? []) {
+    for (const [position, entry] of file.root.children.get('include')?.children ?? []) {
+      const { value, start, expansion } = entry
       // The schema reports what is not a path.
       if (!includedFiles.safeParse([value]).success) continue
-      const fault = this.#include(file, String(value), ['include', position])
-      if (fault !== undefined)
-        this.faults.push({ offset: start, path: ['include', position], message: fault })
+      const path: Path = ['include', position]
+      const found = this.#include(file, String(value), path)
+      if (found === undefined) continue
+      const message = expansion === undefined ? found : describeExpanded(found, expansion)
+      this.faults.push({ offset: start, path, message })
     }
   }
 
@@ -116,8 +119,7 @@ class Merger {
 
     const reader = new FileReader(file.root, file.folder, sources, 'the file that names it')
     const read = reader.read(at, written)
-    this.faults.push(...reader.faults)
-    if (read === undefined) return undefined
+    if (read === undefined) return reader.faults[0]?.message
     let text: string
     try {
       text = decodeUtf8(read.bytes, name)

@@ -15,12 +15,13 @@ import {
   nonEmptyList,
   oneOf,
   parsed,
+  parsedItems,
   section,
   size,
   text,
 } from './fields.js'
 import { resourceMethod } from './methods.js'
-import { EXPECTED_UPSTREAM, parseUpstreamUrl, UPSTREAM_PATTERN, type UpstreamUrl } from './upstream-url.js'
+import { EXPECTED_UPSTREAM, parseUpstreamUrl, UPSTREAM_PATTERN } from './upstream-url.js'
 
 const PATH_PATTERN = '^/[!-~]*$'
 const PATH = /^\/[!"$->@-~]*$/
@@ -29,18 +30,17 @@ const EXPECTED_HOST = 'a host name, "*.example.com", an IP address or a CIDR'
 
 const hostText = text(EXPECTED_HOST)
 
-const host = parsed(
+const host = parsedItems(
   z
     .union([hostText, nonEmptyList(hostText, 'a list of hosts')], {
       error: `expected ${EXPECTED_HOST}, or a list of them`,
     })
     .meta({ title: `${EXPECTED_HOST}, or a list of them` }),
-  (value): readonly HostPattern[] =>
-    [value].flat().map(written => {
-      const pattern = parseHostPattern(written, { expected: EXPECTED_HOST })
-      if (pattern.kind !== 'any') return pattern
-      throw new RangeError(`expected ${EXPECTED_HOST}, found "*"; leave the key out for every host`)
-    }),
+  (written): HostPattern => {
+    const pattern = parseHostPattern(written, { expected: EXPECTED_HOST })
+    if (pattern.kind !== 'any') return pattern
+    throw new RangeError(`expected ${EXPECTED_HOST}, found "*"; leave the key out for every host`)
+  },
 )
 
 const EVERY_HOST: readonly HostPattern[] = [{ kind: 'any' }]
@@ -53,13 +53,13 @@ const path = parsed(text('a path such as / or /v1', { pattern: PATH_PATTERN }), 
 
 const upstreamText = text('a URL such as "http://10.0.0.5:8080"', { pattern: UPSTREAM_PATTERN })
 
-const forward = parsed(
+const forward = parsedItems(
   z
     .union([upstreamText, nonEmptyList(upstreamText, 'a list of URLs')], {
       error: `${EXPECTED_UPSTREAM}, or a list of them`,
     })
     .meta({ title: 'a URL such as "http://10.0.0.5:8080", or a list of them' }),
-  (value): readonly UpstreamUrl[] => [value].flat().map(parseUpstreamUrl),
+  parseUpstreamUrl,
 )
 
 const EVICT = ['never', 'least-recently-used'] as const

@@ -5,20 +5,20 @@
  */
 import * as z from 'zod'
 import { type HostPattern, parseHostPattern } from '../net/host-pattern.js'
-import { filePath, list, nonEmptyList, parsed, section, text } from './fields.js'
+import { filePath, list, nonEmptyList, parsed, parsedItems, section, text } from './fields.js'
 import { EXPECTED_UPSTREAM, parseUpstreamUrl, UPSTREAM_PATTERN, type UpstreamUrl } from './upstream-url.js'
 
 const EXPECTED_DIRECT = 'a host name, ".example.com", an IP address or a CIDR'
 
 const urlText = text('a URL such as "http://proxy.corp:8080"', { pattern: UPSTREAM_PATTERN })
 
-const url = parsed(
+const url = parsedItems(
   z
     .union([urlText, nonEmptyList(urlText, 'a list of URLs')], {
       error: `${EXPECTED_UPSTREAM}, or a list of them`,
     })
     .meta({ title: 'a URL such as "http://proxy.corp:8080", or a list of them' }),
-  (value): readonly UpstreamUrl[] => [value].flat().map(parseParentUrl),
+  parseParentUrl,
 )
 
 /** @throws RangeError whose message says what was expected, and never repeats what precedes an `@` */

@@ -137,7 +137,7 @@ t.test('host is a name, names below one, an address or a block of them, or a lis
       `origins: [{ host: "a:80", path: /, ${UP} }]`,
       `2:19 origins[0].host: ${expected}, found "a:80", with a port; leave it out`,
     ],
-    [`origins: [{ host: [a, "-"], path: /, ${UP} }]`, `2:19 origins[0].host: ${expected}, found "-"`],
+    [`origins: [{ host: [a, "-"], path: /, ${UP} }]`, `2:23 origins[0].host[1]: ${expected}, found "-"`],
   ])
 })
 
@@ -168,7 +168,7 @@ t.test('forward is a URL or a list of them', async t => {
     ],
     [
       'origins: [{ path: /, forward: ["http://a", b] }]',
-      `2:31 origins[0].forward: ${url}, found "b", which does not begin with http:// or https://`,
+      `2:44 origins[0].forward[1]: ${url}, found "b", which does not begin with http:// or https://`,
     ],
   ])
   t.equal(problems('origins: [{ path: /, forward: [] }]').length, 1)

@@ -62,7 +62,7 @@ t.test('credentials in a URL are refused, and shown nowhere', async t => {
     'found credentials in the URL; write them as user:password into a file, and its path into basic_file'
   for (const url of ['http://me:secret@p:1', 'http://me:sec/ret@p', 'me:secret@p:8080']) {
     t.same(problems(`parent: { url: "${url}" }`), [`2:16 parent.url: ${remedy}`])
-    t.same(problems(`parent: { url: ["http://a", "${url}"] }`), [`2:16 parent.url: ${remedy}`])
+    t.same(problems(`parent: { url: ["http://a", "${url}"] }`), [`2:29 parent.url[1]: ${remedy}`])
   }
   for (const yaml of [
     'parent: "http://me:secret@p:1"',

@@ -163,6 +163,12 @@ t.test('no message shows a value that may be a secret', async t => {
     ['clients: [{ name: a, unix: true, rules: ["${PASS}"] }]', { PASS: secret }],
     ['clients: [{ name: a, basic: { htpasswd_file: "${PASSWORD}" } }]', { PASSWORD: secret }],
     ['dns: { timeout: "${TOKEN}" }', { TOKEN: '1234567' }],
+    ['parent: { url: ["http://a", "${TOKEN}"] }', { TOKEN: secret }],
+    ['origins: [{ path: /, forward: ["${TOKEN}"] }]', { TOKEN: secret }],
+    ['origins: [{ path: /, host: ["${TOKEN}"], forward: "http://a" }]', { TOKEN: `${secret}:1` }],
+    ['cache: { store: redis, url: ["redis://a", "${TOKEN}"] }', { TOKEN: secret }],
+    ['include: ["${TOKEN}"]', { TOKEN: `http://${secret}` }],
+    ['deny: { hosts_file: "${TOKEN}" }', { TOKEN: `http://${secret}` }],
   ] as const) {
     const found = problems(yaml, variables)
     t.equal(found.length, 1, yaml)
