@@ -15,6 +15,7 @@ import {
   MIB,
   openStore,
   put,
+  readFirstPiece,
 } from './disk-stores.js'
 
 t.test('an entry has the head and the content that were stored, whatever its length', async t => {
@@ -225,27 +226,11 @@ t.test('an entry that is removed is read to its end by those who have begun', as
   const { store } = openStore(t, directory)
   const content = bytesOf(300_000)
   const entry = (await put(store, keyOf('/'), content)) as CacheEntry
-  const chunks: Uint8Array[] = []
-  let over = ''
-  const reading = store.read(entry, 0, 299_999, {
-    data: chunk => {
-      chunks.push(chunk)
-      if (chunks.length === 1) reading.pause()
-    },
-    ended: () => {
-      over = 'ended'
-    },
-    failed: () => {
-      over = 'failed'
-    },
-  })
-  await until('the first piece', () => chunks.length === 1)
+  const reading = await readFirstPiece(store, entry)
   store.invalidate(keyOf('/'))
   t.same(await store.find(keyOf('/')), [])
   t.same(entryFiles(directory), [])
-  reading.resume()
-  t.equal(await until('the end', () => over !== '' && over), 'ended')
-  t.ok(Buffer.concat(chunks).equals(content))
+  t.ok((await reading.rest())?.equals(content))
 })
 
 t.test(

@@ -9,7 +9,7 @@ import type { Test } from 'tap'
 import type { CacheKey, StoredHead } from '../../../src/cache/stored-response.js'
 import { DiskStore, type DiskStoreOptions } from '../../../src/upstream/cache/disk-store.js'
 import type { CacheEntry, CacheStore, ContentReceiver } from '../../../src/upstream/cache/store.js'
-import { within } from '../../kit/until.js'
+import { until, within } from '../../kit/until.js'
 
 export const MIB = 1024 * 1024
 
@@ -105,6 +105,34 @@ export async function contentOf(
     store.read(entry, first, last, receiver)
   })
   return await within('the content', read)
+}
+
+/** Reads the first piece of an entry, and holds the others back. */
+export async function readFirstPiece(
+  store: CacheStore,
+  entry: CacheEntry,
+): Promise<{ rest(): Promise<Buffer | undefined> }> {
+  const chunks: Uint8Array[] = []
+  let end: 'ended' | 'failed' | undefined
+  const reading = store.read(entry, 0, entry.length - 1, {
+    data: chunk => {
+      chunks.push(chunk)
+      if (chunks.length === 1) reading.pause()
+    },
+    ended: () => {
+      end = 'ended'
+    },
+    failed: () => {
+      end = 'failed'
+    },
+  })
+  await until('the first piece', () => chunks.length === 1)
+  return {
+    rest: async () => {
+      reading.resume()
+      return (await until('the end', () => end)) === 'ended' ? Buffer.concat(chunks) : undefined
+    },
+  }
 }
 
 /** The content of the only entry under a key; undefined when there is none, or it cannot be read. */

@@ -19,6 +19,7 @@ import {
   MIB,
   openStore,
   put,
+  readFirstPiece,
 } from '../disk-stores.js'
 import { FailingFiles } from './failing-files.js'
 
@@ -53,28 +54,12 @@ t.test('who reads an entry goes on when another store evicts it', async t => {
   const [one, two] = [openStore(t, directory).store, openStore(t, directory, { maxBytes: 2 * MIB }).store]
   const content = bytesOf(MIB)
   const entry = (await put(one, keyOf('/old'), content)) as CacheEntry
-  const chunks: Uint8Array[] = []
-  let end = ''
-  const reading = one.read(entry, 0, MIB - 1, {
-    data: chunk => {
-      chunks.push(chunk)
-      if (chunks.length === 1) reading.pause()
-    },
-    ended: () => {
-      end = 'ended'
-    },
-    failed: () => {
-      end = 'failed'
-    },
-  })
-  await until('the first piece', () => chunks.length === 1)
+  const reading = await readFirstPiece(one, entry)
   await one.stats()
   await two.stats()
   for (let i = 0; i < 3; i++) await put(two, keyOf(`/${i}`), bytesOf(MIB / 2))
   t.same(await one.find(keyOf('/old')), [])
-  reading.resume()
-  t.equal(await until('the end', () => end !== '' && end), 'ended')
-  t.ok(Buffer.concat(chunks).equals(content))
+  t.ok((await reading.rest())?.equals(content))
   t.equal(await contentOf(one, entry), undefined, 'who has not begun fails')
 })
 
