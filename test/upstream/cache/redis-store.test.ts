@@ -3,7 +3,7 @@ import t from 'tap'
 import type { Mark } from '../../../src/upstream/cache/store.js'
 import { contentName, namesOf, namesOfUri } from '../../../src/upstream/cache/redis/keys.js'
 import { holdTimers } from '../../kit/fakes/held-timers.js'
-import { fakeRedis, type FakeRedis } from '../../kit/peers/fake-redis.js'
+import { type FakeCommand, fakeRedis, type FakeRedis } from '../../kit/peers/fake-redis.js'
 import {
   contentOf,
   headOf,
@@ -27,6 +27,24 @@ function contentNameOf(redis: FakeRedis): string {
   const [name, ...more] = [...redis.hashes.keys()].filter(each => each.includes(':c:'))
   if (name === undefined || more.length > 0) throw new Error('not one content')
   return name
+}
+
+/**
+ * Holds back the answers to commands of a kind, and to all behind the first of them.
+ * @returns what gives them, and holds nothing back from then on
+ */
+function holdAnswers(redis: FakeRedis, isHeld: (command: FakeCommand) => boolean): () => void {
+  const held: (() => void)[] = []
+  redis.answer = (command, peer) => {
+    const answer = redis.usual(command, peer)
+    if (held.length === 0 && !isHeld(command)) return answer
+    held.push(() => peer.write(answer))
+    return undefined
+  }
+  return () => {
+    redis.answer = undefined
+    for (const give of held) give()
+  }
 }
 
 function flipped(text: string, at: number): string {
@@ -453,22 +471,14 @@ t.test(
     const redis = await fakeRedis(t)
     const { store, up } = redisStore(t, [redis.url])
     await up()
-    const held: (() => void)[] = []
-    redis.answer = (command, peer) => {
-      const answer = redis.usual(command, peer)
-      const isContent = command[1]?.includes(':c:') === true
-      if (held.length === 0 && !isContent) return answer
-      held.push(() => peer.write(answer))
-      return undefined
-    }
+    const release = holdAnswers(redis, command => command[1]?.includes(':c:') === true)
     const writer = store.create(keyOf(), headOf(), undefined, [])
     writer?.write(contentOf(5 * MIB))
     t.equal(await writer?.end(), undefined)
     const sent = (await redis.received('UNLINK')).length
     t.equal(sent, 1, 'what was sent is not kept')
     t.equal(redis.commands.filter(([name]) => name === 'HSET').length, 63)
-    redis.answer = undefined
-    for (const release of held) release()
+    release()
     t.ok(await until('an entry', async () => await write(store, keyOf(), contentOf(3 * MIB))))
     t.equal((await store.find(keyOf())).length, 1)
   },
@@ -522,14 +532,7 @@ t.test('a writer says when too much waits to be taken, and when it was', async t
   const redis = await fakeRedis(t)
   const { store, up } = redisStore(t, [redis.url])
   await up()
-  const held: (() => void)[] = []
-  redis.answer = (command, peer) => {
-    const answer = redis.usual(command, peer)
-    const isContent = command[1]?.includes(':c:') === true
-    if (held.length === 0 && !isContent) return answer
-    held.push(() => peer.write(answer))
-    return undefined
-  }
+  const release = holdAnswers(redis, command => command[1]?.includes(':c:') === true)
   const writer = store.create(keyOf(), headOf(), undefined, [])
   writer?.write(contentOf(3 * MIB))
   t.equal(writer?.catchingUp, undefined)
@@ -537,8 +540,7 @@ t.test('a writer says when too much waits to be taken, and when it was', async t
   const caughtUp = writer?.catchingUp
   t.type(caughtUp, Promise)
   await redis.received('EXEC', 51)
-  redis.answer = undefined
-  for (const release of held) release()
+  release()
   await caughtUp
   writer?.write(contentOf(MIB))
   t.equal(writer?.catchingUp, undefined)
@@ -588,12 +590,7 @@ t.test('waits 50 ms for an answer, then for none until all that it asked was ans
   const { store, up, down, events } = redisStore(t, [redis.url], { timeoutMs: FIND_MS })
   await up()
   await write(store, keyOf(), contentOf(10))
-  const held: (() => void)[] = []
-  redis.answer = (command, peer) => {
-    const answer = redis.usual(command, peer)
-    held.push(() => peer.write(answer))
-    return undefined
-  }
+  const release = holdAnswers(redis, () => true)
   const found = store.find(keyOf())
   t.type(found, Promise)
   t.same(await found, [])
@@ -603,8 +600,7 @@ t.test('waits 50 ms for an answer, then for none until all that it asked was ans
   t.equal(store.create(keyOf(), headOf(), 1, []), undefined)
   await redis.received('PING', 3)
   t.equal(redis.commands.length - before, 1, 'nothing but whether it answers')
-  redis.answer = undefined
-  for (const release of held) release()
+  release()
   await up()
   t.equal((await store.find(keyOf())).length, 1)
   t.match(events, [{ event: 'cache_store_down' }, { event: 'cache_store_up' }])
@@ -641,6 +637,19 @@ t.test(
     }
   },
 )
+
+t.test('a piece behind the first that does not come at all fails the reading', async t => {
+  const redis = await fakeRedis(t)
+  const { store, up } = redisStore(t, [redis.url], { timeoutMs: 10 })
+  await up()
+  const entry = await write(store, keyOf(), contentOf(200_000))
+  if (entry === undefined) throw new Error('not kept')
+  redis.answer = (command, peer) =>
+    command[0] === 'HGET' && command[2] !== '0' ? undefined : redis.usual(command, peer)
+  const { content, end } = await read(store, entry)
+  t.equal(end, 'failed')
+  t.ok(content.equals(contentOf(200_000).subarray(0, 65_536)), 'long before its connection is given up')
+})
 
 t.test(
   'a connection on which nothing is answered for ten seconds is closed, and another is opened',

@@ -9,6 +9,8 @@ import type { Reply } from './link.js'
 
 /** Pieces that were asked for and not handed on. */
 const AHEAD = 2
+/** A piece behind the first is waited for so many times longer: then the origin is asked for the rest. */
+const STUCK = 20
 
 export interface PieceSource {
   /** @throws when it cannot be asked for */
@@ -77,10 +79,11 @@ export class PieceReading implements Reading {
   async #fetch(index: number): Promise<void> {
     const { entry, first, source, lateMs } = this.#options
     const isFirst = index === Math.floor(first / entry.pieceBytes)
-    const cancelLate = lateAfter(lateMs, () => {
+    let cancelLate = lateAfter(lateMs, () => {
       source.late()
       // Nothing has been sent to a client yet: it is better served by the origin.
       if (isFirst) this.#fail()
+      else cancelLate = lateAfter(STUCK * lateMs, () => this.#fail())
     })
     let reply: Reply
     try {
