@@ -1,4 +1,4 @@
-/** The program as it is started: by its file, and by npm from a clone. */
+/** The program as users start it: by its file, and by npm from a clone. */
 import { existsSync, readFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
@@ -74,7 +74,7 @@ t.test('a command that waits for its file is ended by a signal', { skip: needs('
   const path = join(await temporaryDirectory(t), 'pipe')
   await run('mkfifo', [path])
   const { child, exited } = startProgram(t, [node, ...program, 'check', path])
-  // Opening a pipe for writing waits until somebody has opened it for reading.
+  // Opening a pipe for writing waits until it is opened for reading.
   const writer = await open(path, 'w')
   t.teardown(() => writer.close())
   child.kill('SIGTERM')

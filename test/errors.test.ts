@@ -9,7 +9,7 @@ import {
   toProxyError,
 } from '../src/errors.js'
 
-/** The status of every type, written out: a change of the table has to be meant. */
+/** The status of every type, written out, so that a change of the table must be intended. */
 const STATUSES: Record<ProxyErrorType, number> = {
   dns_timeout: 504,
   dns_error: 502,

@@ -1,4 +1,4 @@
-/** A proxy inside another program, by nothing but the public API. */
+/** A proxy in another program, only through the public API. */
 import { createServer } from 'node:http'
 import { join } from 'node:path'
 import t from 'tap'

@@ -6,7 +6,7 @@ const timers = (): number => process.getActiveResourcesInfo().filter(name => nam
 t.test('a pause ends after its time, and not before', async t => {
   const before = performance.now()
   await pause(30, new AbortController().signal)
-  // A timer of Node may go off in the millisecond before.
+  // A timer of Node may fire in the millisecond before.
   t.ok(performance.now() - before >= 29)
 })
 

@@ -167,7 +167,7 @@ t.test('the tables of the log have each reason to close, and each event', async 
 function keysOf(schema: unknown, prefix: string): string[] {
   if (typeof schema !== 'object' || schema === null) return [prefix]
   const { properties, additionalProperties, items, anyOf } = schema as Record<string, unknown>
-  // A map that may be written in another way, too.
+  // A map that can also be written in another form.
   const map = Array.isArray(anyOf) ? anyOf.find(form => 'properties' in form) : undefined
   if (map !== undefined && properties === undefined) return keysOf(map, prefix)
   if (typeof items === 'object' && items !== null && 'properties' in items) return keysOf(items, prefix)

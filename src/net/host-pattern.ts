@@ -92,12 +92,12 @@ export function serializeHostPattern(pattern: HostPattern): string {
   }
 }
 
-/** Why `*` stands for whole labels alone, and what to write in place of another one. */
+/** The clause for a `*` that is not a whole label: what it would match, and what to write instead. */
 function partialWildcard(text: string): string {
   const matched = text.replaceAll('*', 'other')
   const below = text.slice(text.indexOf('.', text.lastIndexOf('*')) + 1)
   const all = below.includes('.') && isName(below) ? `, or "*.${below}" for all names below ${below}` : ''
-  return `where * is not the whole first label: it would match "${matched}" and more that its author does not know; write each name${all}`
+  return `where * is not the whole first label: it would match "${matched}" and names that nobody has checked; write each name${all}`
 }
 
 type PatternError = (clause?: string) => RangeError

@@ -1,7 +1,7 @@
 /**
- * When the certificates of a configuration expire. Of the chain that the proxy shows the first certificate to expire counts,
- * as clients refuse the chain from then on; of a file with authorities the last one, as nothing is verified from then on:
- * such a file may well hold some that have expired.
+ * The times at which the certificates of a configuration expire. For the chain that the proxy presents, the first
+ * certificate to expire counts, as clients refuse the chain from then on. For a file of authorities the last one counts,
+ * as nothing can be verified from then on; such files often contain some that have already expired.
  */
 import { X509Certificate } from 'node:crypto'
 import type { ConfigFiles } from '../config/files.js'
@@ -9,13 +9,13 @@ import type { Config } from '../config/schema.js'
 import { pemBlocks } from './pem.js'
 
 export interface CertificateExpiry {
-  /** The key of the configuration that names the file. */
+  /** The configuration key that names the file. */
   readonly key: string
   /** Milliseconds since the epoch. */
   readonly expiresMs: number
 }
 
-/** @param files of the configuration, all checked */
+/** @param files the files of the configuration, which have passed its checks */
 export function certificateExpiries(
   { origins }: Pick<Config, 'origins'>,
   { tls, parent, cache, upstreamCa }: Pick<ConfigFiles, 'tls' | 'parent' | 'cache' | 'upstreamCa'>,

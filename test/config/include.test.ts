@@ -101,7 +101,7 @@ t.test('a problem has the file, the line and the column that it is in, and its p
       'sluice.yaml:4:10: workers: expected a whole number from 1 to 256, or auto, found "many"',
       'a.yaml:3:12: clients[0].cidr[0]: expected an IP address or a CIDR such as 10.0.0.0/8, found "ten"',
       'a.yaml:4:11: clients[1].name: the client name `first` is taken by an entry in the configuration file, line 3',
-      'a.yaml:7:23: deny.hosts[1]: expected a host name, "*.example.com", "*", an IP address or a CIDR, found "a*.example", where * is not the whole first label: it would match "aother.example" and more that its author does not know; write each name',
+      'a.yaml:7:23: deny.hosts[1]: expected a host name, "*.example.com", "*", an IP address or a CIDR, found "a*.example", where * is not the whole first label: it would match "aother.example" and names that nobody has checked; write each name',
       'sub/b.yaml:4:5: rules.web.port: unknown key `port`; did you mean `ports`?',
     ],
   )

@@ -6,17 +6,17 @@ import { wideQueue } from '../kit/fakes/wide-queue.js'
 
 const TIMES = { timeoutMs: 3000, minTtlMs: 1000, maxTtlMs: 300_000, negativeTtlMs: 2000 }
 
-/** A source that nothing waits for, and that cannot be ended. */
+/** A source without waiting queries that cannot be ended. */
 function asking(lookup: Lookup) {
   return { source: { lookup, endsAtAbort: false }, queue: wideQueue<Answer>() }
 }
 
-/** Asks as one who waits for the answer to its end. */
+/** Asks and waits for the answer. */
 function look(cache: DnsCache, name: string): Promise<readonly string[]> {
   return cache.ask(name, 'client').answer
 }
 
-/** A cache whose lookups the test answers one by one, in the order they were asked. */
+/** A cache whose lookups the test answers one by one, in order. */
 function held(times: Partial<typeof TIMES> = {}) {
   const clock = new ManualClock()
   const asked: string[] = []

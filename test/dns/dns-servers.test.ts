@@ -15,13 +15,13 @@ import { type DnsServerOptions, startDnsServer, type TestDnsServer } from '../ki
 import { freePort } from '../kit/peers/free-port.js'
 import { settled, turns } from '../kit/peers/settled.js'
 
-/** Longer than any test may take, and than the process may live: what is not ended would keep it. */
+/** Longer than any test may take: a query that is not ended would keep the process alive. */
 const NEVER_MS = 3_600_000
 
-/** How long a server may be silent before it is asked again, where nothing makes it less. */
+/** The time without an answer after which a server is asked again, unless the timeout is shorter. */
 holdTimers(t, 1000)
 
-/** How long the addresses of one family are waited for when those of the other are there. */
+/** How long to wait for the addresses of one family after those of the other. */
 const OTHER_FAMILY_MS = 500
 
 async function serve(t: Test, zone: DnsServerOptions['zone'] = {}): Promise<TestDnsServer> {
@@ -168,7 +168,7 @@ t.test('computes how many sockets a number of names may need', t => {
 t.test('a server that does not answer costs its timeout once, and is asked last from then on', async t => {
   const dead = await serve(t, 'silent')
   const live = await serve(t, { 'a.test': { A: ['192.0.2.1'] }, 'b.test': { A: ['192.0.2.2'] } })
-  // A quarter of nine tenths of the time-out: each of the two is asked twice at most.
+  // A quarter of nine tenths of the timeout: each of the two is asked at most twice.
   const steps = holdTimers(t, 900)
   const { lookup } = source(t, [dead, live], 4000)
   const first = lookup('a.test')
@@ -236,7 +236,7 @@ function ask(servers: readonly (TestDnsServer | DnsServer)[], options: Partial<D
   })
 }
 
-/** An address with nobody behind it. */
+/** An address without a server. */
 async function deserted(): Promise<DnsServer> {
   return parseDnsServer(`127.0.0.1:${await freePort()}`)
 }

@@ -14,7 +14,7 @@ import { namesOf as namesWith } from '../kit/proxies/names-of.js'
 
 const never = { signal: new AbortController().signal }
 
-/** A resolver whose clock stands still; without `minTtlMs` it keeps no answers. */
+/** A resolver whose clock does not advance; without `minTtlMs` it caches no answers. */
 function resolverOf(lookup: AddressLookup, timeoutMs = 1000, minTtlMs = 0): Resolver {
   const times = { timeoutMs, minTtlMs, maxTtlMs: minTtlMs, negativeTtlMs: 0 }
   const source = untimed(lookup)
@@ -27,7 +27,7 @@ function failing(code: string): AddressLookup {
   }
 }
 
-/** A lookup that is answered by the test. */
+/** A lookup that the test answers. */
 function held() {
   const answers: ((addresses: string[]) => void)[] = []
   const rejections: ((error: Error) => void)[] = []
@@ -162,7 +162,7 @@ t.test('names below .invalid are 502 without a query (RFC 6761 §6.4)', async t 
   t.same(asked, ['ainvalid', 'invalid.test', 'a.invalids'])
 })
 
-/** A resolver behind a queue with one place, whose lookups never end by themselves. */
+/** A resolver with a queue that runs one lookup at a time, whose lookups never end by themselves. */
 function queued(endsAtAbort: boolean) {
   const begun: string[] = []
   const ended: string[] = []

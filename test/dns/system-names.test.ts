@@ -147,7 +147,7 @@ t.test('reads a file again once it has changed, and not before', async t => {
   t.same([read(), read()], ['1 one', '1 one'])
   writeFileSync(path, 'three')
   t.same([read(), read()], ['2 three', '2 three'])
-  // As editors and container runtimes change it.
+  // As editors and container runtimes replace it.
   writeFileSync(`${path}.new`, 'other')
   renameSync(`${path}.new`, path)
   t.equal(read(), '3 other')

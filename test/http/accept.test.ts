@@ -4,7 +4,7 @@ import { preferredMediaType } from '../../src/http/accept.js'
 
 const JSON_FIRST = ['application/json', 'text/html'] as const
 
-/** What is sent to a client with these Accept lines, by a server that would rather send JSON. */
+/** The type that a server which prefers JSON sends to a client with these Accept lines. */
 function chosen(...values: string[]): 'json' | 'html' | undefined {
   const type = preferredMediaType(
     values.flatMap(value => ['Accept', value]),

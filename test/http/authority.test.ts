@@ -12,7 +12,7 @@ const parseHostField = (fields: Fields, minor: 0 | 1) => parseHostFieldIn(FieldS
 
 const REFUSED = { name: 'ProxyError', status: 400, close: true }
 const LABEL_63 = 'a'.repeat(63)
-/** 253 bytes, the longest name there is. */
+/** 253 bytes, the maximum length of a name. */
 const LONGEST = `${`${LABEL_63}.`.repeat(3)}${'b'.repeat(61)}`
 
 t.test('a host name is converted to lower case and loses one trailing dot (RFC 3986 §3.2.2)', async t => {

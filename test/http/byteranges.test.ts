@@ -3,7 +3,7 @@ import t from 'tap'
 import { type ByterangesSource, serializeByteranges } from '../../src/http/byteranges.js'
 import { serializeContentRange } from '../../src/http/range.js'
 
-/** The whole content of the response, for a representation that is given. */
+/** The complete content of the response. */
 function contentOf(source: ByterangesSource, representation: Buffer): Buffer {
   const { parts, end } = serializeByteranges(source)
   const pieces = parts.flatMap(({ head, range }) => [

@@ -5,7 +5,7 @@ import { serializeHttpDate } from '../../src/http/date.js'
 import { METHOD_NAMES, type Method } from '../../src/http/method.js'
 
 const NOW = Date.UTC(2026, 10, 21, 12)
-/** Not at the beginning of its second, as file times are. */
+/** Not a whole second, like most file times. */
 const MODIFIED = Date.UTC(2026, 10, 1) + 567
 const SECOND = 1000
 

@@ -4,7 +4,7 @@ import { trimOws } from '../../src/http/fields.js'
 
 function section(...lines: readonly string[]): FieldSection {
   const read = new FieldSection()
-  // Each line lies within a text of more than itself.
+  // Each line is part of a longer text.
   for (const line of lines) read.read(`a: b\r\n${line}\r\nc: d`, 6, 6 + line.length)
   return read
 }

@@ -6,7 +6,7 @@ import type { Fields } from '../../src/http/fields.js'
 import { decideMaxForwards as decide } from '../../src/http/max-forwards.js'
 import { type Method, METHOD_NAMES } from '../../src/http/method.js'
 
-/** With the fields as lists, going in and coming out. */
+/** Converts the fields from and to lists. */
 function decideMaxForwards(method: Method, fields: Fields) {
   const decision = decide(method, FieldSection.of(fields))
   return decision.kind === 'forward' ? { kind: decision.kind, fields: decision.fields.list } : decision

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import t from 'tap'
 
-/** Of Node itself; in a process of its own, as what others have loaded stays loaded. */
+/** In a process of its own, because modules that others have loaded stay loaded. */
 function internalsLoadedBy(module: string): string[] {
   const program = `await import(${JSON.stringify(module)}); console.log(process.moduleLoadList.join('\\n'))`
   const output = execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' })

@@ -7,7 +7,7 @@ import { RequestReader } from '../../src/http1/request-reader.js'
 const NONE: ReadonlySet<string> = new Set()
 const LIMITS = { headerBytes: 16384, headerFields: 100, targetBytes: 8192 }
 
-/** The head as the reader gives it for these bytes. */
+/** The head that the reader returns for these bytes. */
 function read(text: string) {
   const reader = new RequestReader(LIMITS)
   reader.input.push(Buffer.from(text, 'latin1'))
@@ -16,7 +16,7 @@ function read(text: string) {
   return event.head
 }
 
-/** What is echoed for a request of these bytes. */
+/** The echo of a request with these bytes. */
 function echo(text: string, excluded = NONE): string {
   return serializeTraceMessage(read(text), excluded).toString('latin1')
 }

@@ -137,7 +137,7 @@ function heldMemory(): number {
   return heapUsed + external
 }
 
-/** What is left, in the pieces it is held in. */
+/** The unread bytes, in the pieces in which they are held. */
 function pieces(bytes: ByteQueue): Buffer[] {
   const taken: Buffer[] = []
   for (let piece = bytes.take(1 << 30); piece !== undefined; piece = bytes.take(1 << 30)) taken.push(piece)

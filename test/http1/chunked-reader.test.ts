@@ -3,7 +3,7 @@ import { LIMITS, readEveryWay } from '../kit/peers/transcript.js'
 
 const HEAD = 'POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
 
-/** What becomes of a chunked body: its content and trailers, or the error. */
+/** The result of a chunked body: its content and trailers, or the error. */
 function read(body: string): string | { content: string; trailers: readonly string[] | undefined } {
   const { error, messages } = readEveryWay(HEAD + body)
   const [message] = messages

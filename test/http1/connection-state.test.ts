@@ -7,7 +7,7 @@ type ResponseEvent = Parameters<ConnectionState['onResponse']>[0]
 const REQUEST_EVENTS: readonly RequestEvent[] = ['head', 'end', 'broken', 'next']
 const RESPONSE_EVENTS: readonly ResponseEvent[] = ['owe', 'interim', 'head', 'end', 'switch', 'next']
 
-/** How to come to each state, and the events it takes with where they lead. */
+/** The events that lead to each state, and those that it accepts with the next state. */
 const REQUEST_STATES: readonly [RequestEvent[], string, Partial<Record<RequestEvent, string>>][] = [
   [[], 'idle', { head: 'content', broken: 'broken' }],
   [['head'], 'content', { end: 'done', broken: 'broken' }],

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap'
 import type { HeadLimits } from '../../src/http1/byte-queue.js'
 import { LIMITS, readEveryWay } from '../kit/peers/transcript.js'
 
-/** [what it is, the bytes, what the error says]; `^` is put in front. */
+/** [description, bytes, message of the error]; `^` is prepended. */
 type Refused = readonly [string, string, string]
 
 const HOST = '\r\nHost: a\r\n\r\n'
@@ -186,7 +186,7 @@ t.test('decides the framing from the head and refuses ambiguous framing (RFC 911
 })
 
 t.test('answers 501 to a method that is too long, and 414 to a target that is (RFC 9112 §3)', async t => {
-  // It is read in as many ways as it has bytes, so the limit is a short one here.
+  // The input is divided at each of its bytes, so the limit is low here.
   const limits = { ...LIMITS, targetBytes: 512 }
   const long = 'X'.repeat(600)
   const notImplemented = '501 method_not_implemented: method not implemented'

@@ -1,4 +1,4 @@
-/** Requests as they are put on the wire (RFC 9112 §3, §5, §6). */
+/** Requests as written on the wire (RFC 9112 §3, §5, §6). */
 import t from 'tap'
 import { endToEndFields, isPersistent } from '../../src/http/connection.js'
 import { FIELD, fieldSet } from '../../src/http/field-section.js'

@@ -1,4 +1,6 @@
-/** The response reader: a row of the framing table a test, and everything in every cut (RFC 9112 §4 to §9). */
+/**
+ * The response reader: a test for each row of the framing table, with every division of the input (RFC 9112 §4 to §9).
+ */
 import t from 'tap'
 import { ResponseReader } from '../../src/http1/response-reader.js'
 import {
@@ -353,7 +355,7 @@ t.test('the sizes of status line, header section, fields and trailers are limite
   const tooLarge = '502 http_response_header_section_size: response header section too large'
 
   await t.test('of the header section, its first line counted, line ends not', async t => {
-    // 15 bytes, 17 bytes, and what is left of 60.
+    // 15 bytes, 17 bytes, and the rest of 60.
     const head = (last: number) => `${OK}Content-Length: 0\r\nX: ${'y'.repeat(last)}\r\n\r\n`
     t.match(read(head(25), { limits, ends: false }), { responses: [{ status: 200 }] })
     t.match(read(head(26), { limits }), { responses: [], error: tooLarge })

@@ -13,7 +13,7 @@ const ok = (contentLength?: number, ...fields: string[]): ResponseHead => ({
   contentLength,
 })
 
-/** The whole response as it goes onto the wire. */
+/** The complete response as written on the wire. */
 function written(
   writer: ResponseWriter,
   head: ResponseHead,

@@ -7,7 +7,7 @@ import { LOOPBACK_RULES, testProxy } from './proxies/test-proxy.js'
 const decision = (id: string) => ({ event: 'decision', id })
 const close = (id: string) => ({ event: 'close', id })
 
-t.test('each exchange is decided once and closed once, one that is not logged at all, too', async t => {
+t.test('each exchange is decided once and closed once, also one that is not logged', async t => {
   t.same(unended([]), [])
   const whole = ['1', 'z', '10'].flatMap(id => [decision(`a-2-${id}`), close(`a-2-${id}`)])
   t.same(unended(whole.slice(0, 2)), [])
@@ -19,7 +19,7 @@ t.test('each exchange is decided once and closed once, one that is not logged at
   t.same(unended([{ event: 'listening' }]), [])
 })
 
-t.test('a ledger is asked for nothing that is still held, nor released too often', async t => {
+t.test('a ledger has no reservations left, and none is released too often', async t => {
   const ledger = new WatchedLedger(() => 0)
   t.ok(ledger.acquire('a', 2))
   t.ok(ledger.acquire('a', 2))
@@ -32,7 +32,7 @@ t.test('a ledger is asked for nothing that is still held, nor released too often
   t.same(ledger.unreleased, ['b: -1 held'])
 })
 
-t.test('what a proxy has open is seen, and gone once it has drained', async t => {
+t.test('open exchanges of a proxy are detected, and gone once it has drained', async t => {
   const origin = await rawOrigin(t)
   const proxy = await testProxy(t, LOOPBACK_RULES)
   const client = await rawClient(t, proxy.port)

@@ -102,7 +102,7 @@ for (const [name, { make, report }] of Object.entries(LEFT)) {
   })
 }
 
-t.test('waits for what is ending, and takes no replacement for one more', { skip }, async t => {
+t.test('waits for whatever is ending, and counts a replacement only once', { skip }, async t => {
   const old = createServer()
   await new Promise<void>(resolve => old.listen(0, '127.0.0.1', resolve))
   const before = holdings()
@@ -136,7 +136,7 @@ async function outputOf(t: Test, ...lines: string[]): Promise<string> {
   return output
 }
 
-t.test('fails the test that left something, also one within another, and no other', { skip }, async t => {
+t.test('only the test that left something fails, also as a subtest', { skip }, async t => {
   const output = await outputOf(
     t,
     "t.test('clean', async t => t.pass())",
@@ -153,7 +153,7 @@ t.test('fails the test that left something, also one within another, and no othe
   t.match(output, /^ok \d - last /m)
 })
 
-t.test('of tests that run beside each other, all are named once the last is over', { skip }, async t => {
+t.test('of concurrent tests all are named when the last has ended', { skip }, async t => {
   const output = await outputOf(
     t,
     't.jobs = 2',
@@ -163,7 +163,7 @@ t.test('of tests that run beside each other, all are named once the last is over
   t.match(output, /^not ok 3 - left behind by "one", "two"$/m)
 })
 
-t.test('what a test takes away again is not left', { skip }, async t => {
+t.test('what a test removes itself is not left behind', { skip }, async t => {
   const output = await outputOf(
     t,
     "t.test('one', async t => { const timer = leak(); t.teardown(() => clearTimeout(timer)); t.pass() })",

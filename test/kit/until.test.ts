@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises'
 import t from 'tap'
 import { Changes, until, within } from './until.js'
 
-t.test('gives what was looked for, in the turn in which it is there', async t => {
+t.test('returns the value in the turn in which it is available', async t => {
   t.equal(await until('a number', () => 0), 0, 'whatever it is')
   t.equal(await until('an empty text', async () => ''), '')
   let looks = 0
@@ -11,7 +11,7 @@ t.test('gives what was looked for, in the turn in which it is there', async t =>
   t.equal(await until('the fifth look', async () => ++looks === 5 && 'found', { everyMs: 1 }), 'found')
 })
 
-t.test('looks again when it is notified, and at no other time', async t => {
+t.test('checks when it is notified, and at no other time', async t => {
   const changes = new Changes()
   let looks = 0
   let there = false
@@ -28,7 +28,7 @@ t.test('looks again when it is notified, and at no other time', async t => {
   t.equal(looks, 3)
 })
 
-t.test('says after its deadline what it waited for and what there was', async t => {
+t.test('after its deadline the error names the condition and the state', async t => {
   const seen = () => ({ received: 'HTTP/1.1 2' })
   const message = /^waited \d+ ms for the head; so far: \{ received: 'HTTP\/1\.1 2' \}$/
   for (const changes of [undefined, new Changes()]) {
@@ -49,7 +49,7 @@ t.test('says after its deadline what it waited for and what there was', async t 
   )
 })
 
-t.test('passes on what goes wrong in a look', async t => {
+t.test('an error of the check is passed on', async t => {
   const failing = () => {
     throw new Error('it ended')
   }
@@ -61,7 +61,7 @@ t.test('passes on what goes wrong in a look', async t => {
   await t.rejects(within('it', Promise.reject(new Error('it failed'))), { message: 'it failed' })
 })
 
-t.test('who waits for what has ended waits for ever, and holds nothing', async t => {
+t.test('waiting for something that has ended never resolves, and keeps nothing alive', async t => {
   const changes = new Changes()
   let settled = false
   void until('it', () => false, { changes, deadlineMs: 5 }).finally(() => {

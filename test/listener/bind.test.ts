@@ -18,7 +18,7 @@ import { socketPath, staleSocket, unixClient } from '../kit/peers/unix-socket.js
 
 function server(t: Test) {
   const created = createServer(socket => {
-    // Whoever only looks whether somebody accepts is gone by now.
+    // A client that only tests whether the port is open has disconnected by now.
     socket.on('error', () => {})
     socket.end('hello')
   })
@@ -133,7 +133,7 @@ t.test('stale sockets are removed only for addresses that are files', async t =>
   t.notOk(existsSync(second))
 })
 
-// Sockets that systemd passed on (sd_listen_fds(3)), and which of them a listener takes.
+// Sockets passed on by systemd (sd_listen_fds(3)), and their selection for a listener.
 
 const parse = (count?: string, pid?: string, names?: string) =>
   parsePassedSockets({ LISTEN_FDS: count, LISTEN_PID: pid, LISTEN_FDNAMES: names }, 77)

@@ -14,7 +14,7 @@ interface Terms {
   readonly crl?: string
 }
 
-/** What a server with these authorities reads of a client with this certificate. */
+/** The certificate of this client as read by a server with these authorities. */
 async function reads(
   t: Test,
   host: Issued,
@@ -46,7 +46,7 @@ function withoutChain(certificate: ClientCertificate | undefined): object {
   return rest
 }
 
-/** An extension of general names in DER, each of them shorter than 126 bytes. */
+/** An extension with general names in DER, each shorter than 126 bytes. */
 function der(...names: readonly (readonly [tag: number, content: string | Buffer])[]): string {
   const encoded = names.map(([tag, content]) => {
     const bytes = Buffer.from(content)
@@ -210,7 +210,7 @@ t.test('a certificate of an intermediate authority is verified up to the root', 
 t.test(
   'a certificate whose subject contains a value that is not text has no attributes, and is valid',
   async t => {
-    // Node leaves the subject out then.
+    // Node omits the subject then.
     const certificate = { subjectAltName: 'DNS:own.example', toLegacyObject: () => ({}) }
     const socket = { authorized: true, getPeerX509Certificate: () => certificate } as unknown as TLSSocket
     t.match(readClientCertificate(socket), { kind: 'valid', names: ['own.example'], subject: [] })

@@ -13,7 +13,10 @@ import { until } from '../kit/until.js'
 
 const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'
 const MIB = 1 << 20
-/** The bound, the read that passes it, and what the paused stream takes: one that does not fill it, and one that does. */
+/**
+ * The limit, the read that exceeds it, and what the paused stream reads: a client that does not fill it, and one that
+ * does.
+ */
 const MOST_READ = 4 * 64 * 1024
 const LINGER_MS = 5000
 const LINGER_BYTES = 16 * 1024 * 1024
@@ -27,7 +30,7 @@ t.test(
     })
     const { client, socket } = served
     client.write(GET)
-    // More than the buffers of both sockets hold, in whole requests.
+    // More than the buffers of both sockets can hold, in complete requests.
     const request = Buffer.from(`GET / HTTP/1.1\r\nHost: h\r\nX: ${'x'.repeat(MIB / 2)}\r\n\r\n`)
     const count = 128
     for (let i = 0; i < count; i++) client.write(request)
@@ -219,7 +222,7 @@ t.test('request content that arrives too slowly is 408 (RFC 9110 §15.5.9)', asy
   await served.arrived()
   served.pass(0)
   const [exchange] = served.exchanges
-  // Two windows of 30 seconds, in each of which content comes twice.
+  // Two periods of 30 seconds, in each of which content arrives twice.
   for (const bytes of [15 * 1024, 15 * 1024, 15 * 1024, 15 * 1024 - 1]) {
     t.equal(exchange?.aborted, undefined)
     served.client.write(Buffer.alloc(bytes))
@@ -298,7 +301,7 @@ t.test('a response in progress is never cut short in a way that looks complete (
   ] as const satisfies readonly [string, (served: ServedConnection, response?: ResponseContent) => void][]) {
     let response: ResponseContent | undefined
     const served = await servedConnection(t, exchange => {
-      // Toward HTTP/1.0 only the end of the connection ends content of unknown length.
+      // For HTTP/1.0 only the end of the connection ends content of unknown length.
       response = exchange.respond({ status: 200, reason: 'OK', fields: [] })
       response.write(Buffer.alloc(16 * MIB))
     })

@@ -1,4 +1,4 @@
-/** One request of a connection: how its content is handed from one consumer to the next, and how it ends early. */
+/** A request of a connection: how its content is passed from one consumer to the next, and how it ends early. */
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import type { ContentConsumer, RequestFacts } from '../../src/exchange.js'

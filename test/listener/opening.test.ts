@@ -1,4 +1,4 @@
-/** What a connection begins with: a TLS handshake, or a load balancer that says whose connection it passes on. */
+/** What a connection begins with: a TLS handshake, or the PROXY header of a load balancer. */
 import t, { type Test } from 'tap'
 import { Opening, PROXY_HEADER, readProxyHeader, TLS_HANDSHAKE } from '../../src/listener/opening.js'
 import { accepted } from '../kit/peers/accepted.js'
@@ -9,7 +9,7 @@ import { Changes, until } from '../kit/until.js'
 
 const HEADER = 'PROXY TCP4 192.0.2.1 198.51.100.7 1 2\r\n'
 
-/** A handshake over a real socket: nobody speaks TLS here, the test says what became of it. */
+/** A handshake on a real socket without TLS: the test decides its result. */
 async function handshaking(t: Test) {
   const { client, socket } = await accepted(t)
   const clock = new ManualClock()
@@ -28,7 +28,7 @@ async function handshaking(t: Test) {
     clock.advance(ms)
     handshake.checkDeadline(clock.now())
   }
-  /** Has the client say this, and the server read it. */
+  /** Makes the client send this, and the server read it. */
   const say = async (bytes: string): Promise<void> => {
     const read = new Promise(resolve => socket.once('data', resolve))
     client.write(bytes)
@@ -108,7 +108,7 @@ t.test('once TLS is established the opening does not affect the connection', asy
   t.same(events, ['released'])
 })
 
-/** A load balancer that says whose connection it passes on (The PROXY protocol, §2). */
+/** A load balancer that sends a PROXY header (The PROXY protocol, §2). */
 async function balanced(t: Test) {
   const { client, socket } = await accepted(t, { allowHalfOpen: true })
   const clock = new ManualClock()
@@ -137,7 +137,7 @@ async function balanced(t: Test) {
     clock.advance(ms)
     connection.checkDeadline(clock.now())
   }
-  /** Has the balancer say this, and the server read it. */
+  /** Makes the balancer send this, and the server read it. */
   const say = async (bytes: string): Promise<void> => {
     const read = new Promise(resolve => socket.once('data', resolve))
     client.write(bytes)

@@ -3,14 +3,14 @@ import t, { type Test } from 'tap'
 import { ConnectionState } from '../../src/http1/connection-state.js'
 import { ResponseOutput } from '../../src/listener/output.js'
 
-/** What stands in front of content that the end of the connection ends, and of chunked content. */
+/** The head before content that ends with the connection, and before chunked content. */
 const HEAD = 'HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n'
 const CHUNKED_HEAD = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n'
 
-/** A connection that nothing comes of. */
+/** Events that are ignored. */
 const SILENT = { congested() {}, responded() {}, aborted() {} }
 
-/** The output of a connection on which a response has begun, whose content is what is written. */
+/** The output of a connection on which a response has begun, whose content is written by the test. */
 function responding(socket: Socket, minor: 0 | 1 = 0, events: string[] = []): ResponseOutput {
   const output = new ResponseOutput(socket, new ConnectionState(), {
     congested: () => void events.push('congested'),
@@ -22,7 +22,7 @@ function responding(socket: Socket, minor: 0 | 1 = 0, events: string[] = []): Re
   return output
 }
 
-/** A socket whose writes are taken down, each as it would reach the system, and takes no more before `take`. */
+/** A socket that records its writes as the system would receive them, and accepts no more before `take`. */
 function recorded(t: Test): { socket: Socket; writes: string[]; take(): void } {
   const socket = new Socket()
   const writes: string[] = []
@@ -316,7 +316,7 @@ t.test(
     t.equal(drained, 1, 'at once where nobody is behind')
     take()
     await new Promise(resolve => setImmediate(resolve))
-    // Nothing of it has been handed to the socket yet.
+    // Nothing of it was passed to the socket yet.
     response.write(Buffer.alloc(socket.writableHighWaterMark))
     t.ok(response.congested)
     t.notOk(socket.writableNeedDrain)

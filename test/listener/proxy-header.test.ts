@@ -175,7 +175,7 @@ t.test('any bytes give a header within them, a request for more, or a RangeError
     fc.property(input, fc.nat(200), (bytes, cut) => {
       const whole = judge(bytes)
       const part = judge(bytes.subarray(0, cut))
-      // What is known of a beginning holds for all that follows it.
+      // The result for a beginning must hold for everything that follows it.
       return whole !== 'beyond' && (part === 'more' || part === whole)
     }),
     { numRuns: runs(5000) },

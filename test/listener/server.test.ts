@@ -36,7 +36,7 @@ t.test('a drain stops accepting, ends idle connections and finishes requests', a
     isDrained = true
   })
   await t.resolves(untilFree(proxy.port))
-  // Neither has to close its own side.
+  // Neither needs to close its own side.
   for (const client of [fresh, idle]) t.equal(await client.untilEnd(), '')
   t.notOk(isDrained)
   peer.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi')
@@ -245,7 +245,7 @@ t.test(
       limited.client.write('x')
       other.client.write('x')
       await arrived(other.client.socket, other.socket)
-      // The limited one had its turn, too.
+      // The limited one had its turn as well.
       await turns(1)
     }
     t.equal(other.socket.readableLength, 200)

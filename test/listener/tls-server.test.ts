@@ -1,4 +1,4 @@
-/** What a TLS client and the server make out, and what of it an exchange gets to know. */
+/** What a TLS client and the server negotiate, and what an exchange knows of it. */
 import { type ConnectionOptions, connect, type Server, type TLSSocket } from 'node:tls'
 import { connect as connectTcp, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
@@ -58,7 +58,7 @@ async function served(t: Test, files: TlsFiles): Promise<{ port: number; server:
   return { port, server }
 }
 
-/** A TLS server alone; `secured` is called with what it accepts. */
+/** Only a TLS server; `secured` is called with the sockets that it accepts. */
 async function bare(t: Test, files: TlsFiles, secured: (socket: TLSSocket) => void = () => {}) {
   const failures: string[] = []
   const sockets: TLSSocket[] = []

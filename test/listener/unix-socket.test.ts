@@ -69,7 +69,7 @@ t.test('at the end of a process its sockets are removed', async t => {
 t.test('during a start, the sockets created so far are removed', async t => {
   const path = await staleSocket(t)
   const files = new SocketFiles([path, `${path}.later`, '\0'])
-  // In the place of one that nobody listens on, and is removed.
+  // In place of a socket on which no process listens, which is removed.
   renameSync(path, `${path}.moved`)
   await listen(t, path)
   files.remove()

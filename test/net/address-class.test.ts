@@ -24,7 +24,7 @@ function hexGroups(ipv4: string): string {
   return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`
 }
 
-/** The address before, first and last of the block, the address after: each with the class expected. F is all ones. */
+/** The address before, first and last of the block, and the address after, each with its class. F is all ones. */
 const IPV4_ROWS = `
   255.255.255.255 broadcast | 0.0.0.1 0.255.255.255 reserved | 1.0.0.0 global
   9.255.255.255 global | 10.0.0.0 10.255.255.255 private | 11.0.0.0 global
@@ -111,7 +111,7 @@ t.test('classes single addresses', async t => {
   for (const [text, expected] of table) t.equal(classOf(text), expected, text)
 })
 
-/** Metadata services, by what they are called. */
+/** Metadata services, by name. */
 const SERVICES: readonly (readonly [RegExp, readonly string[]])[] = [
   [/^AWS, Azure, Google, Oracle, OpenStack and most others$/, ['169.254.169.254']],
   [/^AWS( ECS| EKS)?$/, ['169.254.170.2', '169.254.170.23', 'fd00:ec2::254', 'fd00:ec2::23']],
@@ -130,7 +130,7 @@ const SERVICES: readonly (readonly [RegExp, readonly string[]])[] = [
 ]
 const METADATA = SERVICES.flatMap(([, addresses]) => addresses).filter(text => !text.includes(':'))
 
-/** The bytes of the number that is `step` away. */
+/** The bytes of the number at a distance of `step`. */
 function besideOf(bytes: readonly number[], step: number): number[] {
   const hex = bytes.map(byte => byte.toString(16).padStart(2, '0')).join('')
   const beside = (BigInt(`0x${hex}`) + BigInt(step)).toString(16).padStart(hex.length, '0')
@@ -187,7 +187,7 @@ t.test('judges mapped and NAT64 addresses by the IPv4 inside (RFC 4291 §2.5.5.2
   }
 })
 
-/** How each tunnel or translator writes an IPv4 address. */
+/** The notation of an embedded IPv4 address for each tunnel or translator. */
 const WRAPPERS: readonly (readonly [AddressClass, (ipv4: string) => string])[] = [
   ['embedded_compatible', ipv4 => `::${ipv4}`],
   ['embedded_translated', ipv4 => `::ffff:0:${ipv4}`],

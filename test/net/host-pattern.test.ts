@@ -2,7 +2,7 @@ import t from 'tap'
 import { parseHostPattern, serializeHostPattern } from '../../src/net/host-pattern.js'
 
 const LABEL_63 = 'a'.repeat(63)
-/** 253 bytes, the longest name there is. */
+/** 253 bytes, the maximum length of a name. */
 const LONGEST = `${`${LABEL_63}.`.repeat(3)}${'b'.repeat(61)}`
 
 t.test('distinguishes the kinds of pattern', async t => {
@@ -60,7 +60,7 @@ t.test('refuses everything else, and says what to write instead', async t => {
     ['*.example.com:443', /with a port/],
     [
       '*foo.com',
-      /where \* is not the whole first label: it would match "otherfoo\.com" and more that its author does not know; write each name$/,
+      /where \* is not the whole first label: it would match "otherfoo\.com" and names that nobody has checked; write each name$/,
     ],
     [
       'foo*.example.com',

@@ -11,7 +11,7 @@ import { runs } from '../kit/runs.js'
 
 const byte = fc.integer({ min: 0, max: 255 })
 const ipv4Bytes = fc.array(byte, { minLength: 4, maxLength: 4 })
-/** Zero groups are made common, for they are what the short form is about. */
+/** Zero groups are frequent, as the short form depends on them. */
 const ipv6Bytes = fc
   .array(fc.oneof(fc.constant([0, 0]), fc.tuple(byte, byte)), { minLength: 8, maxLength: 8 })
   .map(groups => groups.flat())
@@ -148,7 +148,7 @@ t.test('creates an address only from 4 or 16 bytes', async t => {
     t.throws(() => ipAddressFromBytes(new Array(length).fill(0)), RangeError)
 })
 
-/** The host of a URL, which another parser has read; undefined when it refuses. IPv6 is in brackets. */
+/** The host as parsed by the URL parser; undefined when it is refused. IPv6 is in brackets. */
 function urlHost(host: string): string | undefined {
   try {
     return new URL(`http://${host}/`).hostname
@@ -157,7 +157,7 @@ function urlHost(host: string): string | undefined {
   }
 }
 
-/** Every group in full, which leaves nothing to be read in two ways. */
+/** Every group in full, which has only one interpretation. */
 function inFull(bytes: readonly number[]): string {
   const hex = Buffer.from(bytes).toString('hex')
   return hex.match(/.{4}/g)?.join(':') ?? ''
@@ -176,7 +176,7 @@ t.test('parses the same bytes as the URL parser, and formats what that can parse
       const host = urlHost(`[${text}]`)
       t.equal(urlHost(`[${inFull(ip.bytes)}]`), host, text)
       t.equal(urlHost(`[${ip.text}]`), host, text)
-      // URLs write mapped addresses without a quad.
+      // URLs write mapped addresses without dotted decimals.
       if (!ip.text.includes('.')) t.equal(`[${ip.text}]`, host, text)
     }),
   )

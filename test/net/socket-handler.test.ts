@@ -71,7 +71,7 @@ t.test(
     for (const socket of [one, other, one]) handleEvents(socket, new Recorder())
     for (const event of ['drain', 'error', 'close'])
       t.same([one.listenerCount(event), one.listeners(event)], [1, other.listeners(event)], event)
-    // Node has one of its own.
+    // Node adds one of its own.
     t.equal(one.listenerCount('end'), other.listenerCount('end'))
   },
 )

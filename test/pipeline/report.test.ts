@@ -11,7 +11,7 @@ import {
 import { Outcome } from '../../src/outcome.js'
 import { FakeExchange } from '../kit/fakes/exchange.js'
 
-/** An exchange that is reported to these. */
+/** An exchange that is reported to these observers. */
 function reported(...observers: ExchangeObserver[]): Report {
   const options = { observers: new ObserverList(observers), configHash: 'hash' }
   return new Report(new FakeExchange(), { name: 'ci', rules: 'all' }, 3, options)
@@ -67,7 +67,7 @@ t.test('an observer that ignores allowed requests is notified of all others', as
   t.same(notified, ['deny', 'would_deny', 'close'])
 })
 
-/** What is told of a request with this target. */
+/** The report of a request with this target. */
 function told(target: string) {
   const decisions: [Subject, DecisionEvent, string][] = []
   const closes: [Subject, Outcome, number, DecisionEvent][] = []

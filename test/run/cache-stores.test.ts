@@ -1,4 +1,4 @@
-/** The cache on disk behind a whole proxy: restarts, reloads, and content that is damaged or lost. */
+/** The cache on disk in a complete proxy: restarts, reloads, and content that is damaged or lost. */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, truncateSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,7 +17,7 @@ function onDisk(directory: string, more = ''): string {
   return `${LOOPBACK_RULES}cache: { store: disk, directory: ${JSON.stringify(directory)}${more} }\n`
 }
 
-/** Content in which no two places look alike. */
+/** Content in which every position is different. */
 function contentOf(bytes: number, first = 0): string {
   const words = Buffer.alloc(bytes)
   for (let i = 0; i + 4 <= bytes; i += 4) words.writeUInt32BE(first + i, i)
@@ -38,7 +38,7 @@ async function get(t: Test, proxy: TestProxy, origin: ScriptedOrigin, path?: str
   return { status, body, isHit: told.startsWith('sluice;hit') }
 }
 
-/** Once what was stored is there: nothing is found while the disk takes its time. */
+/** Waits until the response was stored: before that the disk has no entry. */
 async function hit(t: Test, proxy: TestProxy, origin: ScriptedOrigin, path?: string) {
   return until('a hit', async () => {
     const answer = await get(t, proxy, origin, path)
@@ -108,7 +108,7 @@ t.test('content of 30 MiB from a fast origin is stored', async t => {
   t.ok((await hit(t, proxy, origin)).body === content)
 })
 
-/** A hit on some MiB whose client takes the beginning alone, the content destroyed behind that. */
+/** A hit of some MiB whose client reads only the beginning, with the content after it destroyed. */
 async function lostOnTheWay(t: Test, answer: (content: string) => string) {
   const content = contentOf(3.75 * MIB)
   const { directory, origin, proxy } = await world(t, content)
@@ -178,7 +178,7 @@ t.test('a replaced store continues for responses in progress, and is closed then
   t.ok((await readResponse(client)).body === content)
   t.equal(origin.requests.length, asked, 'all of it from the first store')
   client.end()
-  // Its folder of what is being written goes with it.
+  // Its folder for temporary files is removed with it.
   await until('the first store to be closed', () => readdirSync(join(directory, 'tmp')).length === 0)
 })
 

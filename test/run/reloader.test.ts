@@ -1,4 +1,4 @@
-/** When a configuration is read again, and what becomes of it: with files, timers and a proxy of the test's own. */
+/** When a configuration is read again, and the result: with files, timers and a proxy of the test's own. */
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -17,17 +17,17 @@ const FIRST = 'version: 1\nmode: observe\n'
 const SECOND = 'version: 1\nmode: enforce\nvia: second\n'
 
 interface World {
-  /** What was applied, by its hash; an apply that is under way is among them. */
+  /** The applied configurations, by hash, including one in progress. */
   readonly applied: Loaded[]
   readonly events: Record<string, unknown>[]
   readonly states: ReloadState[]
   readonly reloader: Reloader
   readonly timers: ManualSchedule
-  /** What is watched, names alone; undefined when nothing is. */
+  /** The watched files, only their names; undefined when none are watched. */
   watched(): string[] | undefined
   write(name: string, text: string): void
   remove(name: string): void
-  /** Everything that can happen without a timer has happened. */
+  /** Waits until everything that needs no timer has happened. */
   rest(): Promise<void>
   apply: (loaded: Loaded) => Promise<Reloaded>
 }
@@ -85,7 +85,7 @@ async function world(t: Test, files: Record<string, string> = { 'a.yaml': FIRST 
     write: (name, text) => writeFileSync(join(folder, name), text),
     remove: name => rmSync(join(folder, name)),
     rest: async () => {
-      // A file is read in another thread, so that turns of the loop alone would be no measure.
+      // A file is read in another thread, so that turns of the loop would not suffice.
       await until('no file to be read', async () => (await settled(() => steps)) % 2 === 0)
       await settled(() => events.length)
     },

@@ -19,7 +19,7 @@ async function runtime(t: Test): Promise<Runtime> {
   return Runtime.open(loaded, services, configuredListeners(loaded.config))
 }
 
-/** An exchange that asks for the server itself, and is answered when `answer` is called. */
+/** An exchange for the server itself, which is answered when `answer` is called. */
 function exchange(): { exchange: ReceivedExchange; responded: Promise<void> } {
   let done = (): void => {}
   const responded = new Promise<void>(resolve => {

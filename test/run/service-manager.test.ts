@@ -1,11 +1,11 @@
-/** What systemd is told (sd_notify(3)). */
+/** Notifications to systemd (sd_notify(3)). */
 import { chmod, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createNotify } from '../../src/run/service-manager.js'
 import { temporaryDirectory } from '../kit/processes/command.js'
 
-/** A folder with a program of that name; it can write to `$OUT`. */
+/** A folder with a program of this name; it can write to `$OUT`. */
 async function program(t: Test, script: string): Promise<{ PATH: string; OUT: string }> {
   const folder = await temporaryDirectory(t)
   const file = join(folder, 'systemd-notify')

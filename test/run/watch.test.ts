@@ -1,4 +1,4 @@
-/** Files that change in all the ways that files do, in real folders. */
+/** Files that change in various ways, in real folders. */
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -6,7 +6,7 @@ import { FileWatch, systemSchedule } from '../../src/run/watch.js'
 import { ManualSchedule } from '../kit/fakes/manual-schedule.js'
 import { Changes, until } from '../kit/until.js'
 
-/** By events alone: there is no look without one before the test is over. */
+/** Only by events: no polling happens before the test ends. */
 const BY_EVENTS = { quietMs: 10, pollMs: 600_000 }
 const NO_EVENTS = {
   watchFolder: () => {
@@ -14,9 +14,9 @@ const NO_EVENTS = {
   },
 }
 
-/** Watches with real timers; `change` waits for a change that is told, and `told` counts them. */
+/** Watches with real timers; `change` waits for a reported change, and `told` counts them. */
 function watching(t: Test, paths: readonly string[], options: object) {
-  // The watch holds up no process; a test that waits for it does.
+  // Watching does not keep the process alive; a waiting test does.
   const alive = setInterval(() => {}, 60_000)
   let told = 0
   let taken = 0
@@ -42,7 +42,7 @@ function watching(t: Test, paths: readonly string[], options: object) {
   }
 }
 
-/** As Kubernetes lays a volume out, so that all files change at once: links by way of `..data`. */
+/** The layout of a Kubernetes volume, in which all files change at once: links through `..data`. */
 function volume(t: Test) {
   const folder = t.testdir({ '..1': { 'a.yaml': 'one' } })
   symlinkSync('..1', join(folder, '..data'))

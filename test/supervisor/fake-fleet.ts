@@ -1,4 +1,4 @@
-/** A supervisor whose workers are no processes, and whose time is the test's. */
+/** A supervisor whose workers are not processes, and whose time the test controls. */
 import { createLogger, type Loaded, parseConfig } from '../../src/index.js'
 import { NOTHING_PASSED, type PassedSockets } from '../../src/listener/bind.js'
 import { startSupervisor } from '../../src/supervisor/supervisor.js'
@@ -14,7 +14,7 @@ export interface FakePause {
 export const load = (rest = ''): Loaded =>
   parseConfig(`version: 1\nworkers: 2\nlisten: { admin: false }\nshutdown: { drain: 1s }\n${rest}`)
 
-/** @param scripts of the workers, in the order they are forked; for further ones the last */
+/** @param scripts of the workers, in the order in which they are forked; further ones use the last */
 export function fleet(...scripts: Script[]) {
   return fleetThat({ reusePort: false }, ...scripts)
 }
@@ -23,9 +23,9 @@ export function fleetThat({ reusePort }: { readonly reusePort: boolean }, ...scr
   const workers: FakeWorker[] = []
   const events: { event: string; [key: string]: unknown }[] = []
   const passed = { log: '', error: '' }
-  /** Milliseconds of the pauses, and how to end each. */
+  /** The pauses in milliseconds, and how to end each. */
   const pauses: FakePause[] = []
-  /** Those before a worker is asked again whether it does anything, and those in which an answer is waited for. */
+  /** The pauses between heartbeats, and those in which an answer is waited for. */
   const beats: FakePause[] = []
   const steps: FakePause[] = []
   const interrupt = new AbortController()

@@ -1,4 +1,4 @@
-/** A worker that is no process: does what the test says, and ends when it is told. */
+/** A worker that is not a process: it does what the test says, and ends when it is told to. */
 import { PassThrough } from 'node:stream'
 import type { LoadedConfig } from '../../src/run/runtime.js'
 import { workerStatus } from '../kit/fakes/worker-status.js'
@@ -27,13 +27,13 @@ export class FakeWorker {
   readonly supervisor: Conversation<SupervisorCalls, WorkerCalls>
   readonly stdout = new PassThrough()
   readonly stderr = new PassThrough()
-  /** What it was told, in order. */
+  /** The calls that it has received, in order. */
   readonly told: string[] = []
   started: WorkerStart | undefined
-  /** The hash of the configuration it is under. */
+  /** The hash of its configuration. */
   hash: string | undefined
   exit: (exit: WorkerExit) => void = () => {}
-  /** Hears nothing, until it is killed. */
+  /** Ignores all messages, until it is killed. */
   frozen = false
 
   constructor(pid: number, { onStart, onReload, onMetrics, onPurge, drains = true }: Script = {}) {

@@ -7,7 +7,7 @@ import { counter, gauge } from './counter.js'
 
 class FakeReporter implements Reporter {
   lastReport: MetricsReport | undefined
-  /** What it would say. */
+  /** Its next report. */
   count = 0
   answers: Promise<void> | undefined
 

@@ -7,7 +7,7 @@ type Sum = {
 }
 type Nothing = Record<never, never>
 
-/** Two ends, with what went each way. */
+/** Two ends, with the messages in each direction. */
 function pair() {
   const sent: (readonly Message[])[] = []
   const answered: (readonly Message[])[] = []

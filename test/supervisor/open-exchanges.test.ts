@@ -1,4 +1,4 @@
-/** What is open in a worker, read out of its log. */
+/** The open exchanges of a worker, read from its log. */
 import t from 'tap'
 import { ProxyError } from '../../src/errors.js'
 import { AccessLog } from '../../src/observe/access-log.js'
@@ -12,7 +12,7 @@ const DONE = Outcome.complete('tunnel', 200, { bytesUp: 1, bytesDown: 2 })
 const REFUSED = new ProxyError('http_request_denied', 'no')
 const ALL = { hash: 'all', config: { log: { level: 'info' } } }
 
-/** A worker's log at a level, and what is read out of it. */
+/** A worker's log at a level, and the open exchanges read from it. */
 function worker(level: LogLevel = 'info') {
   const exchanges = new OpenExchanges()
   let lines = ''

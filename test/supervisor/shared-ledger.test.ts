@@ -30,7 +30,7 @@ t.test('no worker releases reservations of another', async t => {
   t.equal(ledger.held('a'), 1)
 })
 
-/** Two workers of one supervisor, as each has the ledger. */
+/** The ledger of two workers with the same supervisor. */
 function workers() {
   const ledger = new LocalLedger(() => 0)
   const owner = { passLog: () => {}, passError: () => {}, failedAttempt: () => {}, ledger }

@@ -1,4 +1,4 @@
-/** Workers that do nothing any more, and do not end by themselves. */
+/** Workers that do not respond any more, and do not end by themselves. */
 import t from 'tap'
 import { parseConfig } from '../../src/index.js'
 import { PURGE_SECONDS } from '../../src/supervisor/waits.js'
@@ -8,13 +8,13 @@ const turns = async (): Promise<void> => {
   for (let turn = 0; turn < 5; turn++) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** Has a worker asked whether it does anything: the one that began to serve first, and was not asked yet. */
+/** Sends a heartbeat to a worker: the first one that serves and was not asked yet. */
 async function beat({ beats }: ReturnType<typeof fleet>): Promise<void> {
   beats.shift()?.end()
   await turns()
 }
 
-/** Lets a second pass for whoever waits for an answer. */
+/** Lets a second pass for calls that wait for an answer. */
 async function second({ steps }: ReturnType<typeof fleet>): Promise<void> {
   for (const { end } of steps.splice(0)) end()
   await turns()

@@ -120,7 +120,7 @@ t.test('the supervisor has the admin listener, and is ready while a worker serve
   await until(() => workers[2]?.hash !== undefined)
   await waitUntil('it to be ready', async () => (await ready()) === 200)
   await running.drain()
-  // Waits for ever if somebody listens there then.
+  // It would wait for ever if something listened there.
   await t.resolves(untilFree(port))
 })
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Backoff, isSettledWithin, keepBeating, type Pause } from '../../src/supervisor/waits.js'
 
-/** Pauses that are over at once, or never, and how many there were. */
+/** Pauses that end at once, or never, and their number. */
 function pauses(ends: boolean) {
   const signals: AbortSignal[] = []
   const pause: Pause = async (ms, signal) => {
@@ -29,7 +29,7 @@ t.test('the seconds are waited for one by one', async t => {
   t.equal(signals.length, 3)
 })
 
-/** A worker whose time is the test's: each pause is recorded, and lasts until it is ended. */
+/** A worker whose time the test controls: each pause is recorded, and lasts until it is ended. */
 function beating() {
   const gone = new AbortController()
   const pauses: { ms: number; end: () => void }[] = []
@@ -50,7 +50,7 @@ function beating() {
       else signal.addEventListener('abort', () => resolve())
     })
   const over = keepBeating(worker, pause, gone.signal)
-  /** Lets the pause that is waited for come to its end, which has to be so long. */
+  /** Ends the current pause, which must have this length. */
   const pass = async (ms: number): Promise<void> => {
     const last = pauses.at(-1)
     t.equal(last?.ms, ms)

@@ -17,7 +17,7 @@ function worker() {
   const sent: unknown[][] = []
   const send = (...args: unknown[]) => sent.push(args) > 0
   const child = Object.assign(new EventEmitter(), { send }) as unknown as ChildProcess
-  // Read each time: it is replaced.
+  // Read each time, as it is replaced.
   const hand: Hand = (...args) => (child.send as Hand)(...args)
   return { child, sent, hand }
 }
@@ -47,7 +47,7 @@ t.test('a connection that a worker refuses is closed, unless another has it by t
   const handed = new HandedConnections()
   const [first, second] = [worker(), worker()]
   const [moved, refused, other] = [new Handle(), new Handle(), new Handle()]
-  // As node:cluster does, which listens before.
+  // Like node:cluster, which listens first.
   first.child.on('internalMessage', ({ ack }: { ack: number }) => {
     if (ack === 1) second.hand({ seq: 4 }, moved)
   })

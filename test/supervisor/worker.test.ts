@@ -144,7 +144,7 @@ t.test('reloads, reports failed attempts, and counts those of others', async t =
   const credentials = `Proxy-Authorization: Basic ${Buffer.from('alice:wrong').toString('base64')}\r\n`
   t.equal(await answer(t, port, credentials), '407')
   t.same(failed, ['127.0.0.1'])
-  // And two at its start that count still, and one while it started.
+  // And two from its start that still count, and one while it started.
   for (let i = 0; i < 16; i++) await conversation.ask('failedAttempt', '127.0.0.1')
   t.equal(await answer(t, port, credentials), '429')
   t.same(failed, ['127.0.0.1'], 'what others have told is not told again')
@@ -187,7 +187,7 @@ t.test('limits are counted in the ledger of its supervisor', async t => {
     context: FIRST,
   }
   const port = (await conversation.ask('start', start)).proxy[0]?.port ?? 0
-  // Held by another worker.
+  // Reserved by another worker.
   ledger.acquire('connections 127.0.0.1', 2)
   const first = await rawClient(t, port)
   first.write('OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n')

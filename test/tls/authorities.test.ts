@@ -10,7 +10,7 @@ import { needs } from '../kit/processes/command.js'
 
 const skip = needs('openssl')
 
-/** What a client with this certificate, and those behind it, was at its handshake. */
+/** The state of a client with this certificate chain after its handshake. */
 function valid(...sent: Pick<Issued, 'cert'>[]): ClientCertificate {
   const chain = sent.map(({ cert }) => new X509Certificate(cert))
   return { kind: 'valid', names: [], subject: [], chain }
@@ -29,7 +29,7 @@ t.test('a certificate is valid as long as its authority is (RFC 5280 §6.1)', { 
   t.equal(kindOf({ clientCa: other.cert + ca.cert }, client), 'valid')
   t.equal(kindOf({ clientCa: other.cert }, client), 'invalid')
   t.equal(kindOf({ clientCa: again.cert }, client), 'invalid')
-  // Which key it was signed with, the signature alone tells of one that does not name it.
+  // If a certificate does not name its key, only the signature identifies it.
   writeFileSync(join(folder, 'unnamed'), 'authorityKeyIdentifier=none\nsubjectKeyIdentifier=none\n')
   const request = [
     'req',
@@ -71,7 +71,7 @@ t.test('authorities that have issued each other are not trusted', { skip }, asyn
   const [a, b, other] = ['a', 'b', 'other'].map(name => Authority.make(folder, name))
   if (a === undefined || b === undefined || other === undefined) throw new Error('three were made')
   writeFileSync(join(folder, 'authority'), 'basicConstraints=CA:TRUE\n')
-  /** The same name and key as `of` has, issued by another. */
+  /** A certificate with the name and key of `of`, issued by another authority. */
   const cross = (of: Authority, name: string, by: Authority) => {
     openssl(
       folder,
@@ -167,11 +167,11 @@ t.test('certificates that seem to have issued each other are verified once each'
     return { cert: openssl(folder, 'x509', '-req', '-in', 'csr', ...signing, '-extfile', 'authority') }
   }
   const junk = [1, 2, 3, 4, 5].flatMap(() => [cross(p, 'p', q), cross(q, 'q', p)])
-  // Every way through all of them would be looked for until long after the limit of this test.
+  // Searching every path through all of them would take longer than this test may.
   t.equal(kindOf({ clientCa: other.cert }, p.issue(), ...junk), 'invalid')
 })
 
-/** Signed anew with a length that DER does not have: OpenSSL takes that as it is. */
+/** Signed again with a length that is invalid in DER: OpenSSL accepts it. */
 function withoutLength({ cert }: Pick<Issued, 'cert'>, by: Issued): Pick<Issued, 'cert'> {
   const [signed, algorithm] = members(read(new X509Certificate(cert).raw).content)
   if (signed === undefined || algorithm === undefined) throw new Error('a certificate has both')

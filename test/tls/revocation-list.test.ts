@@ -40,7 +40,7 @@ t.test(
     const line = (serial: string) =>
       `R\t350101000000Z\t250101000000Z,keyCompromise\t${serial}\tunknown\t/CN=x\n`
     writeFileSync(join(folder, 'ca.index'), [...serials, ...large].map(line).join(''))
-    // A reason needs version 2 and extensions of entries; a number of the list extensions of its own.
+    // A reason requires version 2 and entry extensions; a CRL number requires list extensions.
     const settings = 'database = ca.index\ncrlnumber = number\ncrl_extensions = extensions\n[extensions]\n'
     writeFileSync(join(folder, 'number'), '1000\n')
     const extensions = 'authorityKeyIdentifier = keyid:always\n'
@@ -64,7 +64,7 @@ t.test(
       `7f${'e5'.repeat(19)}`,
     ]
     for (const serial of expected) t.ok(list.serials.has(serial), serial)
-    // An issuer of several attributes and more than 127 bytes.
+    // An issuer with several attributes and more than 127 bytes.
     const long = [
       'req',
       '-x509',

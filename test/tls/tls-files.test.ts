@@ -1,4 +1,4 @@
-/** listen.tls as people get it wrong: each file, each mistake, and what is said of it. */
+/** Common mistakes in listen.tls: each file, each mistake, and the resulting message. */
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -10,7 +10,7 @@ import { needs } from '../kit/processes/command.js'
 const skip = needs('openssl')
 const DAY_MS = 86_400_000
 
-/** A folder with everything that a TLS listener needs, in files that are in order. */
+/** A folder with valid files for a TLS listener. */
 function folderOf(t: Test) {
   const folder = t.testdir()
   const ca = Authority.make(folder)

@@ -1,4 +1,4 @@
-/** One policy for every way to ask: CONNECT, http:// and `sluice explain` say the same of the same target. */
+/** One policy for every form of request: CONNECT, http:// and `sluice explain` agree about the same target. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ const ports = fc.oneof(
   fc.constant<(number | string)[]>(['any']),
   list(fc.constantFrom<number | string>(...PORTS, '400-500'), 1),
 )
-/** Mostly nothing, so that something is left to be allowed. */
+/** Mostly empty, so that something remains allowed. */
 const denied = (items: fc.Arbitrary<string>) => fc.oneof(fc.constant<string[]>([]), list(items))
 
 const rule = fc.record(
@@ -64,7 +64,7 @@ const yamlOf = ({ ports, rules, deny }: Config): string =>
     .map(([key, value]) => `${key}: ${JSON.stringify(value)}\n`)
     .join('')
 
-/** Nothing that is allowed can be connected to, which shows as 502. */
+/** An allowed target cannot be connected to, which results in 502. */
 const refusing = () =>
   dialled(() => {
     const socket = new Socket()
@@ -121,7 +121,7 @@ t.test('CONNECT, http:// and explain agree, and an additional denial never allow
           const forward = await allowed(t, proxy, overHttp(at))
           allowances += Number(tunnel) + Number(forward)
           const looksIntoMethods = Object.values(config.rules).some(({ methods }) => methods !== undefined)
-          // A rule with methods allows GET and refuses tunnels; that is the one way in which the two may differ.
+          // A rule with methods allows GET and refuses tunnels; that is the only difference allowed.
           if (looksIntoMethods ? tunnel && !forward : tunnel !== forward) return false
           if ((await explained(file, at)) !== tunnel) return false
           if ((await explained(file, `http://${at}/`)) !== forward) return false

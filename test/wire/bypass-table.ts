@@ -1,9 +1,9 @@
 /**
- * Ways in which people have got past proxies, each with requests that try it and what becomes of them. The
- * table of README.md beside this file has a row for each, and a test compares the two.
+ * Known attempts to bypass proxies, each with requests that try it and their results. The
+ * table in README.md in this folder has a row for each, and a test compares the two.
  */
 
-/** What the rules of the proxy under test allow: every public name, every address too, or two hosts alone. */
+/** What the rules of the tested proxy allow: every public name, also every address, or only two hosts. */
 export type Policy = 'names' | 'everything' | 'narrow'
 
 export interface Refused {
@@ -23,7 +23,7 @@ export const POLICIES: Readonly<Record<Policy, string>> = {
   narrow: 'rules: { two: { hosts: [allowed.example, "*.wild.example"] } }',
 }
 
-/** What names resolve to. Others than these and public ones must not be asked for. */
+/** The addresses of names. Only these and public names may be looked up. */
 export const ANSWERS: Readonly<Record<string, readonly string[]>> = {
   'private.example': ['10.0.0.1'],
   'metadata.example': ['169.254.169.254'],

@@ -41,7 +41,7 @@ for (const { trick, policy, status, reason, targets } of REFUSED) {
   })
 }
 
-/** Everything by name, and any address of loopback for what the test serves there. */
+/** Allows every name, and any address of loopback for the servers of the test. */
 function permissive(...names: string[]): string {
   return `rules: { test: { hosts: [${names.join(', ')}], ports: [any], addresses: ["127.0.0.0/8"] }, web: { hosts: ["*"], ports: [any] } }`
 }

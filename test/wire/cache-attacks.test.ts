@@ -1,4 +1,4 @@
-/** What a hostile client or origin could make of the cache (RFC 9111 §7). */
+/** How a hostile client or origin might misuse the cache (RFC 9111 §7). */
 import t from 'tap'
 import { bothWays, cached, fresh } from '../kit/proxies/cached.js'
 import type { ReceivedRequest } from '../kit/peers/scripted-origin.js'
@@ -7,13 +7,13 @@ const ETAG = 'Cache-Control: max-age=60\r\nETag: "a"\r\n'
 const field = ({ head }: ReceivedRequest, name: string): string | undefined =>
   new RegExp(`\\r\\n${name}: ([^\\r]*)`, 'i').exec(head)?.[1]
 
-/** A part in chunks, whatever its Content-Range says of its length. */
+/** A part in chunks, whatever length its Content-Range declares. */
 function chunkedPart(body: string, range: string): string {
   const size = body.length.toString(16)
   return `HTTP/1.1 206 Partial Content\r\n${ETAG}Content-Range: bytes ${range}\r\nTransfer-Encoding: chunked\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`
 }
 
-/** The same with its length. */
+/** As `chunkedPart`, with a Content-Length. */
 function part(body: string, range: string): string {
   return fresh(body, `${ETAG}Content-Range: bytes ${range}\r\n`, '206 Partial Content')
 }

@@ -1,6 +1,6 @@
 /**
- * Collapsed forwarding (RFC 9111 §4): one request upstream for all who ask for the same at the same time, and none of them
- * waits for what is not for them, or gets less than all of it.
+ * Collapsed forwarding (RFC 9111 §4): one request upstream for all who ask for the same at the same time, and none of
+ * them waits for what is not for them, or gets less than all of it.
  */
 import t, { type Test } from 'tap'
 import { holdTimers } from '../kit/fakes/held-timers.js'
@@ -10,20 +10,20 @@ import { settled } from '../kit/peers/settled.js'
 import { bothWays, fresh, type HeldCached, heldCached, told, toldOf } from '../kit/proxies/cached.js'
 import { until } from '../kit/until.js'
 
-/** Milliseconds that a client waits for the response to the request of another one. */
+/** Milliseconds for which a client waits for the response to the request of another one. */
 const WAIT_MS = 5000
-/** Likewise when it comes behind the head of that response. */
+/** The same for a client that arrives after the head of that response. */
 const LATE_WAIT_MS = 1000
 
 const MIB = 1024 * 1024
-/** Content in which no two places look alike. */
+/** Content in which every position is different. */
 function bigContent(bytes: number): string {
   const words = Buffer.alloc(bytes)
   for (let i = 0; i + 4 <= bytes; i += 4) words.writeUInt32BE(i, i)
   return words.toString('latin1')
 }
 
-/** Sends `count` requests, each once the proxy has read the one before it. */
+/** Sends `count` requests, each after the proxy has read the previous one. */
 async function sendMany(world: HeldCached, count: number, fields = ''): Promise<RawPeer[]> {
   const clients: RawPeer[] = []
   for (let i = 0; i < count; i++) clients.push(await world.send('GET', '/a', { fields }))
@@ -57,7 +57,7 @@ bothWays(t, 'a response in pieces reaches all of them piece by piece (RFC 9111 �
   t.same(await toldOf(await world.send()), [200, 'onetwo', HIT])
 })
 
-/** Writes a response whose content is larger than what all buffers between hold, and gives the content. */
+/** Writes a response whose content exceeds all buffers, and returns the content. */
 function writeBig(peer: RawPeer, fields = 'Cache-Control: max-age=60\r\n', bytes = 12 * MIB): string {
   const content = bigContent(bytes)
   peer.write(fresh(content, fields))
@@ -115,13 +115,13 @@ bothWays(
   },
 )
 
-/** A response in one chunk, so that its length is known at its end alone. */
+/** A response in one chunk, so that its length is known only at its end. */
 function chunked(content: string, fields = ''): string {
   const head = `HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n${fields}Transfer-Encoding: chunked\r\n\r\n`
   return `${head}${content.length.toString(16)}\r\n${content}\r\n0\r\n\r\n`
 }
 
-/** Milliseconds in all for which those who share a response wait for a slow one. */
+/** The total time in milliseconds for which a shared response waits for a slow client. */
 const PATIENCE_MS = 5000
 
 for (const [what, etag, isWaitedFor] of [
@@ -301,7 +301,7 @@ for (const sent of ['nothing', 'the head', 'a part of the content']) {
   )
 }
 
-/** Has the connection to the origin not used again. */
+/** Prevents reuse of the connection to the origin. */
 const CLOSE = 'Connection: close\r\n'
 
 const UNSHARED = [
@@ -324,7 +324,7 @@ for (const [what, fields, detail] of UNSHARED) {
       peer.write(fresh('one', fields + CLOSE))
       t.same(await toldOf(first), [200, 'one', own])
       await answerEach(t, world, others, ['two', 'three'], fields, own)
-      // All of these are under way before one is answered.
+      // All of these are in progress before one is answered.
       await answerEach(t, world, await sendMany(world, 3), ['four', 'five', 'six'], fields, own)
       t.same([timers.set, timers.running], [2, 0])
     },
@@ -348,7 +348,7 @@ for (const [what, fields, detail] of UNSHARED) {
   )
 }
 
-/** Answers requests that are all under way, and checks that each client has got one of the answers, all of them different. */
+/** Answers requests that are all in progress, and checks that each client receives a different one of the answers. */
 async function answerEach(
   t: Test,
   world: HeldCached,

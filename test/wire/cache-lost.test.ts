@@ -1,6 +1,6 @@
 /**
- * Content that a store loses while it is being read, behind bytes that the client has had: the rest comes from the origin
- * if it still has the same, and else the message is incomplete, and seen to be so (RFC 9112 §8).
+ * Content that a store loses while it is being read, behind bytes that the client has had: the rest comes from the
+ * origin if it still has the same, and else the message is incomplete, and seen to be so (RFC 9112 §8).
  */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,9 +14,9 @@ import { OTHER_PROCESS_MS, until } from '../kit/until.js'
 
 const CLOSE = 'Connection: close\r\n'
 const FIELDS = `Cache-Control: max-age=60\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\n${CLOSE}`
-/** Bytes in front of the damage: the first piece of 64 KiB is whole. */
+/** Bytes before the damage: the first piece of 64 KiB is intact. */
 const PIECE = 65_536
-/** No two pieces are alike. */
+/** No two pieces are equal. */
 const CONTENT = Array.from({ length: 30_000 }, (_, i) => `${i} `.padStart(10, '-')).join('')
 
 interface Lossy {
@@ -61,7 +61,7 @@ const STORES: Record<string, (t: Test) => Promise<Lossy>> = {
   },
 }
 
-/** Has a response stored, damages it, asks again, and gives the two ends of what becomes of that. */
+/** Stores a response, damages it, requests it again, and returns both ends of that exchange. */
 async function lost(
   t: Test,
   open: (t: Test) => Promise<Lossy>,
@@ -70,7 +70,7 @@ async function lost(
 ): Promise<{ world: HeldCached; client: RawPeer; origin: RawPeer }> {
   const { yaml, damage } = await open(t)
   const world = await heldCached(t, 'forward', yaml)
-  // A store that is not up yet, or busy, keeps nothing.
+  // A store that is not available yet, or busy, stores nothing.
   for (;;) {
     const first = await world.send()
     const peer = await world.taken()

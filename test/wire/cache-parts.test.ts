@@ -1,4 +1,4 @@
-/** Ranges and conditional requests that are answered from what is stored (RFC 9110 §13, §14; RFC 9111 §3.3, §3.4, §4.3.2). */
+/** Ranges and conditional requests answered from stored responses (RFC 9110 §13, §14; RFC 9111 §3.3, §3.4, §4.3.2). */
 import t from 'tap'
 import { bothWays, cached, fresh, told } from '../kit/proxies/cached.js'
 

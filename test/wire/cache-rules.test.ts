@@ -1,4 +1,7 @@
-/** What a shared cache stores and uses, by the directives of responses and requests (RFC 9111 §3, §4, §5; RFC 5861, RFC 9213). */
+/**
+ * What a shared cache stores and uses, by the directives of responses and requests (RFC 9111 §3, §4, §5; RFC 5861, RFC
+ * 9213).
+ */
 import { createServer } from 'node:net'
 import t from 'tap'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -306,7 +309,7 @@ bothWays(
   },
 )
 
-/** Answers once, and listens no more when it is closed. */
+/** Answers once, and stops listening when it is closed. */
 async function closableOrigin(
   answer: string,
 ): Promise<{ port: number; close(): Promise<void>; reset(): void }> {

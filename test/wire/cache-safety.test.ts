@@ -1,4 +1,4 @@
-/** What must never be stored, never be mixed up, and never be seen by others (RFC 9111 §3.3, §4, §7). */
+/** Responses that must never be stored, mixed up, or revealed to others (RFC 9111 §3.3, §4, §7). */
 import { hashSync } from 'bcryptjs'
 import t, { type Test } from 'tap'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
@@ -172,7 +172,7 @@ interface Two {
   readonly origin: RawOrigin
   readonly proxy: TestProxy
   readonly clock: ManualClock
-  /** Sends a GET as the one or as the other. */
+  /** Sends a GET as either client. */
   send(who: 0 | 1, fields?: string): Promise<RawPeer>
 }
 
@@ -181,7 +181,7 @@ type Sides = (
   origin: RawOrigin,
 ) => { yaml: string; targets?: readonly [string, string]; from?: string; fields?: readonly [string, string] }
 
-/** Two who have no rights in common. */
+/** Two clients without common rights. */
 const STRANGERS: Readonly<Record<string, Sides>> = {
   'two entries of clients': () => ({
     yaml: 'clients: [{ name: a, cidr: ["127.0.0.1/32"] }, { name: b, cidr: ["127.0.0.2/32"] }]\n',

@@ -1,6 +1,6 @@
 /**
- * Two proxies that share a store, as workers and machines do: what is changed through one of them is not answered by the
- * other with what was fetched before (RFC 9111 §4.4).
+ * Two proxies that share a store, as workers and machines do: what is changed through one of them is not answered by
+ * the other with what was fetched before (RFC 9111 §4.4).
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -46,7 +46,7 @@ const STORES: Record<string, (t: Test) => Promise<SharedStore>> = {
   },
 }
 
-/** A proxy, and what sends requests through it, each on a connection of its own. */
+/** A proxy, and a function that sends requests through it, each on a connection of its own. */
 async function proxyWith(t: Test, origin: RawOrigin, yaml: string, clock: ManualClock) {
   const proxy = await testProxy(t, `${LOOPBACK_RULES}${yaml}`, { wallClock: clock.now })
   return async (method: string, content = ''): Promise<RawPeer> => {

@@ -1,4 +1,4 @@
-/** Client certificates decide who is asking, from the handshake to the answer (RFC 8446 §4.4.2). */
+/** Client certificates identify the client, from the handshake to the response (RFC 8446 §4.4.2). */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'

@@ -1,4 +1,4 @@
-/** Who may use the proxy by address alone, and which rules. */
+/** Clients that are identified by address, and the rules that apply to them. */
 import t from 'tap'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'

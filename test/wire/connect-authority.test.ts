@@ -12,7 +12,7 @@ rules:
   any: { hosts: ["*", "0.0.0.0/0", "::/0"], ports: [any], addresses: ["0.0.0.0/0", "::/0"] }
 `
 
-/** Each is refused before a rule, a name or an address is looked at. */
+/** Each is refused before a rule, a name or an address is considered. */
 const BAD: readonly [name: string, authority: string][] = [
   ['no port', 'h'],
   ['an empty port', 'h:'],

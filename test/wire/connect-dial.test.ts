@@ -249,7 +249,7 @@ t.test('a name is resolved once, and only vetted addresses are dialled', async t
   const dial = dialled(toLoopback(origin.port))
   let queries = 0
   const proxy = await testProxy(t, 'dns: { min_ttl: 0s }', {
-    // A second answer would lead inside.
+    // A second answer would lead to an internal address.
     lookup: () => Promise.resolve(++queries === 1 ? [FOUR] : ['10.0.0.1']),
     connector: options => {
       t.match(options, { host: FOUR, port: 443, family: 4, autoSelectFamily: false, lookup: undefined })

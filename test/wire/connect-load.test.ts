@@ -82,7 +82,7 @@ t.test('a thousand tunnels closed at any moment on either side leave nothing ope
   const activeBefore = await settled(resources)
 
   const pauses = [0, 0, 1, 2, 5, 10, 30]
-  /** Whatever either end does by itself: some bytes, a while, and an end of some kind. */
+  /** The random actions of either end: some bytes, a pause, and some kind of end. */
   const live = async (peer: RawPeer, first: string): Promise<void> => {
     peer.write(first + 'x'.repeat(random(2) * random(70_000)))
     for (let left = random(3); left >= 0; left--) await turns(pauses[random(pauses.length)])

@@ -15,7 +15,7 @@ rules:
   inside: { hosts: [nexus.test], addresses: ["10.4.2.17/32"] }
 `
 
-/** What each name resolves to; a name that is not here must not be asked for. */
+/** The addresses of each name; other names must not be looked up. */
 const NAMES: Readonly<Record<string, readonly string[]>> = {
   'private.example': ['10.0.0.1'],
   'metadata.example': ['169.254.169.254'],

@@ -8,7 +8,7 @@ import { settled, turns } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { endsPassApart, holdsUp, resetsPass } from '../kit/proxies/tunnel-bytes.js'
 
-/** A drain that is through before this has run found nothing left open. */
+/** For a drain that must have ended because nothing was open, before this time. */
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 const EVERY_BYTE = Array.from({ length: 256 }, (_, byte) => String.fromCharCode(byte)).join('')
 
@@ -101,7 +101,7 @@ t.test('bytes sent while the connection is being established wait for it', async
   type Answer = (addresses: readonly string[]) => void
   let asked = (_: Answer): void => {}
   const proxy = await testProxy(t, PATIENT, { lookup: () => new Promise(resolve => asked(resolve)) })
-  // Fits into the buffer; goes over its bound; is more than the sockets hold.
+  // Fits into the buffer; exceeds its limit; exceeds the buffers of the sockets.
   for (const size of [1000, 100_000, 16 << 20]) {
     const asking = new Promise<Answer>(resolve => {
       asked = resolve
@@ -175,7 +175,7 @@ t.test('limits.tunnel_idle applies to both directions together', async t => {
       busy[from].write('x')
       await busy[to].until(1)
     }
-    // Before, too: whoever looks at the clock between it and the byte must not find both idle.
+    // Also before it: a check between this and the byte must not find both directions idle.
     await pass()
     clock.advance(9_999)
     await pass()

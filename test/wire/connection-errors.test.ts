@@ -15,7 +15,7 @@ const post = (fields: string, content = ''): string =>
   `POST / HTTP/1.1\r\n${H}${fields}\r\n${content}GET / HTTP/1.1\r\n${H}\r\n`
 const line = (text: string): string => `${text}\r\n${H}\r\n`
 
-/** RFC 9112 §2.2, §3: what can not be read as a request line. */
+/** RFC 9112 §2.2, §3: lines that are not request lines. */
 const REQUEST_LINES: readonly Case[] = [
   ['no version, as in HTTP/0.9', line('GET /'), 400],
   ['a method alone', line('GET'), 400],
@@ -69,7 +69,7 @@ const TARGETS: readonly Case[] = [
   ['a backslash', line('GET http://h\\@a/ HTTP/1.1'), 400],
 ]
 
-/** RFC 9112 §3.2: exactly one Host, and a whole one. */
+/** RFC 9112 §3.2: exactly one valid Host. */
 const HOSTS: readonly Case[] = [
   ['none', 'GET / HTTP/1.1\r\n\r\n', 400],
   ['none in HTTP/1.2', 'GET / HTTP/1.2\r\n\r\n', 400],
@@ -99,7 +99,7 @@ const FIELDS: readonly Case[] = [
   ['one unknown expectation of two', get('Expect: 100-continue, x\r\n'), 417, 'expectation'],
 ]
 
-/** RFC 9112 §6: two ways to read where the request ends are one too many. */
+/** RFC 9112 §6: the end of the request must be unambiguous. */
 const FRAMING: readonly Case[] = [
   ['both fields', post('Content-Length: 5\r\nTransfer-Encoding: chunked\r\n'), 400],
   ['both fields, the other way', post('Transfer-Encoding: chunked\r\nContent-Length: 0\r\n'), 400],

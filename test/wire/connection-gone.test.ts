@@ -7,7 +7,7 @@ import { checkEvents } from '../kit/proxies/refusal.js'
 import { turns } from '../kit/peers/settled.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
-/** A drain that is through before this has run found nothing left open. */
+/** For a drain that must have ended because nothing was open, before this time. */
 const PATIENT = `${LOOPBACK_RULES}shutdown: { drain: 1h }\n`
 
 const WAYS = [

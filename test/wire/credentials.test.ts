@@ -1,4 +1,4 @@
-/** Clients that name themselves by Proxy-Authorization: what they are answered, byte for byte. */
+/** Clients that authenticate with Proxy-Authorization: the responses, byte for byte. */
 import { hashSync } from 'bcryptjs'
 import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
@@ -253,7 +253,7 @@ t.test('requests wait for a password check, in order', async t => {
 t.test('a guess is logged although the client has left', async t => {
   const proxy = await guarded(t)
   const client = await rawClient(t, proxy.port)
-  // It is asked when the client has gone, however fast it would be.
+  // The check begins only after the client has left.
   const held = holdPasswords(t)
   client.write(get('a.test', credentials('ann:wrong')))
   client.end()
@@ -269,7 +269,7 @@ t.test('a guess is logged although the client has left', async t => {
   )
 })
 
-/** What the thread that checks passwords is asked is held until the test lets it through. */
+/** The messages to the password thread are held until the test releases them. */
 function holdPasswords(t: Test) {
   const { postMessage } = Worker.prototype
   const held: { readonly password: string; pass(): void }[] = []
@@ -283,7 +283,7 @@ function holdPasswords(t: Test) {
   return held
 }
 
-/** Tells how many credentials have come to be checked. */
+/** Counts the credentials that were received for a check. */
 class CountedAttempts extends FailedAttempts {
   begun = 0
 

@@ -1,4 +1,4 @@
-/** Names that nobody answers for: what they may hold, who is refused for them, and that others are not held up. */
+/** Names without an answer: the resources they may use, which clients are refused, and that others are not delayed. */
 import { existsSync, readdirSync } from 'node:fs'
 import t, { type Test } from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
@@ -32,7 +32,7 @@ async function rejected({ adminPort }: TestProxy): Promise<Record<string, number
   return counts
 }
 
-/** A proxy whose resolver never answers for names below `silent.example`, as the system's may not for minutes. */
+/** A proxy whose resolver never answers for names below `silent.example`. */
 async function proxyOf(t: Test, keys = '') {
   const asked: string[] = []
   const ledger = new LocalLedger(() => 0)
@@ -48,7 +48,7 @@ async function proxyOf(t: Test, keys = '') {
   return { proxy, asked, waiting: waitingIn(ledger) }
 }
 
-/** Waits until so many requests wait for their names: each is let in before, and connected to none. */
+/** Waits until this many requests wait for their names: each was admitted, and none is connected. */
 function waitingIn(ledger: LocalLedger): (count: number) => Promise<void> {
   return async count => {
     while (ledger.held('tunnels') !== count) await turns(1)
@@ -170,12 +170,12 @@ t.test(
     const clients = await Promise.all(
       Array.from({ length: 100 }, (_, i) => ask(t, proxy, `n${i}.silent.example`)),
     )
-    // Half of the places, and two families.
+    // Half of the lookups, and two families.
     await waiting(100)
     await server.asked(64)
     const first = new Set(server.queries.map(({ name }) => name))
     t.equal(first.size, 32)
-    // Each client has both ends of its connection in this process.
+    // Both ends of each client connection are in this process.
     t.equal(await settled(descriptors), before + 64 + 2 * clients.length)
     for (const client of clients) client.reset()
     await waiting(0)

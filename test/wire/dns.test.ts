@@ -20,7 +20,7 @@ rules:
   local: { hosts: ["*.test"], ports: [any], addresses: ["127.0.0.0/8"] }
 `
 
-/** How long a server may be silent before the next is asked, or itself again. */
+/** The time without an answer after which the next server is asked, or the same one again. */
 const steps = holdTimers(t, 1000)
 
 async function serve(t: Test, zone: Zone | 'silent' = {}): Promise<TestDnsServer> {
@@ -32,11 +32,11 @@ async function serve(t: Test, zone: Zone | 'silent' = {}): Promise<TestDnsServer
 interface Setup {
   readonly proxy: TestProxy
   readonly clock: ManualClock
-  /** `address port` of everything dialled; each dial reaches one and the same origin. */
+  /** `address port` of everything dialled; each dial reaches the same origin. */
   readonly targets: readonly string[]
 }
 
-/** A proxy that asks these servers, with a clock that stands still until it is moved. */
+/** A proxy with these servers, and a clock that only the test advances. */
 async function proxyOf(
   t: Test,
   servers: readonly TestDnsServer[],
@@ -235,7 +235,7 @@ t.test('requests for a name at the same time share one query', async t => {
   server.zone = { 'a.test': { A: ['127.0.0.1'] } }
   for (let family = 0; family < 2; family++) await steps.fire()
   for (const client of clients) t.equal(await client.until('\r\n\r\n'), ESTABLISHED)
-  // Twice for each family: the first was lost.
+  // Twice for each family, as the first was lost.
   t.equal(server.queries.length, 4)
   for (const client of clients) client.reset()
 })
@@ -257,7 +257,7 @@ t.test('a lookup that is passed in is cached for dns.min_ttl', async t => {
   t.same(asked, ['a.test', 'a.test'])
 })
 
-/** A program that embeds the proxy, drains it at the first byte of its input, and is then left to itself. */
+/** A program that embeds the proxy, drains it at the first byte of its input, and does nothing more. */
 const EMBEDDING = `
 const [index, yaml] = process.argv.slice(1)
 const { createLogger, parseConfig, startProxy } = await import(index)

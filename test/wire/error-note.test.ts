@@ -1,4 +1,4 @@
-/** What stands in the body of a refusal, as a client sees it. */
+/** The body of a refusal, as a client sees it. */
 import t from 'tap'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -10,7 +10,7 @@ error_note: "${NOTE}"
 rules: { web: { hosts: ["*.test"] } }
 `
 
-/** Each of these is answered by Sluice itself, and closes or not as it would without a note. */
+/** Each is answered by Sluice itself, and closes the connection or not as it would without a note. */
 const ERRORS: [request: string, status: number, first: string][] = [
   [
     'CONNECT a.example:443 HTTP/1.1\r\nHost: a\r\n\r\n',

@@ -1,4 +1,4 @@
-/** Methods beside the nine: which pass, by which bytes, and what is never assumed of them (RFC 9110 §9.1, §16.1). */
+/** Extension methods: which are accepted, byte for byte, and what is never assumed of them (RFC 9110 §9.1, §16.1). */
 import t from 'tap'
 import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
 import { forwarded, get } from '../kit/proxies/setups.js'

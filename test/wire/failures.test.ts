@@ -216,9 +216,9 @@ t.test('a response of the store that breaks off is a failure with a reason', asy
   writer.destroy()
   const reader = connect(proxy.port, '127.0.0.1')
   t.teardown(() => reader.destroy())
-  // Nothing is read yet.
+  // Nothing was read yet.
   reader.write(get('/c/large'))
-  // Its decision is made; far more than what the connection takes is still to be read.
+  // Its decision was made; far more than the buffers of the connection hold is still to be read.
   await proxy.event('decision', 2)
   const files = await readdir(directory, { recursive: true, withFileTypes: true })
   for (const file of files) if (file.isFile()) await truncate(join(file.parentPath, file.name), 1024)

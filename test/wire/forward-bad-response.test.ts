@@ -1,4 +1,4 @@
-/** Responses that are not HTTP/1.1 as it is written down: 502, and nothing of them reaches anybody else. */
+/** Malformed HTTP/1.1 responses: 502, and nothing of them reaches another client. */
 import t from 'tap'
 import { forwarded, get } from '../kit/proxies/setups.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -8,7 +8,7 @@ const HI = 'Content-Length: 2\r\n\r\nhi'
 const CHUNKED = 'Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n'
 const LONG = 'x'.repeat(1000)
 
-/** Heads that must not be passed on, by the error they are. */
+/** Heads that must not be forwarded, by their error. */
 const MALFORMED = {
   http_protocol_error: {
     'Content-Length with Transfer-Encoding (RFC 9112 §6.3)': [
@@ -123,7 +123,7 @@ t.test('an empty Transfer-Encoding is 502 (RFC 9112 §6.1)', async t => {
   await peer.until('\r\n\r\n')
   peer.write(`${OK_LINE}Transfer-Encoding: \r\n\r\n2\r\nhi\r\n0\r\n\r\n`)
   t.match(await client.until('\r\n\r\n'), /^HTTP\/1\.1 502 Sluice: /)
-  // Newer parsers refuse it themselves, as no HTTP at all.
+  // Newer parsers reject it themselves, as not HTTP at all.
   const error = /^http_(response_transfer_coding|protocol_error)$/
   t.match(await proxy.event('close'), { status: 502, close_reason: 'failed', error, bytes_down: 0 })
 })
@@ -218,7 +218,7 @@ t.test('bytes after a response are passed to no client (RFC 9112 §11.1)', async
         await client.until(response.endsWith('hi') ? 'hi' : '\r\n\r\n')
         await proxy.event('close')
         if (apart) peer.write(extra)
-        // The connection with the stray bytes ends; who asks next has one of their own.
+        // The connection with the stray bytes is closed; the next request gets a new one.
         await peer.untilEnd()
         const other = await rawClient(t, proxy.port)
         other.write(get(origin))
@@ -241,7 +241,7 @@ t.test('an empty line between two responses is accepted', async t => {
   peer.write(`${OK_LINE}${HI}\r\n`)
   await client.until('hi')
   client.write(get(origin))
-  // On the same connection, or on another one when the line was nothing that anybody had asked for.
+  // On the same connection, or on another one if the line was unrequested.
   const again = peer.until('\r\n\r\n').then(
     () => peer,
     () => origin.accept(),

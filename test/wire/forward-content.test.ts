@@ -1,4 +1,4 @@
-/** Content of forwarded messages: lengths, chunks, trailers, and responses that have none. */
+/** Content of forwarded messages: lengths, chunks, trailers, and responses without content. */
 
 import type { Test } from 'tap'
 import t from 'tap'
@@ -9,7 +9,7 @@ import type { RawPeer } from '../kit/peers/raw-peer.js'
 const TAIL = `Date: ${DATE}\r\nVia: 1.1 sluice-test\r\n`
 const NO_CONTENT = 'HTTP/1.1 204 No Content\r\n\r\n'
 
-/** Opens a connection to the origin with a first request, so that what follows is one message after another. */
+/** Opens a connection to the origin with a first request, so that each later message is separate. */
 async function opened(t: Test): Promise<Forwarded & { peer: RawPeer }> {
   const all = await forwarded(t)
   all.client.write(get(all.origin))
@@ -22,7 +22,7 @@ async function opened(t: Test): Promise<Forwarded & { peer: RawPeer }> {
 
 t.test('request content', async t => {
   const { origin, proxy, client, peer } = await opened(t)
-  /** Sends a message and gives what the origin got of it; `end` is where that ends. */
+  /** Sends a message and returns what the origin receives; `end` marks its end. */
   const send = async (method: string, fields: string, content: string, end: string): Promise<string> => {
     client.write(`${method} http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\n${fields}\r\n${content}`)
     const got = (await peer.until('\r\n\r\n')) + (end === '' ? '' : await peer.until(end))

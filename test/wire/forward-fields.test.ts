@@ -3,7 +3,7 @@ import t from 'tap'
 import { DATE } from '../kit/proxies/refusal.js'
 import { forwarded, get } from '../kit/proxies/setups.js'
 
-/** What is written before and after the fields that came. */
+/** The parts of the head before and after the received fields. */
 function sentHead(authority: string, fields: string): string {
   return `GET / HTTP/1.1\r\nHost: ${authority}\r\n${fields}Connection: keep-alive\r\n\r\n`
 }
@@ -18,7 +18,7 @@ t.test('fields', async t => {
   peer.write('HTTP/1.1 204 No Content\r\n\r\n')
   await client.until('\r\n\r\n')
 
-  /** What the origin gets of these request fields. */
+  /** The fields that the origin receives for these request fields. */
   const upward = async (fields: string): Promise<string> => {
     client.write(get(origin, fields))
     const head = await peer.until('\r\n\r\n')
@@ -26,7 +26,7 @@ t.test('fields', async t => {
     await client.until('\r\n\r\n')
     return head
   }
-  /** What the client gets of a response with these fields. */
+  /** The fields that the client receives for these response fields. */
   const downward = async (fields: string, status = '200 OK'): Promise<string> => {
     client.write(get(origin))
     await peer.until('\r\n\r\n')

@@ -1,4 +1,4 @@
-/** Content is passed on as fast as the slower side takes it, and is never gathered. */
+/** Content is forwarded as fast as the slower side reads it, and is never accumulated. */
 import t from 'tap'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import { drain, pour, pouredDigest } from '../kit/peers/pour.js'
@@ -9,7 +9,7 @@ import { forwarded, get } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const TOTAL = 40 * 1024 * 1024
-/** What may be under way: the buffers of the system on both connections, and little of ours. */
+/** The most that may be in transit: the system's buffers of both connections, and little in the proxy. */
 const MOST_UNDER_WAY = 24 * 1024 * 1024
 const DIGEST = pouredDigest(TOTAL)
 
@@ -76,7 +76,7 @@ for (const [way, targetOf, yamlOf] of [
     peer.socket.pause()
     const poured = pour(client.socket, TOTAL)
     await poured.stalled()
-    // The system may take more for a while after it has taken nothing.
+    // The system may accept more some time after it has accepted nothing.
     const isRunning = () => timers.running === 1
     await until('the time of an upstream that takes nothing', isRunning, { seen: () => timers.running })
     t.equal(timers.running, 1)

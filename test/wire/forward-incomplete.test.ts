@@ -1,4 +1,4 @@
-/** An origin or a client that goes away half-way: nothing that is cut off ever looks whole (RFC 9112 §8). */
+/** An origin or a client that closes early: nothing that is cut off ever looks complete (RFC 9112 §8). */
 import t from 'tap'
 import { forwarded, get } from '../kit/proxies/setups.js'
 import { LOOPBACK_RULES } from '../kit/proxies/test-proxy.js'
@@ -8,7 +8,7 @@ import { OK_LINE } from '../kit/peers/responses.js'
 
 const ENDS = ['end', 'reset'] as const
 
-/** Heads and the beginning of their content, and what a whole response would end with. */
+/** Heads and the beginning of their content, and how a complete response would end. */
 const PARTS = [
   ['Content-Length', `${OK_LINE}Content-Length: 5\r\n\r\nhel`, undefined],
   ['chunked, within a chunk', `${OK_LINE}Transfer-Encoding: chunked\r\n\r\n5\r\nhel`, '0\r\n\r\n'],
@@ -251,7 +251,7 @@ t.test('response_timeout runs from the last byte of the request to the head', as
   })
   await client.until(Number(/Content-Length: (\d+)/.exec(head)?.[1]))
 
-  // The connection is as good as before, and a response that has begun may be as quiet as it likes.
+  // The connection remains usable, and a response that has begun may pause.
   client.write(get(origin))
   const second = await origin.accept()
   await second.until('\r\n\r\n')

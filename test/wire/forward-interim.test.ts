@@ -1,4 +1,4 @@
-/** Interim responses, asked for with Expect and unasked (RFC 9110 §10.1.1, §15.2). */
+/** Interim responses, requested with Expect and unrequested (RFC 9110 §10.1.1, §15.2). */
 import t from 'tap'
 import { DATE } from '../kit/proxies/refusal.js'
 import { forwarded, get } from '../kit/proxies/setups.js'

@@ -9,7 +9,7 @@ import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
 
-/** What stands behind the head, and what the answer says of it. */
+/** The bytes after the head, and the message of the response. */
 const MALFORMED = {
   'a chunk size that is no number': ['zz\r\n', 'bad chunk size'],
   'a second chunk size that is no number': ['5\r\nhello\r\nzz\r\n', 'bad chunk size'],
@@ -45,7 +45,7 @@ async function setup(t: Test, way: (origin: RawOrigin) => Way) {
   const proxy = await testProxy(t, yaml, { connector })
   const ask = (client: RawPeer, fields: string): void =>
     client.write(`POST ${target} HTTP/1.1\r\nHost: h\r\n${fields}`)
-  /** One whole exchange, on a connection of the origin. */
+  /** A complete exchange, on a connection of the origin. */
   const exchange = async (peer?: RawPeer): Promise<RawPeer> => {
     const client = await rawClient(t, proxy.port)
     ask(client, 'Content-Length: 2\r\n\r\nhi')
@@ -56,7 +56,7 @@ async function setup(t: Test, way: (origin: RawOrigin) => Way) {
     client.destroy()
     return taken
   }
-  /** How many connections to the origin are open: dialled ones, and those the origin has not seen the end of. */
+  /** The number of open connections to the origin: dialled ones, and those whose end the origin has not seen. */
   const open = async (): Promise<number[]> => [
     await settled(() => sockets.filter(({ destroyed }) => !destroyed).length),
     origin.peers.filter(({ socket }) => !socket.readableEnded).length,

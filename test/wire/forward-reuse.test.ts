@@ -1,4 +1,4 @@
-/** Connections to origins: which are used again, by whom, and what is sent a second time (RFC 9112 §9.3). */
+/** Connections to origins: which are reused, for which clients, and which requests are repeated (RFC 9112 §9.3). */
 import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { createLogger } from '../../src/index.js'
@@ -83,7 +83,7 @@ for (const end of ['end', 'reset'] as const) {
     await client.until('ok')
     await proxy.event('close')
     peer[end]()
-    // The end of the idle connection is answered with ours.
+    // The end of the idle connection is answered with one.
     if (end === 'end') await peer.untilEnd()
     else await peer.closed()
     client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n`)
@@ -198,7 +198,7 @@ t.test('a PUT whose content was sent is sent once, one that still waits for 100 
   }
 })
 
-/** A proxy whose names lead where the test says, all on the port of one origin that hears every loopback address. */
+/** A proxy whose names resolve as the test says, all to the port of one origin on every loopback address. */
 async function named(t: Test, addresses: Record<string, string[]>, rules: string) {
   const origin = await rawOrigin(t, '0.0.0.0')
   const dialled: string[] = []
@@ -231,7 +231,7 @@ rules:
   await first
   t.same(dialled, ['127.0.0.1'])
 
-  // The same name elsewhere: the open connection leads to where it does not lead any more.
+  // The same name with another address: the open connection leads to the previous one.
   addresses['a.test'] = ['127.0.0.2']
   const second = ask('a.test')
   const two = await origin.accept()
@@ -239,7 +239,7 @@ rules:
   await second
   t.same(dialled, ['127.0.0.1', '127.0.0.2'])
 
-  // Another name at the same address and port has one of its own.
+  // Another name with the same address and port has a connection of its own.
   const third = ask('b.test')
   const three = await origin.accept()
   t.match(await three.until('\r\n\r\n'), /^GET \/ HTTP\/1\.1\r\nhost: b\.test:/i)
@@ -247,11 +247,11 @@ rules:
   await third
   t.same(dialled, ['127.0.0.1', '127.0.0.2', '127.0.0.2'])
 
-  // A name whose address its rule does not hold is refused, open connection or not.
+  // A name whose address its rule does not allow is refused, with or without an open connection.
   addresses['c.test'] = ['127.0.0.1']
   t.match(await ask('c.test'), /^HTTP\/1\.1 403 Sluice: /)
 
-  // Of several addresses, one with an open connection is used before anything is dialled.
+  // Of several addresses, one with an open connection is used before another is dialled.
   addresses['a.test'] = ['127.0.0.2', '127.0.0.1']
   const fifth = ask('a.test')
   await answer(two)
@@ -271,13 +271,13 @@ t.test('an open connection is used only for its port', async t => {
   t.match(await proxy.event('close', 2), { address: other.authority })
 })
 
-/** The connection that the last request came on, when it is a new one. */
+/** The connection of the last request, if it is a new one. */
 async function acceptSoon(t: Test, origin: RawOrigin): Promise<RawPeer | undefined> {
   await turns(50)
   return t.equal(origin.peers.at(-1)?.received.includes('\r\n\r\n'), true) ? origin.accept() : undefined
 }
 
-/** Two names at one address. */
+/** Two names with one address. */
 const SHARED = { 'evil.test': ['127.0.0.1'], 'good.test': ['127.0.0.1'] }
 
 t.test('the name for which a connection was opened does not affect other names', async t => {
@@ -338,7 +338,7 @@ for (const [what, arrive] of [
 ] as const) {
   for (const when of ['beside the request', 'when the request is under way already']) {
     t.test(`a connection is not used behind ${what} that came ${when}`, async t => {
-      // The decision is written before anything is sent, in the turn in which the request was read.
+      // The decision is logged before anything is sent, in the turn in which the request was read.
       let decided = (): void => {}
       const logger = createLogger('info', {
         write: line => {

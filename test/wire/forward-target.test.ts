@@ -1,4 +1,4 @@
-/** The target of a forwarded request: which bytes reach the origin, and what Host says there. */
+/** The target of a forwarded request: the bytes that reach the origin, and the Host field. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { DATE } from '../kit/proxies/refusal.js'
@@ -7,7 +7,7 @@ import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { rawClient } from '../kit/peers/raw-peer.js'
 
-/** What follows the authority in the target, and the target that the origin gets. */
+/** What follows the authority in the target, and the target that the origin receives. */
 const PATHS = [
   ['', '/'],
   ['/', '/'],

@@ -1,4 +1,4 @@
-/** Upgrade (RFC 9110 §7.8): which protocols are offered on, and the tunnel that a switch makes. */
+/** Upgrade (RFC 9110 §7.8): which protocols are offered to the origin, and the tunnel after a switch. */
 import t from 'tap'
 import { DATE } from '../kit/proxies/refusal.js'
 import { forwarded, get } from '../kit/proxies/setups.js'
@@ -8,7 +8,7 @@ const SWITCH =
   'HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-X: a\r\n\r\n'
 const WEBSOCKET = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: a\r\n'
 
-/** The fields that offer an upgrade, as the origin gets them; undefined when none is offered. */
+/** The fields that offer an upgrade, as the origin receives them; undefined when none is offered. */
 function offered(head: string): string | undefined {
   return /\r\nUpgrade: (.*)\r\n/i.exec(head)?.[1]
 }

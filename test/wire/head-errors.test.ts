@@ -23,7 +23,7 @@ const TYPES = Object.keys(PROXY_ERRORS) as ProxyErrorType[]
 
 interface Provoked {
   readonly status: number
-  /** UP stands for the authority of the origin, and DIR for a folder that holds `file`. */
+  /** UP stands for the authority of the origin, and DIR for a folder with a `file`. */
   readonly target: string
   readonly fields?: string
   readonly yaml?: string
@@ -45,7 +45,7 @@ const toDial = (code: string, status = 502): Provoked => ({
   },
 })
 
-/** What provokes each; those that a request for a head can not provoke are in UNPROVOKED. */
+/** A request that causes each error; those that a HEAD request cannot cause are in UNPROVOKED. */
 const PROVOKED: Partial<Record<ProxyErrorType, Provoked>> = {
   dns_timeout: {
     status: 504,
@@ -89,7 +89,7 @@ const PROVOKED: Partial<Record<ProxyErrorType, Provoked>> = {
   proxy_loop_detected: { status: 508, target: 'http://UP/', fields: 'Via: 1.1 sluice-test\r\n' },
 }
 
-/** Kinds of error that only what is not HEAD can lead to. */
+/** Errors that a HEAD request cannot cause. */
 const UNPROVOKED: readonly ProxyErrorType[] = [
   'connection_write_timeout',
   'tls_certificate_error',
@@ -97,7 +97,7 @@ const UNPROVOKED: readonly ProxyErrorType[] = [
   'proxy_internal_response',
 ]
 
-/** Checks an answer to HEAD, and that nothing stands between it and the answer to the next request. */
+/** Checks a response to HEAD, and that nothing separates it from the next response. */
 async function checkHead(t: Test, client: RawPeer, status: number, type: ProxyErrorType): Promise<void> {
   const response = await readResponse(client, 'HEAD')
   checkRefusal(t, response, { status, method: 'HEAD', close: false })
@@ -115,7 +115,7 @@ t.test('4.4 each error that HEAD can meet is answered without content, and the n
     await t.test(`${type}: ${provoked.status}`, async t => {
       const { answer = { bytes: '' } } = provoked
       const origin = await scriptedOrigin(t, () => answer)
-      // What is no HTTP never becomes a request there.
+      // Bytes that are not HTTP never become a request there.
       const tls = await scriptedOrigin(t)
       const file = join(t.testdir({}), 'file')
       const origins = `origins:
@@ -128,14 +128,14 @@ t.test('4.4 each error that HEAD can meet is answered without content, and the n
         lookup: async () => ['127.0.0.1'],
         connector: options => {
           const socket = connect(options)
-          // A server that does not know TLS, as the handshake meets it.
+          // A server without TLS, for the handshake.
           if (options.port === tls.port)
             socket.once('connect', () => socket.unshift(Buffer.from(answer.bytes)))
           return socket
         },
         ...provoked.environment,
       })
-      // Only now: the configuration would be wrong.
+      // Only now, because the configuration would be invalid.
       writeFileSync(file, 'no directory')
       const client = await rawClient(t, proxy.port)
       const target = provoked.target.replace('UP', origin.authority)

@@ -10,7 +10,7 @@ import { threeWays, UPSTREAM_WAYS } from '../kit/proxies/setups.js'
 const STATUSES = Array.from({ length: 400 }, (_, i) => 200 + i)
 const SMUGGLED = 'HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nbad'
 
-/** What an origin may do behind the head of its answer to HEAD, and what it says of the content there. */
+/** What an origin may send after the head of its response to HEAD, and the content that it declares. */
 const ORIGINS = {
   'that sends no content': { fields: 'Content-Length: 5\r\n', content: '', ending: undefined },
   'that says nothing of content': { fields: '', content: '', ending: undefined },

@@ -1,10 +1,10 @@
-/** However exchanges and tunnels end, what was counted of them is given back. */
+/** However exchanges and tunnels end, their reservations are released. */
 import t from 'tap'
 import { givenBack, limited } from '../kit/proxies/setups.js'
 import { rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
 
-/** Small, fast and the same at every run. */
+/** Small, fast and reproducible. */
 function randomNumbers(seed: number): () => number {
   let state = seed
   return () => {

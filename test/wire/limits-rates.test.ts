@@ -1,4 +1,4 @@
-/** Rates: requests a second, bytes an hour, and bodies that trickle. */
+/** Rates: requests a second, bytes an hour, and slow request content. */
 import t from 'tap'
 import { openTunnel } from '../kit/proxies/open-tunnel.js'
 import { refusal } from '../kit/proxies/refusal.js'
@@ -31,7 +31,7 @@ t.test('requests_per_second: 429 until the next token is available', async t => 
 t.test('bytes_per_hour: tunnels end, and later requests are 429 until the hour is over', async t => {
   const { proxy, clock, ledger } = await limited(t, 'bytes_per_hour: 1KiB')
   const origin = await rawOrigin(t)
-  // Bytes are booked once a second, and with the deadlines: when this one is over, the next time is a second from now.
+  // Bytes are counted once a second, together with the deadlines: after this the next count is a second away.
   const silent = await rawClient(t, proxy.port)
   clock.advance(10_000)
   t.equal(await silent.untilEnd(), '')
@@ -82,7 +82,7 @@ t.test('body_min_rate: content that arrives too slowly is 408 (RFC 9110 §15.5.9
   client.write(`POST http://${origin.authority}/ HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n`)
   const upstream = await origin.accept()
   await upstream.until('\r\n\r\n')
-  // A byte as soon as the one before it has arrived: no pause, only too little.
+  // Each byte is sent when the previous one has arrived: no pause, only too little.
   void (async () => {
     for (;;) {
       client.write('x')

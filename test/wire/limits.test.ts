@@ -1,4 +1,4 @@
-/** Counts of connections and tunnels: what those are told for whom there is no room, and that nothing that stands is lost. */
+/** Limits of connections and tunnels: the refusals beyond them, and that open ones are not affected. */
 import t, { type Test } from 'tap'
 import { LocalLedger } from '../../src/limits/ledger.js'
 import { openTunnel, passes } from '../kit/proxies/open-tunnel.js'

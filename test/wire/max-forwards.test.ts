@@ -1,4 +1,4 @@
-/** Max-Forwards on OPTIONS and TRACE: where a request ends, and what goes on (RFC 9110 §7.6.2). */
+/** Max-Forwards of OPTIONS and TRACE: where a request ends, and what is forwarded (RFC 9110 §7.6.2). */
 import t, { type Test } from 'tap'
 import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js'
 import { forwarded } from '../kit/proxies/setups.js'

@@ -104,7 +104,7 @@ t.test('2, 7 a method that the resource does not take: 405, and Allow has those 
     t.equal((await ask('OPTIONS', target('store', path))).fields['allow'], allow, 'as OPTIONS says')
   }
   for (const way of UPSTREAM_WAYS) {
-    // Whatever an origin says of itself is passed on, an empty list too.
+    // Whatever an origin lists is forwarded, also an empty list.
     for (const allow of ['GET, HEAD', 'get,, X , ', '']) {
       const line = `Allow: ${allow}\r\n`
       origin.script = () => `HTTP/1.1 405 Method Not Allowed\r\n${line}Content-Length: 0\r\n\r\n`

@@ -6,7 +6,7 @@ const JSON_PATCH = 'Content-Type: application/json-patch+json\r\n'
 const MERGE_PATCH = 'Content-Type: application/merge-patch+json\r\n'
 const ACCEPTED = 'application/json-patch+json, application/merge-patch+json'
 
-/** A store with a document in it, and what changes and reads that. */
+/** A store with a document, and functions that change and read it. */
 async function kept(world: ThreeWays, document: unknown) {
   const at = world.target('store')
   await world.ask('PUT', at, {

@@ -13,12 +13,12 @@ interface Row {
   readonly safe: boolean
   readonly idempotent: boolean
   readonly cacheable: 'yes' | 'explicit' | 'no'
-  /** What becomes of content in a request: sent on as it came, or the request refused. */
+  /** Content in a request is forwarded unchanged, or the request is refused. */
   readonly requestContent: 'passes' | 'refused'
   readonly responseContent: 'passes' | 'none'
 }
 
-/** As the specification has them. */
+/** According to the specification. */
 const ROWS: Record<KnownMethod, Row> = {
   GET: {
     safe: true,
@@ -87,7 +87,7 @@ for (const [method, row] of Object.entries(ROWS) as [KnownMethod, Row][]) {
     const world = await threeWays(t, { yaml: YAML, write: '["192.0.2.1"]' })
     const { origin, ask, connect, target, text } = world
 
-    // Safe: the store lets it through to those who may not write.
+    // Safe: the store allows it to clients without write access.
     const path = method === 'POST' ? '/' : '/a'
     if (method !== 'CONNECT') {
       const { status } = await ask(method, target('store', path))
@@ -115,10 +115,10 @@ for (const [method, row] of Object.entries(ROWS) as [KnownMethod, Row][]) {
       const passed = row.requestContent === 'passes' ? 2 : 0
       t.equal(origin.requests.length - before, passed)
 
-      // Idempotent: sent again when a connection that was open dies unanswered, or never.
+      // Idempotent: repeated when a reused connection closes without a response, otherwise never.
       if (method === 'CONNECT') continue
       const client = await connect()
-      // By the same request, as an upstream has connections for what undici sends, and others for the rest.
+      // With the same request, as an upstream has separate connections for undici and for other requests.
       client.write(text(method, at))
       await readResponse(client, method)
       const doomed = origin.requests.at(-1)?.connection

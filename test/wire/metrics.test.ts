@@ -1,4 +1,4 @@
-/** What /metrics says of a whole proxy, against what was sent through it. */
+/** The content of /metrics for a complete proxy, compared with the requests sent through it. */
 import t, { type Test } from 'tap'
 import { dialled, toLoopback } from '../kit/fakes/dialled.js'
 import { type Exposition, parseExposition } from '../kit/peers/exposition.js'
@@ -75,7 +75,7 @@ origins: [{ path: /store, store: { directory: ${JSON.stringify(await temporaryDi
     client.destroy()
     peer.destroy()
   }
-  // Nothing is sent on a connection that ends just now.
+  // Nothing is sent on a connection that is being closed.
   const last = 'Connection: close\r\nContent-Length: 0\r\n\r\n'
   const ok = 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello'
   await forward('GET', '127.0.0.1', ok)

@@ -1,4 +1,4 @@
-/** https:// upstreams of `origins`: what is verified, and what becomes of an upstream that does not stand up to it. */
+/** https:// upstreams of `origins`: what is verified, and the result for an upstream that fails verification. */
 import { createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { Authority, type Issued } from '../kit/peers/authority.js'
@@ -13,7 +13,7 @@ import { OK } from '../kit/peers/responses.js'
 const LOOPBACK = { lookup: async () => ['127.0.0.1'] }
 const skip = needs('openssl')
 
-/** What a client gets through a route to `host`, whose port is one where nothing but TLS can answer. */
+/** The response for a client through a route to `host`, on a port where only TLS can answer. */
 async function asked(t: Test, port: number, host: string, entry: string): Promise<RawResponse> {
   const yaml = `origins: [{ path: /, forward: "https://${host}:${port}"${entry} }]`
   const proxy = await testProxy(t, yaml, LOOPBACK)
@@ -33,7 +33,7 @@ t.test('a certificate for the name is valid, and the connection is used again', 
     ['PUT', 'abc'],
   ] as const) {
     const fields = content === '' ? '' : `Content-Length: ${content.length}\r\n`
-    // What has no content is sent with undici, and the rest with our own sender: each has connections of its own.
+    // Requests without content are sent with undici, others with the proxy's own sender: each has its own connections.
     let peer: RawPeer | undefined
     for (let i = 0; i < 2; i++) {
       client.write(`${method} /p HTTP/1.1\r\nHost: outside.test\r\n${fields}\r\n${content}`)

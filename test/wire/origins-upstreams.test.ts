@@ -1,4 +1,4 @@
-/** Several upstreams of one origin: balance, failover, and what is never sent twice. */
+/** Several upstreams of one origin: balancing, failover, and requests that are never sent twice. */
 import { connect, Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { dialled } from '../kit/fakes/dialled.js'
@@ -10,7 +10,7 @@ import { type TestProxy, testProxy } from '../kit/proxies/test-proxy.js'
 import { until } from '../kit/until.js'
 import { OK } from '../kit/peers/responses.js'
 
-/** `a.test` and `b.test`, one route to both, and a switch that takes one off the network. */
+/** `a.test` and `b.test`, one route to both, and a switch that makes one unreachable. */
 interface Pair {
   readonly a: RawOrigin
   readonly b: RawOrigin
@@ -18,9 +18,9 @@ interface Pair {
   readonly down: Set<'a' | 'b'>
   /** What was dialled, `a` and `b`, in order. */
   readonly dials: readonly string[]
-  /** Keeps what is dialled next from connecting until the function returned is called. */
+  /** Delays the next connection until the returned function is called. */
   hold(): () => void
-  /** Milliseconds pass for the proxy. */
+  /** Advances the clock of the proxy, in milliseconds. */
   pass(ms: number): void
 }
 
@@ -62,7 +62,7 @@ async function pair(t: Test): Promise<Pair> {
   }
 }
 
-/** A request whose answer is the test's to wait for. */
+/** A request whose response the test waits for. */
 async function send(t: Test, { proxy }: Pair, method = 'GET', rest = '\r\n'): Promise<RawPeer> {
   const client = await rawClient(t, proxy.port)
   client.write(`${method} / HTTP/1.1\r\nHost: h\r\n${rest}`)
@@ -118,7 +118,7 @@ t.test('an upstream that refuses connections is skipped, used again later, and b
     upstream: a,
     error: 'connection_refused',
   })
-  // What has no content goes out on connections of its own.
+  // Requests without content use connections of their own.
   let other: typeof peer | undefined
   const getFromB = async (): Promise<void> => {
     client.write('GET / HTTP/1.1\r\nHost: h\r\n\r\n')

@@ -1,4 +1,4 @@
-/** Requests in origin-form, passed on to the upstreams of `origins`: the bytes at both ends. */
+/** Requests in origin-form, forwarded to the upstreams of `origins`: the bytes at both ends. */
 import t, { type Test } from 'tap'
 import { type RawOrigin, rawOrigin } from '../kit/peers/raw-origin.js'
 import { type RawPeer, rawClient } from '../kit/peers/raw-peer.js'
@@ -14,7 +14,7 @@ interface Served {
   readonly client: RawPeer
 }
 
-/** @param entry what stands beside `path` and `forward` */
+/** @param entry the keys of the route in addition to `path` and `forward` */
 async function served(t: Test, entry = '', path = '/', rest = ''): Promise<Served> {
   const origin = await rawOrigin(t)
   const yaml = `origins: [{ path: ${path}, forward: "http://${origin.authority}"${entry} }]\n${rest}`
@@ -22,7 +22,7 @@ async function served(t: Test, entry = '', path = '/', rest = ''): Promise<Serve
   return { origin, proxy, client: await rawClient(t, proxy.port) }
 }
 
-/** The head that the origin gets for a request of the client, and an answer to it. */
+/** The head that the origin receives for a request of the client, and its response. */
 async function received({ origin, client }: Served, request: string): Promise<string> {
   client.write(request)
   const peer = origin.peers[0] ?? (await origin.accept())
@@ -173,7 +173,7 @@ t.test('a method that the route does not allow is 405, with the allowed ones (RF
 
 t.test('without methods every method is forwarded, except TRACE', async t => {
   const { origin, client } = await served(t)
-  // A length of zero is not for undici, so that all go out on one connection.
+  // A length of zero is not sent with undici, so that all use one connection.
   let peer: Awaited<ReturnType<typeof origin.accept>> | undefined
   for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH']) {
     client.write(`${method} / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n`)

@@ -1,4 +1,6 @@
-/** Clients that speak something else than the listener does are answered at once, in their own words, and named in the log. */
+/**
+ * Clients that use another protocol than the listener are refused at once in their own format, and logged by its name.
+ */
 import { connect as connectTls } from 'node:tls'
 import t from 'tap'
 import { ManualClock } from '../kit/fakes/manual-clock.js'
@@ -9,7 +11,7 @@ import { checkEvents, checkRefusal, WALL_CLOCK } from '../kit/proxies/refusal.js
 import { LOOPBACK_RULES, testProxy } from '../kit/proxies/test-proxy.js'
 
 const skip = needs('openssl')
-/** No time passes: whatever is answered is not answered because it took too long. */
+/** No time passes: no response is caused by a timeout. */
 const environment = { now: new ManualClock().now, wallClock: WALL_CLOCK }
 
 const SOCKS_DETAIL =

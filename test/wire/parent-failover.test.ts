@@ -1,4 +1,4 @@
-/** Several parents: which is asked, what another one gets to see, and what is never sent twice. */
+/** Several parents: which one is used, what another one receives, and requests that are never sent twice. */
 import { connect, Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'

@@ -1,4 +1,4 @@
-/** http:// requests through a parent proxy: absolute-form on the wire, and whose credentials go where. */
+/** http:// requests through a parent proxy: absolute-form on the wire, and where credentials are sent. */
 import t from 'tap'
 import { ANY_HOST, behindParent, connectTo } from '../kit/proxies/setups.js'
 import { dialled } from '../kit/fakes/dialled.js'
@@ -158,7 +158,7 @@ t.test('hosts in no_proxy are connected to directly, with all checks, and share 
   await first.until('\r\n\r\n')
   first.write(OK)
   await readResponse(client)
-  // The parent's own address and port, for which a connection is open.
+  // The parent's own address and port, to which a connection is open.
   client.write(`GET http://a.test:${port}/p HTTP/1.1\r\nHost: x\r\n\r\n`)
   const second = await parent.accept()
   t.match(await second.until('\r\n\r\n'), /^GET \/p HTTP\/1\.1\r\n/)

@@ -1,4 +1,4 @@
-/** Two proxies in a row, and a parent that is spoken to by TLS. */
+/** Two proxies in a row, and a parent over TLS. */
 import { connect } from 'node:net'
 import t from 'tap'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
@@ -63,7 +63,7 @@ t.test('two in a row: both are in Via, and Max-Forwards counts them (RFC 9110 §
 })
 
 t.test('a parent that is this proxy itself is not dialled', async t => {
-  // Every socket of the proxy leads where it listens, which its configuration can not know: that port is free until then.
+  // Every socket of the proxy leads to its own listener, which its configuration cannot know: that port was free.
   const free = await rawOrigin(t)
   for (const [listener, status] of [
     ['proxy', 508],
@@ -99,7 +99,7 @@ t.test('two proxies that are parents of each other do not loop', async t => {
   client.write(connectTo('a.test:443'))
   const peer = await first.accept()
   const request = await peer.until('\r\n\r\n')
-  // What the other one would send back.
+  // The request that the other one would send back.
   const again = await rawClient(t, second.port)
   again.write(request.replace('Via: 1.1 b', 'Via: 1.1 b, 1.1 a'))
   t.equal((await readResponse(again)).status, 403)

@@ -1,4 +1,4 @@
-/** CONNECT through a parent proxy: what it is sent, what its answers become, and whose bytes are whose. */
+/** CONNECT through a parent proxy: what it receives, how its responses are handled, and whose bytes are whose. */
 import t, { type Test } from 'tap'
 import { holdTimers } from '../kit/fakes/held-timers.js'
 import { ESTABLISHED } from '../kit/proxies/open-tunnel.js'
@@ -93,7 +93,7 @@ t.test('interim responses are skipped, up to a limit', async t => {
   t.match(await readResponse(other), { status: 502, reason: /too many interim responses/ })
 })
 
-/** What a client gets whose CONNECT the parent answers with these bytes. */
+/** The response for a client whose CONNECT the parent answers with these bytes. */
 async function answered(t: Test, bytes: string, keys = '') {
   const { parent, proxy, client } = await behindParent(t, keys)
   client.write(`${connectTo('a.test:443')}GET http://b.test/ HTTP/1.1\r\nHost: b.test\r\n\r\n`)

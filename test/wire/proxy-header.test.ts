@@ -1,4 +1,4 @@
-/** Load balancers that tell whose connection they pass on (The PROXY protocol, versions 1 and 2). */
+/** Load balancers that send a PROXY header (The PROXY protocol, versions 1 and 2). */
 import { connect } from 'node:tls'
 import t, { type Test } from 'tap'
 import { Authority } from '../kit/peers/authority.js'
@@ -15,7 +15,7 @@ const CLIENTS =
   'clients: [{ name: far, cidr: ["192.0.2.0/24", "2001:db8::/32"] }, { name: near, cidr: ["127.0.0.1"] }]\n'
 const REQUEST = 'OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
 
-/** A proxy that takes 127.0.0.1 for a load balancer, or another address. */
+/** A proxy that treats 127.0.0.1, or another address, as a load balancer. */
 function balanced(t: Test, yaml = CLIENTS, tls = '', from = '127.0.0.1'): Promise<TestProxy> {
   const proxyProtocol = `proxy_protocol: { from: ["${from}"] }`
   return testProxy(
@@ -148,7 +148,7 @@ t.test(
     t.match(await second.untilEnd(), /^HTTP\/1\.1 429 Sluice: too many connections from this address\r\n/)
     third.reset()
     await proxy.event('proxy_header_error')
-    // The places of those two are free.
+    // The slots of those two are free.
     for (const address of ['192.0.2.8', '192.0.2.9']) {
       const peer = await rawClient(t, proxy.port)
       peer.write(`PROXY TCP4 ${address} 198.51.100.7 1 2\r\nOPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n`)
@@ -190,7 +190,7 @@ t.test(
     const proxy = await balanced(t, CLIENTS, tls)
     let count = 0
     for (const header of [LINE, BINARY]) {
-      // The last with the hello in the same segment.
+      // The last one with the hello in the same segment.
       for (const cut of [0, 1, 5, 6, 12, 13, 16, header.length - 1, header.length]) {
         const tcp = (await rawClient(t, proxy.tlsPort)).socket
         tcp.removeAllListeners('data')

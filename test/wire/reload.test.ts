@@ -1,4 +1,4 @@
-/** Another configuration in place of the one in force: what changes at once, what is closed, and what is left alone. */
+/** A reload: what changes at once, what is closed, and what is not affected. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -20,7 +20,7 @@ async function status(t: Test, proxy: TestProxy, request: string): Promise<numbe
   return (await readResponse(client, request.split(' ')[0] ?? '')).status
 }
 
-/** Whether bytes still pass both ways. */
+/** Whether bytes still pass in both directions. */
 async function passes({ client, upstream }: { client: RawPeer; upstream: RawPeer }): Promise<boolean> {
   client.write('up')
   upstream.write('down')
@@ -360,7 +360,7 @@ t.test(
     const upstream = await origin.accept()
     await upstream.until('\r\n\r\n')
     half.write(request.slice(0, 20))
-    // Behind which what was sent before has come.
+    // After it, everything sent before has arrived.
     without.write('OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n')
     await readResponse(without, 'OPTIONS')
     await proxy.reload(yaml(list))

@@ -1,6 +1,6 @@
 /**
- * The retry rule of the method specification (4.2; RFC 9110 §9.2.2) where a route has two upstreams: what dies within the head
- * of its answer, and how often the two of them have seen the request then.
+ * The retry rule of the method specification (4.2; RFC 9110 §9.2.2) where a route has two upstreams: what dies within
+ * the head of its answer, and how often the two of them have seen the request then.
  */
 import t from 'tap'
 import { rawClient } from '../kit/peers/raw-peer.js'
@@ -10,12 +10,12 @@ import { testProxy } from '../kit/proxies/test-proxy.js'
 import { OK } from '../kit/peers/responses.js'
 
 const YAML = 'trace: { enabled: true }\nmethods: { extra: [PROPFIND] }\n'
-/** Nothing, a byte, within each line of the head, and all of it but a byte. */
+/** Nothing, a byte, within each line of the head, and all of it except a byte. */
 const LENGTHS = [0, 1, 8, 17, 30, OK.length - 'ok'.length - 1]
 
 const CLOSING = OK.replace('\r\n', '\r\nConnection: close\r\n')
 
-/** Whether there is a second time: the method is idempotent, and no content of the request has been read. */
+/** Whether there is a second attempt: the method is idempotent, and no content of the request was read. */
 const CASES = [
   ['GET', undefined, true],
   ['GET', '', true],

@@ -14,7 +14,7 @@ const NOT_IDEMPOTENT = ['POST', 'PATCH', 'PROPFIND']
 const HEAD_LENGTH = OK.length - 'ok'.length
 const CHUNKED = 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n'
 
-/** What a request says of its content, and what it sends of it. */
+/** The framing of a request, and the content that it sends. */
 const CONTENTS = {
   none: {},
   'a length of zero': { content: '' },
@@ -28,27 +28,27 @@ interface Case {
   readonly method: string
   readonly target: string
   readonly content: ContentName
-  /** What comes of the answer before the origin dies. */
+  /** The part of the response that is sent before the origin closes. */
   readonly bytes: string
   readonly end: 'end' | 'reset'
   readonly reused: boolean
 }
 
 interface Seen {
-  /** How often the origin got the request, and on how many connections. */
+  /** How often the origin received the request, and on how many connections. */
   readonly times: number
   readonly dials: number
   readonly client: RawPeer
 }
 
-/** Sends the request, on a connection that has carried one before or on a new one, to an origin that dies. */
+/** Sends the request, on a reused or a new connection, to an origin that closes. */
 async function send(world: ThreeWays, { method, target, content, bytes, end, reused }: Case): Promise<Seen> {
   const { origin } = world
   const client = await world.connect()
   const { chunks = '', ...ask } = { ...CONTENTS[content] } as { chunks?: string; content?: string }
   const request = world.text(method, target, ask) + chunks
   if (reused) {
-    // The same request, as an origin has one pool for what is sent with undici, and another one for the rest.
+    // The same request, as an origin has one pool for undici, and another one for other requests.
     origin.script = () => ({ bytes: method === 'HEAD' ? OK.slice(0, -2) : OK })
     client.write(request)
     await readResponse(client, method)
@@ -57,7 +57,7 @@ async function send(world: ThreeWays, { method, target, content, bytes, end, reu
   const dialledBefore = origin.connections
   const doomed = reused ? (origin.requests.at(-1)?.connection ?? -1) : dialledBefore
   origin.script = ({ connection }) =>
-    // A second attempt is answered, so that it would show.
+    // A second attempt is answered, so that it would be visible.
     connection === doomed
       ? { bytes, ending: end }
       : { bytes: method === 'HEAD' ? OK.slice(0, -2) : OK, ending: 'end' }
@@ -73,12 +73,12 @@ async function send(world: ThreeWays, { method, target, content, bytes, end, reu
   }
 }
 
-/** Those of the contents that a method can be sent with. */
+/** The contents that a method can have. */
 function contentsOf(method: string, names = Object.keys(CONTENTS) as ContentName[]): ContentName[] {
   return method === 'TRACE' ? names.filter(name => name === 'none' || name === 'a length of zero') : names
 }
 
-/** Of a head, in any order, names in lower case: undici and our own sender write them in different ways. */
+/** The fields of a head in any order, with names in lower case: undici and the proxy's own sender differ in both. */
 const linesOf = (head = ''): string[] =>
   head
     .split('\r\n')
@@ -87,7 +87,7 @@ const linesOf = (head = ''): string[] =>
 
 const hasContent = (content: ContentName): boolean => content === 'content' || content === 'chunks'
 
-/** Checks what the client gets of an answer that breaks off behind `bytes` of it, and that nobody tried again. */
+/** Checks what the client receives of a response that ends after `bytes` bytes, and that it was not repeated. */
 async function checkOnce(t: Test, seen: Seen, sent: Case, response = OK): Promise<void> {
   const { client } = seen
   const { method, bytes } = sent
@@ -105,7 +105,7 @@ async function checkOnce(t: Test, seen: Seen, sent: Case, response = OK): Promis
   } else {
     const rest = await client.untilEnd()
     const content = rest.slice(rest.indexOf('\r\n\r\n') + 4)
-    // What did not come is not made up: neither the bytes that the length tells of, nor the last chunk.
+    // Missing bytes are not invented: neither the rest of the length, nor the last chunk.
     got = `${rest.slice(0, 15)} ${content === response.slice(headLength) || content.endsWith('0\r\n\r\n')}`
     expected = 'HTTP/1.1 200 OK false'
   }

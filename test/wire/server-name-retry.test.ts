@@ -1,4 +1,4 @@
-/** connect.sni where the origin asks for a second TLS hello: that one's name counts then (RFC 8446 §4.1.4). */
+/** connect.sni if the origin requests a second TLS hello: the name in that one decides (RFC 8446 §4.1.4). */
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { connect as tlsConnect, createServer } from 'node:tls'
@@ -22,7 +22,7 @@ const HELLO = clientHello('a.test')
 
 const latin1 = (bytes: Buffer) => bytes.toString('latin1')
 
-/** A tunnel whose origin has asked for a second hello. */
+/** A tunnel whose origin has requested a second hello. */
 async function retried({ open }: VerifiedTunnels) {
   const tunnel = await open('a.test', HELLO)
   await tunnel.upstream.until(HELLO.length)

@@ -1,4 +1,4 @@
-/** While a tunnel waits for its hello: what comes from upstream, what time there is, and who may leave. */
+/** While a tunnel waits for its hello: data from upstream, time limits, and clients that leave. */
 import t from 'tap'
 import { acceptedSockets, arrived } from '../kit/peers/arrived.js'
 import { clientHello } from '../kit/peers/client-hello.js'

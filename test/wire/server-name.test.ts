@@ -1,4 +1,4 @@
-/** connect.sni and a rule's sni: a tunnel begins with TLS for its host, or the origin hears nothing of it. */
+/** connect.sni and a rule's sni: a tunnel must begin with TLS for its host, or nothing is sent to the origin. */
 import { once } from 'node:events'
 import t from 'tap'
 import { connect as tlsConnect } from 'node:tls'

@@ -15,7 +15,7 @@ import { testProxy } from '../kit/proxies/test-proxy.js'
 
 const PUBLIC = '93.184.216.34'
 
-/** What a resolver knows with the search domain `corp.test`; names that it is asked for otherwise are not absolute. */
+/** A resolver with the search domain `corp.test`; other names that it is asked for are not absolute. */
 const ABSOLUTE: Readonly<Record<string, string>> = {
   'secret.corp.test.': PUBLIC,
   'api.corp.test.': PUBLIC,
@@ -65,7 +65,7 @@ async function setUp(t: Test, yaml: string, resolvConf = 'search corp.test\nopti
       },
     )
   let exchanges = 0
-  /** A connection that is refused at once stands for one that was allowed: 502. */
+  /** A connection that is refused at once shows that the request was allowed: 502. */
   const answersTo = async (host: string): Promise<Answer> => {
     const statuses: number[] = []
     const reasons = new Set<unknown>()

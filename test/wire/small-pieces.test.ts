@@ -1,4 +1,4 @@
-/** What comes in small pieces costs what it would cost in large ones: counted in chunks and in what is read. */
+/** Small pieces of content must not cost more than large ones: counted in chunks and in reads. */
 import t from 'tap'
 import { acceptedSockets } from '../kit/peers/arrived.js'
 import { turns } from '../kit/peers/settled.js'
@@ -12,10 +12,10 @@ const COUNT = 1000
 /** Content of as many bytes as chunks. */
 const CHUNKS = '1\r\nx\r\n'.repeat(COUNT)
 const LAST = '0\r\n\r\n'
-/** As many times as 6000 bytes may be read, if not in one. */
+/** The number of reads in which 6000 bytes may arrive. */
 const MOST_CHUNKS = 50
 
-/** The lengths of the chunks of a whole chunked content. */
+/** The lengths of the chunks of complete chunked content. */
 function chunkLengths(wire: string): number[] {
   const lengths: number[] = []
   for (let at = 0; at < wire.length; ) {
@@ -58,7 +58,7 @@ t.test('small chunks of a request that arrived together are sent as one (RFC 911
 })
 
 const GET = (authority: string) => `GET http://${authority}/ HTTP/1.1\r\nHost: x\r\n\r\n`
-/** More than may wait behind an answer, so that it is not read on. */
+/** More than may wait after a pending response, so that reading pauses. */
 const MUCH = 'x'.repeat(64 * 1024 + 1)
 
 t.test(
@@ -95,6 +95,6 @@ t.test('also over TLS', { skip: needs('openssl') }, async t => {
     client.write('x')
     await turns(2)
   }
-  // A record of one byte has 23.
+  // A TLS record with one byte has 23.
   t.ok(socket.bytesRead - before < 20 * 23, `${socket.bytesRead - before} bytes`)
 })

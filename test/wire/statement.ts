@@ -1,6 +1,6 @@
-/** What a row of the table of statements is, and the tests that rows of more than one of its files name. */
+/** A row of the table of statements, and the tests that rows in several files use. */
 
-/** The number, what is said, and the tests of it. */
+/** The number, the statement, and its tests. */
 export type Statement = readonly [number: string, says: string, ...tests: readonly string[]]
 
 export const CACHEABLE =

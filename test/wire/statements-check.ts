@@ -1,26 +1,26 @@
-/** What is wrong with the table of statements: those that are missing, and tests that are none. */
+/** Errors in the table of statements: missing statements, and tests that do not exist or test nothing. */
 import ts from 'typescript'
 import type { Statement } from './statement.js'
 import { RFC_SECTIONS } from './statements-table.js'
 
-/** What opens sockets: a file that uses none of them tests no bytes. */
+/** Functions that open sockets: a file without any of them tests no bytes. */
 const WIRE = /from '\.\.\/kit\/proxies\/(?:test-proxy|setups)\.js'/
-/** Where decisions are shown that no socket is needed for. */
+/** Folders of decisions that are tested without sockets. */
 const DECISIONS = 'cache/'
 const ASSERTIONS = /^(?:equal|not|same|notSame|strictSame|match|notMatch|has|ok|notOk|throws|rejects)$/
 
 interface WrittenTest {
-  /** As the source has it, `${}` and all. */
+  /** As in the source, including `${}`. */
   readonly title: string
   readonly asserts: boolean
-  /** Whether something beside title and callback could keep it from being run. */
+  /** Whether anything other than title and callback could prevent it from running. */
   readonly optional: boolean
 }
 
 /**
- * @param counts how many statements each section has
- * @param sources the test files that there are, by name without `.test.ts`
- * @returns a sentence for each fault
+ * @param counts the number of statements in each section
+ * @param sources the test files, by name without `.test.ts`
+ * @returns a sentence for each error
  */
 export function faultsOf(
   statements: readonly Statement[],
@@ -63,7 +63,7 @@ export function faultsOf(
   return faults
 }
 
-/** Whether a title begins with the section of a statement, among others, or names that of an RFC. */
+/** Whether a title begins with the section of a statement, or names that of an RFC. */
 function namesSection(title: string, number: string): boolean {
   const section = number.slice(0, number.indexOf('/'))
   const leading = /^\d[\d.]*(?:, \d[\d.]*)* /.exec(title)?.[0].trim().split(', ') ?? []
@@ -91,7 +91,7 @@ function readTests(source: string): WrittenTest[] {
   return tests
 }
 
-/** The title, when it is a call of `t.test`. */
+/** The title, if the node is a call of `t.test`. */
 function titleOf(node: ts.Node): string | undefined {
   if (!ts.isCallExpression(node) || node.expression.getText() !== 't.test') return undefined
   const title = node.arguments[0]
@@ -100,7 +100,7 @@ function titleOf(node: ts.Node): string | undefined {
   return ts.isTemplateExpression(title) ? title.getText().slice(1, -1) : undefined
 }
 
-/** Whether something is asserted inside: by tap, or by a function of the tests that checks. */
+/** Whether it contains an assertion: of tap, or a function of the tests that checks. */
 function asserts(node: ts.Node): boolean {
   if (ts.isCallExpression(node)) {
     const called = node.expression

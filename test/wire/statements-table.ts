@@ -1,8 +1,8 @@
 /**
  * Every statement of the method specification, in words of our own, and the tests that show that it holds.
  *
- * Statements are numbered as they stand in their section, rows of tables like any other. A test is `file > title`, of
- * a file in this folder and as its source writes it; what the cache decides is shown where it is decided, in `cache/`.
+ * Statements are numbered in the order of their section, including rows of tables. A test is `file > title`, of
+ * a file in this folder, as in its source; decisions of the cache are tested in `cache/`.
  */
 
 import {
@@ -19,7 +19,7 @@ import {
 } from './statement.js'
 import { METHOD_STATEMENTS } from './statements-methods.js'
 
-/** How many statements each section has; those that are not here have none. */
+/** The number of statements in each section; other sections have none. */
 export const SECTION_COUNTS: Readonly<Record<string, number>> = {
   '1': 2,
   '2': 3,
@@ -41,7 +41,7 @@ export const SECTION_COUNTS: Readonly<Record<string, number>> = {
   '9': 2,
 }
 
-/** Where the RFCs say what a section says; a title may name that instead. */
+/** The RFC sections with the same content; a title may name one of these instead. */
 export const RFC_SECTIONS: Readonly<Record<string, readonly string[]>> = {
   '3': ['RFC 9110 §9.3.6'],
   '4': ['RFC 9112 §3.2.3', 'RFC 9112 §3.2.4'],

@@ -1,4 +1,4 @@
-/** That every statement of the method specification has a test, and that the tests named are there. */
+/** Every statement of the method specification has a test, and the named tests exist. */
 import t from 'tap'
 import { readSourceFiles } from '../architecture/source-files.js'
 import { faultsOf } from './statements-check.js'

@@ -1,4 +1,4 @@
-/** What a proxy without a configuration file is besides: a store in ./data, for whoever names this machine. */
+/** A proxy without a configuration file also has a store in ./data, under the names of this machine. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'

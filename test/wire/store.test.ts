@@ -1,4 +1,4 @@
-/** The store behind a route of `origins`, through the whole proxy (specification 4.3 to 4.11). */
+/** The store on a route of `origins`, in the whole proxy (specification 4.3 to 4.11). */
 import t, { type Test } from 'tap'
 import { rawClient } from '../kit/peers/raw-peer.js'
 import { readResponse } from '../kit/peers/read-response.js'
@@ -11,7 +11,7 @@ async function world(t: Test, write?: string) {
   const proxy = await testProxy(t, yaml(t.testdir(), write))
   const ask = async (method: string, path: string, content?: string, fields = '') => {
     const length = content === undefined ? '' : `Content-Length: ${Buffer.byteLength(content)}\r\n`
-    // A connection for each: one whose content was refused is closed.
+    // A connection for each request: one whose content was refused is closed.
     const client = await rawClient(t, proxy.port)
     client.write(`${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${fields}${length}\r\n${content ?? ''}`)
     return await readResponse(client, method)
