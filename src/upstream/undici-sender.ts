@@ -92,7 +92,7 @@ export class UndiciSender {
       keepAliveTimeout: options.keepAliveMs,
       keepAliveMaxTimeout: options.keepAliveMs,
       keepAliveTimeoutThreshold: KEEP_ALIVE_MARGIN_MS,
-      // undici counts names and values alone, and refuses this many bytes, not one more than this many.
+      // undici counts only names and values, and refuses a head with exactly this many bytes.
       maxHeaderSize: options.headerBytes + 1,
     })
   }

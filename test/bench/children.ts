@@ -31,7 +31,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** Pins this process to its core, and returns both. */
+/** Pins this process, which makes the load, to its core. @returns the numbers of both cores */
 export function divideCores(): Cores {
   const [proxy, load] = allowedCores()
   if (load === undefined || findProgram('taskset') === undefined) return { proxy: undefined, load: undefined }

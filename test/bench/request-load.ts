@@ -165,7 +165,7 @@ function openTls(port: number, read: (bytes: Buffer) => void): Socket {
   return socket.on('data', read)
 }
 
-/** Matches a status line; the version may be 1.0. */
+/** The status code of a status line with HTTP/1.1 or HTTP/1.0. */
 function statusOf(bytes: Buffer): number {
   return Number(bytes.toString('latin1', 'HTTP/1.x '.length, 'HTTP/1.x 200'.length))
 }

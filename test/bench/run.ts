@@ -29,7 +29,7 @@ const BODY_CONCURRENCY = 16
 export const TUNNELS = 4
 const IDLE_TUNNELS = 1000
 const WARM_TUNNELS = 50
-/** More connections than this exceed a limit of tinyproxy. */
+/** tinyproxy is not among them, as its own limit of connections is lower than IDLE_TUNNELS. */
 const IDLE_SUBJECTS = ['sluice', 'sluice-other', 'squid'] as const
 const MAX_RETRIES = 2
 /** How many times as long the warm-up of the first round is, which is also for JIT compilers. */

@@ -6,7 +6,7 @@
  */
 import type { SuiteTest } from './score.js'
 
-/** A field of a response: a number is a date, in seconds from now; `false` means that the client does not check it. */
+/** A field of a response: a numeric value is a date, in seconds from now; with `false`, the client does not check it. */
 type Field = readonly [name: string, value: string | number, compared?: boolean]
 
 interface SuiteRequest {

@@ -84,7 +84,7 @@ async function byHttp(t: Test, proxy: Sluice, host: string, port = HTTP) {
 const ASKED_AGAIN_MS = 1000
 const DIALLED_BESIDE_MS = 250
 
-/** Repeats a request until it takes less than that time, so that nothing was done that happens only after it. */
+/** Repeats a request until it takes less than the given time, so that nothing has happened that happens only after it. */
 async function within<T>(ms: number, ask: () => Promise<T>): Promise<T> {
   for (;;) {
     const startMs = performance.now()

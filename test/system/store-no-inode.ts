@@ -13,7 +13,7 @@ t.test('without an inode left a write is 507, and a deletion is not', async t =>
   t.ok(filled > 20)
   await server.store.close()
   let rounds = 0
-  /** Inodes that are freed are used by another process. */
+  /** Uses up the inodes, including those that were freed, as other processes would. */
   const takeAll = (): void => {
     rounds++
     t.throws(
