@@ -1,13 +1,13 @@
 /**
- * Who may ask the admin listener, and who may have it do something.
+ * Access control of the admin listener: who may read, and who may change something.
  *
- * A web page could make a browser on the same machine ask here, under a name it controls; so Host has to be localhost,
- * an address literal or a name of the configuration. A page of another origin could also have a browser send a POST: what
- * changes anything has to come from the status page or from no page at all, and in a form that no page can send
- * elsewhere unasked (Fetch Metadata; Fetch §3.3, "CORS protocol").
+ * A web page can make a browser on the same machine send requests here, under a name that the page's owner controls (DNS
+ * rebinding); so Host has to be localhost, an IP literal or a configured name. A page of another origin can also make a
+ * browser send a POST; so a request that changes anything has to come from the status page or from no page at all, and with
+ * a Content-Type that a page cannot send to another origin without a preflight (Fetch Metadata; Fetch §3.3, "CORS protocol").
  *
- * Beyond loopback the configuration says from which addresses and with which names and passwords (RFC 7617). Guesses are
- * counted as those of the proxy's clients are.
+ * Beyond loopback, the configuration gives the addresses, names and passwords that are accepted (RFC 7617). Wrong passwords
+ * are counted and delayed like those of the proxy's clients.
  */
 import { randomBytes } from 'node:crypto'
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
@@ -28,12 +28,12 @@ import { type BasicCredentials, parseBasic } from '../http/basic-credentials.js'
 import { cidrContains } from '../net/cidr.js'
 import { parseSocketAddress } from '../net/ip-address.js'
 
-/** What the configuration in force says. */
+/** What the configuration in force says about the admin listener. */
 export interface AdminRules {
-  /** Names, canonical, that Host may have beside localhost. */
+  /** Canonical names that Host may have besides localhost. */
   readonly hosts: readonly string[]
   readonly access: Config['listen']['adminAccess']
-  /** Names and bcrypt hashes of every htpasswd file, by the path as the configuration has it. */
+  /** User names and bcrypt hashes of every htpasswd file, by its path as written in the configuration. */
   readonly htpasswd: ReadonlyMap<string, Users>
 }
 
@@ -41,24 +41,24 @@ export function adminRules({ config: { listen }, files }: Pick<Loaded, 'config' 
   return { hosts: listen.adminHosts, access: listen.adminAccess, htpasswd: files.htpasswd }
 }
 
-/** What checks passwords, as BcryptThread does. */
+/** The password verifier and its queue, as BcryptThread has them. */
 export interface AdminPasswords extends PasswordVerifier {
   readonly queue: Pick<CheckQueue, 'create'>
 }
 
-/** Why a request is not answered. */
+/** The refusal of a request. */
 export interface AdminRefusal {
   readonly status: number
-  /** For the log; undefined for what a browser does before it asks for a password. */
+  /** For the log; undefined for a request without credentials, which every browser sends first. */
   readonly reason: string | undefined
   readonly text: string
-  /** Name and value. */
+  /** A response field: name and value. */
   readonly field?: readonly [string, string]
 }
 
 const CHALLENGE = ['WWW-Authenticate', 'Basic realm="Sluice admin", charset="UTF-8"'] as const
 
-/** The name in place of an address of whoever connects over a Unix socket. */
+/** Takes the place of the address for connections over a Unix socket. */
 const UNIX = 'unix'
 
 export class AdminAccess {
@@ -84,9 +84,9 @@ export class AdminAccess {
   }
 
   /**
-   * Whether a request is answered that is not for everybody.
-   * @param signal that nobody waits for the answer any more
-   * @returns undefined when it is; a promise, which never rejects, only when a password has to be checked
+   * Decides on a request for a resource that is not public.
+   * @param signal aborted when the client no longer waits for the response
+   * @returns undefined when the request is accepted; a promise, which never rejects, only when a password has to be checked
    */
   judge(
     { socket, headersDistinct }: Pick<IncomingMessage, 'socket' | 'headersDistinct'>,
@@ -133,13 +133,13 @@ export class AdminAccess {
       },
       error => {
         end(false)
-        if (signal.aborted) return { status: 499, reason: undefined, text: 'nobody waits any more' }
+        if (signal.aborted) return { status: 499, reason: undefined, text: 'the client has left' }
         return refusalOf(error instanceof ProxyError ? error : authenticationBusy())
       },
     )
   }
 
-  /** A reload reads the files anew. */
+  /** The check for the password files in force: a reload reads them again. */
   #credentials(): CredentialCheck {
     const { htpasswd } = this.#rules()
     if (this.#check?.htpasswd === htpasswd) return this.#check.credentials
@@ -164,8 +164,8 @@ function refusalOf({ status, reason, message, fields }: ProxyError): AdminRefusa
 const HTTP_PORT = 80
 
 /**
- * @param hosts names, canonical, that Host may have beside localhost
- * @returns what Host says, when it is one of ours
+ * @param hosts canonical names that Host may have besides localhost
+ * @returns the parsed Host, or undefined when it does not name this listener
  */
 export function parseOwnHost(value: string | undefined, hosts: readonly string[]): Authority | undefined {
   if (value === undefined) return undefined
@@ -178,7 +178,7 @@ export function parseOwnHost(value: string | undefined, hosts: readonly string[]
   }
 }
 
-/** Whether no page of another origin is behind it. */
+/** Whether the request was not caused by a page of another origin. */
 export function isSameOrigin(headers: IncomingHttpHeaders): boolean {
   const { origin, host } = headers
   const site = headers['sec-fetch-site']
@@ -186,7 +186,7 @@ export function isSameOrigin(headers: IncomingHttpHeaders): boolean {
   return origin === undefined || origin === `http://${host}`
 }
 
-/** Whether it is in a form that a browser asks for leave before it sends it to another origin. */
+/** Whether its Content-Type is JSON, which a browser sends to another origin only after a preflight request. */
 export function hasJsonType(headers: IncomingHttpHeaders): boolean {
   const [type = ''] = (headers['content-type'] ?? '').split(';')
   return type.trim().toLowerCase() === 'application/json'

@@ -1,27 +1,27 @@
 /**
- * The connections to the admin listener: few, as those who ask there are few, and each takes a file descriptor that the
- * proxy could have had. Whoever comes when there is no room gets that of the one that has been idle the longest, so that
- * idle connections keep no probe and no scrape away.
+ * Limits the number of connections to the admin listener. It has few clients, and each connection takes a file descriptor
+ * that the proxy could use. At the limit, a new connection replaces the one that has been idle longest, so that idle
+ * connections do not keep probes and scrapes away.
  */
 import type { Socket } from 'node:net'
 import { type Descriptors, descriptorOf } from '../limits/descriptors.js'
 
-/** Twice as many as may watch the status page. */
+/** Twice the number of watchers of the status page. */
 export const MAX_CONNECTIONS = 64
-/** When the process has no other descriptors left than those it keeps for itself. */
+/** The limit while only the descriptors that are reserved for the process itself are left. */
 export const MAX_KEPT_CONNECTIONS = 4
 
 export class AdminConnections {
   readonly #descriptors: Descriptors
   readonly #open = new Set<Socket>()
-  /** Of them, those without an answer under way; the one that is idle the longest comes first. */
+  /** The open connections without a request in progress; the one that has been idle longest comes first. */
   readonly #idle = new Set<Socket>()
 
   constructor(descriptors: Descriptors) {
     this.#descriptors = descriptors
   }
 
-  /** Takes a new one in, or closes it when there is no room and no other is idle. */
+  /** Accepts a new connection, or closes it at the limit when no other connection is idle. */
   add(socket: Socket): void {
     const isKept = this.#descriptors.isKept(descriptorOf(socket))
     const most = isKept ? MAX_KEPT_CONNECTIONS : MAX_CONNECTIONS
@@ -39,17 +39,17 @@ export class AdminConnections {
     socket.once('close', () => this.#remove(socket))
   }
 
-  /** A request has come on it. */
+  /** A request has arrived on the connection. */
   begin(socket: Socket): void {
     this.#idle.delete(socket)
   }
 
-  /** Its answer is over. */
+  /** The response is complete. */
   end(socket: Socket): void {
     if (this.#open.has(socket)) this.#idle.add(socket)
   }
 
-  /** Whether an answer is under way. */
+  /** Whether a response is in progress. */
   isAnswering(socket: Socket): boolean {
     return !this.#idle.has(socket)
   }

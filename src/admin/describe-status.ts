@@ -1,4 +1,4 @@
-/** From what the workers report to the document that /status.json is. */
+/** Makes the document of /status.json from the reports of the workers. */
 import { type ListenAddress, serializeListenAddress, type TcpAddress } from '../config/listen-address.js'
 import type { Config } from '../config/schema.js'
 import { type CacheReport, hitRatio } from '../observe/cache-report.js'
@@ -30,7 +30,7 @@ import type {
   StatusDocument,
 } from './status-document.js'
 
-/** What is the same for all workers. */
+/** Facts that are the same for all workers. */
 export interface ProgramFacts {
   readonly build: BuildInfo | undefined
   /** Milliseconds since the epoch. */
@@ -42,19 +42,19 @@ export interface ProgramFacts {
     readonly tls: TcpAddress | undefined
     readonly admin: ListenAddress | undefined
   }
-  /** The last reload, when there was one. */
+  /** The last reload; undefined before the first. */
   readonly lastReload: ReloadState | undefined
-  /** Keys whose change has no effect before a restart. */
+  /** Configuration keys whose change takes effect at the next start. */
   readonly needsRestart: readonly string[]
 }
 
-/** Seconds that a rate is the mean of. */
+/** A rate is the mean of this many seconds. */
 const RATE_SECONDS = 5
-/** Seconds that failures are compared with requests in. */
+/** Failures are compared with requests over this many seconds. */
 const FAILURE_SECONDS = 60
 
 /**
- * @param workers what each reports
+ * @param workers one report per worker
  * @param nowMs milliseconds since the epoch
  */
 export function describeStatus(
@@ -105,7 +105,7 @@ export function describeStatus(
   }
 }
 
-/** The same with the last seconds of its traffic alone, for those who have had the others. */
+/** The document with only the last seconds of traffic, for watchers that have received the earlier ones. */
 export function withLastSeconds(document: StatusDocument, seconds: number): StatusDocument {
   const { end, ...series } = document.traffic
   const cut = Object.entries(series).map(([name, samples]) => [name, samples.slice(-seconds)])
@@ -271,7 +271,7 @@ const SIZES: readonly string[] = [
   'bodyMinRate',
 ] satisfies (keyof Config['limits'])[]
 
-/** By the names that they have in the file; those that are absent from it and have no default are no limits. */
+/** The limits by their names in the file, without those that are neither set nor have a default. */
 function describeLimits(limits: Config['limits'], shares: readonly TunnelShare[]): DocumentLimit[] {
   return Object.entries(limits).flatMap(([name, value]: [string, unknown]) => {
     if (typeof value !== 'number') return []

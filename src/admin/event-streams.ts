@@ -1,13 +1,13 @@
 /**
- * Those who watch the status page: each gets the whole status when it comes, and once a second what has changed, as
- * server-sent events (HTML §9.2). Nothing is done while nobody watches.
+ * The event streams of the status page (server-sent events, HTML §9.2). A watcher gets the whole status first, then an update
+ * every second. While there is no watcher, no status is collected.
  */
 import type { ServerResponse } from 'node:http'
 import { withLastSeconds } from './describe-status.js'
 import type { StatusDocument } from './status-document.js'
 
 const TICK_MS = 1000
-/** A watcher that was too slow for one event has the seconds that it missed in the next ones. */
+/** Seconds of traffic in an update: a watcher that was too slow for one update gets the missed seconds with the next. */
 const TAIL_SECONDS = 10
 export const MAX_WATCHERS = 32
 
@@ -25,12 +25,12 @@ export class EventStreams {
     return this.#watchers.size >= MAX_WATCHERS
   }
 
-  /** @param response whose head is not sent yet; it gets events until it is closed */
+  /** @param response its head has not been sent; it gets events until it is closed */
   async add(response: ServerResponse, headers: Record<string, string>): Promise<void> {
     this.#watchers.add(response)
     response.once('close', () => this.#remove(response))
     response.writeHead(200, { ...headers, 'Content-Type': 'text/event-stream' })
-    // A browser comes back by itself, after so long.
+    // The browser reconnects after this many milliseconds.
     response.write('retry: 2000\n\n')
     this.#timer ??= setInterval(() => void this.#tick(), TICK_MS)
     const document = await this.#get()
@@ -60,7 +60,7 @@ export class EventStreams {
     for (const response of this.#watchers) if (!response.writableNeedDrain) send(response, changed)
   }
 
-  /** What can not be had now may be there the next time. */
+  /** @returns undefined when the status is not available; the next update may have it */
   async #get(): Promise<StatusDocument | undefined> {
     try {
       return await this.#status()
@@ -70,7 +70,7 @@ export class EventStreams {
   }
 }
 
-/** JSON has no line ends in it, which would end the event. */
+/** The JSON has no line breaks, which would end the event. */
 function send(response: ServerResponse, document: StatusDocument): void {
   if (response.writable) response.write(`event: status\ndata: ${JSON.stringify(document)}\n\n`)
 }

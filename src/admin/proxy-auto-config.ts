@@ -1,8 +1,8 @@
 /**
- * A proxy auto-configuration file: the function by which a browser finds out what to send where.
+ * The proxy auto-configuration file: a function that tells a browser which proxy to use for a URL.
  *
- * Everything goes to the proxy, hosts that no rule allows too: where Sluice is the only way out, what does not go
- * through it would fail without a word, and here the refusal says why. The browser's own machine alone is not for it.
+ * Every host goes through the proxy, including hosts that no rule allows: where Sluice is the only way out, a direct
+ * connection would fail without an explanation, while a refusal says why. Only the browser's own machine is reached directly.
  */
 import type { Host } from '../http/authority.js'
 import { serializeHostPort } from '../http/authority.js'
@@ -21,7 +21,7 @@ export interface ProxyListeners {
 }
 
 const ALL_IPV4 = '0.0.0.0'
-/** Of IPv4, too. */
+/** IPv6 and IPv4. */
 const ALL = '::'
 const LOOPBACK_IPV4 = '127.0.0.1'
 
@@ -31,8 +31,8 @@ interface Entry {
 }
 
 /**
- * @param asked what the browser calls the machine that the file came from
- * @returns undefined when nothing that is listened on can be reached from there, as Unix sockets never can by a browser
+ * @param asked the host under which the browser requested the file
+ * @returns undefined when a browser there can reach no listener; it can never reach a Unix socket
  */
 export function serializeProxyAutoConfig(asked: Host, { proxy, tls }: ProxyListeners): string | undefined {
   const entries: Entry[] = [
@@ -40,7 +40,7 @@ export function serializeProxyAutoConfig(asked: Host, { proxy, tls }: ProxyListe
     ...proxy.filter(isTcp).map(address => ({ scheme: 'PROXY', address }) as const),
   ]
   const near = entries.filter(({ address }) => isReachable(address, asked))
-  // A name may be one of the machine's own as well.
+  // The name may be one of this machine.
   const chosen = near.length === 0 && asked.kind === 'name' ? entries : near
   if (chosen.length === 0) return undefined
   const list = chosen.map(({ scheme, address }) => `${scheme} ${locate(address, asked)}`)
@@ -54,19 +54,19 @@ export function serializeProxyAutoConfig(asked: Host, { proxy, tls }: ProxyListe
 `
 }
 
-/** A listener on loopback alone is there for browsers of the same machine, one on all of IPv4 for who has come by IPv4. */
+/** A listener on loopback serves browsers of the same machine, one on 0.0.0.0 browsers that connect over IPv4. */
 function isReachable({ host }: TcpAddress, asked: Host): boolean {
   if (isLoopback(asked.name)) return true
   if (isLoopback(host)) return false
   return host !== ALL_IPV4 || parseAddress(asked.name)?.family !== 6
 }
 
-/** What is listened on everywhere has the name that the browser has for the machine; one address may not be what that leads to. */
+/** A listener on all addresses gets the host that the browser used; a listener on one address keeps that address. */
 function locate(address: TcpAddress, asked: Host): string {
   const { host, port } = address
   const ip = parseAddress(asked.name)
   const isEverywhere = host === ALL_IPV4 || host === ALL
-  // Where all else speaks of localhost, certificates do too.
+  // If the browser used localhost, the certificate is for localhost as well.
   if (!isEverywhere && !(host === LOOPBACK_IPV4 && asked.name === 'localhost'))
     return serializeListenAddress(address)
   if (host !== ALL_IPV4 || ip === undefined) return serializeHostPort(asked, port)

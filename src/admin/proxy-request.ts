@@ -1,12 +1,12 @@
 /**
- * Requests that are meant for the proxy and have come to the admin listener, because somebody has taken its address for
- * the proxy's: CONNECT, and targets in absolute-form (RFC 9112 §3.2.2, §3.2.3).
+ * Requests that are meant for the proxy but were sent to the admin listener, because its address was configured as the
+ * proxy's: CONNECT, and targets in absolute-form (RFC 9112 §3.2.2, §3.2.3).
  */
 import { isTcp, serializeListenAddress } from '../config/listen-address.js'
 import { parseSocketAddress } from '../net/ip-address.js'
 import type { ProxyListeners } from './proxy-auto-config.js'
 
-/** Whether a target is more than a path; `*` is for a server as a whole. */
+/** Whether a request target is neither a path nor `*`. */
 export function isProxyTarget(target: string): boolean {
   return !target.startsWith('/') && target !== '*'
 }
@@ -14,8 +14,8 @@ export function isProxyTarget(target: string): boolean {
 const EVERYWHERE: ReadonlySet<string> = new Set(['0.0.0.0', '::'])
 
 /**
- * The sentence that such a request is answered with.
- * @param reached the address at which the client has reached the admin listener; undefined over a Unix socket
+ * The sentence with which such a request is answered.
+ * @param reached the address of the admin listener that the client connected to; undefined over a Unix socket
  */
 export function describeMistake({ proxy, tls }: ProxyListeners, reached: string | undefined): string {
   const [first] = [

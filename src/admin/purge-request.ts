@@ -1,4 +1,4 @@
-/** What a purge of the cache is of, as the query of `POST /cache/purge` has it: `?all`, `?host=a.example` or `?uri=URL`. */
+/** The query of `POST /cache/purge`, which says what to purge: `?all`, `?host=a.example` or `?uri=URL`. */
 import { parseCacheUri } from '../cache/cache-uri.js'
 import { parseHost } from '../http/authority.js'
 import type { Purge } from '../upstream/cache/store.js'

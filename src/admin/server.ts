@@ -1,8 +1,7 @@
 /**
- * The admin listener: `/health` while the process lives, `/ready` while it takes new requests, `/metrics` for what was
- * counted, `/` and `/status.json` for how it does, `/cache/stats` and `/cache/purge` for what is stored, `/proxy.pac` for
- * browsers. It has an address of its own, loopback by
- * default, that the proxy itself never connects to. GET changes nothing.
+ * The admin listener: `/health` is 200 while the process lives and `/ready` while it accepts new requests; `/metrics`; the
+ * status as a page (`/`) and as JSON (`/status.json`); `/cache/stats` and `/cache/purge`; `/proxy.pac` for browsers. It has
+ * its own address, on loopback by default, which the proxy never connects to. GET changes nothing.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
@@ -32,9 +31,9 @@ import { serializeProxyAutoConfig } from './proxy-auto-config.js'
 import { parsePurge } from './purge-request.js'
 import type { StatusDocument } from './status-document.js'
 
-/** What the admin listener may know of the rest, and do to it. */
+/** What the admin listener can read from the program, and change in it. */
 export interface Control {
-  /** Whether new requests are welcome: false once the proxy is draining, and while no process serves. */
+  /** Whether new requests are accepted: false once the proxy is draining, and while no worker runs. */
   ready(): boolean
   facts(): ProgramFacts
   /** The metrics, one report for each worker. */
@@ -42,15 +41,15 @@ export interface Control {
   /** What the status page shows, one report for each worker. */
   status(): Promise<readonly WorkerStatus[]>
   /**
-   * Ends a tunnel.
-   * @param id of its exchange
-   * @returns false when no worker has it, or not any more
+   * Closes a tunnel.
+   * @param id the id of its exchange
+   * @returns false when no worker has the tunnel, or no longer
    */
   closeTunnel(id: string): Promise<boolean>
   /**
-   * Forgets what is stored, in every worker.
-   * @returns how many responses; undefined while the cache is off
-   * @throws when a worker has not done so in time
+   * Purges the cache of every worker.
+   * @returns the number of responses purged; undefined while the cache is off
+   * @throws when a worker does not finish in time
    */
   purgeCache(what: Purge): Promise<number | undefined>
 }
@@ -61,12 +60,12 @@ export interface AdminServerOptions {
   readonly idleTimeoutMs?: number
   readonly descriptors?: Descriptors
   readonly readPage?: () => StatusPage
-  /** Gets what is refused. */
+  /** Refused requests are logged here. */
   readonly logger?: Pick<Logger, 'warn'>
 }
 
 const REQUEST_TIMEOUT_MS = 10_000
-/** How long a connection lives on which nothing moves. Who reads /events has something each second. */
+/** An idle connection is closed after this time. A reader of /events gets data every second. */
 const IDLE_TIMEOUT_MS = 15_000
 const TEXT_TYPE = 'text/plain; charset=utf-8'
 const HEADERS = {
@@ -76,8 +75,8 @@ const HEADERS = {
 }
 
 /**
- * What /metrics can be had as, the first where nothing is asked for. No name of a metric needs escaping, so whichever
- * way a client wants that done is fine.
+ * The formats of /metrics; the first is the default. No metric name needs escaping, so every escaping scheme that a client
+ * asks for is accepted.
  */
 const ESCAPING = ['allow-utf-8', 'underscores', 'dots', 'values']
   .map(scheme => `;escaping=${scheme}`)
@@ -89,17 +88,17 @@ const FORMATS = new Map<string, ExpositionFormat>([
 
 const CLOSE_TUNNEL = /^\/tunnels\/([A-Za-z0-9-]{1,64})\/close$/
 
-/** How long a purge may take. */
+/** A purge may take this long. */
 const PURGE_TIMEOUT_MS = 60_000
 const READ_ONLY = 'nothing can be changed here: listen.admin has read_only: true'
 const CACHE_OFF = 'the cache is off: the configuration in force has no cache'
 
 /**
- * What everybody is answered: probes and browsers cannot show a password, and it says nothing of who asks for what.
+ * Resources without access control: probes and browsers cannot send a password for them, and they reveal no requests.
  */
 const PUBLIC: ReadonlySet<string> = new Set(['/health', '/ready', '/proxy.pac'])
 
-/** What a POST does; never rejects. */
+/** Performs a POST; never rejects. */
 type Action = (response: ServerResponse) => Promise<void>
 
 type Answer = (request: IncomingMessage, response: ServerResponse, asked: Authority) => void
@@ -115,7 +114,7 @@ export class AdminServer {
   readonly #connections: AdminConnections
   #page: StatusPage | undefined
 
-  /** What GET and HEAD are for. */
+  /** The resources of GET and HEAD. */
   readonly #resources = new Map<string, Answer>([
     ['/', (_request, response) => this.#sendPage(response)],
     ['/events', (request, response) => this.#stream(request, response)],
@@ -159,16 +158,16 @@ export class AdminServer {
     })
   }
 
-  /** One at a time on a connection, so that whoever reads no answers has not many of them waiting here. */
+  /** One request at a time on a connection, so that a client that reads no responses cannot queue many of them. */
   #accept(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request
     if (this.#connections.isAnswering(socket)) {
       response.setHeader('Connection', 'close')
-      send(response, 503, 'a connection has one request at a time here')
+      send(response, 503, 'send one request at a time on a connection')
       return
     }
     this.#connections.begin(socket)
-    // The end of the answer has been handed to the system.
+    // The whole response has been handed to the operating system.
     response.once('close', () => this.#connections.end(socket))
     this.#answer(request, response)
   }
@@ -179,13 +178,13 @@ export class AdminServer {
     const asked = parseOwnHost(headers.host, this.#access.hosts)
     if (isProxyTarget(url)) {
       const message = this.#mistake(request)
-      this.#tell(request, 'proxy_request', message)
+      this.#logRefusal(request, 'proxy_request', message)
       response.statusMessage = refusalPhrase(message)
       send(response, 403, message)
       return
     }
-    // Whoever stands in between may have gone by the other one.
-    if ((request.headersDistinct['host']?.length ?? 0) > 1) send(response, 400, 'there can be one Host only')
+    // An intermediary may have used the other one.
+    if ((request.headersDistinct['host']?.length ?? 0) > 1) send(response, 400, 'more than one Host field')
     else if (asked === undefined)
       send(response, 403, 'Host must be localhost, an IP address or a name of listen.admin_hosts')
     else if (PUBLIC.has(path)) this.#give(request, response, asked)
@@ -210,7 +209,7 @@ export class AdminServer {
       return
     }
     const { status, reason, text, field } = refusal
-    if (reason !== undefined) this.#tell(request, reason, text)
+    if (reason !== undefined) this.#logRefusal(request, reason, text)
     if (field !== undefined) response.setHeader(...field)
     send(response, status, text)
   }
@@ -228,16 +227,16 @@ export class AdminServer {
     else refuseMethod(response, 'GET, HEAD', 'only GET and HEAD')
   }
 
-  /** Node has taken its hands off the connection. */
+  /** Node no longer handles this connection. */
   #refuseConnect(request: IncomingMessage, socket: Duplex): void {
     socket.on('error', () => socket.destroy())
-    // The answer would come in the middle of another one.
+    // The response would be written into the middle of another one.
     if (this.#connections.isAnswering(request.socket)) {
       socket.destroy()
       return
     }
     const message = this.#mistake(request)
-    this.#tell(request, 'proxy_request', message)
+    this.#logRefusal(request, 'proxy_request', message)
     const fields = {
       'Content-Type': TEXT_TYPE,
       'Content-Length': message.length + 1,
@@ -254,9 +253,9 @@ export class AdminServer {
     return describeMistake(this.#control.facts().listeners, socket.localAddress)
   }
 
-  #tell({ socket, method = '', url = '' }: IncomingMessage, reason: string, message: string): void {
+  #logRefusal({ socket, method = '', url = '' }: IncomingMessage, reason: string, message: string): void {
     const [target = ''] = splitTarget(url)
-    // What is meant for the proxy may have a password in front of its host.
+    // A target that is meant for the proxy may have a password before its host.
     const path = isProxyTarget(target) ? target.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/i, '$1') : target
     const clientAddress = socket.remoteAddress
     this.#logger?.warn({
@@ -278,8 +277,8 @@ export class AdminServer {
     try {
       this.#page ??= this.#readPage()
     } catch {
-      // Out of descriptors, say: the next request may have more luck.
-      send(response, 500, 'the page can not be had')
+      // For example, no file descriptor was left; the next request may succeed.
+      send(response, 500, 'the page is not available')
       return
     }
     const { html, contentSecurityPolicy } = this.#page
@@ -293,18 +292,18 @@ export class AdminServer {
     else if (!this.#streams.isFull) void this.#streams.add(response, HEADERS)
     else {
       response.setHeader('Retry-After', '10')
-      send(response, 503, 'too many are watching')
+      send(response, 503, 'too many watchers')
     }
   }
 
   #sendAutoConfig(response: ServerResponse, { host }: Authority): void {
     const text = serializeProxyAutoConfig(host, this.#control.facts().listeners)
     if (text === undefined)
-      send(response, 404, `listen.proxy has nothing that a browser can reach as ${host.name}`)
+      send(response, 404, `no address of listen.proxy can be reached by a browser as ${host.name}`)
     else send(response, 200, text, 'application/x-ns-proxy-autoconfig')
   }
 
-  /** What a POST is for. */
+  /** The action of a POST to this path. */
   #actionOf(path: string, query: string): Action | undefined {
     const tunnel = CLOSE_TUNNEL.exec(path)?.[1]
     if (tunnel !== undefined) return response => this.#closeTunnel(tunnel, response)
@@ -316,9 +315,9 @@ export class AdminServer {
   async #act(act: Action, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { headers } = request
     if (this.#access.isReadOnly) {
-      this.#tell(request, 'read_only', READ_ONLY)
+      this.#logRefusal(request, 'read_only', READ_ONLY)
       send(response, 403, READ_ONLY)
-    } else if (!isSameOrigin(headers)) send(response, 403, 'not from another origin')
+    } else if (!isSameOrigin(headers)) send(response, 403, 'requests of other origins are refused')
     else if (!hasJsonType(headers)) send(response, 415, 'Content-Type must be application/json')
     else await act(response)
   }
@@ -329,7 +328,7 @@ export class AdminServer {
       if (await this.#control.closeTunnel(id)) send(response, 200, 'closed')
       else send(response, 404, 'no such tunnel')
     } catch {
-      send(response, 500, 'the tunnel can not be closed')
+      send(response, 500, 'the tunnel cannot be closed')
     }
   }
 
@@ -342,7 +341,7 @@ export class AdminServer {
       send(response, 400, error instanceof RangeError ? error.message : 'bad query')
       return
     }
-    // Many files may have to be removed; nothing moves on the connection meanwhile.
+    // Removing many files takes time, during which the connection is idle.
     response.setTimeout(PURGE_TIMEOUT_MS)
     try {
       const purged = await this.#control.purgeCache(what)
@@ -360,7 +359,7 @@ export class AdminServer {
       if (cache === null) send(response, 404, CACHE_OFF)
       else send(response, 200, JSON.stringify(cache), 'application/json')
     } catch {
-      send(response, 500, 'the statistics can not be had')
+      send(response, 500, 'the statistics are not available')
     }
   }
 
@@ -376,7 +375,7 @@ export class AdminServer {
     try {
       text = JSON.stringify(await this.#status())
     } catch {}
-    if (text === undefined) send(response, 500, 'the status can not be had')
+    if (text === undefined) send(response, 500, 'the status is not available')
     else send(response, 200, text, 'application/json')
   }
 
@@ -388,12 +387,12 @@ export class AdminServer {
     try {
       exposition = await serializeMetrics(await this.#control.metrics(), format)
     } catch {}
-    if (exposition === undefined) send(response, 500, 'the metrics can not be had')
+    if (exposition === undefined) send(response, 500, 'the metrics are not available')
     else send(response, 200, exposition.text, exposition.contentType)
   }
 }
 
-/** Path and query. */
+/** @returns path and query */
 function splitTarget(target: string): string[] {
   const mark = target.indexOf('?')
   return mark === -1 ? [target] : [target.slice(0, mark), target.slice(mark + 1)]
@@ -404,7 +403,7 @@ function refuseMethod(response: ServerResponse, allow: string, text: string): vo
   send(response, 405, text)
 }
 
-/** @param text the end of its last line may be missing */
+/** @param text a final line end is added when there is none */
 function send(response: ServerResponse, status: number, text: string, contentType = TEXT_TYPE): void {
   response.writeHead(status, { 'Content-Type': contentType, ...HEADERS })
   response.end(text.endsWith('\n') ? text : `${text}\n`)

@@ -1,24 +1,24 @@
 /**
- * The layout of /status.json, which is also what the status page is drawn from. Times are in ISO 8601; what is absent is
- * null. Keys may be added; when one changes its meaning or goes, `schema` grows.
+ * The layout of /status.json, which the status page shows as well. Times are ISO 8601; absent values are null. Keys may be
+ * added; when a key changes its meaning or is removed, `schema` increases.
  */
 type CacheResult = import('../outcome.js').CacheResult
 
 export interface StatusDocument {
   readonly schema: 1
   readonly time: string
-  /** Of Sluice and of Node. */
+  /** The versions of Sluice (`version`) and of Node. */
   readonly version: string | null
   readonly node: string | null
   readonly started: string
   readonly uptime_seconds: number
-  /** False while it drains. */
+  /** False while the proxy drains. */
   readonly ready: boolean
   readonly listen: {
     readonly proxy: readonly string[]
     readonly tls: string | null
     readonly admin: string | null
-    /** Whether nothing can be changed at the admin listener. */
+    /** Whether the admin listener accepts no changes. */
     readonly read_only: boolean
   }
   readonly config: {
@@ -33,17 +33,17 @@ export interface StatusDocument {
     } | null
   }
   readonly workers: readonly DocumentWorker[]
-  /** The mean of the last five seconds. */
+  /** Means of the last five seconds. */
   readonly rates: {
     readonly requests_per_second: number
     readonly denied_per_second: number
-    /** Of those that were let through. */
+    /** Requests that were allowed and then failed. */
     readonly failed_per_second: number
     readonly tunnels_per_second: number
     readonly bytes_up_per_second: number
     readonly bytes_down_per_second: number
   }
-  /** Of the last `window_seconds`. */
+  /** Over the last `window_seconds`. */
   readonly latency: {
     readonly window_seconds: number
     readonly dns: DocumentLatency
@@ -55,25 +55,25 @@ export interface StatusDocument {
   readonly failures: DocumentFailures
   /** The parent proxies, and the upstreams of `origins`. */
   readonly upstreams: readonly DocumentUpstream[]
-  /** Null while nothing is stored anywhere. */
+  /** Null while the cache is off. */
   readonly cache: DocumentCache | null
   readonly limits: readonly DocumentLimit[]
   readonly traffic: DocumentTraffic
 }
 
 export interface DocumentWorker {
-  /** Its number, as in the log; 1 where there is no other. */
+  /** The number of the worker, as in the log; 1 without workers. */
   readonly worker: number
   readonly pid: number | null
   readonly started: string
   readonly config_hash: string
-  /** The part of the last second in which the event loop was busy, from 0 to 1. */
+  /** The fraction of the last second in which the event loop was busy, from 0 to 1. */
   readonly busy: number
   readonly requests_per_second: number
   readonly tunnels: number
 }
 
-/** `count` is how often it was measured, the others are milliseconds; null where it never was. */
+/** `count` is the number of measurements; the quantiles are in milliseconds, null without a measurement. */
 export interface DocumentLatency {
   readonly count: number
   readonly p50: number | null
@@ -82,7 +82,7 @@ export interface DocumentLatency {
 }
 
 export interface DocumentTunnel {
-  /** Of its exchange, as in the log; what `POST /tunnels/ID/close` takes. */
+  /** The id of its exchange, as in the log and in `POST /tunnels/ID/close`. */
   readonly id: string
   readonly client: string | null
   readonly user: string | null
@@ -91,7 +91,7 @@ export interface DocumentTunnel {
   readonly host: string | null
   readonly port: number | null
   readonly rule: string | null
-  /** The IP address that it leads to. */
+  /** The IP address of its upstream connection. */
   readonly address: string
   readonly age_seconds: number
   readonly bytes_up: number
@@ -110,10 +110,10 @@ export interface DocumentDenial {
   readonly reason: string
   readonly rule: string | null
   readonly detail: string | null
-  /** What the configuration would have to say, step by step; empty where no line would allow it, or none is drafted. */
+  /** Changes to the configuration that would allow the request; empty when none would, or none is suggested. */
   readonly remedy: readonly {
     readonly text: string
-    /** To paste; null where there is nothing to copy. */
+    /** The YAML to paste; null when there is none. */
     readonly yaml: string | null
   }[]
   readonly count: number
@@ -121,29 +121,29 @@ export interface DocumentDenial {
   readonly last: string
 }
 
-/** Requests that were let through and did not get their answer: those of the last seconds, and what has failed lately. */
+/** Requests that were allowed and then failed: their number over the last seconds, and recent kinds. */
 export interface DocumentFailures {
   readonly window_seconds: number
-  /** How many failed in that time, and of how many; the numbers are those of `traffic`. */
+  /** The number of failures in that time, and of all requests; the sums of `traffic`. */
   readonly failed: number
   readonly requests: number
   readonly dropped: number
   readonly listed: readonly DocumentFailure[]
 }
 
-/** Requests to one target that failed for one reason; `client` to `detail` are of the last of them. */
+/** Requests to one target that failed for one reason; `client` to `detail` are those of the latest. */
 export interface DocumentFailure {
   readonly kind: string
   readonly host: string | null
   readonly port: number | null
   readonly rule: string | null
   readonly reason: string
-  /** The URL of the parent proxy that was asked. */
+  /** The URL of the parent proxy that was used. */
   readonly parent: string | null
   readonly client: string | null
   readonly user: string | null
   readonly client_address: string
-  /** What the client was told. */
+  /** The error text that the client got. */
   readonly detail: string
   readonly count: number
   readonly first: string
@@ -155,50 +155,50 @@ export interface DocumentUpstream {
   readonly route: string
   readonly upstream: string
   readonly up: boolean
-  /** Since when it cannot be reached, when that was tried last, and why it failed; all are null while it is up. */
+  /** When it went down, when a connection was last tried, and why that failed; null while it is up. */
   readonly down_since: string | null
   readonly last_tried: string | null
   readonly error: string | null
   readonly failures: number
 }
 
-/** What is stored now, and what was answered since the workers that are there have begun. */
+/** The contents of the cache now, and its results since the current workers started. */
 export interface DocumentCache {
   readonly store: 'memory' | 'disk' | 'redis'
   /** False while it cannot be used. */
   readonly up: boolean
   readonly entries: number
   readonly bytes: number
-  /** What `bytes` keeps to, of all workers together; null for Redis, which has a bound of its own. */
+  /** The upper bound of `bytes`, of all workers together; null for Redis, which has its own bound. */
   readonly size_bytes: number | null
   readonly evictions: number
-  /** How many requests by what the cache has made of them, as in the log. */
+  /** The number of requests by cache result, as in the log. */
   readonly requests: Readonly<Record<CacheResult, number>>
-  /** Of those that it could have answered the part that it has, from 0 to 1; null where there were none. */
+  /** The fraction of cacheable requests that the cache answered, from 0 to 1; null without such a request. */
   readonly hit_ratio: number | null
   readonly served_bytes: number
 }
 
-/** A key of `limits` in the configuration; `body_min_rate` in bytes a second. */
+/** A key of `limits` in the configuration; `body_min_rate` is in bytes per second. */
 export interface DocumentLimit {
   readonly key: string
   readonly value: number
   readonly unit: 'ms' | 'bytes' | 'count'
-  /** Who uses most of `tunnels_per_client`, the largest share first; null of all other keys. */
+  /** The clients with the most tunnels, for `tunnels_per_client`, the largest first; null for all other keys. */
   readonly most: readonly DocumentShare[] | null
 }
 
 export interface DocumentShare {
   readonly client: string | null
   readonly user: string | null
-  /** Null where there is a user. */
+  /** Null for a user. */
   readonly client_address: string | null
   readonly count: number
 }
 
-/** One number a second, the oldest first; per second, but for `tunnels_open`. */
+/** One number for each second, the oldest first; `tunnels_open` is a count, the others are rates. */
 export interface DocumentTraffic {
-  /** The second that the last numbers are of. */
+  /** The second of the last numbers. */
   readonly end: string
   readonly requests: readonly number[]
   readonly denied: readonly number[]

@@ -205,7 +205,7 @@ t.test('/metrics is what all workers counted together, in the format that is ask
   }
 })
 
-t.test('metrics that can not be had are 500, and the listener goes on', async t => {
+t.test('metrics that are not available are 500, and the listener goes on', async t => {
   const { control, get } = await admin(t)
   control.reports = () => Promise.reject(new Error('no worker'))
   t.equal(status(await get('/metrics')), 500)
@@ -236,7 +236,7 @@ t.test('a page that can not be read is 500, and is read again for the next reque
   })
   const answer = await get('/')
   t.equal(status(answer), 500)
-  t.match(body(answer), 'the page can not be had\n')
+  t.match(body(answer), 'the page is not available\n')
   fails = false
   t.equal(status(await get('/')), 200)
   fails = true
@@ -369,7 +369,7 @@ t.test('/cache/stats is what /status.json says of the cache, and 404 while it is
   t.equal(status(await get('/cache/stats')), 500)
 })
 
-t.test('/status.json is what the workers report, and 500 while it can not be had', async t => {
+t.test('/status.json is what the workers report, and 500 while it is not available', async t => {
   const { control, get } = await admin(t)
   const answer = await get('/status.json')
   t.match(answer, '\r\nContent-Type: application/json\r\nCache-Control: no-store\r\n')
@@ -425,7 +425,7 @@ t.test('a connection has one request at a time: no more are worked on before the
   const rest = await client.untilEnd()
   const refused = rest.slice(rest.indexOf('HTTP/1.1'))
   t.match(refused, /^HTTP\/1\.1 503 Service Unavailable\r\nConnection: close\r\n/)
-  t.match(body(refused), 'a connection has one request at a time here\n')
+  t.match(body(refused), 'send one request at a time on a connection\n')
   t.equal(refused.split('HTTP/1.1').length, 2, 'and none after the one that says so')
   t.equal(asked, 1)
   for (let i = 0; i < 3; i++) {

@@ -1,6 +1,6 @@
 /** The part of the status page that shows failures: what cannot be reached, and what has failed lately. */
 
-/** At the top, where something is down; empty otherwise. */
+/** The banner at the top; hidden while nothing is down. */
 export const TROUBLE = '<ul id="trouble" class="banner bad trouble" aria-label="What is wrong" hidden></ul>'
 
 export const FAILURES_SECTION = `<section aria-labelledby="failures-title">

@@ -1,6 +1,6 @@
 /**
- * The status page as one document that asks for nothing else: its styles and scripts stand in it, and its Content-Security-Policy
- * names them by their hashes, so that nothing runs there that did not come with the program.
+ * The status page: one document that loads nothing else. Its styles and scripts are inline, and its Content-Security-Policy
+ * lists their hashes, so that nothing else can run in it.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ export interface StatusPage {
   readonly contentSecurityPolicy: string
 }
 
-/** Compiled from client/, in the order in which one uses what another has: they share one scope. */
+/** The scripts compiled from client/. They share one scope; a script comes after those that it uses when it is loaded. */
 const SCRIPTS = [
   'format',
   'elements',
@@ -27,7 +27,7 @@ const SCRIPTS = [
   'main',
 ]
 
-/** @throws the system's error when a file of it is not there */
+/** @throws the system's error when one of its files cannot be read */
 export function readStatusPage(): StatusPage {
   const { resolve } = createRequire(import.meta.url)
   const read = (path: string | URL): string => readFileSync(path, 'utf8')
@@ -67,18 +67,18 @@ ${scripts.map(text => `<script>${enclosed(text, 'script')}</script>`).join('\n')
   return { html, contentSecurityPolicy: policy.join('; ') }
 }
 
-/** @throws RangeError when it would end its element */
+/** @throws RangeError when the text would end its own element */
 function enclosed(text: string, element: 'script' | 'style'): string {
   if (text.toLowerCase().includes(`</${element}`)) throw new RangeError(`</${element} in a ${element}`)
   return text
 }
 
-/** CSP Level 3 §2.3.1. */
+/** A hash-source (CSP Level 3 §2.3.1). */
 function hashSource(text: string): string {
   return `'sha256-${createHash('sha256').update(text).digest('base64')}'`
 }
 
-/** The body of the page, before any number is in it. */
+/** The charts of the page, before they have data. */
 const CHARTS: readonly [id: string, title: string][] = [
   ['chart-requests', 'Requests, per second'],
   ['chart-bytes', 'Bytes, per second'],
@@ -96,8 +96,8 @@ const TILES: readonly [id: string, label: string][] = [
 ]
 
 /**
- * @param columns `#` before those that hold numbers, `~` before those that a narrow screen does without; `:` and a key behind
- *   those that the table can be sorted by
+ * @param columns the header texts. A prefix `#` marks a column of numbers, `~` one that narrow screens hide; a suffix `:key`
+ *   makes the column sortable
  */
 function table(id: string, caption: string, columns: readonly string[], empty: string): string {
   const heads = columns.map(column => {

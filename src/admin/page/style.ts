@@ -1,4 +1,4 @@
-/** How the status page looks: by light and by dark, from 360 pixels on. */
+/** The style of the status page: light and dark, for screens from 360 pixels. */
 export const STATUS_STYLE = `
 :root {
   color-scheme: light dark;

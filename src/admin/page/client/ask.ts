@@ -1,6 +1,6 @@
-/** A question that has to be answered before something is done that cannot be undone. */
+/** Asks for confirmation before an action that cannot be undone. */
 
-/** @returns whether the answer is yes; Escape is no */
+/** @returns whether the action was confirmed; Escape declines */
 function ask(text: string): Promise<boolean> {
   const dialog = found<HTMLDialogElement>('ask')
   setBreakable(found('ask-text'), text)

@@ -1,10 +1,10 @@
-/** The charts: the last quarter of an hour, second by second. */
+/** The charts of the last quarter of an hour, with one value per second. */
 
 type StatusTraffic = import('../../status-document.js').DocumentTraffic
 type SeriesName = Exclude<keyof StatusTraffic, 'end'>
 
 const CHART_SECONDS = 900
-/** A chart that has little to show yet is so wide. */
+/** The shortest time that a chart shows, while there is less data. */
 const LEAST_SECONDS = 120
 
 const SERIES_NAMES: readonly SeriesName[] = [
@@ -17,7 +17,7 @@ const SERIES_NAMES: readonly SeriesName[] = [
   'bytes_down',
 ]
 
-/** What has been seen so far, by the second; seconds that were missed are gaps. */
+/** The samples received so far, one per second; missed seconds are gaps. */
 class TrafficHistory {
   #end = 0
   readonly #samples = new Map<SeriesName, (number | null)[]>(SERIES_NAMES.map(name => [name, []]))
@@ -25,7 +25,7 @@ class TrafficHistory {
   add(traffic: StatusTraffic): void {
     const end = Date.parse(traffic.end) / 1000
     const length = traffic.requests.length
-    // The clock of the machine was set back: what was seen does not fit to what comes.
+    // The clock of the machine was set back, so the earlier samples no longer match.
     if (end < this.#end - CHART_SECONDS) this.#clear()
     if (this.#end === 0) this.#end = end - length
     const passed = Math.max(0, end - this.#end)
@@ -59,11 +59,11 @@ interface ChartPlan {
   readonly id: string
   readonly series: readonly { readonly name: SeriesName; readonly label: string; readonly color: string }[]
   readonly format: (value: number) => string
-  /** What stands behind a value where it is told by itself. */
+  /** The unit after a value of the cursor. */
   readonly unit: string
-  /** The scale reaches up to here at least. */
+  /** The smallest upper end of the scale. */
   readonly least: number
-  /** What may lie between two lines of the grid. */
+  /** The distances allowed between two grid lines. */
   readonly steps: number[]
 }
 
@@ -112,7 +112,7 @@ const CHART_PLANS: readonly ChartPlan[] = [
   },
 ]
 
-/** How far a key moves the cursor of a chart, in seconds. */
+/** Seconds by which a key moves the cursor of a chart. */
 const KEY_SECONDS: Readonly<Record<string, number>> = {
   ArrowLeft: -1,
   ArrowDown: -1,
@@ -125,8 +125,8 @@ const KEY_SECONDS: Readonly<Record<string, number>> = {
 }
 
 /**
- * One chart; it is made anew when its colours change. It tells the values of a second that is pointed at, or chosen with
- * the keys of a slider (WAI-ARIA Authoring Practices, "Slider Pattern").
+ * One chart, which is created again when the colours change. It shows the values of the second under the pointer, or of one
+ * that is selected with the keys of a slider (WAI-ARIA Authoring Practices, "Slider Pattern").
  */
 class TrafficChart {
   readonly #plan: ChartPlan
@@ -134,7 +134,7 @@ class TrafficChart {
   readonly #reading = made('div', 'reading')
   #plot: uPlot | undefined
   #data: uPlot.AlignedData = [[]]
-  /** The second that was chosen by keyboard. */
+  /** The second selected by keyboard, since the epoch. */
   #chosen: number | undefined
 
   constructor(plan: ChartPlan) {
@@ -160,7 +160,7 @@ class TrafficChart {
     const times = this.#data[0]
     this.#place.setAttribute('aria-valuemax', String(times.length - 1))
     const [first = 0] = times
-    // uPlot moves its scale in a microtask.
+    // uPlot updates its scale in a microtask.
     if (this.#chosen !== undefined) queueMicrotask(() => this.#choose(this.#chosen, first))
     else if (this.#reading.hidden) this.#describe(times.length - 1)
   }
@@ -177,8 +177,8 @@ class TrafficChart {
   }
 
   /**
-   * @param second undefined to show no values
-   * @param first the earliest second that there is
+   * @param second undefined to hide the values
+   * @param first the earliest second of the data
    */
   #choose(second: number | undefined, first = 0): void {
     this.#chosen = second === undefined ? undefined : Math.max(second, first)
@@ -186,7 +186,7 @@ class TrafficChart {
     this.#plot?.setCursor({ left: left ?? -10, top: 0 })
   }
 
-  /** Shows the values of the second that the cursor is at. */
+  /** Shows the values at the cursor. */
   #read({ cursor, over }: uPlot): void {
     const { left = 0 } = cursor
     const [first = 0] = this.#data[0]
@@ -217,7 +217,7 @@ class TrafficChart {
     )
   }
 
-  /** With the colours that hold now. */
+  /** Creates the chart with the current colours. */
   draw(): void {
     const styles = getComputedStyle(document.documentElement)
     const color = (name: string): string => styles.getPropertyValue(name).trim()

@@ -1,6 +1,6 @@
-/** What was refused lately, each with what refused it and the YAML that would allow it. */
+/** The recent refusals, each with its reason and the YAML that would allow the request. */
 
-/** Milliseconds between two announcements, so that a flood of refusals does not drown everything else. */
+/** The least time between two announcements, so that many refusals do not drown all other announcements. */
 const ANNOUNCE_MS = 10_000
 
 type StatusDenial = import('../../status-document.js').DocumentDenial
@@ -10,7 +10,7 @@ function createDenials(): (denials: Status['denials'], now: number) => void {
   const held = new HeldOrder<StatusDenial>(keyOfDenial)
   let now = 0
   let uses: ReadonlyMap<string, number> = new Map()
-  /** How many other refusals suggest the same YAML. */
+  /** The number of other refusals that suggest the same YAML. */
   const others = (yaml: string | null): number => (yaml === null ? 0 : (uses.get(yaml) ?? 1) - 1)
   const list = new KeyedList<StatusDenial>(element, keyOfDenial, denial => {
     const target = made('span', 'target')
@@ -42,7 +42,7 @@ function createDenials(): (denials: Status['denials'], now: number) => void {
   let known: ReadonlySet<string> = new Set()
   let announcedAt = 0
   const show = (): void => {
-    // By when a kind came up first, which never changes: a request that is refused again moves nothing.
+    // Sorted by the first refusal of each kind, which never changes: a further refusal moves no row.
     const ordered = [...latest.listed].sort((a, b) => compareDenials(a, b))
     const { shown, waiting } = held.next(ordered, isInUse(element))
     list.show(shown.map(({ item }) => item))
@@ -64,7 +64,7 @@ function createDenials(): (denials: Status['denials'], now: number) => void {
   }
 }
 
-/** What came up last comes first. */
+/** The newest kind comes first. */
 function compareDenials(a: StatusDenial, b: StatusDenial): number {
   if (a.first !== b.first) return a.first < b.first ? 1 : -1
   return keyOfDenial(a) < keyOfDenial(b) ? -1 : 1
@@ -133,7 +133,7 @@ async function copy(text: string, button: HTMLButtonElement): Promise<void> {
     () => true,
     () => false,
   )
-  // Only pages that are not from elsewhere on the network may use the clipboard; the text can be copied by hand.
+  // A page that was loaded over the network without TLS has no clipboard; the text can be copied by hand.
   button.textContent = copied ? 'Copied' : 'Select it'
   announce(copied ? 'Copied' : 'It cannot be copied from here')
   if (!copied && button.previousElementSibling !== null) {

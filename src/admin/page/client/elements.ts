@@ -1,4 +1,4 @@
-/** Elements: found, made and kept in step with lists. What they say is always set as text, never as markup. */
+/** Finds and creates elements, and keeps them in step with lists. Content is always set as text, never as markup. */
 
 function found<T extends HTMLElement = HTMLElement>(id: string): T {
   const element = document.getElementById(id)
@@ -17,32 +17,32 @@ function made<K extends keyof HTMLElementTagNameMap>(
   return element
 }
 
-/** Touches the document only where something changes, so that selections and readers are left in peace. */
+/** Changes the document only when the text differs, so that selections and screen readers are not disturbed. */
 function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text
 }
 
-/** Where a host, an address, a URL or YAML may be broken: behind what separates its words. */
+/** The places where a host, an address, a URL or YAML may be broken: after the characters that separate its words. */
 const BREAKS = /(?<=[-.:/_,@=?&;])(?=[^-.:/_,@=?&;\s])/
 
-/** Text that is broken between its words alone, where a line is too short for it. */
+/** @returns the text with break opportunities between its words, and nowhere else */
 function breakable(text: string): (Node | string)[] {
   return text.split(BREAKS).flatMap((part, i) => (i === 0 ? [part] : [document.createElement('wbr'), part]))
 }
 
-/** The same of a sentence in which backticks stand around what is in a configuration. */
+/** @returns a sentence in the same way, with the parts between backticks as code */
 function prose(text: string): (Node | string)[] {
   return text
     .split('`')
     .flatMap((part, i) => (i % 2 === 1 ? [made('code', '', ...breakable(part))] : breakable(part)))
 }
 
-/** As setText, broken between words. */
+/** As setText, with break opportunities between words. */
 function setBreakable(element: Element, text: string): void {
   if (element.textContent !== text) element.replaceChildren(...breakable(text))
 }
 
-/** Pairs of a term and what it is, in a `dl`. */
+/** Fills a `dl` with pairs of a term and its value. */
 function setFacts(list: HTMLElement, facts: readonly (readonly [string, string])[]): void {
   const text = JSON.stringify(facts)
   if (list.dataset['facts'] === text) return
@@ -59,7 +59,7 @@ interface KeyedView<Item> {
   update(item: Item): void
 }
 
-/** The children of one element, one for each item: those that stay keep their place in the tab order, and the focus. */
+/** The children of one element, one for each item. Elements whose item remains keep the focus. */
 class KeyedList<Item> {
   readonly #parent: HTMLElement
   readonly #keyOf: (item: Item) => string
@@ -91,7 +91,7 @@ class KeyedList<Item> {
   }
 }
 
-/** A row of cells that hold text; the first names the row. Roles are set, as a style may make the row no table row. */
+/** A row of cells; the first is its header. Roles are explicit, because a style may change the display of table elements. */
 function textRow(columns: readonly string[]): { row: HTMLTableRowElement; cells: HTMLElement[] } {
   const cells = columns.map((className, i) => {
     const cell = made(i === 0 ? 'th' : 'td', className)
@@ -104,7 +104,7 @@ function textRow(columns: readonly string[]): { row: HTMLTableRowElement; cells:
   return { row, cells }
 }
 
-/** Rows of text alone: `columns` are the classes of the cells, `textsOf` what stands in them. */
+/** A table of texts: `columns` are the classes of the cells, `textsOf` returns their texts. */
 function textTable<Item>(
   id: string,
   columns: readonly string[],

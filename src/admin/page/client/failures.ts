@@ -1,12 +1,12 @@
-/** What cannot be reached, at the top of the page; what has failed lately; and whether anything of it is urgent. */
+/** The banner of parents and upstreams that cannot be reached, and the list of recent failures. */
 
 type StatusFailure = import('../../status-document.js').DocumentFailure
 type StatusUpstream = import('../../status-document.js').DocumentUpstream
 
-/** From so many failures in the window on, when they are half of all requests, it says so at the top. */
+/** The least number of failures in the window for a banner, which needs half of all requests to fail as well. */
 const MANY_FAILURES = 10
 
-/** @returns shows a status, and says in a word or two what is wrong; undefined while nothing is */
+/** @returns a function that shows a status, and returns what is wrong in a word or two; undefined while nothing is */
 function createFailures(): (status: Status) => string | undefined {
   let now = 0
   const troubles = new KeyedList<Trouble>(
@@ -50,7 +50,7 @@ function createFailures(): (status: Status) => string | undefined {
     found('trouble').hidden = wrong.length === 0
     setText(found('tile-failed'), formatNumber(rates.failed_per_second))
     found('tile-failed').dataset['bad'] = String(rates.failed_per_second > 0)
-    // The order of their first times: it stays while they go on.
+    // Sorted by the first failure of each kind, which never changes: a further failure moves no row.
     list.show([...failures.listed].sort((a, b) => Date.parse(b.first) - Date.parse(a.first)))
     found('failures-empty').hidden = failures.listed.length > 0
     setText(found('failures-note'), noteOf(failures))
@@ -58,16 +58,16 @@ function createFailures(): (status: Status) => string | undefined {
   }
 }
 
-/** Something to be told at the top. */
+/** One line of the banner. */
 interface Trouble {
   readonly key: string
-  /** For the state of the proxy, in a word or two. */
+  /** The state of the proxy, in a word or two. */
   readonly state: string
   readonly what: string
   readonly details: string
 }
 
-/** One for each route that has a hop which cannot be reached; those of which none can come first. */
+/** One for each route with a next hop that is down; routes without any that is up come first. */
 function upstreamTroubles(upstreams: readonly StatusUpstream[], now: number): Trouble[] {
   const routes = [...new Set(upstreams.map(({ route }) => route))]
   return routes

@@ -1,4 +1,4 @@
-/** The head of the page, its banners and tiles, and the tables that hold text alone. */
+/** The head of the page, its banners and tiles, and the tables of texts. */
 
 type Status = import('../../status-document.js').StatusDocument
 type StatusLatency = import('../../status-document.js').DocumentLatency
@@ -115,7 +115,7 @@ function showConfiguration({ config, node, workers }: Status): void {
   ])
 }
 
-/** What nobody should have to look for: that nothing is enforced, and what is wrong with a file that was rejected. */
+/** The banners of mode observe and of a rejected configuration, with its problems. */
 function showBanners({ config: { mode, hash, last_reload: reload } }: Status): void {
   found('observe-banner').hidden = mode !== 'observe'
   document.body.classList.toggle('observe', mode === 'observe')

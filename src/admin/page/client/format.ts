@@ -1,8 +1,8 @@
-/** Numbers and times as people read them. */
+/** Formats numbers and times for people. */
 
 const BYTE_UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
 
-/** Three digits or so: `0`, `0.4`, `12`, `1,234`. */
+/** `0`, `0.4`, `12`, `1,234`. */
 function formatNumber(value: number): string {
   if (value > 0 && value < 10) return value.toFixed(1).replace(/\.0$/, '')
   return Math.round(value).toLocaleString('en')
@@ -28,7 +28,7 @@ function formatAge(seconds: number): string {
   return `${Math.floor(hours / 24)} d ${hours % 24} h`
 }
 
-/** A date that reads the same everywhere, with its zone: `2026-11-22 09:05:07 +01:00`, `2026-11-22 08:05:07 UTC`. */
+/** Local time in an unambiguous form, with its zone: `2026-11-22 09:05:07 +01:00`, `2026-11-22 08:05:07 UTC`. */
 function formatTime(iso: string): string {
   const date = new Date(iso)
   const minutes = -date.getTimezoneOffset()
@@ -45,7 +45,7 @@ function formatOffset(minutes: number): string {
   return `${minutes < 0 ? '-' : '+'}${hours}:${rest}`
 }
 
-/** The hour of a chart, in the zone of the browser: `09:05` or `09:05:07`. */
+/** Local time of day: `09:05` or `09:05:07`. */
 function formatClock(seconds: number, withSeconds: boolean): string {
   const options = { hour: '2-digit', minute: '2-digit' } as const
   const date = new Date(seconds * 1000)
@@ -64,7 +64,7 @@ function formatLimit({ value, unit }: { readonly value: number; readonly unit: s
   return value.toLocaleString('en')
 }
 
-/** IPv6 goes in brackets. */
+/** `host:port`, with brackets around IPv6. */
 function formatTarget(host: string | null, port: number | null): string {
   if (host === null) return 'no target'
   const name = host.includes(':') ? `[${host}]` : host
@@ -81,7 +81,7 @@ function formatClient(client: string | null, user: string | null, address: strin
   return client === null && user === null ? address : `${formatIdentity(client, user)} (${address})`
 }
 
-/** `alice of agents: 37`, or with an address in place of a user. */
+/** `alice of agents: 37`; without a user, the address takes the place of the user. */
 function formatShare(share: import('../../status-document.js').DocumentShare): string {
   const { client, user, client_address: address, count } = share
   return `${formatIdentity(client, user ?? address)}: ${count.toLocaleString('en')}`

@@ -1,8 +1,8 @@
-/** The order of a list that changes every second: it holds still while somebody points at it or has the focus in it. */
+/** Keeps the order of a list that changes every second while the pointer or the focus is in the list. */
 
 interface HeldItem<Item> {
   readonly item: Item
-  /** It is not in the list any more, and keeps its place until the list is left. */
+  /** Whether it was removed from the list; it keeps its place until the list is left. */
   readonly isGone: boolean
 }
 
@@ -15,9 +15,9 @@ class HeldOrder<Item> {
   }
 
   /**
-   * @param wanted the items in the order in which they would be shown
-   * @param isHeld whether the order of the last call is kept
-   * @returns what to show, and how many items wait until the order is no longer held
+   * @param wanted the items in their new order
+   * @param isHeld whether to keep the order of the last call
+   * @returns the items to show, and how many new ones are left out while the order is held
    */
   next(wanted: readonly Item[], isHeld: boolean): { shown: readonly HeldItem<Item>[]; waiting: number } {
     if (!isHeld || this.#shown.length === 0) {
@@ -35,7 +35,7 @@ class HeldOrder<Item> {
   }
 }
 
-/** Calls back when the element is left, by the pointer or by the focus. */
+/** Calls back when the pointer or the focus leaves the element. */
 function onLeave(element: HTMLElement, left: () => void): void {
   element.addEventListener('pointerleave', left)
   element.addEventListener('focusout', event => {
@@ -43,7 +43,7 @@ function onLeave(element: HTMLElement, left: () => void): void {
   })
 }
 
-/** A finger leaves no pointer behind, although a browser may go on to say so. */
+/** Touch screens report :hover for the last element that was touched, so there it does not count. */
 const HOVERS = matchMedia('(hover: hover)')
 
 function isInUse(element: HTMLElement): boolean {

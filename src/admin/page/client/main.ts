@@ -1,6 +1,6 @@
-/** Keeps the page in step with the proxy: one stream of events, opened again whenever it is lost. */
+/** Updates the page from one event stream, which is opened again whenever it is lost. */
 
-/** Past so long without an event the proxy is gone, even when the connection does not say so. */
+/** Without an event for this long the proxy is taken for gone, even while the connection is open. */
 const SILENCE_MS = 6000
 const RETRY_MS = 2000
 
@@ -50,7 +50,7 @@ function connect(show: (status: Status) => void): void {
 
 type PageState = 'ready' | 'observe' | 'failing' | 'draining' | 'lost'
 
-/** @param trouble what is wrong, in a word or two */
+/** @param trouble what is wrong, in a word or two; undefined when nothing is */
 function stateOf(
   { ready, config: { mode } }: Status,
   trouble: string | undefined,

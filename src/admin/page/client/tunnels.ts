@@ -1,17 +1,17 @@
-/** The tunnels that are open, by bytes or in another order, each with a button that closes it. */
+/** The open tunnels, sorted by bytes or another column, each with a button that closes it. */
 
 type StatusTunnel = import('../../status-document.js').DocumentTunnel
 
-/** Rows that are shown until all are asked for, so that what is below the table stays in reach. */
+/** The number of rows shown at first, so that the sections below the table stay within reach. */
 const FIRST_ROWS = 25
 
 interface TunnelOrder {
-  /** As `data-sort` of its column. */
+  /** The `data-sort` of its column. */
   readonly column: string
   readonly isDescending: boolean
 }
 
-/** What a column is sorted by; numbers begin with the largest, texts with A. */
+/** The sort keys of the columns. */
 const TUNNEL_COLUMNS: Readonly<Record<string, (tunnel: StatusTunnel) => number | string>> = {
   target: ({ host, port }) => formatTarget(host, port),
   client: ({ client, user, client_address: address }) => `${formatIdentity(client, user)} ${address}`,
@@ -150,7 +150,7 @@ function makeTunnelRow({ item: tunnel }: HeldItem<StatusTunnel>): KeyedView<Held
   }
 }
 
-/** @param row keeps what is under way, for its button */
+/** @param row its `data-closing` disables the button while the request is in progress */
 async function askAndClose(tunnel: StatusTunnel, row: HTMLElement): Promise<void> {
   const name = formatTarget(tunnel.host, tunnel.port)
   const who = formatClient(tunnel.client, tunnel.user, tunnel.client_address)
@@ -163,7 +163,7 @@ async function askAndClose(tunnel: StatusTunnel, row: HTMLElement): Promise<void
   }).catch(() => undefined)
   if (answer?.ok === true || answer?.status === 404) {
     announce(`The tunnel to ${name} is closed`)
-    // The button goes with its row; the focus stays in the section, for those who use the keyboard.
+    // The button disappears with its row, so the focus moves to the heading of the section.
     found('tunnels-title').focus({ preventScroll: true })
   } else {
     delete row.dataset['closing']
