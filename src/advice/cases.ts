@@ -1,6 +1,6 @@
 /**
- * Requests with what is to become of them, so that a change of a configuration is seen in CI to allow and deny what it
- * should: a file in YAML, a list, whose problems are told like those of a configuration.
+ * Test cases of a configuration for CI: requests with the decision that is expected for each. The file is a YAML list, and its
+ * problems are reported like those of a configuration.
  */
 import * as z from 'zod'
 import { list, name, oneOf, section, text } from '../config/fields.js'
@@ -33,21 +33,21 @@ export interface Case {
   readonly request: Explanation['request']
   readonly client: Explanation['client']
   readonly expect: 'allow' | 'deny'
-  /** Of the refusal. */
+  /** The expected reason of the refusal. */
   readonly reason: string | undefined
-  /** The rule that allows it, or comes nearest. */
+  /** The expected rule: the one that allows the request, or the nearest one. */
   readonly rule: string | undefined
-  /** For whom, as the file has it. */
+  /** The client as written in the file. */
   readonly clientText: string
-  /** Where it begins in the file, from 1. */
+  /** The line where the case begins, from 1. */
   readonly line: number
 }
 
 /**
  * @param source the text of the file
- * @param file what messages call it
+ * @param file the name of the file for messages
  * @param config whose clients the cases name
- * @throws ConfigError with every problem
+ * @throws ConfigError with all problems
  */
 export function parseCases(source: string, file: string, config: Config): Case[] {
   const texts = new Texts(source)
@@ -88,13 +88,13 @@ function faultAt(root: Located, path: Path, message: string): Fault {
 
 export interface Judgement {
   readonly passed: boolean
-  /** What was found, in one clause. */
+  /** The actual decision, in one clause. */
   readonly found: string
 }
 
 /**
- * Under `mode: observe` what would be denied counts as denied: cases are about the rules, which are written while nothing is
- * enforced yet.
+ * Under `mode: observe`, a request that would be denied counts as denied: cases test the rules, which may be written before they
+ * are enforced.
  */
 export function judgeCase({ expect, reason, rule }: Case, explanation: Explanation): Judgement {
   const { verdict, refusal } = explanation
@@ -110,12 +110,12 @@ export function judgeCase({ expect, reason, rule }: Case, explanation: Explanati
   return { passed, found }
 }
 
-/** The rule that came nearest, where the message does not name it. */
+/** The nearest rule, unless the message names it. */
 function nearest({ rule, refusal }: Explanation): string {
   return rule === undefined || refusal?.message.includes(`rules.${rule}`) ? '' : `, nearest rules.${rule}`
 }
 
-/** What was expected, in one clause. */
+/** The expected decision, in one clause. */
 export function expectationText({ expect, reason, rule }: Case): string {
   const details = [
     ...(reason === undefined ? [] : [reason]),

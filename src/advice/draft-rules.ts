@@ -1,12 +1,12 @@
 /**
- * From what was seen to the rules that allow it, and nothing that was not seen.
+ * Drafts rules that allow the requests that were observed, and no others.
  *
- * A rule allows each of its ports for each of its hosts, and each of its methods on each of those ports; so one rule
- * is drafted for each way in which ports were used, and holds every host that was used in that way. `ports` are always
- * written: a rule without them has both connect.ports and forward.ports.
+ * A rule allows all of its ports and methods for all of its hosts. So there is one rule for each way in which ports were used,
+ * with all hosts that were used in that way. `ports` are always written, because a rule without them would allow both
+ * connect.ports and forward.ports.
  *
- * A rule without `methods` is the least that allows a tunnel or a change of protocol. It allows http:// requests to
- * the same port as well, so no second rule is drafted for those.
+ * A tunnel or an upgrade needs a rule without `methods`. Such a rule allows http:// requests to the same port as well, so no
+ * second rule is drafted for those.
  */
 import { createHash } from 'node:crypto'
 import { Document, type Scalar, type YAMLSeq } from 'yaml'
@@ -17,23 +17,23 @@ import type { PortUse, Sightings } from './log-reader.js'
 
 export interface DraftedRule {
   readonly name: string
-  /** Names, canonical addresses, and `*.` with a parent where names were grouped; sorted. */
+  /** Names, canonical addresses, and `*.parent` for grouped names; sorted. */
   readonly hosts: readonly string[]
   readonly ports: PortSet
-  /** Undefined where tunnels or upgrades were seen. */
+  /** Undefined for tunnels and upgrades. */
   readonly methods: readonly Method[] | undefined
 }
 
 export interface DraftOptions {
-  /** From how many names below one parent on `*.parent` stands for them; absent, never. */
+  /** The least number of names below one parent that become `*.parent`; without it, names are not grouped. */
   readonly groupFrom?: number | undefined
-  /** Names that rules have already. */
+  /** Names of existing rules. */
   readonly taken?: Iterable<string>
-  /** Whether names tell the hosts too, so that drafts made apart from each other can stand in one file; default false. */
+  /** Whether rule names contain the hosts, so that separate drafts can be pasted into one file; default false. */
   readonly namesHosts?: boolean
 }
 
-/** Ways to use a port, in the order in which their rules are written. */
+/** The ways to use a port, in the order of their rules. */
 const FORMS = ['tunnel', 'upgrade', 'http'] as const
 
 interface Column {
@@ -43,7 +43,7 @@ interface Column {
   readonly hosts: string[]
 }
 
-/** @returns the rules in the order to write them in; the same sightings give the same rules */
+/** @returns the rules in the order of the file; the same sightings give the same rules */
 export function draftRules(sightings: Sightings, options: DraftOptions = {}): DraftedRule[] {
   const columns = new Map<string, Column>()
   for (const [host, uses] of sightings.hosts) {
@@ -76,7 +76,7 @@ interface Way {
   readonly ports: number[]
 }
 
-/** The ports of one host, by the way they were used; each port once. */
+/** The ports of one host by the way they were used, each port once. */
 function waysOf(uses: ReadonlyMap<number, PortUse>): Way[] {
   const ways = new Map<string, Way>()
   for (const [port, use] of uses) {
@@ -99,7 +99,7 @@ function inReadingOrder(a: Column, b: Column): number {
   )
 }
 
-/** By the first port in which they differ; the shorter list first. */
+/** Compares by the first port that differs; a prefix comes first. */
 function comparePorts(a: PortSet, b: PortSet): number {
   for (const [i, range] of a.entries()) {
     const other = b[i]
@@ -114,7 +114,7 @@ function compareTexts(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** Port ranges that a name spells out. */
+/** The number of port ranges in a rule name. */
 const MAX_RANGES = 3
 
 function nameOf({ form, ports, methods }: Omit<Column, 'hosts'>): string {
@@ -133,25 +133,25 @@ function isSafe(method: Method): boolean {
   return methodProperties(method).safe
 }
 
-/** What a rule is for, as its name tells it. */
+/** The purpose of a rule, for its name. */
 export interface RuleUse {
   readonly form: (typeof FORMS)[number]
   readonly ports: PortSet
   readonly methods: readonly Method[]
   readonly hosts: readonly string[]
-  /** The address that its hosts resolve to, where the rule is about that. */
+  /** The address that its host resolves to, for a rule that allows that address. */
   readonly address?: string | undefined
 }
 
-/** As names of rules may be. */
+/** The longest name of a rule. */
 const MAX_NAME = 63
-/** Hosts and methods that a name spells out without becoming that of another host or method. */
+/** Hosts and methods that can be part of a name without ambiguity. */
 const PLAIN_HOST = /^(?!\d+-)[a-z0-9.-]+$/
 const PLAIN_METHOD = /^[A-Z]+$/
 
 /**
- * A name that a rule for another use does not have: `https-a_test`, `http-get-8080-a_test`. What does not fit into one in
- * full has a digest at its end.
+ * A name that is unique to this use: `https-a_test`, `http-get-8080-a_test`. A use that a name cannot express without ambiguity
+ * gets a digest at the end.
  */
 export function nameWithHosts({ form, ports, methods, hosts, address }: RuleUse): string {
   const [host = ''] = hosts
@@ -181,7 +181,7 @@ export function nameWithHosts({ form, ports, methods, hosts, address }: RuleUse)
 
 const DIGITS = 6
 
-/** The name itself, or with the first number behind it that makes it one of its own; taken from then on. */
+/** The name, with the first number that makes it unique if needed; it is added to `taken`. */
 export function freeName(name: string, taken: Set<string>): string {
   let free = name
   for (let n = 2; taken.has(free); n++) free = `${name}-${n}`
@@ -189,16 +189,16 @@ export function freeName(name: string, taken: Set<string>): string {
   return free
 }
 
-/** A short label before the two letters of a country: `co.uk`, `com.au`, `ac.jp`. */
+/** A short label before a country code: `co.uk`, `com.au`, `ac.jp`. */
 const COUNTRY_REGISTRY = /^[^.]{1,3}\.[a-z]{2}$/
 
 /**
- * Many names below one domain as one wildcard. It allows names that nobody has seen, so it is done only when asked for,
- * and never where the parent looks like one under which strangers register: a single label, or the likes of `co.uk`.
- * Which domains are such (`github.io` is, too) no rule of form can tell: whoever asks has to look at the outcome.
- * @param hosts names and addresses; addresses stay as they are
- * @param least names directly below one parent, from which on they become `*.parent`
- * @returns every host, or a wildcard that matches it
+ * Groups names below one domain into a wildcard. A wildcard allows names that were not observed, so grouping is optional, and it
+ * never happens below a domain that looks like a public suffix: a single label, or one such as `co.uk`. The form of a name
+ * does not reveal all public suffixes (`github.io` is one), so the result has to be reviewed.
+ * @param hosts names and addresses; addresses are not grouped
+ * @param least the least number of names directly below one parent that become `*.parent`
+ * @returns each host, or a wildcard that matches it
  */
 export function groupSubdomains(hosts: readonly string[], least: number): string[] {
   const children = new Map<string, number>()
@@ -210,19 +210,19 @@ export function groupSubdomains(hosts: readonly string[], least: number): string
   const grouped = new Set<string>()
   for (const host of hosts) {
     const covering = ancestorsOf(host).filter(ancestor => parents.has(ancestor))
-    // The shortest: a wildcard matches at any depth below.
+    // The shortest ancestor, because a wildcard matches at any depth.
     const widest = covering[covering.length - 1]
     grouped.add(widest === undefined ? host : `*.${widest}`)
   }
   return [...grouped]
 }
 
-/** The domain directly above a name, when it may be grouped under. */
+/** The parent domain of a name, if names may be grouped below it. */
 function parentOf(host: string): string | undefined {
   return isAddress(host) ? undefined : ancestorsOf(host)[0]
 }
 
-/** Domains above a name that may be grouped under, from the longest. */
+/** The domains above a name below which names may be grouped, the longest first. */
 function ancestorsOf(host: string): string[] {
   if (isAddress(host)) return []
   const ancestors: string[] = []
@@ -238,23 +238,22 @@ function isAddress(host: string): boolean {
   return parseIpAddress(host) !== undefined
 }
 
-/** A rule to be written; what is undefined is left out. */
+/** A rule to serialize; undefined keys are left out. */
 export interface WrittenRule {
   readonly name: string
-  /** As parseHostPattern reads them. */
+  /** Host patterns as parseHostPattern reads them. */
   readonly hosts?: readonly string[] | undefined
   readonly ports?: PortSet | undefined
   readonly methods?: readonly Method[] | undefined
-  /** Blocks, as parseCidr reads them. */
+  /** CIDR blocks as parseCidr reads them. */
   readonly addresses?: readonly string[] | undefined
   readonly addressesOnly?: boolean | undefined
 }
 
 /**
- * Drafted rules as the text of a configuration's `rules` section.
- * @returns YAML that is a configuration once `version: 1` stands before it, and `methods.extra` where rules list methods of
- *   that kind; what it holds is quoted where YAML would
- *   read it as anything but text
+ * Serializes rules as the `rules` section of a configuration.
+ * @returns YAML that is a configuration with `version: 1` before it, and with `methods.extra` if rules list extension methods;
+ *   text is quoted where YAML would read it as something else
  */
 export function serializeRules(rules: readonly WrittenRule[]): string {
   const document = new Document({
@@ -276,7 +275,7 @@ export function serializeRules(rules: readonly WrittenRule[]): string {
   return document.toString({ lineWidth: 0, flowCollectionPadding: false })
 }
 
-/** `[443]` in one line, or one item a line. */
+/** As `[443]` on one line, or with one item per line. */
 function setInline(list: YAMLSeq, inline: boolean): void {
   list.flow = inline
 }
@@ -291,12 +290,12 @@ function sectionOf({ hosts, ports, methods, addresses, addressesOnly }: WrittenR
   }
 }
 
-/** The same without the line `rules:`, to be put below one that is there. */
+/** The same without the line `rules:`, to paste below an existing one. */
 export function serializeRuleLines(rules: readonly WrittenRule[]): string {
   return serializeRules(rules).replace(/^rules:.*\n/, '')
 }
 
-/** As parsePorts reads them. */
+/** Ports as parsePorts reads them. */
 function portList(ports: PortSet): (number | string)[] {
   return ports.flatMap(rangeItems)
 }

@@ -1,14 +1,14 @@
-/** An explanation in words, a line a step with its place in the file, and as one JSON object for programs. */
+/** Serializes an explanation as text, with one line per step and its place in the file, and as one JSON object. */
 import { serializeDnsServer } from '../config/dns-server.js'
 import type { Loaded } from '../config/load.js'
 import { escapeUnprintable, formatPath, type Path } from '../config/problem.js'
 import type { AddressTrace, TraceStep } from '../policy/trace.js'
 import type { Explanation, Lookup } from './explanation.js'
 
-/** Where what is explained was configured. */
+/** The configuration behind an explanation. */
 export interface Source {
   readonly loaded: Pick<Loaded, 'config' | 'placeOf'>
-  /** The name of the file, as given; undefined when there is none. */
+  /** The name of the file as given; undefined without a file. */
   readonly file: string | undefined
 }
 
@@ -16,7 +16,7 @@ export type Paint = (color: 'red' | 'green', text: string) => string
 
 const COLORS: Readonly<Record<string, 'red' | 'green'>> = { allow: 'green', deny: 'red', failed: 'red' }
 
-/** @returns lines, each with its line end and fit for a terminal */
+/** @returns lines with their line ends, safe for a terminal */
 export function serializeExplanation(explanation: Explanation, source: Source, paint: Paint): string {
   const { request, steps, lookup, addresses, notes } = explanation
   const lines = [
@@ -30,7 +30,7 @@ export function serializeExplanation(explanation: Explanation, source: Source, p
   return lines.map(line => `${painted(escapeUnprintable(line), paint)}\n`).join('')
 }
 
-/** The word a line begins with, in its colour. */
+/** Colours the first word of a line. */
 function painted(line: string, paint: Paint): string {
   const [, indent = '', word = '', rest = ''] = /^( *)(\w+)(.*)$/s.exec(line) ?? []
   const color = COLORS[word]
@@ -58,7 +58,7 @@ function lookupLines({ name, addresses, ms, error }: Lookup, { loaded }: Source)
   return [`DNS: ${name} -> ${answer} (${who}, ${Math.round(ms)} ms)`, ...detail]
 }
 
-/** Address and class in columns. */
+/** One line per address, with address and class in columns. */
 function addressLines(traces: readonly AddressTrace[], source: Source): string[] {
   const rows = traces.map(({ address, addressClass = 'no address', verdict, text, path }) => ({
     cells: [address, addressClass] as const,
@@ -90,7 +90,7 @@ function conclusion({ verdict, rule, refusal }: Explanation): string {
   }
 }
 
-/** One JSON object with its line end. Every key is always there; what does not apply is null or empty. */
+/** One JSON object with its line end. Every key is always present; values that do not apply are null or empty. */
 export function serializeExplanationJson(explanation: Explanation, source: Source): string {
   const { request, client, verdict, refusal, lookup } = explanation
   const object = {

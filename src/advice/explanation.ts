@@ -1,7 +1,7 @@
 /**
- * What becomes of a request, and why: everything the proxy would go through before it connects, in its order, with
- * its own policy and its own resolver. What it decides is asked of the policy itself, so that an explanation can not
- * tell another story than the proxy; nothing is connected to.
+ * Explains the decision on a request: all steps that the proxy would perform before it connects, in their order, with the
+ * proxy's policy and resolver. The decision comes from the policy itself, so that an explanation cannot differ from what the
+ * proxy does. No connection is made.
  */
 import { holdsAddress, UNIX_CLIENT } from '../clients/identify.js'
 import {
@@ -30,10 +30,10 @@ import type { RequestForm } from '../policy/rules.js'
 import type { AddressTrace, TraceStep } from '../policy/trace.js'
 import { resolveGranted } from '../upstream/granted-host.js'
 
-/** `would_deny`: mode observe lets it pass. `invalid`: malformed. `dns_failed`: allowed by name, and no more is known. */
+/** `would_deny`: passes because of mode observe. `invalid`: malformed. `dns_failed`: allowed by name, but not resolved. */
 export type Verdict = 'allow' | 'would_deny' | 'deny' | 'invalid' | 'dns_failed'
 
-/** The answer of the proxy, or in mode observe what it would have been. */
+/** The response of the proxy, or in mode observe the one it would have sent. */
 export interface Refusal {
   readonly status: number
   readonly reason: string
@@ -41,7 +41,7 @@ export interface Refusal {
   readonly detail?: string | undefined
 }
 
-/** What DNS said, and how long that took. */
+/** The DNS response and its duration. */
 export interface Lookup {
   readonly name: string
   readonly addresses: readonly string[]
@@ -53,23 +53,23 @@ export interface Explanation {
   readonly request: RequestLine
   readonly client: KnownClient | UnknownClient
   readonly verdict: Verdict
-  /** The rule that allows it, or came nearest. */
+  /** The rule that allows the request, or the nearest one. */
   readonly rule?: string | undefined
   readonly refusal?: Refusal
   readonly steps: readonly TraceStep[]
-  /** Undefined when nothing was asked. */
+  /** Undefined when no name was resolved. */
   readonly lookup?: Lookup
   readonly addresses: readonly AddressTrace[]
-  /** What holds for the request when it passes. */
+  /** Conditions of a request that passes. */
   readonly notes: readonly string[]
 }
 
 export interface ExplainParts {
   readonly config: Config
   readonly policy: Policy
-  /** Undefined when there is no parent proxy. */
+  /** Undefined without a parent proxy. */
   readonly noProxy?: NoProxy | undefined
-  /** Undefined for a judgement by name alone: a name is then never asked for, and no address judged but one that is asked for. */
+  /** Undefined to decide by name only: names are not resolved, and only IP literals are checked as addresses. */
   readonly resolver: Resolver | undefined
   /** Milliseconds, monotonic. */
   readonly now: () => number
@@ -77,7 +77,7 @@ export interface ExplainParts {
 
 type Base = Pick<Explanation, 'request' | 'client' | 'steps' | 'addresses' | 'notes'>
 
-/** Never rejects for what the proxy would answer with an error. */
+/** Never rejects for a request that the proxy would answer with an error. */
 export async function explainRequest(
   request: RequestLine,
   client: KnownClient | UnknownClient,
@@ -156,7 +156,7 @@ function refusedBehindParent(traced: Base, denial: Denial): Explanation {
   return { ...traced, verdict: 'deny', rule, steps, refusal: answerTo(denial, traced.request.form) }
 }
 
-/** What the search domains made of the host is denied. */
+/** The name completed with a search domain is denied. */
 function refusedAs(traced: Base, denial: Denial): Explanation {
   const step: TraceStep = {
     verdict: 'deny',
@@ -182,7 +182,7 @@ async function lookUp(
   }
 }
 
-/** What an allowed request has to keep to. */
+/** The conditions of an allowed request. */
 function notesOn({ form, websocket }: RequestLine, grant: Grant, parts: ExplainParts): string[] {
   const { forward } = parts.config
   const notes = parentNotes(grant, parts)
@@ -200,7 +200,7 @@ function notesOn({ form, websocket }: RequestLine, grant: Grant, parts: ExplainP
   return notes
 }
 
-/** Which way out it takes, where there are two. */
+/** The route of the request, if there is a parent proxy. */
 function parentNotes({ host }: Grant, { config, noProxy }: ExplainParts): string[] {
   if (config.parent === undefined || noProxy === undefined) return []
   const direct = noProxy.entryFor(host)
@@ -213,7 +213,7 @@ function parentNotes({ host }: Grant, { config, noProxy }: ExplainParts): string
   return [`it goes through ${which}parent.url (${urls.join(', ')})${unknown}`]
 }
 
-/** Whoever meets the conditions of no entry. */
+/** The refusal of a client that matches no entry. */
 function refusalOf({ address, lacks }: UnknownClient): ProxyError {
   switch (lacks) {
     case 'credentials':
@@ -225,7 +225,7 @@ function refusalOf({ address, lacks }: UnknownClient): ProxyError {
   }
 }
 
-/** A refusal that no step of the policy tells of is a step of its own. */
+/** Adds the refusal as a step when no step of the policy contains it. */
 function refused(base: Base, verdict: 'deny' | 'invalid', error: ProxyError): Explanation {
   const refusal = answerOf(error)
   const { message, detail } = refusal
@@ -237,7 +237,7 @@ function answerOf({ status, reason, message, detail }: ProxyError): Refusal {
   return { status, reason, message, detail }
 }
 
-/** A refused CONNECT is 403 also where a forwarded request would be 508. */
+/** A refused CONNECT gets 403, also where a forwarded request gets 508. */
 function answerTo({ status, reason, message, detail }: Denial, form: RequestForm): Refusal {
   return { status: form === 'connect' ? 403 : status, reason, message, detail }
 }
@@ -247,11 +247,11 @@ type Entry = Config['clients'][number]
 export interface KnownClient {
   readonly kind: 'known'
   readonly name: string
-  /** Undefined when the entry was asked for by its name. */
+  /** Undefined when the entry was given by its name. */
   readonly address: string | undefined
   readonly path: Path
   readonly rules: Entry['rules']
-  /** What the entries that hold the address say, up to it. */
+  /** The entries that contain the address, up to the one that decides. */
   readonly steps: readonly TraceStep[]
 }
 
@@ -259,14 +259,14 @@ export interface UnknownClient {
   readonly kind: 'unknown'
   readonly address: string
   readonly steps: readonly TraceStep[]
-  /** What could help: name and password where an entry that holds the address asks for them, or a certificate. */
+  /** What is missing: name and password if an entry with the address requires them, or a certificate. */
   readonly lacks: 'credentials' | 'certificate' | 'entry'
 }
 
 /**
- * For whom a request is explained: an entry of `clients` by its name, or whoever connects from an address and proves
- * nothing.
- * @param text an IP address, the name of an entry, or `unix`: without credentials over a Unix socket
+ * Finds the client of an explanation: an entry of `clients` by its name, or a client that connects from an address without
+ * credentials.
+ * @param text an IP address, the name of an entry, or `unix` for a Unix socket
  * @throws RangeError with one clause when it is neither
  */
 export function findClient(clients: Config['clients'], text: string): KnownClient | UnknownClient {
@@ -313,9 +313,9 @@ function findByAddress(
 export interface RequestLine {
   readonly form: RequestForm
   readonly method: string
-  /** The request target, as it would be sent. */
+  /** The request target as it would be sent. */
   readonly target: string
-  /** Whether an Upgrade to WebSocket would be asked for. */
+  /** Whether the request asks for an upgrade to WebSocket. */
   readonly websocket: boolean
 }
 
@@ -326,12 +326,12 @@ const HTTPS_PORT = 443
  * The request that a client with this proxy would send for a URL: CONNECT for `https://` and for a bare `host:port`,
  * the URL itself for `http://`.
  *
- * The request line is read by the same reader as any other, so that what is malformed here is malformed there, and
- * is told in the same words. A name and a password in front of the host are in no request line: clients send them in
- * Authorization (RFC 9110 §4.2.4). So they are left out here, and out of every message.
+ * The request line is parsed by the same reader as all others, so malformed requests get the same errors. A client sends the
+ * name and password of a URL in Authorization, not in the request line (RFC 9110 §4.2.4). So they are left out here, and out
+ * of every message.
  * @param url `https://`, `http://`, `wss://` or `ws://` and what follows, or `host:port`
  * @param method of a forwarded request; GET when left out
- * @throws RangeError with one clause when no request can be meant
+ * @throws RangeError with one clause when the text is not a request
  */
 export function requestLineOf(url: string, method?: string): RequestLine {
   if (/[\r\n]/.test(`${url}${method}`)) throw new RangeError('a request line has no line breaks in it')
@@ -360,20 +360,20 @@ export function requestLineOf(url: string, method?: string): RequestLine {
 }
 
 /**
- * Without a name and a password. They end with the last @ of what stands in front of the path.
- * @throws RangeError where a password seems to hold what ends an authority: the rest of it would be taken for a path
+ * Removes userinfo, which ends with the last @ before the path.
+ * @throws RangeError when a password seems to contain a character that ends the authority, so that its rest would be a path
  */
 function hostAndPath(text: string): string {
   const [authority = ''] = /^[^/?#]*/.exec(text) ?? []
   const at = authority.lastIndexOf('@')
   const [, port = ''] = /^(?:\[[^\]]*\]|[^:]*)(?::(.*))?$/s.exec(authority) ?? []
   if (at === -1 && /\D/.test(port) && text.includes('@')) {
-    throw new RangeError('in a password / is written %2F, ? is written %3F and # is written %23')
+    throw new RangeError('in a password, write / as %2F, ? as %3F and # as %23')
   }
   return text.slice(at + 1)
 }
 
-/** What was meant by a text without a scheme, and without a port at its end. */
+/** The error for a text without a scheme and without a port at its end. */
 function noScheme(text: string): string {
   const [host = ''] = /^[^/?#]*/.exec(text) ?? []
   if (host === '') return `expected https://HOST/, http://HOST/ or HOST:PORT, found ${JSON.stringify(text)}`
@@ -385,13 +385,13 @@ function noScheme(text: string): string {
 function connectLine(target: string, method: string | undefined): RequestLine {
   if (method !== undefined && method !== 'CONNECT') {
     throw new RangeError(
-      'a method is for http:// and ws://; this is a CONNECT, and what goes through its tunnel cannot be seen',
+      'a method is for http:// and ws://; this is a CONNECT, and the requests in its tunnel cannot be seen',
     )
   }
   return { form: 'connect', method: 'CONNECT', target, websocket: false }
 }
 
-/** As clients write the target of a CONNECT, for which a port is required. */
+/** Adds the default port, because the target of a CONNECT needs one. */
 function withPort(authority: string): string {
   const colon = authority.indexOf(':', authority.lastIndexOf(']') + 1)
   if (colon === -1) return `${authority}:${HTTPS_PORT}`
@@ -399,9 +399,9 @@ function withPort(authority: string): string {
 }
 
 /**
- * @param extraMethods the extension methods that pass
- * @returns where the request leads
- * @throws ProxyError 400, 414 or 501: what the proxy would answer to whoever sent it
+ * @param extraMethods the extension methods that the configuration allows
+ * @returns the host and port of the request
+ * @throws ProxyError 400, 414 or 501, as the proxy would answer
  */
 export function readRequestLine(
   { method, target }: RequestLine,

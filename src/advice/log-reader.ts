@@ -1,8 +1,8 @@
 /**
- * Events of the log, read back from its lines.
+ * Reads events back from the lines of the log.
  *
- * What a line says of a target is taken only when it is a host and a port by the same grammar that requests are held
- * to: logs are handed around, and what comes out of them here may end in a configuration.
+ * The target of a line is accepted only if it is a host and a port by the grammar of requests: logs are passed around, and
+ * hosts read from them may end up in a configuration.
  */
 import { isName } from '../config/fields.js'
 import { type Host, parseHost } from '../http/authority.js'
@@ -10,7 +10,7 @@ import { isExtensionMethod, isMethod, type Method } from '../http/method.js'
 import { classifyAddress } from '../net/address-class.js'
 import { parseIpAddress, unmapIpv4 } from '../net/ip-address.js'
 
-/** What a tunnel or a forwarded request asked for; addresses are canonical, names in lower case. */
+/** The target of a tunnel or a forwarded request; addresses are canonical, names in lower case. */
 export interface LoggedTarget {
   readonly form: 'connect' | 'forward'
   readonly method: Method
@@ -18,7 +18,7 @@ export interface LoggedTarget {
   readonly port: number
 }
 
-/** A decision or the close of an exchange; other events of the log are `other`. */
+/** The decision or the close event of an exchange; all other events are `other`. */
 export type LogEvent =
   | {
       readonly event: 'decision'
@@ -34,14 +34,14 @@ export type LogEvent =
       readonly client: string | undefined
       readonly target: LoggedTarget | undefined
       readonly status: number | undefined
-      /** `ip:port` of the target, IPv6 in brackets; absent when it was not connected to, or through a parent proxy. */
+      /** `ip:port` of the target, IPv6 in brackets; absent without a connection, or with one through a parent proxy. */
       readonly address: string | undefined
     }
   | { readonly event: 'other' }
 
 const DECISIONS = ['allow', 'deny', 'would_deny'] as const
 
-/** @returns undefined for a line that is no event, or one whose target no request can have */
+/** @returns undefined for a line that is not an event, or whose target is invalid */
 export function parseLogLine(line: string): LogEvent | undefined {
   const fields = parseObject(line)
   if (fields === undefined || typeof fields['event'] !== 'string') return undefined
@@ -87,12 +87,12 @@ function textOf(value: unknown): string | undefined {
   return typeof value === 'string' ? value : undefined
 }
 
-/** The name of a client or a rule, which goes into messages as it is. */
+/** A valid name of a client or a rule, which is copied into messages. */
 function nameOf(value: unknown): string | undefined {
   return typeof value === 'string' && isName(value) ? value : undefined
 }
 
-/** @returns undefined for what no request can have asked for */
+/** @returns undefined for an invalid target */
 export function parseLoggedTarget(
   form: 'connect' | 'forward',
   { method, host, port }: Readonly<Record<string, unknown>>,
@@ -104,7 +104,7 @@ export function parseLoggedTarget(
   return parsed === undefined ? undefined : { form, method, host: parsed, port }
 }
 
-/** The log has IPv6 without brackets. IPv4 in IPv6 is the same address to every rule, and so it is here. */
+/** The log has IPv6 without brackets. A mapped IPv4 address is the same as its IPv4 address, as it is to rules. */
 function loggedHost(text: string): Host | undefined {
   const address = parseIpAddress(text)
   const ip = address === undefined ? undefined : unmapIpv4(address)
@@ -117,16 +117,15 @@ function loggedHost(text: string): Host | undefined {
   }
 }
 
-/** Characters; an event has a few hundred, and what is longer is no event. */
+/** The longest line in characters; an event has a few hundred. */
 const MAX_LINE_LENGTH = 1024 * 1024
 
 /**
- * Lines out of a stream of bytes, however long it is: one line at a time, and none of more than a mebibyte.
+ * Splits a stream of any length into lines, and calls back for each line that is not empty. At most one line of a mebibyte is
+ * in memory.
  *
- * Calls back for each line that is not empty.
- *
- * @param onLine gets the line without its end, or undefined for one that is too long
- * @throws what reading throws
+ * @param onLine gets the line without its line end, or undefined for a line that is too long
+ * @throws the error of the stream
  */
 export async function readLogLines(
   chunks: AsyncIterable<Uint8Array>,
@@ -151,11 +150,11 @@ export async function readLogLines(
   take(rest + decoder.decode())
 }
 
-/** Names kept for messages; a log may hold any number. */
+/** The number of names kept for messages. */
 const MAX_NAMES = 10
 
-/** Some names, in the order they came up, and how often anything was noted. */
-export class Noted {
+/** The first few names that were added, and the number of all additions. */
+export class NameSample {
   readonly #names = new Set<string>()
   #count = 0
   #more = false
@@ -177,32 +176,32 @@ export class Noted {
 }
 
 /**
- * A log in numbers and targets: what passed, and what of it or beside it no drafted rule can answer for.
+ * A summary of a log: the targets that passed, and counts of requests that drafted rules do not cover.
  */
 export class LogSummary {
-  /** What passed: allowed, or denied but for `mode: observe`. */
+  /** Targets that passed: allowed by a rule, or because of `mode: observe`. */
   readonly passed = new Sightings()
-  /** Hosts refused for an address that is not public: no rule drafted here lifts that. */
-  readonly addressRefused = new Noted()
-  /** Hosts that were reached at an address that is not public, which some rule has in `addresses`. */
-  readonly notPublic = new Noted()
-  /** Clients in the events, whichever is asked for. */
-  readonly clients = new Noted()
-  /** Lines that are not empty. */
+  /** Hosts that were refused for an address that is not public; no drafted rule allows them. */
+  readonly addressRefused = new NameSample()
+  /** Hosts that were reached at an address that is not public, because a rule has it in `addresses`. */
+  readonly notPublic = new NameSample()
+  /** All clients in the log. */
+  readonly clients = new NameSample()
+  /** The number of lines that are not empty. */
   lines = 0
   noEvents = 0
-  /** Decisions of the client asked for. */
+  /** The number of decisions that count. */
   decisions = 0
-  /** Tunnels and forwarded requests denied for another reason than their address. */
+  /** The number of tunnels and forwarded requests that were denied for a reason other than their address. */
   denied = 0
   readonly #client: string | undefined
 
-  /** @param client the client whose events alone count; undefined for all */
+  /** @param client only events of this client count; undefined for all */
   constructor(client?: string) {
     this.#client = client
   }
 
-  /** @param line undefined for one that is too long to be an event */
+  /** @param line undefined for a line that is too long */
   add(line: string | undefined): void {
     this.lines += 1
     const event = line === undefined ? undefined : parseLogLine(line)
@@ -221,7 +220,7 @@ export class LogSummary {
       else this.denied += 1
       return
     }
-    // The client left before there was a decision: nothing passed.
+    // The client left before the decision, so nothing passed.
     if (event.decision === 'allow' && event.reason === 'client_gone') return
     this.passed.add(event.target)
   }
@@ -241,20 +240,20 @@ function isPublic(address: string): boolean {
 /** How one port of one host was used. */
 export interface PortUse {
   tunnel: boolean
-  /** A forwarded request switched protocols, after which no methods are seen. */
+  /** Whether a forwarded request switched protocols; methods are not visible after that. */
   upgrade: boolean
-  /** Of forwarded requests. */
+  /** Methods of forwarded requests. */
   readonly methods: Set<Method>
 }
 
 /**
- * What requests were seen to ask for: for every host its ports, and for each of those how it was used. Memory goes by
- * the number of different targets, not by that of requests.
+ * The targets of the observed requests: for every host its ports, and how each port was used. Memory depends on the number of
+ * different targets, not on the number of requests.
  */
 export class Sightings {
   readonly #hosts = new Map<string, Map<number, PortUse>>()
 
-  /** By the canonical text of the host, IPv6 without brackets; then by port. */
+  /** By the canonical host, IPv6 without brackets, then by port. */
   get hosts(): ReadonlyMap<string, ReadonlyMap<number, PortUse>> {
     return this.#hosts
   }
@@ -265,7 +264,7 @@ export class Sightings {
     else use.methods.add(method)
   }
 
-  /** A forwarded request to this host and port became another protocol. It alone does not make a sighting of it. */
+  /** A forwarded request to this target was upgraded. Without a request there is no sighting. */
   addUpgrade({ host, port }: LoggedTarget): void {
     this.#use(host, port).upgrade = true
   }

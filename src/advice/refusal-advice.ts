@@ -1,4 +1,4 @@
-/** What refused a request, in one clause, and the summary of refusals that `exec` prints with rules that would allow them. */
+/** Describes why a request was refused, and makes the summary of refusals that `exec` prints, with rules that allow them. */
 import type { Config } from '../config/schema.js'
 import { serializeHostPort } from '../http/authority.js'
 import { classifyAddress, metadataService } from '../net/address-class.js'
@@ -8,21 +8,21 @@ import { draftRules, serializeRuleLines, serializeRules } from './draft-rules.js
 import { type LoggedTarget, parseLogLine, Sightings } from './log-reader.js'
 import { KEPT_RULES } from './remedy.js'
 
-/** A request that was refused, or would be. */
+/** A request that was refused, or would be in mode enforce. */
 export interface RefusedRequest {
   readonly reason: string | undefined
-  /** The rule that came nearest. */
+  /** The nearest rule. */
   readonly rule: string | undefined
-  /** Absent when it is neither a tunnel nor a forwarded request. */
+  /** Undefined when the request is neither a tunnel nor a forwarded request. */
   readonly target: LoggedTarget | undefined
 }
 
-/** Reasons that a further rule lifts. */
+/** Reasons for which an additional rule helps. */
 const LIFTABLE = new Set(['no_rule', 'single_label', 'literal', 'method', 'port'])
 
 /**
- * Whether a drafted rule lets it pass. One beside a rule with `addresses` has none itself, and would let nothing pass
- * that resolves to them; nor does it lead to an address that is not public.
+ * Whether a drafted rule allows the request. Drafted rules have no `addresses`, so they allow no host that needs those of the
+ * nearest rule, and no address that is not public.
  */
 export function isLiftable({ reason, rule, target }: RefusedRequest, config: Config): boolean {
   const nearest = rule === undefined ? undefined : config.rules.get(rule)
@@ -35,7 +35,7 @@ export function isPrivateLiteral({ host }: LoggedTarget): boolean {
   return ip !== undefined && classifyAddress(ip) !== 'global'
 }
 
-/** What refused a request, in words that name the key that decides. */
+/** Why a request was refused, in one clause that names the deciding key. */
 export function refusalText({ reason, rule, target }: RefusedRequest, config: Config): string {
   switch (reason) {
     case 'no_rule':
@@ -67,7 +67,7 @@ export function refusalText({ reason, rule, target }: RefusedRequest, config: Co
   }
 }
 
-/** What may hold a denied host; which of several does is not in the log. */
+/** The keys that may list a denied host; the log does not say which of them does. */
 function denyingKeys({ deny: { hosts, hostsFiles } }: Config): string {
   const keys = [
     ...(hosts.length > 0 || hostsFiles.length === 0 ? ['deny.hosts'] : []),
@@ -76,7 +76,7 @@ function denyingKeys({ deny: { hosts, hostsFiles } }: Config): string {
   return `${keys.join(' or ')} holds`
 }
 
-/** What is special about an address that a request has in place of a name. */
+/** A clause about an IP literal that is a metadata service or not public. */
 function addressClause(target: LoggedTarget): string {
   const ip = parseIpAddress(target.host.name)
   const service = ip && metadataService(ip)
@@ -92,16 +92,16 @@ function portsKey(rule: string | undefined, target: LoggedTarget | undefined, co
   return `${target?.form ?? 'connect'}.ports`
 }
 
-/** What the rules that are there have to do with the ones that are drafted. */
+/** The existing configuration that drafted rules are added to. */
 export interface RefusalContext {
   readonly config: Config
-  /** Whether the configuration leaves `rules` out, so that those written there replace the default. */
+  /** Whether the configuration has no `rules`, so that the first rules in it replace the default. */
   readonly defaultRules: boolean
-  /** The entry of `clients` whose rules are a list, to which a new rule has to be added; else undefined. */
+  /** The client whose list of rules a new rule has to be added to; undefined when it may use all rules. */
   readonly listedClient?: string | undefined
 }
 
-/** Targets told one by one. */
+/** The number of targets that are listed. */
 const MAX_LINES = 100
 
 interface Refused {
@@ -112,8 +112,8 @@ interface Refused {
 }
 
 /**
- * What a private proxy refused a program, told when the program has ended: each target once, with what refused it, and
- * the rules that would have let it pass.
+ * The summary of the requests that a private proxy refused, printed after the program has ended: each target once, with the
+ * reason, and rules that would allow the requests.
  */
 export class Refusals {
   readonly #context: RefusalContext
@@ -149,7 +149,7 @@ export class Refusals {
     if (target !== undefined && isLiftable(event, config)) this.#liftable.add(target)
   }
 
-  /** What to print; empty when nothing was refused. */
+  /** @returns the text to print; empty when nothing was refused */
   report(): string {
     if (this.#requests === 0) return ''
     const lines = [`sluice: ${this.#headline()}`]
@@ -188,8 +188,8 @@ export class Refusals {
   }
 }
 
-/** A second list of this kind is pasted into the same file without the lines that both have. */
-const BELOW_KEPT = '  # Where `rules:` is there already, add only the lines below this one.\n'
+/** Tells how to paste a second summary into the same file. */
+const BELOW_KEPT = '  # If there is a `rules:` already, add only the lines below this one.\n'
 
 function requests(count: number): string {
   return count === 1 ? '1 request' : `${count} requests`

@@ -1,10 +1,10 @@
 /**
- * What a configuration would have to say for one refused request to pass, in steps with YAML to copy. The status page shows
- * them for each refusal.
+ * Suggests changes to a configuration that would allow a refused request, in steps with YAML to copy. The status page shows them
+ * for each refusal.
  *
- * It is always a further rule, for just this host, port and method: nothing that stands in the file has to be changed, and
- * since its name tells what it is for, rules for different refusals can be pasted below each other. A rule that leads to a
- * metadata service is never drafted: whoever wants one should have read what it hands out, which the refusal says.
+ * The change is always an additional rule, for just this host, port and method: existing lines stay as they are, and rules for
+ * different refusals can be pasted below each other, because their names are unique to their purpose. No rule is suggested for
+ * a metadata service, so that it is not allowed by one click; the refusal says what the service hands out.
  */
 import { type Config, DEFAULT_RULES } from '../config/schema.js'
 import { classifyAddress, isNeverPermitted } from '../net/address-class.js'
@@ -21,28 +21,28 @@ import {
 } from './draft-rules.js'
 import type { LoggedTarget } from './log-reader.js'
 
-/** A request that policy refused, or would refuse. */
+/** A request that policy refused, or would refuse in mode enforce. */
 export interface RefusedByPolicy {
   readonly reason: string | undefined
-  /** The rule that came nearest. */
+  /** The nearest rule. */
   readonly rule: string | undefined
-  /** Absent when it is neither a tunnel nor a forwarded request. */
+  /** Undefined when the request is neither a tunnel nor a forwarded request. */
   readonly target: LoggedTarget | undefined
-  /** The address that was refused, when it is one. */
+  /** The address that was refused; undefined when the refusal is not about an address. */
   readonly address: string | undefined
   /** The name of the client entry. */
   readonly client: string | undefined
 }
 
-/** One thing to do to the configuration. */
+/** One change to the configuration. */
 export interface RemedyStep {
-  /** A sentence; it ends in a colon where YAML follows. */
+  /** A sentence; it ends with a colon if there is YAML. */
   readonly text: string
-  /** Undefined where there is nothing to copy. */
+  /** The YAML to paste; undefined when there is none. */
   readonly yaml: string | undefined
 }
 
-/** The rules that hold while the configuration has none; the first rule in the file replaces them. */
+/** The default rules, which the first rule in the file replaces. */
 export const KEPT_RULES: readonly WrittenRule[] = Object.entries(DEFAULT_RULES).map(([name, { hosts }]) => ({
   name,
   hosts,
@@ -50,7 +50,7 @@ export const KEPT_RULES: readonly WrittenRule[] = Object.entries(DEFAULT_RULES).
 
 /**
  * @param config the configuration in force
- * @returns empty where no line that is added would allow it, and for metadata services
+ * @returns empty when no additional rule would allow the request, and for metadata services
  */
 export function draftRemedy(refused: RefusedByPolicy, config: Config): readonly RemedyStep[] {
   if (refused.reason === 'trace_off')
@@ -69,7 +69,7 @@ export function draftRemedy(refused: RefusedByPolicy, config: Config): readonly 
   }
   if (!isThere && isDefault(config)) {
     steps.push({
-      text: 'Where the configuration has no `rules:` yet, begin them with the rule that holds without any:',
+      text: 'If the configuration has no `rules:` yet, begin them with the default rule:',
       yaml: serializeRules(KEPT_RULES),
     })
   }
@@ -84,7 +84,7 @@ export function draftRemedy(refused: RefusedByPolicy, config: Config): readonly 
   return steps
 }
 
-/** Whether the rules are those that hold while the configuration has none, which others would replace. */
+/** Whether the rules are the default ones. */
 function isDefault({ rules }: Config): boolean {
   const web = rules.get('web')
   if (rules.size !== 1 || web === undefined) return false
@@ -94,7 +94,7 @@ function isDefault({ rules }: Config): boolean {
   return isPlain && hosts.map(serializeHostPattern).join() === '*'
 }
 
-/** @returns undefined where no rule of this kind would let it pass, or none should be one click away */
+/** @returns undefined when no additional rule would allow the request, or none should be suggested */
 function furtherRule(
   refused: RefusedByPolicy,
   { form, method, host, port }: LoggedTarget,
@@ -128,13 +128,12 @@ function nearestRule({ rule }: RefusedByPolicy, config: Config): Rule | undefine
   return rule === undefined ? undefined : config.rules.get(rule)
 }
 
-/** What the system may say for localhost. */
+/** The addresses of localhost. */
 const LOOPBACK = ['127.0.0.1', '::1']
 
 /**
- * The addresses that are not public and that a further rule has to list, as nothing else lists them for this host, port and
- * method.
- * @returns undefined where no rule would let the request pass
+ * The addresses that are not public and that the additional rule has to list.
+ * @returns undefined when no rule would allow the request
  */
 function addressesFor(refused: RefusedByPolicy, host: string, config: Config): readonly Cidr[] | undefined {
   switch (refused.reason) {
@@ -166,19 +165,19 @@ function isPublic(host: string): boolean {
   return ip === undefined || classifyAddress(ip) === 'global'
 }
 
-/** @returns the block of just this address; undefined for what is not an address, or is one that no rule may list */
+/** @returns the block of just this address; undefined for text that is not an address, or one that no rule can allow */
 function blockOf(address: string): Cidr | undefined {
   const parsed = parseIpAddress(address)
   const ip = parsed && unmapIpv4(parsed)
   return ip === undefined || isNeverPermitted(ip) ? undefined : cidrOfAddress(ip)
 }
 
-/** Of a block that is larger only its own address: a metadata service is never reached by a larger one. */
+/** Checks the first address of the block: a larger block never allows a metadata service. */
 function isMetadata({ bytes }: Cidr): boolean {
   return classifyAddress(ipAddressFromBytes(bytes)) === 'metadata'
 }
 
-/** Whether the configuration has the drafted rule already. */
+/** Whether a rule of the configuration is the same as the drafted one. */
 function isSame(
   drafted: WrittenRule,
   { hosts, hostsFiles, ports, methods, addresses, addressesOnly }: Rule,

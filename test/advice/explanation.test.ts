@@ -365,9 +365,9 @@ t.test('a name and a password are in no request line, and in no message (RFC 911
       'expected https://, http://, wss://, ws:// or host:port, found "ftp://a.test/"',
     ],
     ['u:secret@a.test', 'write https://a.test/, http://a.test/ or a.test:443'],
-    ['https://u:sec/ret@a.test/', 'in a password / is written %2F, ? is written %3F and # is written %23'],
-    ['http://u:sec?ret@a.test/', 'in a password / is written %2F, ? is written %3F and # is written %23'],
-    ['u:sec#ret@a.test:1', 'in a password / is written %2F, ? is written %3F and # is written %23'],
+    ['https://u:sec/ret@a.test/', 'in a password, write / as %2F, ? as %3F and # as %23'],
+    ['http://u:sec?ret@a.test/', 'in a password, write / as %2F, ? as %3F and # as %23'],
+    ['u:sec#ret@a.test:1', 'in a password, write / as %2F, ? as %3F and # as %23'],
   ] as const) {
     t.throws(() => requestLineOf(url), { message }, url)
   }

@@ -3,7 +3,7 @@ import { draftRules } from '../../src/advice/draft-rules.js'
 import {
   type LoggedTarget,
   LogSummary,
-  Noted,
+  NameSample,
   parseLogLine,
   readLogLines,
   Sightings,
@@ -271,7 +271,7 @@ t.test('one client’s events are all that counts when it is asked for', async t
 })
 
 t.test('of many names ten are kept', async t => {
-  const noted = new Noted()
+  const noted = new NameSample()
   for (let i = 0; i < 10; i++) noted.add(`n${i}`)
   noted.add('n0')
   t.strictSame([noted.count, noted.text], [11, 'n0, n1, n2, n3, n4, n5, n6, n7, n8, n9'])

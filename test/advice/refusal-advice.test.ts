@@ -236,7 +236,7 @@ Rules that would allow it, with the one that holds while the configuration has n
 rules:
   web:
     hosts: ["*"]
-  # Where \`rules:\` is there already, add only the lines below this one.
+  # If there is a \`rules:\` already, add only the lines below this one.
   tunnel-8443-a_test:
     hosts: [a.test]
     ports: [8443]
@@ -287,7 +287,7 @@ t.test(
     const { rules } = parseConfig(base + added.join('')).config
     t.equal(rules.size, 6)
     const [first = '', ...more] = runs.map(lines => report(lines).split('\n\n')[1] ?? '')
-    const below = more.map(text => text.slice(text.indexOf('\n', text.indexOf('  # Where')) + 1))
+    const below = more.map(text => text.slice(text.indexOf('\n', text.indexOf('  # If there')) + 1))
     t.equal(parseConfig(`version: 1\n${[first, ...below].join('')}`).config.rules.size, 6)
   },
 )

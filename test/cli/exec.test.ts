@@ -142,7 +142,7 @@ t.test(
     t.match(await run(t, client('CONNECT a.test:8443')), {
       stdout: 'CONNECT a.test:8443 403\n',
       stderr:
-        'rules:\n  web:\n    hosts: ["*"]\n  # Where `rules:` is there already, add only the lines below this one.\n  tunnel-8443-a_test:\n',
+        'rules:\n  web:\n    hosts: ["*"]\n  # If there is a `rules:` already, add only the lines below this one.\n  tunnel-8443-a_test:\n',
     })
   },
 )

@@ -110,7 +110,7 @@ ${bad}:5:66: [4].rule: expected a name of lower-case letters, digits, - and _, a
     stderr: `${worse}:1:10: [0].url: expected https://, http://, wss://, ws:// or host:port, found "ftp://a.example/"
 ${worse}:2:40: [1].client: expected an IP address or the name of a client (ci, private), found "nobody"
 ${worse}:2:71: [1].reason: a reason is of a refusal, and expect is allow
-${worse}:3:10: [2].url: a method is for http:// and ws://; this is a CONNECT, and what goes through its tunnel cannot be seen
+${worse}:3:10: [2].url: a method is for http:// and ws://; this is a CONNECT, and the requests in its tunnel cannot be seen
 `,
   })
 })
