@@ -245,7 +245,7 @@ const HEAD: StoredHead = {
 
 /** About what an entry of so many bytes of content costs in memory. */
 function costOfEntry(bytes: number): number {
-  return ENTRY_OVERHEAD + bytes + 700
+  return ENTRY_OVERHEAD + bytes + 400
 }
 
 /** A store that is behind with everything, until it says otherwise, and a response to store in it; when what was held. */
