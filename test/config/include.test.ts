@@ -166,6 +166,14 @@ t.test('files that include each other, or one file twice, are a problem', async 
   )
 })
 
+t.test('a thousand files can be included, and no more', async t => {
+  const names = Array.from({ length: 1001 }, (_, i) => `${i}.yaml`)
+  const files = Object.fromEntries(names.map(name => [name, 'deny: {}']))
+  t.same(await problems(t, { ...files, 'sluice.yaml': `version: 1\ninclude: [${names.join()}]` }), [
+    'sluice.yaml:2:8901: include[1000]: more than 1000 files are included',
+  ])
+})
+
 t.test('a symbolic link does not hide a circle', async t => {
   const folder = realpathSync(t.testdir({ 'sluice.yaml': 'version: 1\ninclude: [link.yaml]' }))
   symlinkSync('sluice.yaml', join(folder, 'link.yaml'))

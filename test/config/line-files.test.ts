@@ -280,3 +280,14 @@ t.test('what is wrong in a list of hosts is told for each line', async t => {
     ])
   }
 })
+
+t.test('a list has a million hosts, and no more', async t => {
+  const { list, faults } = parseHostLines('a\n'.repeat(1_000_001), 'f')
+  t.equal(list.patterns.length, 1_000_000)
+  t.same(faults, [{ line: 1_000_001, message: 'more than 1000000 hosts; divide the file' }])
+})
+
+t.test('a message shows a hundred characters of a line', async t => {
+  const { faults } = parseHostLines(`-${'a'.repeat(500)}\n`, 'f')
+  t.match(faults, [{ message: new RegExp(`found "-a{99}\\.\\.\\."`) }])
+})
