@@ -64,14 +64,14 @@ const FULL: Plan = { rounds: 3, warmMs: 500, measureMs: 2000, tunnelMs: 1000, re
 const QUICK: Plan = { rounds: 1, warmMs: 500, measureMs: 1500, tunnelMs: 800, retryMs: 10_000 }
 
 export const USAGE = `usage: npm run bench -- [options]
-  --quick              one short round
-  --only CASES         of ${CASES.join(',')}
-  --proxies NAMES      of ${SUBJECTS.join(',')}
-  --json FILE          writes every sample to FILE
-  --profile            runs Sluice alone, with --cpu-prof, and prints where the time goes
-  --program FILE       measures another build of Sluice than dist/bin.js
-  --node FILE          runs it with that Node in place of this one
-  --other-node FILE    measures it on a second Node, as the proxy sluice-other
+  --quick              take one short round only
+  --only CASES         run some of ${CASES.join(',')}
+  --proxies NAMES      measure some of ${SUBJECTS.join(',')}
+  --json FILE          write every sample to FILE
+  --profile            run only Sluice, with --cpu-prof, and print where the time goes
+  --program FILE       measure another build of Sluice instead of dist/bin.js
+  --node FILE          run it with that Node instead of this one
+  --other-node FILE    also measure it with a second Node, as the proxy sluice-other
 `
 
 /** @throws Error with one line for the user */

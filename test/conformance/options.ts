@@ -18,15 +18,15 @@ export interface Options {
 }
 
 export const USAGE = `usage: npm run conformance:cache -- [options]
-  --way WAY       only one of ${WAYS.join(', ')}
+  --way WAY       run only one of ${WAYS.join(', ')}
   --store STORE   where Sluice stores responses: ${STORES.join(', ')}; for redis the run starts a server
-  --only ID       one test, with its messages; what it depends on is not run
-  --node FILE     runs Sluice with that Node in place of this one
-  --program FILE  tests another build of Sluice than dist/bin.js
-  --update        writes the lists of what passes
-  --base URL      tests another gateway; it forwards to 127.0.0.1 and the port of --port
-  --proxy URL     tests another forward proxy
-  --port PORT     of the suite's server
+  --only ID       run a single test, without those that it depends on, and print its messages
+  --node FILE     run Sluice with that Node instead of this one
+  --program FILE  test another build of Sluice instead of dist/bin.js
+  --update        write the lists of tests that pass
+  --base URL      test another gateway, which must forward to 127.0.0.1 and the port of --port
+  --proxy URL     test another forward proxy
+  --port PORT     the port of the suite's server
 `
 
 /** @throws Error with one line for the user */

@@ -76,7 +76,7 @@ export const WELL_FORMED: Readonly<Record<string, Scenario>> = {
     await expectEnd(peer)
   },
 
-  async 'large answer'(client) {
+  async 'large response'(client) {
     const tag = client.tag()
     const peer = await client.connect()
     peer.write(head('GET', client.target(`/${tag}/large`)))
@@ -130,7 +130,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await malformedChunks(client, client.target(`/${client.tag()}/echo`), 0)
   },
 
-  async 'malformed chunks behind the head'(client) {
+  async 'malformed chunks after the head'(client) {
     await malformedChunks(client, client.target(`/${client.tag()}/echo`), 1 + client.random(20))
   },
 
@@ -140,7 +140,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     expectStatus(await ask(client, 'GET', path), 404)
   },
 
-  async 'upload that is broken off'(client) {
+  async 'aborted upload'(client) {
     const tag = client.tag()
     const target = client.pick([
       client.target(`/${tag}/echo`),
@@ -157,7 +157,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     if (target.startsWith('/store')) expectStatus(await ask(client, 'HEAD', target), 404)
   },
 
-  async 'download that is broken off'(client) {
+  async 'aborted download'(client) {
     const peer = await client.connect()
     peer.write(head('GET', client.target(`/${client.tag()}/${client.pick(['large', 'pieces'])}`)))
     await peer.until('\r\n\r\n')
@@ -166,7 +166,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
   },
 
   /** The client has gone by the time the first response is sent. */
-  async 'pipelined requests that are broken off'(client) {
+  async 'aborted pipelined requests'(client) {
     const peer = await client.connect()
     const requests = Array.from({ length: 10 }, () => head('GET', client.target(`/${client.tag()}/echo`)))
     peer.write(requests.join(''))
@@ -184,7 +184,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
   },
 
   /** A client that half-closes before its response is complete may be taken for gone. */
-  async 'request with an end behind'(client) {
+  async 'request followed by a half-close'(client) {
     const tag = client.tag()
     const peer = await client.connect()
     peer.write(head('GET', client.target(`/${tag}/${client.pick(['echo', 'large'])}`)))
@@ -192,7 +192,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await peer.untilEnd()
   },
 
-  async 'head that is never whole'(client) {
+  async 'head that is never complete'(client) {
     const peer = await client.connect()
     peer.write(head('GET', client.target(`/${client.tag()}/echo`)).slice(0, -2 - client.random(10)))
     expectStatus(await readAnswer(peer), 408)
@@ -229,7 +229,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await expectEnd(peer)
   },
 
-  async 'malformed request behind others'(client) {
+  async 'malformed request after others'(client) {
     const tags = Array.from({ length: client.random(4) }, () => client.tag())
     const [malformed, status] = client.pick(BAD_REQUESTS)
     const peer = await client.connect()
@@ -240,7 +240,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
   },
 
   /** What follows it must not be forwarded anywhere. */
-  async 'refused CONNECT with a request behind'(client) {
+  async 'refused CONNECT followed by a request'(client) {
     const peer = await client.connect()
     const behind = head('GET', `http://127.0.0.1:${client.place.port}/${client.tag()}/never`)
     peer.write(connectHead('127.0.0.1:1') + behind)
@@ -248,7 +248,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await expectEnd(peer)
   },
 
-  async 'tunnel that its client resets'(client) {
+  async 'tunnel reset by its client'(client) {
     const { peer, tag } = await tunnel(client)
     peer.write(tag.repeat(client.random(50_000)))
     await turns(client.random(10))
@@ -256,19 +256,19 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await peer.closed()
   },
 
-  async 'tunnel that is left before it is there'(client) {
+  async 'tunnel abandoned before it is established'(client) {
     const peer = await client.connect()
     peer.write(connectHead(`127.0.0.1:${client.place.echoPort}`))
     await breakOff(client, peer)
   },
 
-  async 'tunnel that the far side resets or closes'(client) {
+  async 'tunnel reset or closed by the upstream'(client) {
     const { peer, tag } = await tunnel(client)
     peer.write(`${tag}${client.pick([RESET, CLOSE])}`)
     await peer.untilEnd()
   },
 
-  async 'upgraded connection that either side resets'(client) {
+  async 'upgraded connection reset by either side'(client) {
     const tag = client.tag()
     const peer = await client.connect()
     const target = client.target(`/${tag}/echo`)
@@ -281,7 +281,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await peer.untilEnd()
   },
 
-  async 'name that nobody answers for'(client) {
+  async 'name without an answer from DNS'(client) {
     const authority = `${client.pick(SILENT_NAMES)}:${client.place.port}`
     const peer = await client.connect()
     const isTunnel = client.random(2) === 0
@@ -291,7 +291,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await breakOff(client, peer)
   },
 
-  async 'name that nobody has'(client) {
+  async 'name that does not exist'(client) {
     const authority = `n${client.random(10_000)}.${UNKNOWN}:${client.place.port}`
     const peer = await client.connect()
     const isTunnel = client.random(2) === 0
@@ -300,26 +300,26 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
   },
 
   /** 502 if the connection was a kept one, on which garbage arrived. */
-  async 'origin that sends garbage when it is idle'(client) {
+  async 'origin that sends garbage while idle'(client) {
     const tag = client.tag()
     const answer = await ask(client, 'GET', client.badTarget(`/${tag}/garbage/${client.random(30)}`))
     expectStatus(answer, 200, 502)
     if (answer.status === 200) expectContent(answer, tag, 0)
   },
 
-  async 'origin that answers twice'(client) {
+  async 'origin that responds twice'(client) {
     const tag = client.tag()
     const answer = await ask(client, 'GET', client.badTarget(`/${tag}/twice`))
     expectStatus(answer, 200, 502)
     if (answer.status === 200) expectContent(answer, tag, 0)
   },
 
-  async 'origin that closes or resets without an answer'(client) {
+  async 'origin that closes or resets without a response'(client) {
     const target = client.badTarget(`/${client.tag()}/${client.pick(['close', 'reset'])}`)
     expectStatus(await ask(client, client.pick(['GET', 'DELETE', 'POST']), target), 502)
   },
 
-  async 'origin that never answers'(client) {
+  async 'origin that never responds'(client) {
     const peer = await client.connect()
     peer.write(head('GET', client.badTarget(`/${client.tag()}/silent`)))
     // The request may have been sent on a kept connection on which garbage was in flight.
@@ -329,7 +329,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
   },
 
   /** 502 if its reset arrived before its response was read. */
-  async 'origin that answers before it has the content'(client) {
+  async 'origin that responds before it has the content'(client) {
     const tag = client.tag()
     const content = tag.repeat(20_000)
     const peer = await client.connect()
@@ -338,13 +338,13 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     expectStatus(await readAnswer(peer), 413, 502)
   },
 
-  async 'origin whose answer is no HTTP'(client) {
+  async 'origin whose response is not HTTP'(client) {
     const target = client.badTarget(`/${client.tag()}/badhead/${client.random(100)}`)
     expectStatus(await ask(client, client.pick(['GET', 'POST']), target), 502)
   },
 
   /** The client must be able to see that it is incomplete, and receive nothing more. */
-  async 'origin whose answer is never whole'(client) {
+  async 'origin whose response is never complete'(client) {
     const path = `${client.pick(['short', 'badchunk'])}/${client.random(100)}`
     const peer = await client.connect()
     peer.write(head('GET', client.badTarget(`/${client.tag()}/${path}`)))
@@ -353,7 +353,7 @@ export const FAULTY: Readonly<Record<string, Scenario>> = {
     await peer.untilEnd()
   },
 
-  async 'admin request that is broken off'(client) {
+  async 'aborted admin request'(client) {
     const peer = await client.connect(client.place.adminPort)
     const request = head('GET', client.pick([...ADMIN_PATHS, '/events']))
     peer.write(client.pick([request, request.slice(0, 10), `${request}${request}`, '\0\0\r\n\r\n']))
